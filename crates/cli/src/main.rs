@@ -1,0 +1,2 @@
+//! The longhaul command.
+fn main() {}

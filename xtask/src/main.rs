@@ -1,0 +1,2 @@
+//! The tasks of the repository.
+fn main() {}
