@@ -1,1 +1,41 @@
-//! placeholder
+//! The domain of Longhaul, pure: no executor, no I/O.
+//!
+//! A long tool call is a [`Task`]. It is worked on by at most one [`Attempt`] at a time and ends once, in an [`Outcome`].
+//! Everything that may happen to it is an [`Event`], and [`transition`] is the only place that says which event is legal when.
+//! A [`Store`] loads a task, runs `transition`, and writes the answer inside its own transaction; so the same rule holds for
+//! every database, every worker and every front.
+//!
+//! Time, randomness and identity come in from outside ([`Clock`], [`Entropy`]), so that a simulation can own them.
+
+mod attempt;
+mod duration;
+mod entropy;
+mod event;
+mod id;
+mod input;
+mod json;
+mod outcome;
+mod policy;
+mod principal;
+mod spec;
+pub mod store;
+mod task;
+mod time;
+mod timer;
+mod transition;
+
+pub use attempt::{Attempt, AttemptState, Fence, HostId, NodeId};
+pub use duration::{InvalidDuration, format_duration, parse_duration};
+pub use entropy::Entropy;
+pub use event::{AttemptEnd, CancelMode, Event};
+pub use id::{InvalidTaskId, TaskId};
+pub use input::{Input, InputKey, InputState};
+pub use json::{InvalidJson, Json};
+pub use outcome::{Failure, Outcome, RpcFailure, Verdict, text_result};
+pub use policy::{Retry, RetryOn, TaskPolicy};
+pub use principal::{Owner, Principal, Scope, SessionKey};
+pub use spec::{SpecId, ToolSpec};
+pub use store::Store;
+pub use task::{Origin, Progress, State, Stop, StopReason, Task};
+pub use time::{BoxFuture, Clock, Millis, UnixMillis};
+pub use transition::{IllegalEvent, Reason, transition};

@@ -1,0 +1,136 @@
+//! Everything that may happen to a task.
+
+use crate::{HostId, InputKey, Json, NodeId, Outcome, Progress, StopReason, UnixMillis};
+use std::sync::Arc;
+
+/// How a cancel acts on work that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CancelMode {
+    /// The task is cancelled now, whatever the work still does (legacy, G1-52).
+    AtOnce,
+    /// The work is asked to stop, and the task ends as the work does (modern, G2-46).
+    Cooperative,
+}
+
+/// How an attempt ended, in its executor's words.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AttemptEnd {
+    /// The tool ran to its end.
+    Finished(Outcome),
+    /// It failed in a way the retry policy knows. Runs again at `retry_at`; without it, or once a stop was asked for, the task
+    /// ends with `outcome`.
+    Failed {
+        /// What ends the task if it is not retried.
+        outcome: Outcome,
+        /// When the next attempt may begin.
+        retry_at: Option<UnixMillis>,
+    },
+    /// It was made to stop.
+    Stopped(StopReason),
+    /// It is certain that nothing was ever started: the attempt costs nothing.
+    NeverStarted,
+}
+
+/// Something that happened. What each does to every state is written in [`transition`](crate::transition).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A node with a free slot takes the task from its queue.
+    Claimed {
+        /// The node.
+        node: NodeId,
+        /// Set if the work will live outside the process, on this host.
+        host: Option<HostId>,
+    },
+    /// A later incarnation takes over an active attempt whose node is dead.
+    Adopted {
+        /// The new node.
+        node: NodeId,
+    },
+    /// The work has begun.
+    Started,
+    /// News about the work. Latest values only; `None` leaves what was.
+    Reported {
+        /// A line for people.
+        status: Option<Arc<str>>,
+        /// How far it has come.
+        progress: Option<Progress>,
+    },
+    /// The work asks its client a question. The key must be the next one.
+    InputRequested {
+        /// Its name.
+        key: InputKey,
+        /// `{"method": …, "params": …}`.
+        request: Json,
+    },
+    /// The client answered (invariant 4: once).
+    InputAnswered {
+        /// Which question.
+        key: InputKey,
+        /// The answer, as it came.
+        answer: Json,
+    },
+    /// The work no longer needs to know.
+    InputWithdrawn {
+        /// Which question.
+        key: InputKey,
+    },
+    /// All of the work waits for answers; its slot is free.
+    Parked,
+    /// Parked work has a slot again.
+    Unparked,
+    /// The attempt is over.
+    AttemptEnded(AttemptEnd),
+    /// Someone who may wants the task to stop.
+    CancelRequested(CancelMode),
+    /// The deadline is here.
+    DeadlinePassed,
+    /// It has waited for a slot too long.
+    QueueTimedOut,
+    /// Its id is given away from now on.
+    Promoted,
+    /// Nothing can run it: it ends with this.
+    Abandoned(Outcome),
+    /// The announced time to live moves out to this moment.
+    TtlExtended {
+        /// The new end, later than the old one.
+        until: UnixMillis,
+    },
+}
+
+impl Event {
+    /// Whether only the worker that holds the attempt may say so; a store refuses it without that worker's fence.
+    pub fn needs_fence(&self) -> bool {
+        matches!(
+            self,
+            Self::Started
+                | Self::Reported { .. }
+                | Self::InputRequested { .. }
+                | Self::InputWithdrawn { .. }
+                | Self::Parked
+                | Self::Unparked
+                | Self::AttemptEnded(_)
+        )
+    }
+
+    /// A word for logs and errors.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Claimed { .. } => "claimed",
+            Self::Adopted { .. } => "adopted",
+            Self::Started => "started",
+            Self::Reported { .. } => "reported",
+            Self::InputRequested { .. } => "input_requested",
+            Self::InputAnswered { .. } => "input_answered",
+            Self::InputWithdrawn { .. } => "input_withdrawn",
+            Self::Parked => "parked",
+            Self::Unparked => "unparked",
+            Self::AttemptEnded(_) => "attempt_ended",
+            Self::CancelRequested(_) => "cancel_requested",
+            Self::DeadlinePassed => "deadline_passed",
+            Self::QueueTimedOut => "queue_timed_out",
+            Self::Promoted => "promoted",
+            Self::Abandoned(_) => "abandoned",
+            Self::TtlExtended { .. } => "ttl_extended",
+        }
+    }
+}

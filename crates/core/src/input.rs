@@ -1,0 +1,49 @@
+//! Questions a running task asks its client.
+
+use crate::{Json, UnixMillis};
+use std::sync::Arc;
+
+/// The name of a question: minted by us, unique for the task's life, never reused (G2-34).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InputKey(Arc<str>);
+
+impl InputKey {
+    /// The key of a task's `nth` question, counted from 1.
+    pub fn nth(nth: u32) -> Self {
+        Self(format!("in-{nth}").into())
+    }
+
+    /// A key as it came from outside or from the store.
+    pub fn named(name: impl Into<Arc<str>>) -> Self {
+        Self(name.into())
+    }
+
+    /// The key as it stands on the wire.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What has become of a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InputState {
+    /// Nobody has answered yet.
+    Open,
+    /// The client's answer, as it came.
+    Answered(Json),
+    /// The task ended or no longer needs to know.
+    Withdrawn,
+}
+
+/// A question and what has become of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// Its name.
+    pub key: InputKey,
+    /// `{"method": …, "params": …}` as MCP embeds it (U-15).
+    pub request: Json,
+    /// What has become of it.
+    pub state: InputState,
+    /// When it was asked.
+    pub asked_at: UnixMillis,
+}

@@ -1,0 +1,141 @@
+//! How a task ends. Outcomes are stored, statuses are derived: each protocol generation reads its own from the same record.
+
+use crate::{Json, Millis, format_duration};
+use serde_json::{json, value::RawValue};
+use std::sync::Arc;
+
+/// The end of a task. Written once, never changed (invariant 2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The tool answered; also when it said no (`isError`) or passed its deadline.
+    Result {
+        /// The `CallToolResult`, as the tool gave it.
+        json: Json,
+        /// Its `isError` member: decides the legacy status without reading the result again.
+        is_error: bool,
+    },
+    /// Longhaul could not carry the call through, or the tool itself answered with a JSON-RPC error.
+    RpcError(RpcFailure),
+    /// Cancelled before it came to anything.
+    Cancelled,
+}
+
+/// A JSON-RPC error object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RpcFailure {
+    /// The code.
+    pub code: i32,
+    /// One sentence for people.
+    pub message: Arc<str>,
+    /// More for programs.
+    pub data: Option<Json>,
+}
+
+/// The kind of an outcome, small enough to ride in every record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// A result without `isError`.
+    Succeeded,
+    /// A result with `isError`: legacy `failed`, modern `completed` (C-04).
+    ToolError,
+    /// A JSON-RPC error: `failed` in both generations.
+    RpcError,
+    /// `cancelled` in both generations.
+    Cancelled,
+}
+
+impl Outcome {
+    /// A tool's answer, its `isError` member read from the JSON.
+    ///
+    /// ```
+    /// use longhaul_core::{Json, Outcome, Verdict};
+    /// let refused = Outcome::result(Json::parse(r#"{"content":[],"isError":true}"#).unwrap());
+    /// assert_eq!(refused.verdict(), Verdict::ToolError);
+    /// ```
+    pub fn result(json: Json) -> Self {
+        let is_error = says_is_error(json.as_str());
+        Self::Result { json, is_error }
+    }
+
+    /// A text answer that says the tool did not do what it was asked to.
+    pub fn tool_error(text: &str) -> Self {
+        Self::Result {
+            json: text_result(text, true),
+            is_error: true,
+        }
+    }
+
+    /// The end of work whose deadline, `deadline` after creation, has passed.
+    pub fn deadline_passed(deadline: Millis) -> Self {
+        Self::tool_error(&format!("deadline of {} passed", format_duration(deadline)))
+    }
+
+    /// Its kind.
+    pub fn verdict(&self) -> Verdict {
+        match self {
+            Self::Result {
+                is_error: false, ..
+            } => Verdict::Succeeded,
+            Self::Result { is_error: true, .. } => Verdict::ToolError,
+            Self::RpcError(_) => Verdict::RpcError,
+            Self::Cancelled => Verdict::Cancelled,
+        }
+    }
+}
+
+/// A `CallToolResult` with one text block.
+pub fn text_result(text: &str, is_error: bool) -> Json {
+    Json::from(json!({"content": [{"type": "text", "text": text}], "isError": is_error}))
+}
+
+fn says_is_error(result: &str) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Flag<'a> {
+        #[serde(borrow, rename = "isError", default)]
+        is_error: Option<&'a RawValue>,
+    }
+    serde_json::from_str::<Flag>(result)
+        .is_ok_and(|flag| flag.is_error.is_some_and(|raw| raw.get() == "true"))
+}
+
+/// Why Longhaul could not carry a call through. Becomes a JSON-RPC error −32603 with `data.reason`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The server (or the supervisor) died while the tool ran, and its policy does not allow a second run.
+    #[error("interrupted: the server stopped while this ran")]
+    Interrupted,
+    /// Every attempt the policy allows ended in a crash.
+    #[error("interrupted: {attempts} attempts ended without a result")]
+    AttemptsUsedUp {
+        /// How many there were.
+        attempts: u32,
+    },
+    /// No slot became free in time.
+    #[error("no slot became free within the queue timeout")]
+    QueueTimeout,
+    /// Nothing in this server can run the tool any more.
+    #[error("this server can no longer run the tool: {0}")]
+    Unavailable(String),
+}
+
+impl Failure {
+    /// The word in `data.reason`.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Interrupted => "interrupted",
+            Self::AttemptsUsedUp { .. } => "attempts_used_up",
+            Self::QueueTimeout => "queue_timeout",
+            Self::Unavailable(_) => "unavailable",
+        }
+    }
+}
+
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Self {
+        Self::RpcError(RpcFailure {
+            code: -32603,
+            message: failure.to_string().into(),
+            data: Some(Json::from(json!({"reason": failure.reason()}))),
+        })
+    }
+}

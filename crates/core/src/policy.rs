@@ -1,0 +1,71 @@
+//! What a tool's author or operator decides about its calls.
+
+use crate::Millis;
+use serde::{Deserialize, Serialize};
+
+/// Which calls of a tool become tasks: the table of design section 7.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskPolicy {
+    /// No call is a task.
+    Never,
+    /// A call is a task if the client can cope with one.
+    #[default]
+    Optional,
+    /// As `Optional`, but a modern call that ends within this many milliseconds is answered directly.
+    After(Millis),
+    /// Every call is a task; a client that cannot cope is refused.
+    Always,
+}
+
+/// After which ends an attempt is run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryOn {
+    /// The attempt left no record of its end.
+    Crash,
+    /// The tool ended and said that it failed.
+    Error,
+}
+
+/// How often and after how long a failed attempt is run again. Never after a cancel or a passed deadline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Attempts in all, the first included; at least 1.
+    pub attempts: u32,
+    /// Wait before the second attempt; doubled before each further one.
+    pub backoff: Millis,
+    /// After which ends.
+    pub on: Vec<RetryOn>,
+}
+
+impl Default for Retry {
+    /// One attempt, none after it.
+    fn default() -> Self {
+        Self {
+            attempts: 1,
+            backoff: 0,
+            on: Vec::new(),
+        }
+    }
+}
+
+impl Retry {
+    /// The wait before the next attempt after `used` attempts, the last of which ended with `why`; `None` if that was the last.
+    ///
+    /// ```
+    /// use longhaul_core::{Retry, RetryOn};
+    /// let retry = Retry { attempts: 3, backoff: 10_000, on: vec![RetryOn::Crash] };
+    /// assert_eq!(retry.wait_after(1, RetryOn::Crash), Some(10_000));
+    /// assert_eq!(retry.wait_after(2, RetryOn::Crash), Some(20_000));
+    /// assert_eq!(retry.wait_after(3, RetryOn::Crash), None);
+    /// assert_eq!(retry.wait_after(1, RetryOn::Error), None);
+    /// ```
+    pub fn wait_after(&self, used: u32, why: RetryOn) -> Option<Millis> {
+        if used >= self.attempts || !self.on.contains(&why) {
+            return None;
+        }
+        let doublings = used.saturating_sub(1).min(20);
+        Some(self.backoff.saturating_mul(1 << doublings))
+    }
+}

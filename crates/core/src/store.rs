@@ -1,0 +1,343 @@
+//! What a store promises.
+//!
+//! A store keeps tasks, and decides nothing about them: it loads a task, runs [`transition`](crate::transition) and writes the
+//! answer, inside one transaction of its own. The promises are worded so that one SQLite file and a PostgreSQL server with many
+//! nodes can both keep them; `longhaul_store::contract` is the suite that every store must pass.
+//!
+//! - **Acknowledged means kept.** A method that writes completes with `Ok` only after its change has been committed so that it
+//!   survives the loss of power, as far as the disk keeps what it confirmed (invariants 1 and 11).
+//! - **All or nothing.** A change happens whole or not at all, also when it is refused.
+//! - **Linear per task.** Changes of one task happen one after the other; a read that begins after a write was acknowledged sees
+//!   that write.
+//! - **Hints, not news.** A change hint says that a task has reached *at least* a version; readers look for themselves.
+
+use crate::{
+    BoxFuture, Event, Fence, HostId, IllegalEvent, Input, Json, Millis, NodeId, Origin, Outcome,
+    Owner, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec, UnixMillis,
+};
+use std::sync::Arc;
+
+/// A store cannot do what it was asked to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// There is no room to write. Nothing was changed; reading goes on, and writing may succeed later.
+    #[error("the store has no room to write")]
+    Full,
+    /// The store is closing; nothing was changed.
+    #[error("the store is closed")]
+    Closed,
+    /// Anything else; the text is for the log, not for clients.
+    #[error("the store failed: {0}")]
+    Failed(String),
+}
+
+/// Why a change was not made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ApplyError {
+    /// No such task.
+    #[error("no such task")]
+    NotFound,
+    /// The fence is not that of the task's active attempt, or an event that needs one came without (invariant 3).
+    #[error("the fence is stale")]
+    Stale,
+    /// [`transition`](crate::transition) refused one of the events; none was applied.
+    #[error(transparent)]
+    Illegal(#[from] IllegalEvent),
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A task to be created.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewTask {
+    /// Freshly minted.
+    pub id: TaskId,
+    /// Whom it belongs to.
+    pub owner: Owner,
+    /// The tool called.
+    pub tool: Arc<str>,
+    /// The tool's definition, which must have been put before.
+    pub spec: SpecId,
+    /// Which generation creates it.
+    pub origin: Origin,
+    /// The node that received the call.
+    pub front: NodeId,
+    /// Whether its id is given away at once.
+    pub announced: bool,
+    /// The arguments, as they came.
+    pub arguments: Json,
+    /// Now.
+    pub at: UnixMillis,
+    /// From creation to the end of all work.
+    pub deadline: Option<Millis>,
+    /// The longest wait for a slot.
+    pub queue_timeout: Option<Millis>,
+    /// From the end to deletion.
+    pub retention: Millis,
+    /// Claim it in the same write, for a node that has a free slot.
+    pub claim: Option<(NodeId, Option<HostId>)>,
+    /// End it in the same write: a legacy call with bad arguments is owed a task, and the task is over at once.
+    pub outcome: Option<Outcome>,
+}
+
+impl NewTask {
+    /// The task as it is first written: queued, or claimed, or over.
+    pub fn into_task(self) -> (Task, Json, Option<Outcome>) {
+        let mut task = Task {
+            id: self.id,
+            owner: self.owner,
+            tool: self.tool,
+            spec: self.spec,
+            origin: self.origin,
+            front: self.front,
+            announced: self.announced,
+            state: crate::State::Queued,
+            stop: None,
+            attempt: None,
+            attempts_used: 0,
+            created_at: self.at,
+            updated_at: self.at,
+            ready_at: self.at,
+            queue_timeout: self.queue_timeout,
+            deadline: self.deadline,
+            retention: self.retention,
+            announced_until: self.at.plus(self.retention),
+            ended_at: None,
+            status: None,
+            progress: None,
+            open_inputs: Vec::new(),
+            inputs_asked: 0,
+            version: 1,
+        };
+        let event = match (self.outcome, self.claim) {
+            (Some(outcome), _) => Some(Event::Abandoned(outcome)),
+            (None, Some((node, host))) => Some(Event::Claimed { node, host }),
+            (None, None) => None,
+        };
+        let mut outcome = None;
+        // A queued task that is ready takes either event; should that ever change, it stays queued and is claimed like any other.
+        if let Some(Ok((changed, ended))) =
+            event.map(|event| crate::transition(&task, &event, self.at))
+        {
+            (task, outcome) = (changed, ended);
+        }
+        (task, self.arguments, outcome)
+    }
+}
+
+/// Changes to one task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// Which task.
+    pub task: TaskId,
+    /// The worker's right to say so; needed by the events that [`Event::needs_fence`].
+    pub fence: Option<Fence>,
+    /// What happened, in order; applied all or none.
+    pub events: Vec<Event>,
+    /// When.
+    pub at: UnixMillis,
+}
+
+impl Change {
+    /// A change that needs no fence.
+    pub fn of(task: &TaskId, event: Event, at: UnixMillis) -> Self {
+        Self {
+            task: task.clone(),
+            fence: None,
+            events: vec![event],
+            at,
+        }
+    }
+}
+
+/// A wish for work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// From this tool's queue.
+    pub tool: Arc<str>,
+    /// For this node.
+    pub node: NodeId,
+    /// Set if the work will be bound to this host.
+    pub host: Option<HostId>,
+    /// At most so many.
+    pub limit: usize,
+    /// Now: only tasks that are ready by then.
+    pub at: UnixMillis,
+}
+
+/// A task taken from its queue, with what its worker needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claimed {
+    /// The task; its active attempt is the claimer's.
+    pub task: Task,
+    /// The arguments, as they came.
+    pub arguments: Json,
+}
+
+/// All that a reader may see of a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// The task.
+    pub task: Task,
+    /// Its outcome, once it is over.
+    pub outcome: Option<Outcome>,
+    /// Its open questions, oldest first.
+    pub inputs: Vec<Input>,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// Newest first.
+    pub tasks: Vec<Task>,
+    /// Whether there are older ones.
+    pub more: bool,
+}
+
+/// A key that signs what is given away and comes back: cursors, sessions.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SigningKey {
+    /// Names the key inside what it signed.
+    pub id: u32,
+    /// 32 secret bytes.
+    pub secret: [u8; 32],
+}
+
+impl std::fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SigningKey({})", self.id)
+    }
+}
+
+/// How many live tasks there are in each state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Waiting for a slot.
+    pub queued: u64,
+    /// Running.
+    pub running: u64,
+    /// Waiting for an answer.
+    pub parked: u64,
+}
+
+/// Says that `task` has reached at least `version`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hint {
+    /// Which task.
+    pub task: TaskId,
+    /// At least this version.
+    pub version: u64,
+}
+
+/// Called after each commit, in commit order per task, with what it changed. Must return quickly and must not call the store.
+pub type Listener = Arc<dyn Fn(&[Hint]) + Send + Sync>;
+
+/// The keeper of tasks. See the [module](self) for what all methods promise together.
+pub trait Store: Send + Sync + 'static {
+    /// Registers a new incarnation of a server on `host`, greater than every earlier one.
+    ///
+    /// Whoever calls this has proven that no earlier incarnation *on the same store lock* (SQLite: the data directory; PostgreSQL:
+    /// the node's lease) still lives; what those held can then be adopted.
+    fn open_node(&self, host: &HostId, at: UnixMillis)
+    -> BoxFuture<'_, Result<NodeId, StoreError>>;
+
+    /// Keeps a tool's definition. Putting it again changes nothing.
+    fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The definition with this id, if any was put.
+    fn spec(&self, id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;
+
+    /// Writes a new task, claimed in the same write if the caller has a slot for it. When this completes, a read from anywhere
+    /// finds the task (G2-16).
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Task, StoreError>>;
+
+    /// Applies events to one task, all or none, and returns the task as it then is.
+    ///
+    /// The fence, if given or needed, must be that of the task's active attempt, in the same transaction (invariant 3). Answers
+    /// are kept with their question; questions that the task no longer lists as open become withdrawn.
+    fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
+
+    /// Takes up to `limit` ready tasks from one tool's queue, in order of `ready_at`, then id. No task is given to two claimers.
+    fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
+
+    /// Hands `node` up to `limit` active attempts whose node is proven dead and that `host` can take up: those bound to `host`,
+    /// and those bound to none. They keep their epoch, so the fence changes by the node alone. Ends with an empty answer.
+    fn adopt(
+        &self,
+        node: NodeId,
+        host: &HostId,
+        limit: usize,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
+
+    /// Up to `limit` live tasks that were never announced and whose front is proven dead: nobody waits for them any more.
+    fn forsaken(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+
+    /// The tools that have queued tasks, ready or not.
+    fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
+
+    /// The moment at which the earliest queued task of `tool` is ready, if one is queued.
+    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+
+    /// One announced task, as `scope`'s principal may see it; `None` for an unknown id, a foreign one and one never announced
+    /// alike (invariant 5). Costs the same however many tasks are kept.
+    fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
+
+    /// One task, whoever owns it and whether announced or not: for the runtime, never for an outside reader.
+    fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
+
+    /// The answer to one question, once it was given.
+    fn answer(
+        &self,
+        id: &TaskId,
+        key: &crate::InputKey,
+    ) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
+
+    /// Announced tasks in `scope`, newest first, that are older than `before` (by id).
+    fn list(
+        &self,
+        scope: &Scope,
+        before: Option<&TaskId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, StoreError>>;
+
+    /// Up to `limit` live tasks whose [`Task::wake_at`] has come, earliest first.
+    fn due(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+
+    /// The earliest [`Task::wake_at`] of all live tasks.
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+
+    /// Up to `limit` tasks whose [`Task::delete_at`] has come.
+    fn expired(
+        &self,
+        at: UnixMillis,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
+
+    /// Deletes those of `ids` whose [`Task::delete_at`] has come, with all that belongs to them, and returns how many there were.
+    fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
+
+    /// Live tasks by state.
+    fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>>;
+
+    /// The keys that sign for `purpose`, newest first. If there is none, `fresh` becomes the first.
+    fn signing_keys(
+        &self,
+        purpose: &str,
+        fresh: [u8; 32],
+    ) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
+
+    /// Remembers until `until` that a legacy session was ended by its client (T-14).
+    fn end_session(
+        &self,
+        session: &SessionKey,
+        until: UnixMillis,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Whether the session was ended by its client. Asked on every legacy request; costs no disk access.
+    fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Calls `listener` after every commit from now on, with what it changed. Everything must also work without hints.
+    fn listen(&self, listener: Listener);
+}

@@ -1,0 +1,160 @@
+//! The task: one long tool call.
+
+use crate::{
+    Attempt, AttemptState, Fence, HostId, InputKey, Millis, NodeId, Owner, SpecId, TaskId,
+    UnixMillis, Verdict,
+};
+use std::sync::Arc;
+
+/// Where a task stands. Cancellation and deadlines lie over it ([`Task::stop`]) instead of multiplying it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Waits for its time and a slot.
+    Queued,
+    /// An attempt works on it.
+    Running,
+    /// An attempt waits for someone's answer and holds no slot.
+    Parked,
+    /// Over, with this kind of outcome. Nothing changes it any more (invariant 2).
+    Done(Verdict),
+}
+
+/// Why work is asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StopReason {
+    /// Someone who may asked for it.
+    Cancel,
+    /// Its time is up.
+    Deadline,
+}
+
+/// A request to stop, over the state. The first one counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop {
+    /// Why.
+    pub reason: StopReason,
+    /// When it was recorded.
+    pub at: UnixMillis,
+}
+
+/// Which generation of the protocol created the task (C-12). It is shown in whichever generation asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// A request of 2025-11-25 or earlier.
+    Legacy,
+    /// A request of 2026-07-28 or later.
+    Modern,
+}
+
+/// How far the work has come, in the tool's own unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// So far.
+    pub current: f64,
+    /// In all, if known.
+    pub total: Option<f64>,
+}
+
+/// One long tool call: the record every store keeps. Arguments, outcome and input texts are kept apart from it, so that reading
+/// a task costs the same however much it carries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    /// Its name.
+    pub id: TaskId,
+    /// Whom it belongs to.
+    pub owner: Owner,
+    /// The tool called; also the name of its queue.
+    pub tool: Arc<str>,
+    /// The tool's definition as it was then.
+    pub spec: SpecId,
+    /// Which generation created it.
+    pub origin: Origin,
+    /// The node whose front received the call. While the task is not announced, only that node's caller waits for it.
+    pub front: NodeId,
+    /// Whether its id was (or is about to be) given away. Until then nobody can ask for it: a plain call, or `after`.
+    pub announced: bool,
+    /// Where it stands.
+    pub state: State,
+    /// A request to stop, over the state.
+    pub stop: Option<Stop>,
+    /// The latest attempt. It may outlive the task: a legacy cancel ends the task at once.
+    pub attempt: Option<Attempt>,
+    /// Attempts that count against the retry policy.
+    pub attempts_used: u32,
+    /// When it was created. Time to live and deadline count from here.
+    pub created_at: UnixMillis,
+    /// The last visible change (C-48).
+    pub updated_at: UnixMillis,
+    /// Not to be claimed before. Orders the queue of its tool.
+    pub ready_at: UnixMillis,
+    /// How long it may wait for a slot each time it is queued.
+    pub queue_timeout: Option<Millis>,
+    /// How long the work may take from creation, over queueing and all attempts.
+    pub deadline: Option<Millis>,
+    /// How long it is kept after its end.
+    pub retention: Millis,
+    /// Until when its readers were told it is kept. Only ever grows (C-15).
+    pub announced_until: UnixMillis,
+    /// When it ended.
+    pub ended_at: Option<UnixMillis>,
+    /// The latest line about the work.
+    pub status: Option<Arc<str>>,
+    /// How far the work has come.
+    pub progress: Option<Progress>,
+    /// Unanswered questions, oldest first.
+    pub open_inputs: Vec<InputKey>,
+    /// How many questions were ever asked: the next key's number, less one.
+    pub inputs_asked: u32,
+    /// Counts changes; a reader who has seen version v has nothing to learn until it is higher.
+    pub version: u64,
+}
+
+impl Task {
+    /// Whether it is over.
+    pub fn is_done(&self) -> bool {
+        matches!(self.state, State::Done(_))
+    }
+
+    /// The attempt that holds a slot and files, if one does.
+    pub fn active_attempt(&self) -> Option<&Attempt> {
+        self.attempt.as_ref().filter(|attempt| attempt.is_active())
+    }
+
+    /// The active attempt, if `fence` is its (invariant 3).
+    pub fn attempt_held_by(&self, fence: Fence) -> Option<&Attempt> {
+        self.active_attempt()
+            .filter(|attempt| attempt.fence() == fence)
+    }
+
+    /// When its deadline passes.
+    pub fn deadline_at(&self) -> Option<UnixMillis> {
+        self.deadline.map(|deadline| self.created_at.plus(deadline))
+    }
+
+    /// When its wait for a slot has been too long.
+    pub fn queue_until(&self) -> Option<UnixMillis> {
+        let timeout = self.queue_timeout.filter(|_| self.state == State::Queued)?;
+        Some(self.ready_at.plus(timeout))
+    }
+
+    /// The announced time to live, in milliseconds from creation.
+    pub fn ttl(&self) -> Millis {
+        self.announced_until.since(self.created_at)
+    }
+
+    /// How long a poller should wait: a tenth of the age, between half a second and 15 seconds (design section 6).
+    pub fn poll_hint(&self, now: UnixMillis) -> Millis {
+        (now.since(self.created_at) / 10).clamp(500, 15_000)
+    }
+
+    /// The attempt that would follow the latest one.
+    pub(crate) fn next_attempt(&self, node: NodeId, host: Option<HostId>) -> Attempt {
+        let epoch = self.attempt.as_ref().map_or(0, |attempt| attempt.epoch) + 1;
+        Attempt {
+            epoch,
+            node,
+            host,
+            state: AttemptState::Starting,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What time alone does to a task: one moment to wake for, and what is due when it comes.
+
+use crate::{Event, Millis, Task, UnixMillis};
+
+/// How long the outcome of a call that was never announced is kept, for the front that waits for it.
+const UNANNOUNCED_KEPT: Millis = 60_000;
+/// The shortest step by which an announced time to live is moved out, so that a short retention does not wake us all the time.
+const LEAST_EXTENSION: Millis = 60_000;
+
+impl Task {
+    /// The next moment at which time alone changes this task; `None` once it is over.
+    ///
+    /// A store keeps it in an index, so that finding what is due costs nothing per task that is not.
+    pub fn wake_at(&self) -> Option<UnixMillis> {
+        if self.is_done() {
+            return None;
+        }
+        let timers = [
+            self.open_deadline(),
+            self.queue_until(),
+            self.extend_ttl_at(),
+        ];
+        timers.into_iter().flatten().min()
+    }
+
+    /// When it may be deleted: the later of end + retention and what was announced (design section 4); `None` while it or its
+    /// last attempt lives (invariant 6).
+    pub fn delete_at(&self) -> Option<UnixMillis> {
+        let ended = self.ended_at?;
+        if self.active_attempt().is_some() {
+            return None;
+        }
+        if self.announced {
+            Some(self.announced_until.max(ended.plus(self.retention)))
+        } else {
+            Some(ended.plus(UNANNOUNCED_KEPT))
+        }
+    }
+
+    /// What is due at `now`, in the order it must be applied.
+    pub fn due(&self, now: UnixMillis) -> Vec<Event> {
+        let mut events = Vec::new();
+        if self.is_done() {
+            return events;
+        }
+        if self.open_deadline().is_some_and(|at| at <= now) {
+            events.push(Event::DeadlinePassed);
+            if self.active_attempt().is_none() {
+                return events;
+            }
+        } else if self.queue_until().is_some_and(|at| at <= now) {
+            events.push(Event::QueueTimedOut);
+            return events;
+        }
+        if self.extend_ttl_at().is_some_and(|at| at <= now) {
+            events.push(Event::TtlExtended {
+                until: now.plus(self.retention.max(LEAST_EXTENSION)),
+            });
+        }
+        events
+    }
+
+    /// The deadline, as long as nothing asked the task to stop: the first reason counts, so after it there is nothing to wake for.
+    fn open_deadline(&self) -> Option<UnixMillis> {
+        if self.stop.is_some() {
+            None
+        } else {
+            self.deadline_at()
+        }
+    }
+
+    /// When less than half a retention is left of what was announced.
+    fn extend_ttl_at(&self) -> Option<UnixMillis> {
+        let half = i64::try_from(self.retention / 2).unwrap_or(i64::MAX);
+        self.announced
+            .then(|| UnixMillis(self.announced_until.0.saturating_sub(half)))
+    }
+}

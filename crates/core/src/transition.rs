@@ -1,0 +1,295 @@
+//! The one function that says what may happen when.
+
+use crate::{
+    Attempt, AttemptEnd, AttemptState, CancelMode, Event, InputKey, Outcome, State, Stop,
+    StopReason, Task, UnixMillis,
+};
+
+/// Why an event is not legal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Reason {
+    /// The task is over (invariant 2).
+    #[error("the task is over")]
+    Done,
+    /// The event does not belong to this state.
+    #[error("the event does not belong to this state")]
+    WrongState,
+    /// No attempt is active, or not in the state the event needs.
+    #[error("no attempt is in the state the event needs")]
+    WrongAttempt,
+    /// The question is not open: unknown, answered, or withdrawn (invariant 4).
+    #[error("the question is not open")]
+    InputNotOpen,
+    /// The new question's key is not the next one.
+    #[error("the key is not the next one")]
+    KeyOutOfOrder,
+    /// The moment the event speaks of has not come, or would go back.
+    #[error("it is not the time for it")]
+    TooEarly,
+}
+
+/// An event that may not happen to a task in its present state. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{event} is not legal for a task that is {state:?}: {reason}")]
+pub struct IllegalEvent {
+    /// Where the task stands.
+    pub state: State,
+    /// The event's name.
+    pub event: &'static str,
+    /// What speaks against it.
+    pub reason: Reason,
+}
+
+/// What `event`, happening at `at`, makes of `task`.
+///
+/// | event | Queued | Running | Parked | Done |
+/// | --- | --- | --- | --- | --- |
+/// | `Claimed` | Running, attempt Starting, unless it is too early | – | – | – |
+/// | `Adopted` | – | node changed | node changed | node changed while the attempt still stops |
+/// | `Started` | – | attempt Live (Stopping stays) | – | accepted while the attempt still stops |
+/// | `Reported` | – | news | news | – |
+/// | `InputRequested` | – | question open | question open | – |
+/// | `InputAnswered`, `InputWithdrawn` | – | question closed | question closed | – |
+/// | `Parked` | – | Parked | – | – |
+/// | `Unparked` | – | – | Running | – |
+/// | `AttemptEnded` | – | Done, or Queued again | the same | attempt Ended, the outcome is dropped |
+/// | `CancelRequested` | Done(Cancelled) | stop; at once: Done | the same | – |
+/// | `DeadlinePassed` | Done(ToolError) | stop | stop | – |
+/// | `QueueTimedOut` | Done(RpcError) | – | – | – |
+/// | `Promoted` | announced | announced, unless stopping | the same | – |
+/// | `Abandoned` | Done | – | – | – |
+/// | `TtlExtended` | later | later | later | – |
+///
+/// Returns the changed task and, if this event ended it, the outcome to be stored with it.
+///
+/// # Errors
+/// [`IllegalEvent`] for every pair the table leaves out.
+pub fn transition(
+    task: &Task,
+    event: &Event,
+    at: UnixMillis,
+) -> Result<(Task, Option<Outcome>), IllegalEvent> {
+    let illegal = |reason| IllegalEvent {
+        state: task.state,
+        event: event.name(),
+        reason,
+    };
+    let mut next = task.clone();
+    let outcome = next.change(event, at).map_err(illegal)?;
+    if let Some(outcome) = &outcome {
+        next.finish(outcome, at);
+    }
+    next.version += 1;
+    if is_visible(event) {
+        next.updated_at = next.updated_at.max(at);
+    }
+    Ok((next, outcome))
+}
+
+/// Who works on a task is nobody's business but ours.
+fn is_visible(event: &Event) -> bool {
+    !matches!(event, Event::Adopted { .. } | Event::Promoted)
+}
+
+impl Task {
+    /// Applies the event to the fields; an outcome returned means that the task ends here.
+    fn change(&mut self, event: &Event, at: UnixMillis) -> Result<Option<Outcome>, Reason> {
+        match event {
+            Event::Claimed { node, host } => {
+                self.require(State::Queued)?;
+                if self.ready_at > at {
+                    return Err(Reason::TooEarly);
+                }
+                self.attempt = Some(self.next_attempt(*node, host.clone()));
+                self.attempts_used += 1;
+                self.state = State::Running;
+            }
+            Event::Adopted { node } => self.active()?.node = *node,
+            Event::Started => {
+                let attempt = self.active()?;
+                match attempt.state {
+                    AttemptState::Starting => attempt.state = AttemptState::Live,
+                    // Asked to stop before it began: it has begun all the same, and still stops.
+                    AttemptState::Stopping => {}
+                    AttemptState::Live | AttemptState::Ended => return Err(Reason::WrongAttempt),
+                }
+            }
+            Event::Reported { status, progress } => {
+                self.require_working()?;
+                if status.is_some() {
+                    self.status.clone_from(status);
+                }
+                if progress.is_some() {
+                    self.progress = *progress;
+                }
+            }
+            Event::InputRequested { key, .. } => {
+                self.require_working()?;
+                if *key != InputKey::nth(self.inputs_asked + 1) {
+                    return Err(Reason::KeyOutOfOrder);
+                }
+                self.inputs_asked += 1;
+                self.open_inputs.push(key.clone());
+            }
+            Event::InputAnswered { key, .. } | Event::InputWithdrawn { key } => {
+                self.require_live()?;
+                let position = self
+                    .open_inputs
+                    .iter()
+                    .position(|open| open == key)
+                    .ok_or(Reason::InputNotOpen)?;
+                self.open_inputs.remove(position);
+            }
+            Event::Parked => {
+                self.require(State::Running)?;
+                self.state = State::Parked;
+            }
+            Event::Unparked => {
+                self.require(State::Parked)?;
+                self.state = State::Running;
+            }
+            Event::AttemptEnded(end) => {
+                self.active()?.state = AttemptState::Ended;
+                return Ok(self.after_attempt(end, at));
+            }
+            Event::CancelRequested(mode) => return self.cancel(*mode, at),
+            Event::DeadlinePassed => return self.pass_deadline(at),
+            Event::QueueTimedOut => {
+                self.require(State::Queued)?;
+                if self.queue_until().is_none_or(|until| until > at) {
+                    return Err(Reason::TooEarly);
+                }
+                return Ok(Some(crate::Failure::QueueTimeout.into()));
+            }
+            Event::Promoted => {
+                self.require_live()?;
+                if self.announced || self.stop.is_some() {
+                    return Err(Reason::WrongState);
+                }
+                self.announced = true;
+            }
+            Event::Abandoned(outcome) => {
+                self.require(State::Queued)?;
+                return Ok(Some(outcome.clone()));
+            }
+            Event::TtlExtended { until } => {
+                self.require_live()?;
+                if *until <= self.announced_until {
+                    return Err(Reason::TooEarly);
+                }
+                self.announced_until = *until;
+            }
+        }
+        Ok(None)
+    }
+
+    fn require(&self, state: State) -> Result<(), Reason> {
+        self.require_live()?;
+        if self.state == state {
+            Ok(())
+        } else {
+            Err(Reason::WrongState)
+        }
+    }
+
+    fn require_live(&self) -> Result<(), Reason> {
+        if self.is_done() {
+            Err(Reason::Done)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn require_working(&self) -> Result<(), Reason> {
+        self.require_live()?;
+        if matches!(self.state, State::Running | State::Parked) {
+            Ok(())
+        } else {
+            Err(Reason::WrongState)
+        }
+    }
+
+    fn active(&mut self) -> Result<&mut Attempt, Reason> {
+        self.attempt
+            .as_mut()
+            .filter(|attempt| attempt.is_active())
+            .ok_or(Reason::WrongAttempt)
+    }
+
+    /// What the end of the attempt makes of the task. A task that is over already keeps its outcome (G1-53).
+    fn after_attempt(&mut self, end: &AttemptEnd, at: UnixMillis) -> Option<Outcome> {
+        if self.is_done() {
+            return None;
+        }
+        match end {
+            AttemptEnd::Finished(outcome) => Some(outcome.clone()),
+            AttemptEnd::Stopped(reason) => Some(self.stopped(*reason)),
+            AttemptEnd::Failed { outcome, retry_at } => match (self.stop, retry_at) {
+                // Failing is how much work answers a request to stop.
+                (Some(stop), _) => Some(self.stopped(stop.reason)),
+                (None, Some(retry_at)) => self.requeue(*retry_at, at),
+                (None, None) => Some(outcome.clone()),
+            },
+            AttemptEnd::NeverStarted => {
+                self.attempts_used = self.attempts_used.saturating_sub(1);
+                match self.stop {
+                    Some(stop) => Some(self.stopped(stop.reason)),
+                    None => self.requeue(at, at),
+                }
+            }
+        }
+    }
+
+    fn requeue(&mut self, ready_at: UnixMillis, at: UnixMillis) -> Option<Outcome> {
+        self.state = State::Queued;
+        self.ready_at = ready_at.max(at);
+        self.progress = None;
+        self.open_inputs.clear();
+        None
+    }
+
+    fn stopped(&self, reason: StopReason) -> Outcome {
+        match (reason, self.deadline) {
+            (StopReason::Deadline, Some(deadline)) => Outcome::deadline_passed(deadline),
+            _ => Outcome::Cancelled,
+        }
+    }
+
+    fn cancel(&mut self, mode: CancelMode, at: UnixMillis) -> Result<Option<Outcome>, Reason> {
+        self.require_live()?;
+        let working = self.ask_to_stop(StopReason::Cancel, at);
+        let over = !working || mode == CancelMode::AtOnce;
+        Ok(over.then_some(Outcome::Cancelled))
+    }
+
+    fn pass_deadline(&mut self, at: UnixMillis) -> Result<Option<Outcome>, Reason> {
+        self.require_live()?;
+        let (Some(deadline), Some(deadline_at)) = (self.deadline, self.deadline_at()) else {
+            return Err(Reason::WrongState);
+        };
+        if deadline_at > at {
+            return Err(Reason::TooEarly);
+        }
+        let working = self.ask_to_stop(StopReason::Deadline, at);
+        Ok((!working).then(|| Outcome::deadline_passed(deadline)))
+    }
+
+    /// Lays a stop over the state and tells whether there is an attempt that has to follow it. The first reason counts.
+    fn ask_to_stop(&mut self, reason: StopReason, at: UnixMillis) -> bool {
+        self.stop.get_or_insert(Stop { reason, at });
+        match self.active() {
+            Ok(attempt) => {
+                attempt.state = AttemptState::Stopping;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn finish(&mut self, outcome: &Outcome, at: UnixMillis) {
+        self.state = State::Done(outcome.verdict());
+        self.ended_at = Some(at);
+        self.open_inputs.clear();
+        self.announced_until = self.announced_until.max(at.plus(self.retention));
+    }
+}
