@@ -35,10 +35,7 @@ pub fn parse_duration(text: &str) -> Result<Millis, InvalidDuration> {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let number: Millis = rest[..digits].parse().map_err(|_| invalid())?;
         let tail = &rest[digits..];
-        let letters = tail.len()
-            - tail
-                .trim_start_matches(|c: char| c.is_ascii_alphabetic())
-                .len();
+        let letters = tail.len() - tail.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
         let (_, unit) = UNITS
             .iter()
             .find(|(name, _)| *name == &tail[..letters])

@@ -73,9 +73,7 @@ impl Outcome {
     /// Its kind.
     pub fn verdict(&self) -> Verdict {
         match self {
-            Self::Result {
-                is_error: false, ..
-            } => Verdict::Succeeded,
+            Self::Result { is_error: false, .. } => Verdict::Succeeded,
             Self::Result { is_error: true, .. } => Verdict::ToolError,
             Self::RpcError(_) => Verdict::RpcError,
             Self::Cancelled => Verdict::Cancelled,
@@ -94,8 +92,7 @@ fn says_is_error(result: &str) -> bool {
         #[serde(borrow, rename = "isError", default)]
         is_error: Option<&'a RawValue>,
     }
-    serde_json::from_str::<Flag>(result)
-        .is_ok_and(|flag| flag.is_error.is_some_and(|raw| raw.get() == "true"))
+    serde_json::from_str::<Flag>(result).is_ok_and(|flag| flag.is_error.is_some_and(|raw| raw.get() == "true"))
 }
 
 /// Why Longhaul could not carry a call through. Becomes a JSON-RPC error −32603 with `data.reason`.

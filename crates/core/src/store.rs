@@ -12,8 +12,8 @@
 //! - **Hints, not news.** A change hint says that a task has reached *at least* a version; readers look for themselves.
 
 use crate::{
-    BoxFuture, Event, Fence, HostId, IllegalEvent, Input, Json, Millis, NodeId, Origin, Outcome,
-    Owner, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec, UnixMillis,
+    BoxFuture, Event, Fence, HostId, IllegalEvent, Input, Json, Millis, NodeId, Origin, Outcome, Owner, Scope,
+    SessionKey, SpecId, Task, TaskId, ToolSpec, UnixMillis,
 };
 use std::sync::Arc;
 
@@ -117,9 +117,7 @@ impl NewTask {
         };
         let mut outcome = None;
         // A queued task that is ready takes either event; should that ever change, it stays queued and is claimed like any other.
-        if let Some(Ok((changed, ended))) =
-            event.map(|event| crate::transition(&task, &event, self.at))
-        {
+        if let Some(Ok((changed, ended))) = event.map(|event| crate::transition(&task, &event, self.at)) {
             (task, outcome) = (changed, ended);
         }
         (task, self.arguments, outcome)
@@ -239,8 +237,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// Whoever calls this has proven that no earlier incarnation *on the same store lock* (SQLite: the data directory; PostgreSQL:
     /// the node's lease) still lives; what those held can then be adopted.
-    fn open_node(&self, host: &HostId, at: UnixMillis)
-    -> BoxFuture<'_, Result<NodeId, StoreError>>;
+    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>>;
 
     /// Keeps a tool's definition. Putting it again changes nothing.
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -288,19 +285,10 @@ pub trait Store: Send + Sync + 'static {
     fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
 
     /// The answer to one question, once it was given.
-    fn answer(
-        &self,
-        id: &TaskId,
-        key: &crate::InputKey,
-    ) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
+    fn answer(&self, id: &TaskId, key: &crate::InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
 
     /// Announced tasks in `scope`, newest first, that are older than `before` (by id).
-    fn list(
-        &self,
-        scope: &Scope,
-        before: Option<&TaskId>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Page, StoreError>>;
+    fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>>;
 
     /// Up to `limit` live tasks whose [`Task::wake_at`] has come, earliest first.
     fn due(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
@@ -309,11 +297,7 @@ pub trait Store: Send + Sync + 'static {
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
 
     /// Up to `limit` tasks whose [`Task::delete_at`] has come.
-    fn expired(
-        &self,
-        at: UnixMillis,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
+    fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
 
     /// Deletes those of `ids` whose [`Task::delete_at`] has come, with all that belongs to them, and returns how many there were.
     fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
@@ -322,18 +306,10 @@ pub trait Store: Send + Sync + 'static {
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>>;
 
     /// The keys that sign for `purpose`, newest first. If there is none, `fresh` becomes the first.
-    fn signing_keys(
-        &self,
-        purpose: &str,
-        fresh: [u8; 32],
-    ) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
+    fn signing_keys(&self, purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
 
     /// Remembers until `until` that a legacy session was ended by its client (T-14).
-    fn end_session(
-        &self,
-        session: &SessionKey,
-        until: UnixMillis,
-    ) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Whether the session was ended by its client. Asked on every legacy request; costs no disk access.
     fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;

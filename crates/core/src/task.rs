@@ -1,8 +1,7 @@
 //! The task: one long tool call.
 
 use crate::{
-    Attempt, AttemptState, Fence, HostId, InputKey, Millis, NodeId, Owner, SpecId, TaskId,
-    UnixMillis, Verdict,
+    Attempt, AttemptState, Fence, HostId, InputKey, Millis, NodeId, Owner, SpecId, TaskId, UnixMillis, Verdict,
 };
 use std::sync::Arc;
 
@@ -122,8 +121,7 @@ impl Task {
 
     /// The active attempt, if `fence` is its (invariant 3).
     pub fn attempt_held_by(&self, fence: Fence) -> Option<&Attempt> {
-        self.active_attempt()
-            .filter(|attempt| attempt.fence() == fence)
+        self.active_attempt().filter(|attempt| attempt.fence() == fence)
     }
 
     /// When its deadline passes.

@@ -9,18 +9,13 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type Millis = u64;
 
 /// A moment: milliseconds since 1970-01-01T00:00:00Z.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct UnixMillis(pub i64);
 
 impl UnixMillis {
     /// This moment plus `millis`, stopping at the end of time instead of wrapping.
     pub fn plus(self, millis: Millis) -> Self {
-        Self(
-            self.0
-                .saturating_add(i64::try_from(millis).unwrap_or(i64::MAX)),
-        )
+        Self(self.0.saturating_add(i64::try_from(millis).unwrap_or(i64::MAX)))
     }
 
     /// Milliseconds from `earlier` to here; 0 if `earlier` is later.

@@ -15,11 +15,7 @@ impl Task {
         if self.is_done() {
             return None;
         }
-        let timers = [
-            self.open_deadline(),
-            self.queue_until(),
-            self.extend_ttl_at(),
-        ];
+        let timers = [self.open_deadline(), self.queue_until(), self.extend_ttl_at()];
         timers.into_iter().flatten().min()
     }
 
@@ -62,11 +58,7 @@ impl Task {
 
     /// The deadline, as long as nothing asked the task to stop: the first reason counts, so after it there is nothing to wake for.
     fn open_deadline(&self) -> Option<UnixMillis> {
-        if self.stop.is_some() {
-            None
-        } else {
-            self.deadline_at()
-        }
+        if self.stop.is_some() { None } else { self.deadline_at() }
     }
 
     /// When less than half a retention is left of what was announced.

@@ -1,8 +1,7 @@
 //! The one function that says what may happen when.
 
 use crate::{
-    Attempt, AttemptEnd, AttemptState, CancelMode, Event, InputKey, Outcome, State, Stop,
-    StopReason, Task, UnixMillis,
+    Attempt, AttemptEnd, AttemptState, CancelMode, Event, InputKey, Outcome, State, Stop, StopReason, Task, UnixMillis,
 };
 
 /// Why an event is not legal.
@@ -64,11 +63,7 @@ pub struct IllegalEvent {
 ///
 /// # Errors
 /// [`IllegalEvent`] for every pair the table leaves out.
-pub fn transition(
-    task: &Task,
-    event: &Event,
-    at: UnixMillis,
-) -> Result<(Task, Option<Outcome>), IllegalEvent> {
+pub fn transition(task: &Task, event: &Event, at: UnixMillis) -> Result<(Task, Option<Outcome>), IllegalEvent> {
     let illegal = |reason| IllegalEvent {
         state: task.state,
         event: event.name(),
@@ -193,11 +188,7 @@ impl Task {
     }
 
     fn require_live(&self) -> Result<(), Reason> {
-        if self.is_done() {
-            Err(Reason::Done)
-        } else {
-            Ok(())
-        }
+        if self.is_done() { Err(Reason::Done) } else { Ok(()) }
     }
 
     fn require_working(&self) -> Result<(), Reason> {
