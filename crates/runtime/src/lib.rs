@@ -1,1 +1,32 @@
-//! placeholder
+//! What makes tasks happen: slots, claims, attempts, retries, timers, cancellation, retention.
+//!
+//! The [`Engine`] stands between the fronts and a [`Store`](longhaul_core::Store). A call comes in ([`Engine::create`],
+//! [`Engine::begin`]), gets a slot or a place in its tool's queue, is run by an [`Executor`], and its end is written. Decisions
+//! about a task are the store's (through `longhaul_core::transition`); what is kept here can be lost at any moment and is found
+//! again from the store at the next start.
+
+mod active;
+mod attempt;
+mod call;
+mod catalog;
+mod context;
+mod dispatch;
+mod engine;
+mod executor;
+mod hub;
+mod ports;
+mod provider;
+mod recovery;
+mod retention;
+mod slots;
+mod timers;
+
+pub use call::{Call, CancelError, Promotion, Step, Waiting};
+pub use catalog::{ArgumentError, Catalog, Tool, ToolError, ToolSettings};
+pub use context::{AskError, TaskContext};
+pub use engine::{Engine, EngineOptions, StartError};
+pub use executor::{Attempt, End, Executor};
+pub use hub::Watch;
+pub use ports::{Ports, Spawner};
+pub use provider::{LogChunk, LogError, LogRange, Provider};
+pub use recovery::Recovered;

@@ -1,0 +1,63 @@
+//! The port behind which work is done.
+
+use crate::TaskContext;
+use longhaul_core::{BoxFuture, Json, Outcome, StopReason, TaskId, UnixMillis};
+use std::sync::Arc;
+
+/// One attempt, as its executor sees it.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    /// The task.
+    pub task: TaskId,
+    /// The attempt's number, from 1, never used twice for a task.
+    pub epoch: u32,
+    /// The arguments, as they came; they passed [`Executor::check`] when the task was created.
+    pub arguments: Json,
+    /// When the task's deadline passes. The runtime asks for a stop then; an executor whose work outlives the process must see to
+    /// it by itself as well.
+    pub deadline_at: Option<UnixMillis>,
+}
+
+/// How an attempt ended. What follows from it is the runtime's business.
+#[derive(Debug, Clone, PartialEq)]
+pub enum End {
+    /// The tool gave its answer.
+    Finished(Outcome),
+    /// The tool ended and said that it failed (`retry.on` names this `error`); the outcome counts if it is not run again.
+    Errored(Outcome),
+    /// There is no record of how it ended (`retry.on` names this `crash`).
+    Crashed,
+    /// It was made to stop, for this reason.
+    Stopped(StopReason),
+    /// It is certain that nothing was started, and that nothing will be: the attempt costs nothing. The text is for the log.
+    NeverStarted(String),
+}
+
+/// Runs the attempts of one tool, in one definition of it.
+///
+/// The future may be dropped at any await (the server stops); what lives outside the process lives on and is taken up by
+/// [`Executor::resume`] in the next one.
+pub trait Executor: Send + Sync + 'static {
+    /// Whether the work lives outside the process, so that only this host can take it up again.
+    fn host_bound(&self) -> bool {
+        false
+    }
+
+    /// Checks arguments beyond their JSON Schema, before a task is made.
+    ///
+    /// # Errors
+    /// A sentence that says what to change, for the caller to read.
+    fn check(&self, arguments: &serde_json::Map<String, serde_json::Value>) -> Result<(), String> {
+        let _ = arguments;
+        Ok(())
+    }
+
+    /// Runs an attempt from its start.
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End>;
+
+    /// Takes up an attempt that an earlier process began, or was about to begin.
+    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+        let _ = (attempt, cx);
+        Box::pin(async { End::Crashed })
+    }
+}

@@ -1,0 +1,124 @@
+//! Who waits for which task to change.
+
+use longhaul_core::{TaskId, store::Hint};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use tokio::sync::watch;
+
+/// Passes the store's hints on to those who wait. Costs nothing for tasks nobody waits for.
+#[derive(Default)]
+pub(crate) struct Hub {
+    watched: Mutex<HashMap<TaskId, watch::Sender<u64>>>,
+    /// Mirrors the map's size, so that a commit takes no lock while nobody waits.
+    count: AtomicUsize,
+}
+
+impl Hub {
+    /// Called by the store after each commit.
+    pub(crate) fn publish(&self, hints: &[Hint]) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        for hint in hints {
+            if let Some(sender) = watched.get(&hint.task) {
+                sender.send_if_modified(|seen| {
+                    let newer = hint.version > *seen;
+                    *seen = hint.version.max(*seen);
+                    newer
+                });
+            }
+        }
+    }
+
+    /// Begins to watch a task. Read its record *after* this call, then wait: no change can fall between.
+    pub(crate) fn watch(self: &Arc<Self>, task: &TaskId) -> Watch {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver = match watched.entry(task.clone()) {
+            Entry::Occupied(entry) => entry.get().subscribe(),
+            Entry::Vacant(entry) => {
+                let (sender, receiver) = watch::channel(0);
+                entry.insert(sender);
+                self.count.fetch_add(1, Ordering::Release);
+                receiver
+            }
+        };
+        Watch {
+            hub: Arc::clone(self),
+            task: task.clone(),
+            receiver: Some(receiver),
+        }
+    }
+}
+
+/// A wait for changes of one task; dropping it ends the wait.
+pub struct Watch {
+    hub: Arc<Hub>,
+    task: TaskId,
+    receiver: Option<watch::Receiver<u64>>,
+}
+
+impl Watch {
+    /// Completes when the task has changed since the last call, or since the watch began.
+    pub async fn changed(&mut self) {
+        let news = match &mut self.receiver {
+            Some(receiver) => receiver.changed().await.is_ok(),
+            None => false,
+        };
+        if !news {
+            // The sender lives as long as any watch does; should it not, there is nothing to come.
+            std::future::pending().await
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.receiver = None;
+        let mut watched = self.hub.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(entry) = watched.entry(self.task.clone())
+            && entry.get().receiver_count() == 0
+        {
+            entry.remove();
+            self.hub.count.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(version: u64) -> [Hint; 1] {
+        [Hint {
+            task: "t1".parse().unwrap(),
+            version,
+        }]
+    }
+
+    #[tokio::test]
+    async fn a_change_between_watching_and_waiting_is_not_lost() {
+        let hub = Arc::new(Hub::default());
+        let mut watch = hub.watch(&"t1".parse().unwrap());
+        hub.publish(&hint(2));
+        watch.changed().await;
+        hub.publish(&hint(3));
+        watch.changed().await;
+    }
+
+    #[test]
+    fn the_last_watch_takes_the_entry_with_it() {
+        let hub = Arc::new(Hub::default());
+        let (first, second) = (hub.watch(&"t1".parse().unwrap()), hub.watch(&"t1".parse().unwrap()));
+        drop(first);
+        assert_eq!(hub.count.load(Ordering::Relaxed), 1);
+        drop(second);
+        assert_eq!(hub.count.load(Ordering::Relaxed), 0);
+        assert!(hub.watched.lock().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,98 @@
+//! The ports through which time, randomness and concurrency come in, and what a server plugs into them.
+
+use longhaul_core::{BoxFuture, Clock, Entropy, UnixMillis};
+use std::{sync::Arc, time::Duration};
+
+/// Starts concurrent work.
+pub trait Spawner: Send + Sync {
+    /// Runs `work` to its end, unless the process ends first.
+    fn spawn(&self, work: BoxFuture<'static, ()>);
+
+    /// Runs `work`, which may block, away from the threads that run futures.
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>);
+}
+
+/// All ports together, cheap to clone.
+#[derive(Clone)]
+pub struct Ports {
+    /// The only clock.
+    pub clock: Arc<dyn Clock>,
+    /// The only source of random bytes.
+    pub entropy: Arc<dyn Entropy>,
+    /// The only way to start concurrent work.
+    pub spawner: Arc<dyn Spawner>,
+}
+
+impl Ports {
+    /// The system's clock and random source, and the current tokio runtime.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn system() -> Self {
+        Self {
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            spawner: Arc::new(TokioSpawner(tokio::runtime::Handle::current())),
+        }
+    }
+
+    /// Runs `work`, which may block, away from the threads that run futures, and waits for what it returns.
+    pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let (done, result) = tokio::sync::oneshot::channel();
+        self.spawner.spawn_blocking(Box::new(move || {
+            let _ = done.send(work());
+        }));
+        result.await.ok()
+    }
+
+    /// Waits for `future`, at most `limit`; `None` if the time ran out first.
+    pub async fn within<T>(&self, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            value = future => Some(value),
+            () = self.clock.sleep(limit) => None,
+        }
+    }
+}
+
+/// The system's clock.
+struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the port")]
+    fn now(&self) -> UnixMillis {
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
+        UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the port")]
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// The operating system's cryptographic source.
+struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    #[expect(clippy::disallowed_methods, reason = "this is the port")]
+    fn fill(&self, bytes: &mut [u8]) {
+        // Weak ids would be worse than no server.
+        getrandom::fill(bytes).unwrap_or_else(|error| panic!("the system's random source failed: {error}"));
+    }
+}
+
+struct TokioSpawner(tokio::runtime::Handle);
+
+impl Spawner for TokioSpawner {
+    #[expect(clippy::disallowed_methods, reason = "this is the port")]
+    fn spawn(&self, work: BoxFuture<'static, ()>) {
+        self.0.spawn(work);
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the port")]
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        self.0.spawn_blocking(work);
+    }
+}
