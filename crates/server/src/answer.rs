@@ -1,0 +1,69 @@
+//! What goes back, before HTTP gives it its shape.
+
+use crate::stream::Events;
+use longhaul_core::store::StoreError;
+use longhaul_wire::{RequestId, RpcError, envelope::write_result};
+use tracing::error;
+
+/// The answer to one message.
+pub(crate) enum Answer {
+    /// One JSON-RPC response.
+    Message {
+        /// HTTP's status.
+        status: u16,
+        /// The response.
+        text: String,
+    },
+    /// The response to `initialize`, with the id of the session it began.
+    Session {
+        /// The response.
+        text: String,
+        /// The session's id.
+        id: String,
+    },
+    /// Nothing is owed.
+    Accepted,
+    /// Several messages, the response last.
+    Stream(Events),
+}
+
+impl Answer {
+    /// A response with a result, which `write` appends.
+    pub(crate) fn result(id: RequestId<'_>, write: impl FnOnce(&mut String)) -> Self {
+        Self::written(|out| write_result(out, id, write))
+    }
+
+    /// A response that `write` appends whole.
+    pub(crate) fn written(write: impl FnOnce(&mut String)) -> Self {
+        let mut text = String::with_capacity(512);
+        write(&mut text);
+        Self::Message { status: 200, text }
+    }
+
+    /// An error response.
+    pub(crate) fn error(id: Option<RequestId<'_>>, error: &RpcError) -> Self {
+        let mut text = String::new();
+        error.write_response(&mut text, id);
+        Self::Message {
+            status: error.status(),
+            text,
+        }
+    }
+}
+
+/// What a client reads when the store fails. Its own words are for our log.
+pub(crate) fn store_failed(error: StoreError) -> RpcError {
+    match error {
+        StoreError::Full => RpcError::internal("The server has no room to write; try again later").with_status(507),
+        StoreError::Closed => shutting_down(),
+        StoreError::Failed(why) => {
+            error!(why, "the store failed");
+            RpcError::internal("The server's store failed")
+        }
+    }
+}
+
+/// What a client reads whose request cannot be waited for any longer.
+pub(crate) fn shutting_down() -> RpcError {
+    RpcError::internal("The server is shutting down; try again").with_status(503)
+}

@@ -1,0 +1,25 @@
+//! `tasks/get`: one read, one projection.
+
+use super::task_id;
+use crate::{
+    answer::{Answer, store_failed},
+    dispatch::Call,
+    front::Front,
+};
+use longhaul_wire::{Generation, RpcError, legacy, modern};
+use std::sync::Arc;
+
+pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
+    let id = task_id(call)?;
+    let record = front
+        .engine
+        .get(&call.caller.scope(), &id)
+        .await
+        .map_err(store_failed)?;
+    let record = record.ok_or_else(RpcError::task_not_found)?;
+    let now = front.engine.ports().clock.now();
+    Ok(Answer::result(call.id, |out| match call.caller.generation {
+        Generation::Legacy => legacy::tasks::write_get(out, &record, now),
+        Generation::Modern => modern::tasks::write_get(out, &record, &front.identity, now),
+    }))
+}
