@@ -1,1 +1,16 @@
-//! placeholder
+//! Where tasks are kept.
+//!
+//! - [`SqliteStore`]: one file in one directory, owned by one process; every acknowledged change survives the loss of power.
+//! - [`MemoryStore`]: the model. Plain and obviously right; it forgets everything when it is dropped.
+//! - [`contract`]: what every store must pass, shipped as library code so that a store written elsewhere can prove itself too.
+//!
+//! What the methods promise is written on [`longhaul_core::Store`].
+
+pub mod contract;
+mod decision;
+mod memory;
+mod refusal;
+pub mod sqlite;
+
+pub use memory::MemoryStore;
+pub use sqlite::{OpenError, SqliteOptions, SqliteStore};

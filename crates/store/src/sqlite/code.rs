@@ -1,0 +1,86 @@
+//! The numbers that stand for words in the file. A word's number is its place in its table: tables only ever grow at their end.
+
+use longhaul_core::{AttemptState, Origin, State, StopReason, Verdict};
+use rusqlite::{Error, Result, Row, types::Type};
+
+pub(super) const STATES: [State; 7] = [
+    State::Queued,
+    State::Running,
+    State::Parked,
+    State::Done(Verdict::Succeeded),
+    State::Done(Verdict::ToolError),
+    State::Done(Verdict::RpcError),
+    State::Done(Verdict::Cancelled),
+];
+pub(super) const ATTEMPT_STATES: [AttemptState; 4] = [
+    AttemptState::Starting,
+    AttemptState::Live,
+    AttemptState::Stopping,
+    AttemptState::Ended,
+];
+pub(super) const STOP_REASONS: [StopReason; 2] = [StopReason::Cancel, StopReason::Deadline];
+pub(super) const ORIGINS: [Origin; 2] = [Origin::Legacy, Origin::Modern];
+
+/// The number of `word`. Every word is in its table; the test below says so, and the compiler cannot.
+pub(super) fn of<T: PartialEq>(table: &[T], word: T) -> i64 {
+    let place = table.iter().position(|other| *other == word);
+    place.and_then(|place| i64::try_from(place).ok()).unwrap_or(-1)
+}
+
+/// The word whose number stands in `column`.
+pub(super) fn read<T: Copy>(row: &Row<'_>, column: usize, table: &[T]) -> Result<T> {
+    let place = usize::try_from(row.get::<_, i64>(column)?).ok();
+    place
+        .and_then(|place| table.get(place).copied())
+        .ok_or_else(|| meaningless(column, Type::Integer))
+}
+
+/// A value that this release never wrote.
+pub(super) fn meaningless(column: usize, kind: Type) -> Error {
+    Error::FromSqlConversionFailure(column, kind, "a value that has no meaning here".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The matches are exhaustive: a new word does not compile here before it was thought of.
+    #[test]
+    fn every_word_keeps_its_number() {
+        for (number, state) in (0..).zip(STATES) {
+            let expected = match state {
+                State::Queued => 0,
+                State::Running => 1,
+                State::Parked => 2,
+                State::Done(Verdict::Succeeded) => 3,
+                State::Done(Verdict::ToolError) => 4,
+                State::Done(Verdict::RpcError) => 5,
+                State::Done(Verdict::Cancelled) => 6,
+            };
+            assert_eq!((number, of(&STATES, state)), (expected, expected));
+        }
+        for (number, state) in (0..).zip(ATTEMPT_STATES) {
+            let expected = match state {
+                AttemptState::Starting => 0,
+                AttemptState::Live => 1,
+                AttemptState::Stopping => 2,
+                AttemptState::Ended => 3,
+            };
+            assert_eq!((number, of(&ATTEMPT_STATES, state)), (expected, expected));
+        }
+        for reason in STOP_REASONS {
+            let expected = match reason {
+                StopReason::Cancel => 0,
+                StopReason::Deadline => 1,
+            };
+            assert_eq!(of(&STOP_REASONS, reason), expected);
+        }
+        for origin in ORIGINS {
+            let expected = match origin {
+                Origin::Legacy => 0,
+                Origin::Modern => 1,
+            };
+            assert_eq!(of(&ORIGINS, origin), expected);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Opening connections, each with the settings of its use.
+
+use super::{Plant, open_error::OpenError, schema};
+use rusqlite::{Connection, OpenFlags};
+use std::{path::Path, time::Duration};
+
+/// How long a connection waits for a lock that is not ours, such as an operator's `sqlite3` shell.
+const BUSY: Duration = Duration::from_secs(5);
+/// The writer keeps the right-hand edges of all trees in its cache. KiB.
+const WRITER_CACHE: i64 = 16 * 1024;
+/// A reader keeps the upper pages of the trees it descends. KiB.
+const READER_CACHE: i64 = 512;
+/// A log that once grew larger is cut back to this. Bytes.
+const LOG_KEPT: i64 = 64 << 20;
+/// Statements kept prepared. An update is prepared once for each set of columns it changes, and in practice there are few.
+const STATEMENTS: usize = 128;
+
+/// The one connection that writes; brings the file up to date.
+pub(super) fn writer(path: &Path, plant: Option<Plant>) -> Result<Connection, OpenError> {
+    let mut connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let set = |connection: &Connection| {
+        // Checkpoints are the writer's own, so that their errors are seen (see `writer`).
+        connection.execute_batch(&format!(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = {}; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
+             PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {LOG_KEPT}; PRAGMA cache_size = -{WRITER_CACHE};
+             PRAGMA temp_store = MEMORY;",
+            Plant::synchronous(plant)
+        ))
+    };
+    set(&connection).map_err(|error| schema::because(error, path))?;
+    schema::migrate(&mut connection, path)?;
+    Ok(connection)
+}
+
+/// A connection that only reads.
+pub(super) fn reader(path: &Path) -> Result<Connection, OpenError> {
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection
+        .execute_batch(&format!(
+            "PRAGMA cache_size = -{READER_CACHE}; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY;"
+        ))
+        .map_err(|error| schema::because(error, path))?;
+    Ok(connection)
+}
+
+fn open(path: &Path, access: OpenFlags) -> Result<Connection, OpenError> {
+    let connect = || {
+        let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        connection.busy_timeout(BUSY)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        Ok(connection)
+    };
+    connect().map_err(|error| schema::because(error, path))
+}

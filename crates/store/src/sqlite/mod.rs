@@ -1,0 +1,159 @@
+//! One SQLite file in one directory.
+//!
+//! The way of a change: the caller's future hands an [`operation`] to the [`writer`] thread, which runs all that wait in one
+//! transaction, commits it with an fsync, and only then answers them. Questions do not pass the writer: they are answered from
+//! connections of their own ([`readers`]), which see what was committed when they begin.
+
+mod backup;
+mod code;
+mod connection;
+mod directory;
+mod fault;
+mod filesystem;
+mod news;
+mod open_error;
+mod operation;
+mod options;
+mod plant;
+mod read;
+mod readers;
+mod row;
+mod schema;
+mod store;
+mod write;
+mod writer;
+
+pub use open_error::OpenError;
+pub use options::{EXIT_COMMIT_FAILED, OnFatal, SqliteOptions};
+pub use plant::Plant;
+
+use directory::Directory;
+use longhaul_core::store::StoreError;
+use news::Board;
+use operation::Pending;
+use readers::Readers;
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    thread::{Builder, JoinHandle},
+};
+use tokio::sync::oneshot;
+use writer::{Message, Tx, Writer};
+
+/// Tasks in one SQLite file, in a data directory that this process owns.
+///
+/// Every acknowledged change has been committed with `synchronous = FULL` on a write-ahead log: it survives the end of the
+/// process at any instruction, and the loss of power as far as the disk keeps what it confirmed. Dropping the store finishes
+/// what is queued and lets go of the directory.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use longhaul_store::{SqliteOptions, SqliteStore};
+/// let directory = tempfile::tempdir()?;
+/// let store = SqliteStore::open(directory.path(), SqliteOptions::default())?;
+/// store.describe_owner("http://127.0.0.1:7411/mcp")?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct SqliteStore {
+    // Dropped in this order: readers first, then the writer, whose connection is the last and tidies up, then the lock.
+    readers: Option<Readers>,
+    queue: mpsc::Sender<Message>,
+    writer: Option<JoinHandle<()>>,
+    board: Arc<Board>,
+    path: PathBuf,
+    directory: Mutex<Directory>,
+}
+
+impl SqliteStore {
+    /// Opens the store in `directory`, creating both if need be, and owns the directory from then on.
+    ///
+    /// Waits about two seconds for another process to let go of it. Blocks; call it before the server runs.
+    ///
+    /// # Errors
+    /// [`OpenError`], in words for the person who started the server.
+    pub fn open(directory: &Path, options: SqliteOptions) -> Result<Self, OpenError> {
+        let directory = Directory::own(directory)?;
+        let path = directory.database()?;
+        let connection = connection::writer(&path, options.plant)?;
+        let failed = |error| schema::because(error, &path);
+        let board = Arc::new(Board::load(&connection).map_err(failed)?);
+        let readers = Readers::open(&path)?;
+        let (queue, incoming) = mpsc::channel();
+        let writer = Writer::new(connection, incoming, board.clone(), options).map_err(failed)?;
+        let writer = Builder::new()
+            .name("longhaul-writer".to_owned())
+            .spawn(move || writer.run())
+            .map_err(|source| OpenError::Io {
+                action: "start the writer of",
+                path: path.clone(),
+                source,
+            })?;
+        Ok(Self {
+            readers: Some(readers),
+            queue,
+            writer: Some(writer),
+            board,
+            path,
+            directory: Mutex::new(directory),
+        })
+    }
+
+    /// Writes `note`, such as the address of the server, into the lock file, where the next process that wants the directory
+    /// finds it and can name us: `pid 123, http://127.0.0.1:7411/mcp`.
+    ///
+    /// # Errors
+    /// When the lock file cannot be written.
+    pub fn describe_owner(&self, note: &str) -> io::Result<()> {
+        let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        directory.describe_owner(note)
+    }
+
+    /// Copies the store, as it is at one moment, into the new file `path`, while work goes on. The copy is a complete database:
+    /// as `longhaul.db` in an empty data directory it can be opened.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] without room; [`StoreError::Failed`] when `path` exists or cannot be written.
+    pub async fn backup_to(&self, path: &Path) -> Result<(), StoreError> {
+        let (from, to) = (self.path.clone(), path.to_owned());
+        let (waiting, answer) = oneshot::channel();
+        Builder::new()
+            .name("longhaul-backup".to_owned())
+            .spawn(move || {
+                let _ = waiting.send(backup::copy(&from, &to));
+            })
+            .map_err(|error| StoreError::Failed(format!("cannot start the backup: {error}")))?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    fn readers(&self) -> Result<&Readers, StoreError> {
+        self.readers.as_ref().ok_or(StoreError::Closed)
+    }
+
+    /// Hands a change of about `weight` bytes to the writer and waits for its answer. Once handed over it is made, whether or
+    /// not anyone still waits.
+    async fn write<T, E, W>(&self, weight: usize, work: W) -> Result<T, E>
+    where
+        W: FnMut(&mut Tx<'_>) -> rusqlite::Result<Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (operation, answer) = Pending::new(weight, work);
+        self.queue
+            .send(Message::Do(Box::new(operation)))
+            .map_err(|_| StoreError::Closed)?;
+        let unknown = || StoreError::Failed("the store stopped before it could tell whether this was kept".to_owned());
+        answer.await.map_err(|_| unknown())?
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.readers = None;
+        let _ = self.queue.send(Message::Close);
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What a commit makes known: hints for listeners, and the set of ended sessions.
+
+use longhaul_core::{
+    SessionKey, Task, UnixMillis,
+    store::{Hint, Listener},
+};
+use rusqlite::Connection;
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError, RwLock},
+};
+
+/// What one transaction changed, collected while it runs and made known after it was committed, in that order.
+#[derive(Default)]
+pub(super) struct News {
+    pub(super) hints: Vec<Hint>,
+    sessions: Vec<SessionNews>,
+}
+
+enum SessionNews {
+    Ended(SessionKey, UnixMillis),
+    Forgotten(UnixMillis),
+}
+
+impl News {
+    pub(super) fn changed(&mut self, task: &Task) {
+        self.hints.push(Hint {
+            task: task.id.clone(),
+            version: task.version,
+        });
+    }
+
+    pub(super) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
+        self.sessions.push(SessionNews::Ended(session.clone(), until));
+    }
+
+    pub(super) fn sessions_forgotten(&mut self, at: UnixMillis) {
+        self.sessions.push(SessionNews::Forgotten(at));
+    }
+}
+
+/// Those who want to know. The set of ended sessions is the store's only cache: it is asked on every legacy request and small.
+#[derive(Default)]
+pub(super) struct Board {
+    listeners: Mutex<Vec<Listener>>,
+    ended_sessions: RwLock<HashMap<SessionKey, UnixMillis>>,
+}
+
+impl Board {
+    /// The sessions in the file are known from the start.
+    pub(super) fn load(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut statement = connection.prepare("SELECT session, until FROM ended_sessions")?;
+        let session = |row: &rusqlite::Row<'_>| {
+            let name: String = row.get(0)?;
+            Ok((SessionKey::named(name), UnixMillis(row.get(1)?)))
+        };
+        let ended = statement.query_map([], session)?.collect::<rusqlite::Result<_>>()?;
+        Ok(Self {
+            listeners: Mutex::default(),
+            ended_sessions: RwLock::new(ended),
+        })
+    }
+
+    pub(super) fn listen(&self, listener: Listener) {
+        self.listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(listener);
+    }
+
+    pub(super) fn session_ended(&self, session: &SessionKey) -> bool {
+        let ended = self.ended_sessions.read().unwrap_or_else(PoisonError::into_inner);
+        ended.contains_key(session)
+    }
+
+    /// Before the acknowledgement: whoever ended a session finds it ended.
+    pub(super) fn publish_sessions(&self, news: &mut News) {
+        if news.sessions.is_empty() {
+            return;
+        }
+        let mut ended = self.ended_sessions.write().unwrap_or_else(PoisonError::into_inner);
+        for item in news.sessions.drain(..) {
+            match item {
+                SessionNews::Ended(session, until) => {
+                    let kept = ended.entry(session).or_insert(until);
+                    *kept = (*kept).max(until);
+                }
+                SessionNews::Forgotten(at) => ended.retain(|_, until| *until > at),
+            }
+        }
+    }
+
+    pub(super) fn publish_hints(&self, news: &News) {
+        if news.hints.is_empty() {
+            return;
+        }
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for listener in listeners {
+            listener(&news.hints);
+        }
+    }
+}

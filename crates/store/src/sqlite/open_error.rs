@@ -1,0 +1,67 @@
+//! Why a data directory cannot be opened, in words for the person who started the server.
+
+use std::{io, path::PathBuf};
+
+/// Why a data directory cannot be opened. Nothing in it was changed, except that it may have been created.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file system refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The answer.
+        source: io::Error,
+    },
+    /// Another process owns the directory.
+    #[error("the data directory {} is in use by another process ({holder}); one process owns a directory at a time", path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// What the other process says about itself, for example `pid 123, http://127.0.0.1:7411/mcp`.
+        holder: String,
+    },
+    /// Locks and the shared memory of a write-ahead log do not work across machines.
+    #[error("the data directory {} is on a network file system ({kind}); use a local disk", path.display())]
+    NetworkFileSystem {
+        /// The directory.
+        path: PathBuf,
+        /// Which.
+        kind: String,
+    },
+    /// The file was written by a later release.
+    #[error("{} has schema version {found}, and this release knows only versions up to {known}; use the release that wrote it, or a later one", path.display())]
+    NewerSchema {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: usize,
+        /// The latest known version.
+        known: usize,
+    },
+    /// A database, but not one of ours.
+    #[error("{} is a database of another program", path.display())]
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Damaged, or no database at all.
+    #[error("{} is damaged or no database ({detail}); restore a backup, or move the file away to begin anew", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// SQLite's words.
+        detail: String,
+    },
+    /// Anything else that SQLite says.
+    #[error("cannot open {}: {source}", path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// SQLite's words.
+        source: rusqlite::Error,
+    },
+}

@@ -1,0 +1,72 @@
+//! One change on its way to the writer, and its answer on the way back.
+
+use super::writer::Tx;
+use longhaul_core::store::StoreError;
+use tokio::sync::oneshot;
+
+/// A change as the writer sees it. It can be run again after its transaction was rolled back.
+pub(super) trait Operation: Send {
+    /// Runs inside the writer's transaction and keeps the answer. An error means that all of the transaction must go.
+    fn run(&mut self, tx: &mut Tx<'_>) -> rusqlite::Result<()>;
+    /// Gives the answer to whoever waits.
+    fn acknowledge(&mut self);
+    /// Tells whoever waits that it was not done.
+    fn refuse(&mut self, why: StoreError);
+    /// About how many bytes it writes.
+    fn weight(&self) -> usize;
+}
+
+/// A change with someone waiting for its answer.
+pub(super) struct Pending<W, T, E> {
+    work: W,
+    weight: usize,
+    answer: Option<Result<T, E>>,
+    waiting: Option<oneshot::Sender<Result<T, E>>>,
+}
+
+impl<W, T, E> Pending<W, T, E> {
+    /// The change, and where its answer will come out.
+    pub(super) fn new(weight: usize, work: W) -> (Self, oneshot::Receiver<Result<T, E>>) {
+        let (waiting, answer) = oneshot::channel();
+        let pending = Self {
+            work,
+            weight,
+            answer: None,
+            waiting: Some(waiting),
+        };
+        (pending, answer)
+    }
+
+    fn send(&mut self, answer: Result<T, E>) {
+        if let Some(waiting) = self.waiting.take() {
+            // Whoever asked may have gone; the change was made all the same.
+            let _ = waiting.send(answer);
+        }
+    }
+}
+
+impl<W, T, E> Operation for Pending<W, T, E>
+where
+    W: FnMut(&mut Tx<'_>) -> rusqlite::Result<Result<T, E>> + Send,
+    T: Send,
+    E: From<StoreError> + Send,
+{
+    fn run(&mut self, tx: &mut Tx<'_>) -> rusqlite::Result<()> {
+        self.answer = Some((self.work)(tx)?);
+        Ok(())
+    }
+
+    fn acknowledge(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            self.send(answer);
+        }
+    }
+
+    fn refuse(&mut self, why: StoreError) {
+        self.send(Err(why.into()));
+    }
+
+    fn weight(&self) -> usize {
+        self.weight
+    }
+}

@@ -1,0 +1,45 @@
+//! What may be chosen when a directory is opened.
+
+use super::Plant;
+use std::{fmt, sync::Arc};
+
+/// The exit status of a process whose store could not make a commit certain: `EX_IOERR` of sysexits.
+pub const EXIT_COMMIT_FAILED: i32 = 74;
+
+/// What to do when a commit or an fsync failed: the disk may or may not hold what was written, and asking again would only be
+/// told what the page cache holds. Whatever this does, the store acknowledges nothing any more.
+pub type OnFatal = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// How to open a [`SqliteStore`](super::SqliteStore).
+#[derive(Clone)]
+pub struct SqliteOptions {
+    /// Called once when a commit or an fsync failed. The default logs the reason and exits with [`EXIT_COMMIT_FAILED`].
+    pub on_fatal: OnFatal,
+    /// A fault, planted to prove that tests find it. `None` outside tests.
+    pub plant: Option<Plant>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            on_fatal: Arc::new(exit),
+            plant: None,
+        }
+    }
+}
+
+fn exit(reason: &str) {
+    tracing::error!(
+        reason,
+        "cannot tell any more what the disk holds; stopping without acknowledging"
+    );
+    std::process::exit(EXIT_COMMIT_FAILED);
+}
+
+impl fmt::Debug for SqliteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteOptions")
+            .field("plant", &self.plant)
+            .finish_non_exhaustive()
+    }
+}

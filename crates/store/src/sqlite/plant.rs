@@ -1,0 +1,41 @@
+//! Faults that can be planted, so that the tests which should find them can be seen to.
+
+use std::time::Duration;
+
+/// A fault to be planted. Each breaks a promise of the store on purpose; never set one outside a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plant {
+    /// Commits do not reach the disk before they are acknowledged (`synchronous=OFF`). The strace test must see it.
+    SynchronousOff,
+    /// Changes are acknowledged a little before they are committed (`lose-ack`). The crash harness must see it.
+    AcknowledgeBeforeCommit,
+    /// The commit after this many good ones fails as if the disk had refused it.
+    CommitFailsAfter(u64),
+}
+
+impl Plant {
+    /// The `synchronous` pragma of the writer.
+    pub(super) fn synchronous(plant: Option<Self>) -> &'static str {
+        if plant == Some(Self::SynchronousOff) {
+            "OFF"
+        } else {
+            "FULL"
+        }
+    }
+
+    /// Whether to acknowledge now, before the commit; if so, holds the commit back so that a crash can fall in between.
+    pub(super) fn acknowledges_early(plant: Option<Self>) -> bool {
+        plant == Some(Self::AcknowledgeBeforeCommit)
+    }
+
+    /// The pause between an early acknowledgement and its commit.
+    #[expect(clippy::disallowed_methods, reason = "a planted fault, for tests only")]
+    pub(super) fn hold_back() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+
+    /// Whether commit number `nth`, counted from 0, is to fail.
+    pub(super) fn commit_fails(plant: Option<Self>, nth: u64) -> bool {
+        matches!(plant, Some(Self::CommitFailsAfter(good)) if nth >= good)
+    }
+}

@@ -1,0 +1,242 @@
+//! Questions that only read.
+
+use super::{
+    code,
+    row::{self, MORE, select_tasks},
+};
+use longhaul_core::{
+    Input, InputKey, InputState, NodeId, Scope, SpecId, State, Task, TaskId, ToolSpec, UnixMillis,
+    store::{Counts, Page, Record, SigningKey},
+};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row, params};
+use std::sync::Arc;
+
+/// Every question that is asked often, so that a test can look at each one's plan.
+pub(super) const GET: &str = select_tasks!(
+    ", outcomes.json, outcomes.code, outcomes.message",
+    "CROSS JOIN specs ON specs.seq = tasks.spec LEFT JOIN outcomes ON outcomes.task = tasks.seq \
+     WHERE tasks.id = ?1 AND principal = ?2 AND announced = 1"
+);
+pub(super) const PEEK: &str = select_tasks!(
+    ", outcomes.json, outcomes.code, outcomes.message",
+    "CROSS JOIN specs ON specs.seq = tasks.spec LEFT JOIN outcomes ON outcomes.task = tasks.seq WHERE tasks.id = ?1"
+);
+pub(super) const LOAD: &str = select_tasks!("", "CROSS JOIN specs ON specs.seq = tasks.spec WHERE tasks.id = ?1");
+pub(super) const OPEN_INPUTS: &str =
+    "SELECT key, request, state, answer, asked_at FROM inputs WHERE task = ?1 AND state = 0 ORDER BY seq";
+pub(super) const ANSWER: &str = "SELECT key, request, inputs.state, answer, asked_at FROM tasks CROSS JOIN inputs \
+     ON inputs.task = tasks.seq WHERE tasks.id = ?1 AND key = ?2 AND inputs.state = 1";
+pub(super) const SPEC: &str = "SELECT id, kind, definition FROM specs WHERE id = ?1";
+pub(super) const LIST_OWNED: &str = select_tasks!(
+    "",
+    "INDEXED BY tasks_owned CROSS JOIN specs ON specs.seq = tasks.spec \
+     WHERE announced = 1 AND principal = ?1 AND tasks.id < ?2 ORDER BY tasks.id DESC LIMIT ?3"
+);
+pub(super) const LIST_SESSION: &str = select_tasks!(
+    "",
+    "INDEXED BY tasks_session CROSS JOIN specs ON specs.seq = tasks.spec \
+     WHERE announced = 1 AND principal = ?1 AND session = ?4 AND tasks.id < ?2 ORDER BY tasks.id DESC LIMIT ?3"
+);
+pub(super) const DUE: &str = select_tasks!(
+    "",
+    "INDEXED BY tasks_wake CROSS JOIN specs ON specs.seq = tasks.spec WHERE wake_at <= ?1 ORDER BY wake_at LIMIT ?2"
+);
+pub(super) const NEXT_WAKE: &str = "SELECT min(wake_at) FROM tasks INDEXED BY tasks_wake WHERE wake_at IS NOT NULL";
+pub(super) const EXPIRED: &str =
+    "SELECT id FROM tasks INDEXED BY tasks_delete WHERE delete_at <= ?1 ORDER BY delete_at LIMIT ?2";
+pub(super) const FORSAKEN: &str = select_tasks!(
+    "",
+    "INDEXED BY tasks_unheard CROSS JOIN specs ON specs.seq = tasks.spec \
+     WHERE announced = 0 AND tasks.state < 3 AND front < ?1 ORDER BY front, tasks.id LIMIT ?2"
+);
+pub(super) const NEXT_READY: &str =
+    "SELECT min(ready_at) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1";
+/// Jumps from tool to tool in the index instead of walking through every queue.
+pub(super) const QUEUED_TOOLS: &str = "WITH RECURSIVE queued (tool) AS ( \
+         SELECT min(tool) FROM tasks INDEXED BY tasks_queued WHERE state = 0 \
+         UNION ALL \
+         SELECT (SELECT min(tool) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool > queued.tool) \
+         FROM queued WHERE queued.tool IS NOT NULL \
+     ) SELECT tool FROM queued WHERE tool IS NOT NULL";
+/// Walks what lives, and nothing that is over.
+pub(super) const COUNT_QUEUED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_queued WHERE state = 0";
+pub(super) const COUNT_WORKING: &str = "SELECT state, count(*) FROM tasks INDEXED BY tasks_working WHERE attempt_state < 3 AND state IN (1, 2) GROUP BY state";
+pub(super) const SIGNING_KEYS: &str = "SELECT id, secret FROM signing_keys WHERE purpose = ?1 ORDER BY id DESC";
+
+/// [`longhaul_core::Store::get`].
+pub(super) fn get(connection: &Connection, scope: &Scope, id: &TaskId) -> Result<Option<Record>> {
+    record(connection, GET, params![id.as_str(), scope.principal.as_str()])
+}
+
+/// [`longhaul_core::Store::peek`].
+pub(super) fn peek(connection: &Connection, id: &TaskId) -> Result<Option<Record>> {
+    record(connection, PEEK, params![id.as_str()])
+}
+
+fn record(connection: &Connection, sql: &str, by: impl Params) -> Result<Option<Record>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(by)?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let (seq, task) = row::task(row)?;
+    let outcome = row::outcome(row, MORE, &task)?;
+    // The first statement is still open here, and with it the snapshot that both read.
+    let inputs = if task.open_inputs.is_empty() {
+        Vec::new()
+    } else {
+        connection
+            .prepare_cached(OPEN_INPUTS)?
+            .query_map([seq], input)?
+            .collect::<Result<_>>()?
+    };
+    Ok(Some(Record { task, outcome, inputs }))
+}
+
+/// A task with its `seq`, for a change of it.
+pub(super) fn load(connection: &Connection, id: &TaskId) -> Result<Option<(i64, Task)>> {
+    connection
+        .prepare_cached(LOAD)?
+        .query_row([id.as_str()], row::task)
+        .optional()
+}
+
+/// [`longhaul_core::Store::answer`].
+pub(super) fn answer(connection: &Connection, id: &TaskId, key: &InputKey) -> Result<Option<Input>> {
+    connection
+        .prepare_cached(ANSWER)?
+        .query_row([id.as_str(), key.as_str()], input)
+        .optional()
+}
+
+fn input(row: &Row<'_>) -> Result<Input> {
+    Ok(Input {
+        key: InputKey::named(row.get::<_, Arc<str>>(0)?),
+        request: row::json(row, 1)?,
+        state: match row.get::<_, i64>(2)? {
+            0 => InputState::Open,
+            1 => InputState::Answered(row::json(row, 3)?),
+            2 => InputState::Withdrawn,
+            _ => return Err(code::meaningless(2, rusqlite::types::Type::Integer)),
+        },
+        asked_at: UnixMillis(row.get(4)?),
+    })
+}
+
+/// [`longhaul_core::Store::spec`].
+pub(super) fn spec(connection: &Connection, id: &SpecId) -> Result<Option<ToolSpec>> {
+    let spec = |row: &Row<'_>| {
+        Ok(ToolSpec {
+            id: SpecId::named(row.get::<_, Arc<str>>(0)?),
+            kind: row.get(1)?,
+            definition: row::json(row, 2)?,
+        })
+    };
+    connection
+        .prepare_cached(SPEC)?
+        .query_row([id.as_str()], spec)
+        .optional()
+}
+
+/// [`longhaul_core::Store::list`].
+pub(super) fn list(connection: &Connection, scope: &Scope, before: Option<&TaskId>, limit: usize) -> Result<Page> {
+    // Sorts after every id.
+    let before = before.map_or("~", TaskId::as_str);
+    let one_more = bound(limit.saturating_add(1));
+    let principal = scope.principal.as_str();
+    let mut tasks = match &scope.session {
+        None => tasks(
+            connection.prepare_cached(LIST_OWNED)?,
+            params![principal, before, one_more],
+        ),
+        Some(session) => tasks(
+            connection.prepare_cached(LIST_SESSION)?,
+            params![principal, before, one_more, session.as_str()],
+        ),
+    }?;
+    let more = tasks.len() > limit;
+    tasks.truncate(limit);
+    Ok(Page { tasks, more })
+}
+
+/// [`longhaul_core::Store::due`].
+pub(super) fn due(connection: &Connection, at: UnixMillis, limit: usize) -> Result<Vec<Task>> {
+    tasks(connection.prepare_cached(DUE)?, params![at.0, bound(limit)])
+}
+
+/// [`longhaul_core::Store::next_wake`].
+pub(super) fn next_wake(connection: &Connection) -> Result<Option<UnixMillis>> {
+    let earliest: Option<i64> = connection.prepare_cached(NEXT_WAKE)?.query_row([], |row| row.get(0))?;
+    Ok(earliest.map(UnixMillis))
+}
+
+/// [`longhaul_core::Store::next_ready`].
+pub(super) fn next_ready(connection: &Connection, tool: &str) -> Result<Option<UnixMillis>> {
+    let earliest: Option<i64> = connection
+        .prepare_cached(NEXT_READY)?
+        .query_row([tool], |row| row.get(0))?;
+    Ok(earliest.map(UnixMillis))
+}
+
+/// [`longhaul_core::Store::expired`].
+pub(super) fn expired(connection: &Connection, at: UnixMillis, limit: usize) -> Result<Vec<TaskId>> {
+    let mut statement = connection.prepare_cached(EXPIRED)?;
+    let ids = statement.query_map(params![at.0, bound(limit)], |row| row::id(row, 0))?;
+    ids.collect()
+}
+
+/// [`longhaul_core::Store::forsaken`].
+pub(super) fn forsaken(connection: &Connection, node: NodeId, limit: usize) -> Result<Vec<Task>> {
+    tasks(connection.prepare_cached(FORSAKEN)?, params![node.0, bound(limit)])
+}
+
+/// [`longhaul_core::Store::queued_tools`].
+pub(super) fn queued_tools(connection: &Connection) -> Result<Vec<Arc<str>>> {
+    let mut statement = connection.prepare_cached(QUEUED_TOOLS)?;
+    let tools = statement.query_map([], |row| row.get(0))?;
+    tools.collect()
+}
+
+/// [`longhaul_core::Store::counts`].
+pub(super) fn counts(connection: &Connection) -> Result<Counts> {
+    // One transaction, so that a task on its way from queued to running is counted once.
+    let snapshot = connection.unchecked_transaction()?;
+    let mut counts = Counts {
+        queued: snapshot.prepare_cached(COUNT_QUEUED)?.query_row([], number)?,
+        ..Counts::default()
+    };
+    let mut statement = snapshot.prepare_cached(COUNT_WORKING)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        match code::read(row, 0, &code::STATES)? {
+            State::Parked => counts.parked = row.get::<_, i64>(1)?.cast_unsigned(),
+            _ => counts.running = row.get::<_, i64>(1)?.cast_unsigned(),
+        }
+    }
+    Ok(counts)
+}
+
+fn number(row: &Row<'_>) -> Result<u64> {
+    Ok(row.get::<_, i64>(0)?.cast_unsigned())
+}
+
+/// The keys of [`longhaul_core::Store::signing_keys`], as far as there are any.
+pub(super) fn signing_keys(connection: &Connection, purpose: &str) -> Result<Vec<SigningKey>> {
+    let key = |row: &Row<'_>| {
+        Ok(SigningKey {
+            id: row.get(0)?,
+            secret: row.get(1)?,
+        })
+    };
+    let mut statement = connection.prepare_cached(SIGNING_KEYS)?;
+    let keys = statement.query_map([purpose], key)?;
+    keys.collect()
+}
+
+fn tasks(mut statement: CachedStatement<'_>, by: impl Params) -> Result<Vec<Task>> {
+    let tasks = statement.query_map(by, |row| Ok(row::task(row)?.1))?;
+    tasks.collect()
+}
+
+/// A limit as SQLite counts.
+pub(super) fn bound(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,94 @@
+//! Reading: short questions on the caller's thread, long ones on a thread of their own.
+
+use super::{OpenError, connection, fault};
+use longhaul_core::store::StoreError;
+use rusqlite::Connection;
+use std::{
+    path::Path,
+    sync::{
+        Mutex, MutexGuard, PoisonError, TryLockError,
+        mpsc::{Sender, channel},
+    },
+    thread::{Builder, JoinHandle},
+};
+use tokio::sync::oneshot;
+
+/// Callers that ask at the same moment; each connection costs its cache. A caller beyond waits some microseconds.
+const MOST_CONNECTIONS: usize = 8;
+
+type Question = Box<dyn FnOnce(&Connection) + Send>;
+
+/// Everyone who reads.
+pub(super) struct Readers {
+    connections: Vec<Mutex<Connection>>,
+    questions: Option<Sender<Question>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Readers {
+    pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
+        let count = std::thread::available_parallelism()
+            .map_or(2, usize::from)
+            .clamp(2, MOST_CONNECTIONS);
+        let pool = (0..count).map(|_| connection::reader(path).map(Mutex::new));
+        let connections = pool.collect::<Result<_, _>>()?;
+        let patient = connection::reader(path)?;
+        let (questions, asked) = channel::<Question>();
+        let thread = Builder::new()
+            .name("longhaul-reader".to_owned())
+            .spawn(move || asked.iter().for_each(|question| question(&patient)))
+            .map_err(|source| OpenError::Io {
+                action: "start the reader of",
+                path: path.to_owned(),
+                source,
+            })?;
+        Ok(Self {
+            connections,
+            questions: Some(questions),
+            thread: Some(thread),
+        })
+    }
+
+    /// Answers a question of a few microseconds here and now.
+    pub(super) fn at_once<T>(
+        &self,
+        question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        question(&self.free_connection()).map_err(|error| fault::to_store_error(&error))
+    }
+
+    /// Answers a question whose cost grows with its answer, without holding up the caller's thread.
+    pub(super) async fn in_turn<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (waiting, answer) = oneshot::channel();
+        let question: Question = Box::new(move |connection| {
+            let _ = waiting.send(question(connection).map_err(|error| fault::to_store_error(&error)));
+        });
+        let questions = self.questions.as_ref().ok_or(StoreError::Closed)?;
+        questions.send(question).map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// The first is preferred, so that its cache is warm and the others' stay small.
+    fn free_connection(&self) -> MutexGuard<'_, Connection> {
+        for connection in &self.connections {
+            match connection.try_lock() {
+                Ok(free) => return free,
+                Err(TryLockError::Poisoned(free)) => return free.into_inner(),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        self.connections[0].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.questions = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Changes, each as it runs inside the writer's transaction.
+//!
+//! A change answers `Ok(Ok(_))` when it was made, `Ok(Err(_))` when it was refused and *nothing was written*, and `Err(_)` when SQLite
+//! failed, in which case the whole transaction is rolled back.
+
+use super::{
+    read::{self, bound},
+    row::{self, MORE, select_tasks},
+    writer::Tx,
+};
+use crate::{
+    decision::{Question, decide},
+    refusal,
+};
+use longhaul_core::{
+    Event, HostId, Json, NodeId, Outcome, SessionKey, Task, TaskId, ToolSpec, UnixMillis,
+    store::{ApplyError, Change, Claim, Claimed, SigningKey, StoreError},
+    transition,
+};
+use rusqlite::{CachedStatement, Error, OptionalExtension, Params, Result, ffi, params};
+
+pub(super) const CLAIM: &str = select_tasks!(
+    ", arguments.json",
+    "INDEXED BY tasks_queued CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
+     WHERE tasks.state = 0 AND tool = ?1 AND ready_at <= ?2 ORDER BY ready_at, tasks.id LIMIT ?3"
+);
+pub(super) const ADOPT: &str = select_tasks!(
+    ", arguments.json",
+    "INDEXED BY tasks_working CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
+     WHERE attempt_state < 3 AND attempt_node < ?1 AND (attempt_host IS NULL OR attempt_host = ?2) \
+     ORDER BY attempt_node, tasks.id LIMIT ?3"
+);
+pub(super) const DELETABLE: &str = "SELECT seq FROM tasks WHERE id = ?1 AND delete_at <= ?2";
+pub(super) const SET_ANSWER: &str = "UPDATE inputs SET state = 1, answer = ?3 WHERE task = ?1 AND key = ?2";
+pub(super) const WITHDRAW: &str = "UPDATE inputs SET state = 2 WHERE task = ?1 AND key = ?2";
+pub(super) const FORGET_SESSIONS: &str = "DELETE FROM ended_sessions WHERE until <= ?1";
+/// A task and all that belongs to it.
+pub(super) const DELETE: [&str; 4] = [
+    "DELETE FROM inputs WHERE task = ?1",
+    "DELETE FROM outcomes WHERE task = ?1",
+    "DELETE FROM arguments WHERE task = ?1",
+    "DELETE FROM tasks WHERE seq = ?1",
+];
+
+/// [`longhaul_core::Store::create`].
+pub(super) fn create(
+    tx: &mut Tx<'_>,
+    task: &Task,
+    arguments: &Json,
+    outcome: Option<&Outcome>,
+) -> Result<Result<Task, StoreError>> {
+    let seq = match row::insert(tx.connection, task) {
+        Ok(seq) => seq,
+        Err(error) => return refused_insert(error).map(Err),
+    };
+    tx.connection
+        .prepare_cached("INSERT INTO arguments (task, json) VALUES (?, ?)")?
+        .execute(params![seq, arguments.as_str()])?;
+    if let Some(outcome) = outcome {
+        row::insert_outcome(tx.connection, seq, outcome)?;
+    }
+    tx.changed(task);
+    Ok(Ok(task.clone()))
+}
+
+/// SQLite undoes a statement that violates a constraint, so these are plain refusals.
+fn refused_insert(error: Error) -> Result<StoreError> {
+    match error.sqlite_error().map(|inner| inner.extended_code) {
+        Some(ffi::SQLITE_CONSTRAINT_UNIQUE) => Ok(refusal::id_taken()),
+        Some(ffi::SQLITE_CONSTRAINT_NOTNULL) => Ok(refusal::spec_unknown()),
+        _ => Err(error),
+    }
+}
+
+/// [`longhaul_core::Store::apply`].
+pub(super) fn apply(tx: &mut Tx<'_>, change: &Change) -> Result<Result<Task, ApplyError>> {
+    let Some((seq, before)) = read::load(tx.connection, &change.task)? else {
+        return Ok(Err(ApplyError::NotFound));
+    };
+    let decision = match decide(&before, change) {
+        Ok(decision) => decision,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    row::update(tx.connection, seq, &before, &decision.task)?;
+    if let Some(outcome) = &decision.outcome {
+        row::insert_outcome(tx.connection, seq, outcome)?;
+    }
+    for question in &decision.questions {
+        write_question(tx, seq, question)?;
+    }
+    if decision.task.version != before.version {
+        tx.changed(&decision.task);
+    }
+    Ok(Ok(decision.task))
+}
+
+fn write_question(tx: &Tx<'_>, seq: i64, question: &Question<'_>) -> Result<()> {
+    match question {
+        Question::Asked { key, request, at } => tx
+            .connection
+            .prepare_cached("INSERT INTO inputs (task, key, request, state, asked_at) VALUES (?, ?, ?, 0, ?)")?
+            .execute(params![seq, key.as_str(), request.as_str(), at.0])?,
+        Question::Answered { key, answer } => {
+            tx.connection
+                .prepare_cached(SET_ANSWER)?
+                .execute(params![seq, key.as_str(), answer.as_str()])?
+        }
+        Question::Withdrawn { key } => tx
+            .connection
+            .prepare_cached(WITHDRAW)?
+            .execute(params![seq, key.as_str()])?,
+    };
+    Ok(())
+}
+
+/// [`longhaul_core::Store::claim`].
+pub(super) fn claim(tx: &mut Tx<'_>, claim: &Claim) -> Result<Result<Vec<Claimed>, StoreError>> {
+    let event = Event::Claimed {
+        node: claim.node,
+        host: claim.host.clone(),
+    };
+    let queue = tx.connection.prepare_cached(CLAIM)?;
+    take(
+        tx,
+        queue,
+        params![&claim.tool, claim.at.0, bound(claim.limit)],
+        &event,
+        claim.at,
+    )
+}
+
+/// [`longhaul_core::Store::adopt`].
+pub(super) fn adopt(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    host: &HostId,
+    limit: usize,
+    at: UnixMillis,
+) -> Result<Result<Vec<Claimed>, StoreError>> {
+    let orphans = tx.connection.prepare_cached(ADOPT)?;
+    take(
+        tx,
+        orphans,
+        params![node.0, &host.0, bound(limit)],
+        &Event::Adopted { node },
+        at,
+    )
+}
+
+/// Applies `event` to each task that `which` finds, with its arguments.
+fn take(
+    tx: &mut Tx<'_>,
+    mut which: CachedStatement<'_>,
+    by: impl Params,
+    event: &Event,
+    at: UnixMillis,
+) -> Result<Result<Vec<Claimed>, StoreError>> {
+    let found = which.query_map(by, |row| Ok((row::task(row)?, row::json(row, MORE)?)))?;
+    // All of them before the first is written: the index must not move while it is walked.
+    let found: Vec<_> = found.collect::<Result<_>>()?;
+    let mut taken = Vec::with_capacity(found.len());
+    for ((seq, before), arguments) in found {
+        // The query asked for tasks to which the event is legal.
+        let Ok((task, _)) = transition(&before, event, at) else {
+            continue;
+        };
+        row::update(tx.connection, seq, &before, &task)?;
+        tx.changed(&task);
+        taken.push(Claimed { task, arguments });
+    }
+    Ok(Ok(taken))
+}
+
+/// [`longhaul_core::Store::delete`].
+pub(super) fn delete(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<Result<usize, StoreError>> {
+    forget_sessions(tx, at)?;
+    let mut deleted = 0;
+    for id in ids {
+        let mut deletable = tx.connection.prepare_cached(DELETABLE)?;
+        let seq: Option<i64> = deletable
+            .query_row(params![id.as_str(), at.0], |row| row.get(0))
+            .optional()?;
+        let Some(seq) = seq else { continue };
+        for sql in DELETE {
+            tx.connection.prepare_cached(sql)?.execute([seq])?;
+        }
+        deleted += 1;
+    }
+    Ok(Ok(deleted))
+}
+
+/// [`longhaul_core::Store::open_node`].
+pub(super) fn open_node(tx: &mut Tx<'_>, host: &HostId, at: UnixMillis) -> Result<Result<NodeId, StoreError>> {
+    forget_sessions(tx, at)?;
+    tx.connection
+        .prepare_cached("INSERT INTO nodes (host, opened_at) VALUES (?, ?)")?
+        .execute(params![&host.0, at.0])?;
+    Ok(Ok(NodeId(tx.connection.last_insert_rowid())))
+}
+
+/// [`longhaul_core::Store::put_spec`].
+pub(super) fn put_spec(tx: &mut Tx<'_>, spec: &ToolSpec) -> Result<Result<(), StoreError>> {
+    tx.connection
+        .prepare_cached("INSERT INTO specs (id, kind, definition) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")?
+        .execute(params![spec.id.as_str(), &spec.kind, spec.definition.as_str()])?;
+    Ok(Ok(()))
+}
+
+/// [`longhaul_core::Store::signing_keys`].
+pub(super) fn signing_keys(
+    tx: &mut Tx<'_>,
+    purpose: &str,
+    fresh: &[u8; 32],
+) -> Result<Result<Vec<SigningKey>, StoreError>> {
+    let keys = read::signing_keys(tx.connection, purpose)?;
+    if !keys.is_empty() {
+        return Ok(Ok(keys));
+    }
+    tx.connection
+        .prepare_cached("INSERT INTO signing_keys (purpose, id, secret) VALUES (?, 1, ?)")?
+        .execute(params![purpose, fresh])?;
+    read::signing_keys(tx.connection, purpose).map(Ok)
+}
+
+/// [`longhaul_core::Store::end_session`].
+pub(super) fn end_session(tx: &mut Tx<'_>, session: &SessionKey, until: UnixMillis) -> Result<Result<(), StoreError>> {
+    tx.connection
+        .prepare_cached(
+            "INSERT INTO ended_sessions (session, until) VALUES (?, ?) \
+             ON CONFLICT DO UPDATE SET until = max(until, excluded.until)",
+        )?
+        .execute(params![session.as_str(), until.0])?;
+    tx.session_ended(session, until);
+    Ok(Ok(()))
+}
+
+fn forget_sessions(tx: &mut Tx<'_>, at: UnixMillis) -> Result<()> {
+    tx.connection.prepare_cached(FORGET_SESSIONS)?.execute([at.0])?;
+    tx.sessions_forgotten(at);
+    Ok(())
+}

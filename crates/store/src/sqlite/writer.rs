@@ -1,0 +1,258 @@
+//! Group commit: one thread, one transaction for all who wait, one fsync, then all their answers.
+
+use super::{
+    Plant, fault,
+    news::{Board, News},
+    operation::Operation,
+    options::SqliteOptions,
+};
+use longhaul_core::{SessionKey, Task, UnixMillis};
+use rusqlite::{Connection, Error, ffi, hooks::Wal};
+use std::sync::{
+    Arc,
+    atomic::{AtomicI32, Ordering},
+    mpsc::{Receiver, TryRecvError},
+};
+
+/// One commit carries at most so many changes and bytes, so that nobody waits long for the work of others.
+const MOST_CHANGES: usize = 1024;
+const MOST_BYTES: usize = 4 << 20;
+/// The log is worked into the file when it has grown by so many pages (16 MiB).
+const CHECKPOINT_PAGES: i32 = 4096;
+/// Readers that come and go can keep the log from starting over; at this many pages (128 MiB) the writer waits for them.
+const LOG_LIMIT_PAGES: i32 = 32_768;
+
+/// What comes through the queue.
+pub(super) enum Message {
+    Do(Box<dyn Operation>),
+    /// Finish what came before, and end.
+    Close,
+}
+
+/// The transaction that a change runs in.
+pub(super) struct Tx<'c> {
+    pub(super) connection: &'c Connection,
+    news: News,
+}
+
+impl Tx<'_> {
+    pub(super) fn changed(&mut self, task: &Task) {
+        self.news.changed(task);
+    }
+
+    pub(super) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
+        self.news.session_ended(session, until);
+    }
+
+    pub(super) fn sessions_forgotten(&mut self, at: UnixMillis) {
+        self.news.sessions_forgotten(at);
+    }
+}
+
+/// Why a batch was not committed.
+enum Failure {
+    /// It was rolled back; each change may try alone.
+    RolledBack(Error),
+    /// Nobody can say what the disk holds.
+    Fatal(String),
+}
+
+/// The one who writes.
+pub(super) struct Writer {
+    connection: Connection,
+    queue: Receiver<Message>,
+    board: Arc<Board>,
+    options: SqliteOptions,
+    log_pages: Arc<AtomicI32>,
+    checkpointed: i32,
+    commits: u64,
+    closing: bool,
+}
+
+impl Writer {
+    pub(super) fn new(
+        mut connection: Connection,
+        queue: Receiver<Message>,
+        board: Arc<Board>,
+        options: SqliteOptions,
+    ) -> rusqlite::Result<Self> {
+        let log_pages = Arc::new(AtomicI32::new(0));
+        let seen = log_pages.clone();
+        connection.wal_hook(Some(move |_: &mut Wal, pages| {
+            seen.store(pages, Ordering::Relaxed);
+            Ok(())
+        }))?;
+        Ok(Self {
+            connection,
+            queue,
+            board,
+            options,
+            log_pages,
+            checkpointed: 0,
+            commits: 0,
+            closing: false,
+        })
+    }
+
+    /// Works until it is told to close, or everyone who could ask is gone, or the disk can no longer be trusted.
+    pub(super) fn run(mut self) {
+        while !self.closing {
+            let Ok(Message::Do(first)) = self.queue.recv() else {
+                return;
+            };
+            if let Err(reason) = self.commit_all(first) {
+                // Dropping the queue unanswered tells everyone who waits that nobody knows.
+                (self.options.on_fatal)(&reason);
+                return;
+            }
+        }
+    }
+
+    /// Commits `first` and what has come in meanwhile, together if possible.
+    fn commit_all(&mut self, first: Box<dyn Operation>) -> Result<(), String> {
+        let mut batch = vec![first];
+        match self.commit(&mut batch, true) {
+            Ok(()) => {}
+            Err(Failure::Fatal(reason)) => return Err(reason),
+            Err(Failure::RolledBack(error)) => self.commit_each(batch, &error)?,
+        }
+        self.checkpoint()
+    }
+
+    /// One bad change, or one too big for the disk, must not take the others down.
+    fn commit_each(&mut self, mut batch: Vec<Box<dyn Operation>>, error: &Error) -> Result<(), String> {
+        if let [alone] = batch.as_mut_slice() {
+            alone.refuse(fault::to_store_error(error));
+            return Ok(());
+        }
+        for operation in batch {
+            let mut alone = vec![operation];
+            match self.commit(&mut alone, false) {
+                Ok(()) => {}
+                Err(Failure::Fatal(reason)) => return Err(reason),
+                Err(Failure::RolledBack(error)) => alone[0].refuse(fault::to_store_error(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// One transaction: runs the batch, takes in more while it is open if told so, commits, and only then answers.
+    fn commit(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<(), Failure> {
+        let mut news = match self.fill(batch, take_more) {
+            Ok(news) => news,
+            Err(error) => return Err(self.roll_back(error)),
+        };
+        if Plant::acknowledges_early(self.options.plant) {
+            batch.iter_mut().for_each(|operation| operation.acknowledge());
+            Plant::hold_back();
+        }
+        self.commit_transaction()?;
+        self.board.publish_sessions(&mut news);
+        batch.iter_mut().for_each(|operation| operation.acknowledge());
+        self.board.publish_hints(&news);
+        Ok(())
+    }
+
+    fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<News, Error> {
+        let mut tx = Tx {
+            connection: &self.connection,
+            news: News::default(),
+        };
+        tx.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let (mut done, mut bytes) = (0, 0);
+        loop {
+            for operation in &mut batch[done..] {
+                operation.run(&mut tx)?;
+                bytes += operation.weight();
+            }
+            done = batch.len();
+            if !take_more || done >= MOST_CHANGES || bytes >= MOST_BYTES {
+                return Ok(tx.news);
+            }
+            match self.queue.try_recv() {
+                Ok(Message::Do(operation)) => batch.push(operation),
+                Ok(Message::Close) | Err(TryRecvError::Disconnected) => {
+                    self.closing = true;
+                    return Ok(tx.news);
+                }
+                Err(TryRecvError::Empty) => return Ok(tx.news),
+            }
+        }
+    }
+
+    fn commit_transaction(&mut self) -> Result<(), Failure> {
+        let nth = self.commits;
+        self.commits += 1;
+        let committed = if Plant::commit_fails(self.options.plant, nth) {
+            Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_IOERR_FSYNC), None))
+        } else {
+            self.connection
+                .prepare_cached("COMMIT")
+                .and_then(|mut commit| commit.execute([]))
+        };
+        match committed {
+            Ok(_) => Ok(()),
+            Err(error) if fault::is_full(&error) => Err(self.roll_back(error)),
+            Err(error) => Err(Failure::Fatal(format!("a commit failed: {error}"))),
+        }
+    }
+
+    /// Leaves the transaction and proves that the connection is fit for the next one.
+    fn roll_back(&mut self, cause: Error) -> Failure {
+        let usable = || {
+            // Some errors have rolled it back already.
+            if !self.connection.is_autocommit() {
+                self.connection.execute_batch("ROLLBACK")?;
+            }
+            self.connection
+                .query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+        };
+        match usable() {
+            Ok(()) => {}
+            Err(error) => return Failure::Fatal(format!("no rollback after `{cause}`: {error}")),
+        }
+        if fault::is_full(&cause) {
+            tracing::warn!(error = %cause, "no room to write");
+            // What the log holds may fit into the file's free pages, and the log can then start over in the room it has.
+            let _ = self.work_in("PASSIVE");
+        }
+        Failure::RolledBack(cause)
+    }
+
+    /// Works the log into the file, between commits, when it has grown enough.
+    fn checkpoint(&mut self) -> Result<(), String> {
+        let pages = self.log_pages.load(Ordering::Relaxed);
+        if pages < self.checkpointed {
+            // The log has started over.
+            self.checkpointed = 0;
+        }
+        if pages - self.checkpointed < CHECKPOINT_PAGES {
+            return Ok(());
+        }
+        let mode = if pages < LOG_LIMIT_PAGES { "PASSIVE" } else { "RESTART" };
+        match self.work_in(mode) {
+            Ok(()) => {
+                self.checkpointed = pages;
+                Ok(())
+            }
+            // An fsync of the file that failed once may succeed the next time without having written anything.
+            Err(error)
+                if error
+                    .sqlite_error()
+                    .is_some_and(|inner| inner.extended_code == ffi::SQLITE_IOERR_FSYNC) =>
+            {
+                Err(format!("a checkpoint failed: {error}"))
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the write-ahead log could not be worked into the file; trying again later");
+                self.checkpointed = pages;
+                Ok(())
+            }
+        }
+    }
+
+    fn work_in(&self, mode: &str) -> rusqlite::Result<()> {
+        self.connection
+            .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
+    }
+}
