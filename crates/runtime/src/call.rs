@@ -17,6 +17,9 @@ pub struct Call {
     pub owner: Owner,
     /// In which generation.
     pub origin: Origin,
+    /// Whether the call is to be cancelled if its caller has gone before it was told that it was written (C-45). The task is
+    /// never deleted for that, only cancelled.
+    pub cancel_if_caller_leaves: bool,
 }
 
 /// A task cannot be cancelled.
@@ -237,6 +240,7 @@ impl Inner {
     /// Writes a task, claimed at once if a slot is free and nobody of the same tool waits for one.
     async fn submit(self: &Arc<Self>, call: Call, announced: bool) -> Result<Task, StoreError> {
         let mut new = self.new_task(&call, announced);
+        let cancel_if_caller_leaves = call.cancel_if_caller_leaves;
         let slot = self.free_slot(&new.tool);
         if slot.is_some() {
             let (_, host) = self.placement(&new.tool);
@@ -253,7 +257,10 @@ impl Inner {
                 inner.alarm.set_for(task);
             }
             let task = created.as_ref().ok().cloned();
-            let _ = send.send(created);
+            let caller_left = send.send(created).is_err();
+            if let Some(task) = task.as_ref().filter(|_| caller_left && cancel_if_caller_leaves) {
+                inner.cancel_soon(task.id.clone(), CancelMode::AtOnce);
+            }
             match (task, slot) {
                 (Some(task), Some(slot)) => {
                     attempt::drive(inner, Claimed { task, arguments }, slot, Begin::Fresh).await;
