@@ -1,1 +1,55 @@
-//! placeholder
+//! MCP without I/O: what messages say and how answers are written, for both generations of the protocol.
+//!
+//! The way of a request: [`Message::parse`] finds its id, method and params; [`admit`] decides its era, checks its headers, looks
+//! its method up and asks for the capabilities it needs, in the order the protocol wants; [`Params`] shows what the method asks
+//! for; a writer in [`legacy`] or [`modern`] appends the answer to a buffer.
+//!
+//! Messages stay text: Longhaul reads the members it acts on and passes everything else on byte for byte (invariant 8). Nothing
+//! here allocates per member, recurses into a peer's JSON, or panics on any input.
+
+mod admission;
+mod cache;
+mod capabilities;
+mod depth;
+pub mod envelope;
+mod era;
+mod error;
+mod features;
+pub mod header;
+mod identity;
+pub mod json;
+pub mod legacy;
+mod log_uri;
+pub mod meta;
+mod method;
+pub mod modern;
+pub mod notification;
+mod object;
+pub mod params;
+mod projection;
+mod resource;
+mod splice;
+pub mod sse;
+mod timestamp;
+mod tool;
+mod version;
+
+pub use admission::{Admitted, Rules, admit};
+pub use cache::{Cache, CacheScope};
+pub use capabilities::ClientCapabilities;
+pub use depth::MAX_DEPTH;
+pub use envelope::{Message, Refusal, Request, RequestId};
+pub use era::{Era, Legacy, Modern, Peer, Session, decide};
+pub use error::{Capability, ReservedCode, RpcError};
+pub use features::Features;
+pub use header::Headers;
+pub use identity::Identity;
+pub use log_uri::{InvalidLogUri, LogUri};
+pub use meta::Meta;
+pub use method::{Method, NameSource};
+pub use params::Params;
+pub use projection::Status;
+pub use resource::{TemplateEntry, TextContent};
+pub use timestamp::push_timestamp;
+pub use tool::ToolEntry;
+pub use version::{Generation, Version};

@@ -1,0 +1,279 @@
+//! Every JSON-RPC error Longhaul answers with: one constructor a case, and code, HTTP status and wording decided here.
+//!
+//! The fields are private, so a code that the protocol reserves or has retired (−32001, −32003, −32004, the rest of
+//! −32000..−32099) cannot be made up elsewhere (C-01, C-02, X-15).
+
+use crate::{
+    envelope::RequestId,
+    json,
+    version::{Generation, Version},
+};
+use std::borrow::Cow;
+
+const BAD_REQUEST: u16 = 400;
+const NOT_FOUND: u16 = 404;
+/// JSON-RPC errors for which the protocol names no HTTP status (1.1, last rows).
+const OK: u16 = 200;
+
+/// An error response: its code, its words for the outside, and the HTTP status it travels with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} ({code})")]
+pub struct RpcError {
+    code: i64,
+    message: Cow<'static, str>,
+    /// JSON text.
+    data: Option<String>,
+    status: u16,
+}
+
+/// What a client would have had to declare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capability {
+    /// The tasks extension.
+    Tasks,
+    /// Questions to the user by form.
+    ElicitationForm,
+    /// Questions to the user by URL.
+    ElicitationUrl,
+    /// Questions to the client's model.
+    Sampling,
+    /// The client's roots.
+    Roots,
+}
+
+impl Capability {
+    fn as_json(self) -> &'static str {
+        match self {
+            Self::Tasks => r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
+            Self::ElicitationForm => r#"{"elicitation":{"form":{}}}"#,
+            Self::ElicitationUrl => r#"{"elicitation":{"url":{}}}"#,
+            Self::Sampling => r#"{"sampling":{}}"#,
+            Self::Roots => r#"{"roots":{}}"#,
+        }
+    }
+}
+
+/// The code belongs to JSON-RPC or to the protocol; applications choose theirs outside −32768..=−32000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("error code {0} is reserved: choose one outside -32768..=-32000")]
+pub struct ReservedCode(pub i64);
+
+impl RpcError {
+    fn new(code: i64, status: u16, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+            status,
+        }
+    }
+
+    fn with_data(mut self, write: impl FnOnce(&mut String)) -> Self {
+        let mut data = String::new();
+        write(&mut data);
+        self.data = Some(data);
+        self
+    }
+
+    /// −32700, HTTP 400: the body is not JSON in UTF-8.
+    pub fn parse(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32700, BAD_REQUEST, message)
+    }
+
+    /// −32600, HTTP 400: JSON, but not a message that may stand here.
+    pub fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32600, BAD_REQUEST, message)
+    }
+
+    /// −32601: HTTP 404 for a modern request, 200 for a legacy one (T-28).
+    pub fn method_not_found(generation: Generation, method: &str) -> Self {
+        let status = match generation {
+            Generation::Modern => NOT_FOUND,
+            Generation::Legacy => OK,
+        };
+        Self::new(-32601, status, format!("Method not found: {method}"))
+    }
+
+    /// −32602, HTTP 200: the params are not what the method takes.
+    pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32602, OK, message)
+    }
+
+    /// −32602, HTTP 400: a modern request whose `_meta` lacks or garbles a required member (L-06).
+    pub fn malformed_meta(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32602, BAD_REQUEST, message)
+    }
+
+    /// −32602: no tool of that name (X-06).
+    pub fn unknown_tool(name: &str) -> Self {
+        Self::invalid_params(format!("Unknown tool: {name}"))
+    }
+
+    /// −32602: there is no such task, or it is not yours. The words are the same for both (S-05).
+    pub fn task_not_found() -> Self {
+        Self::invalid_params("Task not found")
+    }
+
+    /// −32602: a legacy client cancels a task that has ended (G1-51). `status` is the one it sees.
+    pub fn cannot_cancel(status: &str) -> Self {
+        Self::invalid_params(format!("Cannot cancel: task is already {status}"))
+    }
+
+    /// −32601: a legacy client calls plainly what only runs as a task (G1-09).
+    pub fn must_be_task(tool: &str) -> Self {
+        Self::new(-32601, OK, format!("Tool {tool} must be called as a task"))
+    }
+
+    /// −32601: a legacy client calls as a task what never is one (G1-07).
+    pub fn cannot_be_task(tool: &str) -> Self {
+        Self::new(-32601, OK, format!("Tool {tool} cannot be called as a task"))
+    }
+
+    /// −32603: `tasks/result` of a legacy task that was cancelled before it had an outcome (G1-33).
+    pub fn task_cancelled(task: &str) -> Self {
+        Self::new(-32603, OK, "Task was cancelled").with_data(|out| {
+            out.push_str(r#"{"taskId":"#);
+            json::push_string(out, task);
+            out.push_str(r#","status":"cancelled"}"#);
+        })
+    }
+
+    /// −32603: our fault. `message` is for the outside: no paths, no secrets.
+    pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32603, OK, message)
+    }
+
+    /// No such resource: −32602 for a modern client, −32002 for a legacy one, both with `data.uri` (X-14, C-31).
+    pub fn resource_not_found(generation: Generation, uri: &str) -> Self {
+        let code = match generation {
+            Generation::Modern => -32602,
+            Generation::Legacy => -32002,
+        };
+        Self::new(code, OK, "Resource not found").with_data(|out| {
+            out.push_str(r#"{"uri":"#);
+            json::push_string(out, uri);
+            out.push('}');
+        })
+    }
+
+    /// −32020, HTTP 400: a header is missing, malformed, or differs from the body (T-27).
+    pub fn header_mismatch(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32020, BAD_REQUEST, message)
+    }
+
+    /// −32021, HTTP 400: the request cannot be served to a client that did not declare this (G2-05).
+    pub fn missing_capability(capability: Capability) -> Self {
+        Self::new(-32021, BAD_REQUEST, "Missing required client capability").with_data(|out| {
+            out.push_str(r#"{"requiredCapabilities":"#);
+            out.push_str(capability.as_json());
+            out.push('}');
+        })
+    }
+
+    /// −32022, HTTP 400: the revision `requested` is not served in this shape. A known legacy revision in a modern-shaped
+    /// request is offered the modern ones only, anything else all (C-36).
+    pub fn unsupported_version(requested: &str) -> Self {
+        let supported: &[Version] = match Version::parse(requested) {
+            Some(_) => &Version::MODERN,
+            None => &Version::ALL,
+        };
+        Self::new(-32022, BAD_REQUEST, "Unsupported protocol version").with_data(|out| {
+            out.push_str(r#"{"supported":"#);
+            write_versions(out, supported);
+            out.push_str(r#","requested":"#);
+            json::push_string(out, requested);
+            out.push('}');
+        })
+    }
+
+    /// HTTP 404: the legacy session has ended or never was; the client initializes again (T-13, C-35).
+    pub fn session_not_found() -> Self {
+        Self::new(-32600, NOT_FOUND, "Session not found: initialize again")
+    }
+
+    /// An application's own error.
+    ///
+    /// # Errors
+    /// [`ReservedCode`] for −32768..=−32000.
+    pub fn application(code: i64, message: impl Into<Cow<'static, str>>) -> Result<Self, ReservedCode> {
+        match code {
+            -32768..=-32000 => Err(ReservedCode(code)),
+            _ => Ok(Self::new(code, OK, message)),
+        }
+    }
+
+    /// The same error under another HTTP status, where the transport knows better (413, 429, 503).
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// The JSON-RPC code.
+    pub fn code(&self) -> i64 {
+        self.code
+    }
+
+    /// The words for the outside.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The `data` member as JSON text.
+    pub fn data(&self) -> Option<&str> {
+        self.data.as_deref()
+    }
+
+    /// The HTTP status of the response that carries it.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Appends the `error` object.
+    pub fn write_object(&self, out: &mut String) {
+        write_error_object(out, self.code, &self.message, self.data.as_deref());
+    }
+
+    /// Appends the error response. Without an id the member is left out: the schemas know no null (25S, 26S JSONRPCErrorResponse).
+    pub fn write_response(&self, out: &mut String, id: Option<RequestId<'_>>) {
+        write_error_response(out, id, |out| self.write_object(out));
+    }
+}
+
+/// Appends `{"jsonrpc":"2.0","id":…,"error":…}`; `error` appends the error object.
+pub(crate) fn write_error_response(out: &mut String, id: Option<RequestId<'_>>, error: impl FnOnce(&mut String)) {
+    out.push_str(r#"{"jsonrpc":"2.0","#);
+    if let Some(id) = id {
+        out.push_str(r#""id":"#);
+        out.push_str(id.as_json());
+        out.push(',');
+    }
+    out.push_str(r#""error":"#);
+    error(out);
+    out.push('}');
+}
+
+/// Appends `{"code":…,"message":…,"data":…}`; `data` is JSON text.
+pub(crate) fn write_error_object(out: &mut String, code: i64, message: &str, data: Option<&str>) {
+    out.push_str(r#"{"code":"#);
+    json::push_int(out, code);
+    out.push_str(r#","message":"#);
+    json::push_string(out, message);
+    if let Some(data) = data {
+        out.push_str(r#","data":"#);
+        out.push_str(data);
+    }
+    out.push('}');
+}
+
+/// Appends the names of `versions` as an array.
+pub(crate) fn write_versions(out: &mut String, versions: &[Version]) {
+    out.push('[');
+    for (nth, version) in versions.iter().enumerate() {
+        if nth > 0 {
+            out.push(',');
+        }
+        json::push_string(out, version.as_str());
+    }
+    out.push(']');
+}

@@ -1,0 +1,198 @@
+//! The headers that mirror parts of a message (T-23..T-27).
+
+use crate::{
+    error::RpcError,
+    method::{Method, NameSource},
+    params::Params,
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use std::borrow::Cow;
+
+/// What a value that plain ASCII cannot carry is wrapped in (T-25).
+const SENTINEL: (&str, &str) = ("=?base64?", "?=");
+
+/// A view of the MCP headers of one HTTP request: values as they came, surrounding blanks stripped.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Headers<'a> {
+    /// `MCP-Protocol-Version`
+    pub protocol_version: Option<&'a [u8]>,
+    /// `Mcp-Method`
+    pub method: Option<&'a [u8]>,
+    /// `Mcp-Name`
+    pub name: Option<&'a [u8]>,
+    /// `Mcp-Session-Id`
+    pub session_id: Option<&'a [u8]>,
+}
+
+impl<'a> Headers<'a> {
+    /// Picks the MCP headers out of all headers of a request. Names are compared without regard to case (T-26).
+    ///
+    /// # Errors
+    /// −32020/400 if one of them occurs twice: an intermediary may have looked at the other one.
+    pub fn collect(all: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, RpcError> {
+        let mut found = Self::default();
+        for (name, value) in all {
+            let (slot, known) = if name.eq_ignore_ascii_case("mcp-protocol-version") {
+                (&mut found.protocol_version, "MCP-Protocol-Version")
+            } else if name.eq_ignore_ascii_case("mcp-method") {
+                (&mut found.method, "Mcp-Method")
+            } else if name.eq_ignore_ascii_case("mcp-name") {
+                (&mut found.name, "Mcp-Name")
+            } else if name.eq_ignore_ascii_case("mcp-session-id") {
+                (&mut found.session_id, "Mcp-Session-Id")
+            } else {
+                continue;
+            };
+            if slot.replace(value.trim_ascii()).is_some() {
+                return Err(RpcError::header_mismatch(format!(
+                    "Header {known} occurs more than once"
+                )));
+            }
+        }
+        Ok(found)
+    }
+
+    /// `MCP-Protocol-Version` must be there and equal the version in the body (T-23).
+    pub(crate) fn check_version(&self, body: &str) -> Result<(), RpcError> {
+        match self.protocol_version {
+            None => Err(RpcError::header_mismatch("Header MCP-Protocol-Version is missing")),
+            Some(header) if header == body.as_bytes() => Ok(()),
+            Some(_) => Err(RpcError::header_mismatch(
+                "Header MCP-Protocol-Version does not equal the protocolVersion in _meta",
+            )),
+        }
+    }
+
+    /// `Mcp-Method` must be there and equal the method in the body, case included (T-24, T-26).
+    pub(crate) fn check_method(&self, body: &str) -> Result<(), RpcError> {
+        match self.method {
+            None => Err(RpcError::header_mismatch("Header Mcp-Method is missing")),
+            Some(header) if header == body.as_bytes() => Ok(()),
+            Some(_) => Err(RpcError::header_mismatch(
+                "Header Mcp-Method does not equal the method in the body",
+            )),
+        }
+    }
+
+    /// `Mcp-Name` must equal what it mirrors where `method` has such a member (T-24, G2-56). For tasks it may be absent unless
+    /// `strict` (conformance.md 4a). A body without the member passes: the params are judged later (2.6).
+    pub(crate) fn check_name(&self, method: Method, params: &Params<'_>, strict: bool) -> Result<(), RpcError> {
+        let Some(source) = method.name_source() else {
+            return Ok(());
+        };
+        let Some(header) = self.name else {
+            return if method.name_may_be_absent() && !strict {
+                Ok(())
+            } else {
+                Err(RpcError::header_mismatch("Header Mcp-Name is missing"))
+            };
+        };
+        let header = decode_value(header)?;
+        match params.mirrored(source) {
+            Some(body) if body != header => Err(RpcError::header_mismatch(match source {
+                NameSource::Name => "Mcp-Name does not equal params.name",
+                NameSource::Uri => "Mcp-Name does not equal params.uri",
+                NameSource::TaskId => "Mcp-Name does not equal params.taskId",
+            })),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a mirrored header's value says: unwraps the base64 form; everything else is taken literally.
+///
+/// # Errors
+/// −32020/400 if the value is not visible ASCII, or its wrapped form is not base64 of UTF-8.
+pub fn decode_value(value: &[u8]) -> Result<Cow<'_, str>, RpcError> {
+    let plain = |byte: &u8| (0x20..0x7f).contains(byte) || *byte == b'\t';
+    let text = std::str::from_utf8(value)
+        .ok()
+        .filter(|_| value.iter().all(plain))
+        .ok_or_else(|| {
+            RpcError::header_mismatch("A header value holds bytes outside ASCII: wrap it as =?base64?…?=")
+        })?;
+    let Some(wrapped) = unwrap_sentinel(text) else {
+        return Ok(Cow::Borrowed(text));
+    };
+    STANDARD
+        .decode(wrapped)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .map(Cow::Owned)
+        .ok_or_else(|| RpcError::header_mismatch("A header value in =?base64?…?= is not base64 of UTF-8"))
+}
+
+/// `text` as a mirrored header's value: as it is if plain ASCII can carry it, else wrapped (T-25).
+///
+/// ```
+/// use longhaul_wire::header::encode_value;
+/// assert_eq!(encode_value("render_video"), "render_video");
+/// assert_eq!(encode_value("größe"), "=?base64?Z3LDtsOfZQ==?=");
+/// ```
+pub fn encode_value(text: &str) -> Cow<'_, str> {
+    let visible = text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+    let padded = text.starts_with(' ') || text.ends_with(' ');
+    if visible && !padded && unwrap_sentinel(text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let (start, end) = SENTINEL;
+    Cow::Owned(format!("{start}{}{end}", STANDARD.encode(text)))
+}
+
+fn unwrap_sentinel(text: &str) -> Option<&str> {
+    text.strip_prefix(SENTINEL.0)?.strip_suffix(SENTINEL.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn header_values_survive_the_round_trip(text in any::<String>()) {
+            let encoded = encode_value(&text).into_owned();
+            prop_assert!(encoded.bytes().all(|byte| (0x20..0x7f).contains(&byte)));
+            prop_assert_eq!(encoded.trim(), &encoded, "a proxy may strip blanks");
+            prop_assert_eq!(decode_value(encoded.as_bytes()).unwrap(), text);
+        }
+
+        #[test]
+        fn text_that_looks_wrapped_survives_too(inner in "[A-Za-z0-9+/=?]{0,12}") {
+            let text = format!("=?base64?{inner}?=");
+            let encoded = encode_value(&text).into_owned();
+            prop_assert_eq!(decode_value(encoded.as_bytes()).unwrap(), text);
+        }
+
+        #[test]
+        fn no_value_panics(value in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let _ = decode_value(&value);
+        }
+    }
+
+    #[test]
+    fn what_is_not_the_whole_wrapper_is_literal() {
+        for text in [
+            "=?BASE64?YQ==?=",
+            "=?base64?YQ==",
+            "YQ==?=",
+            "=?base64?=",
+            "x=?base64?YQ==?=",
+        ] {
+            assert_eq!(decode_value(text.as_bytes()).unwrap(), text);
+        }
+        for bad in ["=?base64?YQ?=", "=?base64?Y!==?=", "=?base64?/w==?="] {
+            assert_eq!(decode_value(bad.as_bytes()).unwrap_err().code(), -32020, "{bad}");
+        }
+        assert_eq!(decode_value(b"=?base64?aGk=?=").unwrap(), "hi");
+        assert_eq!(decode_value("é".as_bytes()).unwrap_err().code(), -32020);
+    }
+
+    #[test]
+    fn names_ignore_case_blanks_are_stripped_and_repeats_refused() {
+        let headers = Headers::collect([("MCP-Method", b" tools/call ".as_slice()), ("accept", b"x")]).unwrap();
+        assert_eq!(headers.method, Some(b"tools/call".as_slice()));
+        let twice = [("Mcp-Name", b"a".as_slice()), ("mcp-name", b"a".as_slice())];
+        assert_eq!(Headers::collect(twice).unwrap_err().code(), -32020);
+    }
+}

@@ -1,0 +1,20 @@
+//! The answer to `initialize`.
+
+use crate::{features::Features, identity::Identity, version::Version};
+
+/// Appends the InitializeResult for the negotiated `version`. Tasks are declared only in the revision that has them.
+pub fn write_initialize(out: &mut String, version: Version, features: &Features, identity: &Identity) {
+    out.push_str(r#"{"protocolVersion":""#);
+    out.push_str(version.as_str());
+    out.push_str(r#"","capabilities":{"#);
+    let any = features.push_shared(out);
+    if features.tasks && version.has_core_tasks() {
+        out.push_str(if any { "," } else { "" });
+        // Objects, not booleans; exactly what is served (G1-02, C-22).
+        out.push_str(r#""tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#);
+    }
+    out.push_str(r#"},"serverInfo":"#);
+    out.push_str(identity.info());
+    identity.push_instructions(out);
+    out.push('}');
+}

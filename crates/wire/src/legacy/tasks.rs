@@ -1,0 +1,141 @@
+//! The tasks of the core protocol of 2025-11-25 (G1).
+
+use super::{push_next_cursor, push_task_ref, tools};
+use crate::{
+    envelope::{RequestId, write_notification, write_request},
+    error::RpcError,
+    json,
+    meta::RELATED_TASK,
+    projection::{Names, Shown, Status},
+    splice::{Edit, splice},
+    version::Generation,
+};
+use longhaul_core::{Input, Json, Outcome, Task, TaskId, UnixMillis, store::Record};
+
+const NAMES: Names = Names {
+    ttl: r#","ttl":"#,
+    poll: r#","pollInterval":"#,
+};
+
+/// The status a legacy client sees.
+pub fn status(task: &Task) -> Status {
+    Status::of(task.state, !task.open_inputs.is_empty(), Generation::Legacy)
+}
+
+/// Appends a Task object. `outcome`, where it is at hand, says why the task failed.
+pub fn write_task(out: &mut String, task: &Task, outcome: Option<&Outcome>, now: UnixMillis) {
+    push_shown(
+        out,
+        &Shown {
+            task,
+            status: status(task),
+            outcome,
+            now,
+        },
+    );
+}
+
+/// Appends the CreateTaskResult. The first status is always `working` (G1-14), also of a task whose arguments have failed it
+/// already (X-12). `hint` is what a host may tell its model meanwhile (G1-15).
+pub fn write_created(out: &mut String, task: &Task, hint: Option<&str>, now: UnixMillis) {
+    out.push_str(r#"{"task":"#);
+    push_shown(
+        out,
+        &Shown {
+            task,
+            status: Status::Working,
+            outcome: None,
+            now,
+        },
+    );
+    if let Some(hint) = hint {
+        out.push_str(r#","_meta":{"io.modelcontextprotocol/model-immediate-response":"#);
+        json::push_string(out, hint);
+        out.push('}');
+    }
+    out.push('}');
+}
+
+/// Appends the GetTaskResult: the bare Task (G1-24).
+pub fn write_get(out: &mut String, record: &Record, now: UnixMillis) {
+    write_task(out, &record.task, record.outcome.as_ref(), now);
+}
+
+/// Appends the ListTasksResult.
+pub fn write_list(out: &mut String, tasks: &[Task], next: Option<&str>, now: UnixMillis) {
+    out.push_str(r#"{"tasks":["#);
+    for (nth, task) in tasks.iter().enumerate() {
+        if nth > 0 {
+            out.push(',');
+        }
+        write_task(out, task, None, now);
+    }
+    out.push(']');
+    push_next_cursor(out, next);
+    out.push('}');
+}
+
+/// Appends the whole response to `tasks/result` for a task that is over: what the call itself would have answered (G1-29), a
+/// result with the task's id in its `_meta` (G1-30).
+pub fn write_payload(out: &mut String, id: RequestId<'_>, task: &TaskId, outcome: &Outcome) {
+    match outcome {
+        Outcome::Result { json, .. } => {
+            let mut related = String::new();
+            push_task_ref(&mut related, task);
+            let [result_type, structured] = tools::PLAIN;
+            let tie = [Edit::Set(RELATED_TASK, &related)];
+            tools::write_spliced(out, id, json, &[result_type, structured, Edit::Within("_meta", &tie)]);
+        }
+        Outcome::RpcError(failure) => tools::write_failed(out, id, failure),
+        Outcome::Cancelled => RpcError::task_cancelled(task.as_str()).write_response(out, Some(id)),
+    }
+}
+
+/// Appends `notifications/tasks/status`: the Task and nothing else (G1-43, G1-45).
+pub fn write_status_notification(out: &mut String, task: &Task, outcome: Option<&Outcome>, now: UnixMillis) {
+    write_notification(out, "notifications/tasks/status", |out| {
+        write_task(out, task, outcome, now)
+    });
+}
+
+/// Appends an open question as a request to the client, tied to its task (G1-36). `id` is fresh for each delivery.
+///
+/// # Errors
+/// −32603 if the stored question is not `{"method":…,"params":{…}}`; nothing is appended then.
+pub fn write_input_request(out: &mut String, id: &str, task: &TaskId, input: &Input) -> Result<(), RpcError> {
+    let broken = || RpcError::internal("A question of the tool is not a request");
+    let mut question = Question::default();
+    question.fill(input.request.as_str()).map_err(|_| broken())?;
+    let method = question.method.and_then(json::string).ok_or_else(broken)?;
+    let params = question.params.map_or("{}", |raw| raw.get());
+    let mut related = String::new();
+    push_task_ref(&mut related, task);
+    let mut tied = String::with_capacity(params.len() + related.len() + 64);
+    let tie = [Edit::Set(RELATED_TASK, &related)];
+    splice(&mut tied, params, &[Edit::Within("_meta", &tie)]).map_err(|_| broken())?;
+    write_request(out, id, &method, |out| out.push_str(&tied));
+    Ok(())
+}
+
+crate::object::object! { struct Question { method = "method", params = "params", } }
+
+/// Takes a client's answer apart from the task it names, so that it is kept as any generation would have given it (C-23).
+///
+/// # Errors
+/// −32602 if the answer is no object.
+pub fn strip_related_task(answer: &str) -> Result<Json, RpcError> {
+    let mut out = String::with_capacity(answer.len());
+    splice(
+        &mut out,
+        answer,
+        &[Edit::Within("_meta", &[Edit::Remove(RELATED_TASK)])],
+    )
+    .map_err(|_| RpcError::invalid_params("An answer must be an object"))?;
+    Ok(Json::trusted(out))
+}
+
+fn push_shown(out: &mut String, shown: &Shown<'_>) {
+    out.push('{');
+    shown.push_members(out, NAMES);
+    out.push('}');
+}

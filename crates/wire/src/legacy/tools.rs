@@ -1,0 +1,77 @@
+//! Tools with `execution.taskSupport`, and what a plain call answers.
+
+use super::push_next_cursor;
+use crate::{
+    envelope::{RequestId, write_result},
+    error::{RpcError, write_error_object, write_error_response},
+    object::object,
+    splice::{Edit, splice},
+    tool::ToolEntry,
+    version::Version,
+};
+use longhaul_core::{Json, RpcFailure, TaskPolicy};
+
+object! { struct SchemaRoot { kind = "type", } }
+
+/// Appends the ListToolsResult.
+pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>, version: Version) {
+    out.push_str(r#"{"tools":["#);
+    for (nth, tool) in tools.iter().enumerate() {
+        out.push_str(if nth == 0 { "{" } else { ",{" });
+        // Legacy output is an object or nothing (X-08).
+        tool.push_members(out, tool.output_schema.filter(|schema| describes_object(schema)));
+        if version.has_core_tasks() {
+            out.push_str(r#","execution":{"taskSupport":""#);
+            out.push_str(task_support(tool.policy));
+            out.push_str(r#""}"#);
+        }
+        out.push('}');
+    }
+    out.push(']');
+    push_next_cursor(out, next);
+    out.push('}');
+}
+
+/// What a legacy client is told about calling the tool as a task (issue: Configuration).
+pub const fn task_support(policy: TaskPolicy) -> &'static str {
+    match policy {
+        TaskPolicy::Never => "forbidden",
+        TaskPolicy::Optional | TaskPolicy::After(_) => "optional",
+        TaskPolicy::Always => "required",
+    }
+}
+
+fn describes_object(schema: &str) -> bool {
+    let mut root = SchemaRoot::default();
+    root.fill(schema).is_ok() && root.kind.is_some_and(|kind| kind.get() == r#""object""#)
+}
+
+/// Appends the whole response to a plain call that ended with `result`, a CallToolResult.
+pub fn write_called(out: &mut String, id: RequestId<'_>, result: &Json) {
+    write_spliced(out, id, result, &PLAIN);
+}
+
+/// Appends the whole response to a call that ended in a JSON-RPC error.
+pub fn write_failed(out: &mut String, id: RequestId<'_>, failure: &RpcFailure) {
+    write_error_response(out, Some(id), |out| {
+        let data = failure.data.as_ref().map(Json::as_str);
+        write_error_object(out, i64::from(failure.code), &failure.message, data);
+    });
+}
+
+/// What a result loses on its way to a legacy client: the modern discriminator, and structured content that is no object (X-08).
+pub(super) const PLAIN: [Edit<'static>; 2] = [
+    Edit::Remove("resultType"),
+    Edit::RemoveUnlessObject("structuredContent"),
+];
+
+/// Appends the response with `result` after `edits`; a result that is no object cannot be sent to anyone.
+pub(super) fn write_spliced(out: &mut String, id: RequestId<'_>, result: &Json, edits: &[Edit<'_>]) {
+    let start = out.len();
+    let mut sound = Ok(());
+    write_result(out, id, |out| sound = splice(out, result.as_str(), edits));
+    if sound.is_err() {
+        out.truncate(start);
+        RpcError::internal("The tool's result is not a JSON object").write_response(out, Some(id));
+    }
+}

@@ -1,0 +1,216 @@
+//! The members of `params._meta` that Longhaul acts on.
+
+use crate::{
+    capabilities::ClientCapabilities,
+    envelope::RequestId,
+    error::RpcError,
+    json,
+    object::{ObjectFlaw, object},
+};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// Key of the revision a modern request speaks.
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// Key of what a modern client declares.
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Key of what a modern client calls itself.
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// Key of what a modern server calls itself.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// Key that ties a legacy message to a task (G1-30, C-23).
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+/// Key of the subscription a modern notification belongs to (U-21).
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// Key under which a client names a creation, so that a repeat finds the same task (design section 7).
+pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotency-key";
+
+/// A progress token: like a request's id a string or an integer, echoed byte for byte (U-01).
+pub type ProgressToken<'a> = RequestId<'a>;
+
+object! {
+    struct Members {
+        protocol_version = "io.modelcontextprotocol/protocolVersion",
+        client_capabilities = "io.modelcontextprotocol/clientCapabilities",
+        client_info = "io.modelcontextprotocol/clientInfo",
+        log_level = "io.modelcontextprotocol/logLevel",
+        related_task = "io.modelcontextprotocol/related-task",
+        idempotency_key = "dev.longhaul/idempotency-key",
+        progress_token = "progressToken",
+        traceparent = "traceparent",
+        tracestate = "tracestate",
+        baggage = "baggage",
+    }
+}
+object! { struct Related { task_id = "taskId", } }
+
+/// A message's `_meta`. Members are judged when they are asked for: what nobody acts on cannot make a message bad.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Meta<'a>(Members<'a>);
+
+/// The trace context a message carries, passed through untouched (U-37).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Trace<'a> {
+    /// W3C `traceparent`, a JSON string.
+    pub traceparent: Option<&'a RawValue>,
+    /// W3C `tracestate`, a JSON string.
+    pub tracestate: Option<&'a RawValue>,
+    /// W3C `baggage`, a JSON string.
+    pub baggage: Option<&'a RawValue>,
+}
+
+impl<'a> Meta<'a> {
+    /// Reads `_meta`, in one pass; absent reads as empty.
+    ///
+    /// # Errors
+    /// −32602/400 if it is not an object, or holds twice what is read.
+    pub fn read(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
+        let mut members = Members::default();
+        let Some(raw) = raw else { return Ok(Self(members)) };
+        members.fill(raw.get()).map_err(|flaw| match flaw {
+            ObjectFlaw::Duplicate(key) => RpcError::malformed_meta(format!("_meta holds {key} twice")),
+            ObjectFlaw::NotAnObject | ObjectFlaw::Syntax(_) => {
+                RpcError::malformed_meta("params._meta must be an object")
+            }
+        })?;
+        Ok(Self(members))
+    }
+
+    /// The revision the message names, which is what makes it modern (2.6 rule 1).
+    ///
+    /// # Errors
+    /// −32602/400 if it is there and not a string.
+    pub fn protocol_version(&self) -> Result<Option<Cow<'a, str>>, RpcError> {
+        text(self.0.protocol_version, PROTOCOL_VERSION)
+    }
+
+    /// What the client declares for this request.
+    ///
+    /// # Errors
+    /// −32602/400 if it is there and not an object.
+    pub fn client_capabilities(&self) -> Result<Option<ClientCapabilities>, RpcError> {
+        let read = |raw| {
+            ClientCapabilities::read(raw).ok_or_else(|| {
+                RpcError::malformed_meta(format!("_meta member {CLIENT_CAPABILITIES} must be an object"))
+            })
+        };
+        self.0.client_capabilities.map(read).transpose()
+    }
+
+    /// What the client calls itself; for display only, so not looked into (L-08).
+    pub fn client_info(&self) -> Option<&'a RawValue> {
+        self.0.client_info
+    }
+
+    /// From which level on the request wants log messages; none if absent (U-09).
+    ///
+    /// # Errors
+    /// −32602/400 if it is there and no level of RFC 5424.
+    pub fn log_level(&self) -> Result<Option<LogLevel>, RpcError> {
+        let read = |raw: &RawValue| {
+            json::string(raw)
+                .and_then(|text| LogLevel::parse(&text))
+                .ok_or_else(|| {
+                    let levels = LogLevel::NAMES.join(", ");
+                    RpcError::malformed_meta(format!(
+                        "_meta member io.modelcontextprotocol/logLevel must be one of {levels}"
+                    ))
+                })
+        };
+        self.0.log_level.map(read).transpose()
+    }
+
+    /// The token under which the sender wants to hear of progress.
+    ///
+    /// # Errors
+    /// −32602 if it is there and neither string nor integer.
+    pub fn progress_token(&self) -> Result<Option<ProgressToken<'a>>, RpcError> {
+        let read = |raw| {
+            RequestId::from_raw(raw)
+                .ok_or_else(|| RpcError::invalid_params("_meta.progressToken must be a string or an integer"))
+        };
+        self.0.progress_token.map(read).transpose()
+    }
+
+    /// The task a legacy message belongs to; `None` also if the member is garbled, since `taskId` is authoritative where it
+    /// matters (G1-27).
+    pub fn related_task(&self) -> Option<Cow<'a, str>> {
+        let mut related = Related::default();
+        related.fill(self.0.related_task?.get()).ok()?;
+        json::string(related.task_id?)
+    }
+
+    /// The name the client gave this creation.
+    ///
+    /// # Errors
+    /// −32602/400 if it is there and not a string, or empty.
+    pub fn idempotency_key(&self) -> Result<Option<Cow<'a, str>>, RpcError> {
+        let key = text(self.0.idempotency_key, IDEMPOTENCY_KEY)?;
+        match key.as_deref() {
+            Some("") => Err(RpcError::malformed_meta(format!(
+                "_meta member {IDEMPOTENCY_KEY} must not be empty"
+            ))),
+            _ => Ok(key),
+        }
+    }
+
+    /// The trace context.
+    pub fn trace(&self) -> Trace<'a> {
+        Trace {
+            traceparent: self.0.traceparent,
+            tracestate: self.0.tracestate,
+            baggage: self.0.baggage,
+        }
+    }
+}
+
+fn text<'a>(raw: Option<&'a RawValue>, key: &str) -> Result<Option<Cow<'a, str>>, RpcError> {
+    let read =
+        |raw| json::string(raw).ok_or_else(|| RpcError::malformed_meta(format!("_meta member {key} must be a string")));
+    raw.map(read).transpose()
+}
+
+/// A severity of RFC 5424, least severe first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the names are RFC 5424's")]
+pub enum LogLevel {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+impl LogLevel {
+    const NAMES: [&'static str; 8] = [
+        "debug",
+        "info",
+        "notice",
+        "warning",
+        "error",
+        "critical",
+        "alert",
+        "emergency",
+    ];
+    const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
+
+    /// The level of that name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .zip(Self::NAMES)
+            .find_map(|(level, name)| (name == text).then_some(level))
+    }
+}

@@ -1,0 +1,50 @@
+//! A tool as it is listed, before a generation gives it its shape.
+
+use crate::json;
+use longhaul_core::TaskPolicy;
+
+/// One tool of a list. The JSON texts go out as they are.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolEntry<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its name for people.
+    pub title: Option<&'a str>,
+    /// What it does.
+    pub description: Option<&'a str>,
+    /// JSON text: an object schema with `"type":"object"` (X-03).
+    pub input_schema: &'a str,
+    /// JSON text: the schema of its structured output.
+    pub output_schema: Option<&'a str>,
+    /// JSON text: an object of hints.
+    pub annotations: Option<&'a str>,
+    /// Which of its calls become tasks.
+    pub policy: TaskPolicy,
+}
+
+impl ToolEntry<'_> {
+    /// Appends the members both generations show, without braces; `output_schema` is the caller's choice.
+    pub(crate) fn push_members(&self, out: &mut String, output_schema: Option<&str>) {
+        out.push_str(r#""name":"#);
+        json::push_string(out, self.name);
+        let texts = [(r#","title":"#, self.title), (r#","description":"#, self.description)];
+        for (member, text) in texts {
+            if let Some(text) = text {
+                out.push_str(member);
+                json::push_string(out, text);
+            }
+        }
+        out.push_str(r#","inputSchema":"#);
+        out.push_str(self.input_schema);
+        let raws = [
+            (r#","outputSchema":"#, output_schema),
+            (r#","annotations":"#, self.annotations),
+        ];
+        for (member, raw) in raws {
+            if let Some(raw) = raw {
+                out.push_str(member);
+                out.push_str(raw);
+            }
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Whatever the state of a task, what is written about it matches the official schemas.
+
+use crate::{fixture::*, schema};
+use longhaul_core::{Json, Outcome, Progress, RpcFailure, TaskPolicy, UnixMillis, store::Record};
+use longhaul_wire::{
+    Cache, CacheScope, Capability, Features, Generation, Message, Refusal, RpcError, TemplateEntry, TextContent,
+    ToolEntry, Version,
+    envelope::write_result,
+    legacy, modern,
+    notification::{write_cancelled, write_progress},
+};
+use serde_json::{Value, json};
+
+fn every_record() -> Vec<Record> {
+    let task = || task("tsk_1", 60_000);
+    let elicit = json!({"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}});
+    vec![
+        live(task()),
+        live(with_status(task(), "line \"1\"\n\u{1}")),
+        asking(task(), &[("in-1", elicit.clone()), ("in-2", elicit)]),
+        done(task(), result(&json!({"content": []}))),
+        done(
+            task(),
+            result(
+                &json!({"content": [], "isError": true, "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "upstream"}}}),
+            ),
+        ),
+        done(task(), rpc_error(-32002, "gone", None)),
+        done(task(), Outcome::from(longhaul_core::Failure::Interrupted)),
+        cancelled(task()),
+        // Kept for good, and gone at once: the ends of the scale.
+        live(longhaul_core::Task {
+            announced_until: UnixMillis(i64::MAX),
+            ..task()
+        }),
+        live(longhaul_core::Task {
+            announced_until: NINE,
+            ..task()
+        }),
+    ]
+}
+
+fn respond(write: impl FnOnce(&mut String)) -> Value {
+    let asking = request(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
+    written(|out| write_result(out, asking.id, write))
+}
+
+#[test]
+fn legacy_task_messages_match_the_schema() {
+    for record in every_record() {
+        let Record { task, outcome, .. } = &record;
+        schema::check(
+            "25:res:GetTaskResult",
+            &respond(|out| legacy::tasks::write_get(out, &record, NINE)),
+        );
+        schema::check(
+            "25:res:CancelTaskResult",
+            &respond(|out| legacy::tasks::write_get(out, &record, NINE)),
+        );
+        let created = respond(|out| legacy::tasks::write_created(out, task, None, NINE));
+        schema::check("25:res:CreateTaskResult", &created);
+        assert_eq!(created["result"]["task"]["status"], "working");
+        let listed = respond(|out| legacy::tasks::write_list(out, &[task.clone(), task.clone()], None, NINE));
+        schema::check("25:res:ListTasksResult", &listed);
+        let pushed = written(|out| legacy::tasks::write_status_notification(out, task, outcome.as_ref(), NINE));
+        schema::check("25:msg:TaskStatusNotification", &pushed);
+        let Some(outcome) = outcome else { continue };
+        let asking = request(r#"{"jsonrpc":"2.0","id":"r","method":"m"}"#);
+        let payload = written(|out| legacy::tasks::write_payload(out, asking.id, &task.id, outcome));
+        match outcome {
+            Outcome::Result { .. } => {
+                schema::check("25:res:CallToolResult", &payload);
+                let related = &payload["result"]["_meta"]["io.modelcontextprotocol/related-task"];
+                assert_eq!(related, &json!({"taskId": "tsk_1"}));
+            }
+            _ => schema::check("25:msg:JSONRPCErrorResponse", &payload),
+        }
+    }
+}
+
+#[test]
+fn modern_task_messages_match_the_schema_and_hold_nothing_else() {
+    for record in every_record() {
+        let got = respond(|out| modern::tasks::write_get(out, &record, &identity(), NINE));
+        schema::check("x:res:GetTaskResult", &got);
+        let result = &got["result"];
+        assert_eq!(result["resultType"], "complete");
+        let has = |member: &str| result.get(member).is_some();
+        let status = result["status"].as_str().unwrap();
+        assert_eq!(has("result"), status == "completed");
+        assert_eq!(has("error"), status == "failed");
+        assert_eq!(has("inputRequests"), status == "input_required");
+        for foreign in ["task", "ttl", "pollInterval", "requestState"] {
+            assert!(!has(foreign), "{foreign}");
+        }
+        assert!(!result["result"].to_string().contains("related-task"));
+        if status == "completed" {
+            schema::check("26:res:CallToolResult", &json!({"result": result["result"]}));
+        }
+        assert_ne!(result["error"]["code"], -32002);
+        assert!(result["ttlMs"].is_null() || result["ttlMs"].as_u64().unwrap() > 0);
+
+        let created = respond(|out| modern::tasks::write_created(out, &record.task, &identity(), NINE));
+        schema::check("x:res:CreateTaskResult", &created);
+        for foreign in [
+            "task",
+            "result",
+            "error",
+            "inputRequests",
+            "requestState",
+            "ttl",
+            "pollInterval",
+        ] {
+            assert!(created["result"].get(foreign).is_none(), "{foreign}");
+        }
+        let listen = request(r#"{"jsonrpc":"2.0","id":"l-1","method":"m"}"#);
+        let pushed = written(|out| modern::tasks::write_notification_for(out, &record, listen.id, NINE));
+        schema::check("x:msg:TaskStatusNotification", &pushed);
+        assert!(pushed["params"].get("resultType").is_none());
+    }
+    schema::check(
+        "x:res:CancelTaskResult",
+        &respond(|out| modern::tasks::write_ack(out, &identity())),
+    );
+}
+
+#[test]
+fn lists_handshakes_and_resources_match_the_schemas() {
+    let features = Features {
+        tools: true,
+        resources: true,
+        prompts: true,
+        completions: true,
+        tasks: true,
+    };
+    let cache = Cache {
+        ttl_ms: 0,
+        scope: CacheScope::Private,
+    };
+    let tool = ToolEntry {
+        name: "t",
+        title: None,
+        description: Some("d"),
+        input_schema: r#"{"type":"object"}"#,
+        output_schema: Some(r#"{"type":"array"}"#),
+        annotations: Some(r#"{"readOnlyHint":true}"#),
+        policy: TaskPolicy::Always,
+    };
+    let template = TemplateEntry {
+        uri_template: longhaul_wire::LogUri::TEMPLATE,
+        name: "task-log",
+        title: Some("Log of a task"),
+        description: None,
+        mime_type: Some("text/plain"),
+    };
+    let content = TextContent {
+        uri: "longhaul://task/a/log",
+        mime_type: Some("text/plain"),
+        text: "\u{0}\u{fffd}",
+    };
+    for version in Version::ALL
+        .into_iter()
+        .filter(|version| version.generation() == Generation::Legacy)
+    {
+        let got = respond(|out| legacy::handshake::write_initialize(out, version, &features, &identity()));
+        schema::check("25:res:InitializeResult", &got);
+        assert_eq!(
+            got["result"]["capabilities"].get("tasks").is_some(),
+            version == Version::V2025_11_25
+        );
+        let got = respond(|out| legacy::tools::write_list(out, &[tool, tool], Some("c"), version));
+        schema::check("25:res:ListToolsResult", &got);
+        let item = &got["result"]["tools"][0];
+        assert_eq!(
+            item["execution"]["taskSupport"].as_str(),
+            (version == Version::V2025_11_25).then_some("required")
+        );
+        assert!(item.get("outputSchema").is_none(), "a legacy output is an object");
+    }
+    schema::check(
+        "25:res:ListResourceTemplatesResult",
+        &respond(|out| legacy::resources::write_templates(out, &[template], None)),
+    );
+    schema::check(
+        "25:res:ReadResourceResult",
+        &respond(|out| legacy::resources::write_content(out, &content)),
+    );
+
+    let got = respond(|out| modern::handshake::write_discover(out, &features, cache, &identity()));
+    schema::check("26:res:DiscoverResult", &got);
+    assert!(got["result"]["capabilities"].get("tasks").is_none());
+    assert_eq!(
+        got["result"]["capabilities"]["extensions"],
+        json!({"io.modelcontextprotocol/tasks": {}})
+    );
+    let none = respond(|out| modern::handshake::write_discover(out, &Features::default(), cache, &identity()));
+    schema::check("26:res:DiscoverResult", &none);
+    let got = respond(|out| modern::tools::write_list(out, &[tool, tool], Some(""), cache, &identity()));
+    schema::check("26:res:ListToolsResult", &got);
+    assert!(got["result"]["tools"][0].get("execution").is_none());
+    assert!(got["result"]["tools"][0].get("outputSchema").is_some());
+    let got = respond(|out| modern::resources::write_templates(out, &[template, template], None, cache, &identity()));
+    schema::check("26:res:ListResourceTemplatesResult", &got);
+    schema::check(
+        "25:res:ListResourcesResult",
+        &respond(legacy::resources::write_empty_list),
+    );
+    let got = respond(|out| modern::resources::write_empty_list(out, cache, &identity()));
+    schema::check("26:res:ListResourcesResult", &got);
+    let got = respond(|out| modern::resources::write_content(out, &content, cache, &identity()));
+    schema::check("26:res:ReadResourceResult", &got);
+}
+
+#[test]
+fn direct_answers_match_the_schemas() {
+    let asking = request(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#);
+    let odd = Json::trusted(r#"{"content":[],"structuredContent":[1],"resultType":"complete","_meta":{"k":1}}"#);
+    let got = written(|out| legacy::tools::write_called(out, asking.id, &odd));
+    schema::check("25:res:CallToolResult", &got);
+    assert_eq!(got["result"], json!({"content": [], "_meta": {"k": 1}}));
+    let plain = Json::trusted(r#"{"content":[],"structuredContent":[1]}"#);
+    let got = written(|out| modern::tools::write_called(out, asking.id, &plain, &identity()));
+    schema::check("26:res:CallToolResult", &got);
+    assert_eq!(got["result"]["structuredContent"], json!([1]));
+    assert_eq!(
+        got["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"],
+        "acme-tasks"
+    );
+
+    let broken = Json::trusted("[]");
+    let answers = [
+        written(|out| legacy::tools::write_called(out, asking.id, &broken)),
+        written(|out| modern::tools::write_called(out, asking.id, &broken, &identity())),
+    ];
+    for answer in answers {
+        schema::check("25:msg:JSONRPCErrorResponse", &answer);
+        assert_eq!(answer["error"]["code"], -32603);
+    }
+    let failure = RpcFailure {
+        code: -32042,
+        message: "m".into(),
+        data: None,
+    };
+    let legacy_code = written(|out| legacy::tools::write_failed(out, asking.id, &failure));
+    let modern_code = written(|out| modern::tools::write_failed(out, asking.id, &failure));
+    assert_eq!(
+        (&legacy_code["error"]["code"], &modern_code["error"]["code"]),
+        (&json!(-32042), &json!(-32603))
+    );
+}
+
+#[test]
+fn notifications_match_both_schemas() {
+    let asking = request(r#"{"jsonrpc":"2.0","id":"a\u002f","method":"m"}"#);
+    for current in [0.0, 0.1, -3.0, 1e300, f64::NAN, f64::INFINITY] {
+        let progress = Progress { current, total: None };
+        let got = written(|out| write_progress(out, asking.id, progress, None, None));
+        schema::check("25:msg:ProgressNotification", &got);
+        schema::check("26:msg:ProgressNotification", &got);
+        assert_eq!(
+            got["params"]["progress"].as_f64(),
+            Some(if current.is_finite() { current } else { 0.0 })
+        );
+    }
+    let got = written(|out| write_cancelled(out, asking.id, Some("done")));
+    schema::check("25:msg:CancelledNotification", &got);
+    schema::check("26:msg:CancelledNotification", &got);
+    assert_eq!(got["params"]["requestId"], "a/");
+}
+
+#[test]
+fn errors_match_the_schemas_and_never_carry_a_retired_code() {
+    let errors = [
+        RpcError::parse("m"),
+        RpcError::invalid_request("m"),
+        RpcError::method_not_found(Generation::Modern, "m"),
+        RpcError::method_not_found(Generation::Legacy, "m"),
+        RpcError::invalid_params("m"),
+        RpcError::malformed_meta("m"),
+        RpcError::unknown_tool("t\n"),
+        RpcError::task_not_found(),
+        RpcError::cannot_cancel("failed"),
+        RpcError::must_be_task("t"),
+        RpcError::cannot_be_task("t"),
+        RpcError::task_cancelled("t"),
+        RpcError::internal("m"),
+        RpcError::resource_not_found(Generation::Modern, "u\""),
+        RpcError::resource_not_found(Generation::Legacy, "u"),
+        RpcError::header_mismatch("m"),
+        RpcError::missing_capability(Capability::Tasks),
+        RpcError::missing_capability(Capability::ElicitationForm),
+        RpcError::missing_capability(Capability::ElicitationUrl),
+        RpcError::missing_capability(Capability::Sampling),
+        RpcError::missing_capability(Capability::Roots),
+        RpcError::unsupported_version("1900-01-01"),
+        RpcError::session_not_found(),
+        RpcError::application(17, "m").unwrap(),
+    ];
+    for error in &errors {
+        let refusal = Refusal {
+            id: None,
+            error: error.clone(),
+        };
+        let idless = written(|out| refusal.write(out));
+        schema::check("25:msg:JSONRPCErrorResponse", &idless);
+        schema::check("26:msg:JSONRPCErrorResponse", &idless);
+        assert!(idless.get("id").is_none());
+        let reserved = (-32099..=-32000).contains(&error.code());
+        assert!(
+            !reserved || [-32020, -32021, -32022, -32002].contains(&error.code()),
+            "{error}"
+        );
+        let definition = match error.code() {
+            -32020 => "HeaderMismatchError",
+            -32021 => "MissingRequiredClientCapabilityError",
+            -32022 => "UnsupportedProtocolVersionError",
+            _ => continue,
+        };
+        schema::check(&format!("26:msg:{definition}"), &idless);
+    }
+    for code in [-32768, -32700, -32603, -32099, -32042, -32004, -32000] {
+        assert!(RpcError::application(code, "m").is_err(), "{code}");
+    }
+    let Ok(Message::Response(answer)) =
+        Message::parse(br#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""}}"#)
+    else {
+        panic!()
+    };
+    assert!(answer.id.is_none() && answer.outcome.is_err());
+}
+
+#[test]
+fn unsupported_version_offers_what_makes_sense() {
+    let data = |error: &RpcError| serde_json::from_str::<Value>(error.data().unwrap()).unwrap();
+    assert_eq!(
+        data(&RpcError::unsupported_version("2025-11-25"))["supported"],
+        json!(["2026-07-28"])
+    );
+    let all = data(&RpcError::unsupported_version("2031-01-01"));
+    assert_eq!(all["supported"].as_array().unwrap().len(), Version::ALL.len());
+}

@@ -1,0 +1,362 @@
+//! Invariant 7: the era of a message is decided by that message and what it names, never by what came before.
+
+use longhaul_wire::{Era, Headers, Legacy, Peer, RpcError, Session, Version, decide};
+
+const NONE: Option<&str> = None;
+const MODERN_META: &str =
+    r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+
+fn decided(method: &str, meta: &str, peer: &Peer<'_>) -> String {
+    let raw = serde_json::from_str(meta).unwrap();
+    let era = longhaul_wire::Meta::read(Some(raw)).and_then(|meta| {
+        decide(Some(method), &meta, peer).map(|era| match era {
+            Era::Modern(modern) => format!("modern {}", modern.version.as_str()),
+            Era::Legacy(Legacy::Handshake) => "handshake".to_owned(),
+            Era::Legacy(Legacy::Session(version)) => format!("legacy {}", version.as_str()),
+            Era::Legacy(Legacy::Sessionless) => "sessionless".to_owned(),
+        })
+    });
+    era.unwrap_or_else(|error: RpcError| format!("{}/{}", error.code(), error.status()))
+}
+
+fn http(
+    version: Option<&'static str>,
+    method: Option<&'static str>,
+    session: Session,
+    sessionless: bool,
+) -> Peer<'static> {
+    let headers = Headers {
+        protocol_version: version.map(str::as_bytes),
+        method: method.map(str::as_bytes),
+        ..Headers::default()
+    };
+    Peer::Http {
+        headers,
+        session,
+        sessionless,
+    }
+}
+
+#[test]
+fn invariant_7_era_is_decided_per_message() {
+    use Session::{Gone, Live};
+    let live = Live(Version::V2025_11_25);
+    let old = Live(Version::V2025_06_18);
+    let modern = Some("2026-07-28");
+    let legacy = Some("2025-11-25");
+    let unknown = Some("2031-01-01");
+    let version = |version: &str| {
+        format!(
+            r#"{{"io.modelcontextprotocol/protocolVersion":{version},"io.modelcontextprotocol/clientCapabilities":{{}}}}"#
+        )
+    };
+    let (v999, v2025, number) = (version("\"v999.0.0\""), version("\"2025-11-25\""), version("2026"));
+    let no_caps = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+    let bad_caps =
+        r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":7}"#;
+    let get = Some("tasks/get");
+    let table: &[(&str, &str, &str, Peer<'_>, &str)] = &[
+        // Rule 1: the body says so.
+        (
+            "modern",
+            "tasks/get",
+            MODERN_META,
+            http(modern, get, Session::None, false),
+            "modern 2026-07-28",
+        ),
+        (
+            "a session changes nothing",
+            "tasks/get",
+            MODERN_META,
+            http(modern, get, live, false),
+            "modern 2026-07-28",
+        ),
+        (
+            "nor does a dead one",
+            "tasks/get",
+            MODERN_META,
+            http(modern, get, Gone, false),
+            "modern 2026-07-28",
+        ),
+        (
+            "initialize with modern meta is no handshake (C-37)",
+            "initialize",
+            MODERN_META,
+            http(modern, Some("initialize"), live, true),
+            "modern 2026-07-28",
+        ),
+        (
+            "capabilities missing",
+            "tasks/get",
+            no_caps,
+            http(modern, get, Session::None, false),
+            "-32602/400",
+        ),
+        (
+            "before headers are looked at",
+            "tasks/get",
+            no_caps,
+            http(NONE, NONE, Session::None, false),
+            "-32602/400",
+        ),
+        (
+            "capabilities garbled",
+            "tasks/get",
+            bad_caps,
+            http(modern, get, Session::None, false),
+            "-32602/400",
+        ),
+        (
+            "version no string",
+            "tasks/get",
+            &number,
+            http(modern, get, live, true),
+            "-32602/400",
+        ),
+        (
+            "version header missing",
+            "tasks/get",
+            MODERN_META,
+            http(NONE, get, Session::None, false),
+            "-32020/400",
+        ),
+        (
+            "version header differs",
+            "tasks/get",
+            MODERN_META,
+            http(legacy, get, Session::None, false),
+            "-32020/400",
+        ),
+        (
+            "differs from an unknown version too",
+            "tasks/get",
+            &v999,
+            http(modern, get, Session::None, false),
+            "-32020/400",
+        ),
+        (
+            "unknown version",
+            "tasks/get",
+            &v999,
+            http(Some("v999.0.0"), get, Session::None, false),
+            "-32022/400",
+        ),
+        (
+            "legacy version in modern shape (C-36)",
+            "tasks/get",
+            &v2025,
+            http(legacy, get, Session::None, false),
+            "-32022/400",
+        ),
+        (
+            "version before method header",
+            "tasks/get",
+            &v999,
+            http(Some("v999.0.0"), NONE, Session::None, false),
+            "-32022/400",
+        ),
+        (
+            "method header missing",
+            "tasks/get",
+            MODERN_META,
+            http(modern, NONE, Session::None, false),
+            "-32020/400",
+        ),
+        (
+            "method header differs",
+            "tasks/get",
+            MODERN_META,
+            http(modern, Some("tools/call"), Session::None, false),
+            "-32020/400",
+        ),
+        (
+            "method header in other case",
+            "tasks/get",
+            MODERN_META,
+            http(modern, Some("Tasks/Get"), Session::None, false),
+            "-32020/400",
+        ),
+        // Rule 2: only the header says so.
+        (
+            "modern header, no meta",
+            "tasks/get",
+            "{}",
+            http(modern, get, Session::None, false),
+            "-32602/400",
+        ),
+        (
+            "even with a session",
+            "tasks/get",
+            "{}",
+            http(modern, NONE, live, true),
+            "-32602/400",
+        ),
+        // Rule 3: the handshake.
+        (
+            "initialize",
+            "initialize",
+            "{}",
+            http(NONE, NONE, Session::None, false),
+            "handshake",
+        ),
+        (
+            "initialize under a modern header",
+            "initialize",
+            "{}",
+            http(modern, NONE, Session::None, false),
+            "handshake",
+        ),
+        (
+            "initialize under an unknown header",
+            "initialize",
+            "{}",
+            http(unknown, NONE, Session::None, false),
+            "handshake",
+        ),
+        (
+            "initialize after a dead session",
+            "initialize",
+            "{}",
+            http(legacy, NONE, Gone, false),
+            "handshake",
+        ),
+        // Rule 4: what a handshake left.
+        (
+            "session",
+            "tasks/get",
+            "{}",
+            http(legacy, NONE, live, false),
+            "legacy 2025-11-25",
+        ),
+        (
+            "session without a version header",
+            "tasks/get",
+            "{}",
+            http(NONE, NONE, live, false),
+            "legacy 2025-11-25",
+        ),
+        (
+            "the session's version counts",
+            "tasks/get",
+            "{}",
+            http(legacy, NONE, old, false),
+            "legacy 2025-06-18",
+        ),
+        (
+            "session, foreign meta",
+            "tasks/get",
+            r#"{"progressToken":1}"#,
+            http(legacy, NONE, live, false),
+            "legacy 2025-11-25",
+        ),
+        (
+            "dead session",
+            "tasks/get",
+            "{}",
+            http(legacy, NONE, Gone, true),
+            "-32600/404",
+        ),
+        (
+            "nothing at all, old clients served",
+            "ping",
+            "{}",
+            http(NONE, NONE, Session::None, true),
+            "sessionless",
+        ),
+        // Rule 5: nothing to go by.
+        (
+            "nothing at all",
+            "ping",
+            "{}",
+            http(NONE, NONE, Session::None, false),
+            "-32020/400",
+        ),
+        (
+            "legacy header, no session",
+            "ping",
+            "{}",
+            http(legacy, NONE, Session::None, true),
+            "-32020/400",
+        ),
+        (
+            "unknown header",
+            "ping",
+            "{}",
+            http(unknown, NONE, Session::None, true),
+            "-32022/400",
+        ),
+        (
+            "unknown header in a session (T-15)",
+            "ping",
+            "{}",
+            http(unknown, NONE, live, true),
+            "-32022/400",
+        ),
+        // The same on a byte stream, where no headers are.
+        (
+            "stdio modern",
+            "tasks/get",
+            MODERN_META,
+            Peer::Stdio { initialized: None },
+            "modern 2026-07-28",
+        ),
+        (
+            "stdio modern after a handshake",
+            "tasks/get",
+            MODERN_META,
+            Peer::Stdio {
+                initialized: Some(Version::V2025_11_25),
+            },
+            "modern 2026-07-28",
+        ),
+        (
+            "stdio unknown version",
+            "tasks/get",
+            &v999,
+            Peer::Stdio { initialized: None },
+            "-32022/400",
+        ),
+        (
+            "stdio handshake",
+            "initialize",
+            "{}",
+            Peer::Stdio { initialized: None },
+            "handshake",
+        ),
+        (
+            "stdio legacy",
+            "tasks/get",
+            "{}",
+            Peer::Stdio {
+                initialized: Some(Version::V2025_11_25),
+            },
+            "legacy 2025-11-25",
+        ),
+        (
+            "stdio before the handshake",
+            "tasks/get",
+            "{}",
+            Peer::Stdio { initialized: None },
+            "-32600/400",
+        ),
+    ];
+    for (what, method, meta, peer, expected) in table {
+        assert_eq!(&decided(method, meta, peer), expected, "{what}");
+    }
+    // No memory: in any order, twice over, each decision is the same.
+    for (what, method, meta, peer, expected) in table.iter().rev() {
+        assert_eq!(&decided(method, meta, peer), expected, "{what}, again");
+    }
+}
+
+#[test]
+fn a_response_belongs_to_a_session() {
+    let meta = longhaul_wire::Meta::default();
+    let peer = http(Some("2025-11-25"), None, Session::Live(Version::V2025_11_25), false);
+    assert!(matches!(
+        decide(None, &meta, &peer),
+        Ok(Era::Legacy(Legacy::Session(_)))
+    ));
+    let peer = http(None, None, Session::None, false);
+    assert_eq!(decide(None, &meta, &peer).unwrap_err().code(), -32020);
+}

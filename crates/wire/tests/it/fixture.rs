@@ -1,0 +1,126 @@
+//! Tasks in every state, as a store would return them.
+
+use longhaul_core::{
+    Input, InputKey, InputState, Json, NodeId, Origin, Outcome, Owner, Principal, RpcFailure, SpecId, State, Task,
+    TaskId, UnixMillis, Verdict,
+    store::{NewTask, Record},
+};
+use longhaul_wire::{Identity, Message, Request};
+use serde_json::Value;
+
+/// 2026-11-20T09:00:00Z
+pub(crate) const NINE: UnixMillis = UnixMillis(1_795_165_200_000);
+
+pub(crate) fn at(hms: &str) -> UnixMillis {
+    let moment: jiff::Timestamp = format!("2026-11-20T{hms}Z").parse().unwrap();
+    UnixMillis(moment.as_millisecond())
+}
+
+pub(crate) fn task(id: &str, ttl: u64) -> Task {
+    let new = NewTask {
+        id: id.parse::<TaskId>().unwrap(),
+        owner: Owner {
+            principal: Principal::local(),
+            session: None,
+        },
+        tool: "render_video".into(),
+        spec: SpecId::named("spec"),
+        origin: Origin::Legacy,
+        front: NodeId(1),
+        announced: true,
+        arguments: Json::trusted("{}"),
+        at: NINE,
+        deadline: None,
+        queue_timeout: None,
+        retention: ttl,
+        claim: None,
+        outcome: None,
+    };
+    new.into_task().0
+}
+
+pub(crate) fn with_status(mut task: Task, status: &str) -> Task {
+    task.status = Some(status.into());
+    task
+}
+
+pub(crate) fn updated(mut task: Task, hms: &str) -> Task {
+    task.updated_at = at(hms);
+    task
+}
+
+pub(crate) fn live(task: Task) -> Record {
+    Record {
+        task,
+        outcome: None,
+        inputs: Vec::new(),
+    }
+}
+
+pub(crate) fn asking(mut task: Task, requests: &[(&str, Value)]) -> Record {
+    let inputs: Vec<Input> = requests
+        .iter()
+        .map(|(key, request)| Input {
+            key: InputKey::named(*key),
+            request: Json::from(request),
+            state: InputState::Open,
+            asked_at: NINE,
+        })
+        .collect();
+    task.open_inputs = inputs.iter().map(|input| input.key.clone()).collect();
+    task.state = State::Parked;
+    Record {
+        task,
+        outcome: None,
+        inputs,
+    }
+}
+
+pub(crate) fn done(mut task: Task, outcome: Outcome) -> Record {
+    task.state = State::Done(outcome.verdict());
+    task.ended_at = Some(task.updated_at);
+    Record {
+        task,
+        outcome: Some(outcome),
+        inputs: Vec::new(),
+    }
+}
+
+pub(crate) fn result(json: &Value) -> Outcome {
+    Outcome::result(Json::from(json))
+}
+
+pub(crate) fn rpc_error(code: i32, message: &str, data: Option<Value>) -> Outcome {
+    Outcome::RpcError(RpcFailure {
+        code,
+        message: message.into(),
+        data: data.map(Json::from),
+    })
+}
+
+pub(crate) fn cancelled(mut task: Task) -> Record {
+    task.state = State::Done(Verdict::Cancelled);
+    Record {
+        task,
+        outcome: Some(Outcome::Cancelled),
+        inputs: Vec::new(),
+    }
+}
+
+pub(crate) fn identity() -> Identity {
+    Identity::new("acme-tasks", "0.3.0").with_instructions("Slow tools run as tasks.")
+}
+
+pub(crate) fn request(text: &str) -> Request<'_> {
+    match Message::parse(text.as_bytes()) {
+        Ok(Message::Request(request)) => request,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+/// Runs a writer and reads what it wrote.
+pub(crate) fn written(write: impl FnOnce(&mut String)) -> Value {
+    let mut out = String::new();
+    write(&mut out);
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+}

@@ -1,0 +1,384 @@
+//! Whatever comes in, the answer is a clear error, at a bounded cost.
+
+use longhaul_wire::{MAX_DEPTH, Message, Params, Refusal};
+use proptest::prelude::*;
+use serde_json::json;
+
+/// Code, HTTP status and id of the refusal.
+fn refused(bytes: &[u8]) -> (i64, u16, Option<String>) {
+    let Err(Refusal { id, error }) = Message::parse(bytes) else {
+        panic!("accepted: {}", String::from_utf8_lossy(bytes));
+    };
+    (error.code(), error.status(), id.map(|id| id.as_json().to_owned()))
+}
+
+#[test]
+fn a_million_brackets_cost_no_stack() {
+    const DEEP: usize = 1_000_000;
+    // On a stack far smaller than a recursion that deep would need.
+    let small = std::thread::Builder::new().stack_size(128 * 1024);
+    let done = small.spawn(|| {
+        for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+            let inner = if open == "[" { "" } else { "1" };
+            let nested = format!("{}{inner}{}", open.repeat(DEEP), close.repeat(DEEP));
+            let whole = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"m","params":{{"x":{nested}}}}}"#);
+            assert_eq!(refused(whole.as_bytes()), (-32600, 400, Some("7".into())));
+            let unread = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"m","y":{nested}}}"#);
+            assert_eq!(refused(unread.as_bytes()), (-32600, 400, Some("7".into())));
+            let cut = format!(
+                r#"{{"jsonrpc":"2.0","id":7,"method":"m","params":{{"x":{}"#,
+                open.repeat(DEEP)
+            );
+            assert_eq!(refused(cut.as_bytes()), (-32700, 400, Some("7".into())));
+            // Read without the envelope in front, too.
+            let raw = serde_json::from_str(&format!(r#"{{"x":{nested},"taskId":"t"}}"#))
+                .map(|raw: Box<serde_json::value::RawValue>| raw);
+            assert_eq!(Params::read(Some(&raw.unwrap())).unwrap().task_id().unwrap(), "t");
+        }
+        assert_eq!(refused("[".repeat(DEEP).as_bytes()).0, -32600);
+        assert_eq!(refused("{\"a\":".repeat(DEEP).as_bytes()).0, -32700);
+    });
+    done.unwrap().join().unwrap();
+}
+
+#[test]
+fn the_depth_limit_is_where_it_says() {
+    let message = |depth: usize| {
+        // The message itself and its params are two levels.
+        let nested = format!("{}{}", "[".repeat(depth - 2), "]".repeat(depth - 2));
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"x":{nested}}}}}"#)
+    };
+    let deepest = message(MAX_DEPTH);
+    let Ok(Message::Request(request)) = Message::parse(deepest.as_bytes()) else {
+        panic!()
+    };
+    // What passes can be parsed whole by what stands behind us.
+    serde_json::from_str::<serde_json::Value>(request.params.unwrap().get()).unwrap();
+    assert_eq!(
+        refused(message(MAX_DEPTH + 1).as_bytes()),
+        (-32600, 400, Some("1".into()))
+    );
+}
+
+#[test]
+fn bad_messages_are_told_apart_and_their_ids_found() {
+    let id = |text: &str| Some(text.to_owned());
+    for (text, code, found) in [
+        ("", -32700, None),
+        ("   ", -32700, None),
+        ("{", -32700, None),
+        (r#"{"jsonrpc":"2.0","id":5,"method":"m""#, -32700, id("5")),
+        (r#"{"jsonrpc":"2.0","id":5,"method":"m"}x"#, -32700, id("5")),
+        (
+            r#"{"jsonrpc":"2.0","id":5,"method":"m","params":{"a":01}}"#,
+            -32700,
+            id("5"),
+        ),
+        ("{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"a\nb\"}", -32700, id("5")),
+        ("5", -32600, None),
+        ("null", -32600, None),
+        ("\"x\"", -32600, None),
+        ("[]", -32600, None),
+        (r#" [{"jsonrpc":"2.0","id":5,"method":"m"}]"#, -32600, None),
+        ("{}", -32600, None),
+        (r#"{"id":5,"method":"m"}"#, -32600, id("5")),
+        (r#"{"jsonrpc":"1.0","id":"a","method":"m"}"#, -32600, id("\"a\"")),
+        (r#"{"jsonrpc":2.0,"id":"a","method":"m"}"#, -32600, id("\"a\"")),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#, -32600, None),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"m"}"#, -32600, None),
+        (r#"{"jsonrpc":"2.0","id":1e3,"method":"m"}"#, -32600, None),
+        (r#"{"jsonrpc":"2.0","id":{},"method":"m"}"#, -32600, None),
+        (r#"{"jsonrpc":"2.0","id":true,"method":"m"}"#, -32600, None),
+        (r#"{"jsonrpc":"2.0","id":5,"method":7}"#, -32600, id("5")),
+        (r#"{"jsonrpc":"2.0","id":5,"method":"m","params":[]}"#, -32600, id("5")),
+        (
+            r#"{"jsonrpc":"2.0","id":5,"method":"m","params":null}"#,
+            -32600,
+            id("5"),
+        ),
+        (r#"{"jsonrpc":"2.0","id":5,"method":"m","method":"n"}"#, -32600, id("5")),
+        (r#"{"jsonrpc":"2.0","id":5,"method":"m","id":6}"#, -32600, None),
+        (r#"{"jsonrpc":"2.0","id":5,"method":"m","\u0069d":6}"#, -32600, None),
+        (
+            r#"{"jsonrpc":"2.0","params":{},"params":{},"method":"m","id":5}"#,
+            -32600,
+            id("5"),
+        ),
+        (r#"{"jsonrpc":"2.0","id":5,"method":"m","result":{}}"#, -32600, id("5")),
+        (r#"{"jsonrpc":"2.0","id":5,"result":{},"error":{}}"#, -32600, id("5")),
+        (r#"{"jsonrpc":"2.0","id":5}"#, -32600, id("5")),
+        (r#"{"jsonrpc":"2.0","result":{}}"#, -32600, None),
+        (r#"{"jsonrpc":"2.0","id":null,"result":{}}"#, -32600, None),
+    ] {
+        assert_eq!(refused(text.as_bytes()), (code, 400, found), "{text}");
+    }
+}
+
+#[test]
+fn invalid_utf8_is_not_json_wherever_it_stands() {
+    let message = |place: usize| {
+        let text = br#"{"jsonrpc":"2.0","id":9,"method":"m","params":{"a":"b"},"k":1}"#;
+        let mut bytes = text.to_vec();
+        bytes.insert(place, 0xff);
+        bytes
+    };
+    let id_read = 24; // the comma behind the id's value is seen
+    for place in 0..62 {
+        let (code, status, id) = refused(&message(place));
+        assert_eq!((code, status), (-32700, 400));
+        if place >= id_read {
+            assert_eq!(id.as_deref(), Some("9"), "at {place}");
+        }
+    }
+}
+
+#[test]
+fn ids_come_back_byte_for_byte() {
+    for id in [
+        "0",
+        "-7",
+        "123456789012345678901234567890",
+        "\"\"",
+        r#""a\u0062\/""#,
+        "\"é\"",
+    ] {
+        let text = format!(r#" {{ "method" : "m", "unknown": [{{}}], "id" :{id} , "jsonrpc":"2.0"}}"#);
+        let Ok(Message::Request(request)) = Message::parse(text.as_bytes()) else {
+            panic!("{text}")
+        };
+        assert_eq!(request.id.as_json(), id);
+        assert_eq!(request.params.map(|raw| raw.get()), None);
+    }
+    let of = |text: &'static str| {
+        let Ok(Message::Request(request)) = Message::parse(text.as_bytes()) else {
+            panic!()
+        };
+        request.id
+    };
+    let (plain, escaped) = (
+        of(r#"{"jsonrpc":"2.0","id":"ab","method":"m"}"#),
+        of(r#"{"jsonrpc":"2.0","id":"\u0061b","method":"m"}"#),
+    );
+    assert_eq!(plain, escaped);
+    assert_eq!(plain.canonical(), escaped.canonical());
+    assert_ne!(
+        of(r#"{"jsonrpc":"2.0","id":"1","method":"m"}"#),
+        of(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#)
+    );
+}
+
+#[test]
+fn escaped_names_and_methods_are_read_as_what_they_say() {
+    let text = r#"{"\u006asonrpc":"2.0","id":1,"meth\u006fd":"tools\/call","p\u0061rams":{"n\u0061me":"x\ty"}}"#;
+    let Ok(Message::Request(request)) = Message::parse(text.as_bytes()) else {
+        panic!()
+    };
+    assert_eq!(request.method, "tools/call");
+    assert_eq!(Params::read(request.params).unwrap().call_tool().unwrap().name, "x\ty");
+}
+
+#[test]
+fn wrong_shapes_say_which_member_and_what_would_be_right() {
+    type View = fn(&Params<'_>) -> Result<(), longhaul_wire::RpcError>;
+    let call: View = |params| params.call_tool().map(drop);
+    let wish: View = |params| params.task_wish().map(drop);
+    let task: View = |params| params.task_id().map(drop);
+    let update: View = |params| params.update_task().map(drop);
+    let initialize: View = |params| params.initialize().map(drop);
+    let cursor: View = |params| params.cursor().map(drop);
+    let uri: View = |params| params.uri().map(drop);
+    let cancelled: View = |params| params.cancelled().map(drop);
+    let progress: View = |params| params.progress().map(drop);
+    for (view, params, says) in [
+        (call, json!({}), "params.name is missing: it must be a string"),
+        (call, json!({"name": 5}), "params.name must be a string"),
+        (
+            call,
+            json!({"name": "t", "arguments": [1]}),
+            "params.arguments must be an object",
+        ),
+        (
+            call,
+            json!({"name": "t", "inputResponses": 1}),
+            "params.inputResponses must be an object",
+        ),
+        (
+            call,
+            json!({"name": "t", "requestState": {}}),
+            "params.requestState must be a string",
+        ),
+        (wish, json!({"task": true}), "params.task must be an object"),
+        (
+            wish,
+            json!({"task": {"ttl": -1}}),
+            "params.task.ttl must be a whole number of milliseconds, 0 or more",
+        ),
+        (
+            wish,
+            json!({"task": {"ttl": "1h"}}),
+            "params.task.ttl must be a whole number of milliseconds, 0 or more",
+        ),
+        (
+            task,
+            json!({"taskId": null}),
+            "params.taskId is missing: it must be a string",
+        ),
+        (task, json!({"taskId": ["t"]}), "params.taskId must be a string"),
+        (
+            update,
+            json!({"taskId": "t"}),
+            "params.inputResponses is missing: it must be an object",
+        ),
+        (
+            update,
+            json!({"taskId": "t", "inputResponses": []}),
+            "params.inputResponses must be an object",
+        ),
+        (
+            update,
+            json!({"taskId": "t", "inputResponses": {"in-1": "yes"}}),
+            "params.inputResponses.in-1 must be an object",
+        ),
+        (
+            update,
+            json!({"inputResponses": {}}),
+            "params.taskId is missing: it must be a string",
+        ),
+        (
+            initialize,
+            json!({"protocolVersion": "2025-11-25"}),
+            "params.capabilities is missing: it must be an object",
+        ),
+        (
+            initialize,
+            json!({"protocolVersion": "2025-11-25", "capabilities": "all"}),
+            "params.capabilities must be an object",
+        ),
+        (
+            initialize,
+            json!({"capabilities": {}}),
+            "params.protocolVersion is missing: it must be a string",
+        ),
+        (cursor, json!({"cursor": 7}), "params.cursor must be a string"),
+        (uri, json!({"uri": {}}), "params.uri must be a string"),
+        (
+            cancelled,
+            json!({}),
+            "params.requestId is missing: it must be a string or an integer",
+        ),
+        (
+            cancelled,
+            json!({"requestId": 1.5}),
+            "params.requestId must be a string or an integer",
+        ),
+        (
+            progress,
+            json!({"progressToken": 1, "progress": "half"}),
+            "params.progress must be a number",
+        ),
+        (
+            progress,
+            json!({"progressToken": 1, "progress": 1, "total": []}),
+            "params.total must be a number",
+        ),
+    ] {
+        let raw = serde_json::value::to_raw_value(&params).unwrap();
+        let error = view(&Params::read(Some(&raw)).unwrap()).unwrap_err();
+        assert_eq!((error.code(), error.message()), (-32602, says));
+    }
+    for (text, says) in [
+        (r#"{"taskId":"a","taskId":"b"}"#, "params holds taskId twice"),
+        (
+            r#"{"taskId":"a","inputResponses":{"k":{},"k":{}}}"#,
+            "params.inputResponses answers k twice",
+        ),
+        (r#"{"task":{"ttl":1,"ttl":2}}"#, "params.task holds ttl twice"),
+    ] {
+        let raw = serde_json::from_str(text).unwrap();
+        let read = Params::read(Some(raw));
+        let error = read
+            .and_then(|params| params.task_wish().and(params.update_task().map(drop)))
+            .unwrap_err();
+        assert_eq!((error.code(), error.message()), (-32602, says));
+    }
+    // What is null counts as absent; what a tool does not read cannot be wrong.
+    let raw = serde_json::from_str(r#"{"name":"t","arguments":null,"task":null,"cursor":null,"message":7}"#).unwrap();
+    let params = Params::read(Some(raw)).unwrap();
+    assert!(params.call_tool().unwrap().arguments.is_none() && params.task_wish().unwrap().is_none());
+    assert!(params.cursor().unwrap().is_none());
+}
+
+#[test]
+fn a_garbled_meta_is_the_client_s_fault_and_an_unread_one_is_nobody_s() {
+    let meta = |text| longhaul_wire::Meta::read(Some(serde_json::from_str(text).unwrap()));
+    for text in ["[]", "7", "\"x\""] {
+        let error = meta(text).unwrap_err();
+        assert_eq!((error.code(), error.status()), (-32602, 400), "{text}");
+    }
+    let twice = meta(r#"{"progressToken":1,"progressToken":2}"#).unwrap_err();
+    assert_eq!(twice.message(), "_meta holds progressToken twice");
+    let odd = meta(r#"{"io.modelcontextprotocol/logLevel":"loud","progressToken":{},"io.modelcontextprotocol/related-task":5,"dev.longhaul/idempotency-key":""}"#).unwrap();
+    assert!(odd.log_level().unwrap_err().message().contains("debug, info"));
+    assert_eq!(odd.progress_token().unwrap_err().code(), -32602);
+    assert_eq!(odd.idempotency_key().unwrap_err().code(), -32602);
+    assert_eq!(odd.related_task(), None);
+    assert!(odd.protocol_version().unwrap().is_none() && odd.client_capabilities().unwrap().is_none());
+}
+
+/// Everything a server does with a message before it acts on it.
+fn process(bytes: &[u8]) {
+    let params = match Message::parse(bytes) {
+        Ok(Message::Request(request)) => request.params,
+        Ok(Message::Notification(notification)) => notification.params,
+        Ok(Message::Response(response)) => response.outcome.ok(),
+        Err(refusal) => {
+            let mut out = String::new();
+            refusal.write(&mut out);
+            serde_json::from_str::<serde_json::Value>(&out).unwrap();
+            return;
+        }
+    };
+    let Ok(params) = Params::read(params) else { return };
+    let _ = (
+        params.initialize(),
+        params.call_tool(),
+        params.task_wish(),
+        params.task_id(),
+        params.update_task(),
+    );
+    let _ = (params.cursor(), params.uri(), params.cancelled(), params.progress());
+    let Ok(meta) = params.meta() else { return };
+    let _ = (
+        meta.protocol_version(),
+        meta.client_capabilities(),
+        meta.log_level(),
+        meta.progress_token(),
+    );
+    let _ = (meta.related_task(), meta.idempotency_key());
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        process(&bytes);
+    }
+
+    /// Bytes that are nearly a message reach further than noise does.
+    #[test]
+    fn no_damaged_message_panics(
+        nth in any::<prop::sample::Index>(),
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 0..4),
+    ) {
+        let lines: Vec<_> = crate::examples::lines(crate::examples::LEGACY).chain(crate::examples::lines(crate::examples::MODERN)).collect();
+        let mut bytes = nth.get(&lines).1.as_bytes().to_vec();
+        for (place, byte, kind) in damage {
+            let place = place.index(bytes.len());
+            match kind {
+                0 => bytes[place] = byte,
+                1 => bytes.insert(place, byte),
+                _ => bytes.truncate(place.max(1)),
+            }
+        }
+        process(&bytes);
+    }
+}
