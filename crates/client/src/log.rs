@@ -1,0 +1,44 @@
+//! What a task wrote while it ran.
+
+use crate::{RequestError, TaskHandle};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use longhaul_core::TaskId;
+use longhaul_wire::{LogUri, Method};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+#[derive(Deserialize)]
+struct Read {
+    contents: Vec<Content>,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    text: Option<String>,
+    blob: Option<String>,
+}
+
+impl TaskHandle {
+    /// The end of the task's log, as far as the server shows it at once (a Longhaul server: 64 KiB). Only Longhaul servers
+    /// keep one, as a resource ([`LogUri`]).
+    ///
+    /// # Errors
+    /// [`RequestError::NoLog`] without asking when the id is not a Longhaul server's; else any [`RequestError`],
+    /// [`RequestError::Rpc`] when there is no such log.
+    pub async fn log(&self) -> Result<Vec<u8>, RequestError> {
+        let id: TaskId = self.id().parse().map_err(|_| RequestError::NoLog)?;
+        let params = Map::from_iter([("uri".to_owned(), Value::from(LogUri::of(id).to_string()))]);
+        let read = self.connection().request(Method::ResourcesRead, params).await?;
+        let invalid = |reason: String| RequestError::Invalid(format!("its log: {reason}"));
+        let read: Read = serde_json::from_str(read.as_str()).map_err(|error| invalid(error.to_string()))?;
+        let mut log = Vec::new();
+        for content in read.contents {
+            match (content.text, content.blob) {
+                (Some(text), _) => log.extend_from_slice(text.as_bytes()),
+                (None, Some(blob)) => log.extend(STANDARD.decode(blob).map_err(|error| invalid(error.to_string()))?),
+                (None, None) => {}
+            }
+        }
+        Ok(log)
+    }
+}

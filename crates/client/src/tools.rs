@@ -1,0 +1,95 @@
+//! The tools a server offers.
+
+use crate::{Connection, RequestError, era::Era, mirror, mirror::Mirror};
+use longhaul_wire::Method;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// More pages than this is a server that never ends.
+const MOST_PAGES: usize = 10_000;
+
+/// A tool as its server describes it.
+#[derive(Debug, Clone)]
+pub struct Tool {
+    /// Its name: what it is called by.
+    pub name: String,
+    /// What it does, in the server's words; empty if it says nothing.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub input_schema: Value,
+    /// Whether a legacy server takes calls of it as tasks. A modern server decides that call by call.
+    pub task_support: TaskSupport,
+    pub(crate) mirrors: Arc<[Mirror]>,
+}
+
+/// `execution.taskSupport` of a legacy tool (G1-07 to G1-09).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TaskSupport {
+    /// No call is a task.
+    #[default]
+    Forbidden,
+    /// The caller chooses.
+    Optional,
+    /// Every call is a task.
+    Required,
+}
+
+impl Connection {
+    /// All tools, page by page. A modern tool whose header annotations break the rules is left out, as the protocol
+    /// demands (T-29).
+    ///
+    /// # Errors
+    /// Any [`RequestError`]; [`RequestError::Invalid`] also for a list that never ends.
+    pub async fn list_tools(&self) -> Result<Vec<Tool>, RequestError> {
+        let mut tools = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..MOST_PAGES {
+            let params = cursor
+                .iter()
+                .map(|cursor| ("cursor".to_owned(), cursor.as_str().into()))
+                .collect();
+            let page = self.request(Method::ToolsList, params).await?;
+            let modern = matches!(*self.era().await?, Era::Modern);
+            let mut page: Map<String, Value> = serde_json::from_str(page.as_str())
+                .map_err(|error| RequestError::Invalid(format!("its tool list: {error}")))?;
+            let Some(Value::Array(listed)) = page.remove("tools") else {
+                return Err(RequestError::Invalid("its tool list has no `tools`".to_owned()));
+            };
+            tools.extend(listed.into_iter().filter_map(|tool| read_tool(tool, modern)));
+            match page.remove("nextCursor") {
+                // An empty string is a cursor like any other (U-07).
+                Some(Value::String(next)) if cursor.as_ref() != Some(&next) => cursor = Some(next),
+                Some(Value::String(_)) => return Err(RequestError::Invalid("its tool list repeats itself".to_owned())),
+                _ => return Ok(tools),
+            }
+        }
+        Err(RequestError::Invalid("its tool list does not end".to_owned()))
+    }
+}
+
+fn read_tool(mut tool: Value, modern: bool) -> Option<Tool> {
+    let Some(Value::String(name)) = tool.get_mut("name").map(Value::take) else {
+        tracing::warn!("a tool without a name was left out");
+        return None;
+    };
+    let input_schema = tool.get_mut("inputSchema").map(Value::take).unwrap_or_default();
+    let mirrors = if modern {
+        mirror::collect(&input_schema)
+    } else {
+        Ok(Vec::new())
+    };
+    let mirrors = mirrors
+        .map_err(|error| tracing::warn!(tool = name, %error, "a tool was left out"))
+        .ok()?;
+    Some(Tool {
+        name,
+        description: tool["description"].as_str().unwrap_or_default().to_owned(),
+        input_schema,
+        task_support: match tool["execution"]["taskSupport"].as_str() {
+            Some("optional") => TaskSupport::Optional,
+            Some("required") => TaskSupport::Required,
+            _ => TaskSupport::Forbidden,
+        },
+        mirrors: mirrors.into(),
+    })
+}

@@ -1,0 +1,164 @@
+//! Against a legacy server.
+
+use crate::peer::{legacy, plain};
+use longhaul_client::{Called, Outcome, RequestError, Status};
+use longhaul_core::Verdict;
+use serde_json::{Map, Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn all_tasks() -> Value {
+    json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
+}
+
+fn task(status: &str) -> Value {
+    json!({
+        "taskId": "t-1", "status": status, "createdAt": "2026-11-20T09:00:00Z", "lastUpdatedAt": "2026-11-20T09:00:00Z",
+        "ttl": 60000, "pollInterval": 100,
+    })
+}
+
+fn content(is_error: bool) -> Value {
+    json!({"content": [{"type": "text", "text": "x"}], "isError": is_error})
+}
+
+#[tokio::test]
+async fn the_session_is_greeted_echoed_and_ended() {
+    let peer = legacy(all_tasks(), |seen| match seen.method() {
+        "tasks/cancel" => seen.result(task("cancelled")),
+        _ => plain(200, ""),
+    });
+    let (connection, _) = peer.connection();
+    let cancelled = connection.task("t-1").cancel().await.unwrap();
+    assert_eq!(cancelled.unwrap().status, Status::Cancelled);
+    connection.close().await;
+
+    let seen = peer.seen();
+    let methods: Vec<&str> = seen.iter().map(|seen| seen.method()).collect();
+    assert_eq!(
+        methods,
+        [
+            "server/discover",
+            "initialize",
+            "notifications/initialized",
+            "tasks/cancel",
+            ""
+        ]
+    );
+    assert_eq!(seen[1].params()["protocolVersion"], "2025-11-25");
+    assert_eq!(seen[1].header("mcp-session-id"), None);
+    assert_eq!(seen[2].body.get("id"), None);
+    for seen in &seen[2..] {
+        assert_eq!(seen.header("mcp-session-id"), Some("session-1"));
+        assert_eq!(seen.header("mcp-protocol-version"), Some("2025-11-25"));
+    }
+    assert_eq!(
+        seen[3].params()["_meta"],
+        Value::Null,
+        "the legacy era knows no such metadata"
+    );
+    assert_eq!(seen[4].verb, "DELETE");
+}
+
+/// G1-04 to G1-09.
+#[tokio::test]
+async fn a_call_is_augmented_only_where_server_and_tool_allow_it() {
+    for (declared, tasks) in [(true, all_tasks()), (false, json!({"list": {}})), (false, Value::Null)] {
+        let peer = legacy(tasks, |seen| match seen.params()["task"].is_object() {
+            true => seen.result(json!({"task": task("working")})),
+            false => seen.result(content(false)),
+        });
+        let (connection, _) = peer.connection();
+        for tool in connection.list_tools().await.unwrap() {
+            let called = connection.call_tool(&tool, &Map::new(), &mut |_| {}).await.unwrap();
+            let allowed = declared && ["optional", "required"].contains(&tool.name.as_str());
+            assert_eq!(matches!(called, Called::Task(_)), allowed, "{} {declared}", tool.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_end_reads_as_one_outcome() {
+    type Answer = fn(&crate::peer::Seen) -> axum::http::Response<axum::body::Body>;
+    let ends: [(&str, Answer, Verdict); 5] = [
+        ("completed", |seen| seen.result(content(false)), Verdict::Succeeded),
+        ("failed", |seen| seen.result(content(true)), Verdict::ToolError),
+        (
+            "failed",
+            |seen| seen.error(200, -32603, json!({"exit": 137})),
+            Verdict::RpcError,
+        ),
+        ("completed", |seen| seen.stream(&[], content(false)), Verdict::Succeeded),
+        (
+            "cancelled",
+            |_| panic!("a cancelled task has no result"),
+            Verdict::Cancelled,
+        ),
+    ];
+    for (status, answer, verdict) in ends {
+        let looks = AtomicUsize::new(0);
+        let peer = legacy(all_tasks(), move |seen| match seen.method() {
+            "tasks/get" if looks.fetch_add(1, Ordering::Relaxed) == 0 => seen.result(task("working")),
+            "tasks/get" => seen.result(task(status)),
+            "tasks/result" => answer(seen),
+            other => panic!("{other}"),
+        });
+        let (connection, clock) = peer.connection();
+        let outcome = connection.task("t-1").wait(&mut |_| {}).await.unwrap();
+        assert_eq!(outcome.verdict(), verdict, "{status}");
+        assert_eq!(clock.sleeps().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_session_is_made_anew_and_the_request_sent_again() {
+    let asked = AtomicUsize::new(0);
+    let peer = legacy(all_tasks(), move |seen| match asked.fetch_add(1, Ordering::Relaxed) {
+        1 => plain(404, "session not found"),
+        _ => seen.result(task("working")),
+    });
+    let (connection, _) = peer.connection();
+    let task = connection.task("t-1");
+    task.get().await.unwrap();
+    task.get().await.unwrap();
+    assert_eq!(peer.calls_of("initialize").len(), 2);
+    assert_eq!(peer.calls_of("tasks/get").len(), 3);
+}
+
+#[tokio::test]
+async fn a_server_that_forgets_every_session_is_not_asked_forever() {
+    let peer = legacy(all_tasks(), |_| plain(404, "session not found"));
+    let (connection, _) = peer.connection();
+    let error = connection.task("t-1").get().await.unwrap_err();
+    assert!(matches!(error, RequestError::Http { status: 404, .. }), "{error}");
+    assert_eq!(peer.calls_of("tasks/get").len(), 2);
+}
+
+#[tokio::test]
+async fn questions_on_the_stream_are_answered_or_declined() {
+    let peer = legacy(Value::Null, |seen| match seen.method() {
+        "tools/call" => {
+            let ping = json!({"jsonrpc": "2.0", "id": "srv-1", "method": "ping"});
+            let elicit = json!({"jsonrpc": "2.0", "id": 2, "method": "elicitation/create", "params": {"message": "?"}});
+            seen.stream(&[ping, elicit], content(false))
+        }
+        _ => axum::http::Response::builder()
+            .status(202)
+            .body(axum::body::Body::empty())
+            .unwrap(),
+    });
+    let (connection, _) = peer.connection();
+    let tools = connection.list_tools().await.unwrap();
+    let called = connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await.unwrap();
+    assert!(matches!(called, Called::Done(Outcome::Result { .. })));
+    let answers: Vec<Value> = peer
+        .seen()
+        .into_iter()
+        .map(|seen| seen.body)
+        .filter(|body| body["method"].is_null())
+        .collect();
+    assert_eq!(answers[0], json!({"jsonrpc": "2.0", "id": "srv-1", "result": {}}));
+    assert_eq!(
+        (&answers[1]["id"], &answers[1]["error"]["code"]),
+        (&json!(2), &json!(-32601))
+    );
+}

@@ -1,0 +1,345 @@
+//! Against a modern server.
+
+use crate::peer::{Seen, modern, plain};
+use longhaul_client::{Called, Event, Outcome, Progress, RequestError, Status};
+use longhaul_core::Verdict;
+use serde_json::{Map, Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+const META: &str = "io.modelcontextprotocol/clientCapabilities";
+
+fn arguments() -> Map<String, Value> {
+    Map::from_iter([("x".to_owned(), "1".into())])
+}
+
+fn task(status: &str, more: Value) -> Value {
+    let mut task = json!({
+        "resultType": "complete", "taskId": "t-1", "status": status,
+        "createdAt": "2026-11-20T09:00:00Z", "lastUpdatedAt": "2026-11-20T09:00:00Z", "ttlMs": null, "pollIntervalMs": 3000,
+    });
+    task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    task
+}
+
+fn done(text: &str) -> Value {
+    json!({"resultType": "complete", "content": [{"type": "text", "text": text}]})
+}
+
+#[tokio::test]
+async fn a_call_becomes_a_task_and_ends() {
+    let polls = AtomicUsize::new(0);
+    let peer = modern(move |seen| match seen.method() {
+        "tools/call" => seen.result(task("working", json!({"resultType": "task"}))),
+        "tasks/get" => match polls.fetch_add(1, Ordering::Relaxed) {
+            0 => seen.result(task("working", json!({}))),
+            1 => seen.result(task("working", json!({"statusMessage": "half"}))),
+            _ => seen.result(task("completed", json!({"result": done("ready")}))),
+        },
+        other => panic!("{other}"),
+    });
+    let (connection, clock) = peer.connection();
+    let tools = connection.list_tools().await.unwrap();
+    let called = connection
+        .call_tool(&tools[0], &arguments(), &mut |_| {})
+        .await
+        .unwrap();
+    let Called::Task(handle) = called else {
+        panic!("not a task")
+    };
+    assert_eq!(handle.id(), "t-1");
+
+    let mut statuses = Vec::new();
+    let outcome = handle
+        .wait(&mut |event| match event {
+            Event::Status(task) => statuses.push((task.status, task.message.clone())),
+            other => panic!("{other:?}"),
+        })
+        .await
+        .unwrap();
+    assert_eq!(outcome.verdict(), Verdict::Succeeded);
+    let half = Some("half".to_owned());
+    assert_eq!(
+        statuses,
+        [
+            (Status::Working, None),
+            (Status::Working, half),
+            (Status::Completed, None)
+        ]
+    );
+    assert_eq!(clock.sleeps().len(), 3);
+    let asked = Duration::from_secs(3)..=Duration::from_millis(3600);
+    assert!(
+        clock.sleeps().iter().all(|sleep| asked.contains(sleep)),
+        "{:?}",
+        clock.sleeps()
+    );
+
+    for seen in peer.seen() {
+        let version = &seen.params()["_meta"]["io.modelcontextprotocol/protocolVersion"];
+        assert_eq!(version, "2026-07-28");
+        assert_eq!(seen.header("mcp-protocol-version"), version.as_str());
+        assert_eq!(seen.header("mcp-method"), Some(seen.method()));
+        assert_eq!(seen.header("accept"), Some("application/json, text/event-stream"));
+        assert_eq!(
+            seen.params()["_meta"][META]["extensions"]["io.modelcontextprotocol/tasks"],
+            json!({})
+        );
+        assert_eq!(seen.header("mcp-session-id"), None);
+        assert_eq!(seen.params()["task"], Value::Null);
+    }
+    let call = &peer.calls_of("tools/call")[0];
+    assert_eq!(call.header("mcp-name"), Some("=?base64?Z3LDtsOfZQ==?="));
+    assert_eq!(call.params()["arguments"], json!({"x": "1"}));
+    assert_eq!(peer.calls_of("tasks/get")[0].header("mcp-name"), Some("t-1"));
+    let ids: std::collections::BTreeSet<_> = peer.seen().iter().map(|seen| seen.body["id"].to_string()).collect();
+    assert_eq!(ids.len(), peer.seen().len(), "every request has an id of its own");
+}
+
+#[tokio::test]
+async fn a_direct_answer_comes_as_json_or_as_a_stream_with_progress() {
+    let peer = modern(|seen| match seen.params()["name"].as_str() {
+        Some("optional") => {
+            let token = &seen.params()["_meta"]["progressToken"];
+            let progress =
+                |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+            let first = progress(json!({"progressToken": token, "progress": 1, "total": 4, "message": "going"}));
+            seen.stream(&[first], done("streamed"))
+        }
+        _ => seen.result(done("plain")),
+    });
+    let (connection, _) = peer.connection();
+    let tools = connection.list_tools().await.unwrap();
+    let mut heard = Vec::new();
+    for (tool, expected) in [(&tools[1], "plain"), (&tools[2], "streamed")] {
+        let mut hear = |event: Event<'_>| {
+            if let Event::Progress(progress) = event {
+                heard.push(progress);
+            }
+        };
+        let called = connection.call_tool(tool, &arguments(), &mut hear).await.unwrap();
+        let Called::Done(Outcome::Result { json, is_error }) = called else {
+            panic!("not done")
+        };
+        assert!(json.as_str().contains(expected) && !is_error);
+    }
+    assert_eq!(
+        heard,
+        [Progress {
+            progress: 1.0,
+            total: Some(4.0),
+            message: Some("going".to_owned())
+        }]
+    );
+}
+
+#[tokio::test]
+async fn a_state_only_round_is_answered_and_everything_unknown_refused() {
+    let peer = modern(|seen| {
+        let state = &seen.params()["requestState"];
+        match (seen.params()["name"].as_str().unwrap(), state.as_str()) {
+            ("größe", None) => seen.result(json!({"resultType": "input_required", "requestState": "nonce"})),
+            ("größe", Some("nonce")) => seen.result(done("ok")),
+            ("forbidden", _) => seen.result(json!({"resultType": "input_required", "requestState": "again"})),
+            ("optional", _) => {
+                let requests = json!({"who": {"method": "elicitation/create", "params": {}}});
+                seen.result(json!({"resultType": "input_required", "requestState": "s", "inputRequests": requests}))
+            }
+            _ => seen.result(json!({"resultType": "surprise"})),
+        }
+    });
+    let (connection, _) = peer.connection();
+    let tools = connection.list_tools().await.unwrap();
+    assert!(matches!(
+        connection.call_tool(&tools[0], &arguments(), &mut |_| {}).await,
+        Ok(Called::Done(_))
+    ));
+    for tool in &tools[1..] {
+        let called = connection.call_tool(tool, &arguments(), &mut |_| {}).await;
+        assert!(
+            matches!(called, Err(RequestError::Invalid(_))),
+            "{}: {called:?}",
+            tool.name
+        );
+    }
+}
+
+#[tokio::test]
+async fn every_end_reads_as_one_outcome() {
+    let ends = [
+        (task("completed", json!({"result": done("x")})), Verdict::Succeeded),
+        (
+            task("completed", json!({"result": {"content": [], "isError": true}})),
+            Verdict::ToolError,
+        ),
+        (
+            task(
+                "failed",
+                json!({"error": {"code": -32603, "message": "died", "data": {"exit": 137}}}),
+            ),
+            Verdict::RpcError,
+        ),
+        (task("cancelled", json!({})), Verdict::Cancelled),
+    ];
+    for (end, verdict) in ends {
+        let peer = modern(move |seen| seen.result(end.clone()));
+        let (connection, clock) = peer.connection();
+        let outcome = connection.task("t-1").wait(&mut |_| {}).await.unwrap();
+        assert_eq!(outcome.verdict(), verdict);
+        assert_eq!(clock.sleeps().len(), 0, "a task that has ended is not waited for");
+    }
+}
+
+#[tokio::test]
+async fn a_wait_outlives_the_server() {
+    let finished = Arc::new(AtomicUsize::new(0));
+    let told = finished.clone();
+    let mut peer = modern(move |seen| match told.load(Ordering::Relaxed) {
+        0 => seen.result(task("working", json!({}))),
+        _ => seen.result(task("completed", json!({"result": done("x")}))),
+    });
+    let (connection, clock) = peer.connection();
+    let mut story = Vec::new();
+    let outcome = connection
+        .task("t-1")
+        .wait(&mut |event| match event {
+            Event::Status(task) if task.status == Status::Working => {
+                story.push("working".to_owned());
+                peer.kill();
+            }
+            Event::Trouble { error, attempt, .. } => {
+                assert!(error.is_transient());
+                story.push(format!("trouble {attempt}"));
+                if attempt == 3 {
+                    finished.store(1, Ordering::Relaxed);
+                    peer.revive();
+                }
+            }
+            Event::Recovered => story.push("recovered".to_owned()),
+            Event::Status(task) => story.push(task.status.as_str().to_owned()),
+            other => panic!("{other:?}"),
+        })
+        .await
+        .unwrap();
+    assert_eq!(outcome.verdict(), Verdict::Succeeded);
+    let told: Vec<&str> = story
+        .iter()
+        .map(String::as_str)
+        .filter(|line| *line != "trouble 4")
+        .collect();
+    assert!(
+        told.ends_with(&["trouble 1", "trouble 2", "trouble 3", "recovered", "completed"]),
+        "{story:?}"
+    );
+    let sleeps = clock.sleeps();
+    assert!(
+        sleeps[sleeps.len() - 1] > Duration::from_millis(900),
+        "it slows down: {sleeps:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_wait_may_begin_while_the_server_is_down() {
+    let mut peer = modern(|seen| seen.result(task("cancelled", json!({}))));
+    peer.kill();
+    let (connection, _) = peer.connection();
+    let mut revived = false;
+    let mut revive_once = |event: Event<'_>| {
+        if let Event::Trouble { .. } = event
+            && !std::mem::replace(&mut revived, true)
+        {
+            peer.revive();
+        }
+    };
+    let outcome = connection.task("t-1").wait(&mut revive_once).await;
+    assert_eq!(outcome.unwrap(), Outcome::Cancelled);
+    assert!(revived);
+}
+
+#[tokio::test]
+async fn an_overloaded_server_is_left_alone_as_long_as_it_asks() {
+    let asked = AtomicUsize::new(0);
+    let peer = modern(move |seen| match asked.fetch_add(1, Ordering::Relaxed) {
+        0 => axum::http::Response::builder()
+            .status(429)
+            .header("retry-after", "40")
+            .body(axum::body::Body::empty())
+            .unwrap(),
+        1 => plain(503, "starting"),
+        _ => seen.result(task("cancelled", json!({}))),
+    });
+    let (connection, clock) = peer.connection();
+    connection.task("t-1").wait(&mut |_| {}).await.unwrap();
+    let sleeps = clock.sleeps();
+    assert_eq!(sleeps[0], Duration::from_secs(40));
+    assert!(sleeps[1] <= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn an_unknown_task_ends_the_wait() {
+    let peer = modern(|seen| seen.error(200, -32602, Value::Null));
+    let (connection, _) = peer.connection();
+    let error = connection.task("t-1").wait(&mut |_| {}).await.unwrap_err();
+    assert!(error.is_unknown_task());
+}
+
+#[tokio::test]
+async fn cancel_is_an_acknowledgement_and_logs_are_read_as_a_resource() {
+    let id = "018f2f6c7a10AAAAAAAAAAAAAAAAAAAAAA";
+    let peer = modern(|seen| match seen.method() {
+        "tasks/cancel" => seen.result(json!({"resultType": "complete"})),
+        "resources/read" => {
+            let uri = &seen.params()["uri"];
+            let contents = json!([{"uri": uri, "text": "one\n"}, {"uri": uri, "blob": "dHdvCg=="}]);
+            seen.result(json!({"resultType": "complete", "contents": contents}))
+        }
+        other => panic!("{other}"),
+    });
+    let (connection, _) = peer.connection();
+    let task = connection.task(id);
+    assert_eq!(task.cancel().await.unwrap(), None);
+    assert_eq!(task.log().await.unwrap(), b"one\ntwo\n");
+    let read = &peer.calls_of("resources/read")[0];
+    assert_eq!(
+        read.header("mcp-name"),
+        Some(format!("longhaul://task/{id}/log").as_str())
+    );
+    let stranger = connection.task("no task of ours!").log().await;
+    assert!(matches!(stranger, Err(RequestError::NoLog)));
+}
+
+#[tokio::test]
+async fn answers_have_a_largest_size() {
+    let peer = modern(|seen: &Seen| {
+        let text = "x".repeat(200_000);
+        if seen.params()["name"] == "optional" {
+            seen.stream(&[], done(&text))
+        } else {
+            seen.result(done(&text))
+        }
+    });
+    let (connection, _) = peer.connection();
+    let tools = connection.list_tools().await.unwrap();
+    for tool in &tools[1..3] {
+        let called = connection.call_tool(tool, &arguments(), &mut |_| {}).await;
+        assert!(
+            matches!(called, Err(RequestError::TooLarge { limit: 100_000 })),
+            "{called:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_never_sent_twice_by_itself() {
+    let peer = modern(|_| plain(503, "no"));
+    let (connection, _) = peer.connection();
+    let tools = connection.list_tools().await.unwrap();
+    let called = connection.call_tool(&tools[0], &arguments(), &mut |_| {}).await;
+    assert!(matches!(called, Err(RequestError::Http { status: 503, .. })));
+    assert_eq!(peer.calls_of("tools/call").len(), 1);
+}

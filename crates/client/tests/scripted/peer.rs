@@ -1,0 +1,253 @@
+//! A server that does what a test tells it to, and a clock that does not wait.
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    http::{HeaderMap, Method, Response},
+    routing::any,
+};
+use longhaul_client::{Connection, Options};
+use longhaul_core::{BoxFuture, Clock, UnixMillis};
+use serde_json::{Value, json};
+use std::{
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::runtime::{Builder, Runtime};
+
+/// A request as the peer saw it.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) verb: Method,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Seen {
+    /// The JSON-RPC method; empty for a response or no body.
+    pub(crate) fn method(&self) -> &str {
+        self.body["method"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn params(&self) -> &Value {
+        &self.body["params"]
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// HTTP 200 with a JSON-RPC result.
+    pub(crate) fn result(&self, result: Value) -> Response<Body> {
+        answer(200, json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result}))
+    }
+
+    /// A JSON-RPC error with its HTTP status.
+    pub(crate) fn error(&self, status: u16, code: i32, data: Value) -> Response<Body> {
+        let error = json!({"code": code, "message": "scripted", "data": data});
+        answer(status, json!({"jsonrpc": "2.0", "id": self.body["id"], "error": error}))
+    }
+
+    /// An event stream: `before`, then a result.
+    pub(crate) fn stream(&self, before: &[Value], result: Value) -> Response<Body> {
+        let last = json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result});
+        let mut text = "id: s-0\nretry: 2000\ndata:\n\n: keep-alive\n\n".to_owned();
+        for message in before.iter().chain([&last]) {
+            text.push_str(&format!("event: message\ndata: {message}\n\n"));
+        }
+        Response::builder()
+            .header("content-type", "text/event-stream; charset=utf-8")
+            .body(Body::from(text))
+            .unwrap()
+    }
+}
+
+fn answer(status: u16, body: Value) -> Response<Body> {
+    Response::builder()
+        .status(status)
+        .header("content-type", "application/json")
+        .body(Body::from(body.to_string()))
+        .unwrap()
+}
+
+/// An answer without JSON in it.
+pub(crate) fn plain(status: u16, text: &'static str) -> Response<Body> {
+    Response::builder()
+        .status(status)
+        .header("content-type", "text/plain")
+        .body(Body::from(text))
+        .unwrap()
+}
+
+type Script = Arc<dyn Fn(&Seen) -> Response<Body> + Send + Sync>;
+
+/// A server on a runtime of its own, so that it can die with all its connections.
+pub(crate) struct Peer {
+    runtime: Option<Runtime>,
+    address: SocketAddr,
+    script: Script,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Peer {
+    pub(crate) fn start(script: impl Fn(&Seen) -> Response<Body> + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut peer = Self {
+            runtime: None,
+            address,
+            script: Arc::new(script),
+            seen: Arc::default(),
+        };
+        peer.run(listener);
+        peer
+    }
+
+    /// Dies at once; open connections break.
+    pub(crate) fn kill(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+        // The runtime ends in its own time; dead is a server whose port refuses.
+        while TcpStream::connect(self.address).is_ok() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Comes back at the same address.
+    pub(crate) fn revive(&mut self) {
+        self.run(TcpListener::bind(self.address).unwrap());
+    }
+
+    fn run(&mut self, listener: TcpListener) {
+        listener.set_nonblocking(true).unwrap();
+        let (script, seen) = (self.script.clone(), self.seen.clone());
+        let handler = move |verb: Method, headers: HeaderMap, body: Bytes| async move {
+            let request = Seen {
+                verb,
+                headers,
+                body: serde_json::from_slice(&body).unwrap_or_default(),
+            };
+            seen.lock().unwrap().push(request.clone());
+            script(&request)
+        };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let app = Router::new().route("/mcp", any(handler));
+        runtime.spawn(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            axum::serve(listener, app).await.unwrap();
+        });
+        self.runtime = Some(runtime);
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// Everything seen so far.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// What was seen of one method.
+    pub(crate) fn calls_of(&self, method: &str) -> Vec<Seen> {
+        self.seen().into_iter().filter(|seen| seen.method() == method).collect()
+    }
+
+    pub(crate) fn connection(&self) -> (Connection, Arc<HastyClock>) {
+        let clock = Arc::new(HastyClock::default());
+        let mut options = Options::named("test", "0");
+        options.clock = clock.clone();
+        options.jitter_seed = Some(7);
+        options.max_response = 100_000;
+        (Connection::lazy(&self.url(), options).unwrap(), clock)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A clock that notes how long it should have slept.
+#[derive(Default)]
+pub(crate) struct HastyClock(Mutex<Vec<Duration>>);
+
+impl HastyClock {
+    pub(crate) fn sleeps(&self) -> Vec<Duration> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Clock for HastyClock {
+    fn now(&self) -> UnixMillis {
+        UnixMillis(0)
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.0.lock().unwrap().push(duration);
+        Box::pin(tokio::task::yield_now())
+    }
+}
+
+/// The answers of a modern server to everything but `script`'s part.
+pub(crate) fn modern(script: impl Fn(&Seen) -> Response<Body> + Send + Sync + 'static) -> Peer {
+    Peer::start(move |seen| match seen.method() {
+        "server/discover" => seen.result(json!({
+            "resultType": "complete",
+            "supportedVersions": ["2026-07-28", "2025-11-25"],
+            "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+        })),
+        "tools/list" => seen.result(tool_list()),
+        _ => script(seen),
+    })
+}
+
+/// The same of a legacy server that declares `tasks`, with sessions.
+pub(crate) fn legacy(tasks: Value, script: impl Fn(&Seen) -> Response<Body> + Send + Sync + 'static) -> Peer {
+    Peer::start(move |seen| match seen.method() {
+        "server/discover" => seen.error(400, -32000, json!("no session")),
+        "initialize" => {
+            let capabilities = if tasks.is_null() {
+                json!({"tools": {}})
+            } else {
+                json!({"tools": {}, "tasks": tasks})
+            };
+            let mut answer = seen.result(json!({
+                "protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {"name": "peer", "version": "0"},
+            }));
+            answer
+                .headers_mut()
+                .insert("mcp-session-id", "session-1".parse().unwrap());
+            answer
+        }
+        "notifications/initialized" => Response::builder().status(202).body(Body::empty()).unwrap(),
+        "tools/list" => seen.result(tool_list()),
+        _ => script(seen),
+    })
+}
+
+/// A tool for each kind of task support.
+fn tool_list() -> Value {
+    let tool = |name: &str, support: Option<&str>| {
+        let mut tool =
+            json!({"name": name, "inputSchema": {"type": "object", "properties": {"x": {"type": "string"}}}});
+        if let Some(support) = support {
+            tool["execution"] = json!({"taskSupport": support});
+        }
+        tool
+    };
+    let tools = [
+        tool("größe", None),
+        tool("forbidden", Some("forbidden")),
+        tool("optional", Some("optional")),
+        tool("required", Some("required")),
+    ];
+    json!({"resultType": "complete", "tools": tools})
+}

@@ -1,0 +1,143 @@
+//! Finding out what a server is.
+
+use crate::peer::{Peer, Seen, modern, plain};
+use axum::{body::Body, http::Response};
+use longhaul_client::{Connection, OpenError, Options, RequestError};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+type Answer = fn(&Seen) -> Response<Body>;
+
+/// Whether a server that answers the probe with `answer` is then greeted as a legacy one.
+async fn is_greeted(answer: Answer) -> Result<bool, RequestError> {
+    let peer = Peer::start(move |seen| match seen.method() {
+        "server/discover" => answer(seen),
+        "initialize" => seen.result(json!({"protocolVersion": "2025-06-18", "capabilities": {}})),
+        "notifications/initialized" => Response::builder().status(202).body(Body::empty()).unwrap(),
+        _ => seen.result(json!({"resultType": "complete", "tools": []})),
+    });
+    let (connection, _) = peer.connection();
+    connection.list_tools().await?;
+    Ok(!peer.calls_of("initialize").is_empty())
+}
+
+/// L-16: no single code decides.
+#[tokio::test]
+async fn anything_but_a_modern_answer_leads_to_the_handshake() {
+    let legacy: [Answer; 9] = [
+        |seen| seen.error(400, -32000, Value::Null),
+        |seen| seen.error(404, -32601, Value::Null),
+        |seen| seen.error(200, -32601, Value::Null),
+        |seen| seen.error(400, -32022, json!({"supported": ["2025-11-25"]})),
+        |_| plain(404, "not found"),
+        |_| plain(405, ""),
+        |_| plain(400, "Bad Request"),
+        |_| plain(406, ""),
+        |seen| seen.result(json!({"supportedVersions": ["2025-11-25"]})),
+    ];
+    for (index, answer) in legacy.into_iter().enumerate() {
+        assert!(is_greeted(answer).await.unwrap(), "legacy answer {index}");
+    }
+    let modern: [Answer; 3] = [
+        |seen| seen.result(json!({"resultType": "complete", "supportedVersions": ["2026-07-28"]})),
+        |seen| seen.error(400, -32020, Value::Null),
+        |seen| seen.error(400, -32021, Value::Null),
+    ];
+    for (index, answer) in modern.into_iter().enumerate() {
+        assert!(!is_greeted(answer).await.unwrap(), "modern answer {index}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_server_for_us_is_said_at_once() {
+    let unknown = is_greeted(|seen| seen.error(400, -32022, json!({"supported": ["2031-01-01"]})))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&unknown, RequestError::NotMcp(reason) if reason.contains("2031-01-01")),
+        "{unknown}"
+    );
+
+    let locked = is_greeted(|_| plain(401, "")).await.unwrap_err();
+    assert!(locked.to_string().contains("authentication"), "{locked}");
+
+    let web = Peer::start(|_| plain(404, "<html>"));
+    let open = Connection::open(&web.url(), Options::named("test", "0"))
+        .await
+        .unwrap_err();
+    assert!(matches!(open, OpenError::Request(RequestError::NotMcp(_))), "{open}");
+
+    let starting = is_greeted(|_| plain(503, "starting")).await.unwrap_err();
+    assert!(starting.is_transient());
+}
+
+#[tokio::test]
+async fn a_server_replaced_by_a_legacy_one_is_probed_again() {
+    let replaced = AtomicUsize::new(0);
+    let peer = Peer::start(move |seen| {
+        let now_legacy = replaced.load(Ordering::Relaxed) > 0;
+        match seen.method() {
+            "server/discover" if !now_legacy => seen.result(json!({"supportedVersions": ["2026-07-28"]})),
+            "tasks/get" if !now_legacy => {
+                replaced.store(1, Ordering::Relaxed);
+                seen.error(400, -32000, json!("no session"))
+            }
+            "server/discover" => seen.error(400, -32000, Value::Null),
+            "initialize" => seen.result(json!({"protocolVersion": "2025-11-25", "capabilities": {}})),
+            "notifications/initialized" => Response::builder().status(202).body(Body::empty()).unwrap(),
+            _ => seen.result(json!({"taskId": "t-1", "status": "working"})),
+        }
+    });
+    let (connection, _) = peer.connection();
+    connection.task("t-1").get().await.unwrap();
+    assert_eq!(peer.calls_of("initialize").len(), 1);
+}
+
+#[tokio::test]
+async fn tools_are_listed_page_by_page() {
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+    let bad = json!({"name": "bad", "inputSchema": {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}});
+    let peer = Peer::start(move |seen| match (seen.method(), seen.params()["cursor"].as_str()) {
+        ("server/discover", _) => seen.result(json!({"supportedVersions": ["2026-07-28"]})),
+        (_, None) => seen.result(json!({"tools": [tool("a"), bad], "nextCursor": ""})),
+        (_, Some("")) => seen.result(json!({"tools": [tool("b"), {"noName": 1}], "nextCursor": "z"})),
+        _ => seen.result(json!({"tools": [tool("c")]})),
+    });
+    let (connection, _) = peer.connection();
+    let names: Vec<String> = connection
+        .list_tools()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|tool| tool.name)
+        .collect();
+    assert_eq!(names, ["a", "b", "c"]);
+
+    let endless = Peer::start(|seen| match seen.method() {
+        "server/discover" => seen.result(json!({"supportedVersions": ["2026-07-28"]})),
+        _ => seen.result(json!({"tools": [], "nextCursor": "same"})),
+    });
+    let (connection, _) = endless.connection();
+    assert!(matches!(connection.list_tools().await, Err(RequestError::Invalid(_))));
+}
+
+#[tokio::test]
+async fn garbage_is_an_error_and_not_a_panic() {
+    for body in [
+        "",
+        "null",
+        "[]",
+        "{\"jsonrpc\":\"2.0\"}",
+        "{\"jsonrpc\":\"2.0\",\"id\":999,\"result\":{}}",
+        "\u{0}",
+    ] {
+        let peer = modern(move |_| {
+            Response::builder()
+                .header("content-type", "application/json")
+                .body(Body::from(body))
+                .unwrap()
+        });
+        let (connection, _) = peer.connection();
+        assert!(connection.task("t-1").get().await.is_err(), "{body:?}");
+    }
+}
