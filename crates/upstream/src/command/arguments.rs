@@ -1,0 +1,88 @@
+//! A call's arguments, read just far enough to become words of a command line.
+
+use serde_json::value::RawValue;
+use std::{borrow::Cow, collections::BTreeMap};
+
+/// The arguments do not fit the command. The text is for the caller (X-06): it names the property and says what would be right.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentError {
+    /// The arguments are not a JSON object.
+    #[error("the arguments must be a JSON object")]
+    NotAnObject,
+    /// A property the command needs is absent or null.
+    #[error("`{0}` is required")]
+    Missing(String),
+    /// An object, or something nested in an array.
+    #[error("`{0}` must be a string, a number, a boolean or an array of these")]
+    NotAWord(String),
+    /// A string with a NUL, or with an escape that is no character.
+    #[error("`{0}` must be text without NUL characters")]
+    NotText(String),
+    /// An array where only one word fits.
+    #[error("`{0}` must be a single value here, not an array")]
+    ArrayInside(String),
+    /// The program would take the value for an option.
+    #[error(
+        "`{0}` may not begin with `-`: the program would take it for an option; write for example `./-name` for a path"
+    )]
+    LeadingDash(String),
+}
+
+/// A call's arguments by property name. Numbers keep the text they came with.
+pub struct Arguments<'a>(BTreeMap<Cow<'a, str>, &'a RawValue>);
+
+/// What one property holds.
+pub(super) enum Given<'a> {
+    /// Nothing, or null.
+    Absent,
+    /// One word.
+    Word(Cow<'a, str>),
+    /// One word per element.
+    Words(Vec<Cow<'a, str>>),
+}
+
+impl<'a> Arguments<'a> {
+    /// Reads a JSON object.
+    ///
+    /// # Errors
+    /// [`ArgumentError::NotAnObject`] for any other text.
+    pub fn parse(json: &'a str) -> Result<Self, ArgumentError> {
+        serde_json::from_str(json)
+            .map(Self)
+            .map_err(|_| ArgumentError::NotAnObject)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Result<Given<'a>, ArgumentError> {
+        let Some(raw) = self.0.get(name) else {
+            return Ok(Given::Absent);
+        };
+        match raw.get().as_bytes().first() {
+            Some(b'n') => Ok(Given::Absent),
+            Some(b'[') => {
+                let elements: Vec<&'a RawValue> =
+                    serde_json::from_str(raw.get()).map_err(|_| ArgumentError::NotAWord(name.to_owned()))?;
+                elements
+                    .into_iter()
+                    .map(|element| word(name, element))
+                    .collect::<Result<_, _>>()
+                    .map(Given::Words)
+            }
+            _ => word(name, raw).map(Given::Word),
+        }
+    }
+}
+
+fn word<'a>(name: &str, raw: &'a RawValue) -> Result<Cow<'a, str>, ArgumentError> {
+    let text = raw.get();
+    match text.as_bytes().first() {
+        Some(b'"') => {
+            let text: String = serde_json::from_str(text).map_err(|_| ArgumentError::NotText(name.to_owned()))?;
+            if text.contains('\0') {
+                return Err(ArgumentError::NotText(name.to_owned()));
+            }
+            Ok(Cow::Owned(text))
+        }
+        Some(b't' | b'f' | b'-' | b'0'..=b'9') => Ok(Cow::Borrowed(text)),
+        _ => Err(ArgumentError::NotAWord(name.to_owned())),
+    }
+}

@@ -1,0 +1,297 @@
+//! The directory of an attempt: all that outlives both the server and the supervisor.
+//!
+//! `attempts/<task>/<epoch>/` holds, in the order they appear:
+//!
+//! | file | written by | says |
+//! | --- | --- | --- |
+//! | `version` | server | the format of the rest |
+//! | `spec`, `stdin` | server | what to run (mode 0600, as everything here) |
+//! | `lock` | either | who holds its `flock` may decide what becomes of the attempt |
+//! | `void` | server | nothing may be started here any more |
+//! | `sock` | supervisor | where it listens |
+//! | `started` | supervisor | the command may have run |
+//! | `log.<offset>` | supervisor | both streams, see [`log`](super::log) |
+//! | `stdout`, `stderr` | supervisor | their tails |
+//! | `exit` | supervisor | how it ended; everything before it is on disk |
+
+use super::record::{ExitRecord, Spec};
+use longhaul_core::TaskId;
+use rustix::fs::FlockOperation;
+use std::{
+    fs::{DirBuilder, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// The format this Longhaul writes and reads.
+pub const DIRECTORY_VERSION: &str = "1";
+
+pub(super) const SOCKET: &str = "sock";
+pub(super) const STDOUT: &str = "stdout";
+pub(super) const STDERR: &str = "stderr";
+pub(super) const STDIN: &str = "stdin";
+pub(super) const EXIT: &str = "exit";
+const EXIT_DRAFT: &str = "exit.draft";
+const VERSION: &str = "version";
+const SPEC: &str = "spec";
+const LOCK: &str = "lock";
+const VOID: &str = "void";
+const STARTED: &str = "started";
+
+/// Room kept for the exit record, so that a full disk cannot keep an ended command from being recorded.
+const EXIT_ROOM: usize = 4096;
+
+/// All attempts of a data directory.
+#[derive(Debug, Clone)]
+pub struct Attempts {
+    root: PathBuf,
+}
+
+impl Attempts {
+    /// Opens `root`, creating it with mode 0700 if it is not there.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or synced.
+    pub fn open(root: impl Into<PathBuf>) -> io::Result<Self> {
+        let root = root.into();
+        if make_dir(&root)?
+            && let Some(parent) = root.parent()
+        {
+            sync_dir(parent)?;
+        }
+        Ok(Self {
+            root: root.canonicalize()?,
+        })
+    }
+
+    /// The directory of an attempt, there or not.
+    pub fn dir(&self, task: &TaskId, epoch: u32) -> AttemptDir {
+        AttemptDir {
+            path: self.root.join(task.as_str()).join(epoch.to_string()),
+        }
+    }
+
+    /// Removes all attempts of a task. One that is not there is no error.
+    ///
+    /// # Errors
+    /// When something in it cannot be removed.
+    pub fn remove(&self, task: &TaskId) -> io::Result<()> {
+        match std::fs::remove_dir_all(self.root.join(task.as_str())) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes on disk that all attempts take. Reads every directory; for a start or a metrics page, not for every request.
+    ///
+    /// # Errors
+    /// When a directory cannot be read for another reason than being removed meanwhile.
+    pub fn bytes_held(&self) -> io::Result<u64> {
+        bytes_below(&self.root)
+    }
+}
+
+fn bytes_below(dir: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in present(std::fs::read_dir(dir))?.into_iter().flatten() {
+        let entry = entry?;
+        let Some(metadata) = present(entry.metadata())? else {
+            continue;
+        };
+        bytes += metadata.blocks() * 512;
+        if metadata.is_dir() {
+            bytes += bytes_below(&entry.path())?;
+        }
+    }
+    Ok(bytes)
+}
+
+/// Attempts are removed while others are counted or read.
+fn present<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// One attempt's directory.
+#[derive(Clone)]
+pub struct AttemptDir {
+    path: PathBuf,
+}
+
+/// Its path holds the task's id, which may serve as a bearer token.
+impl std::fmt::Debug for AttemptDir {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AttemptDir(epoch {:?})", self.path.file_name().unwrap_or_default())
+    }
+}
+
+impl AttemptDir {
+    /// The directory at this path.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Makes the directory, so that a supervisor can be started on it. When this returns everything is on disk, the way there
+    /// included: what a supervisor writes later cannot be lost with a directory entry above it.
+    ///
+    /// # Errors
+    /// When the directory exists already or anything cannot be written.
+    pub fn prepare(&self, spec: &Spec, stdin: &str) -> io::Result<()> {
+        let task_dir = self.path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        let root = task_dir.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        make_dir(task_dir)?;
+        DirBuilder::new().mode(0o700).create(&self.path)?;
+        self.write_synced(VERSION, DIRECTORY_VERSION.as_bytes())?;
+        self.write_synced(SPEC, &serde_json::to_vec(spec)?)?;
+        if !stdin.is_empty() {
+            self.write_synced(STDIN, stdin.as_bytes())?;
+        }
+        for dir in [&self.path, task_dir, root] {
+            sync_dir(dir)?;
+        }
+        Ok(())
+    }
+
+    /// The format it is written in, if it is not ours.
+    pub(super) fn foreign_version(&self) -> io::Result<Option<String>> {
+        let mut found = String::new();
+        match File::open(self.file(VERSION)) {
+            Ok(file) => file.take(64).read_to_string(&mut found)?,
+            // Killed while preparing: nothing was ever started on it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let found = found.trim();
+        Ok((!found.is_empty() && found != DIRECTORY_VERSION).then(|| found.to_owned()))
+    }
+
+    pub(super) fn read_spec(&self) -> io::Result<Spec> {
+        Ok(serde_json::from_slice(&std::fs::read(self.file(SPEC))?)?)
+    }
+
+    pub(super) fn is_void(&self) -> io::Result<bool> {
+        self.file(VOID).try_exists()
+    }
+
+    pub(super) fn write_void(&self) -> io::Result<()> {
+        self.write_synced(VOID, b"")?;
+        sync_dir(&self.path)
+    }
+
+    pub(super) fn is_started(&self) -> io::Result<bool> {
+        self.file(STARTED).try_exists()
+    }
+
+    pub(super) fn write_started(&self) -> io::Result<()> {
+        self.write_synced(STARTED, b"")?;
+        sync_dir(&self.path)
+    }
+
+    /// How the attempt ended, once it has.
+    ///
+    /// # Errors
+    /// When the record is there and cannot be read.
+    pub fn exit(&self) -> io::Result<Option<ExitRecord>> {
+        let Some(bytes) = present(std::fs::read(self.file(EXIT)))? else {
+            return Ok(None);
+        };
+        serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+
+    /// Takes the room the exit record will need.
+    pub(super) fn reserve_exit(&self) -> io::Result<()> {
+        self.create(EXIT_DRAFT)?.write_all(&[b' '; EXIT_ROOM])
+    }
+
+    /// Writes the exit record over the reserved room and gives it its name: whole or not at all, and on disk.
+    pub(super) fn write_exit(&self, record: &ExitRecord) -> io::Result<()> {
+        let bytes = serde_json::to_vec(record)?;
+        let draft = self.file(EXIT_DRAFT);
+        // Not truncated before it is written: that would give the room away.
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&draft)?;
+        file.write_all(&bytes)?;
+        file.set_len(bytes.len() as u64)?;
+        file.sync_all()?;
+        std::fs::rename(&draft, self.file(EXIT))?;
+        sync_dir(&self.path)
+    }
+
+    pub(super) fn write_synced(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.create(name)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    }
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        create_private(&self.file(name))
+    }
+}
+
+/// A new or emptied file that only we may read.
+pub(super) fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Makes a directory of mode 0700 and those above it; says whether it was not there.
+fn make_dir(path: &Path) -> io::Result<bool> {
+    let missing = !path.try_exists()?;
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    Ok(missing)
+}
+
+pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// The right to decide what becomes of an attempt. Held by its supervisor as long as the supervisor lives.
+pub(super) struct Lock(File);
+
+impl Lock {
+    /// Takes the lock unless someone holds it.
+    pub(super) fn try_take(dir: &AttemptDir) -> io::Result<Option<Self>> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(dir.file(LOCK))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Closing would do, were it not for a process that is being forked at this very moment and still has a copy.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}

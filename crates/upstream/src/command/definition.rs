@@ -1,0 +1,312 @@
+//! What a command is, as it is frozen with each of its tasks, and the same checked and ready to run.
+
+use super::{
+    arguments::{ArgumentError, Arguments},
+    progress::ProgressPattern,
+    template::{Rules, Template, TemplateError, list_of},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::PathBuf,
+};
+
+/// The format [`CommandDefinition`] is written in. A newer one is refused, never read in part.
+pub const DEFINITION_VERSION: u32 = 1;
+
+/// Where a command's standard output goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputKind {
+    /// Into a text block, its tail.
+    #[default]
+    Text,
+    /// Into `structuredContent`, whole.
+    Json,
+}
+
+/// A tool's command, as the configuration says it. It is stored with every task, so that a queued task runs what it was created
+/// for whatever the file says later.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandDefinition {
+    /// Format of this record: [`DEFINITION_VERSION`].
+    pub version: u32,
+    /// The program, taken literally, then templates of its arguments.
+    pub command: Vec<String>,
+    /// Environment beside the allow-listed one. May hold secrets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Absolute folder to run in.
+    pub cwd: PathBuf,
+    /// Template of the standard input.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stdin: String,
+    /// Properties whose value may begin with `-`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub allow_leading_dash: BTreeSet<String>,
+    /// Properties that may be absent or null.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub optional: BTreeSet<String>,
+    /// What becomes of the standard output.
+    #[serde(default)]
+    pub output: OutputKind,
+    /// JSON Schema the output must satisfy; only with [`OutputKind::Json`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Regular expression with a group `current` and perhaps `total`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+    /// Tail of the output kept in the result, in UTF-8 bytes after decoding.
+    pub max_output: u64,
+    /// Bytes of the log kept on disk.
+    pub max_log: u64,
+}
+
+/// Only the program: environment and arguments may be secret.
+impl fmt::Debug for CommandDefinition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CommandDefinition({:?})", self.command.first())
+    }
+}
+
+/// A command cannot be what its definition says.
+#[derive(Debug, thiserror::Error)]
+pub enum DefinitionError {
+    /// There is no program.
+    #[error("`command` is empty; its first element is the program to run")]
+    NoProgram,
+    /// The program is a placeholder.
+    #[error("`command` element 1: the program is taken literally, so `{0}` would not be replaced; name a program")]
+    ProgramTemplate(String),
+    /// A NUL in the program's name.
+    #[error("`command` element 1: NUL cannot stand in a program's name")]
+    ProgramNul,
+    /// An argument is not a template.
+    #[error("`command` element {element}, {error}")]
+    Argument {
+        /// Which element, from 1.
+        element: usize,
+        /// What is wrong with it.
+        error: TemplateError,
+    },
+    /// The standard input is not a template.
+    #[error("`stdin`, {0}")]
+    Stdin(TemplateError),
+    /// A name in `optional` or `allow_leading_dash` that is no property.
+    #[error("`{key}` names `{name}`, which is no property of the input; there is {known}")]
+    UnknownName {
+        /// Which key.
+        key: &'static str,
+        /// The name.
+        name: String,
+        /// The properties there are, for people.
+        known: String,
+    },
+    /// The folder is relative.
+    #[error("`cwd` must be absolute by now, and `{0}` is not")]
+    RelativeCwd(PathBuf),
+    /// A name or value the system cannot take.
+    #[error("`env`: the name `{0}` or its value holds what no environment can (an empty name, `=` in a name, or NUL)")]
+    Env(String),
+    /// The progress pattern is no regular expression, or lacks its group.
+    #[error("`progress`: {0}")]
+    Progress(String),
+    /// A schema for output that is not JSON.
+    #[error("`output_schema` needs `output = \"json\"`")]
+    SchemaForText,
+    /// The schema is none.
+    #[error("`output_schema`: {0}")]
+    OutputSchema(String),
+    /// Written by a later Longhaul.
+    #[error("this definition has format {found}; this Longhaul reads format {DEFINITION_VERSION} and earlier")]
+    NewerVersion {
+        /// Its format.
+        found: u64,
+    },
+    /// Not a definition.
+    #[error("not a command definition: {0}")]
+    Malformed(#[source] serde_json::Error),
+}
+
+impl CommandDefinition {
+    /// Reads a stored definition.
+    ///
+    /// # Errors
+    /// [`DefinitionError::NewerVersion`] before anything else if a later Longhaul wrote it; [`DefinitionError::Malformed`] for a
+    /// text that is none, unknown fields included.
+    pub fn from_json(json: &str) -> Result<Self, DefinitionError> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u64,
+        }
+        let Version { version } = serde_json::from_str(json).map_err(DefinitionError::Malformed)?;
+        if version > u64::from(DEFINITION_VERSION) {
+            return Err(DefinitionError::NewerVersion { found: version });
+        }
+        serde_json::from_str(json).map_err(DefinitionError::Malformed)
+    }
+
+    /// The text [`Self::from_json`] reads.
+    pub fn to_json(&self) -> String {
+        serde_json::to_value(self)
+            .map(|value| value.to_string())
+            .unwrap_or_default()
+    }
+}
+
+/// What to start: the words of the command line, the program first, and the standard input.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Invocation {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// All of the standard input.
+    pub stdin: String,
+}
+
+/// Arguments may be secret, so a debug print counts them.
+impl fmt::Debug for Invocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Invocation({:?} and {} arguments)",
+            self.argv.first(),
+            self.argv.len().saturating_sub(1)
+        )
+    }
+}
+
+/// A [`CommandDefinition`], checked, its templates, pattern and schema parsed.
+pub struct CommandTool {
+    definition: CommandDefinition,
+    arguments: Vec<Template>,
+    stdin: Template,
+    progress: Option<ProgressPattern>,
+    output_schema: Option<jsonschema::Validator>,
+}
+
+impl CommandTool {
+    /// Checks a definition. With the names of the input's properties given, every name in it must be among them; without
+    /// (an input schema that allows any), every name is taken.
+    ///
+    /// # Errors
+    /// [`DefinitionError`]: the key, the place in it, and what would be right.
+    pub fn new(definition: CommandDefinition, names: Option<&BTreeSet<String>>) -> Result<Self, DefinitionError> {
+        let arguments = parse_arguments(&definition.command, names)?;
+        let stdin = Template::parse(&definition.stdin)
+            .and_then(|template| check(template, names))
+            .map_err(DefinitionError::Stdin)?;
+        check_listed("optional", &definition.optional, names)?;
+        check_listed("allow_leading_dash", &definition.allow_leading_dash, names)?;
+        if !definition.cwd.is_absolute() {
+            return Err(DefinitionError::RelativeCwd(definition.cwd));
+        }
+        for (name, value) in &definition.env {
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                return Err(DefinitionError::Env(name.clone()));
+            }
+        }
+        let progress = match &definition.progress {
+            Some(pattern) => Some(ProgressPattern::parse(pattern).map_err(DefinitionError::Progress)?),
+            None => None,
+        };
+        let output_schema = match (&definition.output_schema, definition.output) {
+            (None, _) => None,
+            (Some(_), OutputKind::Text) => return Err(DefinitionError::SchemaForText),
+            (Some(schema), OutputKind::Json) => Some(
+                jsonschema::validator_for(schema).map_err(|error| DefinitionError::OutputSchema(error.to_string()))?,
+            ),
+        };
+        Ok(Self {
+            definition,
+            arguments,
+            stdin,
+            progress,
+            output_schema,
+        })
+    }
+
+    /// What it was made from.
+    pub fn definition(&self) -> &CommandDefinition {
+        &self.definition
+    }
+
+    /// The progress pattern.
+    pub(super) fn progress(&self) -> Option<&ProgressPattern> {
+        self.progress.as_ref()
+    }
+
+    /// The schema of the output.
+    pub(super) fn output_schema(&self) -> Option<&jsonschema::Validator> {
+        self.output_schema.as_ref()
+    }
+
+    /// What to start for a call with these arguments. They are expected to satisfy the tool's input schema; what could harm is
+    /// refused here all the same, by the rules of the configuration (a value is never split, and never seen by a shell).
+    ///
+    /// # Errors
+    /// [`ArgumentError`], for the caller to read.
+    pub fn expand(&self, arguments: &Arguments<'_>) -> Result<Invocation, ArgumentError> {
+        let rules = Rules {
+            optional: &self.definition.optional,
+            allow_leading_dash: &self.definition.allow_leading_dash,
+        };
+        let mut argv = Vec::with_capacity(self.definition.command.len());
+        argv.extend(self.definition.command.first().cloned());
+        for template in &self.arguments {
+            template.expand_argument(arguments, &rules, &mut argv)?;
+        }
+        Ok(Invocation {
+            argv,
+            stdin: self.stdin.expand_text(arguments, &rules)?,
+        })
+    }
+}
+
+fn parse_arguments(command: &[String], names: Option<&BTreeSet<String>>) -> Result<Vec<Template>, DefinitionError> {
+    let Some((program, arguments)) = command.split_first().filter(|(program, _)| !program.is_empty()) else {
+        return Err(DefinitionError::NoProgram);
+    };
+    if program.contains('\0') {
+        return Err(DefinitionError::ProgramNul);
+    }
+    // A program may have braces in its name; one that spells a property was meant to be replaced.
+    if let (Ok(template), Some(names)) = (Template::parse(program), names)
+        && let Some(name) = template.properties().find(|name| names.contains(*name))
+    {
+        return Err(DefinitionError::ProgramTemplate(format!("{{{name}}}")));
+    }
+    let parse = |(index, text): (usize, &String)| {
+        Template::parse(text)
+            .and_then(|template| check(template, names))
+            .map_err(|error| DefinitionError::Argument {
+                element: index + 2,
+                error,
+            })
+    };
+    arguments.iter().enumerate().map(parse).collect()
+}
+
+fn check(template: Template, names: Option<&BTreeSet<String>>) -> Result<Template, TemplateError> {
+    if let Some(names) = names {
+        template.check_names(names)?;
+    }
+    Ok(template)
+}
+
+fn check_listed(
+    key: &'static str,
+    listed: &BTreeSet<String>,
+    names: Option<&BTreeSet<String>>,
+) -> Result<(), DefinitionError> {
+    match names.and_then(|names| listed.difference(names).next().map(|name| (name, names))) {
+        None => Ok(()),
+        Some((name, names)) => Err(DefinitionError::UnknownName {
+            key,
+            name: name.clone(),
+            known: list_of(names),
+        }),
+    }
+}

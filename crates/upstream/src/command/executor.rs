@@ -1,0 +1,329 @@
+//! Commands as the runtime sees them: the adapter to its `Executor` and `Provider` ports.
+
+use super::{
+    arguments::Arguments,
+    attempt_dir::{AttemptDir, Attempts},
+    definition::{CommandDefinition, CommandTool, DefinitionError, Invocation},
+    launch::{Launcher, environment},
+    log, output,
+    progress::read_news,
+    record::{ExitRecord, Spec, Stopped, SupervisorEvent},
+    recovery::{Verdict, connect, judge},
+};
+use longhaul_core::{BoxFuture, Json, Millis, Outcome, RpcFailure, StopReason, TaskId};
+use longhaul_runtime::{Attempt, End, Executor, LogChunk, LogError, LogRange, Ports, Provider, TaskContext};
+use serde_json::json;
+use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::UnixStream,
+};
+use tracing::{info, warn};
+
+/// The kind of executor, as kept with each tool's definition.
+pub const KIND: &str = "command";
+
+/// From SIGTERM to SIGKILL.
+const KILL_GRACE: Millis = 10_000;
+/// Between two tries to reach a supervisor that lives but does not listen: it is starting, or just ending.
+const KNOCK_EVERY: Duration = Duration::from_millis(20);
+/// Between two tries to judge an attempt whose directory cannot be read or written.
+const JUDGE_EVERY: Duration = Duration::from_secs(1);
+
+/// Where commands come from, and where they leave their traces.
+pub struct CommandProvider {
+    shared: Arc<Shared>,
+    ports: Ports,
+}
+
+struct Shared {
+    attempts: Attempts,
+    launcher: Launcher,
+    kill_grace: Millis,
+}
+
+impl CommandProvider {
+    /// Commands whose attempts live in `attempts`, under supervisors that `launcher` starts.
+    pub fn new(attempts: Attempts, launcher: Launcher, ports: Ports) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                attempts,
+                launcher,
+                kill_grace: KILL_GRACE,
+            }),
+            ports,
+        }
+    }
+
+    /// The same with another time from SIGTERM to SIGKILL, in milliseconds.
+    pub fn with_kill_grace(self, kill_grace: Millis) -> Self {
+        let Shared { attempts, launcher, .. } = &*self.shared;
+        let shared = Shared {
+            attempts: attempts.clone(),
+            launcher: launcher.clone(),
+            kill_grace,
+        };
+        Self {
+            shared: Arc::new(shared),
+            ports: self.ports,
+        }
+    }
+
+    /// An executor for a tool of the configuration. `names` are the properties of its input, if no others are allowed.
+    ///
+    /// # Errors
+    /// [`DefinitionError`]: what is wrong with the definition, and where.
+    pub fn executor(
+        &self,
+        definition: CommandDefinition,
+        names: Option<&BTreeSet<String>>,
+    ) -> Result<Arc<CommandExecutor>, DefinitionError> {
+        let tool = Arc::new(CommandTool::new(definition, names)?);
+        Ok(Arc::new(CommandExecutor {
+            shared: Arc::clone(&self.shared),
+            tool,
+        }))
+    }
+
+    /// Bytes on disk that all attempts take. Reads every attempt's directory.
+    ///
+    /// # Errors
+    /// When a directory cannot be read.
+    pub async fn bytes_held(&self) -> io::Result<u64> {
+        let attempts = self.shared.attempts.clone();
+        blocking(&self.ports, move || attempts.bytes_held()).await
+    }
+}
+
+impl Provider for CommandProvider {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn revive(&self, definition: &Json) -> Result<Arc<dyn Executor>, String> {
+        let definition = CommandDefinition::from_json(definition.as_str()).map_err(|error| error.to_string())?;
+        let executor = self.executor(definition, None).map_err(|error| error.to_string())?;
+        Ok(executor)
+    }
+
+    fn forget(&self, task: &TaskId) -> BoxFuture<'_, Result<(), String>> {
+        let (attempts, task) = (self.shared.attempts.clone(), task.clone());
+        Box::pin(async move {
+            blocking(&self.ports, move || attempts.remove(&task))
+                .await
+                .map_err(|error| error.to_string())
+        })
+    }
+
+    fn read_log(
+        &self,
+        task: &TaskId,
+        epoch: u32,
+        range: LogRange,
+    ) -> BoxFuture<'_, Result<Option<LogChunk>, LogError>> {
+        let dir = self.shared.attempts.dir(task, epoch);
+        Box::pin(async move {
+            let read = move || {
+                Ok(if dir.path().try_exists()? {
+                    Some(log::read(&dir, range)?)
+                } else {
+                    None
+                })
+            };
+            blocking(&self.ports, read)
+                .await
+                .map_err(|error| LogError(error.to_string()))
+        })
+    }
+}
+
+/// Runs one tool's command.
+pub struct CommandExecutor {
+    shared: Arc<Shared>,
+    tool: Arc<CommandTool>,
+}
+
+impl Executor for CommandExecutor {
+    fn host_bound(&self) -> bool {
+        true
+    }
+
+    fn check(&self, arguments: &serde_json::Map<String, serde_json::Value>) -> Result<(), String> {
+        let text = serde_json::to_string(arguments).map_err(|error| error.to_string())?;
+        self.invocation(&text).map(drop)
+    }
+
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+        Box::pin(async move {
+            let invocation = match self.invocation(attempt.arguments.as_str()) {
+                Ok(invocation) => invocation,
+                Err(problem) => return End::Finished(Outcome::tool_error(&problem)),
+            };
+            if let Some(reason) = cx.stop_requested() {
+                return End::Stopped(reason);
+            }
+            let dir = self.shared.attempts.dir(&attempt.task, attempt.epoch);
+            if let Err(error) = self.start(&dir, invocation, &attempt, &cx).await {
+                warn!(%error, "a command could not be started");
+            }
+            self.follow(dir, cx).await
+        })
+    }
+
+    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+        let dir = self.shared.attempts.dir(&attempt.task, attempt.epoch);
+        Box::pin(async move { self.follow(dir, cx).await })
+    }
+}
+
+impl CommandExecutor {
+    /// The definition as it is to be kept with each task.
+    pub fn definition(&self) -> Json {
+        Json::trusted(self.tool.definition().to_json())
+    }
+
+    fn invocation(&self, arguments: &str) -> Result<Invocation, String> {
+        Arguments::parse(arguments)
+            .and_then(|arguments| self.tool.expand(&arguments))
+            .map_err(|error| error.to_string())
+    }
+
+    /// Writes the attempt down and starts its supervisor. Whatever fails, the directory tells how far it came.
+    async fn start(
+        &self,
+        dir: &AttemptDir,
+        invocation: Invocation,
+        attempt: &Attempt,
+        cx: &TaskContext,
+    ) -> io::Result<()> {
+        let definition = self.tool.definition();
+        let spec = Spec {
+            argv: invocation.argv,
+            env: environment(&definition.env),
+            cwd: definition.cwd.clone(),
+            max_output: definition.max_output,
+            max_log: definition.max_log,
+            deadline_ms: attempt.deadline_at.map(|deadline| deadline.0),
+            kill_grace_ms: self.shared.kill_grace,
+        };
+        let prepared = dir.clone();
+        blocking(cx.ports(), move || prepared.prepare(&spec, &invocation.stdin)).await?;
+        self.shared.launcher.launch(dir).await.map(drop)
+    }
+
+    /// Watches an attempt to its end, from wherever it stands.
+    async fn follow(&self, dir: AttemptDir, cx: TaskContext) -> End {
+        loop {
+            let judged = dir.clone();
+            match blocking(cx.ports(), move || judge(&judged)).await {
+                Ok(Verdict::Held) => {
+                    cx.started();
+                    match connect(&dir).and_then(into_tokio) {
+                        Ok(stream) => self.attend(stream, &cx).await,
+                        Err(_) => cx.ports().clock.sleep(KNOCK_EVERY).await,
+                    }
+                }
+                Ok(Verdict::Finished(exit)) => return self.finished(dir, exit, &cx).await,
+                Ok(Verdict::Interrupted) => return End::Crashed,
+                Ok(Verdict::NeverStarted) => return End::NeverStarted("no command was started".to_owned()),
+                Ok(Verdict::UnknownVersion { found }) => return End::Finished(unknown_version(&found)),
+                Err(error) => {
+                    warn!(%error, "an attempt's directory cannot be judged; trying again");
+                    cx.ports().clock.sleep(JUDGE_EVERY).await;
+                }
+            }
+        }
+    }
+
+    /// Passes news on and requests to stop in, until the supervisor closes the connection.
+    async fn attend(&self, mut stream: UnixStream, cx: &TaskContext) {
+        let (events, mut requests) = stream.split();
+        let mut events = BufReader::new(events).lines();
+        let mut asked = false;
+        loop {
+            tokio::select! {
+                event = events.next_line() => match event {
+                    Ok(Some(line)) => self.report(&line, cx),
+                    Ok(None) | Err(_) => return,
+                },
+                reason = cx.stopped(), if !asked => {
+                    asked = true;
+                    if requests.write_all(request(reason)).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn report(&self, line: &str, cx: &TaskContext) {
+        // What a later supervisor says beyond this is no news to us.
+        let Ok(event) = serde_json::from_str::<SupervisorEvent>(line) else {
+            return;
+        };
+        let news = read_news(&event.tail, self.tool.progress());
+        if let Some(status) = news.status {
+            cx.status(status);
+        }
+        if let Some(current) = news.current {
+            cx.progress(current, news.total);
+        }
+    }
+
+    async fn finished(&self, dir: AttemptDir, exit: ExitRecord, cx: &TaskContext) -> End {
+        if let Some(reason) = exit.stopped {
+            info!(ended = ?exit.ended, killed = exit.killed, ?reason, "a command was stopped");
+            return End::Stopped(reason.into());
+        }
+        if let Some(error) = &exit.write_error {
+            warn!(error, "not all of a command's output could be written");
+        }
+        let succeeded = output::succeeded(&exit);
+        let tool = Arc::clone(&self.tool);
+        let outcome = match blocking(cx.ports(), move || output::result(&tool, &dir, &exit)).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                warn!(%error, "a command's output cannot be read");
+                Outcome::tool_error("the command ended, but its output cannot be read")
+            }
+        };
+        if succeeded {
+            End::Finished(outcome)
+        } else {
+            End::Errored(outcome)
+        }
+    }
+}
+
+/// File work, away from the threads that run futures.
+async fn blocking<T: Send + 'static>(
+    ports: &Ports,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    ports
+        .blocking(work)
+        .await
+        .unwrap_or_else(|| Err(io::Error::other("the server is stopping")))
+}
+
+fn into_tokio(stream: std::os::unix::net::UnixStream) -> io::Result<UnixStream> {
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
+fn request(reason: StopReason) -> &'static [u8] {
+    match Stopped::from(reason) {
+        Stopped::Cancel => b"cancel\n",
+        Stopped::Deadline => b"deadline\n",
+    }
+}
+
+/// The command may still run under the other Longhaul, so it is not run again, whatever the retry policy says.
+fn unknown_version(found: &str) -> Outcome {
+    Outcome::RpcError(RpcFailure {
+        code: -32603,
+        message: format!("interrupted: another version of this server ran it and keeps its records in format {found}")
+            .into(),
+        data: Some(Json::from(json!({"reason": "interrupted"}))),
+    })
+}

@@ -1,0 +1,126 @@
+//! Starting supervisors, whatever has become of our executable's path meanwhile.
+
+use super::{
+    attempt_dir::AttemptDir,
+    supervisor::{READY, SUPERVISOR_WORD},
+};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+/// What a command sees of the server's environment.
+const ALLOWED_ENV: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "TZ"];
+
+/// A program that calls [`become_supervisor_if_asked`](super::become_supervisor_if_asked), normally this one.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    path: PathBuf,
+    /// Keeps a replaced executable alive.
+    _opened: Option<Arc<File>>,
+}
+
+impl Launcher {
+    /// This process's own executable. Call it at boot: on Linux it is held open, and a deploy that replaces the file does not
+    /// change which program our supervisors are.
+    ///
+    /// # Errors
+    /// When the executable cannot be found or opened.
+    pub fn this_program() -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        {
+            Self::program(Path::new("/proc/self/exe"))
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            Ok(Self {
+                path: std::env::current_exe()?,
+                _opened: None,
+            })
+        }
+    }
+
+    /// Another program, for tests and for hosts that ship a supervisor apart.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn program(path: &Path) -> io::Result<Self> {
+        let opened = File::open(path)?;
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsRawFd;
+            // Resolved in the new process, where the descriptor is still open: it closes as the program begins.
+            let path = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+            Ok(Self {
+                path,
+                _opened: Some(Arc::new(opened)),
+            })
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            drop(opened);
+            Ok(Self {
+                path: path.to_owned(),
+                _opened: None,
+            })
+        }
+    }
+
+    /// Starts a supervisor on a prepared directory and waits until it holds the attempt. When this returns `Ok` the command is
+    /// recorded as started. On an error [`judge`](super::judge) knows what became of it.
+    ///
+    /// The future may be dropped: the supervisor goes on.
+    ///
+    /// # Errors
+    /// When no process can be started, or the supervisor refuses; its reason is the error's text.
+    pub async fn launch(&self, dir: &AttemptDir) -> io::Result<Supervisor> {
+        let mut process = Command::new(&self.path)
+            .arg0("longhaul-supervisor")
+            .arg(SUPERVISOR_WORD)
+            .arg(dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut said = String::new();
+        if let Some(stdout) = process.stdout.take() {
+            BufReader::new(stdout).read_line(&mut said).await?;
+        }
+        match said.trim_end() {
+            READY => Ok(Supervisor { process }),
+            "" => Err(io::Error::other("the supervisor ended before it was ready")),
+            refusal => Err(io::Error::other(refusal.to_owned())),
+        }
+    }
+}
+
+/// A supervisor this process started. Dropping it leaves the supervisor alone; as long as this process lives it is reaped.
+#[derive(Debug)]
+pub struct Supervisor {
+    process: Child,
+}
+
+impl Supervisor {
+    /// Its process id, as long as it has not been reaped.
+    pub fn id(&self) -> Option<u32> {
+        self.process.id()
+    }
+}
+
+/// The environment of a command: the allowed part of ours, then its own.
+pub(super) fn environment(own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let inherited = ALLOWED_ENV
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
+    inherited
+        .chain(own.iter().map(|(name, value)| (name.clone(), value.clone())))
+        .collect()
+}

@@ -1,0 +1,36 @@
+//! Commands as tools: an argument template, a supervisor that outlives the server, and a directory that outlives both.
+//!
+//! The way of a call: [`CommandTool::expand`] makes its command line; [`AttemptDir::prepare`] writes it down; [`Launcher::launch`]
+//! starts a supervisor on it; whoever asks later, this process or its successor, lets [`judge`] say what became of it. The server
+//! never signals a process: it asks the supervisor, which has not yet reaped the command and so cannot mistake another for it.
+//!
+//! What survives what: a command survives the server process. It does not survive its supervisor (on Linux it is killed with it),
+//! nor its container or host.
+
+mod arguments;
+mod attempt_dir;
+mod definition;
+mod executor;
+mod launch;
+mod log;
+mod output;
+mod progress;
+mod record;
+mod recovery;
+mod segments;
+mod supervisor;
+mod surroundings;
+mod template;
+mod utf8;
+
+pub use arguments::{ArgumentError, Arguments};
+pub use attempt_dir::{AttemptDir, Attempts, DIRECTORY_VERSION};
+pub use definition::{CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation, OutputKind};
+pub use executor::{CommandExecutor, CommandProvider, KIND};
+pub use launch::{Launcher, Supervisor};
+pub use log::{DEFAULT_READ, MAX_READ, read as read_log};
+pub use record::{Ended, ExitRecord, Spec, Stopped};
+pub use recovery::{Verdict, connect, judge};
+pub use supervisor::become_supervisor_if_asked;
+pub use surroundings::{Hazard, hazards};
+pub use template::{Template, TemplateError, TemplateProblem};

@@ -1,0 +1,159 @@
+//! From an ended command to what the caller sees of it: a `CallToolResult`.
+
+use super::{
+    attempt_dir::{AttemptDir, STDERR, STDOUT},
+    definition::{CommandTool, OutputKind},
+    record::{Ended, ExitRecord},
+    utf8::{decoded_tail, orphans},
+};
+use longhaul_core::{Json, Outcome, text_result};
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
+use std::io;
+
+/// Standard output quoted in a failure that left nothing on standard error.
+const QUOTED: usize = 8 * 1024;
+/// Violations of the output schema that are listed.
+const LISTED: usize = 5;
+
+/// Whether the command did what it was asked to.
+///
+/// That its output could not be kept or was not what the tool promised is no matter of the command's, so it counts as done.
+pub(super) fn succeeded(exit: &ExitRecord) -> bool {
+    exit.ended == Ended::Code(0)
+}
+
+/// The result of a command that was not stopped: exit code 0 gives its standard output, anything else `isError` with the code and
+/// the end of its standard error.
+///
+/// `structuredContent` may be any JSON value; a front that serves a generation which wants an object there sees to that.
+///
+/// # Errors
+/// When the outputs cannot be read.
+pub(super) fn result(tool: &CommandTool, dir: &AttemptDir, exit: &ExitRecord) -> io::Result<Outcome> {
+    if !succeeded(exit) {
+        return failure(tool, dir, exit);
+    }
+    let stdout = kept(dir, STDOUT)?;
+    if stdout.is_empty() && exit.stdout_bytes > 0 {
+        let why = exit.write_error.as_deref().unwrap_or("the disk may be full");
+        return Ok(Outcome::tool_error(&format!(
+            "the command succeeded, but its output could not be kept: {why}"
+        )));
+    }
+    match tool.definition().output {
+        OutputKind::Text => Ok(text(tool, &stdout, exit.stdout_bytes)),
+        OutputKind::Json => Ok(structured(tool, &stdout, exit.stdout_bytes)
+            .unwrap_or_else(|problem| Outcome::tool_error(&format!("the command succeeded, but {problem}")))),
+    }
+}
+
+fn text(tool: &CommandTool, stdout: &[u8], written: u64) -> Outcome {
+    Outcome::Result {
+        json: text_result(&tail(stdout, written, max_output(tool)), false),
+        is_error: false,
+    }
+}
+
+fn max_output(tool: &CommandTool) -> usize {
+    usize::try_from(tool.definition().max_output).unwrap_or(usize::MAX)
+}
+
+/// The last `max` bytes of a stream of `written` bytes of which `kept` is the end, under a line that says what is missing.
+fn tail(kept: &[u8], written: u64, max: usize) -> String {
+    let mut before = written.saturating_sub(kept.len() as u64);
+    let orphaned = if before > 0 { orphans(kept) } else { 0 };
+    let (text, skipped) = decoded_tail(&kept[orphaned..], max);
+    before += (orphaned + skipped) as u64;
+    match before {
+        0 => text,
+        dropped => format!("[longhaul: the first {dropped} bytes were dropped]\n{text}"),
+    }
+}
+
+fn structured(tool: &CommandTool, stdout: &[u8], written: u64) -> Result<Outcome, String> {
+    let max = tool.definition().max_output;
+    if written > max {
+        return Err(format!(
+            "its output has {written} bytes, and JSON of more than {max} bytes is not kept whole"
+        ));
+    }
+    let text = std::str::from_utf8(stdout)
+        .map_err(|error| format!("its output is not UTF-8 (after {} bytes)", error.valid_up_to()))?;
+    let raw: &RawValue = serde_json::from_str(text.trim()).map_err(not_json)?;
+    if let Some(schema) = tool.output_schema() {
+        let value: Value = serde_json::from_str(raw.get()).map_err(not_json)?;
+        let violations = schema.iter_errors(&value).take(LISTED);
+        let listed = violations
+            .map(|error| format!("at `{}`: {error}", error.instance_path()))
+            .collect::<Vec<_>>();
+        if !listed.is_empty() {
+            return Err(format!(
+                "its output does not satisfy the tool's output schema: {}",
+                listed.join("; ")
+            ));
+        }
+    }
+    let result = StructuredResult {
+        content: [TextBlock {
+            kind: "text",
+            text: raw.get(),
+        }],
+        structured_content: raw,
+        is_error: false,
+    };
+    let json = serde_json::to_string(&result).map_err(|error| error.to_string())?;
+    Ok(Outcome::Result {
+        json: Json::trusted(json),
+        is_error: false,
+    })
+}
+
+fn not_json(error: serde_json::Error) -> String {
+    format!("its output is not JSON: {error}")
+}
+
+#[derive(Serialize)]
+struct StructuredResult<'a> {
+    content: [TextBlock<'a>; 1],
+    #[serde(rename = "structuredContent")]
+    structured_content: &'a RawValue,
+    #[serde(rename = "isError")]
+    is_error: bool,
+}
+
+#[derive(Serialize)]
+struct TextBlock<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+}
+
+fn failure(tool: &CommandTool, dir: &AttemptDir, exit: &ExitRecord) -> io::Result<Outcome> {
+    let program = tool.definition().command.first().map_or("", String::as_str);
+    let headline = match &exit.ended {
+        Ended::Code(code) => format!("{program} exited with code {code}"),
+        Ended::Signal(signal) => format!("{program} was killed by signal {signal}"),
+        Ended::NotStarted(error) => format!("{program} could not be started: {error}"),
+    };
+    let stderr = tail(&kept(dir, STDERR)?, exit.stderr_bytes, QUOTED);
+    let quoted = match stderr.trim().is_empty() {
+        false => stderr,
+        // Many programs report what is wrong on standard output.
+        true => tail(&kept(dir, STDOUT)?, exit.stdout_bytes, QUOTED),
+    };
+    let quoted = quoted.trim_end();
+    let text = if quoted.is_empty() {
+        headline
+    } else {
+        format!("{headline}\n\n{quoted}")
+    };
+    Ok(Outcome::tool_error(&text))
+}
+
+fn kept(dir: &AttemptDir, name: &str) -> io::Result<Vec<u8>> {
+    match std::fs::read(dir.file(name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
+    }
+}

@@ -1,0 +1,111 @@
+//! What the server and a supervisor write down for each other.
+
+use longhaul_core::{Millis, StopReason, UnixMillis};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// What a supervisor is to do: the file `spec` of an attempt's directory. It may hold secrets.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spec {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// The whole environment.
+    pub env: BTreeMap<String, String>,
+    /// Absolute folder to run in.
+    pub cwd: PathBuf,
+    /// Bytes of standard output kept for the result.
+    pub max_output: u64,
+    /// Bytes of the log kept on disk.
+    pub max_log: u64,
+    /// When the command is stopped by the supervisor itself, in unix milliseconds.
+    pub deadline_ms: Option<i64>,
+    /// From SIGTERM to SIGKILL, in milliseconds.
+    pub kill_grace_ms: Millis,
+}
+
+/// How a command came to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// It exited with this code.
+    Code(i32),
+    /// A signal of this number killed it.
+    Signal(i32),
+    /// It could not be started, for this reason.
+    NotStarted(String),
+}
+
+/// Why a supervisor stopped its command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stopped {
+    /// It was asked to.
+    Cancel,
+    /// The deadline passed.
+    Deadline,
+}
+
+impl From<StopReason> for Stopped {
+    fn from(reason: StopReason) -> Self {
+        match reason {
+            StopReason::Cancel => Self::Cancel,
+            StopReason::Deadline => Self::Deadline,
+        }
+    }
+}
+
+impl From<Stopped> for StopReason {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Cancel => Self::Cancel,
+            Stopped::Deadline => Self::Deadline,
+        }
+    }
+}
+
+/// The end of an attempt: the file `exit`. Whoever reads one can rely on the outputs beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitRecord {
+    /// How the command ended.
+    pub ended: Ended,
+    /// Why it was stopped, if it was; it may have ended by itself in the same moment.
+    pub stopped: Option<Stopped>,
+    /// Whether a SIGKILL was sent.
+    pub killed: bool,
+    /// When it ended, in unix milliseconds.
+    pub ended_at_ms: i64,
+    /// All it wrote to standard output, kept or not.
+    pub stdout_bytes: u64,
+    /// All it wrote to standard error.
+    pub stderr_bytes: u64,
+    /// Length of the log's stream, kept or not.
+    pub log_bytes: u64,
+    /// The first thing that could not be written, for example because the disk was full.
+    pub write_error: Option<String>,
+}
+
+impl ExitRecord {
+    /// A command that ended with `ended`, without output.
+    pub(super) fn without_output(ended: Ended, ended_at: UnixMillis) -> Self {
+        Self {
+            ended,
+            stopped: None,
+            killed: false,
+            ended_at_ms: ended_at.0,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            log_bytes: 0,
+            write_error: None,
+        }
+    }
+}
+
+/// A line from a supervisor to those who watch it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SupervisorEvent {
+    /// The newest output, both streams, the last 2 KiB.
+    pub(super) tail: String,
+}
+
+/// Bytes of standard error kept for a result that says what went wrong.
+pub(super) const STDERR_TAIL: usize = 8 * 1024;

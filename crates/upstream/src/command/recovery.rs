@@ -1,0 +1,76 @@
+//! What became of an attempt, decided under the same lock its supervisor holds while it lives (design section 8).
+
+use super::{
+    attempt_dir::{AttemptDir, Lock, SOCKET},
+    record::ExitRecord,
+};
+use std::{io, os::unix::net::UnixStream};
+
+/// What became of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its supervisor lives.
+    Held,
+    /// The command ended, and this is how.
+    Finished(ExitRecord),
+    /// The supervisor died over it: the command may have run, its end was not recorded.
+    Interrupted,
+    /// Nothing was started, and now nothing will be.
+    NeverStarted,
+    /// Another Longhaul wrote the directory, in a format this one does not know.
+    UnknownVersion {
+        /// That format.
+        found: String,
+    },
+}
+
+/// Judges an attempt. After [`Verdict::NeverStarted`] a supervisor that was started late will refuse.
+///
+/// # Errors
+/// When the directory cannot be read, or `void` not be written. The attempt is then undecided: ask again.
+pub fn judge(dir: &AttemptDir) -> io::Result<Verdict> {
+    if !dir.path().try_exists()? {
+        // A supervisor is started after its directory is complete.
+        return Ok(Verdict::NeverStarted);
+    }
+    if let Some(found) = dir.foreign_version()? {
+        return Ok(Verdict::UnknownVersion { found });
+    }
+    let Some(_lock) = Lock::try_take(dir)? else {
+        return Ok(Verdict::Held);
+    };
+    match dir.exit() {
+        Ok(Some(exit)) => return Ok(Verdict::Finished(exit)),
+        Ok(None) => {}
+        // It was renamed whole: only a broken disk makes it unreadable, and then it says nothing.
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(Verdict::Interrupted),
+        Err(error) => return Err(error),
+    }
+    if dir.is_started()? {
+        return Ok(Verdict::Interrupted);
+    }
+    if !dir.is_void()? {
+        dir.write_void()?;
+    }
+    Ok(Verdict::NeverStarted)
+}
+
+/// Connects to the supervisor that holds an attempt. A refusal means that it is not listening yet or not any more: judge again.
+///
+/// # Errors
+/// The connection's.
+pub fn connect(dir: &AttemptDir) -> io::Result<UnixStream> {
+    #[cfg(target_os = "linux")]
+    {
+        // A socket's path may have 108 bytes; an attempt's directory can well be longer.
+        use rustix::{
+            fd::AsRawFd,
+            fs::{Mode, OFlags},
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(dir.path(), flags, Mode::empty())?;
+        UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd()))
+    }
+    #[cfg(not(target_os = "linux"))]
+    UnixStream::connect(dir.file(SOCKET))
+}

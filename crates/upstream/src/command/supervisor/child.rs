@@ -1,0 +1,161 @@
+//! Starting the command, and hearing of its end.
+
+use super::{
+    super::record::{Ended, Spec},
+    boot::default_signals,
+};
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitId, WaitIdOptions, WaitStatus},
+};
+use std::{
+    fs::File,
+    io,
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    process::{Command, Stdio},
+    sync::mpsc,
+};
+
+/// A running command.
+pub(super) struct Child {
+    pub(super) pid: Pid,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
+    pub(super) exits: ExitBell,
+}
+
+/// Starts the command in a process group of its own.
+pub(super) fn start(spec: &Spec, stdin: Option<File>) -> io::Result<Child> {
+    let (program, arguments) = spec.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(&spec.env)
+        .current_dir(&spec.cwd)
+        .stdin(stdin.map_or_else(Stdio::null, Stdio::from))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    let supervisor = rustix::process::getpid();
+    let prepare = move || {
+        die_with(supervisor)?;
+        default_signals();
+        Ok(())
+    };
+    #[expect(
+        unsafe_code,
+        reason = "between fork and exec: only system calls that are async-signal-safe, no allocation"
+    )]
+    unsafe {
+        command.pre_exec(prepare);
+    }
+    // Hung before there is anything to wait for: a thread that cannot be had must not leave a command behind.
+    let exits = ExitBell::hang()?;
+    let mut child = command.spawn()?;
+    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    };
+    let (stdout, stderr) = (OwnedFd::from(stdout), OwnedFd::from(stderr));
+    if let Err(error) = prepare_pipe(&stdout).and_then(|()| prepare_pipe(&stderr)) {
+        child.kill()?;
+        child.wait()?;
+        return Err(error);
+    }
+    exits.listen_again();
+    // The standard library's handle neither waits nor kills when dropped; from here on the pid is ours to reap.
+    Ok(Child {
+        pid: Pid::from_child(&child),
+        stdout,
+        stderr,
+        exits,
+    })
+}
+
+fn prepare_pipe(pipe: &OwnedFd) -> io::Result<()> {
+    // Fewer wake-ups for a command that writes much; a refusal (the user's pipe quota) costs only those.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, 256 * 1024);
+    Ok(rustix::io::ioctl_fionbio(pipe, true)?)
+}
+
+/// Makes this process, the command to be, die when the supervisor does, even by SIGKILL. Holds until the program changes its
+/// user; for other systems than Linux there is nothing like it.
+#[cfg(target_os = "linux")]
+fn die_with(supervisor: Pid) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have died before we asked.
+    if rustix::process::getppid() != Some(supervisor) {
+        return Err(Errno::SRCH.into());
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with(_supervisor: Pid) -> io::Result<()> {
+    let _ = Signal::KILL;
+    Ok(())
+}
+
+/// How the command ended, if it has: it is left unreaped, so that its pid and group stay its own.
+pub(super) fn peek(pid: Pid) -> Option<Ended> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let status = rustix::process::waitid(WaitId::Pid(pid), options).ok()??;
+    Some(match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Ended::Code(code),
+        (None, signal) => Ended::Signal(signal.unwrap_or(0)),
+    })
+}
+
+/// The same from a status of a reaped child.
+pub(super) fn ended(status: WaitStatus) -> Ended {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Ended::Code(code),
+        (None, signal) => Ended::Signal(signal.unwrap_or(0)),
+    }
+}
+
+/// Makes the end of a child readable for `poll`: a thread that waits, and a pipe. It reaps nothing; only the thread that also
+/// signals does, so that neither can be wrong about a pid.
+pub(super) struct ExitBell {
+    pub(super) pipe: OwnedFd,
+    again: mpsc::SyncSender<()>,
+}
+
+impl ExitBell {
+    fn hang() -> io::Result<Self> {
+        let (pipe, ring) = rustix::pipe::pipe()?;
+        for end in [&pipe, &ring] {
+            rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
+        }
+        rustix::io::ioctl_fionbio(&pipe, true)?;
+        let (again, asked) = mpsc::sync_channel(1);
+        std::thread::Builder::new()
+            .name("exits".into())
+            .stack_size(64 * 1024)
+            .spawn(move || {
+                // An exited child is seen again and again until it is reaped, so each look has to be asked for.
+                while asked.recv().is_ok() && wait_for_exit().is_ok() && rustix::io::write(&ring, &[0]).is_ok() {}
+            })?;
+        Ok(Self { pipe, again })
+    }
+
+    /// Takes the ringing away.
+    pub(super) fn silence(&self) {
+        let _ = rustix::io::read(&self.pipe, &mut [0u8; 16]);
+    }
+
+    /// Rings for the next exit. Call it after reaping what has exited.
+    pub(super) fn listen_again(&self) {
+        let _ = self.again.try_send(());
+    }
+}
+
+fn wait_for_exit() -> Result<(), Errno> {
+    loop {
+        match rustix::process::waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Err(Errno::INTR) => {}
+            seen => return seen.map(drop),
+        }
+    }
+}

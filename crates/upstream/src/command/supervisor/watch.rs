@@ -1,0 +1,367 @@
+//! The loop around a running command: its output, its end, its deadline, and those who watch.
+
+use super::{
+    super::record::{Ended, ExitRecord, STDERR_TAIL, Spec, Stopped, SupervisorEvent},
+    boot::Booted,
+    child::{self, Child, ExitBell},
+    clients::Clients,
+    clock::{monotonic, wall},
+    ending::{self, Outputs},
+    family::{self, Swept},
+    log_writer::LogWriter,
+    tail::Tail,
+};
+use longhaul_core::UnixMillis;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, Signal},
+};
+use std::{
+    os::{fd::OwnedFd, unix::net::UnixListener},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+/// How long outputs are read after the command's end: a grandchild may hold them open for ever.
+const DRAIN: Duration = Duration::from_secs(1);
+/// Watchers hear of new output at most this often, however many lines that is.
+const NEWS_EVERY: Duration = Duration::from_millis(200);
+/// Between two looks at a family that is being stopped: at first, and when it takes its time.
+const LOOK_FIRST: Duration = Duration::from_millis(10);
+const LOOK_LAST: Duration = Duration::from_millis(160);
+/// The world's clock may be set while we sleep, so a deadline is looked at this often at least.
+const DEADLINE_EVERY: Duration = Duration::from_secs(10);
+/// Raw bytes beyond `max_output`, so that the tail is long enough after the character cut by its front is dropped.
+const DECODING_SLACK: u64 = 4;
+const CHUNK: usize = 64 * 1024;
+const NEWS_TAIL: usize = 2 * 1024;
+
+/// Runs the command to its end and records that.
+pub(super) fn run(booted: Booted) {
+    let Booted {
+        dir,
+        lock,
+        listener,
+        spec,
+        stdin,
+    } = booted;
+    let max_output = usize::try_from(spec.max_output.saturating_add(DECODING_SLACK)).unwrap_or(usize::MAX);
+    let outputs = Outputs {
+        stdout: Tail::new(max_output),
+        stderr: Tail::new(STDERR_TAIL),
+        log: LogWriter::new(Path::new("."), spec.max_log),
+    };
+    let deadline = spec.deadline_ms.map(UnixMillis);
+    if deadline.is_some_and(|deadline| wall() >= deadline) {
+        let ended = Ended::NotStarted("the deadline had passed".to_owned());
+        let exit = ExitRecord {
+            stopped: Some(Stopped::Deadline),
+            ..ExitRecord::without_output(ended, wall())
+        };
+        return ending::record(&dir, lock, outputs, exit);
+    }
+    let child = match child::start(&spec, stdin) {
+        Ok(child) => child,
+        Err(error) => {
+            let exit = ExitRecord::without_output(Ended::NotStarted(error.to_string()), wall());
+            return ending::record(&dir, lock, outputs, exit);
+        }
+    };
+    let mut watch = Watch::over(child, listener, outputs, &spec);
+    let exit = watch.until_the_end();
+    let Watch { outputs, clients, .. } = watch;
+    ending::record(&dir, lock, outputs, exit);
+    // Watchers hear the end as the end of their stream, and by then the lock is free.
+    drop(clients);
+}
+
+/// Where the command stands.
+enum Phase {
+    /// It runs. Children it orphaned are reaped as they exit; when it exits itself it is reaped too, and no more signals are sent.
+    Running,
+    /// SIGTERM was sent to its group, and SIGKILL will be. From here on it stays unreaped until that was done.
+    Stopping { kill_at: Instant },
+    /// SIGKILL was sent to the group; what is left of the family is hunted down.
+    Killing,
+    /// It is over; the rest of its output is read.
+    Draining { until: Instant },
+}
+
+struct Watch {
+    pid: Pid,
+    exits: ExitBell,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+    listener: UnixListener,
+    clients: Clients,
+    outputs: Outputs,
+    news: News,
+    phase: Phase,
+    /// Until the next look at a family that is being stopped.
+    look: Duration,
+    stopped: Option<Stopped>,
+    killed: bool,
+    ended: Option<(Ended, UnixMillis)>,
+    deadline: Option<UnixMillis>,
+    kill_grace: Duration,
+}
+
+/// The newest output, told when it has changed and not too often.
+struct News {
+    tail: Tail,
+    fresh: bool,
+    not_before: Instant,
+}
+
+/// What `poll` saw.
+#[derive(Default)]
+struct Ready {
+    exits: bool,
+    door: bool,
+    stdout: bool,
+    stderr: bool,
+    clients: bool,
+}
+
+impl Watch {
+    fn over(child: Child, listener: UnixListener, outputs: Outputs, spec: &Spec) -> Self {
+        Self {
+            pid: child.pid,
+            exits: child.exits,
+            stdout: Some(child.stdout),
+            stderr: Some(child.stderr),
+            listener,
+            clients: Clients::default(),
+            outputs,
+            news: News {
+                tail: Tail::new(NEWS_TAIL),
+                fresh: false,
+                not_before: monotonic(),
+            },
+            phase: Phase::Running,
+            look: LOOK_FIRST,
+            stopped: None,
+            killed: false,
+            ended: None,
+            deadline: spec.deadline_ms.map(UnixMillis),
+            kill_grace: Duration::from_millis(spec.kill_grace_ms),
+        }
+    }
+
+    fn until_the_end(&mut self) -> ExitRecord {
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let now = monotonic();
+            self.advance(now);
+            if self.is_over(now) {
+                break;
+            }
+            self.tell_news(now);
+            let ready = self.wait(self.timeout(now));
+            if ready.exits {
+                self.exits.silence();
+                self.reap_exited(now);
+            }
+            if ready.stdout {
+                self.read_stdout(&mut chunk);
+            }
+            if ready.stderr {
+                self.read_stderr(&mut chunk);
+            }
+            if ready.door && self.clients.accept(&self.listener) {
+                self.news.fresh = self.news.tail.total() > 0;
+                self.news.not_before = now;
+            }
+            if ready.clients
+                && let Some(reason) = self.clients.attend()
+            {
+                self.stop(reason, now);
+            }
+        }
+        let (ended, ended_at) = self.ended.take().unwrap_or_else(|| (Ended::Signal(0), wall()));
+        ExitRecord {
+            stopped: self.stopped,
+            killed: self.killed,
+            ..ExitRecord::without_output(ended, ended_at)
+        }
+    }
+
+    /// What time and the family's dying bring about.
+    fn advance(&mut self, now: Instant) {
+        match self.phase {
+            Phase::Running => {
+                if self.deadline.is_some_and(|deadline| wall() >= deadline) {
+                    self.stop(Stopped::Deadline, now);
+                }
+            }
+            Phase::Stopping { kill_at } => {
+                let gone = self.has_ended() && !family::group_lives_on(self.pid);
+                if gone || now >= kill_at {
+                    self.killed = !gone;
+                    family::signal_group(self.pid, Signal::KILL);
+                    self.phase = Phase::Killing;
+                    self.look = LOOK_FIRST;
+                } else {
+                    self.look = (self.look * 2).min(LOOK_LAST);
+                }
+            }
+            Phase::Killing => {
+                if self.has_ended() {
+                    match family::sweep() {
+                        Swept::Clean | Swept::OutOfReach => self.phase = Phase::Draining { until: now + DRAIN },
+                        Swept::Progress => self.look = LOOK_FIRST,
+                        Swept::Waiting => self.look = (self.look * 2).min(LOOK_LAST),
+                    }
+                }
+            }
+            Phase::Draining { .. } => {}
+        }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        match self.phase {
+            Phase::Draining { until } => now >= until || (self.stdout.is_none() && self.stderr.is_none()),
+            _ => false,
+        }
+    }
+
+    /// Asks the command to end. The first reason counts; one that comes after its end comes too late.
+    fn stop(&mut self, reason: Stopped, now: Instant) {
+        if matches!(self.phase, Phase::Running) {
+            self.reap_exited(now);
+        }
+        if matches!(self.phase, Phase::Running) {
+            self.stopped = Some(reason);
+            family::signal_group(self.pid, Signal::TERM);
+            // A suspended process could not act on it.
+            family::signal_group(self.pid, Signal::CONT);
+            self.phase = Phase::Stopping {
+                kill_at: now + self.kill_grace,
+            };
+        }
+    }
+
+    /// Reaps while the command runs, the command itself included: then it is over.
+    fn reap_exited(&mut self, now: Instant) {
+        if !matches!(self.phase, Phase::Running) {
+            return;
+        }
+        loop {
+            match family::reap_any() {
+                Ok(Some((pid, status))) if pid == self.pid => {
+                    self.ended = Some((child::ended(status), wall()));
+                    self.phase = Phase::Draining { until: now + DRAIN };
+                    return;
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        self.exits.listen_again();
+    }
+
+    /// Whether the command has exited, which leaves it unreaped.
+    fn has_ended(&mut self) -> bool {
+        if self.ended.is_none() {
+            self.ended = child::peek(self.pid).map(|ended| (ended, wall()));
+        }
+        self.ended.is_some()
+    }
+
+    fn read_stdout(&mut self, chunk: &mut [u8]) {
+        if let Some(read) = read_some(&mut self.stdout, chunk) {
+            self.outputs.stdout.push(read);
+            self.note(read);
+        }
+    }
+
+    fn read_stderr(&mut self, chunk: &mut [u8]) {
+        if let Some(read) = read_some(&mut self.stderr, chunk) {
+            self.outputs.stderr.push(read);
+            self.note(read);
+        }
+    }
+
+    /// Both streams, as they come, make the log.
+    fn note(&mut self, read: &[u8]) {
+        self.outputs.log.append(read);
+        self.news.tail.push(read);
+        self.news.fresh = true;
+    }
+
+    fn tell_news(&mut self, now: Instant) {
+        if self.news.fresh && now >= self.news.not_before && !self.clients.is_empty() {
+            self.clients.tell(&SupervisorEvent {
+                tail: self.news.tail.to_text(),
+            });
+            self.news.fresh = false;
+            self.news.not_before = now + NEWS_EVERY;
+        }
+    }
+
+    /// Until when nothing needs doing unless a descriptor says so.
+    fn timeout(&self, now: Instant) -> Option<Duration> {
+        let news =
+            (self.news.fresh && !self.clients.is_empty()).then(|| self.news.not_before.saturating_duration_since(now));
+        let phase = match self.phase {
+            Phase::Running => self
+                .deadline
+                .map(|deadline| Duration::from_millis(deadline.since(wall())).min(DEADLINE_EVERY)),
+            Phase::Stopping { kill_at } => Some(kill_at.saturating_duration_since(now).min(self.look)),
+            Phase::Killing => Some(self.look),
+            Phase::Draining { until } => Some(until.saturating_duration_since(now)),
+        };
+        news.into_iter().chain(phase).min()
+    }
+
+    fn wait(&self, timeout: Option<Duration>) -> Ready {
+        // While a family is stopped its exits are looked for, not rung for; afterwards they are nobody's business.
+        let exits = matches!(self.phase, Phase::Running).then_some(&self.exits.pipe);
+        let mut polled = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        for descriptor in [exits, self.stdout.as_ref(), self.stderr.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            polled.push(PollFd::new(descriptor, PollFlags::IN));
+        }
+        for client in self.clients.iter() {
+            let flags = if client.wants_to_send() {
+                PollFlags::IN | PollFlags::OUT
+            } else {
+                PollFlags::IN
+            };
+            polled.push(PollFd::new(&client.stream, flags));
+        }
+        let timeout = timeout.map(|timeout| Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        });
+        if poll(&mut polled, timeout.as_ref()).is_err() {
+            return Ready::default();
+        }
+        let mut seen = polled.iter().map(|polled| !polled.revents().is_empty());
+        let mut next = |there: bool| there && seen.next().unwrap_or(false);
+        let (door, exits) = (next(true), next(exits.is_some()));
+        let (stdout, stderr) = (next(self.stdout.is_some()), next(self.stderr.is_some()));
+        Ready {
+            exits,
+            door,
+            stdout,
+            stderr,
+            clients: seen.any(|ready| ready),
+        }
+    }
+}
+
+/// Reads what is there. At its end, or when it fails, the pipe is let go.
+fn read_some<'a>(pipe: &mut Option<OwnedFd>, chunk: &'a mut [u8]) -> Option<&'a [u8]> {
+    match rustix::io::read(pipe.as_ref()?, &mut *chunk) {
+        Ok(read) if read > 0 => Some(&chunk[..read]),
+        Err(Errno::AGAIN | Errno::INTR) => None,
+        Ok(_) | Err(_) => {
+            *pipe = None;
+            None
+        }
+    }
+}

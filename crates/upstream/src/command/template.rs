@@ -1,0 +1,215 @@
+//! Texts with placeholders: `{name}` is replaced, `{{` and `}}` are literal braces.
+
+use super::arguments::{ArgumentError, Arguments, Given};
+use std::{borrow::Cow, collections::BTreeSet};
+
+/// A text is not a template.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: {problem}")]
+pub struct TemplateError {
+    /// Where, in characters from 1.
+    pub column: usize,
+    /// What is wrong there, and what would be right.
+    pub problem: TemplateProblem,
+}
+
+/// What can be wrong with a template.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateProblem {
+    /// `{` without its `}`.
+    #[error("`{{` is never closed; write `{{name}}` for a property, `{{{{` for a literal brace")]
+    Unclosed,
+    /// `}` without its `{`.
+    #[error("`}}` closes nothing; write `}}}}` for a literal brace")]
+    Unopened,
+    /// `{}`.
+    #[error("`{{}}` names no property; write `{{name}}` for a property, `{{{{}}}}` for literal braces")]
+    Empty,
+    /// A NUL, which no argument can hold.
+    #[error("NUL cannot stand in an argument")]
+    Nul,
+    /// A name that is no property of the tool's input.
+    #[error("`{{{name}}}` names no property of the input; there is {known}")]
+    UnknownProperty {
+        /// The name.
+        name: String,
+        /// The properties there are, for people.
+        known: String,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Literal(String),
+    Property { name: String, column: usize },
+}
+
+/// A text with placeholders, parsed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Template {
+    parts: Vec<Part>,
+}
+
+/// What may be left out, and what may begin with `-`.
+pub(super) struct Rules<'a> {
+    pub(super) optional: &'a BTreeSet<String>,
+    pub(super) allow_leading_dash: &'a BTreeSet<String>,
+}
+
+impl Template {
+    /// Parses a text.
+    ///
+    /// ```
+    /// use longhaul_upstream::command::Template;
+    /// assert_eq!(Template::parse("--name={name}").unwrap().properties().collect::<Vec<_>>(), ["name"]);
+    /// assert_eq!(Template::parse("{{}}").unwrap().properties().count(), 0);
+    /// assert_eq!(Template::parse("a {b").unwrap_err().column, 3);
+    /// ```
+    ///
+    /// # Errors
+    /// [`TemplateError`] with the column of a brace that does not pair up, or of a NUL.
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        let mut parts = Vec::new();
+        let mut literal = String::new();
+        let mut chars = text.chars().enumerate().peekable();
+        while let Some((index, char)) = chars.next() {
+            let column = index + 1;
+            let error = |problem| TemplateError { column, problem };
+            match char {
+                '{' | '}' if chars.next_if(|(_, next)| *next == char).is_some() => literal.push(char),
+                '{' => {
+                    if !literal.is_empty() {
+                        parts.push(Part::Literal(std::mem::take(&mut literal)));
+                    }
+                    let mut name = String::new();
+                    loop {
+                        match chars.next() {
+                            Some((_, '}')) => break,
+                            None | Some((_, '{')) => return Err(error(TemplateProblem::Unclosed)),
+                            Some((_, char)) => name.push(char),
+                        }
+                    }
+                    if name.is_empty() {
+                        return Err(error(TemplateProblem::Empty));
+                    }
+                    parts.push(Part::Property { name, column });
+                }
+                '}' => return Err(error(TemplateProblem::Unopened)),
+                '\0' => return Err(error(TemplateProblem::Nul)),
+                char => literal.push(char),
+            }
+        }
+        if !literal.is_empty() {
+            parts.push(Part::Literal(literal));
+        }
+        Ok(Self { parts })
+    }
+
+    /// The names in it, in order, repeated as they repeat.
+    pub fn properties(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Property { name, .. } => Some(name.as_str()),
+            Part::Literal(_) => None,
+        })
+    }
+
+    /// Refuses a placeholder that is not among `names`.
+    pub(super) fn check_names(&self, names: &BTreeSet<String>) -> Result<(), TemplateError> {
+        for part in &self.parts {
+            if let Part::Property { name, column } = part
+                && !names.contains(name)
+            {
+                let known = list_of(names);
+                let problem = TemplateProblem::UnknownProperty {
+                    name: name.clone(),
+                    known,
+                };
+                return Err(TemplateError {
+                    column: *column,
+                    problem,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the arguments this element of a command line becomes: none, one, or one per element of an array.
+    pub(super) fn expand_argument(
+        &self,
+        arguments: &Arguments<'_>,
+        rules: &Rules<'_>,
+        argv: &mut Vec<String>,
+    ) -> Result<(), ArgumentError> {
+        if let [Part::Property { name, .. }] = self.parts.as_slice()
+            && let Given::Words(words) = arguments.get(name)?
+        {
+            for word in words {
+                rules.check_dash(name, &word)?;
+                argv.push(word.into_owned());
+            }
+            return Ok(());
+        }
+        let mut argument = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Literal(text) => argument.push_str(text),
+                Part::Property { name, .. } => {
+                    let Some(word) = rules.single(name, arguments)? else {
+                        return Ok(());
+                    };
+                    // Stricter than "is a whole argument": a value at the front of one makes an option just as well.
+                    if argument.is_empty() {
+                        rules.check_dash(name, &word)?;
+                    }
+                    argument.push_str(&word);
+                }
+            }
+        }
+        argv.push(argument);
+        Ok(())
+    }
+
+    /// The text with every placeholder replaced; what is absent leaves nothing behind.
+    pub(super) fn expand_text(&self, arguments: &Arguments<'_>, rules: &Rules<'_>) -> Result<String, ArgumentError> {
+        let mut text = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Literal(literal) => text.push_str(literal),
+                Part::Property { name, .. } => {
+                    text.push_str(&rules.single(name, arguments)?.unwrap_or(Cow::Borrowed("")));
+                }
+            }
+        }
+        Ok(text)
+    }
+}
+
+impl Rules<'_> {
+    fn single<'a>(&self, name: &str, arguments: &Arguments<'a>) -> Result<Option<Cow<'a, str>>, ArgumentError> {
+        match arguments.get(name)? {
+            Given::Word(word) => Ok(Some(word)),
+            Given::Words(_) => Err(ArgumentError::ArrayInside(name.to_owned())),
+            Given::Absent if self.optional.contains(name) => Ok(None),
+            Given::Absent => Err(ArgumentError::Missing(name.to_owned())),
+        }
+    }
+
+    fn check_dash(&self, name: &str, word: &str) -> Result<(), ArgumentError> {
+        if word.starts_with('-') && !self.allow_leading_dash.contains(name) {
+            return Err(ArgumentError::LeadingDash(name.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Names as people list them.
+pub(super) fn list_of(names: &BTreeSet<String>) -> String {
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    names
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}

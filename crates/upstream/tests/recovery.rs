@@ -1,0 +1,209 @@
+//! Each branch of recovery: what `judge` says about an attempt, wherever the process that held it died (design section 8).
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod fixtures;
+
+use fixtures::{Folder, alive, ended, kill, launcher, pids, until, until_dead, until_exists};
+use longhaul_upstream::command::{Ended, Stopped, Verdict, judge};
+use std::os::unix::fs::PermissionsExt;
+
+#[tokio::test]
+async fn held_while_the_supervisor_lives() {
+    let folder = Folder::new();
+    let started = folder.start(&folder.command(&["sleep", "1000"])).await;
+    assert_eq!(judge(&started.dir).unwrap(), Verdict::Held);
+    assert_eq!(judge(&started.dir).unwrap(), Verdict::Held, "judging changes nothing");
+    started.ask("cancel");
+    assert_eq!(started.exit().stopped, Some(Stopped::Cancel));
+}
+
+#[tokio::test]
+async fn finished_once_there_is_an_exit_record() {
+    let folder = Folder::new();
+    let (dir, exit) = folder.run(&folder.script("echo out; echo err >&2; exit 7")).await;
+    assert_eq!((&exit.ended, exit.stopped), (&Ended::Code(7), None));
+    assert_eq!((exit.stdout_bytes, exit.stderr_bytes, exit.log_bytes), (4, 4, 8));
+    assert_eq!(judge(&dir).unwrap(), Verdict::Finished(exit));
+    for file in std::fs::read_dir(dir.path()).unwrap() {
+        let file = file.unwrap();
+        let mode = file.metadata().unwrap().permissions().mode() & 0o777;
+        assert!(
+            mode == 0o600 || file.file_name() == "sock",
+            "{:?} has mode {mode:o}",
+            file.file_name()
+        );
+    }
+    for above in dir.path().ancestors().take(3) {
+        assert_eq!(above.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_start_is_an_end_like_any_other() {
+    let folder = Folder::new();
+    let (_, exit) = folder.run(&folder.command(&["no-such-program"])).await;
+    assert!(
+        matches!(&exit.ended, Ended::NotStarted(error) if error.contains("No such file")),
+        "{exit:?}"
+    );
+}
+
+#[tokio::test]
+async fn interrupted_when_the_supervisor_was_killed_and_its_command_with_it() {
+    let folder = Folder::new();
+    let started = folder.start(&folder.script("echo $$ > pid; exec sleep 1000")).await;
+    let command = pids(&folder.file("pid"), 1)[0];
+    assert!(alive(command));
+    kill(started.pid());
+    until_dead(command);
+    assert_eq!(ended(&started.dir), Verdict::Interrupted);
+    let refused = launcher().launch(&started.dir).await.unwrap_err();
+    assert!(refused.to_string().contains("started before"), "{refused}");
+}
+
+#[tokio::test]
+async fn void_when_nothing_was_started_and_nothing_will_be() {
+    let folder = Folder::new();
+    let dir = folder.dir("task");
+    assert_eq!(
+        judge(&dir).unwrap(),
+        Verdict::NeverStarted,
+        "killed before the directory was made"
+    );
+    dir.prepare(&folder.command(&["touch", "ran"]), "").unwrap();
+    assert_eq!(judge(&dir).unwrap(), Verdict::NeverStarted);
+    assert_eq!(judge(&dir).unwrap(), Verdict::NeverStarted);
+    let refused = launcher().launch(&dir).await.unwrap_err();
+    assert!(refused.to_string().contains("void"), "{refused}");
+    assert!(!folder.file("ran").exists());
+}
+
+#[tokio::test]
+async fn void_when_killed_while_preparing() {
+    let folder = Folder::new();
+    let dir = folder.dir("task");
+    std::fs::create_dir_all(dir.path()).unwrap();
+    assert_eq!(judge(&dir).unwrap(), Verdict::NeverStarted);
+    assert!(launcher().launch(&dir).await.is_err());
+}
+
+/// Invariant 12, at its narrowest: a supervisor that starts late and a judgement race for the lock; whoever wins, the other knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn void_races_a_late_starter() {
+    let folder = Folder::new();
+    let (mut voided, mut ran) = (0, 0);
+    for round in 0..60 {
+        let dir = folder.dir(&format!("task-{round}"));
+        let mark = folder.file(&format!("ran-{round}"));
+        dir.prepare(&folder.command(&["touch", mark.to_str().unwrap()]), "")
+            .unwrap();
+        let launcher = launcher();
+        let (launched, judged) = tokio::join!(launcher.launch(&dir), async {
+            // Somewhere in the time a supervisor takes to start, later each round.
+            for _ in 0..round * 40 {
+                tokio::task::yield_now().await;
+            }
+            judge(&dir).unwrap()
+        });
+        match judged {
+            Verdict::NeverStarted => {
+                voided += 1;
+                assert!(launched.is_err());
+                assert_eq!(ended(&dir), Verdict::NeverStarted);
+                assert!(!mark.exists(), "a voided attempt ran");
+            }
+            Verdict::Held | Verdict::Finished(_) => {
+                ran += 1;
+                launched.unwrap();
+                assert!(matches!(ended(&dir), Verdict::Finished(exit) if exit.ended == Ended::Code(0)));
+                assert!(mark.exists());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    println!("{voided} voided, {ran} ran");
+}
+
+#[tokio::test]
+async fn another_format_is_left_alone() {
+    let folder = Folder::new();
+    let dir = folder.dir("task");
+    dir.prepare(&folder.command(&["touch", "ran"]), "").unwrap();
+    std::fs::write(dir.path().join("version"), "2\n").unwrap();
+    let files = || std::fs::read_dir(dir.path()).unwrap().count();
+    let before = files();
+    assert_eq!(judge(&dir).unwrap(), Verdict::UnknownVersion { found: "2".into() });
+    assert_eq!(files(), before, "nothing was written into it");
+    let refused = launcher().launch(&dir).await.unwrap_err();
+    assert!(refused.to_string().contains("format 2"), "{refused}");
+    assert!(!folder.file("ran").exists());
+}
+
+#[tokio::test]
+async fn one_attempt_has_one_supervisor() {
+    let folder = Folder::new();
+    let started = folder.start(&folder.script("echo $$ >> pid; exec sleep 1000")).await;
+    pids(&folder.file("pid"), 1);
+    let refused = launcher().launch(&started.dir).await.unwrap_err();
+    assert!(refused.to_string().contains("held"), "{refused}");
+    started.ask("cancel");
+    started.exit();
+    pids(&folder.file("pid"), 1);
+}
+
+#[tokio::test]
+async fn a_broken_exit_record_says_nothing() {
+    let folder = Folder::new();
+    let (dir, _) = folder.run(&folder.command(&["true"])).await;
+    std::fs::write(dir.path().join("exit"), "{").unwrap();
+    assert_eq!(judge(&dir).unwrap(), Verdict::Interrupted);
+}
+
+#[tokio::test]
+async fn an_end_that_cannot_be_recorded_is_kept_until_it_can() {
+    let folder = Folder::new();
+    let started = folder
+        .start(&folder.script("until [ -e go ]; do sleep 0.01; done; exit 5"))
+        .await;
+    let blocker = started.dir.path().join("exit");
+    std::fs::create_dir(&blocker).unwrap();
+    std::fs::write(folder.file("go"), "").unwrap();
+    // The draft is written and cannot be renamed; only then is the record ready.
+    let draft = started.dir.path().join("exit.draft");
+    until("the record was tried", || {
+        std::fs::read_to_string(&draft)
+            .ok()
+            .filter(|text| text.starts_with('{'))
+            .map(drop)
+    });
+    assert!(alive(started.pid()));
+    std::fs::remove_dir(&blocker).unwrap();
+    assert_eq!(started.exit().ended, Ended::Code(5));
+}
+
+#[tokio::test]
+async fn a_long_way_to_the_directory_does_not_matter() {
+    let folder = Folder::new();
+    let deep = folder.file(&"d".repeat(200)).join("e".repeat(200));
+    let attempts = longhaul_upstream::command::Attempts::open(deep).unwrap();
+    let dir = attempts.dir(&"task".parse().unwrap(), 1);
+    dir.prepare(&folder.command(&["sleep", "1000"]), "").unwrap();
+    let supervisor = launcher().launch(&dir).await.unwrap();
+    let started = fixtures::Started { dir, supervisor };
+    started.ask("cancel");
+    assert_eq!(started.exit().stopped, Some(Stopped::Cancel));
+}
+
+#[tokio::test]
+async fn attempts_are_counted_and_removed() {
+    let folder = Folder::new();
+    folder.run(&folder.script("head -c 200000 /dev/zero")).await;
+    let held = folder.attempts.bytes_held().unwrap();
+    assert!(held >= 400_000, "log and output take {held} bytes");
+    let task = "task".parse().unwrap();
+    folder.attempts.remove(&task).unwrap();
+    folder.attempts.remove(&task).unwrap();
+    assert!(folder.attempts.bytes_held().unwrap() < 10_000);
+    until_exists(folder.files.path());
+}

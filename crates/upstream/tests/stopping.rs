@@ -1,0 +1,133 @@
+//! Cancel and deadline: the whole family goes, and nobody else.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod fixtures;
+
+use fixtures::{Folder, alive, kill, now_ms, pids, until_dead};
+use longhaul_upstream::command::{Ended, Stopped};
+
+#[tokio::test]
+async fn cancel_takes_the_whole_family() {
+    let folder = Folder::new();
+    // One that ignores SIGTERM, one that left for a session of its own, and a grandchild of that one whose parent is gone.
+    let mut spec = folder.script(
+        "(trap '' TERM; sh -c 'echo $$ >> pids; while :; do sleep 1000; done') &
+         setsid sh -c 'echo $$ >> pids; (setsid sh -c \"echo \\$\\$ >> pids; exec sleep 1000\" &) ; exec sleep 1000' &
+         echo $$ >> pids
+         wait",
+    );
+    spec.kill_grace_ms = 100;
+    let started = folder.start(&spec).await;
+    let family = pids(&folder.file("pids"), 4);
+    assert!(family.iter().all(|pid| alive(*pid)));
+    started.ask("cancel");
+    let exit = started.exit();
+    assert_eq!((exit.stopped, exit.killed), (Some(Stopped::Cancel), true));
+    assert_eq!(exit.ended, Ended::Signal(15), "the shell itself followed SIGTERM");
+    // Not "will be": they are gone before the end is recorded.
+    assert_eq!(family.into_iter().filter(|pid| alive(*pid)).collect::<Vec<_>>(), [0; 0]);
+}
+
+#[tokio::test]
+async fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
+    let folder = Folder::new();
+    let mut spec = folder.script("trap '' TERM; echo $$ > pid; while :; do sleep 1000; done");
+    spec.kill_grace_ms = 50;
+    let started = folder.start(&spec).await;
+    let command = pids(&folder.file("pid"), 1)[0];
+    started.ask("deadline");
+    let exit = started.exit();
+    assert_eq!(
+        (exit.stopped, exit.killed, exit.ended),
+        (Some(Stopped::Deadline), true, Ended::Signal(9))
+    );
+    assert!(!alive(command));
+}
+
+#[tokio::test]
+async fn who_follows_sigterm_is_given_the_time() {
+    let folder = Folder::new();
+    // The shell goes at once; its child in the same group takes a moment to clean up and must not be killed over it.
+    let script = "sh -c 'trap \"sleep 0.3; echo cleaned > cleaned; exit\" TERM; echo $$ > pid; while :; do sleep 0.01; done' & wait";
+    let started = folder.start(&folder.script(script)).await;
+    pids(&folder.file("pid"), 1);
+    started.ask("cancel");
+    let exit = started.exit();
+    assert_eq!((exit.stopped, exit.killed), (Some(Stopped::Cancel), false));
+    assert!(folder.file("cleaned").exists());
+}
+
+#[tokio::test]
+async fn a_suspended_command_can_be_stopped() {
+    let folder = Folder::new();
+    let started = folder
+        .start(&folder.script("echo $$ > pid; kill -STOP $$; exec sleep 1000"))
+        .await;
+    pids(&folder.file("pid"), 1);
+    started.ask("cancel");
+    let exit = started.exit();
+    assert_eq!((exit.ended, exit.killed), (Ended::Signal(15), false));
+}
+
+#[tokio::test]
+async fn the_deadline_passes_while_nobody_watches() {
+    let folder = Folder::new();
+    let mut spec = folder.script("echo $$ > pid; exec sleep 1000");
+    spec.deadline_ms = Some(now_ms() + 500);
+    let started = folder.start(&spec).await;
+    let command = pids(&folder.file("pid"), 1)[0];
+    until_dead(command);
+    let exit = started.exit();
+    assert_eq!((exit.stopped, exit.ended), (Some(Stopped::Deadline), Ended::Signal(15)));
+    assert!(exit.ended_at_ms >= spec.deadline_ms.unwrap());
+}
+
+#[tokio::test]
+async fn past_its_deadline_nothing_is_run() {
+    let folder = Folder::new();
+    let mut spec = folder.command(&["touch", "ran"]);
+    spec.deadline_ms = Some(now_ms() - 1);
+    let (_, exit) = folder.run(&spec).await;
+    assert_eq!(exit.stopped, Some(Stopped::Deadline));
+    assert!(matches!(exit.ended, Ended::NotStarted(_)));
+    assert!(!folder.file("ran").exists());
+}
+
+#[tokio::test]
+async fn survivors_of_an_ordinary_exit_are_left_alone() {
+    let folder = Folder::new();
+    // In the background with the outputs open: the task must not wait for it, and it must live on.
+    let (_, exit) = folder
+        .run(&folder.script("sleep 1000 & echo $! > pid; echo done"))
+        .await;
+    let survivor = pids(&folder.file("pid"), 1)[0];
+    assert_eq!((exit.ended, exit.stdout_bytes), (Ended::Code(0), 5));
+    assert!(alive(survivor));
+    kill(survivor);
+}
+
+#[tokio::test]
+async fn a_stop_that_comes_twice_or_too_late_changes_nothing() {
+    let folder = Folder::new();
+    let started = folder.start(&folder.script("echo $$ > pid; exec sleep 1000")).await;
+    pids(&folder.file("pid"), 1);
+    started.ask("nonsense");
+    started.ask("cancel\ndeadline\ncancel");
+    assert_eq!(started.exit().stopped, Some(Stopped::Cancel));
+}
+
+#[tokio::test]
+async fn orphans_of_a_running_command_are_reaped() {
+    let folder = Folder::new();
+    // Each is orphaned to the supervisor and dies at once; none may stay behind as a zombie.
+    let script = "for i in 1 2 3 4 5 6 7 8; do (sh -c 'echo $$ >> pids' &); done; until [ -e go ]; do sleep 0.01; done";
+    let started = folder.start(&folder.script(script)).await;
+    for orphan in pids(&folder.file("pids"), 8) {
+        fixtures::until("the orphan is reaped", || {
+            (!std::path::Path::new(&format!("/proc/{orphan}")).exists()).then_some(())
+        });
+    }
+    std::fs::write(folder.file("go"), "").unwrap();
+    assert_eq!(started.exit().ended, Ended::Code(0));
+}
