@@ -2,10 +2,9 @@
 
 use super::{endpoint::router, place::is_loopback, stall::StallGuard};
 use crate::front::Front;
-use axum::body::Body;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
+    server::graceful::{GracefulConnection, GracefulShutdown},
     service::TowerToHyperService,
 };
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
@@ -120,23 +119,14 @@ fn connect(
     stream: TcpStream,
     app: axum::Router,
     front: &Front,
-) -> hyper::server::conn::http1::Connection<
-    TokioIo<StallGuard<TcpStream>>,
-    TowerToHyperService<
-        tower::util::MapRequest<axum::Router, fn(http::Request<hyper::body::Incoming>) -> http::Request<Body>>,
-    >,
-> {
+) -> impl GracefulConnection<Error = hyper::Error> + Send + 'static {
     // Answers are small and awaited; without it each would wait for the acknowledgement of the last.
     let _ = stream.set_nodelay(true);
     let guarded = StallGuard::new(stream, Arc::clone(&front.engine.ports().clock));
-    let service: tower::util::MapRequest<axum::Router, fn(_) -> _> =
-        tower::util::MapRequest::new(app, |request: http::Request<hyper::body::Incoming>| {
-            request.map(Body::new)
-        });
     hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEADERS)
-        .serve_connection(TokioIo::new(guarded), TowerToHyperService::new(service))
+        .serve_connection(TokioIo::new(guarded), TowerToHyperService::new(app))
 }

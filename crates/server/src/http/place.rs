@@ -21,7 +21,7 @@ pub(crate) fn check(headers: &HeaderMap, uri: &Uri) -> Result<(), Misplaced> {
     if !host.is_some_and(is_local) {
         return Err(Misplaced::Host);
     }
-    let local = |origin: &header::HeaderValue| origin.to_str().is_ok_and(|origin| is_local_origin(origin));
+    let local = |origin: &header::HeaderValue| origin.to_str().is_ok_and(is_local_origin);
     match headers.get(header::ORIGIN) {
         Some(origin) if !local(origin) => Err(Misplaced::Origin),
         _ => Ok(()),

@@ -1,0 +1,122 @@
+//! What the example servers share: flags, a store, an engine, a front.
+
+use longhaul_core::{HostId, Json, Retry, Store, TaskPolicy};
+use longhaul_runtime::{Catalog, Engine, EngineOptions, Executor, Ports, Tool, ToolError, ToolSettings};
+use longhaul_server::{Front, FrontOptions, http::Listener};
+use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore};
+use longhaul_upstream::in_process;
+use serde_json::{Value, json};
+use std::{error::Error, net::SocketAddr, path::PathBuf, sync::Arc};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const DAY: u64 = 24 * 3_600_000;
+
+/// A tool's settings: every property required, nothing else allowed.
+pub fn settings(
+    name: &str,
+    description: &str,
+    policy: TaskPolicy,
+    properties: Value,
+    executor: Arc<dyn Executor>,
+) -> ToolSettings {
+    let required: Vec<&String> = properties
+        .as_object()
+        .into_iter()
+        .flat_map(|members| members.keys())
+        .collect();
+    ToolSettings {
+        name: name.into(),
+        description: description.to_owned(),
+        input_schema: json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        }),
+        output_schema: None,
+        annotations: None,
+        policy,
+        deadline: None,
+        queue_timeout: None,
+        retention: DAY,
+        concurrency: None,
+        retry: Retry::default(),
+        kind: in_process::KIND.into(),
+        definition: Json::trusted("{}"),
+        executor,
+    }
+}
+
+/// Reads the flags and serves the tools until SIGTERM or Ctrl-C.
+pub fn run(tools: impl FnOnce() -> Result<Vec<Tool>, ToolError>) -> Outcome<()> {
+    let flags = Flags::read()?;
+    let store = flags.store()?;
+    let catalog = Catalog::new(tools()?)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(flags.listen, store, catalog))
+}
+
+async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> Outcome<()> {
+    let listener = Listener::bind(listen).await?;
+    let (engine, _) = Engine::start(EngineOptions {
+        store,
+        ports: Ports::system(),
+        host: HostId("data-dir".into()),
+        catalog,
+        providers: Vec::new(),
+        max_running: None,
+    })
+    .await?;
+    let front = Front::new(FrontOptions {
+        engine: engine.clone(),
+        name: env!("CARGO_CRATE_NAME").to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instructions: None,
+        max_body: 32 << 20,
+        strict_headers: false,
+    });
+    let front = Arc::new(front.await?);
+    println!("http://{}/mcp", listener.address());
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    };
+    listener.serve(front, stop).await;
+    engine.stop();
+    Ok(())
+}
+
+struct Flags {
+    listen: SocketAddr,
+    data_dir: Option<PathBuf>,
+}
+
+impl Flags {
+    fn read() -> Outcome<Self> {
+        let mut flags = Self {
+            listen: ([127, 0, 0, 1], 0).into(),
+            data_dir: None,
+        };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(flag) = arguments.next() {
+            let value = arguments.next().ok_or_else(|| format!("{flag} wants a value"))?;
+            match flag.as_str() {
+                "--listen" => flags.listen = value.parse()?,
+                "--data-dir" => flags.data_dir = Some(value.into()),
+                _ => return Err(format!("unknown flag {flag}: there are --listen ADDR and --data-dir DIR").into()),
+            }
+        }
+        Ok(flags)
+    }
+
+    fn store(&self) -> Outcome<Arc<dyn Store>> {
+        Ok(match &self.data_dir {
+            Some(directory) => Arc::new(SqliteStore::open(directory, SqliteOptions::default())?),
+            None => Arc::new(MemoryStore::default()),
+        })
+    }
+}
