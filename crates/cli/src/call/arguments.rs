@@ -1,0 +1,355 @@
+//! `name=value` and `name:=JSON`, read by the tool's schema.
+
+use crate::nearest;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Arguments as they were written: for each name what was given for it, in order.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Words(BTreeMap<String, Vec<Word>>);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Word {
+    /// `name=text`: the schema says what it means.
+    Text(String),
+    /// `name:=JSON`.
+    Json(Value),
+}
+
+/// Arguments that cannot be what the tool wants.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(super) enum ArgumentError {
+    #[error("`{0}` is not an argument; write name=value, or name:=JSON")]
+    NoValue(String),
+    #[error("`{name}:=` takes JSON: {reason}")]
+    NotJson { name: String, reason: String },
+    #[error("`{name}` is given {count} times, and takes one value")]
+    Repeated { name: String, count: usize },
+    #[error("the tool has no argument `{name}`; {hint}")]
+    Unknown { name: String, hint: String },
+    #[error("`{name}` takes {expected}, not `{given}`")]
+    WrongType {
+        name: String,
+        expected: String,
+        given: String,
+    },
+    #[error("missing {}", .0.join(", "))]
+    Missing(Vec<String>),
+}
+
+/// Takes the words of the command line apart.
+pub(super) fn parse(written: &[String]) -> Result<Words, ArgumentError> {
+    let mut words = Words::default();
+    for argument in written {
+        let no_value = || ArgumentError::NoValue(argument.clone());
+        let (name, value) = argument.split_once('=').ok_or_else(no_value)?;
+        let (name, word) = match name.strip_suffix(':') {
+            Some(name) => (name, Word::Json(parse_json(name, value)?)),
+            None => (name, Word::Text(value.to_owned())),
+        };
+        if name.is_empty() {
+            return Err(no_value());
+        }
+        words.0.entry(name.to_owned()).or_default().push(word);
+    }
+    Ok(words)
+}
+
+fn parse_json(name: &str, text: &str) -> Result<Value, ArgumentError> {
+    serde_json::from_str(text).map_err(|error| ArgumentError::NotJson {
+        name: name.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+/// Reads every word the way the tool's input schema wants it. Only what a slip on the command line can break is judged here;
+/// the server judges the rest.
+pub(super) fn fit(words: Words, schema: &Value) -> Result<Map<String, Value>, ArgumentError> {
+    let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+    let mut arguments = Map::new();
+    for (name, words) in words.0 {
+        let property = properties.get(&name);
+        if property.is_none() && !takes_others(schema) {
+            let known = properties.keys().map(String::as_str);
+            let hint = nearest::suggestion(&name, known).unwrap_or_else(|| "it has none".to_owned());
+            return Err(ArgumentError::Unknown { name, hint });
+        }
+        let wanted = Wanted::of(property.unwrap_or(&Value::Null), schema);
+        let value = wanted.read_all(&name, words)?;
+        arguments.insert(name, value);
+    }
+    let missing = missing(schema, &properties, &arguments);
+    if !missing.is_empty() {
+        return Err(ArgumentError::Missing(missing));
+    }
+    Ok(arguments)
+}
+
+/// Whether the schema says that it takes more than its properties. JSON Schema's silence would mean yes; a tool's silence
+/// means that nobody thought of it, and a mistyped name is far more likely.
+fn takes_others(schema: &Value) -> bool {
+    matches!(schema["additionalProperties"], Value::Bool(true) | Value::Object(_))
+        || schema["patternProperties"].is_object()
+}
+
+/// The required arguments that were not given, each with what it is.
+fn missing(schema: &Value, properties: &Map<String, Value>, arguments: &Map<String, Value>) -> Vec<String> {
+    let required = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
+    let absent = required.filter(|name| !arguments.contains_key(*name));
+    absent
+        .map(|name| {
+            let property = properties.get(name).unwrap_or(&Value::Null);
+            match property["description"].as_str() {
+                Some(description) => format!("`{name}` ({description})"),
+                None => format!("`{name}`"),
+            }
+        })
+        .collect()
+}
+
+/// What a property's schema says about the type of its values.
+struct Wanted<'a> {
+    /// Names of JSON Schema; empty if it does not say.
+    types: BTreeSet<&'a str>,
+    /// The values of `enum` and `const`.
+    choices: Vec<&'a Value>,
+    /// The schema of an array's elements.
+    items: &'a Value,
+    root: &'a Value,
+}
+
+/// References may lead in circles.
+const MOST_STEPS: usize = 16;
+
+impl<'a> Wanted<'a> {
+    fn of(schema: &'a Value, root: &'a Value) -> Self {
+        let mut wanted = Self {
+            types: BTreeSet::new(),
+            choices: Vec::new(),
+            items: &Value::Null,
+            root,
+        };
+        wanted.gather(schema, MOST_STEPS);
+        wanted
+    }
+
+    /// Adds what `schema` says, through local references and alternatives.
+    fn gather(&mut self, schema: &'a Value, steps: usize) {
+        let Some(steps) = steps.checked_sub(1) else { return };
+        match &schema["type"] {
+            Value::String(name) => drop(self.types.insert(name)),
+            Value::Array(names) => self.types.extend(names.iter().filter_map(Value::as_str)),
+            _ => {}
+        }
+        self.choices.extend(
+            schema["enum"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .chain(schema.get("const")),
+        );
+        if let Some(items) = schema.get("items") {
+            self.items = items;
+        }
+        let referred = schema["$ref"]
+            .as_str()
+            .and_then(|reference| self.root.pointer(reference.strip_prefix('#')?));
+        let alternatives = ["anyOf", "oneOf", "allOf"]
+            .into_iter()
+            .filter_map(|key| schema[key].as_array())
+            .flatten();
+        for part in alternatives.chain(referred) {
+            self.gather(part, steps);
+        }
+    }
+
+    fn read_all(&self, name: &str, mut words: Vec<Word>) -> Result<Value, ArgumentError> {
+        if self.types.contains("array") {
+            return self.read_array(name, words);
+        }
+        match (words.pop(), words.len()) {
+            (Some(word), 0) => self.read(name, word),
+            (_, others) => Err(ArgumentError::Repeated {
+                name: name.to_owned(),
+                count: others + 1,
+            }),
+        }
+    }
+
+    /// Several words are several elements; a single one may also be the whole array in JSON.
+    fn read_array(&self, name: &str, words: Vec<Word>) -> Result<Value, ArgumentError> {
+        match words.as_slice() {
+            [Word::Json(whole)] => return Ok(whole.clone()),
+            [Word::Text(text)] if text.starts_with('[') => return parse_json(name, text),
+            _ => {}
+        }
+        let element = Wanted::of(self.items, self.root);
+        words.into_iter().map(|word| element.read(name, word)).collect()
+    }
+
+    fn read(&self, name: &str, word: Word) -> Result<Value, ArgumentError> {
+        let text = match word {
+            Word::Json(value) => return Ok(value),
+            Word::Text(text) => text,
+        };
+        if let Some(choice) = self.choices.iter().find(|choice| spelled(choice) == text) {
+            return Ok((*choice).clone());
+        }
+        // Text stays text wherever text is welcome; `:=` is there for whoever means something else.
+        if self.types.is_empty() || self.types.contains("string") {
+            return Ok(Value::String(text));
+        }
+        let value: Option<Value> = serde_json::from_str(text.trim()).ok();
+        value
+            .filter(|value| self.takes(value))
+            .ok_or_else(|| ArgumentError::WrongType {
+                name: name.to_owned(),
+                expected: self.expected(),
+                given: text,
+            })
+    }
+
+    fn takes(&self, value: &Value) -> bool {
+        let is = |name: &str| self.types.contains(name);
+        match value {
+            Value::Null => is("null"),
+            Value::Bool(_) => is("boolean"),
+            Value::Number(number) => {
+                is("number") || (is("integer") && number.as_f64().is_some_and(|number| number.fract() == 0.0))
+            }
+            Value::String(_) => is("string"),
+            Value::Array(_) => is("array"),
+            Value::Object(_) => is("object"),
+        }
+    }
+
+    fn expected(&self) -> String {
+        let words = self.types.iter().map(|name| match *name {
+            "integer" => "a whole number",
+            "number" => "a number",
+            "boolean" => "true or false",
+            "null" => "null",
+            "object" => "a JSON object",
+            other => other,
+        });
+        words.collect::<Vec<_>>().join(" or ")
+    }
+}
+
+/// How a choice is written on the command line.
+fn spelled(choice: &Value) -> String {
+    match choice {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(schema: Value, written: &[&str]) -> Result<Value, String> {
+        let written: Vec<String> = written.iter().map(|word| (*word).to_owned()).collect();
+        let words = parse(&written).map_err(|error| error.to_string())?;
+        fit(words, &schema).map(Value::from).map_err(|error| error.to_string())
+    }
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "where to look"},
+                "depth": {"type": "integer"},
+                "ratio": {"type": "number"},
+                "fast": {"type": "boolean"},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "sizes": {"type": "array", "items": {"$ref": "#/$defs/size"}},
+                "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                "level": {"enum": ["low", "high", 3]},
+                "extra": {"type": "object"},
+                "either": {"type": ["string", "integer"]},
+            },
+            "$defs": {"size": {"type": "integer"}},
+            "required": ["path"],
+        })
+    }
+
+    #[test]
+    fn values_are_read_as_the_schema_wants_them() {
+        let written = [
+            "path=5",
+            "depth=5",
+            "ratio=0.5",
+            "fast=true",
+            "tags=a",
+            "tags=b=c",
+            "sizes=1",
+            "sizes=2",
+            "maybe=null",
+            "level=3",
+            "extra={\"a\":1}",
+            "either=5",
+        ];
+        assert_eq!(
+            read(schema(), &written).unwrap(),
+            json!({
+                "path": "5", "depth": 5, "ratio": 0.5, "fast": true, "tags": ["a", "b=c"], "sizes": [1, 2], "maybe": null,
+                "level": 3, "extra": {"a": 1}, "either": "5",
+            })
+        );
+        assert_eq!(
+            read(schema(), &["path:=5", "tags=[\"x\"]"]).unwrap(),
+            json!({"path": 5, "tags": ["x"]})
+        );
+        assert_eq!(
+            read(schema(), &["path=", "tags=only"]).unwrap(),
+            json!({"path": "", "tags": ["only"]})
+        );
+        assert_eq!(read(Value::Null, &[]).unwrap(), json!({}));
+    }
+
+    #[test]
+    fn slips_are_told_apart() {
+        let problem = |written: &[&str]| read(schema(), written).unwrap_err();
+        assert_eq!(
+            problem(&["pathh=x"]),
+            "the tool has no argument `pathh`; did you mean `path`?"
+        );
+        assert_eq!(
+            problem(&["path"]),
+            "`path` is not an argument; write name=value, or name:=JSON"
+        );
+        assert_eq!(
+            problem(&["=x"]),
+            "`=x` is not an argument; write name=value, or name:=JSON"
+        );
+        assert_eq!(
+            problem(&["path=a", "path=b"]),
+            "`path` is given 2 times, and takes one value"
+        );
+        assert_eq!(
+            problem(&["path=a", "depth=1.5"]),
+            "`depth` takes a whole number, not `1.5`"
+        );
+        assert_eq!(
+            problem(&["path=a", "fast=yes"]),
+            "`fast` takes true or false, not `yes`"
+        );
+        assert_eq!(problem(&["path=a", "sizes=x"]), "`sizes` takes a whole number, not `x`");
+        assert_eq!(problem(&["depth=1"]), "missing `path` (where to look)");
+        assert!(problem(&["path:=nope"]).starts_with("`path:=` takes JSON: "));
+        let open = json!({"properties": {"path": {}}, "additionalProperties": true});
+        assert_eq!(read(open, &["other=x"]).unwrap(), json!({"other": "x"}));
+    }
+
+    #[test]
+    fn references_in_circles_end() {
+        let circle = json!({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}});
+        assert_eq!(read(circle, &["a=x"]).unwrap(), json!({"a": "x"}));
+    }
+}

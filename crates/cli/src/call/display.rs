@@ -1,0 +1,170 @@
+//! How waiting looks: a bar on a terminal, plain lines elsewhere, always on standard error.
+
+use crate::output;
+use indicatif::{ProgressBar, ProgressStyle};
+use longhaul_client::{Event, Progress, Status, TaskSnapshot};
+use longhaul_core::{Millis, format_duration};
+use std::{
+    io::{self, IsTerminal},
+    time::Duration,
+};
+
+/// Shows events as they come.
+pub(crate) enum Display {
+    /// A terminal: one line that changes.
+    Bar(ProgressBar),
+    /// A file or a pipe: a line for each thing that is new.
+    Lines {
+        /// The last one, so that it is not said twice.
+        last: String,
+    },
+}
+
+const TICK: Duration = Duration::from_millis(120);
+const LENGTH: u64 = 1000;
+
+impl Display {
+    /// For the standard error of this process.
+    pub(crate) fn new() -> Self {
+        if !io::stderr().is_terminal() {
+            return Self::Lines { last: String::new() };
+        }
+        let bar = ProgressBar::new_spinner();
+        bar.set_style(spinner_style());
+        bar.enable_steady_tick(TICK);
+        Self::Bar(bar)
+    }
+
+    /// Shows what happened.
+    pub(crate) fn show(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Progress(progress) => {
+                self.progress(progress.message.as_deref().unwrap_or("running"), fraction(progress))
+            }
+            Event::Status(task) if !task.status.is_final() => {
+                let message = status_line(task);
+                let fraction = fraction_in(&message);
+                self.progress(&message, fraction);
+            }
+            Event::Trouble {
+                error,
+                attempt,
+                retry_in,
+            } => self.trouble(&error.to_string(), *attempt, *retry_in),
+            Event::Recovered => self.note("the server answers again"),
+            _ => {}
+        }
+    }
+
+    /// A line that stays.
+    pub(crate) fn note(&mut self, line: &str) {
+        match self {
+            Self::Bar(bar) => bar.suspend(|| output::note(line)),
+            Self::Lines { .. } => output::note(line),
+        }
+    }
+
+    /// Takes the bar away, so that what follows stands on a clean line.
+    pub(crate) fn finish(&mut self) {
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn progress(&mut self, message: &str, fraction: Option<f64>) {
+        // What a server says is not for our terminal to obey.
+        let message = output::plain(message, "");
+        match self {
+            Self::Bar(bar) => {
+                if let Some(fraction) = fraction {
+                    if bar.length().is_none() {
+                        bar.set_length(LENGTH);
+                        bar.set_style(bar_style());
+                    }
+                    bar.set_position((fraction * LENGTH as f64) as u64);
+                }
+                bar.set_message(message);
+            }
+            Self::Lines { last } if *last != message => {
+                output::note(&message);
+                *last = message;
+            }
+            Self::Lines { .. } => {}
+        }
+    }
+
+    /// On a terminal every attempt is shown; in a file, the first of a row is enough.
+    fn trouble(&mut self, error: &str, attempt: u32, retry_in: Millis) {
+        let wait = format_duration(retry_in.div_ceil(1000).max(1) * 1000);
+        let line = format!("{error}; asking again (the task is not affected)");
+        match self {
+            Self::Bar(bar) => bar.set_message(output::plain(&format!("{error}; asking again in {wait}"), "")),
+            Self::Lines { last } if attempt == 1 => {
+                output::note(&line);
+                *last = line;
+            }
+            Self::Lines { .. } => {}
+        }
+    }
+}
+
+fn spinner_style() -> ProgressStyle {
+    style("{spinner} {elapsed} {wide_msg}")
+}
+
+fn bar_style() -> ProgressStyle {
+    style("{spinner} {elapsed} [{bar:30}] {percent}% {wide_msg}")
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // A template that does not parse would be a slip in this file; the plain bar serves all the same.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
+fn status_line(task: &TaskSnapshot) -> String {
+    match (task.status, &task.message) {
+        (Status::InputRequired, message) => {
+            let question = message.as_deref().unwrap_or("no details");
+            format!("waiting for an answer that this command cannot give: {question}")
+        }
+        (_, Some(message)) => message.clone(),
+        (status, None) => status.as_str().to_owned(),
+    }
+}
+
+fn fraction(progress: &Progress) -> Option<f64> {
+    let total = progress.total.filter(|total| *total > 0.0)?;
+    Some((progress.progress / total).clamp(0.0, 1.0))
+}
+
+/// A share of the whole that a status line spells, as `3/10` or `30 %`: modern tasks have no other place for it. For the
+/// bar only, so a wrong guess costs nothing.
+fn fraction_in(line: &str) -> Option<f64> {
+    let line = line.replace(" %", "%");
+    line.split_whitespace()
+        .find_map(|word| {
+            let word = word.trim_matches(|char: char| "()[],;:".contains(char));
+            if let Some(percent) = word.strip_suffix('%') {
+                return percent.parse::<f64>().ok().map(|percent| percent / 100.0);
+            }
+            let (current, total) = word.split_once('/')?;
+            let (current, total): (f64, f64) = (current.parse().ok()?, total.parse().ok()?);
+            (total > 0.0).then(|| current / total)
+        })
+        .filter(|fraction| (0.0..=1.0).contains(fraction))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_found_in_status_lines() {
+        assert_eq!(fraction_in("Encoding 60 %"), Some(0.6));
+        assert_eq!(fraction_in("file 3/12 done"), Some(0.25));
+        assert_eq!(fraction_in("[5%] linking"), Some(0.05));
+        for none in ["Queued.", "usr/bin", "7/3", "1/0", "200%", ""] {
+            assert_eq!(fraction_in(none), None, "{none}");
+        }
+    }
+}

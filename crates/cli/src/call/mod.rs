@@ -1,0 +1,185 @@
+//! `longhaul call`: from words on a command line to a tool's result.
+
+mod arguments;
+mod display;
+mod result;
+
+pub(crate) use display::Display;
+pub(crate) use result::{Exit, parsed, print_outcome, rpc_error};
+
+use crate::{args, nearest, output};
+use longhaul_client::{Called, Connection, OpenError, Options, Outcome, RequestError, TaskHandle, Tool};
+use serde_json::json;
+use std::process::ExitCode;
+
+/// How this program calls itself towards servers.
+pub(crate) fn client_options() -> Options {
+    Options::named("longhaul", env!("CARGO_PKG_VERSION"))
+}
+
+/// Calls the tool, waits, prints the result.
+pub(crate) async fn run(call: &args::Call) -> ExitCode {
+    match call_tool(call).await {
+        Ok(exit) => exit,
+        Err(failure) => failure.report(call.json),
+    }
+    .into()
+}
+
+async fn call_tool(call: &args::Call) -> Result<Exit, Failure> {
+    let words = arguments::parse(&call.arguments).map_err(Failure::usage)?;
+    let connection = Connection::open(&call.url, client_options()).await?;
+    let tools = connection.list_tools().await?;
+    let tool = find(&tools, &call.tool)?;
+    let arguments = arguments::fit(words, &tool.input_schema).map_err(Failure::usage)?;
+
+    let mut display = Display::new();
+    let called = unless_interrupted(connection.call_tool(tool, &arguments, &mut |event| display.show(&event))).await;
+    let Some(called) = called else {
+        display.finish();
+        output::note("interrupted before the server said whether it made a task of the call");
+        return Ok(Exit::Interrupted);
+    };
+    let outcome = match called {
+        Ok(Called::Done(outcome)) => outcome,
+        Ok(Called::Task(task)) => {
+            display.note(&format!("task {} on {}", task.id(), call.url));
+            match wait(&task, &mut display, call.json).await? {
+                Some(outcome) => outcome,
+                None => return Ok(Exit::Interrupted),
+            }
+        }
+        Err(error) => {
+            display.finish();
+            return Err(error.into());
+        }
+    };
+    display.finish();
+    connection.close().await;
+    Ok(print_outcome(&outcome, call.json))
+}
+
+/// Waits for the task; `None` when the user interrupted, who then has been told how to get back.
+pub(crate) async fn wait(
+    task: &TaskHandle,
+    display: &mut Display,
+    json: bool,
+) -> Result<Option<Outcome>, RequestError> {
+    let outcome = unless_interrupted(task.wait(&mut |event| display.show(&event))).await;
+    display.finish();
+    if outcome.is_none() {
+        let url = task.connection().address().to_string();
+        output::note(&format!(
+            "the task runs on; look at it again with\n  {}",
+            way_back(&url, task.id())
+        ));
+        if json {
+            output::json_line(&json!({"taskId": task.id(), "url": url, "interrupted": true}));
+        }
+    }
+    outcome.transpose()
+}
+
+/// What `work` comes to; `None` if the user pressed Ctrl-C first.
+async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        done = work => Some(done),
+        _ = tokio::signal::ctrl_c() => None,
+    }
+}
+
+/// The command that waits for a task, ready to be pasted into a shell.
+fn way_back(url: &str, id: &str) -> String {
+    format!("longhaul task {} {} --wait", shell_word(url), shell_word(id))
+}
+
+/// Quotes what a shell would take apart.
+fn shell_word(word: &str) -> String {
+    let harmless = |char: char| char.is_ascii_alphanumeric() || "-_./:@%+=,".contains(char);
+    if !word.is_empty() && word.chars().all(harmless) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, Failure> {
+    tools.iter().find(|tool| tool.name == name).ok_or_else(|| {
+        let hint = nearest::suggestion(name, tools.iter().map(|tool| tool.name.as_str()));
+        Failure::usage(format!(
+            "there is no tool `{name}`; {}",
+            hint.as_deref().unwrap_or("the server has none at all")
+        ))
+    })
+}
+
+/// Why there is no outcome.
+pub(crate) struct Failure {
+    exit: Exit,
+    message: String,
+    /// The server's JSON-RPC error, for `--json`.
+    error: Option<serde_json::Value>,
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl ToString) -> Self {
+        Self {
+            exit: Exit::Usage,
+            message: message.to_string(),
+            error: None,
+        }
+    }
+
+    /// Says what went wrong; with `json`, on standard output as well.
+    pub(crate) fn report(self, json: bool) -> Exit {
+        output::note(&format!("longhaul: {}", self.message));
+        if json {
+            let error = self.error.unwrap_or_else(|| json!({"message": self.message}));
+            output::json_line(&json!({"error": error}));
+        }
+        self.exit
+    }
+}
+
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        let message = error.to_string();
+        match error {
+            RequestError::Rpc(failure) => Self {
+                exit: Exit::Refused,
+                message,
+                error: Some(rpc_error(&failure)),
+            },
+            _ => Self {
+                exit: Exit::NoServer,
+                message,
+                error: None,
+            },
+        }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Address(error) => Self::usage(error),
+            OpenError::Request(error) => error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::way_back;
+
+    #[test]
+    fn the_way_back_survives_a_shell() {
+        assert_eq!(
+            way_back("http://127.0.0.1:7411/mcp", "a-B_1"),
+            "longhaul task http://127.0.0.1:7411/mcp a-B_1 --wait"
+        );
+        assert_eq!(
+            way_back("http://h/mcp?a=1&b=2", "it's"),
+            r"longhaul task 'http://h/mcp?a=1&b=2' 'it'\''s' --wait"
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! `longhaul check`: whether a configuration can be served, and what it would serve.
+
+use crate::{
+    args,
+    config::{self, Config, ConfigError, Surroundings},
+    output,
+};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Exit status for a file that cannot be served.
+const INVALID: u8 = 2;
+
+/// Checks the file and says what was found.
+pub(crate) fn run(check: &args::Check) -> ExitCode {
+    let config = config::load(&check.file, &Surroundings::of_this_process());
+    match (config, check.json) {
+        (Ok(config), true) => output::json_line(&sound(&config)),
+        (Ok(config), false) => output::text(&describe(&config)),
+        (Err(error), true) => {
+            output::json_line(&faulty(&error));
+            return ExitCode::from(INVALID);
+        }
+        (Err(error), false) => {
+            output::note(&error.to_string());
+            return ExitCode::from(INVALID);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn describe(config: &Config) -> String {
+    let server = &config.server;
+    let width = config
+        .tools
+        .iter()
+        .map(|tool| tool.name.len())
+        .max()
+        .unwrap_or_default();
+    let mut text = format!(
+        "`{}` would listen on http://{}/mcp and keep its data in {}\n",
+        server.name,
+        server.listen,
+        server.data_dir.display()
+    );
+    for tool in &config.tools {
+        let summary = tool.description.lines().next().unwrap_or_default();
+        text.push_str(&format!("  {:width$}  {summary}\n", tool.name));
+    }
+    text
+}
+
+fn sound(config: &Config) -> Value {
+    let tools: Vec<Value> = config
+        .tools
+        .iter()
+        .map(|tool| json!({"name": tool.name, "description": tool.description}))
+        .collect();
+    let server = &config.server;
+    json!({
+        "ok": true,
+        "server": {"name": server.name, "listen": server.listen.to_string(), "dataDir": server.data_dir},
+        "tools": tools,
+    })
+}
+
+fn faulty(error: &ConfigError) -> Value {
+    let problems: Vec<Value> = error
+        .problems
+        .iter()
+        .map(|problem| json!({"line": problem.line, "message": problem.message}))
+        .collect();
+    json!({"ok": false, "file": error.file, "problems": problems})
+}

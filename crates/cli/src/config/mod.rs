@@ -1,0 +1,81 @@
+//! The configuration file: what `longhaul serve jobs.toml` reads.
+//!
+//! A file is read in one go and judged whole: every mistake in it is reported at once, each with its line and with what
+//! would be right. What comes out is typed and complete; nothing after this module looks at TOML again.
+
+mod file;
+mod paths;
+mod schema;
+mod section;
+mod server;
+mod size;
+mod template;
+mod tool;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use file::ConfigError;
+pub(crate) use paths::Surroundings;
+pub(crate) use server::{ServerConfig, parse_listen};
+pub(crate) use tool::{Output, ToolConfig};
+
+use file::File;
+use std::path::Path;
+
+/// A valid configuration.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// The `[server]` section.
+    pub(crate) server: ServerConfig,
+    /// The `[[tool]]` sections in the order of the file; at least one.
+    pub(crate) tools: Vec<ToolConfig>,
+}
+
+/// Reads and checks the configuration at `path`.
+///
+/// # Errors
+/// [`ConfigError`] with every mistake found, in the order of their lines.
+pub(crate) fn load(path: &Path, surroundings: &Surroundings) -> Result<Config, ConfigError> {
+    let file = File::read(path)?;
+    match (read(&file, surroundings), file.into_problems()) {
+        (Some(config), problems) if problems.is_empty() => Ok(config),
+        (_, problems) => Err(ConfigError {
+            file: path.display().to_string(),
+            problems,
+        }),
+    }
+}
+
+/// `None` when a problem was reported that leaves nothing to build.
+fn read(file: &File, surroundings: &Surroundings) -> Option<Config> {
+    let document = file.parse()?;
+    let root = section::Section::root(file, document.get_ref());
+
+    let server = match root.get("server") {
+        Some(entry) => entry
+            .section("[server]", "[server]")
+            .and_then(|section| server::read(&section, surroundings)),
+        None => {
+            file.report(
+                None,
+                "the section [server] is missing; it needs at least name = \"...\"".to_owned(),
+            );
+            None
+        }
+    };
+    let tools = match root.get("tool") {
+        Some(entry) => tool::read_all(&entry, surroundings),
+        None => {
+            file.report(None, "there is no [[tool]]: nothing would be served".to_owned());
+            Vec::new()
+        }
+    };
+    root.finish();
+
+    Some(Config {
+        file: file.path().to_owned(),
+        server: server?,
+        tools,
+    })
+}

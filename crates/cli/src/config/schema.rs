@@ -1,0 +1,216 @@
+//! JSON Schemas of tools: written in the file, or beside it.
+
+use super::{
+    paths::Surroundings,
+    section::{Entry, Section},
+};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+/// The schema of a tool's arguments: that of `input` and `optional`, or that of the file `input_schema`.
+/// `None` after a problem.
+pub(super) fn input(section: &Section<'_>, surroundings: &Surroundings) -> Option<Value> {
+    let inline = section.get("input");
+    let optional = section.get("optional");
+    let in_file = section.get("input_schema");
+    match (inline, in_file) {
+        (Some(_), Some(in_file)) => {
+            in_file.report("give either `input` or `input_schema`, not both".to_owned());
+            None
+        }
+        (None, Some(in_file)) => {
+            let optional_is_absent = optional.map(|optional| {
+                let message = "`optional` goes with `input`; a schema file says itself what is required";
+                optional.report(message.to_owned());
+            });
+            let schema = input_from_file(&in_file, surroundings)?;
+            optional_is_absent.is_none().then_some(schema)
+        }
+        (inline, None) => inline_input(inline.as_ref(), optional.as_ref()),
+    }
+}
+
+/// The schema of a tool's structured output, if it has one.
+pub(super) fn output(entry: &Entry<'_>, surroundings: &Surroundings) -> Option<Value> {
+    from_file(entry, surroundings)
+}
+
+/// The names in a schema's `properties`.
+pub(super) fn property_names(schema: &Value) -> BTreeSet<&str> {
+    schema["properties"]
+        .as_object()
+        .into_iter()
+        .flat_map(Map::keys)
+        .map(String::as_str)
+        .collect()
+}
+
+/// The names in a schema's `properties` that are not in its `required`.
+pub(super) fn optional_names(schema: &Value) -> BTreeSet<String> {
+    let required: BTreeSet<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    property_names(schema)
+        .difference(&required)
+        .map(|name| (*name).to_owned())
+        .collect()
+}
+
+fn inline_input(input: Option<&Entry<'_>>, optional: Option<&Entry<'_>>) -> Option<Value> {
+    let pairs = match input {
+        Some(input) => input.pairs("a table of JSON Schemas such as { path = { type = \"string\" } }")?,
+        None => Vec::new(),
+    };
+    let mut properties = Map::new();
+    for (name, entry) in &pairs {
+        let schema = entry.json()?;
+        if !schema.is_object() {
+            entry.report(format!(
+                "`input.{name}` must be a JSON Schema such as {{ type = \"string\" }}"
+            ));
+            return None;
+        }
+        properties.insert((*name).to_owned(), schema);
+    }
+
+    let optional = match optional {
+        Some(optional) => known_properties(optional, &properties.keys().map(String::as_str).collect())?,
+        None => BTreeSet::new(),
+    };
+    let required: Vec<&String> = properties.keys().filter(|name| !optional.contains(*name)).collect();
+    let schema = json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    });
+
+    let Err(fault) = check(&schema) else {
+        return Some(schema);
+    };
+    let culprit = pairs
+        .iter()
+        .find(|(name, _)| fault.property.as_deref() == Some(*name))
+        .map(|(_, entry)| entry);
+    if let Some(entry) = culprit.or(input) {
+        entry.report(format!("`input` is not a JSON Schema: {}", fault.message));
+    }
+    None
+}
+
+/// The strings of an array that names properties; reports those that are no properties.
+pub(super) fn known_properties(entry: &Entry<'_>, properties: &BTreeSet<&str>) -> Option<BTreeSet<String>> {
+    let texts = entry.texts()?;
+    let mut all_known = true;
+    for (element, name) in texts.iter().filter(|(_, name)| !properties.contains(name)) {
+        let hint = crate::nearest::suggestion(name, properties.iter().copied());
+        let hint = hint.unwrap_or_else(|| "the tool has no properties".to_owned());
+        element.report(format!(
+            "`{}` names the property `{name}`, which the input does not have; {hint}",
+            entry.key()
+        ));
+        all_known = false;
+    }
+    all_known.then(|| texts.into_iter().map(|(_, name)| name.to_owned()).collect())
+}
+
+fn input_from_file(entry: &Entry<'_>, surroundings: &Surroundings) -> Option<Value> {
+    let schema = from_file(entry, surroundings)?;
+    if schema["type"] != "object" {
+        entry.report("`input_schema`: the schema of arguments must say \"type\": \"object\"".to_owned());
+        return None;
+    }
+    Some(schema)
+}
+
+fn from_file(entry: &Entry<'_>, surroundings: &Surroundings) -> Option<Value> {
+    let key = entry.key();
+    let report = |message: String| entry.report(format!("`{key}`: {message}"));
+
+    let path = surroundings.resolve(entry.text()?, entry.file().folder());
+    let path = path.map_err(|error| report(error.to_string())).ok()?;
+    let shown = path.display();
+    let text = std::fs::read_to_string(&path);
+    let text = text
+        .map_err(|error| report(format!("{shown} cannot be read: {error}")))
+        .ok()?;
+    let schema: Value = serde_json::from_str(&text)
+        .map_err(|error| report(format!("{shown} is not JSON: {error}")))
+        .ok()?;
+    if !schema.is_object() {
+        report(format!("{shown} must hold a JSON object"));
+        return None;
+    }
+    match check(&schema) {
+        Ok(()) => Some(schema),
+        Err(fault) => {
+            report(format!("{shown} is not a JSON Schema: {}", fault.message));
+            None
+        }
+    }
+}
+
+/// Why a schema cannot be used.
+struct Fault {
+    message: String,
+    /// The property it lies in, if it lies in one.
+    property: Option<String>,
+}
+
+/// Whether the schema can be used: no reference leads out of it, its dialect is known, and it compiles.
+fn check(schema: &Value) -> Result<(), Fault> {
+    if let Some((place, reference)) = outside_reference(schema, "") {
+        let message = format!(
+            "{place} refers to {reference:?}; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work"
+        );
+        return Err(Fault {
+            message,
+            property: property_of(&place),
+        });
+    }
+    let compiled = jsonschema::options().offline().build(schema);
+    compiled.map(drop).map_err(|error| {
+        let place = error.instance_path().as_str().to_owned();
+        let message = if place.is_empty() {
+            error.to_string()
+        } else {
+            format!("{place}: {error}")
+        };
+        Fault {
+            message,
+            property: property_of(&place),
+        }
+    })
+}
+
+/// The first `$ref` that leads out of the schema, with its place as a JSON pointer.
+fn outside_reference(schema: &Value, place: &str) -> Option<(String, String)> {
+    /// Below these keys stands data, not schema.
+    const DATA: [&str; 4] = ["const", "enum", "default", "examples"];
+    match schema {
+        Value::Object(members) => members.iter().find_map(|(key, value)| {
+            let place = format!("{place}/{key}");
+            match (key.as_str(), value) {
+                ("$ref" | "$dynamicRef", Value::String(reference)) => {
+                    (!reference.starts_with('#')).then(|| (place, reference.clone()))
+                }
+                (key, _) if DATA.contains(&key) => None,
+                _ => outside_reference(value, &place),
+            }
+        }),
+        Value::Array(elements) => elements
+            .iter()
+            .enumerate()
+            .find_map(|(index, element)| outside_reference(element, &format!("{place}/{index}"))),
+        _ => None,
+    }
+}
+
+/// The property that a JSON pointer into an argument schema leads to.
+fn property_of(place: &str) -> Option<String> {
+    let name = place.strip_prefix("/properties/")?.split('/').next()?;
+    Some(name.replace("~1", "/").replace("~0", "~"))
+}

@@ -1,0 +1,379 @@
+//! Tables and their entries, read by asking for what is known: whatever nobody asked for is an unknown key.
+
+use super::{file::File, size};
+use crate::nearest;
+use longhaul_core::{Millis, parse_duration};
+use serde_json::Value;
+use std::{cell::RefCell, ops::Range};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+/// A table of the file. Every getter of an entry reports what is wrong with it and answers `None` then.
+pub(super) struct Section<'a> {
+    file: &'a File,
+    /// How messages name it, for example ``[[tool]] `hash_tree` ``. The document itself has none.
+    label: Option<String>,
+    span: Option<Range<usize>>,
+    entries: &'a DeTable<'a>,
+    asked: RefCell<Vec<&'static str>>,
+}
+
+/// A key with its value.
+pub(super) struct Entry<'a> {
+    file: &'a File,
+    key: String,
+    span: Range<usize>,
+    value: &'a DeValue<'a>,
+}
+
+impl<'a> Section<'a> {
+    /// The document's own table.
+    pub(super) fn root(file: &'a File, entries: &'a DeTable<'a>) -> Self {
+        Self {
+            file,
+            label: None,
+            span: None,
+            entries,
+            asked: RefCell::default(),
+        }
+    }
+
+    /// The file this is part of.
+    pub(super) fn file(&self) -> &'a File {
+        self.file
+    }
+
+    /// Names the section by what was found inside it.
+    pub(super) fn name_as(&mut self, label: String) {
+        self.label = Some(label);
+    }
+
+    /// The entry of `key`, which thereby is a known one.
+    pub(super) fn get(&self, key: &'static str) -> Option<Entry<'a>> {
+        self.asked.borrow_mut().push(key);
+        self.entries
+            .iter()
+            .find(|(name, _)| name.get_ref() == key)
+            .map(|(_, value)| Entry {
+                file: self.file,
+                key: key.to_owned(),
+                span: value.span(),
+                value: value.get_ref(),
+            })
+    }
+
+    /// The entry of `key`; reports its absence.
+    pub(super) fn require(&self, key: &'static str) -> Option<Entry<'a>> {
+        let entry = self.get(key);
+        if entry.is_none() {
+            self.report(format!(
+                "{} needs the key `{key}`",
+                self.label.as_deref().unwrap_or("the file")
+            ));
+        }
+        entry
+    }
+
+    /// The value that `take` finds in the entry, `default` if there is no entry. `None` after a problem.
+    pub(super) fn get_or<T>(
+        &self,
+        key: &'static str,
+        default: T,
+        take: impl FnOnce(Entry<'a>) -> Option<T>,
+    ) -> Option<T> {
+        match self.get(key) {
+            Some(entry) => take(entry),
+            None => Some(default),
+        }
+    }
+
+    /// As [`get_or`](Self::get_or) for a value that may be left out: `Some(None)` if it is.
+    pub(super) fn optional<T>(
+        &self,
+        key: &'static str,
+        take: impl FnOnce(Entry<'a>) -> Option<T>,
+    ) -> Option<Option<T>> {
+        match self.get(key) {
+            Some(entry) => take(entry).map(Some),
+            None => Some(None),
+        }
+    }
+
+    /// Notes a mistake about the section as a whole.
+    pub(super) fn report(&self, message: String) {
+        self.file.report(self.span.clone(), message);
+    }
+
+    /// Reports every key that was not asked for. Call it when everything known has been asked for.
+    pub(super) fn finish(&self) {
+        let known = self.asked.borrow();
+        let place = self
+            .label
+            .as_ref()
+            .map(|label| format!(" in {label}"))
+            .unwrap_or_default();
+        for (name, _) in self
+            .entries
+            .iter()
+            .filter(|(name, _)| !known.contains(&name.get_ref().as_ref()))
+        {
+            let hint = nearest::suggestion(name.get_ref(), known.iter().copied()).unwrap_or_default();
+            self.file.report(
+                Some(name.span()),
+                format!("unknown key `{}`{place}; {hint}", name.get_ref()),
+            );
+        }
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// Notes a mistake in this entry's value.
+    pub(super) fn report(&self, message: String) {
+        self.file.report(Some(self.span.clone()), message);
+    }
+
+    /// The file this is part of.
+    pub(super) fn file(&self) -> &'a File {
+        self.file
+    }
+
+    /// How messages name the entry.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// A string that no message may show; its absence is for the caller to report.
+    pub(super) fn secret_text(&self) -> Option<&'a str> {
+        match self.value {
+            DeValue::String(text) => Some(text.as_ref()),
+            _ => None,
+        }
+    }
+
+    /// Line of the value, counted from 1.
+    pub(super) fn line(&self) -> usize {
+        self.file.line(self.span.start)
+    }
+
+    fn wrong<T>(&self, expected: &str) -> Option<T> {
+        self.report(format!(
+            "`{}` must be {expected}, not {}",
+            self.key,
+            describe(self.value)
+        ));
+        None
+    }
+
+    /// A string.
+    pub(super) fn text(&self) -> Option<&'a str> {
+        self.text_like("a string")
+    }
+
+    /// A string, `expected` in words.
+    pub(super) fn text_like(&self, expected: &str) -> Option<&'a str> {
+        match self.value {
+            DeValue::String(text) => Some(text.as_ref()),
+            _ => self.wrong(expected),
+        }
+    }
+
+    fn text_in_array(&self) -> Option<&'a str> {
+        let DeValue::String(text) = self.value else {
+            self.report(format!(
+                "`{}` must be an array of strings; an element is {}",
+                self.key,
+                describe(self.value)
+            ));
+            return None;
+        };
+        Some(text)
+    }
+
+    /// A string with more in it than blanks.
+    pub(super) fn filled_text(&self) -> Option<&'a str> {
+        let text = self.text()?;
+        if text.trim().is_empty() {
+            self.report(format!("`{}` must not be empty", self.key));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&self) -> Option<bool> {
+        match self.value {
+            DeValue::Boolean(flag) => Some(*flag),
+            _ => self.wrong("true or false"),
+        }
+    }
+
+    /// A whole number from 1 up to `most`.
+    pub(super) fn count(&self, most: u32) -> Option<u32> {
+        let number = match self.value {
+            DeValue::Integer(number) => u32::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => None,
+        };
+        match number.filter(|number| (1..=most).contains(number)) {
+            Some(number) => Some(number),
+            None => self.wrong(&format!("a whole number from 1 to {most}")),
+        }
+    }
+
+    /// A duration, 0 included.
+    pub(super) fn duration(&self) -> Option<Millis> {
+        let text = self.text_like("a duration such as \"500ms\", \"5s\", \"1h\" or \"7d\"")?;
+        parse_duration(text)
+            .map_err(|error| self.report(format!("`{}`: {error}", self.key)))
+            .ok()
+    }
+
+    /// A duration longer than 0.
+    pub(super) fn positive_duration(&self) -> Option<Millis> {
+        let millis = self.duration()?;
+        if millis == 0 {
+            self.report(format!("`{}` must be longer than 0", self.key));
+            return None;
+        }
+        Some(millis)
+    }
+
+    /// A size of at least one byte.
+    pub(super) fn size(&self) -> Option<u64> {
+        let text = self.text_like("a size such as \"64KiB\" or \"4MiB\"")?;
+        size::parse(text)
+            .map_err(|error| self.report(format!("`{}`: {error}", self.key)))
+            .ok()
+    }
+
+    /// One of the words in `choices`.
+    pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+        let words = choices
+            .iter()
+            .map(|(word, _)| format!("\"{word}\""))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let text = self.text_like(&format!("one of {words}"))?;
+        match choices.iter().find(|(word, _)| *word == text) {
+            Some((_, chosen)) => Some(*chosen),
+            None => self.wrong(&format!("one of {words}")),
+        }
+    }
+
+    /// The entries of an array, each named like the array.
+    pub(super) fn elements(&self, expected: &str) -> Option<Vec<Entry<'a>>> {
+        match self.value {
+            DeValue::Array(elements) => Some(elements.iter().map(|element| self.element(element)).collect()),
+            _ => self.wrong(expected),
+        }
+    }
+
+    fn element(&self, element: &'a Spanned<DeValue<'a>>) -> Entry<'a> {
+        Entry {
+            file: self.file,
+            key: self.key.clone(),
+            span: element.span(),
+            value: element.get_ref(),
+        }
+    }
+
+    /// An array of strings; `None` if one of them is something else.
+    pub(super) fn texts(&self) -> Option<Vec<(Entry<'a>, &'a str)>> {
+        let elements = self.elements("an array of strings")?;
+        let count = elements.len();
+        let texts: Vec<_> = elements
+            .into_iter()
+            .filter_map(|element| {
+                let text = element.text_in_array()?;
+                Some((element, text))
+            })
+            .collect();
+        (texts.len() == count).then_some(texts)
+    }
+
+    /// A table whose keys are known ones; `form` says how one is written.
+    pub(super) fn section(&self, label: &str, form: &str) -> Option<Section<'a>> {
+        Some(Section {
+            file: self.file,
+            label: Some(label.to_owned()),
+            span: Some(self.span.clone()),
+            entries: self.table(&format!("a table {form}"))?,
+            asked: RefCell::default(),
+        })
+    }
+
+    /// A table whose keys are the user's own, each with its entry.
+    pub(super) fn pairs(&self, expected: &str) -> Option<Vec<(&'a str, Entry<'a>)>> {
+        let pairs = self.table(expected)?.iter().map(|(name, value)| {
+            let name: &'a str = name.get_ref().as_ref();
+            let key = format!("{}.{name}", self.key);
+            (
+                name,
+                Entry {
+                    file: self.file,
+                    key,
+                    span: value.span(),
+                    value: value.get_ref(),
+                },
+            )
+        });
+        Some(pairs.collect())
+    }
+
+    fn table(&self, expected: &str) -> Option<&'a DeTable<'a>> {
+        match self.value {
+            DeValue::Table(table) => Some(table),
+            _ => self.wrong(expected),
+        }
+    }
+
+    /// The value as JSON.
+    pub(super) fn json(&self) -> Option<Value> {
+        to_json(self.value)
+            .map_err(|what| self.report(format!("`{}` holds {what}, which JSON does not know", self.key)))
+            .ok()
+    }
+}
+
+/// A value in words short enough for a message.
+fn describe(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) if text.chars().count() <= 40 => format!("{text:?}"),
+        DeValue::String(_) => "a long string".to_owned(),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        DeValue::Boolean(flag) => flag.to_string(),
+        DeValue::Datetime(_) => "a date".to_owned(),
+        DeValue::Array(_) => "an array".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}
+
+/// The JSON of a TOML value, or what it holds that JSON has no word for.
+fn to_json(value: &DeValue<'_>) -> Result<Value, &'static str> {
+    Ok(match value {
+        DeValue::String(text) => Value::from(text.as_ref()),
+        DeValue::Boolean(flag) => Value::from(*flag),
+        DeValue::Integer(number) => {
+            let number = i64::from_str_radix(number.as_str(), number.radix());
+            Value::from(number.map_err(|_| "a number beyond 64 bits")?)
+        }
+        DeValue::Float(number) => {
+            let number = number.as_str().parse().ok().and_then(serde_json::Number::from_f64);
+            Value::Number(number.ok_or("a number that is not finite")?)
+        }
+        DeValue::Datetime(_) => return Err("a date (put it in quotes)"),
+        DeValue::Array(elements) => elements
+            .iter()
+            .map(|element| to_json(element.get_ref()))
+            .collect::<Result<Vec<_>, _>>()?
+            .into(),
+        DeValue::Table(table) => {
+            let pairs = table
+                .iter()
+                .map(|(name, value)| Ok((name.get_ref().to_string(), to_json(value.get_ref())?)));
+            Value::Object(pairs.collect::<Result<_, &'static str>>()?)
+        }
+    })
+}

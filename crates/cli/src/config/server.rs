@@ -1,0 +1,122 @@
+//! The `[server]` section.
+
+use super::{paths::Surroundings, section::Section};
+use longhaul_core::Millis;
+use std::{net::SocketAddr, path::PathBuf};
+
+const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7411);
+const DEFAULT_MAX_BODY: u64 = 4 << 20;
+const DEFAULT_QUEUE_TIMEOUT: Millis = 24 * 60 * 60 * 1000;
+/// More attempts at once than any one machine runs; a larger number is a slip of the finger.
+const MOST_RUNNING: u32 = 10_000;
+
+/// How the server as a whole behaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServerConfig {
+    /// What the server calls itself; 1 to 64 of `A-Z a-z 0-9 _ - .`.
+    pub(crate) name: String,
+    /// Where it listens; loopback.
+    pub(crate) listen: SocketAddr,
+    /// Where it keeps everything, absolute. Need not exist yet.
+    pub(crate) data_dir: PathBuf,
+    /// Attempts at once on this node, at least 1.
+    pub(crate) max_running: u32,
+    /// Largest request body, in bytes.
+    pub(crate) max_body: u64,
+    /// Whether `tasks/*` requests without `Mcp-Name` are refused, as the letter of the protocol wants.
+    pub(crate) strict_headers: bool,
+    /// How long a task may wait for a slot, in milliseconds.
+    pub(crate) queue_timeout: Millis,
+}
+
+/// Reads the section; `None` after a problem.
+pub(super) fn read(section: &Section<'_>, surroundings: &Surroundings) -> Option<ServerConfig> {
+    // All keys are read before any `?`, so that one mistake does not hide another.
+    let name = section.require("name").and_then(|entry| {
+        let name = entry.text()?;
+        if !is_server_name(name) {
+            entry.report(
+                "`name` must be 1 to 64 of A-Z a-z 0-9 _ - . and not start with a dot: it names a folder too"
+                    .to_owned(),
+            );
+            return None;
+        }
+        Some(name.to_owned())
+    });
+    let listen = section.get_or("listen", SocketAddr::from(DEFAULT_LISTEN), |entry| {
+        let text = entry.text_like("an address such as \"127.0.0.1:7411\"")?;
+        parse_listen(text)
+            .map_err(|error| entry.report(format!("`listen`: {error}")))
+            .ok()
+    });
+    let data_dir = section.optional("data_dir", |entry| {
+        let path = surroundings.resolve(entry.text()?, section.file().folder());
+        path.map_err(|error| entry.report(format!("`data_dir`: {error}"))).ok()
+    });
+    let max_running = section.get_or("max_running", surroundings.cores.max(1), |entry| {
+        entry.count(MOST_RUNNING)
+    });
+    let max_body = section.get_or("max_body", DEFAULT_MAX_BODY, |entry| entry.size());
+    let strict_headers = section.get_or("strict_headers", false, |entry| entry.flag());
+    let queue_timeout = section.get_or("queue_timeout", DEFAULT_QUEUE_TIMEOUT, |entry| {
+        entry.positive_duration()
+    });
+    section.finish();
+
+    let name = name?;
+    let data_dir = match data_dir? {
+        Some(data_dir) => data_dir,
+        None => {
+            let default = surroundings.default_data_dir(&name);
+            default
+                .map_err(|error| section.report(format!("`data_dir` is not given, and {error}")))
+                .ok()?
+        }
+    };
+    Some(ServerConfig {
+        name,
+        listen: listen?,
+        data_dir,
+        max_running: max_running?,
+        max_body: max_body?,
+        strict_headers: strict_headers?,
+        queue_timeout: queue_timeout?,
+    })
+}
+
+fn is_server_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && !name.starts_with('.')
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+}
+
+/// A `listen` that cannot be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidListen {
+    /// Not an IP address with a port.
+    #[error("write an IP address and a port, for example \"127.0.0.1:7411\" or \"[::1]:7411\"")]
+    NoAddress,
+    /// Others could reach it.
+    #[error(
+        "only a loopback address (127.0.0.1, ::1) is served: without authentication everybody who reaches the port could run every tool"
+    )]
+    NotLoopback,
+}
+
+/// Reads an address to listen on, from the file or from `--listen`; `localhost` stands for `127.0.0.1`.
+///
+/// # Errors
+/// [`InvalidListen`] when it is no address with a port, or not a loopback one.
+pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, InvalidListen> {
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    let address: SocketAddr = numeric.parse().map_err(|_| InvalidListen::NoAddress)?;
+    if !address.ip().is_loopback() {
+        return Err(InvalidListen::NotLoopback);
+    }
+    Ok(address)
+}

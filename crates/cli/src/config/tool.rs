@@ -1,0 +1,356 @@
+//! The `[[tool]]` sections.
+
+use super::{
+    paths::Surroundings,
+    schema,
+    section::{Entry, Section},
+    template,
+};
+use longhaul_core::{Millis, Retry, RetryOn, TaskPolicy};
+use regex::Regex;
+use serde_json::{Map, Value};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
+    path::PathBuf,
+};
+
+const DEFAULT_TASK_AFTER: Millis = 5_000;
+const DEFAULT_RETENTION: Millis = 24 * 60 * 60 * 1000;
+const DEFAULT_MAX_OUTPUT: u64 = 1 << 20;
+const DEFAULT_MAX_LOG: u64 = 256 << 20;
+const DEFAULT_BACKOFF: Millis = 10_000;
+const MOST_ATTEMPTS: u32 = 1_000;
+const MOST_AT_ONCE: u32 = 10_000;
+
+/// One command offered as a tool.
+#[derive(Clone)]
+pub(crate) struct ToolConfig {
+    /// Unique in the file; 1 to 128 of `A-Z a-z 0-9 _ - .` (X-02).
+    pub(crate) name: String,
+    /// What it does, for the model that may call it.
+    pub(crate) description: String,
+    /// The program, and the templates of its arguments. Never empty.
+    pub(crate) command: Vec<String>,
+    /// Variables the command gets beside the allow-listed ones. Secret.
+    pub(crate) env: BTreeMap<String, String>,
+    /// The folder it runs in, absolute; it existed when the file was read.
+    pub(crate) cwd: PathBuf,
+    /// Template of its standard input; empty for none.
+    pub(crate) stdin: String,
+    /// Schema of the arguments, an object schema.
+    pub(crate) input_schema: Value,
+    /// Properties that may be absent.
+    pub(crate) optional: BTreeSet<String>,
+    /// Properties whose value may begin with `-`.
+    pub(crate) allow_leading_dash: BTreeSet<String>,
+    /// What its standard output is.
+    pub(crate) output: Output,
+    /// Regular expression that finds progress in a line of output: group `current`, and perhaps `total`.
+    pub(crate) progress: Option<String>,
+    /// Which calls become tasks.
+    pub(crate) task: TaskPolicy,
+    /// Longest time from creation to the end, in milliseconds.
+    pub(crate) deadline: Option<Millis>,
+    /// How long a finished task is kept, in milliseconds from its end.
+    pub(crate) retention: Millis,
+    /// Bytes of output kept in the result, at the end.
+    pub(crate) max_output: u64,
+    /// Bytes of log kept on disk.
+    pub(crate) max_log: u64,
+    /// Attempts of this tool at once on this node; no limit of its own if `None`.
+    pub(crate) concurrency: Option<u32>,
+    /// What is run again, how often and when.
+    pub(crate) retry: Retry,
+    /// Hints for clients, by the names of the protocol.
+    pub(crate) annotations: Map<String, Value>,
+}
+
+/// Only the name: the environment may be secret.
+impl fmt::Debug for ToolConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ToolConfig({})", self.name)
+    }
+}
+
+/// What a command's standard output is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Output {
+    /// Text for the model.
+    Text,
+    /// JSON for `structuredContent`, checked against a schema if there is one.
+    Json(Option<Value>),
+}
+
+/// Reads every `[[tool]]`; those with problems are left out of the answer.
+pub(super) fn read_all(entry: &Entry<'_>, surroundings: &Surroundings) -> Vec<ToolConfig> {
+    let Some(entries) = entry.elements("one or more sections [[tool]] (with two brackets)") else {
+        return Vec::new();
+    };
+    if entries.is_empty() {
+        entry.report("there is no [[tool]]: nothing would be served".to_owned());
+    }
+    let mut line_of_name = HashMap::new();
+    let mut tools = Vec::new();
+    for entry in &entries {
+        if let Some(mut section) = entry.section("[[tool]]", "[[tool]]") {
+            let name = read_name(&mut section, &mut line_of_name);
+            tools.extend(read(&section, name, surroundings));
+        }
+    }
+    tools
+}
+
+/// The tool's name, judged and remembered, so that a second one of that name is noticed.
+fn read_name(section: &mut Section<'_>, line_of_name: &mut HashMap<String, usize>) -> Option<String> {
+    let entry = section.require("name")?;
+    let name = entry.text()?;
+    if !is_tool_name(name) {
+        entry.report(format!(
+            "{name:?} is not a tool name: 1 to 128 of A-Z a-z 0-9 _ - . make one"
+        ));
+        return None;
+    }
+    section.name_as(format!("[[tool]] `{name}`"));
+    if let Some(line) = line_of_name.get(name) {
+        entry.report(format!("there is a tool `{name}` already, at line {line}"));
+        return None;
+    }
+    line_of_name.insert(name.to_owned(), entry.line());
+    Some(name.to_owned())
+}
+
+fn is_tool_name(name: &str) -> bool {
+    (1..=128).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+}
+
+/// Reads one tool; `None` after a problem.
+fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings) -> Option<ToolConfig> {
+    // Every key is read before the first `?`, so that one mistake does not hide another.
+    let description = section
+        .require("description")
+        .and_then(|entry| Some(entry.filled_text()?.to_owned()));
+    let input_schema = schema::input(section, surroundings);
+    let command = section
+        .require("command")
+        .and_then(|entry| read_command(&entry, input_schema.as_ref()));
+    let env = section.get_or("env", BTreeMap::new(), |entry| read_env(&entry));
+    let cwd = read_cwd(section, surroundings);
+    let stdin = section.get_or("stdin", String::new(), |entry| {
+        read_stdin(&entry, input_schema.as_ref())
+    });
+    let allow_leading_dash = section.get_or("allow_leading_dash", BTreeSet::new(), |entry| match &input_schema {
+        Some(schema) => schema::known_properties(&entry, &schema::property_names(schema)),
+        None => None,
+    });
+    let output = read_output(section, surroundings);
+    let progress = section.optional("progress", |entry| read_progress(&entry));
+    let task = read_task_policy(section);
+    let deadline = section.optional("deadline", |entry| entry.positive_duration());
+    let retention = section.get_or("retention", DEFAULT_RETENTION, |entry| entry.positive_duration());
+    let max_output = section.get_or("max_output", DEFAULT_MAX_OUTPUT, |entry| entry.size());
+    let max_log = section.get_or("max_log", DEFAULT_MAX_LOG, |entry| entry.size());
+    let concurrency = section.optional("concurrency", |entry| entry.count(MOST_AT_ONCE));
+    let retry = section.get_or("retry", Retry::default(), |entry| read_retry(&entry));
+    let annotations = section.get_or("annotations", Map::new(), |entry| read_annotations(&entry));
+    section.finish();
+
+    let input_schema = input_schema?;
+    Some(ToolConfig {
+        name: name?,
+        description: description?,
+        command: command?,
+        env: env?,
+        cwd: cwd?,
+        stdin: stdin?,
+        optional: schema::optional_names(&input_schema),
+        input_schema,
+        allow_leading_dash: allow_leading_dash?,
+        output: output?,
+        progress: progress?,
+        task: task?,
+        deadline: deadline?,
+        retention: retention?,
+        max_output: max_output?,
+        max_log: max_log?,
+        concurrency: concurrency?,
+        retry: retry?,
+        annotations: annotations?,
+    })
+}
+
+/// The program is taken as it stands; templates begin after it.
+fn read_command(entry: &Entry<'_>, input_schema: Option<&Value>) -> Option<Vec<String>> {
+    let texts = entry.texts()?;
+    let Some(((program_entry, program), arguments)) = texts.split_first() else {
+        entry.report("`command` must name a program, for example [\"sha256sum\", \"{path}\"]".to_owned());
+        return None;
+    };
+    if program.is_empty() || program.contains('\0') {
+        program_entry.report("the first element of `command` must be a program".to_owned());
+        return None;
+    }
+    if let Some(name) = template::property_in_program(program, input_schema) {
+        program_entry.report(format!(
+            "the program is taken as it stands, so `{{{name}}}` would not be replaced in it"
+        ));
+        return None;
+    }
+    let mut sound = true;
+    for (argument_entry, argument) in arguments {
+        sound &= check_template(argument_entry, argument, input_schema);
+    }
+    sound.then(|| texts.iter().map(|(_, text)| (*text).to_owned()).collect())
+}
+
+fn read_stdin(entry: &Entry<'_>, input_schema: Option<&Value>) -> Option<String> {
+    let text = entry.text()?;
+    check_template(entry, text, input_schema).then(|| text.to_owned())
+}
+
+/// Reports what is wrong with a template. Nothing is said about its properties while the schema itself is wrong.
+fn check_template(entry: &Entry<'_>, text: &str, input_schema: Option<&Value>) -> bool {
+    match template::check(text, input_schema) {
+        Ok(()) => true,
+        Err(message) => {
+            entry.report(format!("`{}`: {message}", entry.key()));
+            false
+        }
+    }
+}
+
+fn read_env(entry: &Entry<'_>) -> Option<BTreeMap<String, String>> {
+    let pairs = entry.pairs("a table of strings such as { LC_ALL = \"C\" }")?;
+    let count = pairs.len();
+    let env: BTreeMap<_, _> = pairs
+        .into_iter()
+        .filter_map(|(name, entry)| {
+            // The value may be a secret: no message shows it.
+            let Some(value) = entry.secret_text() else {
+                entry.report(format!("`{}` must be a string; put it in quotes", entry.key()));
+                return None;
+            };
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                entry.report(format!(
+                    "{name:?} is not a variable: a name has no `=`, and neither name nor value a NUL"
+                ));
+                return None;
+            }
+            Some((name.to_owned(), value.to_owned()))
+        })
+        .collect();
+    (env.len() == count).then_some(env)
+}
+
+fn read_cwd(section: &Section<'_>, surroundings: &Surroundings) -> Option<PathBuf> {
+    let folder = section.file().folder();
+    section.get_or("cwd", folder.to_owned(), |entry| {
+        let path = surroundings.resolve(entry.text()?, folder);
+        let path = path.map_err(|error| entry.report(format!("`cwd`: {error}"))).ok()?;
+        if !path.is_dir() {
+            entry.report(format!("`cwd`: {} is not a folder", path.display()));
+            return None;
+        }
+        Some(path)
+    })
+}
+
+fn read_output(section: &Section<'_>, surroundings: &Surroundings) -> Option<Output> {
+    let is_json = section.get_or("output", false, |entry| {
+        entry.choice(&[("text", false), ("json", true)])
+    });
+    let schema_entry = section.get("output_schema");
+    let schema = schema_entry.as_ref().map(|entry| schema::output(entry, surroundings));
+    match (is_json?, schema) {
+        (true, None) => Some(Output::Json(None)),
+        (true, Some(schema)) => Some(Output::Json(Some(schema?))),
+        (false, None) => Some(Output::Text),
+        (false, Some(_)) => {
+            if let Some(entry) = schema_entry {
+                entry.report("`output_schema` needs output = \"json\"".to_owned());
+            }
+            None
+        }
+    }
+}
+
+fn read_progress(entry: &Entry<'_>) -> Option<String> {
+    const EXAMPLE: &str = r"'(?<current>\d+)/(?<total>\d+)'";
+    // The last line of the parser's many holds the reason.
+    let reason = |error: &regex::Error| {
+        error
+            .to_string()
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .replace("error: ", "")
+    };
+    let pattern = entry.text()?;
+    let regex = Regex::new(pattern);
+    let regex = regex
+        .map_err(|error| entry.report(format!("`progress` is not a regular expression: {}", reason(&error))))
+        .ok()?;
+    if !regex.capture_names().flatten().any(|name| name == "current") {
+        entry.report(format!(
+            "`progress` needs a group `current`, and may have one `total`: {EXAMPLE}"
+        ));
+        return None;
+    }
+    Some(pattern.to_owned())
+}
+
+fn read_task_policy(section: &Section<'_>) -> Option<TaskPolicy> {
+    // `task_after` may stand beside any policy, so that changing `task` alone is enough to try another.
+    let after = section.get_or("task_after", DEFAULT_TASK_AFTER, |entry| entry.positive_duration());
+    let policies = [
+        ("never", TaskPolicy::Never),
+        ("optional", TaskPolicy::Optional),
+        ("after", TaskPolicy::After(after.unwrap_or(DEFAULT_TASK_AFTER))),
+        ("always", TaskPolicy::Always),
+    ];
+    let policy = section.get_or("task", TaskPolicy::default(), |entry| entry.choice(&policies));
+    after.and(policy)
+}
+
+fn read_retry(entry: &Entry<'_>) -> Option<Retry> {
+    let example = "such as { attempts = 3, backoff = \"10s\", on = [\"crash\"] }";
+    let section = entry.section("`retry`", example)?;
+    let attempts = section.require("attempts").and_then(|entry| entry.count(MOST_ATTEMPTS));
+    let backoff = section.get_or("backoff", DEFAULT_BACKOFF, |entry| entry.duration());
+    let on = section.get_or("on", vec![RetryOn::Crash], |entry| {
+        let elements = entry.elements("an array of \"crash\" and \"error\"")?;
+        elements
+            .iter()
+            .map(|element| element.choice(&[("crash", RetryOn::Crash), ("error", RetryOn::Error)]))
+            .collect()
+    });
+    section.finish();
+    Some(Retry {
+        attempts: attempts?,
+        backoff: backoff?,
+        on: on?,
+    })
+}
+
+fn read_annotations(entry: &Entry<'_>) -> Option<Map<String, Value>> {
+    let section = entry.section("`annotations`", "such as { readOnlyHint = true }")?;
+    let mut annotations = Map::new();
+    let mut sound = true;
+    let mut take = |key: &'static str, read: fn(&Entry<'_>) -> Option<Value>| {
+        if let Some(entry) = section.get(key) {
+            match read(&entry) {
+                Some(value) => drop(annotations.insert(key.to_owned(), value)),
+                None => sound = false,
+            }
+        }
+    };
+    take("title", |entry| Some(entry.text()?.into()));
+    for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
+        take(hint, |entry| Some(entry.flag()?.into()));
+    }
+    section.finish();
+    sound.then_some(annotations)
+}

@@ -1,0 +1,130 @@
+//! `longhaul task`: a task by its id.
+
+use crate::{
+    args,
+    call::{self, Display, Exit, Failure, print_outcome},
+    output,
+};
+use longhaul_client::{Connection, Outcome, TaskHandle, TaskSnapshot};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Does with the task what was asked for.
+pub(crate) async fn run(task: &args::Task) -> ExitCode {
+    match act(task).await {
+        Ok(exit) => exit,
+        Err(failure) => failure.report(task.json),
+    }
+    .into()
+}
+
+async fn act(args: &args::Task) -> Result<Exit, Failure> {
+    // Lazy: whoever waits for a task also waits for a server that is being restarted.
+    let connection = Connection::lazy(&args.url, call::client_options()).map_err(Failure::usage)?;
+    let task = connection.task(&args.id);
+    let exit = match &args.action {
+        args::TaskAction { wait: true, .. } => wait(&task, args.json).await,
+        args::TaskAction { cancel: true, .. } => cancel(&task, args.json).await,
+        args::TaskAction { log: true, .. } => log(&task, args.json).await,
+        _ => show(&task, args.json).await,
+    }?;
+    if exit != Exit::Interrupted {
+        connection.close().await;
+    }
+    Ok(exit)
+}
+
+async fn wait(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+    let mut display = Display::new();
+    match call::wait(task, &mut display, json).await? {
+        Some(outcome) => Ok(print_outcome(&outcome, json)),
+        None => Ok(Exit::Interrupted),
+    }
+}
+
+async fn cancel(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+    let shown = task.cancel().await?;
+    if json {
+        output::json_line(
+            &shown
+                .as_ref()
+                .map_or_else(|| json!({"taskId": task.id(), "cancelRequested": true}), as_json),
+        );
+    } else {
+        // Modern servers only take note: the tool may still finish first.
+        output::note(match shown {
+            Some(_) => "the task is cancelled",
+            None => "the server was asked to cancel the task",
+        });
+    }
+    Ok(Exit::Answered)
+}
+
+async fn log(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+    let log = task.log().await?;
+    let log = String::from_utf8_lossy(&log);
+    if json {
+        output::json_line(&json!({"taskId": task.id(), "log": log}));
+    } else {
+        output::text(&log);
+    }
+    Ok(Exit::Answered)
+}
+
+async fn show(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+    let snapshot = task.get().await?;
+    if json {
+        output::json_line(&as_json(&snapshot));
+    } else {
+        output::text(&describe(&snapshot));
+    }
+    Ok(Exit::Answered)
+}
+
+fn describe(task: &TaskSnapshot) -> String {
+    let lines = [
+        ("task", Some(task.id.clone())),
+        ("status", Some(task.status.as_str().to_owned())),
+        ("message", task.message.clone()),
+        ("created", task.created_at.clone()),
+        ("changed", task.last_updated_at.clone()),
+        ("kept for", task.ttl.map(longhaul_core::format_duration)),
+    ];
+    let lines = lines
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{:<9} {}\n", name, output::plain(&value?, ""))));
+    lines.collect()
+}
+
+/// The task in the modern spelling, whatever the server's.
+fn as_json(task: &TaskSnapshot) -> Value {
+    let mut shown = json!({"taskId": task.id, "status": task.status.as_str(), "ttlMs": task.ttl});
+    let optional = [
+        ("statusMessage", task.message.clone().map(Value::from)),
+        ("createdAt", task.created_at.clone().map(Value::from)),
+        ("lastUpdatedAt", task.last_updated_at.clone().map(Value::from)),
+        ("pollIntervalMs", task.poll_interval.map(Value::from)),
+        ("result", result_of(task)),
+        ("error", error_of(task)),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            shown[name] = value;
+        }
+    }
+    shown
+}
+
+fn result_of(task: &TaskSnapshot) -> Option<Value> {
+    match &task.outcome {
+        Some(Outcome::Result { json, .. }) => Some(call::parsed(json)),
+        _ => None,
+    }
+}
+
+fn error_of(task: &TaskSnapshot) -> Option<Value> {
+    match &task.outcome {
+        Some(Outcome::RpcError(failure)) => Some(call::rpc_error(failure)),
+        _ => None,
+    }
+}
