@@ -73,9 +73,5 @@ fn read(file: &File, surroundings: &Surroundings) -> Option<Config> {
     };
     root.finish();
 
-    Some(Config {
-        file: file.path().to_owned(),
-        server: server?,
-        tools,
-    })
+    Some(Config { server: server?, tools })
 }
