@@ -2,7 +2,7 @@
 
 use crate::{
     args,
-    call::{self, Display, Exit, Failure, print_outcome},
+    call::{self, Display, Exit, Failure, Interrupt, print_outcome},
     output,
 };
 use longhaul_client::{Connection, Outcome, TaskHandle, TaskSnapshot};
@@ -27,16 +27,16 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
         args::TaskAction { cancel: true, .. } => cancel(&task, args.json).await,
         args::TaskAction { log: true, .. } => log(&task, args.json).await,
         _ => show(&task, args.json).await,
-    }?;
-    if exit != Exit::Interrupted {
+    };
+    if !matches!(exit, Ok(Exit::Interrupted)) {
         connection.close().await;
     }
-    Ok(exit)
+    exit
 }
 
 async fn wait(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
     let mut display = Display::new();
-    match call::wait(task, &mut display, json).await? {
+    match call::wait(task, &mut display, &mut Interrupt::new(), json).await? {
         Some(outcome) => Ok(print_outcome(&outcome, json)),
         None => Ok(Exit::Interrupted),
     }
@@ -86,14 +86,29 @@ fn describe(task: &TaskSnapshot) -> String {
         ("task", Some(task.id.clone())),
         ("status", Some(task.status.as_str().to_owned())),
         ("message", task.message.clone()),
+        ("ended", task.outcome.as_ref().and_then(how_it_ended)),
         ("created", task.created_at.clone()),
         ("changed", task.last_updated_at.clone()),
-        ("kept for", task.ttl.map(longhaul_core::format_duration)),
+        // Whole seconds: an extended time to live has milliseconds that mean nothing to anybody.
+        (
+            "kept for",
+            task.ttl.map(|ttl| longhaul_core::format_duration(ttl - ttl % 1000)),
+        ),
     ];
     let lines = lines
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{:<9} {}\n", name, output::plain(&value?, ""))));
     lines.collect()
+}
+
+/// What the status alone does not say.
+fn how_it_ended(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Result { is_error: true, .. } => Some("the tool failed; --wait shows what it said".to_owned()),
+        Outcome::Result { .. } => Some("with a result; --wait shows it".to_owned()),
+        Outcome::RpcError(failure) => Some(format!("{} (error {})", failure.message, failure.code)),
+        Outcome::Cancelled => None,
+    }
 }
 
 /// The task in the modern spelling, whatever the server's.

@@ -2,9 +2,11 @@
 
 mod arguments;
 mod display;
+mod interrupt;
 mod result;
 
 pub(crate) use display::Display;
+pub(crate) use interrupt::Interrupt;
 pub(crate) use result::{Exit, parsed, print_outcome, rpc_error};
 
 use crate::{args, nearest, output};
@@ -33,8 +35,10 @@ async fn call_tool(call: &args::Call) -> Result<Exit, Failure> {
     let tool = find(&tools, &call.tool)?;
     let arguments = arguments::fit(words, &tool.input_schema).map_err(Failure::usage)?;
 
-    let mut display = Display::new();
-    let called = unless_interrupted(connection.call_tool(tool, &arguments, &mut |event| display.show(&event))).await;
+    let (mut display, mut interrupt) = (Display::new(), Interrupt::new());
+    let called = interrupt
+        .unless(connection.call_tool(tool, &arguments, &mut |event| display.show(&event)))
+        .await;
     let Some(called) = called else {
         display.finish();
         output::note("interrupted before the server said whether it made a task of the call");
@@ -44,13 +48,16 @@ async fn call_tool(call: &args::Call) -> Result<Exit, Failure> {
         Ok(Called::Done(outcome)) => outcome,
         Ok(Called::Task(task)) => {
             display.note(&format!("task {} on {}", task.id(), call.url));
-            match wait(&task, &mut display, call.json).await? {
+            match wait(&task, &mut display, &mut interrupt, call.json).await? {
                 Some(outcome) => outcome,
                 None => return Ok(Exit::Interrupted),
             }
         }
         Err(error) => {
             display.finish();
+            if error.is_transient() {
+                output::note("whether the call reached the server is not known; it was not repeated");
+            }
             return Err(error.into());
         }
     };
@@ -63,9 +70,10 @@ async fn call_tool(call: &args::Call) -> Result<Exit, Failure> {
 pub(crate) async fn wait(
     task: &TaskHandle,
     display: &mut Display,
+    interrupt: &mut Interrupt,
     json: bool,
 ) -> Result<Option<Outcome>, RequestError> {
-    let outcome = unless_interrupted(task.wait(&mut |event| display.show(&event))).await;
+    let outcome = interrupt.unless(task.wait(&mut |event| display.show(&event))).await;
     display.finish();
     if outcome.is_none() {
         let url = task.connection().address().to_string();
@@ -78,14 +86,6 @@ pub(crate) async fn wait(
         }
     }
     outcome.transpose()
-}
-
-/// What `work` comes to; `None` if the user pressed Ctrl-C first.
-async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
-    tokio::select! {
-        done = work => Some(done),
-        _ = tokio::signal::ctrl_c() => None,
-    }
 }
 
 /// The command that waits for a task, ready to be pasted into a shell.

@@ -1,0 +1,307 @@
+//! The commands as a user meets them: the real binary, a real server, real commands.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    path::Path,
+    process::{Child, ChildStderr, Command, Output, Stdio},
+};
+use tempfile::TempDir;
+
+const JOBS: &str = r#"
+[server]
+name = "test"
+
+[[tool]]
+name = "echo"
+description = "says it again"
+command = ["echo", "{words}"]
+input = { words = { type = "array", items = { type = "string" }, description = "what to say" } }
+task = "never"
+
+[[tool]]
+name = "gate"
+description = "ends when somebody makes the file `gate`"
+command = ["sh", "-c", "while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; done; echo through; exit {code}"]
+input = { code = { type = "integer" } }
+task = "always"
+"#;
+
+/// The built binary.
+fn longhaul(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    command
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn run(words: &[&str]) -> Output {
+    longhaul(words).output().unwrap()
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+fn exit(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert_eq!(stdout(output).lines().count(), 1, "{output:?}");
+    serde_json::from_str(stdout(output)).unwrap()
+}
+
+/// A server of [`JOBS`] in a folder of its own; it dies with this value.
+struct Served {
+    folder: TempDir,
+    child: Child,
+    url: String,
+}
+
+impl Served {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("jobs.toml"), JOBS).unwrap();
+        let (child, url) = serve(folder.path(), "127.0.0.1:0");
+        Self { folder, child, url }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// After [`kill`](Self::kill): at the same address, on the same data.
+    fn restart(&mut self) {
+        let address = self
+            .url
+            .strip_prefix("http://")
+            .unwrap()
+            .strip_suffix("/mcp")
+            .unwrap()
+            .to_owned();
+        (self.child, _) = serve(self.folder.path(), &address);
+    }
+
+    /// Lets `gate` end.
+    fn open_gate(&self) {
+        fs::write(self.folder.path().join("gate"), "").unwrap();
+    }
+
+    /// Begins a call of `gate` and waits until it is a task.
+    fn begin(&self, more: &[&str]) -> Waiting {
+        let words = [&["call", &self.url, "gate", "code=0"], more].concat();
+        let mut waiting = Waiting::new(longhaul(&words).spawn().unwrap());
+        let line = waiting.line_with("task ");
+        waiting.id = line.split_whitespace().nth(1).unwrap().to_owned();
+        waiting
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.open_gate();
+        self.kill();
+    }
+}
+
+fn serve(folder: &Path, listen: &str) -> (Child, String) {
+    let (file, data) = (folder.join("jobs.toml"), folder.join("data"));
+    let words = [
+        "serve",
+        file.to_str().unwrap(),
+        "--listen",
+        listen,
+        "--data-dir",
+        data.to_str().unwrap(),
+        "--json",
+    ];
+    let mut child = longhaul(&words).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let ready: Value = serde_json::from_str(&line).unwrap();
+    (child, ready["url"].as_str().unwrap().to_owned())
+}
+
+/// A `longhaul` that is waiting for a task.
+struct Waiting {
+    child: Child,
+    notes: BufReader<ChildStderr>,
+    id: String,
+}
+
+impl Waiting {
+    fn new(mut child: Child) -> Self {
+        let notes = BufReader::new(child.stderr.take().unwrap());
+        Self {
+            child,
+            notes,
+            id: String::new(),
+        }
+    }
+
+    /// Reads notes up to one that holds `text`.
+    fn line_with(&mut self, text: &str) -> String {
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            assert_ne!(
+                self.notes.read_line(&mut line).unwrap(),
+                0,
+                "ended without a note of {text:?}"
+            );
+        }
+        line
+    }
+
+    fn interrupt(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+    }
+
+    /// Exit status, standard output, and the notes not yet read.
+    fn finish(mut self) -> (i32, String, String) {
+        let (mut data, mut notes) = (String::new(), String::new());
+        self.notes.read_to_string(&mut notes).unwrap();
+        self.child.stdout.take().unwrap().read_to_string(&mut data).unwrap();
+        (self.child.wait().unwrap().code().unwrap(), data, notes)
+    }
+}
+
+#[test]
+fn results_go_to_standard_output_and_say_by_exit_status_what_they_are() {
+    let served = Served::start();
+    served.open_gate();
+    let url = served.url.as_str();
+
+    let echo = run(&["call", url, "echo", "words=a b", "words=c"]);
+    assert_eq!((exit(&echo), stdout(&echo), stderr(&echo)), (0, "a b c\n", ""));
+    let through = run(&["call", url, "gate", "code=0"]);
+    assert_eq!((exit(&through), stdout(&through)), (0, "through\n"));
+    let failed = run(&["call", url, "gate", "code=3"]);
+    assert_eq!(exit(&failed), 1);
+    assert!(stdout(&failed).contains("code 3"), "{failed:?}");
+
+    let whole = run(&["call", url, "echo", "words:=[\"x\"]", "--json"]);
+    assert_eq!(
+        (exit(&whole), &json(&whole)["content"][0]["text"]),
+        (0, &Value::from("x\n"))
+    );
+}
+
+#[test]
+fn mistakes_are_told_apart_by_exit_status() {
+    let served = Served::start();
+    let url = served.url.as_str();
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["call", url, "ech"], 2, "did you mean `echo`?"),
+        (&["call", url, "echo"], 2, "missing `words` (what to say)"),
+        (&["call", url, "echo", "word=x"], 2, "did you mean `words`?"),
+        (&["call", url, "gate", "code=x"], 2, "`code` takes a whole number"),
+        (
+            &["call", "https://localhost/mcp", "echo"],
+            2,
+            "https is not supported yet",
+        ),
+        (&["call", "http://127.0.0.1:1/mcp", "echo"], 3, "cannot be reached"),
+        (&["task", "http://127.0.0.1:1/mcp", "x"], 3, "cannot be reached"),
+        (&["task", url, "nosuch"], 5, "Task not found"),
+        (&["task", url, "nosuch", "--wait", "--cancel"], 2, "cannot be used with"),
+    ];
+    for (words, status, message) in cases {
+        let output = run(words);
+        assert_eq!(exit(&output), status, "{words:?}: {output:?}");
+        assert!(stderr(&output).contains(message), "{words:?}: {output:?}");
+        assert_eq!(stdout(&output), "", "{words:?}");
+    }
+    let unknown = run(&["task", url, "nosuch", "--json"]);
+    assert_eq!(json(&unknown)["error"]["code"], -32602);
+}
+
+#[test]
+fn ctrl_c_leaves_the_task_running_and_says_how_to_get_back() {
+    let served = Served::start();
+    let call = served.begin(&["--json"]);
+    let id = call.id.clone();
+    call.interrupt();
+    let (status, data, notes) = call.finish();
+    assert_eq!(status, 130);
+    assert_eq!(serde_json::from_str::<Value>(&data).unwrap()["taskId"], id.as_str());
+    let way_back = notes.lines().last().unwrap().trim();
+    assert_eq!(way_back, format!("longhaul task {} {id} --wait", served.url));
+
+    let shown = run(&["task", &served.url, &id, "--json"]);
+    assert_eq!((exit(&shown), &json(&shown)["status"]), (0, &Value::from("working")));
+    served.open_gate();
+    let words: Vec<&str> = way_back.split(' ').skip(1).collect();
+    let waited = run(&words);
+    assert_eq!((exit(&waited), stdout(&waited)), (0, "through\n"));
+    let shown = run(&["task", &served.url, &id]);
+    assert!(stdout(&shown).contains("completed"), "{shown:?}");
+    let log = run(&["task", &served.url, &id, "--log"]);
+    assert_eq!((exit(&log), stdout(&log)), (0, "through\n"));
+}
+
+#[test]
+fn a_wait_outlives_the_killed_server() {
+    let mut served = Served::start();
+    let mut call = served.begin(&[]);
+    served.kill();
+    call.line_with("cannot be reached");
+    served.restart();
+    call.line_with("answers again");
+    served.open_gate();
+    let (status, data, _) = call.finish();
+    assert_eq!((status, data.as_str()), (0, "through\n"));
+}
+
+#[test]
+fn a_cancelled_task_ends_the_wait() {
+    let served = Served::start();
+    let call = served.begin(&[]);
+    let cancelled = run(&["task", &served.url, &call.id, "--cancel"]);
+    assert_eq!(exit(&cancelled), 0);
+    let (status, data, _) = call.finish();
+    assert_eq!((status, data.as_str()), (4, ""));
+}
+
+#[test]
+fn check_says_what_would_be_served_or_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.toml");
+    let path = file.to_str().unwrap();
+    fs::write(&file, JOBS).unwrap();
+    let good = run(&["check", path]);
+    assert_eq!(exit(&good), 0);
+    assert!(stdout(&good).contains("  gate  ends when somebody"), "{good:?}");
+    let good = run(&["check", path, "--json"]);
+    assert_eq!(
+        (&json(&good)["ok"], &json(&good)["tools"][0]["name"]),
+        (&Value::from(true), &Value::from("echo"))
+    );
+
+    fs::write(&file, JOBS.replace("task = \"never\"", "tsk = \"never\"")).unwrap();
+    for command in ["check", "serve"] {
+        let bad = run(&[command, path]);
+        assert_eq!((exit(&bad), stdout(&bad)), (2, ""), "{command}");
+        assert_eq!(
+            stderr(&bad),
+            format!("{path}:10: unknown key `tsk` in [[tool]] `echo`; did you mean `task`?\n")
+        );
+    }
+    let bad = run(&["check", path, "--json"]);
+    assert_eq!((exit(&bad), &json(&bad)["problems"][0]["line"]), (2, &Value::from(10)));
+}
