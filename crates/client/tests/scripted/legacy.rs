@@ -72,6 +72,13 @@ async fn a_call_is_augmented_only_where_server_and_tool_allow_it() {
             let called = connection.call_tool(&tool, &Map::new(), &mut |_| {}).await.unwrap();
             let allowed = declared && ["optional", "required"].contains(&tool.name.as_str());
             assert_eq!(matches!(called, Called::Task(_)), allowed, "{} {declared}", tool.name);
+            let sent = peer.calls_of("tools/call").pop().unwrap();
+            assert_eq!(
+                sent.params().get("task").is_some(),
+                allowed,
+                "{}: what is sent",
+                tool.name
+            );
         }
     }
 }
