@@ -154,6 +154,47 @@ task = "always"
     assert_eq!(config.tools[1].task, TaskPolicy::Always);
 }
 
+/// The block that documents every key, values included that are only there to show their form.
+#[test]
+fn the_documented_example_is_sound() {
+    let folder = folder_with(
+        r#"
+[server]                         # every key but `name` has a default
+name = "build-box"
+listen = "127.0.0.1:7411"
+data_dir = "~/.local/state/longhaul/build-box"
+max_running = 8
+max_body = "4MiB"
+strict_headers = false
+queue_timeout = "24h"
+
+[[tool]]
+name = "hash_tree"
+description = "SHA-256 of every file below a folder"
+command = ["find", "{path}", "-type", "f", "-exec", "sha256sum", "{{}}", "+"]
+env = { LC_ALL = "C" }
+cwd = "."
+stdin = "{text}"
+input = { path = { type = "string", pattern = "^[/.]", description = "folder to hash" }, text = { type = "string" } }
+optional = ["text"]
+allow_leading_dash = []
+output = "text"
+progress = '(?<current>\d+)/(?<total>\d+)'
+task = "optional"
+task_after = "5s"
+deadline = "1h"
+retention = "24h"
+max_output = "1MiB"
+max_log = "256MiB"
+concurrency = 2
+retry = { attempts = 3, backoff = "10s", on = ["crash"] }
+annotations = { readOnlyHint = true, idempotentHint = true }
+"#,
+    );
+    let config = load(&folder.path().join("jobs.toml"), &surroundings()).unwrap();
+    assert_eq!(config.tools[0].task, TaskPolicy::Optional);
+}
+
 /// Each file, after `[server]` and `[[tool]]` where it has neither, and every line said about it.
 #[test]
 fn bad_files_are_explained() {
@@ -439,6 +480,10 @@ fn bad_files_are_explained() {
                 "jobs.toml:7: `on` must be one of \"crash\", \"error\", not \"crsh\"",
                 "jobs.toml:7: unknown key `attempt` in `retry`; did you mean `attempts`?",
             ],
+        ),
+        (
+            "+tool\nretry = { attempts = 2, on = [] }\n",
+            &["jobs.toml:7: `on` must name \"crash\", \"error\" or both; leave out `retry` to run nothing again"],
         ),
         (
             "+tool\nannotations = { readonlyHint = true, idempotentHint = 1 }\n",

@@ -322,6 +322,12 @@ fn read_retry(entry: &Entry<'_>) -> Option<Retry> {
     let backoff = section.get_or("backoff", DEFAULT_BACKOFF, |entry| entry.duration());
     let on = section.get_or("on", vec![RetryOn::Crash], |entry| {
         let elements = entry.elements("an array of \"crash\" and \"error\"")?;
+        if elements.is_empty() {
+            entry.report(
+                "`on` must name \"crash\", \"error\" or both; leave out `retry` to run nothing again".to_owned(),
+            );
+            return None;
+        }
         elements
             .iter()
             .map(|element| element.choice(&[("crash", RetryOn::Crash), ("error", RetryOn::Error)]))
