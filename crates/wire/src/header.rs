@@ -171,6 +171,16 @@ mod tests {
     }
 
     #[test]
+    fn edge_blanks_and_controls_are_wrapped() {
+        for text in [" a", "a ", " ", "a\tb", "\u{7f}", "a\r\nMcp-Method: x"] {
+            let encoded = encode_value(text).into_owned();
+            assert!(encoded.starts_with("=?base64?"), "{text:?}");
+            assert_eq!(decode_value(encoded.as_bytes()).unwrap(), text);
+        }
+        assert_eq!(encode_value("a b"), "a b");
+    }
+
+    #[test]
     fn what_is_not_the_whole_wrapper_is_literal() {
         for text in [
             "=?BASE64?YQ==?=",

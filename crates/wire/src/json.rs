@@ -114,6 +114,14 @@ mod tests {
     }
 
     #[test]
+    fn every_ascii_character_survives() {
+        let all: String = (0..=0x7f_u8).map(char::from).collect();
+        let mut out = String::new();
+        push_string(&mut out, &all);
+        assert_eq!(serde_json::from_str::<String>(&out).unwrap(), all);
+    }
+
+    #[test]
     fn whole_numbers_are_what_json_schema_calls_integer() {
         let read = |text| whole(serde_json::from_str(text).unwrap());
         assert_eq!(read("0"), Some(0));

@@ -367,6 +367,7 @@ mod tests {
     #[test]
     fn what_is_no_object_is_refused_and_leaves_nothing_behind() {
         let mut out = String::from("before");
+        // The last ones break only after something was written.
         for text in [
             "",
             "[]",
@@ -377,6 +378,8 @@ mod tests {
             r#"{"a":"#,
             r#"{"a":"\"#,
             r#"{"a":[}"#,
+            r#"{"k":0,"a"#,
+            r#"{"k":0,5}"#,
         ] {
             assert_eq!(
                 splice(&mut out, text, &[Edit::Set("k", "1")]),
