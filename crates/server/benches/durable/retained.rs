@@ -1,0 +1,83 @@
+//! Data directories with many finished tasks, made through `Store` as a server would.
+
+use futures_util::{StreamExt, stream};
+use longhaul_core::{
+    Entropy, HostId, Json, NodeId, Origin, Outcome, Owner, Principal, SpecId, Store, TaskId, ToolSpec, UnixMillis,
+    store::NewTask, text_result,
+};
+use longhaul_store::{SqliteOptions, SqliteStore};
+use std::{path::Path, time::SystemTime};
+
+const DAY: u64 = 24 * 3_600_000;
+
+struct System;
+
+impl Entropy for System {
+    fn fill(&self, bytes: &mut [u8]) {
+        std::fs::File::open("/dev/urandom")
+            .and_then(|mut file| std::io::Read::read_exact(&mut file, bytes))
+            .unwrap();
+    }
+}
+
+/// Fills `directory` with `count` finished tasks and returns the id of one in the middle.
+pub fn fill(directory: &Path, count: usize, result_bytes: usize) -> TaskId {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let store = SqliteStore::open(directory, SqliteOptions::default()).unwrap();
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_millis() as i64;
+    let result = text_result(&"x".repeat(result_bytes), false);
+    let spec = SpecId::named("retained");
+    runtime.block_on(async {
+        let node = store
+            .open_node(&HostId("data-dir".into()), UnixMillis(now))
+            .await
+            .unwrap();
+        let definition = Json::trusted(r#"{"retry":{"attempts":1,"backoff":0,"on":[]},"executor":{}}"#);
+        store
+            .put_spec(ToolSpec {
+                id: spec.clone(),
+                kind: "in_process".into(),
+                definition,
+            })
+            .await
+            .unwrap();
+        let mut middle = None;
+        let new = |nth: usize| finished(node, &spec, &result, UnixMillis(now - count as i64 + nth as i64));
+        let mut creates = stream::iter(0..count)
+            .map(|nth| store.create(new(nth)))
+            .buffered(4096)
+            .enumerate();
+        while let Some((nth, created)) = creates.next().await {
+            let task = created.unwrap();
+            if nth == count / 2 {
+                middle = Some(task.id);
+            }
+        }
+        middle.unwrap()
+    })
+}
+
+fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTask {
+    NewTask {
+        id: TaskId::mint(at, &System),
+        owner: Owner {
+            principal: Principal::local(),
+            session: None,
+        },
+        tool: "add".into(),
+        spec: spec.clone(),
+        origin: Origin::Modern,
+        front: node,
+        announced: true,
+        arguments: Json::trusted(r#"{"a":1,"b":2}"#),
+        at,
+        deadline: None,
+        queue_timeout: None,
+        retention: DAY,
+        claim: None,
+        outcome: Some(Outcome::result(result.clone())),
+    }
+}
