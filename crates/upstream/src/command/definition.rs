@@ -105,9 +105,9 @@ pub enum DefinitionError {
         /// The properties there are, for people.
         known: String,
     },
-    /// The folder is relative.
-    #[error("`cwd` must be absolute by now, and `{0}` is not")]
-    RelativeCwd(PathBuf),
+    /// The folder is relative, or its name is not text.
+    #[error("`cwd` must be an absolute path in UTF-8, and `{0}` is not")]
+    Cwd(PathBuf),
     /// A name or value the system cannot take.
     #[error("`env`: the name `{0}` or its value holds what no environment can (an empty name, `=` in a name, or NUL)")]
     Env(String),
@@ -149,11 +149,10 @@ impl CommandDefinition {
         serde_json::from_str(json).map_err(DefinitionError::Malformed)
     }
 
-    /// The text [`Self::from_json`] reads.
+    /// The text [`Self::from_json`] reads. Equal definitions have equal texts.
     pub fn to_json(&self) -> String {
-        serde_json::to_value(self)
-            .map(|value| value.to_string())
-            .unwrap_or_default()
+        // Only a path that is not UTF-8 could fail, and no checked definition has one.
+        serde_json::to_string(self).unwrap_or_default()
     }
 }
 
@@ -200,8 +199,8 @@ impl CommandTool {
             .map_err(DefinitionError::Stdin)?;
         check_listed("optional", &definition.optional, names)?;
         check_listed("allow_leading_dash", &definition.allow_leading_dash, names)?;
-        if !definition.cwd.is_absolute() {
-            return Err(DefinitionError::RelativeCwd(definition.cwd));
+        if !definition.cwd.is_absolute() || definition.cwd.to_str().is_none() {
+            return Err(DefinitionError::Cwd(definition.cwd));
         }
         for (name, value) in &definition.env {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {

@@ -1,0 +1,305 @@
+//! Definitions and templates: what is refused and where, and what hostile arguments become.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use longhaul_upstream::command::{
+    ArgumentError, Arguments, CommandDefinition, CommandTool, DEFINITION_VERSION, DefinitionError, Invocation,
+    OutputKind,
+};
+use proptest::prelude::*;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+fn definition(command: &[&str]) -> CommandDefinition {
+    CommandDefinition {
+        version: DEFINITION_VERSION,
+        command: command.iter().map(|word| (*word).to_owned()).collect(),
+        env: [("TOKEN".to_owned(), "secret".to_owned())].into(),
+        cwd: "/tmp".into(),
+        stdin: String::new(),
+        allow_leading_dash: names(&["dash"]),
+        optional: names(&["maybe"]),
+        output: OutputKind::Text,
+        output_schema: None,
+        progress: None,
+        max_output: 1024,
+        max_log: 4096,
+    }
+}
+
+fn names(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn expand(definition: CommandDefinition, arguments: &str) -> Result<Invocation, ArgumentError> {
+    CommandTool::new(definition, None)
+        .unwrap()
+        .expand(&Arguments::parse(arguments)?)
+}
+
+fn argv(arguments: &[&str], given: serde_json::Value) -> Result<Vec<String>, ArgumentError> {
+    let command = [&["program"], arguments].concat();
+    let invocation = expand(definition(&command), &given.to_string())?;
+    Ok(invocation.argv[1..].to_vec())
+}
+
+fn refused(definition: CommandDefinition) -> String {
+    let names = names(&["path", "maybe", "dash"]);
+    CommandTool::new(definition, Some(&names)).err().unwrap().to_string()
+}
+
+#[test]
+fn substitution_is_by_the_letter() {
+    let table: &[(&[&str], serde_json::Value, &[&str])] = &[
+        (
+            &["{path}", "-type", "f", "{{}}", "+"],
+            json!({"path": "/a b"}),
+            &["/a b", "-type", "f", "{}", "+"],
+        ),
+        (&["--in={path}"], json!({"path": "-x y"}), &["--in=-x y"]),
+        (&["a{x}b{x}c"], json!({"x": 1}), &["a1b1c"]),
+        (
+            &["{x}", "{y}", "{z}"],
+            json!({"x": 1.5, "y": true, "z": false}),
+            &["1.5", "true", "false"],
+        ),
+        (&["{path}"], json!({"path": ""}), &[""]),
+        (
+            &["{list}", "end"],
+            json!({"list": ["a", 2, true]}),
+            &["a", "2", "true", "end"],
+        ),
+        (&["{list}", "end"], json!({"list": []}), &["end"]),
+        (&["-n", "--with={maybe}", "{maybe}", "end"], json!({}), &["-n", "end"]),
+        (&["{maybe}", "end"], json!({"maybe": null}), &["end"]),
+        (
+            &["{dash}", "{dash}"],
+            json!({"dash": "-delete"}),
+            &["-delete", "-delete"],
+        ),
+        (&["{dash}"], json!({"dash": ["-a", "b"]}), &["-a", "b"]),
+        (&["{{{path}}}"], json!({"path": "x"}), &["{x}"]),
+        (
+            &["{path}"],
+            json!({"path": "{other} $(id) ; `id` \n\"'\\"}),
+            &["{other} $(id) ; `id` \n\"'\\"],
+        ),
+    ];
+    for (arguments, given, expected) in table {
+        assert_eq!(
+            argv(arguments, given.clone()).as_deref(),
+            Ok(&*expected.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn what_could_harm_is_refused() {
+    use ArgumentError::*;
+    let table: &[(&[&str], serde_json::Value, ArgumentError)] = &[
+        (&["{path}"], json!({"path": "-delete"}), LeadingDash("path".into())),
+        (&["{path}"], json!({"path": -5}), LeadingDash("path".into())),
+        (&["{path}"], json!({"path": ["a", "-exec"]}), LeadingDash("path".into())),
+        // Whoever stands first in an argument makes it an option.
+        (
+            &["{path}.tar"],
+            json!({"path": "--checkpoint-action=exec=id "}),
+            LeadingDash("path".into()),
+        ),
+        (&["{a}{b}"], json!({"a": "", "b": "-x"}), LeadingDash("b".into())),
+        (&["{path}"], json!({}), Missing("path".into())),
+        (&["{path}"], json!({"path": null}), Missing("path".into())),
+        (&["{path}"], json!({"path": {"a": 1}}), NotAWord("path".into())),
+        (&["{path}"], json!({"path": [["a"]]}), NotAWord("path".into())),
+        (&["{path}"], json!({"path": [null]}), NotAWord("path".into())),
+        (&["{path}"], json!({"path": "a\0b"}), NotText("path".into())),
+        (&["{path}"], json!({"path": ["a\0b"]}), NotText("path".into())),
+        (&["--x={path}"], json!({"path": ["a"]}), ArrayInside("path".into())),
+        (&["{path}"], json!([]), NotAnObject),
+    ];
+    for (arguments, given, expected) in table {
+        assert_eq!(
+            argv(arguments, given.clone()).as_ref(),
+            Err(expected),
+            "{arguments:?} {given}"
+        );
+    }
+}
+
+#[test]
+fn numbers_keep_their_text() {
+    let invocation = expand(
+        definition(&["p", "{n}"]),
+        r#"{"n": 123456789012345678901234567890.10e1}"#,
+    )
+    .unwrap();
+    assert_eq!(invocation.argv[1], "123456789012345678901234567890.10e1");
+}
+
+#[test]
+fn stdin_is_a_template_too() {
+    let mut wanted = definition(&["cat"]);
+    wanted.stdin = "{{{text}}}\n{maybe}".into();
+    assert_eq!(expand(wanted.clone(), r#"{"text": "-a"}"#).unwrap().stdin, "{-a}\n");
+    assert_eq!(
+        expand(wanted, r#"{"text": ["a"]}"#),
+        Err(ArgumentError::ArrayInside("text".into()))
+    );
+}
+
+#[test]
+fn a_wrong_definition_is_refused_with_its_place() {
+    let at = |command: &[&str]| refused(definition(command));
+    assert_eq!(
+        at(&["find", "{path}", "x{pth}"]),
+        "`command` element 3, column 2: `{pth}` names no property of the input; there is `dash`, `maybe`, `path`"
+    );
+    assert_eq!(
+        at(&["find", "äö{path"]),
+        "`command` element 2, column 3: `{` is never closed; write `{name}` for a property, `{{` for a literal brace"
+    );
+    assert_eq!(
+        at(&["find", "path}"]),
+        "`command` element 2, column 5: `}` closes nothing; write `}}` for a literal brace"
+    );
+    assert_eq!(
+        at(&["find", "{}"]),
+        "`command` element 2, column 1: `{}` names no property; write `{name}` for a property, `{{}}` for literal braces"
+    );
+    assert_eq!(
+        at(&["{path}"]),
+        "`command` element 1: the program is taken literally, so `{path}` would not be replaced; name a program"
+    );
+    assert!(at(&[]).contains("first element is the program"));
+    assert!(at(&["find", "a\0"]).contains("NUL"));
+    assert_eq!(
+        refused(CommandDefinition {
+            stdin: "{nobody}".into(),
+            ..definition(&["cat"])
+        }),
+        "`stdin`, column 1: `{nobody}` names no property of the input; there is `dash`, `maybe`, `path`"
+    );
+    assert!(
+        refused(CommandDefinition {
+            allow_leading_dash: names(&["nobody"]),
+            ..definition(&["cat"])
+        })
+        .starts_with("`allow_leading_dash` names `nobody`")
+    );
+    assert!(
+        refused(CommandDefinition {
+            optional: names(&["nobody"]),
+            ..definition(&["cat"])
+        })
+        .starts_with("`optional` names `nobody`")
+    );
+    assert!(
+        refused(CommandDefinition {
+            cwd: "here".into(),
+            ..definition(&["cat"])
+        })
+        .contains("absolute")
+    );
+    assert!(
+        refused(CommandDefinition {
+            env: [("A=B".into(), "c".into())].into(),
+            ..definition(&["cat"])
+        })
+        .starts_with("`env`")
+    );
+    assert!(
+        refused(CommandDefinition {
+            progress: Some("(".into()),
+            ..definition(&["cat"])
+        })
+        .starts_with("`progress`")
+    );
+    assert!(
+        refused(CommandDefinition {
+            progress: Some(r"\d".into()),
+            ..definition(&["cat"])
+        })
+        .contains("`current`")
+    );
+    let schema = Some(json!({"type": "object"}));
+    assert!(
+        refused(CommandDefinition {
+            output_schema: schema,
+            ..definition(&["cat"])
+        })
+        .contains("output = \"json\"")
+    );
+    let schema = Some(json!({"type": 5}));
+    assert!(
+        refused(CommandDefinition {
+            output: OutputKind::Json,
+            output_schema: schema,
+            ..definition(&["cat"])
+        })
+        .starts_with("`output_schema`")
+    );
+}
+
+#[test]
+fn a_definition_survives_storage_and_a_newer_one_is_refused_whole() {
+    let mut stored = definition(&["find", "{path}"]);
+    assert_eq!(CommandDefinition::from_json(&stored.to_json()).unwrap(), stored);
+    stored.output = OutputKind::Json;
+    stored.output_schema = Some(json!({"type": "object"}));
+    stored.progress = Some("(?<current>x)".into());
+    stored.stdin = "{path}".into();
+    assert_eq!(CommandDefinition::from_json(&stored.to_json()).unwrap(), stored);
+
+    let mut newer: serde_json::Value = serde_json::from_str(&stored.to_json()).unwrap();
+    newer["sandbox"] = json!("strict");
+    let same_version = CommandDefinition::from_json(&newer.to_string());
+    assert!(
+        matches!(same_version, Err(DefinitionError::Malformed(_))),
+        "an unknown field is not dropped"
+    );
+    newer["version"] = json!(2);
+    newer["command"] = json!("find");
+    assert!(matches!(
+        CommandDefinition::from_json(&newer.to_string()),
+        Err(DefinitionError::NewerVersion { found: 2 })
+    ));
+}
+
+#[test]
+fn secrets_are_not_printed() {
+    let printed = format!(
+        "{:?} {:?}",
+        definition(&["p", "hush"]),
+        expand(definition(&["p", "hush"]), "{}").unwrap()
+    );
+    assert!(!printed.contains("secret") && !printed.contains("hush"), "{printed}");
+}
+
+proptest! {
+    /// However hostile the values: each stays in the one argument it was meant for, whole, and never makes an option of it.
+    #[test]
+    fn values_stay_in_their_place(
+        before in "[ -~]{0,8}", value in any::<String>(), list in proptest::collection::vec(any::<String>(), 0..5), after in "[ -~]{0,8}",
+    ) {
+        let escape = |text: &str| text.replace('{', "{{").replace('}', "}}");
+        let template = format!("{}{{v}}{}", escape(&before), escape(&after));
+        let given = json!({"v": value, "list": list});
+        let hostile = |text: &str, first: bool| text.contains('\0') || (first && text.starts_with('-'));
+        let refused = hostile(&value, before.is_empty()) || list.iter().any(|element| hostile(element, true));
+        match argv(&[&template, "fixed", "{list}"], given) {
+            Ok(words) => {
+                prop_assert!(!refused);
+                let expected = [format!("{before}{value}{after}"), "fixed".to_owned()].into_iter().chain(list).collect::<Vec<_>>();
+                prop_assert_eq!(words, expected);
+            }
+            Err(_) => prop_assert!(refused),
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_template_or_refused(text in "[{}a-c\0 é]{0,16}") {
+        if let Ok(template) = longhaul_upstream::command::Template::parse(&text) {
+            prop_assert!(template.properties().all(|name| !name.is_empty() && text.contains(name)));
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! Commands behind the runtime: results, restarts of the server, stops, retries, logs.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod fixtures;
+
+use fixtures::{alive, kill, launcher, pids, until, until_exists};
+use longhaul_core::{
+    CancelMode, HostId, Json, Millis, Origin, Outcome, Owner, Principal, Retry, RetryOn, Scope, Store, Task, TaskId,
+    TaskPolicy, store::Record,
+};
+use longhaul_runtime::{Call, Catalog, Engine, EngineOptions, LogRange, Ports, Provider, Tool, ToolSettings};
+use longhaul_store::MemoryStore;
+use longhaul_upstream::command::{
+    Attempts, CommandDefinition, CommandProvider, DEFINITION_VERSION, KIND, Launcher, OutputKind,
+};
+use serde_json::{Value, json};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A server's store and folder, over which engines come and go.
+struct Server {
+    files: tempfile::TempDir,
+    attempts: Attempts,
+    store: Arc<dyn Store>,
+    definition: CommandDefinition,
+    retry: Retry,
+    deadline: Option<Millis>,
+}
+
+impl Server {
+    fn running(script: &str) -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let script = &script.replace('{', "{{").replace('}', "}}");
+        let definition = CommandDefinition {
+            version: DEFINITION_VERSION,
+            command: ["sh", "-c", script, "sh", "{word}"].map(str::to_owned).to_vec(),
+            env: Default::default(),
+            cwd: files.path().canonicalize().unwrap(),
+            stdin: String::new(),
+            allow_leading_dash: Default::default(),
+            optional: ["word".to_owned()].into(),
+            output: OutputKind::Text,
+            output_schema: None,
+            progress: None,
+            max_output: 1000,
+            max_log: 100_000,
+        };
+        let attempts = Attempts::open(files.path().join("attempts")).unwrap();
+        let store = Arc::new(MemoryStore::new());
+        Self {
+            files,
+            attempts,
+            store,
+            definition,
+            retry: Retry::default(),
+            deadline: None,
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+
+    async fn start(&self) -> Engine {
+        self.start_with(launcher()).await
+    }
+
+    async fn start_with(&self, launcher: Launcher) -> Engine {
+        let ports = Ports::system();
+        let provider = CommandProvider::new(self.attempts.clone(), launcher, ports.clone()).with_kill_grace(200);
+        let executor = provider.executor(self.definition.clone(), None).unwrap();
+        let tool = Tool::new(ToolSettings {
+            name: "tool".into(),
+            description: String::new(),
+            input_schema: json!({"type": "object"}),
+            output_schema: None,
+            annotations: None,
+            policy: TaskPolicy::Always,
+            deadline: self.deadline,
+            queue_timeout: None,
+            retention: 60_000,
+            concurrency: None,
+            retry: self.retry.clone(),
+            kind: KIND.into(),
+            definition: executor.definition(),
+            executor,
+        });
+        let options = EngineOptions {
+            store: Arc::clone(&self.store),
+            ports,
+            host: HostId("here".into()),
+            catalog: Catalog::new([tool.unwrap()]).unwrap(),
+            providers: vec![Arc::new(provider)],
+            max_running: None,
+        };
+        Engine::start(options).await.unwrap().0
+    }
+
+    async fn run(&self, arguments: Value) -> Outcome {
+        let engine = self.start().await;
+        let task = create(&engine, arguments).await;
+        outcome(&engine, &task.id).await
+    }
+
+    /// The only supervisor there is.
+    fn supervisor(&self, task: &TaskId) -> i32 {
+        until("the supervisor runs", || {
+            std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+                let pid = entry.file_name().to_str()?.parse().ok()?;
+                let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+                let line = String::from_utf8_lossy(&line).into_owned();
+                (line.starts_with("longhaul-supervisor") && line.contains(task.as_str())).then_some(pid)
+            })
+        })
+    }
+}
+
+fn scope() -> Scope {
+    Scope::of(Principal::local())
+}
+
+async fn create(engine: &Engine, arguments: Value) -> Task {
+    let call = Call {
+        tool: Arc::clone(engine.catalog().get("tool").unwrap()),
+        arguments: Json::from(arguments),
+        owner: Owner {
+            principal: Principal::local(),
+            session: None,
+        },
+        origin: Origin::Modern,
+        cancel_if_caller_leaves: false,
+    };
+    engine.create(call).await.unwrap()
+}
+
+/// Waits until a task is as it should be.
+async fn becomes(engine: &Engine, id: &TaskId, good: impl Fn(&Record) -> bool) -> Record {
+    let mut watch = engine.watch(id);
+    loop {
+        let record = engine.get(&scope(), id).await.unwrap().unwrap();
+        if good(&record) {
+            return record;
+        }
+        watch.changed().await;
+    }
+}
+
+async fn outcome(engine: &Engine, id: &TaskId) -> Outcome {
+    let over = |record: &Record| record.task.is_done() && record.task.active_attempt().is_none();
+    becomes(engine, id, over).await.outcome.unwrap()
+}
+
+fn result(outcome: &Outcome) -> (Value, bool) {
+    match outcome {
+        Outcome::Result { json, is_error } => {
+            let value: Value = serde_json::from_str(json.as_str()).unwrap();
+            assert_eq!(value["isError"], *is_error);
+            (value, *is_error)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn text(outcome: &Outcome) -> (String, bool) {
+    let (value, is_error) = result(outcome);
+    (value["content"][0]["text"].as_str().unwrap().to_owned(), is_error)
+}
+
+fn reason(outcome: &Outcome) -> (i32, String, Value) {
+    match outcome {
+        Outcome::RpcError(failure) => {
+            let data: Value = serde_json::from_str(failure.data.as_ref().unwrap().as_str()).unwrap();
+            (failure.code, failure.message.to_string(), data["reason"].clone())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_0_gives_the_standard_output() {
+    let server = Server::running("printf '%s!' \"$1\"; echo noise >&2");
+    assert_eq!(
+        text(&server.run(json!({"word": "a; b"})).await),
+        ("a; b!".to_owned(), false)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_exit_gives_the_code_and_the_end_of_standard_error() {
+    let server = Server::running("echo fine; echo broken >&2; exit 3");
+    assert_eq!(
+        text(&server.run(json!({})).await),
+        ("sh exited with code 3\n\nbroken".to_owned(), true)
+    );
+    let server = Server::running("echo only this; kill -9 $$");
+    assert_eq!(
+        text(&server.run(json!({})).await),
+        ("sh was killed by signal 9\n\nonly this".to_owned(), true)
+    );
+    let mut server = Server::running("");
+    server.definition.command = vec!["no-such-program".to_owned()];
+    let (text, is_error) = text(&server.run(json!({})).await);
+    assert!(
+        is_error && text.starts_with("no-such-program could not be started: No such file"),
+        "{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_arguments_start_nothing() {
+    let server = Server::running("touch ran");
+    let (text, is_error) = text(&server.run(json!({"word": "-delete"})).await);
+    assert!(is_error && text.contains("`word` may not begin with `-`"), "{text}");
+    assert!(!server.file("ran").exists());
+    assert_eq!(server.attempts.bytes_held().unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn output_is_decoded_and_its_tail_kept() {
+    let server = Server::running(r"printf '\303\050 caf\351 \360\237\230\200'");
+    assert_eq!(
+        text(&server.run(json!({})).await),
+        ("\u{fffd}( caf\u{fffd} 😀".to_owned(), false)
+    );
+    let mut server = Server::running("i=0; while [ $i -lt 1000 ]; do i=$((i+1)); printf €; done");
+    server.definition.max_output = 10;
+    let expected = format!("[longhaul: the first {} bytes were dropped]\n€€€", 3000 - 9);
+    assert_eq!(text(&server.run(json!({})).await), (expected, false));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn json_output_is_structured_content() {
+    let json_server = |script: &str| {
+        let mut server = Server::running(script);
+        server.definition.output = OutputKind::Json;
+        server.definition.output_schema = Some(json!({"type": "object", "properties": {"n": {"type": "integer"}}}));
+        server
+    };
+    let (value, is_error) = result(
+        &json_server(r#"echo ' {"n": 1.0e1, "other": [true]} '"#)
+            .run(json!({}))
+            .await,
+    );
+    assert_eq!(
+        (&value["structuredContent"], is_error),
+        (&json!({"n": 10.0, "other": [true]}), false),
+        "{value}"
+    );
+    assert_eq!(value["content"][0]["text"], r#"{"n": 1.0e1, "other": [true]}"#);
+    for (script, problem) in [
+        (r#"echo '{"n": "x"}'"#, "output schema: at `/n`"),
+        ("echo '{\"n\": '", "is not JSON"),
+        ("true", "is not JSON"),
+        (r"printf '\377'", "is not UTF-8"),
+        (
+            r#"printf '{"x": "'; head -c 2000 /dev/zero | tr '\0' x; printf '"}'"#,
+            "has 2009 bytes",
+        ),
+    ] {
+        let (text, is_error) = text(&json_server(script).run(json!({})).await);
+        assert!(is_error && text.contains(problem), "{script}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_finds_the_command_running() {
+    let server = Server::running("echo $$ >> pids; until [ -e go ]; do sleep 0.01; done; echo done");
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    let command = pids(&server.file("pids"), 1)[0];
+    engine.stop();
+    drop(engine);
+    let engine = server.start().await;
+    assert!(alive(command));
+    std::fs::write(server.file("go"), "").unwrap();
+    assert_eq!(text(&outcome(&engine, &id).await), ("done\n".to_owned(), false));
+    pids(&server.file("pids"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_finds_the_command_ended() {
+    let server = Server::running("echo $$ >> pids; until [ -e go ]; do sleep 0.01; done; echo done");
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    pids(&server.file("pids"), 1);
+    engine.stop();
+    std::fs::write(server.file("go"), "").unwrap();
+    fixtures::ended(&server.attempts.dir(&id, 1));
+    let engine = server.start().await;
+    assert_eq!(text(&outcome(&engine, &id).await), ("done\n".to_owned(), false));
+    pids(&server.file("pids"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_is_interrupted_or_retried() {
+    let script = "echo $$ >> pids; [ \"$(wc -l < pids)\" -ge 2 ] && echo second && exit; exec sleep 1000";
+    let server = Server::running(script);
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    pids(&server.file("pids"), 1);
+    kill(server.supervisor(&id));
+    let (code, _, why) = reason(&outcome(&engine, &id).await);
+    assert_eq!((code, why), (-32603, json!("interrupted")));
+
+    let mut server = Server::running(script);
+    server.retry = Retry {
+        attempts: 2,
+        backoff: 0,
+        on: vec![RetryOn::Crash],
+    };
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    let first = pids(&server.file("pids"), 1)[0];
+    kill(server.supervisor(&id));
+    assert_eq!(text(&outcome(&engine, &id).await), ("second\n".to_owned(), false));
+    assert!(!alive(first));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_is_retried_if_the_policy_says_so() {
+    let mut server = Server::running("echo x >> tries; [ \"$(wc -l < tries)\" -ge 3 ]");
+    server.retry = Retry {
+        attempts: 3,
+        backoff: 0,
+        on: vec![RetryOn::Error],
+    };
+    assert_eq!(text(&server.run(json!({})).await), (String::new(), false));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_that_was_never_started_costs_nothing() {
+    let server = Server::running("echo $$ >> pids; echo ran");
+    let no_supervisor = Launcher::program(Path::new("/bin/false")).unwrap();
+    let engine = server.start_with(no_supervisor).await;
+    let id = create(&engine, json!({})).await.id;
+    let second = |record: &Record| record.task.attempt.as_ref().is_some_and(|attempt| attempt.epoch >= 2);
+    becomes(&engine, &id, second).await;
+    engine.stop();
+    let engine = server.start().await;
+    let end = outcome(&engine, &id).await;
+    assert_eq!(text(&end), ("ran\n".to_owned(), false));
+    let task = engine.get(&scope(), &id).await.unwrap().unwrap().task;
+    assert_eq!(task.attempts_used, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancel_stops_the_command_also_after_a_restart() {
+    for restart in [false, true] {
+        let server = Server::running("echo $$ > pids; exec sleep 1000");
+        let mut engine = server.start().await;
+        let id = create(&engine, json!({})).await.id;
+        let command = pids(&server.file("pids"), 1)[0];
+        if restart {
+            engine.stop();
+            engine = server.start().await;
+        }
+        engine.cancel(&scope(), &id, CancelMode::Cooperative).await.unwrap();
+        assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
+        assert!(!alive(command));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_deadline_ends_the_command_also_while_the_server_is_down() {
+    for down in [false, true] {
+        let mut server = Server::running("echo $$ > pids; exec sleep 1000");
+        server.deadline = Some(700);
+        let mut engine = server.start().await;
+        let id = create(&engine, json!({})).await.id;
+        let command = pids(&server.file("pids"), 1)[0];
+        if down {
+            engine.stop();
+            fixtures::ended(&server.attempts.dir(&id, 1));
+            assert!(!alive(command));
+            engine = server.start().await;
+        }
+        assert_eq!(
+            text(&outcome(&engine, &id).await),
+            ("deadline of 700ms passed".to_owned(), true)
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn status_and_progress_are_reported_and_the_log_is_readable() {
+    let mut server = Server::running("echo 3/8; until [ -e go ]; do sleep 0.01; done; echo 8/8");
+    server.definition.progress = Some(r"(?<current>\d+)/(?<total>\d+)".to_owned());
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    let record = becomes(&engine, &id, |record| record.task.progress.is_some()).await;
+    let progress = record.task.progress.unwrap();
+    assert_eq!(
+        (progress.current, progress.total, record.task.status.as_deref()),
+        (3.0, Some(8.0), Some("3/8"))
+    );
+    let log = engine
+        .read_log(&record.task, LogRange::default())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!((log.text.as_str(), log.next), ("3/8\n", 4));
+    std::fs::write(server.file("go"), "").unwrap();
+    outcome(&engine, &id).await;
+    let log = engine
+        .read_log(
+            &record.task,
+            LogRange {
+                offset: Some(4),
+                limit: Some(100),
+            },
+        )
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!((log.text.as_str(), log.offset, log.total), ("8/8\n", 4, 8));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_versions_directory_is_a_clear_error() {
+    let server = Server::running("echo $$ > pids; exec sleep 1000");
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    let command = pids(&server.file("pids"), 1)[0];
+    engine.stop();
+    std::fs::write(server.attempts.dir(&id, 1).path().join("version"), "7").unwrap();
+    let engine = server.start().await;
+    let (code, message, why) = reason(&outcome(&engine, &id).await);
+    assert_eq!((code, why), (-32603, json!("interrupted")));
+    assert!(message.contains("format 7"), "{message}");
+    kill(server.supervisor(&id));
+    fixtures::until_dead(command);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn directories_go_with_their_task() {
+    let server = Server::running("echo x");
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    outcome(&engine, &id).await;
+    let provider = CommandProvider::new(server.attempts.clone(), launcher(), Ports::system());
+    assert!(provider.bytes_held().await.unwrap() > 0);
+    provider.forget(&id).await.unwrap();
+    provider.forget(&id).await.unwrap();
+    assert_eq!(provider.bytes_held().await.unwrap(), 0);
+    assert_eq!(provider.read_log(&id, 1, LogRange::default()).await, Ok(None));
+    until_exists(&server.file("attempts"));
+}
