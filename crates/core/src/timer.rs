@@ -61,8 +61,11 @@ impl Task {
         if self.stop.is_some() { None } else { self.deadline_at() }
     }
 
-    /// When less than half a retention is left of what was announced.
+    /// When less than half a retention is left of what was announced; never, if the end of time was.
     fn extend_ttl_at(&self) -> Option<UnixMillis> {
+        if self.announced_until == UnixMillis(i64::MAX) {
+            return None;
+        }
         let half = i64::try_from(self.retention / 2).unwrap_or(i64::MAX);
         self.announced
             .then(|| UnixMillis(self.announced_until.0.saturating_sub(half)))

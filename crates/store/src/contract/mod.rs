@@ -1,1 +1,100 @@
-//! What every store must pass.
+//! What every store must pass: one file a promise, and one random run against the model.
+//!
+//! This is library code, so that a store written elsewhere can prove itself too. Write a [`Subject`], and let
+//! [`contract_tests!`](crate::contract_tests) make a test of every promise:
+//!
+//! ```
+//! # use longhaul_store::{MemoryStore, contract::Subject};
+//! # use longhaul_core::{BoxFuture, Store};
+//! # use std::sync::Arc;
+//! struct Model(Arc<MemoryStore>);
+//! impl Subject for Model {
+//!     fn store(&self) -> Arc<dyn Store> { self.0.clone() }
+//!     fn reopen(&mut self) -> BoxFuture<'_, ()> { Box::pin(async {}) }
+//! }
+//! fn fresh() -> BoxFuture<'static, Box<dyn Subject>> {
+//!     Box::pin(async { Box::new(Model(Arc::new(MemoryStore::new()))) as Box<dyn Subject> })
+//! }
+//! # fn block_on<F: Future>(_future: F) {}
+//! longhaul_store::contract_tests!(fresh, block_on);
+//! ```
+//!
+//! The suite names no executor: `block_on` is whatever drives the store's futures. A promise that is broken panics with what was
+//! expected.
+
+use longhaul_core::{BoxFuture, Store};
+use std::sync::Arc;
+
+mod fixture;
+
+pub mod acknowledged_is_kept;
+pub mod all_or_nothing;
+pub mod claims;
+pub mod counts;
+pub mod differential;
+pub mod done_is_final;
+pub mod hints;
+pub mod inputs_answered_once;
+pub mod isolation;
+pub mod lists;
+pub mod live_is_never_deleted;
+pub mod queues;
+pub mod recovery;
+pub mod sessions;
+pub mod signing_keys;
+pub mod specs;
+pub mod stale_fences;
+pub mod timers;
+
+/// A store under test.
+pub trait Subject: Send {
+    /// The store.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// Closes the store and opens it again on the same data. Everyone else has dropped it. A store without a disk does nothing.
+    fn reopen(&mut self) -> BoxFuture<'_, ()>;
+}
+
+/// Makes a [`Subject`] with nothing in it.
+pub type Fresh = fn() -> BoxFuture<'static, Box<dyn Subject>>;
+
+/// Makes a test of every promise: `contract_tests!(fresh, block_on)` with a [`Fresh`] and a function that drives a future.
+#[macro_export]
+macro_rules! contract_tests {
+    ($fresh:expr, $block_on:expr) => {
+        $crate::contract_tests!(@each $fresh, $block_on,
+            acknowledged_is_kept: changes_survive_reopening, nodes_are_never_numbered_twice;
+            all_or_nothing: a_refused_change_leaves_no_trace, a_refused_task_leaves_no_trace;
+            claims: no_task_is_given_to_two_claimers, a_queue_is_in_order_of_readiness, a_task_may_be_claimed_as_it_is_created;
+            counts: live_tasks_are_counted;
+            done_is_final: invariant_2_a_done_task_never_changes, a_task_may_be_over_as_it_is_created;
+            hints: every_change_is_hinted_in_order;
+            inputs_answered_once: invariant_4_an_input_key_is_answered_once, questions_are_withdrawn_with_their_attempt;
+            isolation: invariant_5_a_principal_cannot_learn_of_anothers_task, a_task_never_announced_is_not_shown;
+            lists: lists_go_from_new_to_old_in_pages, a_session_narrows_a_list_and_nothing_else;
+            live_is_never_deleted: invariant_6_live_work_is_not_deleted, what_is_deleted_leaves_nothing;
+            queues: queues_are_known_by_their_tools;
+            recovery: orphans_are_adopted_with_their_epoch, orphans_of_other_hosts_are_left, forsaken_calls_are_found;
+            sessions: ended_sessions_stay_ended_until_their_time;
+            signing_keys: the_first_key_stays;
+            specs: definitions_are_kept_as_they_were;
+            stale_fences: invariant_3_a_stale_fence_is_refused, workers_must_show_a_fence;
+            timers: what_is_due_comes_earliest_first;
+            differential: a_random_run_agrees_with_the_model;
+        );
+    };
+    (@each $fresh:expr, $block_on:expr, $($file:ident: $($promise:ident),+;)+) => {
+        $(
+            #[cfg(test)]
+            mod $file {
+                use super::*;
+                $(
+                    #[test]
+                    fn $promise() {
+                        $block_on($crate::contract::$file::$promise($fresh));
+                    }
+                )+
+            }
+        )+
+    };
+}

@@ -1,0 +1,68 @@
+//! Acknowledged means kept: also when the store is closed and opened again.
+
+use super::{Fresh, fixture::*};
+use longhaul_core::{Event, State, UnixMillis, Verdict};
+
+/// Every kind of change is there again, to the last byte.
+pub async fn changes_survive_reopening(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let queued = bench
+        .create(of_session(new_task("a-queued", bench.node, 1), "session"))
+        .await;
+    let (running, fence) = bench.running("b-running", 2).await;
+    let news = Event::Reported {
+        status: Some("half \u{1F40C}\0 done".into()),
+        progress: Some(longhaul_core::Progress {
+            current: 1.5,
+            total: Some(3.0),
+        }),
+    };
+    let running = bench
+        .apply(
+            &running.id,
+            Some(fence),
+            vec![Event::Started, news, asked(1), asked(2), answered(1, "yes")],
+            3,
+        )
+        .await
+        .expect("a worker's news are kept");
+    let (done, fence) = bench.running("c-done", 4).await;
+    let done = bench
+        .apply(&done.id, Some(fence), vec![finished("42")], 5)
+        .await
+        .expect("it ends");
+    let before = [
+        bench.peek(&queued.id).await,
+        bench.peek(&running.id).await,
+        bench.peek(&done.id).await,
+    ];
+    assert_eq!(before[1].inputs.len(), 1, "one question is open");
+    assert_eq!(before[2].outcome, Some(answer_text("42")));
+    assert_eq!(before[2].task.state, State::Done(Verdict::Succeeded));
+
+    let bench = bench.restart().await;
+    let after = [
+        bench.peek(&queued.id).await,
+        bench.peek(&running.id).await,
+        bench.peek(&done.id).await,
+    ];
+    assert_eq!(after, before);
+    let answer = bench
+        .store
+        .answer(&running.id, &longhaul_core::InputKey::nth(1))
+        .await
+        .expect("a read");
+    let answer = answer.expect("the answer is kept");
+    assert_eq!(answer.asked_at, UnixMillis(3));
+    assert!(matches!(answer.state, longhaul_core::InputState::Answered(json) if json.as_str().contains("yes")));
+}
+
+/// A fence of the past is never valid again by accident.
+pub async fn nodes_are_never_numbered_twice(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let first = bench.node;
+    let bench = bench.restart().await;
+    let second = bench.node;
+    let third = bench.restart().await.node;
+    assert!(first < second && second < third, "{first:?}, {second:?}, {third:?}");
+}

@@ -1,0 +1,44 @@
+//! A change happens whole or not at all.
+
+use super::{Fresh, fixture::*};
+use longhaul_core::{
+    Event, InputKey, SpecId,
+    store::{ApplyError, StoreError},
+};
+
+/// The last event is not legal, so none of them happened: neither to the task nor to its questions.
+pub async fn a_refused_change_leaves_no_trace(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (task, fence) = bench.running("a", 1).await;
+    bench
+        .apply(&task.id, Some(fence), vec![asked(1)], 2)
+        .await
+        .expect("a question");
+    let before = bench.peek(&task.id).await;
+    let events = vec![Event::Started, asked(2), answered(1, "yes"), finished("done"), asked(3)];
+    let refused = bench.apply(&task.id, Some(fence), events, 3).await;
+    assert!(matches!(refused, Err(ApplyError::Illegal(_))), "{refused:?}");
+    assert_eq!(bench.peek(&task.id).await, before);
+    assert_eq!(bench.store.answer(&task.id, &InputKey::nth(1)).await, Ok(None));
+    bench
+        .apply(&task.id, Some(fence), vec![asked(2)], 4)
+        .await
+        .expect("the key was not used up");
+    let unknown = bench.apply(&id("nobody"), None, vec![Event::Promoted], 5).await;
+    assert_eq!(unknown, Err(ApplyError::NotFound));
+}
+
+/// An id that is taken, a definition that was never put.
+pub async fn a_refused_task_leaves_no_trace(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let task = bench.create(new_task("a", bench.node, 1)).await;
+    let mut again = new_task("a", bench.node, 9);
+    again.outcome = Some(answer_text("no"));
+    assert!(matches!(bench.store.create(again).await, Err(StoreError::Failed(_))));
+    assert_eq!(bench.peek(&task.id).await.task, task);
+    let mut unknown = new_task("b", bench.node, 2);
+    unknown.spec = SpecId::named("never put");
+    assert!(matches!(bench.store.create(unknown).await, Err(StoreError::Failed(_))));
+    assert_eq!(bench.store.peek(&id("b")).await, Ok(None));
+    bench.create(new_task("b", bench.node, 3)).await;
+}

@@ -1,0 +1,29 @@
+//! How much lives.
+
+use super::{Fresh, fixture::*};
+use longhaul_core::{CancelMode, Event, store::Counts};
+
+/// Live tasks by state; what is over is not counted, also while its attempt still stops.
+pub async fn live_tasks_are_counted(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    assert_eq!(bench.store.counts().await, Ok(Counts::default()));
+    bench.create(new_task("a", bench.node, 1)).await;
+    bench.create(new_task("b", bench.node, 1)).await;
+    bench.running("c", 1).await;
+    let (parked, fence) = bench.running("d", 1).await;
+    bench
+        .apply(&parked.id, Some(fence), vec![asked(1), Event::Parked], 2)
+        .await
+        .expect("it parks");
+    let (over, _) = bench.running("e", 1).await;
+    bench
+        .apply(&over.id, None, vec![Event::CancelRequested(CancelMode::AtOnce)], 3)
+        .await
+        .expect("it is cancelled");
+    let counts = Counts {
+        queued: 2,
+        running: 1,
+        parked: 1,
+    };
+    assert_eq!(bench.store.counts().await, Ok(counts));
+}

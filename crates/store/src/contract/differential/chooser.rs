@@ -1,0 +1,373 @@
+//! Chooses the next step: likely ones, unlikely ones, and now and then nonsense.
+
+use super::{
+    step::{Answer, Step},
+    tasks_of,
+};
+use crate::MemoryStore;
+use fastrand::Rng;
+use longhaul_core::{
+    AttemptEnd, CancelMode, Event, Fence, HostId, InputKey, Json, NodeId, Origin, Outcome, Owner, Principal, Progress,
+    RpcFailure, Scope, SessionKey, SpecId, StopReason, Store, Task, TaskId, ToolSpec, UnixMillis,
+    store::{ApplyError, Change, Claim, NewTask},
+};
+use std::sync::Arc;
+
+const TOOLS: [&str; 3] = ["hash", "pack", "hash_all"];
+const PRINCIPALS: [&str; 3] = ["alice", "bob", "local"];
+const SESSIONS: [&str; 2] = ["s1", "s2"];
+const SPECS: [&str; 3] = ["one", "two", "never put"];
+const HOSTS: [&str; 2] = ["here", "there"];
+/// A run looks mostly at its latest tasks, so that their lives go on.
+const LATEST: usize = 12;
+
+pub(super) struct Chooser {
+    rng: Rng,
+    now: i64,
+    node: i64,
+    ids: Vec<TaskId>,
+    answered: Vec<(TaskId, InputKey)>,
+    setup: Vec<Step>,
+}
+
+impl Chooser {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            rng: Rng::with_seed(seed),
+            now: 1_000,
+            node: 0,
+            ids: Vec::new(),
+            answered: Vec::new(),
+            setup: vec![
+                Step::OpenNode(HostId(HOSTS[0].into()), UnixMillis(1)),
+                Step::PutSpec(spec(SPECS[0])),
+                Step::PutSpec(spec(SPECS[1])),
+            ],
+        }
+    }
+
+    pub(super) fn learn(&mut self, step: &Step, answer: &Result<Answer, ApplyError>) {
+        match (step, answer) {
+            (Step::OpenNode(..), Ok(Answer::Node(node))) => self.node = node.0,
+            (Step::Create(_), Ok(answer)) => self
+                .ids
+                .extend(tasks_of(answer).into_iter().map(|task| task.id.clone())),
+            (Step::Apply(change), Ok(_)) => {
+                let keys = change.events.iter().filter_map(|event| match event {
+                    Event::InputAnswered { key, .. } => Some(key.clone()),
+                    _ => None,
+                });
+                self.answered.extend(keys.map(|key| (change.task.clone(), key)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Every task there ever was, oldest first.
+    pub(super) fn ids(&self) -> &[TaskId] {
+        &self.ids
+    }
+
+    pub(super) fn every_get(&self, id: &TaskId) -> Vec<Step> {
+        let get = |who: &&'static str| Step::Get(Scope::of(Principal::named(*who)), id.clone());
+        PRINCIPALS.iter().map(get).collect()
+    }
+
+    pub(super) fn every_question(&self) -> Vec<Step> {
+        let node = NodeId(self.node);
+        let now = UnixMillis(self.now);
+        let mut all = vec![
+            Step::Counts,
+            Step::QueuedTools,
+            Step::NextWake,
+            Step::Due(now, 10_000),
+            Step::Expired(now, 10_000),
+            Step::Forsaken(node, 10_000),
+        ];
+        all.extend(TOOLS.map(|tool| Step::NextReady(tool.into())));
+        all.extend(SPECS.map(|name| Step::Spec(SpecId::named(name))));
+        all.extend(SESSIONS.map(|name| Step::SessionEnded(SessionKey::named(name))));
+        all.extend(PRINCIPALS.map(|who| Step::List(Scope::of(Principal::named(who)), None, 10_000)));
+        all
+    }
+
+    pub(super) async fn next(&mut self, model: &MemoryStore) -> Step {
+        if let Some(step) = self.setup.pop() {
+            return step;
+        }
+        self.pass_time();
+        let now = UnixMillis(self.now);
+        let limit = self.rng.usize(0..4);
+        match self.rng.u32(0..1000) {
+            0..150 => Step::Create(self.new_task()),
+            150..600 => Step::Apply(self.change(model).await),
+            600..680 => Step::Claim(Claim {
+                tool: self.pick(&TOOLS).into(),
+                node: NodeId(self.node),
+                host: self.host(),
+                limit,
+                at: now,
+            }),
+            680..700 => Step::OpenNode(HostId(self.pick(&HOSTS).into()), now),
+            700..720 => Step::Adopt(NodeId(self.node), HostId(self.pick(&HOSTS).into()), limit, now),
+            720..740 => Step::Forsaken(NodeId(self.node), limit),
+            740..750 => Step::QueuedTools,
+            750..765 => Step::NextReady(self.pick(&TOOLS).into()),
+            765..800 => Step::Get(self.scope(), self.id()),
+            800..815 => Step::Peek(self.id()),
+            815..840 => self.question(),
+            840..865 => Step::List(self.scope(), self.rng.bool().then(|| self.id()), limit),
+            865..880 => Step::Due(now, limit),
+            880..885 => Step::NextWake,
+            885..905 => Step::Expired(now, limit),
+            905..930 => Step::Delete((0..self.rng.usize(0..6)).map(|_| self.any_id()).collect(), now),
+            930..940 => Step::Counts,
+            940..950 => Step::SigningKeys(self.pick(&["cursor", "session"]), [self.rng.u8(..); 32]),
+            950..960 => Step::EndSession(self.session(), UnixMillis(self.now + self.rng.i64(0..100_000))),
+            960..975 => Step::SessionEnded(self.session()),
+            975..983 => Step::PutSpec(spec(self.pick(&SPECS[..2]))),
+            983..993 => Step::Spec(SpecId::named(self.pick(&SPECS))),
+            _ => Step::Reopen,
+        }
+    }
+
+    fn pass_time(&mut self) {
+        self.now += match self.rng.u32(0..100) {
+            0..60 => self.rng.i64(0..3),
+            60..97 => self.rng.i64(0..500),
+            _ => self.rng.i64(0..100_000),
+        };
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.rng.usize(0..from.len())]
+    }
+
+    fn one_in(&mut self, n: u32) -> bool {
+        self.rng.u32(0..n) == 0
+    }
+
+    fn host(&mut self) -> Option<HostId> {
+        self.rng.bool().then(|| HostId(self.pick(&HOSTS).into()))
+    }
+
+    fn session(&mut self) -> SessionKey {
+        SessionKey::named(self.pick(&SESSIONS))
+    }
+
+    fn scope(&mut self) -> Scope {
+        Scope {
+            principal: Principal::named(if self.one_in(8) {
+                "nobody"
+            } else {
+                self.pick(&PRINCIPALS)
+            }),
+            session: self.one_in(3).then(|| self.session()),
+        }
+    }
+
+    fn key(&mut self) -> InputKey {
+        InputKey::nth(self.rng.u32(1..5))
+    }
+
+    fn question(&mut self) -> Step {
+        match self.rng.choice(&self.answered) {
+            Some((id, key)) if self.rng.bool() => Step::Answer(id.clone(), key.clone()),
+            _ => Step::Answer(self.id(), self.key()),
+        }
+    }
+
+    /// One of the latest, rarely an older one, or one that never was.
+    fn id(&mut self) -> TaskId {
+        if self.ids.is_empty() || self.one_in(30) {
+            return fixed_id(1_000_000);
+        }
+        let oldest = if self.one_in(10) {
+            0
+        } else {
+            self.ids.len().saturating_sub(LATEST)
+        };
+        self.ids[self.rng.usize(oldest..self.ids.len())].clone()
+    }
+
+    fn any_id(&mut self) -> TaskId {
+        let unknown = || fixed_id(1_000_001);
+        self.rng.choice(&self.ids).cloned().unwrap_or_else(unknown)
+    }
+
+    fn new_task(&mut self) -> NewTask {
+        let taken = !self.ids.is_empty() && self.one_in(40);
+        let claimed = self.one_in(4);
+        let over = self.one_in(12);
+        NewTask {
+            id: if taken { self.any_id() } else { fixed_id(self.ids.len()) },
+            owner: Owner {
+                principal: Principal::named(self.pick(&PRINCIPALS)),
+                session: self.rng.bool().then(|| self.session()),
+            },
+            tool: self.pick(&TOOLS).into(),
+            spec: SpecId::named(if self.one_in(40) {
+                SPECS[2]
+            } else {
+                self.pick(&SPECS[..2])
+            }),
+            origin: self.pick(&[Origin::Legacy, Origin::Modern]),
+            front: NodeId(self.node),
+            announced: !self.one_in(4),
+            arguments: self.json("arguments"),
+            at: UnixMillis(self.now),
+            deadline: self.length(),
+            queue_timeout: self.length(),
+            retention: self.pick(&[0, 1, 50, 1_000, 90_000, u64::MAX]),
+            claim: if claimed {
+                Some((NodeId(self.node), self.host()))
+            } else {
+                None
+            },
+            outcome: over.then(|| self.outcome()),
+        }
+    }
+
+    fn length(&mut self) -> Option<u64> {
+        self.one_in(3).then(|| self.pick(&[0, 1, 100, 2_000, 60_000, u64::MAX]))
+    }
+
+    fn json(&mut self, name: &str) -> Json {
+        let text = "\u{e4}\u{1F40C}x".repeat(self.rng.usize(0..40));
+        Json::from(serde_json::json!({ name: text, "n": self.rng.u32(..) }))
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        match self.rng.u32(0..5) {
+            0 => Outcome::Cancelled,
+            1 => Outcome::tool_error("no"),
+            2 => Outcome::RpcError(RpcFailure {
+                code: self.rng.i32(..),
+                message: "broken".into(),
+                data: self.rng.bool().then(|| self.json("data")),
+            }),
+            _ => Outcome::result(self.json("content")),
+        }
+    }
+
+    async fn change(&mut self, model: &MemoryStore) -> Change {
+        let id = self.id();
+        let task = model.peek(&id).await.ok().flatten().map(|record| record.task);
+        let count = match self.rng.u32(0..10) {
+            0 => 0,
+            1..8 => 1,
+            _ => self.rng.usize(2..5),
+        };
+        let due = task
+            .as_ref()
+            .map(|task| task.due(UnixMillis(self.now)))
+            .unwrap_or_default();
+        let events: Vec<Event> = if !due.is_empty() && self.rng.bool() {
+            due
+        } else {
+            let mut asked = task.as_ref().map_or(0, |task| task.inputs_asked);
+            (0..count).map(|_| self.event(task.as_ref(), &mut asked)).collect()
+        };
+        Change {
+            task: id,
+            fence: self.fence(task.as_ref(), &events),
+            events,
+            at: UnixMillis(self.now),
+        }
+    }
+
+    /// Mostly the right one.
+    fn fence(&mut self, task: Option<&Task>, events: &[Event]) -> Option<Fence> {
+        let right = task.and_then(Task::active_attempt).map(|attempt| attempt.fence());
+        match self.rng.u32(0..20) {
+            0 => None,
+            1 => right.map(|fence| Fence {
+                epoch: fence.epoch.wrapping_sub(1),
+                ..fence
+            }),
+            2 => right.map(|fence| Fence {
+                node: NodeId(fence.node.0 - 1),
+                ..fence
+            }),
+            3 => Some(Fence {
+                node: NodeId(self.node),
+                epoch: 1,
+            }),
+            _ => right.filter(|_| events.iter().any(Event::needs_fence)),
+        }
+    }
+
+    fn event(&mut self, task: Option<&Task>, asked: &mut u32) -> Event {
+        match self.rng.u32(0..100) {
+            0..3 => Event::Claimed {
+                node: NodeId(self.node),
+                host: self.host(),
+            },
+            3..5 => Event::Adopted {
+                node: NodeId(self.node),
+            },
+            5..15 => Event::Started,
+            15..27 => Event::Reported {
+                status: self.rng.bool().then(|| Arc::from("line \0 of output")),
+                progress: self.rng.bool().then(|| Progress {
+                    current: self.rng.f64(),
+                    total: self.rng.bool().then_some(7.0),
+                }),
+            },
+            27..40 => {
+                *asked += u32::from(!self.one_in(10));
+                Event::InputRequested {
+                    key: InputKey::nth(*asked),
+                    request: self.json("request"),
+                }
+            }
+            40..52 => Event::InputAnswered {
+                key: self.open_key(task),
+                answer: self.json("answer"),
+            },
+            52..56 => Event::InputWithdrawn {
+                key: self.open_key(task),
+            },
+            56..63 => Event::Parked,
+            63..70 => Event::Unparked,
+            70..82 => Event::AttemptEnded(self.attempt_end()),
+            82..85 => Event::CancelRequested(self.pick(&[CancelMode::AtOnce, CancelMode::Cooperative])),
+            85..88 => Event::DeadlinePassed,
+            88..91 => Event::QueueTimedOut,
+            91..95 => Event::Promoted,
+            95..97 => Event::Abandoned(self.outcome()),
+            _ => Event::TtlExtended {
+                until: UnixMillis(self.now + self.rng.i64(-500..100_000)),
+            },
+        }
+    }
+
+    fn open_key(&mut self, task: Option<&Task>) -> InputKey {
+        let open = task.and_then(|task| self.rng.choice(&task.open_inputs)).cloned();
+        open.filter(|_| !self.one_in(5)).unwrap_or_else(|| self.key())
+    }
+
+    fn attempt_end(&mut self) -> AttemptEnd {
+        match self.rng.u32(0..6) {
+            0 => AttemptEnd::NeverStarted,
+            1 => AttemptEnd::Stopped(self.pick(&[StopReason::Cancel, StopReason::Deadline])),
+            2 => AttemptEnd::Finished(self.outcome()),
+            _ => AttemptEnd::Failed {
+                outcome: self.outcome(),
+                retry_at: (!self.one_in(4)).then(|| UnixMillis(self.now + self.rng.i64(-10..600))),
+            },
+        }
+    }
+}
+
+fn fixed_id(number: usize) -> TaskId {
+    format!("t{number:07}").parse().expect("a task id")
+}
+
+fn spec(name: &str) -> ToolSpec {
+    ToolSpec {
+        id: SpecId::named(name),
+        kind: "command".into(),
+        definition: Json::from(serde_json::json!({ "name": name })),
+    }
+}

@@ -1,0 +1,150 @@
+//! One random run of operations goes to the model and to the store under test; what they answer and what they hold is compared.
+//!
+//! A run ends only when every operation has succeeded, and every refusal been seen, at least once. The same seed gives the same
+//! run.
+
+mod chooser;
+mod seen;
+mod step;
+
+use super::{Fresh, Subject};
+use crate::MemoryStore;
+use chooser::Chooser;
+use longhaul_core::{Store, Task, TaskId, store::ApplyError};
+use seen::Seen;
+use step::{Answer, Step, perform};
+
+/// Steps of a run, at least; and so many in which all must have been seen.
+const LEAST_STEPS: u32 = 1_500;
+const MOST_STEPS: u32 = 10_000;
+/// After so many steps, and after each reopening, the tasks that are still moving are compared whole; at the end all are.
+const SNAPSHOT_EVERY: u32 = 100;
+const RECENT: usize = 40;
+
+/// Three runs that differ.
+pub async fn a_random_run_agrees_with_the_model(fresh: Fresh) {
+    for seed in [1, 2, 3] {
+        run(fresh, seed).await;
+    }
+}
+
+/// One run. Panics with the seed and the step at which the two disagree.
+pub async fn run(fresh: Fresh, seed: u64) {
+    let mut run = Run {
+        seed,
+        steps: 0,
+        model: MemoryStore::new(),
+        subject: fresh().await,
+        chooser: Chooser::new(seed),
+        seen: Seen::default(),
+    };
+    while run.steps < LEAST_STEPS || !run.seen.missing().is_empty() {
+        assert!(
+            run.steps < MOST_STEPS,
+            "seed {seed}: never seen: {:?}",
+            run.seen.missing()
+        );
+        run.step().await;
+    }
+    run.compare(usize::MAX).await;
+}
+
+struct Run {
+    seed: u64,
+    steps: u32,
+    model: MemoryStore,
+    subject: Box<dyn Subject>,
+    chooser: Chooser,
+    seen: Seen,
+}
+
+impl Run {
+    async fn step(&mut self) {
+        self.steps += 1;
+        let step = self.chooser.next(&self.model).await;
+        if let Step::Reopen = step {
+            self.subject.reopen().await;
+            self.seen.note("reopen");
+            self.compare(RECENT).await;
+            return;
+        }
+        let expected = self.agreed(&step).await;
+        self.seen.step(&step, &expected);
+        self.chooser.learn(&step, &expected);
+        if self.steps.is_multiple_of(SNAPSHOT_EVERY) {
+            self.compare(RECENT).await;
+        }
+    }
+
+    /// Does `step` in both and returns what both answered.
+    async fn agreed(&self, step: &Step) -> Result<Answer, ApplyError> {
+        // What is deleted by the step can only be looked up before it.
+        let expected = self.settle(step, perform(&self.model, step).await).await;
+        let store = self.subject.store();
+        let answered = self.settle(step, perform(&*store, step).await).await;
+        assert!(
+            answered == expected,
+            "seed {}, step {}: {step:?}\n the model says {expected:?}\n the store says {answered:?}",
+            self.seed,
+            self.steps
+        );
+        expected
+    }
+
+    /// The promise leaves open which comes first of two that are due at the same moment, so a list is put in one order, and what
+    /// may have been cut off by the limit is taken away.
+    async fn settle(&self, step: &Step, answer: Result<Answer, ApplyError>) -> Result<Answer, ApplyError> {
+        Ok(match (step, answer?) {
+            (Step::Due(_, limit), Answer::Tasks(tasks)) => {
+                let ranked = tasks
+                    .into_iter()
+                    .map(|task| (task.wake_at(), task.id.clone(), task))
+                    .collect();
+                Answer::Tasks(in_one_order(ranked, *limit))
+            }
+            (Step::Expired(_, limit), Answer::Ids(ids)) => {
+                let mut ranked = Vec::new();
+                for id in ids {
+                    let record = self.model.peek(&id).await.ok().flatten();
+                    ranked.push((record.and_then(|record| record.task.delete_at()), id.clone(), id));
+                }
+                Answer::Ids(in_one_order(ranked, *limit))
+            }
+            (_, answer) => answer,
+        })
+    }
+
+    /// Compares all that the two hold of the latest tasks, and every question that is not about one task.
+    async fn compare(&self, latest: usize) {
+        for id in self.chooser.ids().iter().rev().take(latest) {
+            for step in [Step::Peek(id.clone())].into_iter().chain(self.chooser.every_get(id)) {
+                self.agreed(&step).await.expect("reading does not fail");
+            }
+        }
+        for step in self.chooser.every_question() {
+            self.agreed(&step).await.expect("reading does not fail");
+        }
+    }
+}
+
+fn in_one_order<R: Ord + Clone, T>(mut ranked: Vec<(R, TaskId, T)>, limit: usize) -> Vec<T> {
+    assert!(ranked.is_sorted_by_key(|(rank, _, _)| rank.clone()), "earliest first");
+    ranked.sort_by(|(a, first, _), (b, second, _)| a.cmp(b).then_with(|| first.cmp(second)));
+    if ranked.len() == limit
+        && let Some((last, _, _)) = ranked.last()
+    {
+        let last = last.clone();
+        ranked.retain(|(rank, _, _)| *rank != last);
+    }
+    ranked.into_iter().map(|(_, _, item)| item).collect()
+}
+
+/// The tasks that an answer shows.
+fn tasks_of(answer: &Answer) -> Vec<&Task> {
+    match answer {
+        Answer::Task(task) => vec![task],
+        Answer::Tasks(tasks) => tasks.iter().collect(),
+        Answer::Claimed(claimed) => claimed.iter().map(|claimed| &claimed.task).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,181 @@
+//! What a run has seen, and what it still must see.
+
+use super::{
+    step::{Answer, Step},
+    tasks_of,
+};
+use longhaul_core::{Reason, State, store::ApplyError};
+use std::collections::BTreeSet;
+
+/// Every operation with every kind of answer.
+const ALL: &[&str] = &[
+    "reopen",
+    "open node",
+    "put spec",
+    "spec: some",
+    "spec: none",
+    "create: queued",
+    "create: claimed",
+    "create: over",
+    "create: refused",
+    "apply: claimed",
+    "apply: adopted",
+    "apply: started",
+    "apply: reported",
+    "apply: input_requested",
+    "apply: input_answered",
+    "apply: input_withdrawn",
+    "apply: parked",
+    "apply: unparked",
+    "apply: attempt_ended",
+    "apply: cancel_requested",
+    "apply: deadline_passed",
+    "apply: queue_timed_out",
+    "apply: promoted",
+    "apply: abandoned",
+    "apply: ttl_extended",
+    "apply: nothing",
+    "apply: several",
+    "apply: not found",
+    "apply: stale",
+    "illegal: done",
+    "illegal: wrong state",
+    "illegal: wrong attempt",
+    "illegal: input not open",
+    "illegal: key out of order",
+    "illegal: too early",
+    "claim: some",
+    "claim: none",
+    "adopt: some",
+    "adopt: none",
+    "forsaken: some",
+    "forsaken: none",
+    "queued tools: some",
+    "next ready: some",
+    "next ready: none",
+    "get: live",
+    "get: over",
+    "get: asking",
+    "get: none",
+    "peek: some",
+    "peek: none",
+    "answer: some",
+    "answer: none",
+    "list: more",
+    "list: last",
+    "list: empty",
+    "due: some",
+    "due: none",
+    "next wake: some",
+    "expired: some",
+    "expired: none",
+    "delete: some",
+    "delete: none",
+    "counts",
+    "signing keys",
+    "end session",
+    "session ended: true",
+    "session ended: false",
+];
+
+#[derive(Default)]
+pub(super) struct Seen(BTreeSet<&'static str>);
+
+impl Seen {
+    pub(super) fn missing(&self) -> Vec<&'static str> {
+        ALL.iter().copied().filter(|name| !self.0.contains(name)).collect()
+    }
+
+    pub(super) fn note(&mut self, name: &'static str) {
+        assert!(ALL.contains(&name), "{name} is not in the list of what there is to see");
+        self.0.insert(name);
+    }
+
+    pub(super) fn step(&mut self, step: &Step, answer: &Result<Answer, ApplyError>) {
+        match answer {
+            Ok(answer) => self.success(step, answer),
+            Err(error) => self.note(match (step, error) {
+                (Step::Create(_), ApplyError::Store(_)) => "create: refused",
+                (Step::Apply(_), ApplyError::NotFound) => "apply: not found",
+                (Step::Apply(_), ApplyError::Stale) => "apply: stale",
+                (Step::Apply(_), ApplyError::Illegal(illegal)) => match illegal.reason {
+                    Reason::Done => "illegal: done",
+                    Reason::WrongState => "illegal: wrong state",
+                    Reason::WrongAttempt => "illegal: wrong attempt",
+                    Reason::InputNotOpen => "illegal: input not open",
+                    Reason::KeyOutOfOrder => "illegal: key out of order",
+                    Reason::TooEarly => "illegal: too early",
+                },
+                _ => panic!("both refused {step:?}: {error}"),
+            }),
+        }
+    }
+
+    fn success(&mut self, step: &Step, answer: &Answer) {
+        let some = match answer {
+            Answer::Tools(tools) => !tools.is_empty(),
+            Answer::Moment(moment) => moment.is_some(),
+            Answer::Record(record) => record.is_some(),
+            Answer::Input(input) => input.is_some(),
+            Answer::Spec(spec) => spec.is_some(),
+            Answer::Ids(ids) => !ids.is_empty(),
+            Answer::Number(number) => *number > 0,
+            Answer::Truth(truth) => *truth,
+            other => !tasks_of(other).is_empty(),
+        };
+        let either = |yes, no| if some { yes } else { no };
+        let name = match step {
+            Step::OpenNode(..) => "open node",
+            Step::PutSpec(_) => "put spec",
+            Step::Spec(_) => either("spec: some", "spec: none"),
+            Step::Create(_) => match answer {
+                Answer::Task(task) if task.is_done() => "create: over",
+                Answer::Task(task) if task.state == State::Running => "create: claimed",
+                _ => "create: queued",
+            },
+            Step::Apply(change) => return self.applied(change),
+            Step::Claim(_) => either("claim: some", "claim: none"),
+            Step::Adopt(..) => either("adopt: some", "adopt: none"),
+            Step::Forsaken(..) => either("forsaken: some", "forsaken: none"),
+            Step::QueuedTools if some => "queued tools: some",
+            Step::NextReady(_) => either("next ready: some", "next ready: none"),
+            Step::Get(..) => match answer {
+                Answer::Record(Some(record)) if record.task.is_done() => "get: over",
+                Answer::Record(Some(record)) if !record.inputs.is_empty() => "get: asking",
+                Answer::Record(Some(_)) => "get: live",
+                _ => "get: none",
+            },
+            Step::Peek(_) => either("peek: some", "peek: none"),
+            Step::Answer(..) => either("answer: some", "answer: none"),
+            Step::List(..) => match answer {
+                Answer::Page(page) if page.more => "list: more",
+                Answer::Page(page) if page.tasks.is_empty() => "list: empty",
+                _ => "list: last",
+            },
+            Step::Due(..) => either("due: some", "due: none"),
+            Step::NextWake if some => "next wake: some",
+            Step::Expired(..) => either("expired: some", "expired: none"),
+            Step::Delete(..) => either("delete: some", "delete: none"),
+            Step::Counts => "counts",
+            Step::SigningKeys(..) => "signing keys",
+            Step::EndSession(..) => "end session",
+            Step::SessionEnded(_) => either("session ended: true", "session ended: false"),
+            Step::QueuedTools | Step::NextWake | Step::Reopen => return,
+        };
+        self.note(name);
+    }
+
+    fn applied(&mut self, change: &longhaul_core::store::Change) {
+        match change.events.len() {
+            0 => self.note("apply: nothing"),
+            1 => {}
+            _ => self.note("apply: several"),
+        }
+        for event in &change.events {
+            let name = ALL
+                .iter()
+                .find(|name| name.strip_prefix("apply: ") == Some(event.name()));
+            self.note(name.unwrap_or_else(|| panic!("{} is not in the list", event.name())));
+        }
+    }
+}

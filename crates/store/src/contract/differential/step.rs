@@ -1,0 +1,93 @@
+//! One operation and its answer, as values.
+
+use longhaul_core::{
+    HostId, Input, InputKey, NodeId, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec, UnixMillis,
+    store::{ApplyError, Change, Claim, Claimed, Counts, NewTask, Page, Record, SigningKey},
+};
+use std::sync::Arc;
+
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    OpenNode(HostId, UnixMillis),
+    PutSpec(ToolSpec),
+    Spec(SpecId),
+    Create(NewTask),
+    Apply(Change),
+    Claim(Claim),
+    Adopt(NodeId, HostId, usize, UnixMillis),
+    Forsaken(NodeId, usize),
+    QueuedTools,
+    NextReady(Arc<str>),
+    Get(Scope, TaskId),
+    Peek(TaskId),
+    Answer(TaskId, InputKey),
+    List(Scope, Option<TaskId>, usize),
+    Due(UnixMillis, usize),
+    NextWake,
+    Expired(UnixMillis, usize),
+    Delete(Vec<TaskId>, UnixMillis),
+    Counts,
+    SigningKeys(&'static str, [u8; 32]),
+    EndSession(SessionKey, UnixMillis),
+    SessionEnded(SessionKey),
+    Reopen,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Answer {
+    Nothing,
+    Node(NodeId),
+    Spec(Option<ToolSpec>),
+    Task(Task),
+    Tasks(Vec<Task>),
+    Claimed(Vec<Claimed>),
+    Tools(Vec<Arc<str>>),
+    Moment(Option<UnixMillis>),
+    Record(Option<Record>),
+    Input(Option<Input>),
+    Page(Page),
+    Ids(Vec<TaskId>),
+    Number(usize),
+    Counts(Counts),
+    Keys(Vec<SigningKey>),
+    Truth(bool),
+}
+
+/// Does it.
+pub(super) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, ApplyError> {
+    Ok(match step.clone() {
+        Step::OpenNode(host, at) => Answer::Node(store.open_node(&host, at).await?),
+        Step::PutSpec(spec) => {
+            store.put_spec(spec).await?;
+            Answer::Nothing
+        }
+        Step::Spec(id) => Answer::Spec(store.spec(&id).await?),
+        Step::Create(new) => Answer::Task(store.create(new).await?),
+        Step::Apply(change) => Answer::Task(store.apply(change).await?),
+        Step::Claim(claim) => Answer::Claimed(store.claim(claim).await?),
+        Step::Adopt(node, host, limit, at) => Answer::Claimed(store.adopt(node, &host, limit, at).await?),
+        Step::Forsaken(node, limit) => Answer::Tasks(store.forsaken(node, limit).await?),
+        Step::QueuedTools => {
+            let mut tools = store.queued_tools().await?;
+            tools.sort();
+            Answer::Tools(tools)
+        }
+        Step::NextReady(tool) => Answer::Moment(store.next_ready(&tool).await?),
+        Step::Get(scope, id) => Answer::Record(store.get(&scope, &id).await?),
+        Step::Peek(id) => Answer::Record(store.peek(&id).await?),
+        Step::Answer(id, key) => Answer::Input(store.answer(&id, &key).await?),
+        Step::List(scope, before, limit) => Answer::Page(store.list(&scope, before.as_ref(), limit).await?),
+        Step::Due(at, limit) => Answer::Tasks(store.due(at, limit).await?),
+        Step::NextWake => Answer::Moment(store.next_wake().await?),
+        Step::Expired(at, limit) => Answer::Ids(store.expired(at, limit).await?),
+        Step::Delete(ids, at) => Answer::Number(store.delete(ids, at).await?),
+        Step::Counts => Answer::Counts(store.counts().await?),
+        Step::SigningKeys(purpose, fresh) => Answer::Keys(store.signing_keys(purpose, fresh).await?),
+        Step::EndSession(session, until) => {
+            store.end_session(&session, until).await?;
+            Answer::Nothing
+        }
+        Step::SessionEnded(session) => Answer::Truth(store.session_ended(&session).await?),
+        Step::Reopen => Answer::Nothing,
+    })
+}

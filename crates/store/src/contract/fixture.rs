@@ -1,0 +1,197 @@
+//! Tasks and changes in few words.
+
+use super::Fresh;
+use longhaul_core::{
+    AttemptEnd, Event, Fence, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome, Owner, Principal, Scope,
+    SessionKey, SpecId, Store, Task, TaskId, ToolSpec, UnixMillis,
+    store::{ApplyError, Change, Claim, Claimed, NewTask, Record},
+};
+use std::sync::Arc;
+
+pub(super) use super::Subject;
+
+pub(super) const HOUR: Millis = 3_600_000;
+
+/// A subject with one node and one definition.
+pub(super) struct Bench {
+    pub(super) subject: Box<dyn Subject>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) node: NodeId,
+}
+
+impl Bench {
+    pub(super) async fn fresh(fresh: Fresh) -> Self {
+        let subject = fresh().await;
+        let store = subject.store();
+        store.put_spec(spec("spec")).await.expect("a definition is put");
+        let node = store.open_node(&host(), UnixMillis(0)).await.expect("a node is opened");
+        Self { subject, store, node }
+    }
+
+    /// Closes and opens the store, and comes back as the next node.
+    pub(super) async fn restart(mut self) -> Self {
+        drop(self.store);
+        self.subject.reopen().await;
+        self.store = self.subject.store();
+        self.node = self
+            .store
+            .open_node(&host(), UnixMillis(0))
+            .await
+            .expect("a node is opened");
+        self
+    }
+
+    pub(super) async fn create(&self, new: NewTask) -> Task {
+        self.store.create(new).await.expect("a task is created")
+    }
+
+    /// A task whose attempt runs on this node.
+    pub(super) async fn running(&self, name: &str, at: i64) -> (Task, Fence) {
+        let mut new = new_task(name, self.node, at);
+        new.claim = Some((self.node, None));
+        let task = self.create(new).await;
+        let fence = fence(&task);
+        (task, fence)
+    }
+
+    pub(super) async fn apply(
+        &self,
+        id: &TaskId,
+        fence: Option<Fence>,
+        events: Vec<Event>,
+        at: i64,
+    ) -> Result<Task, ApplyError> {
+        self.store.apply(change(id, fence, events, at)).await
+    }
+
+    pub(super) async fn peek(&self, id: &TaskId) -> Record {
+        self.store
+            .peek(id)
+            .await
+            .expect("a task is read")
+            .expect("the task exists")
+    }
+
+    pub(super) async fn get(&self, who: &str, id: &TaskId) -> Option<Record> {
+        self.store.get(&scope(who), id).await.expect("a task is read")
+    }
+
+    pub(super) async fn claim(&self, tool: &str, limit: usize, at: i64) -> Vec<Claimed> {
+        let claim = Claim {
+            tool: tool.into(),
+            node: self.node,
+            host: None,
+            limit,
+            at: UnixMillis(at),
+        };
+        self.store.claim(claim).await.expect("a claim is answered")
+    }
+}
+
+/// Ids of equal length, in the order of their names.
+pub(super) fn id(name: &str) -> TaskId {
+    name.parse().expect("a task id")
+}
+
+pub(super) fn host() -> HostId {
+    HostId("here".into())
+}
+
+pub(super) fn scope(who: &str) -> Scope {
+    Scope::of(Principal::named(who))
+}
+
+pub(super) fn spec(name: &str) -> ToolSpec {
+    ToolSpec {
+        id: SpecId::named(name),
+        kind: "command".into(),
+        definition: Json::trusted(format!(r#"{{"command":["{name}"]}}"#)),
+    }
+}
+
+/// An announced task of `alice`, in the queue of `tool`, kept an hour.
+pub(super) fn new_task(name: &str, front: NodeId, at: i64) -> NewTask {
+    NewTask {
+        id: id(name),
+        owner: Owner {
+            principal: Principal::named("alice"),
+            session: None,
+        },
+        tool: "tool".into(),
+        spec: SpecId::named("spec"),
+        origin: Origin::Modern,
+        front,
+        announced: true,
+        arguments: Json::trusted(format!(r#"{{"of":"{name}"}}"#)),
+        at: UnixMillis(at),
+        deadline: None,
+        queue_timeout: None,
+        retention: HOUR,
+        claim: None,
+        outcome: None,
+    }
+}
+
+pub(super) fn of_session(mut new: NewTask, session: &str) -> NewTask {
+    new.owner.session = Some(SessionKey::named(session));
+    new
+}
+
+pub(super) fn change(id: &TaskId, fence: Option<Fence>, events: Vec<Event>, at: i64) -> Change {
+    Change {
+        task: id.clone(),
+        fence,
+        events,
+        at: UnixMillis(at),
+    }
+}
+
+pub(super) fn fence(task: &Task) -> Fence {
+    task.active_attempt().expect("an active attempt").fence()
+}
+
+pub(super) fn answer_text(text: &str) -> Outcome {
+    Outcome::result(Json::from(
+        serde_json::json!({"content": [{"type": "text", "text": text}]}),
+    ))
+}
+
+pub(super) fn finished(text: &str) -> Event {
+    Event::AttemptEnded(AttemptEnd::Finished(answer_text(text)))
+}
+
+pub(super) fn asked(nth: u32) -> Event {
+    Event::InputRequested {
+        key: InputKey::nth(nth),
+        request: Json::trusted(format!(r#"{{"method":"elicitation/create","params":{{"nth":{nth}}}}}"#)),
+    }
+}
+
+pub(super) fn answered(nth: u32, text: &str) -> Event {
+    Event::InputAnswered {
+        key: InputKey::nth(nth),
+        answer: Json::trusted(format!(r#"{{"action":"accept","content":{{"is":"{text}"}}}}"#)),
+    }
+}
+
+/// Drives futures side by side, so that each has begun before the first is waited for.
+pub(super) async fn together<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
+    use std::{pin::Pin, task::Poll};
+    let mut answers: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (future, answer) in futures.iter_mut().zip(&mut answers) {
+            if answer.is_none()
+                && let Poll::Ready(ready) = Pin::new(future).poll(context)
+            {
+                *answer = Some(ready);
+            }
+        }
+        if answers.iter().all(Option::is_some) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    answers.into_iter().flatten().collect()
+}

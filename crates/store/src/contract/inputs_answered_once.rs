@@ -1,0 +1,91 @@
+//! Invariant 4: an input key is answered once.
+
+use super::{Fresh, fixture::*};
+use longhaul_core::{AttemptEnd, Event, InputKey, InputState, Json, UnixMillis, store::ApplyError};
+
+/// Of two answers that arrive together one is kept, and the other is told so.
+pub async fn invariant_4_an_input_key_is_answered_once(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (task, fence) = bench.running("a", 1).await;
+    bench
+        .apply(&task.id, Some(fence), vec![asked(1), asked(2)], 2)
+        .await
+        .expect("two questions");
+    let keys = |record: longhaul_core::store::Record| -> Vec<InputKey> {
+        record.inputs.into_iter().map(|input| input.key).collect()
+    };
+    assert_eq!(
+        keys(bench.peek(&task.id).await),
+        [InputKey::nth(1), InputKey::nth(2)],
+        "oldest first"
+    );
+    assert_eq!(bench.store.answer(&task.id, &InputKey::nth(1)).await, Ok(None));
+
+    let answers = ["yes", "no", "perhaps"];
+    let tries: Vec<_> = answers
+        .iter()
+        .map(|text| Box::pin(bench.apply(&task.id, None, vec![answered(1, text)], 3)))
+        .collect();
+    let told = together(tries).await;
+    let winner = told.iter().position(Result::is_ok).expect("one is taken");
+    assert_eq!(told.iter().filter(|answer| answer.is_ok()).count(), 1);
+    assert!(
+        told.iter()
+            .flat_map(|answer| answer.as_ref().err())
+            .all(|error| matches!(error, ApplyError::Illegal(_)))
+    );
+
+    let kept = bench
+        .store
+        .answer(&task.id, &InputKey::nth(1))
+        .await
+        .expect("a read")
+        .expect("the answer");
+    assert_eq!(kept.state, InputState::Answered(answer_of(answers[winner])));
+    assert_eq!(kept.asked_at, UnixMillis(2));
+    assert_eq!(keys(bench.peek(&task.id).await), [InputKey::nth(2)]);
+    let again = bench.apply(&task.id, None, vec![answered(1, "later")], 4).await;
+    assert!(matches!(again, Err(ApplyError::Illegal(_))));
+    assert_eq!(bench.store.answer(&task.id, &InputKey::nth(1)).await, Ok(Some(kept)));
+}
+
+fn answer_of(text: &str) -> Json {
+    let Event::InputAnswered { answer, .. } = answered(1, text) else {
+        unreachable!("an answer")
+    };
+    answer
+}
+
+/// The next attempt asks anew, under new keys; nobody can answer the old question any more.
+pub async fn questions_are_withdrawn_with_their_attempt(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (task, old) = bench.running("a", 1).await;
+    bench
+        .apply(&task.id, Some(old), vec![asked(1)], 2)
+        .await
+        .expect("a question");
+    let failed = AttemptEnd::Failed {
+        outcome: answer_text("no"),
+        retry_at: Some(UnixMillis(3)),
+    };
+    bench
+        .apply(&task.id, Some(old), vec![Event::AttemptEnded(failed)], 3)
+        .await
+        .expect("queued again");
+    assert_eq!(bench.peek(&task.id).await.inputs, []);
+    let late = bench.apply(&task.id, None, vec![answered(1, "late")], 4).await;
+    assert!(matches!(late, Err(ApplyError::Illegal(_))));
+    let claimed = bench.claim("tool", 1, 5).await;
+    let fence = fence(&claimed[0].task);
+    bench
+        .apply(&task.id, Some(fence), vec![asked(2)], 6)
+        .await
+        .expect("a new key");
+    let withdraw = Event::InputWithdrawn { key: InputKey::nth(2) };
+    bench
+        .apply(&task.id, Some(fence), vec![withdraw], 7)
+        .await
+        .expect("withdrawn");
+    assert_eq!(bench.peek(&task.id).await.inputs, []);
+    assert_eq!(bench.store.answer(&task.id, &InputKey::nth(2)).await, Ok(None));
+}

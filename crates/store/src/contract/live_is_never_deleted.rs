@@ -1,0 +1,75 @@
+//! Invariant 6: live work is not ended by its time to live.
+
+use super::{Fresh, fixture::*};
+use longhaul_core::{CancelMode, Event, InputKey, UnixMillis};
+
+const FAR: UnixMillis = UnixMillis(1 << 50);
+
+/// Neither a task nor an attempt that outlives its task is deleted, however late it is.
+pub async fn invariant_6_live_work_is_not_deleted(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let queued = bench.create(new_task("queued", bench.node, 1)).await;
+    let (running, _) = bench.running("running", 1).await;
+    let (stopping, fence) = bench.running("stopping", 1).await;
+    bench
+        .apply(&stopping.id, None, vec![Event::CancelRequested(CancelMode::AtOnce)], 2)
+        .await
+        .expect("cancelled");
+    let all = vec![queued.id.clone(), running.id.clone(), stopping.id.clone()];
+    assert_eq!(bench.store.expired(FAR, 10).await, Ok(vec![]));
+    assert_eq!(bench.store.delete(all.clone(), FAR).await, Ok(0));
+    for id in &all {
+        bench.peek(id).await;
+    }
+    // Its worker is gone: now it is merely kept, and that ends.
+    let over = bench
+        .apply(&stopping.id, Some(fence), vec![finished("late")], 3)
+        .await
+        .expect("the attempt ends");
+    let delete_at = over.delete_at().expect("a moment");
+    let just_before = UnixMillis(delete_at.0 - 1);
+    assert_eq!(
+        bench.store.delete(all.clone(), just_before).await,
+        Ok(0),
+        "what was announced is kept"
+    );
+    assert_eq!(bench.store.expired(delete_at, 10).await, Ok(vec![stopping.id.clone()]));
+    assert_eq!(bench.store.delete(all, delete_at).await, Ok(1));
+    assert_eq!(bench.store.peek(&stopping.id).await, Ok(None));
+}
+
+/// The id, the outcome and the answers are gone, from lists too; the rest is where it was.
+pub async fn what_is_deleted_leaves_nothing(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    for n in 0..4 {
+        let name = format!("t{n}");
+        let (task, fence) = bench.running(&name, n).await;
+        let events = vec![asked(1), answered(1, "yes"), finished(&name)];
+        bench
+            .apply(&task.id, Some(fence), events, n + 1)
+            .await
+            .expect("it ends");
+    }
+    let due = bench.peek(&id("t1")).await.task.delete_at().expect("a moment");
+    assert_eq!(bench.store.expired(due, 1).await, Ok(vec![id("t0")]), "earliest first");
+    let expired = bench.store.expired(due, 10).await.expect("a list");
+    assert_eq!(expired, [id("t0"), id("t1")]);
+    assert_eq!(
+        bench.store.delete([expired, vec![id("unknown")]].concat(), due).await,
+        Ok(2)
+    );
+    for gone in ["t0", "t1"] {
+        assert_eq!(bench.get("alice", &id(gone)).await, None);
+        assert_eq!(bench.store.answer(&id(gone), &InputKey::nth(1)).await, Ok(None));
+    }
+    let left = bench.store.list(&scope("alice"), None, 10).await.expect("a list").tasks;
+    assert_eq!(
+        left.iter().map(|task| task.id.clone()).collect::<Vec<_>>(),
+        [id("t3"), id("t2")]
+    );
+    assert_eq!(bench.peek(&id("t2")).await.outcome, Some(answer_text("t2")));
+    // The same id may even come back, and finds nothing of its past.
+    let task = bench.create(new_task("t0", bench.node, 50)).await;
+    let record = bench.peek(&task.id).await;
+    assert_eq!((record.outcome, record.inputs), (None, vec![]));
+}

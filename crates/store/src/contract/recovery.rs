@@ -1,0 +1,135 @@
+//! After a restart.
+
+use super::{Fresh, fixture::*};
+use longhaul_core::{AttemptState, CancelMode, Event, HostId, State, UnixMillis, store::ApplyError};
+
+/// The new node takes over what ran, in the state it was in; the old fence is stale, the epoch stays.
+pub async fn orphans_are_adopted_with_their_epoch(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (live, old) = bench.running("a", 1).await;
+    bench
+        .apply(&live.id, Some(old), vec![Event::Started], 2)
+        .await
+        .expect("it starts");
+    let (stopping, _) = bench.running("b", 1).await;
+    bench
+        .apply(&stopping.id, None, vec![Event::CancelRequested(CancelMode::AtOnce)], 2)
+        .await
+        .expect("cancelled");
+    bench.create(new_task("c", bench.node, 1)).await;
+    let own = bench.store.adopt(bench.node, &host(), 10, UnixMillis(3)).await;
+    assert_eq!(own, Ok(vec![]), "nobody adopts from the living");
+
+    let bench = bench.restart().await;
+    let first = bench
+        .store
+        .adopt(bench.node, &host(), 1, UnixMillis(3))
+        .await
+        .expect("an answer");
+    assert_eq!(first.len(), 1);
+    let rest = bench
+        .store
+        .adopt(bench.node, &host(), 10, UnixMillis(3))
+        .await
+        .expect("an answer");
+    assert_eq!(
+        bench.store.adopt(bench.node, &host(), 10, UnixMillis(3)).await,
+        Ok(vec![])
+    );
+    let adopted = [first, rest].concat();
+    let seen: Vec<_> = adopted
+        .iter()
+        .map(|claimed| {
+            let attempt = claimed.task.active_attempt().expect("an attempt");
+            (
+                claimed.task.id.to_string(),
+                claimed.task.is_done(),
+                attempt.state,
+                attempt.epoch,
+                attempt.node,
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("a".to_owned(), false, AttemptState::Live, 1, bench.node),
+            ("b".to_owned(), true, AttemptState::Stopping, 1, bench.node)
+        ]
+    );
+    assert_eq!(adopted[0].arguments.as_str(), r#"{"of":"a"}"#);
+    assert_eq!(
+        bench.apply(&live.id, Some(old), vec![finished("old")], 4).await,
+        Err(ApplyError::Stale)
+    );
+    let done = bench
+        .apply(&live.id, Some(fence(&adopted[0].task)), vec![finished("new")], 5)
+        .await
+        .expect("it ends");
+    assert!(matches!(done.state, State::Done(_)));
+}
+
+/// What lives on another host can only be taken up there.
+pub async fn orphans_of_other_hosts_are_left(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let there = HostId("there".into());
+    for (name, bound) in [("a", None), ("b", Some(host())), ("c", Some(there.clone()))] {
+        let mut new = new_task(name, bench.node, 1);
+        new.claim = Some((bench.node, bound));
+        bench.create(new).await;
+    }
+    let bench = bench.restart().await;
+    let here = bench
+        .store
+        .adopt(bench.node, &host(), 10, UnixMillis(2))
+        .await
+        .expect("an answer");
+    assert_eq!(
+        here.iter().map(|claimed| claimed.task.id.clone()).collect::<Vec<_>>(),
+        [id("a"), id("b")]
+    );
+    let elsewhere = bench
+        .store
+        .adopt(bench.node, &there, 10, UnixMillis(2))
+        .await
+        .expect("an answer");
+    assert_eq!(
+        elsewhere
+            .iter()
+            .map(|claimed| claimed.task.id.clone())
+            .collect::<Vec<_>>(),
+        [id("c")]
+    );
+}
+
+/// A plain call that nobody waits for any more.
+pub async fn forsaken_calls_are_found(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    for (name, announced) in [("a", false), ("b", true), ("c", false), ("d", false)] {
+        let mut new = new_task(name, bench.node, 1);
+        new.announced = announced;
+        bench.create(new).await;
+    }
+    bench
+        .apply(&id("c"), None, vec![Event::CancelRequested(CancelMode::AtOnce)], 2)
+        .await
+        .expect("it is over");
+    assert_eq!(
+        bench.store.forsaken(bench.node, 10).await,
+        Ok(vec![]),
+        "their front lives"
+    );
+    let bench = bench.restart().await;
+    let mut new = new_task("e", bench.node, 3);
+    new.announced = false;
+    bench.create(new).await;
+    let names = |tasks: Vec<longhaul_core::Task>| tasks.iter().map(|task| task.id.to_string()).collect::<Vec<_>>();
+    assert_eq!(
+        names(bench.store.forsaken(bench.node, 1).await.expect("an answer")),
+        ["a"]
+    );
+    assert_eq!(
+        names(bench.store.forsaken(bench.node, 10).await.expect("an answer")),
+        ["a", "d"]
+    );
+}

@@ -1,0 +1,83 @@
+//! Invariant 3: every effect of a worker carries its fence; a stale one is refused.
+
+use super::{Fresh, fixture::*};
+use longhaul_core::{AttemptEnd, Event, Fence, InputKey, NodeId, UnixMillis, store::ApplyError};
+
+/// An earlier attempt's fence, another node's, one that never was: nothing comes of them.
+pub async fn invariant_3_a_stale_fence_is_refused(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (task, first) = bench.running("a", 1).await;
+    let failed = AttemptEnd::Failed {
+        outcome: answer_text("no"),
+        retry_at: Some(UnixMillis(2)),
+    };
+    bench
+        .apply(&task.id, Some(first), vec![Event::AttemptEnded(failed)], 2)
+        .await
+        .expect("queued again");
+    let queued = bench.peek(&task.id).await;
+    assert_eq!(
+        bench.apply(&task.id, Some(first), vec![finished("late")], 3).await,
+        Err(ApplyError::Stale)
+    );
+    assert_eq!(bench.peek(&task.id).await, queued);
+
+    let second = fence(&bench.claim("tool", 1, 3).await[0].task);
+    let running = bench.peek(&task.id).await;
+    let stale = [
+        first,
+        Fence {
+            epoch: second.epoch + 1,
+            ..second
+        },
+        Fence {
+            node: NodeId(second.node.0 + 1),
+            ..second
+        },
+    ];
+    for stale in stale {
+        // Also for what needs no fence: whoever shows one must hold it.
+        for event in [finished("late"), Event::Started, answered(1, "x"), Event::Promoted] {
+            let answer = bench.apply(&task.id, Some(stale), vec![event.clone()], 4).await;
+            assert_eq!(answer, Err(ApplyError::Stale), "{stale:?} {event:?}");
+        }
+        assert_eq!(bench.peek(&task.id).await, running);
+    }
+    bench
+        .apply(&task.id, Some(second), vec![finished("done")], 5)
+        .await
+        .expect("the holder may");
+    assert_eq!(
+        bench.apply(&task.id, Some(second), vec![finished("twice")], 6).await,
+        Err(ApplyError::Stale)
+    );
+    assert_eq!(bench.peek(&task.id).await.outcome, Some(answer_text("done")));
+}
+
+/// What only a worker can know is not taken from anyone else.
+pub async fn workers_must_show_a_fence(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (task, fence) = bench.running("a", 1).await;
+    bench
+        .apply(&task.id, Some(fence), vec![asked(1)], 2)
+        .await
+        .expect("a question");
+    let before = bench.peek(&task.id).await;
+    let events = [
+        Event::Started,
+        Event::Reported {
+            status: None,
+            progress: None,
+        },
+        asked(2),
+        Event::InputWithdrawn { key: InputKey::nth(1) },
+        Event::Parked,
+        Event::Unparked,
+        finished("forged"),
+    ];
+    for event in events {
+        let answer = bench.apply(&task.id, None, vec![event.clone()], 3).await;
+        assert_eq!(answer, Err(ApplyError::Stale), "{event:?}");
+    }
+    assert_eq!(bench.peek(&task.id).await, before);
+}

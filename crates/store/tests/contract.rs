@@ -1,0 +1,72 @@
+//! The contract, over the model and over SQLite.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use longhaul_core::{BoxFuture, Store};
+use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore, contract::Subject};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(future)
+}
+
+struct Model(Arc<MemoryStore>);
+
+impl Subject for Model {
+    fn store(&self) -> Arc<dyn Store> {
+        self.0.clone()
+    }
+
+    fn reopen(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+fn model() -> BoxFuture<'static, Box<dyn Subject>> {
+    Box::pin(async { Box::new(Model(Arc::new(MemoryStore::new()))) as Box<dyn Subject> })
+}
+
+struct Sqlite {
+    store: Option<Arc<SqliteStore>>,
+    directory: TempDir,
+}
+
+impl Sqlite {
+    fn open(directory: &TempDir) -> Option<Arc<SqliteStore>> {
+        Some(Arc::new(
+            SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap(),
+        ))
+    }
+}
+
+impl Subject for Sqlite {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone().unwrap()
+    }
+
+    fn reopen(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            drop(self.store.take());
+            self.store = Self::open(&self.directory);
+        })
+    }
+}
+
+fn sqlite() -> BoxFuture<'static, Box<dyn Subject>> {
+    Box::pin(async {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(&directory);
+        Box::new(Sqlite { store, directory }) as Box<dyn Subject>
+    })
+}
+
+mod over_the_model {
+    use super::{block_on, model};
+    longhaul_store::contract_tests!(model, block_on);
+}
+
+mod over_sqlite {
+    use super::{block_on, sqlite};
+    longhaul_store::contract_tests!(sqlite, block_on);
+}
