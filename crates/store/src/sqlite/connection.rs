@@ -1,7 +1,7 @@
 //! Opening connections, each with the settings of its use.
 
 use super::{Plant, open_error::OpenError, schema};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{path::Path, time::Duration};
 
 /// How long a connection waits for a lock that is not ours, such as an operator's `sqlite3` shell.
@@ -47,6 +47,8 @@ fn open(path: &Path, access: OpenFlags) -> Result<Connection, OpenError> {
     let connect = || {
         let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(BUSY)?;
+        // Without it SQLite prepares a statement anew at each use, lest a bound value make a partial index fit after all.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         Ok(connection)
     };
