@@ -45,7 +45,7 @@ pub struct IllegalEvent {
 /// | --- | --- | --- | --- | --- |
 /// | `Claimed` | Running, attempt Starting, unless it is too early | – | – | – |
 /// | `Adopted` | – | node changed | node changed | node changed while the attempt still stops |
-/// | `Started` | – | attempt Live (Stopping stays) | – | accepted while the attempt still stops |
+/// | `Started` | – | attempt Live, once (Stopping stays) | the same | accepted while the attempt still stops |
 /// | `Reported` | – | news | news | – |
 /// | `InputRequested` | – | question open | question open | – |
 /// | `InputAnswered`, `InputWithdrawn` | – | question closed | question closed | – |
@@ -75,13 +75,13 @@ pub fn transition(task: &Task, event: &Event, at: UnixMillis) -> Result<(Task, O
         next.finish(outcome, at);
     }
     next.version += 1;
-    if is_visible(event) {
+    if is_visible(event) && !task.is_done() {
         next.updated_at = next.updated_at.max(at);
     }
     Ok((next, outcome))
 }
 
-/// Who works on a task is nobody's business but ours.
+/// Who works on a task is nobody's business but ours; nor is how the attempt of a done task goes away (invariant 2).
 fn is_visible(event: &Event) -> bool {
     !matches!(event, Event::Adopted { .. } | Event::Promoted)
 }

@@ -1,0 +1,529 @@
+//! The transition function against a table of its own, and its laws under random events.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use longhaul_core::{
+    Attempt, AttemptEnd, AttemptState, CancelMode, Event, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome,
+    Owner, Principal, Progress, Reason, SpecId, State, Stop, StopReason, Task, TaskId, UnixMillis, Verdict,
+    store::NewTask, transition,
+};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// The moment of every event of the table, and the node that takes part in it.
+const NOW: UnixMillis = UnixMillis(10_000);
+const NODE: NodeId = NodeId(2);
+
+/// Where a task and its attempt can stand together. No other pair can arise; `any_history_keeps_the_laws` says so.
+const PLACES: [(&str, &str); 11] = [
+    ("Queued", "None"),
+    ("Queued", "Ended"),
+    ("Running", "Starting"),
+    ("Running", "Live"),
+    ("Running", "Stopping"),
+    ("Parked", "Starting"),
+    ("Parked", "Live"),
+    ("Parked", "Stopping"),
+    ("Done", "None"),
+    ("Done", "Stopping"),
+    ("Done", "Ended"),
+];
+
+/// What each event does in each place. A cell is the state and the attempt afterwards (`RL`: Running, Live), or why it is illegal.
+///
+/// States: `Q`ueued, `R`unning, `P`arked, `D`one before already; ended by this event: `s`ucceeded, tool `e`rror, `r`pc error,
+/// `c`ancelled. Attempts: `N`one, `S`tarting, `L`ive, s`T`opping, `E`nded.
+///
+/// A stopping attempt in a live task has been asked to by a cancel. The last but one column is a task that was cancelled at once.
+#[rustfmt::skip]
+const TABLE: [(&str, &str); 30] = [
+    //                      Queued           Running                 Parked                  Done
+    //                      None    Ended    Start   Live    Stop    Start   Live    Stop    None    Stop    Ended
+    ("claimed",            "RS      RS       state   state   state   state   state   state   done    done    done"),
+    ("claimed too early",  "early   early    state   state   state   state   state   state   done    done    done"),
+    ("adopted",            "attempt attempt  RS      RL      RT      PS      PL      PT      attempt DT      attempt"),
+    ("started",            "attempt attempt  RL      attempt RT      PL      attempt PT      attempt DT      attempt"),
+    ("reported",           "state   state    RS      RL      RT      PS      PL      PT      done    done    done"),
+    ("asked",              "state   state    RS      RL      RT      PS      PL      PT      done    done    done"),
+    ("asked out of order", "state   state    key     key     key     key     key     key     done    done    done"),
+    ("answered",           "input   input    RS      RL      RT      PS      PL      PT      done    done    done"),
+    ("answered another",   "input   input    input   input   input   input   input   input   done    done    done"),
+    ("withdrawn",          "input   input    RS      RL      RT      PS      PL      PT      done    done    done"),
+    ("parked",             "state   state    PS      PL      PT      state   state   state   done    done    done"),
+    ("unparked",           "state   state    state   state   state   RS      RL      RT      done    done    done"),
+    ("finished",           "attempt attempt  sE      sE      sE      sE      sE      sE      attempt DE      attempt"),
+    ("failed",             "attempt attempt  eE      eE      cE      eE      eE      cE      attempt DE      attempt"),
+    ("failed, to retry",   "attempt attempt  QE      QE      cE      QE      QE      cE      attempt DE      attempt"),
+    ("stopped",            "attempt attempt  cE      cE      cE      cE      cE      cE      attempt DE      attempt"),
+    ("stopped, deadline",  "attempt attempt  eE      eE      eE      eE      eE      eE      attempt DE      attempt"),
+    ("never started",      "attempt attempt  QE      QE      cE      QE      QE      cE      attempt DE      attempt"),
+    ("cancel at once",     "cN      cE       cT      cT      cT      cT      cT      cT      done    done    done"),
+    ("cancel",             "cN      cE       RT      RT      RT      PT      PT      PT      done    done    done"),
+    ("deadline",           "eN      eE       RT      RT      RT      PT      PT      PT      done    done    done"),
+    ("deadline too early", "early   early    early   early   early   early   early   early   done    done    done"),
+    ("deadline, not set",  "state   state    state   state   state   state   state   state   done    done    done"),
+    ("queue timeout",      "rN      rE       state   state   state   state   state   state   done    done    done"),
+    ("queue, too early",   "early   early    state   state   state   state   state   state   done    done    done"),
+    ("promoted",           "QN      QE       RS      RL      state   PS      PL      state   done    done    done"),
+    ("promoted again",     "state   state    state   state   state   state   state   state   done    done    done"),
+    ("abandoned",          "rN      rE       state   state   state   state   state   state   done    done    done"),
+    ("kept longer",        "QN      QE       RS      RL      RT      PS      PL      PT      done    done    done"),
+    ("kept no longer",     "early   early    early   early   early   early   early   early   done    done    done"),
+];
+
+#[test]
+fn every_event_does_in_every_place_what_the_table_says() {
+    for (name, row) in TABLE {
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(cells.len(), PLACES.len(), "{name}");
+        for ((state, attempt), expected) in PLACES.into_iter().zip(cells) {
+            let mut task = task_at(state, attempt);
+            let event = event_named(name, &mut task);
+            let found = transition(&task, &event, NOW);
+            let context = format!("{name} for a task {state} with attempt {attempt}");
+            match &found {
+                Ok((next, outcome)) => {
+                    assert_eq!(cell(&task, next), expected, "{context}");
+                    assert_eq!(outcome.is_some(), next.is_done() && !task.is_done(), "{context}");
+                    assert_eq!(
+                        outcome.as_ref().map(|outcome| State::Done(outcome.verdict())),
+                        outcome.as_ref().map(|_| next.state)
+                    );
+                    keeps_the_laws(&task, next);
+                }
+                Err(illegal) => {
+                    assert_eq!(reason(illegal.reason), expected, "{context}");
+                    assert_eq!((illegal.state, illegal.event), (task.state, event.name()), "{context}");
+                }
+            }
+        }
+    }
+}
+
+/// No event is left out of the table.
+#[test]
+fn the_table_has_every_event() {
+    let mut task = task_at("Running", "Live");
+    let in_table: BTreeSet<&str> = TABLE
+        .iter()
+        .map(|(name, _)| event_named(name, &mut task).name())
+        .collect();
+    // Exhaustive: a new event does not compile before someone has been here, and given it its rows.
+    let sixteen = |event: &Event| match event {
+        Event::Claimed { .. } | Event::Adopted { .. } | Event::Started | Event::Reported { .. } => {}
+        Event::InputRequested { .. } | Event::InputAnswered { .. } | Event::InputWithdrawn { .. } => {}
+        Event::Parked | Event::Unparked | Event::AttemptEnded(_) | Event::CancelRequested(_) => {}
+        Event::DeadlinePassed | Event::QueueTimedOut | Event::Promoted => {}
+        Event::Abandoned(_) | Event::TtlExtended { .. } => {}
+    };
+    sixteen(&Event::Started);
+    assert_eq!(in_table.len(), 16);
+}
+
+fn cell(before: &Task, after: &Task) -> String {
+    let state = match after.state {
+        State::Queued => 'Q',
+        State::Running => 'R',
+        State::Parked => 'P',
+        State::Done(_) if before.is_done() => 'D',
+        State::Done(Verdict::Succeeded) => 's',
+        State::Done(Verdict::ToolError) => 'e',
+        State::Done(Verdict::RpcError) => 'r',
+        State::Done(Verdict::Cancelled) => 'c',
+    };
+    let attempt = match after.attempt.as_ref().map(|attempt| attempt.state) {
+        None => 'N',
+        Some(AttemptState::Starting) => 'S',
+        Some(AttemptState::Live) => 'L',
+        Some(AttemptState::Stopping) => 'T',
+        Some(AttemptState::Ended) => 'E',
+    };
+    [state, attempt].into_iter().collect()
+}
+
+fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Done => "done",
+        Reason::WrongState => "state",
+        Reason::WrongAttempt => "attempt",
+        Reason::InputNotOpen => "input",
+        Reason::KeyOutOfOrder => "key",
+        Reason::TooEarly => "early",
+    }
+}
+
+/// An announced task of one minute's retention whose deadline and queue timeout have passed, in the given place.
+fn task_at(state: &str, attempt: &str) -> Task {
+    let attempt = match attempt {
+        "None" => None,
+        "Starting" => Some(AttemptState::Starting),
+        "Live" => Some(AttemptState::Live),
+        "Stopping" => Some(AttemptState::Stopping),
+        _ => Some(AttemptState::Ended),
+    };
+    let state = match state {
+        "Queued" => State::Queued,
+        "Running" => State::Running,
+        "Parked" => State::Parked,
+        _ if attempt == Some(AttemptState::Stopping) => State::Done(Verdict::Cancelled),
+        _ => State::Done(Verdict::Succeeded),
+    };
+    let working = matches!(state, State::Running | State::Parked);
+    Task {
+        id: "task".parse().unwrap(),
+        owner: Owner {
+            principal: Principal::local(),
+            session: None,
+        },
+        tool: "tool".into(),
+        spec: SpecId::named("spec"),
+        origin: Origin::Legacy,
+        front: NodeId(1),
+        announced: true,
+        state,
+        stop: (attempt == Some(AttemptState::Stopping)).then_some(Stop {
+            reason: StopReason::Cancel,
+            at: UnixMillis(3_000),
+        }),
+        attempts_used: u32::from(attempt.is_some()),
+        attempt: attempt.map(|state| Attempt {
+            epoch: 1,
+            node: NodeId(1),
+            host: None,
+            state,
+        }),
+        created_at: UnixMillis(1_000),
+        updated_at: UnixMillis(4_000),
+        ready_at: UnixMillis(2_000),
+        queue_timeout: Some(5_000),
+        deadline: Some(8_000),
+        retention: 60_000,
+        announced_until: UnixMillis(61_000),
+        ended_at: matches!(state, State::Done(_)).then_some(UnixMillis(4_000)),
+        status: None,
+        progress: Some(Progress {
+            current: 1.0,
+            total: None,
+        }),
+        open_inputs: if working { vec![InputKey::nth(1)] } else { Vec::new() },
+        inputs_asked: 1,
+        version: 7,
+    }
+}
+
+/// The event of a row; what makes it come too early is done to the task.
+fn event_named(name: &str, task: &mut Task) -> Event {
+    let node = NODE;
+    let json = || Json::trusted("{}");
+    let failed = |retry_at| AttemptEnd::Failed {
+        outcome: Outcome::tool_error("exit 1"),
+        retry_at,
+    };
+    match name {
+        "claimed" => Event::Claimed { node, host: None },
+        "claimed too early" => {
+            task.ready_at = NOW.plus(1);
+            Event::Claimed { node, host: None }
+        }
+        "adopted" => Event::Adopted { node },
+        "started" => Event::Started,
+        "reported" => Event::Reported {
+            status: Some("half".into()),
+            progress: None,
+        },
+        "asked" => Event::InputRequested {
+            key: InputKey::nth(2),
+            request: json(),
+        },
+        "asked out of order" => Event::InputRequested {
+            key: InputKey::nth(1),
+            request: json(),
+        },
+        "answered" => Event::InputAnswered {
+            key: InputKey::nth(1),
+            answer: json(),
+        },
+        "answered another" => Event::InputAnswered {
+            key: InputKey::nth(2),
+            answer: json(),
+        },
+        "withdrawn" => Event::InputWithdrawn { key: InputKey::nth(1) },
+        "parked" => Event::Parked,
+        "unparked" => Event::Unparked,
+        "finished" => Event::AttemptEnded(AttemptEnd::Finished(Outcome::result(json()))),
+        "failed" => Event::AttemptEnded(failed(None)),
+        "failed, to retry" => Event::AttemptEnded(failed(Some(NOW.plus(1)))),
+        "stopped" => Event::AttemptEnded(AttemptEnd::Stopped(StopReason::Cancel)),
+        "stopped, deadline" => Event::AttemptEnded(AttemptEnd::Stopped(StopReason::Deadline)),
+        "never started" => Event::AttemptEnded(AttemptEnd::NeverStarted),
+        "cancel at once" => Event::CancelRequested(CancelMode::AtOnce),
+        "cancel" => Event::CancelRequested(CancelMode::Cooperative),
+        "deadline" => Event::DeadlinePassed,
+        "deadline too early" => {
+            task.deadline = Some(9_001);
+            Event::DeadlinePassed
+        }
+        "deadline, not set" => {
+            task.deadline = None;
+            Event::DeadlinePassed
+        }
+        "queue timeout" => Event::QueueTimedOut,
+        "queue, too early" => {
+            task.queue_timeout = Some(8_001);
+            Event::QueueTimedOut
+        }
+        "promoted" => {
+            task.announced = false;
+            Event::Promoted
+        }
+        "promoted again" => Event::Promoted,
+        "abandoned" => Event::Abandoned(longhaul_core::Failure::Interrupted.into()),
+        "kept longer" => Event::TtlExtended {
+            until: UnixMillis(61_001),
+        },
+        "kept no longer" => Event::TtlExtended {
+            until: UnixMillis(61_000),
+        },
+        other => panic!("no event is called {other}"),
+    }
+}
+
+/// What holds between any task and what any legal event makes of it.
+fn keeps_the_laws(before: &Task, after: &Task) {
+    assert_eq!(after.version, before.version + 1);
+    assert!(after.updated_at >= before.updated_at);
+    assert!(after.announced_until >= before.announced_until);
+    assert!(after.inputs_asked >= before.inputs_asked);
+    assert!(after.announced || !before.announced);
+    assert!(
+        before.stop.is_none() || after.stop == before.stop,
+        "the first reason counts"
+    );
+    assert!(after.wake_at().is_none() || !after.is_done());
+    assert!(
+        after.delete_at().is_none() || (after.is_done() && after.active_attempt().is_none()),
+        "invariant 6"
+    );
+    if after.is_done() {
+        assert!(after.open_inputs.is_empty());
+    }
+    if before.is_done() {
+        // Invariant 2: all that a reader sees.
+        let seen = |task: &Task| {
+            let times = (task.ended_at, task.updated_at, task.announced_until);
+            (
+                task.state,
+                times,
+                task.stop,
+                task.status.clone(),
+                task.progress,
+                task.announced,
+            )
+        };
+        assert_eq!(seen(after), seen(before));
+    }
+    let epoch = |task: &Task| task.attempt.as_ref().map_or(0, |attempt| attempt.epoch);
+    if epoch(after) != epoch(before) {
+        assert_eq!(epoch(after), epoch(before) + 1, "an epoch is never used twice");
+        assert!(before.active_attempt().is_none(), "at most one attempt is active");
+    }
+    assert!(after.attempts_used <= epoch(after));
+    let open: BTreeSet<&InputKey> = after.open_inputs.iter().collect();
+    assert_eq!(open.len(), after.open_inputs.len(), "open questions are unique");
+    let place = (state_name(after.state), attempt_name(after));
+    assert!(PLACES.contains(&place), "{place:?} is no place");
+    let unchanged = (
+        &before.id,
+        &before.owner,
+        before.created_at,
+        before.deadline,
+        before.retention,
+        before.front,
+    );
+    assert_eq!(
+        (
+            &after.id,
+            &after.owner,
+            after.created_at,
+            after.deadline,
+            after.retention,
+            after.front
+        ),
+        unchanged
+    );
+}
+
+fn state_name(state: State) -> &'static str {
+    match state {
+        State::Queued => "Queued",
+        State::Running => "Running",
+        State::Parked => "Parked",
+        State::Done(_) => "Done",
+    }
+}
+
+fn attempt_name(task: &Task) -> &'static str {
+    match task.attempt.as_ref().map(|attempt| attempt.state) {
+        None => "None",
+        Some(AttemptState::Starting) => "Starting",
+        Some(AttemptState::Live) => "Live",
+        Some(AttemptState::Stopping) => "Stopping",
+        Some(AttemptState::Ended) => "Ended",
+    }
+}
+
+/// Something that may happen next; half of it fits the task by chance.
+#[derive(Debug, Clone)]
+enum Next {
+    Say(Event),
+    AskNext,
+    AnswerOpen,
+    Due,
+}
+
+fn length() -> impl Strategy<Value = Option<Millis>> {
+    prop_oneof![
+        3 => Just(None),
+        2 => (0u64..5_000).prop_map(Some),
+        1 => prop_oneof![Just(0), Just(u64::MAX), Just(u64::MAX / 2), Just(i64::MAX as u64 - 1)].prop_map(Some),
+    ]
+}
+
+fn moment() -> impl Strategy<Value = UnixMillis> {
+    prop_oneof![8 => 0i64..20_000, 1 => Just(i64::MAX), 1 => Just(i64::MIN)].prop_map(UnixMillis)
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        Just(Outcome::result(Json::trusted("{}"))),
+        Just(Outcome::tool_error("no")),
+        Just(longhaul_core::Failure::Interrupted.into()),
+        Just(Outcome::Cancelled),
+    ]
+}
+
+fn attempt_end() -> impl Strategy<Value = AttemptEnd> {
+    prop_oneof![
+        1 => outcome().prop_map(AttemptEnd::Finished),
+        3 => (outcome(), proptest::option::of(moment())).prop_map(|(outcome, retry_at)| AttemptEnd::Failed { outcome, retry_at }),
+        1 => prop_oneof![Just(StopReason::Cancel), Just(StopReason::Deadline)].prop_map(AttemptEnd::Stopped),
+        1 => Just(AttemptEnd::NeverStarted),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let key = || (1u32..6).prop_map(InputKey::nth);
+    let json = || Just(Json::trusted("{}"));
+    let node = || (1i64..4).prop_map(NodeId);
+    prop_oneof![
+        (node(), proptest::option::of(Just(HostId("here".into()))))
+            .prop_map(|(node, host)| Event::Claimed { node, host }),
+        node().prop_map(|node| Event::Adopted { node }),
+        Just(Event::Started),
+        Just(Event::Reported {
+            status: Some("s".into()),
+            progress: Some(Progress {
+                current: 1.0,
+                total: None
+            })
+        }),
+        (key(), json()).prop_map(|(key, request)| Event::InputRequested { key, request }),
+        (key(), json()).prop_map(|(key, answer)| Event::InputAnswered { key, answer }),
+        key().prop_map(|key| Event::InputWithdrawn { key }),
+        Just(Event::Parked),
+        Just(Event::Unparked),
+        attempt_end().prop_map(Event::AttemptEnded),
+        prop_oneof![Just(CancelMode::AtOnce), Just(CancelMode::Cooperative)].prop_map(Event::CancelRequested),
+        Just(Event::DeadlinePassed),
+        Just(Event::QueueTimedOut),
+        Just(Event::Promoted),
+        outcome().prop_map(Event::Abandoned),
+        moment().prop_map(|until| Event::TtlExtended { until }),
+    ]
+}
+
+fn next() -> impl Strategy<Value = Next> {
+    prop_oneof![
+        10 => event().prop_map(Next::Say),
+        3 => (1i64..4).prop_map(|node| Next::Say(Event::Claimed { node: NodeId(node), host: None })),
+        2 => Just(Next::AskNext),
+        2 => Just(Next::AnswerOpen),
+        2 => Just(Next::Due),
+    ]
+}
+
+prop_compose! {
+    fn new_task()(
+        announced in any::<bool>(),
+        deadline in length(),
+        queue_timeout in length(),
+        retention in length(),
+        claim in any::<bool>(),
+    ) -> Task {
+        let new = NewTask {
+            id: "task".parse::<TaskId>().unwrap(),
+            owner: Owner { principal: Principal::local(), session: None },
+            tool: "tool".into(),
+            spec: SpecId::named("spec"),
+            origin: Origin::Modern,
+            front: NodeId(1),
+            announced,
+            arguments: Json::trusted("{}"),
+            at: UnixMillis(0),
+            deadline,
+            queue_timeout,
+            retention: retention.unwrap_or(60_000),
+            claim: claim.then_some((NodeId(1), None)),
+            outcome: None,
+        };
+        new.into_task().0
+    }
+}
+
+/// Also back: clocks jump, and nothing may break.
+fn step() -> impl Strategy<Value = i64> {
+    prop_oneof![8 => 0i64..2_000, 1 => -5_000i64..0, 1 => 0i64..200_000]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn any_history_keeps_the_laws(task in new_task(), history in proptest::collection::vec((next(), step()), 0..40)) {
+        let mut task = task;
+        let mut now = UnixMillis(0);
+        let mut asked = BTreeSet::new();
+        for (next, step) in history {
+            now = UnixMillis(now.0 + step);
+            let events = match next {
+                Next::Say(event) => vec![event],
+                Next::AskNext => vec![Event::InputRequested {
+                    key: InputKey::nth(task.inputs_asked + 1),
+                    request: Json::trusted("{}"),
+                }],
+                Next::AnswerOpen => task.open_inputs.first().cloned().into_iter().map(|key| Event::InputAnswered {
+                    key,
+                    answer: Json::trusted("{}"),
+                }).collect(),
+                Next::Due => {
+                    let mut woken = task.clone();
+                    for event in task.due(now) {
+                        let woke = transition(&woken, &event, now);
+                        prop_assert!(woke.is_ok(), "due, and not legal: {event:?} {woke:?}");
+                        woken = woke.unwrap().0;
+                    }
+                    prop_assert!(woken.wake_at().is_none_or(|wake| wake > now), "it would be woken for ever");
+                    task.due(now)
+                }
+            };
+            for event in events {
+                let Ok((after, outcome)) = transition(&task, &event, now) else { continue };
+                keeps_the_laws(&task, &after);
+                prop_assert_eq!(outcome.is_some(), after.is_done() && !task.is_done());
+                if let Event::InputRequested { key, .. } = &event {
+                    prop_assert!(asked.insert(key.clone()), "{key:?} was used before");
+                }
+                task = after;
+            }
+        }
+    }
+}
