@@ -3,39 +3,87 @@
 use longhaul_core::{StopReason, TaskId};
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::watch;
 
 /// Attempts by task. A task has at most one active attempt, so its id is key enough.
 #[derive(Default)]
-pub(crate) struct Active(Mutex<HashMap<TaskId, watch::Sender<Option<StopReason>>>>);
+pub(crate) struct Active(Mutex<Entries>);
+
+#[derive(Default)]
+struct Entries {
+    stops: HashMap<TaskId, watch::Sender<Option<StopReason>>>,
+    missed: u64,
+}
+
+/// How many requests to stop had found nobody at some moment.
+///
+/// Between the commit that claims a task and [`Active::enter`] a cancel can be written that finds nobody to tell. Whoever claims
+/// notes this before and learns from `enter` whether that may have happened; only then is the task read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Missed(u64);
 
 impl Active {
-    /// Enters an attempt, which may have been asked to stop already.
-    pub(crate) fn enter(&self, task: &TaskId, stop: Option<StopReason>) -> watch::Receiver<Option<StopReason>> {
-        let (sender, receiver) = watch::channel(stop);
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(task.clone(), sender);
-        receiver
+    /// To be noted before a claim is written.
+    pub(crate) fn missed(&self) -> Missed {
+        Missed(self.lock().missed)
     }
 
-    /// Asks the attempt of `task`, if it is ours, to stop.
+    /// Enters an attempt, which may have been asked to stop already, and says whether a request may have been missed since
+    /// `before`.
+    pub(crate) fn enter(
+        &self,
+        task: &TaskId,
+        stop: Option<StopReason>,
+        before: Missed,
+    ) -> (watch::Receiver<Option<StopReason>>, bool) {
+        let (sender, receiver) = watch::channel(stop);
+        let mut entries = self.lock();
+        entries.stops.insert(task.clone(), sender);
+        (receiver, entries.missed != before.0)
+    }
+
+    /// Asks the attempt of `task`, which is this node's, to stop.
     pub(crate) fn stop(&self, task: &TaskId, reason: StopReason) {
-        if let Some(sender) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(task) {
-            sender.send_if_modified(|stop| stop.replace(reason) != Some(reason));
+        let mut entries = self.lock();
+        match entries.stops.get(task) {
+            Some(sender) => {
+                sender.send_if_modified(|stop| stop.replace(reason) != Some(reason));
+            }
+            None => entries.missed += 1,
         }
     }
 
     /// Forgets an attempt that is over.
     pub(crate) fn leave(&self, task: &TaskId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
+        self.lock().stops.remove(task);
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.lock().stops.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_came_before_its_attempt_is_noticed() {
+        let active = Active::default();
+        let task: TaskId = "t1".parse().unwrap();
+        let before = active.missed();
+        active.stop(&task, StopReason::Cancel);
+        assert!(active.enter(&task, None, before).1, "one was missed");
+        let (stop, missed) = active.enter(&task, None, active.missed());
+        assert!(!missed);
+        active.stop(&task, StopReason::Deadline);
+        assert_eq!(*stop.borrow(), Some(StopReason::Deadline));
     }
 }

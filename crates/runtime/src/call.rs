@@ -1,6 +1,6 @@
 //! What the fronts ask of the engine: create, wait, promote, cancel, answer.
 
-use crate::{Engine, Tool, attempt, attempt::Begin, engine::Inner, hub::Watch, slots::Slot};
+use crate::{Engine, Tool, attempt, attempt::Begin, engine::Inner, hub::Watch, queues::Arrival};
 use longhaul_core::{
     CancelMode, Event, InputKey, Json, Origin, Outcome, Owner, Scope, Task, TaskId,
     store::{ApplyError, Change, Claimed, NewTask, Record, StoreError},
@@ -49,7 +49,8 @@ impl Engine {
     /// Makes a task of a call. When this completes the task is written, and its id may be given away (invariant 1).
     ///
     /// # Errors
-    /// The store's; nothing was started then.
+    /// The store's; nothing was started then. [`StoreError::Closed`] also if the engine stops meanwhile: the task may then have
+    /// been written.
     pub async fn create(&self, call: Call) -> Result<Task, StoreError> {
         self.0.submit(call, true).await
     }
@@ -67,7 +68,7 @@ impl Engine {
     /// Begins a call whose client waits for the answer. It is written before it starts, but nobody is told its id.
     ///
     /// # Errors
-    /// The store's; nothing was started then.
+    /// As for [`create`](Self::create).
     pub async fn begin(&self, call: Call) -> Result<Waiting, StoreError> {
         let task = self.0.submit(call, false).await?;
         let watch = self.0.hub.watch(&task.id);
@@ -115,7 +116,7 @@ impl Engine {
                 continue;
             }
             let event = Event::InputAnswered { key, answer };
-            let at = self.0.ports.clock.now();
+            let at = self.0.now();
             // Anything but the store's failure means: answered, withdrawn or over since we looked.
             if let Err(ApplyError::Store(error)) = self.0.store.apply(Change::of(id, event, at)).await {
                 return Err(error);
@@ -188,7 +189,7 @@ impl Waiting {
     /// # Errors
     /// The store's; the call is as it was.
     pub async fn promote(&mut self) -> Result<Promotion, StoreError> {
-        let at = self.inner.ports.clock.now();
+        let at = self.inner.now();
         match self.inner.store.apply(Change::of(&self.id, Event::Promoted, at)).await {
             Ok(task) => {
                 self.inner.changed(&task);
@@ -218,7 +219,7 @@ impl Engine {
 impl Inner {
     fn new_task(&self, call: &Call, announced: bool) -> NewTask {
         let settings = call.tool.settings();
-        let at = self.ports.clock.now();
+        let at = self.now();
         NewTask {
             id: TaskId::mint(at, &*self.ports.entropy),
             owner: call.owner.clone(),
@@ -240,63 +241,74 @@ impl Inner {
     /// Writes a task, claimed at once if a slot is free and nobody of the same tool waits for one.
     async fn submit(self: &Arc<Self>, call: Call, announced: bool) -> Result<Task, StoreError> {
         let mut new = self.new_task(&call, announced);
-        let cancel_if_caller_leaves = call.cancel_if_caller_leaves;
-        let slot = self.free_slot(&new.tool);
-        if slot.is_some() {
-            let (_, host) = self.placement(&new.tool);
-            new.claim = Some((self.node, host));
+        let arrival = self.queues.arrive(&new.tool, new.at, || self.free_slot(&new.tool));
+        if matches!(arrival, Arrival::Slot(_)) {
+            new.claim = Some((self.node, self.binding(&new.tool)));
         }
-        let arguments = new.arguments.clone();
         // Not this future but the engine carries it through: should the client leave between commit and start, a claimed task
         // must still be driven.
-        let (send, receive) = tokio::sync::oneshot::channel();
+        let (tell, told) = tokio::sync::oneshot::channel();
         let inner = Arc::clone(self);
         self.spawn(async move {
-            let created = inner.store.create(new).await;
-            if let Ok(task) = &created {
-                inner.alarm.set_for(task);
-            }
-            let task = created.as_ref().ok().cloned();
-            let caller_left = send.send(created).is_err();
-            if let Some(task) = task.as_ref().filter(|_| caller_left && cancel_if_caller_leaves) {
-                inner.cancel_soon(task.id.clone(), CancelMode::AtOnce);
-            }
-            match (task, slot) {
-                (Some(task), Some(slot)) => {
-                    attempt::drive(inner, Claimed { task, arguments }, slot, Begin::Fresh).await;
+            let arguments = new.arguments.clone();
+            let missed = inner.active.missed();
+            let task = match inner.store.create(new).await {
+                Ok(task) => task,
+                Err(error) => return drop(tell.send(Err(error))),
+            };
+            // If the caller has gone, this is dropped unread, here or in the channel.
+            let _ = tell.send(Ok(News {
+                inner: Arc::clone(&inner),
+                task: Some(task.clone()),
+                cancel_unread: call.cancel_if_caller_leaves,
+            }));
+            inner.changed(&task);
+            match arrival {
+                Arrival::Slot(slot) => {
+                    attempt::drive(inner, Claimed { task, arguments }, slot, Begin::Fresh, missed).await;
                 }
-                (Some(task), None) => inner.queues.offer(&task.tool),
-                (None, _) => {}
+                // Only now: the task is in its queue, and the queue is offered.
+                Arrival::Queue(place) => drop(place),
             }
         });
-        receive.await.unwrap_or(Err(StoreError::Closed))
-    }
-
-    fn free_slot(self: &Arc<Self>, tool: &Arc<str>) -> Option<Slot> {
-        if self.queues.waits(tool) {
-            return None;
-        }
-        let (concurrency, _) = self.placement(tool);
-        self.slots.try_take(tool, concurrency)
+        told.await.unwrap_or(Err(StoreError::Closed))?.read()
     }
 
     async fn request_cancel(&self, id: &TaskId, mode: CancelMode) -> Result<Task, ApplyError> {
-        let at = self.ports.clock.now();
-        let task = self
-            .store
-            .apply(Change::of(id, Event::CancelRequested(mode), at))
-            .await?;
+        let change = Change::of(id, Event::CancelRequested(mode), self.now());
+        let task = self.store.apply(change).await?;
         self.changed(&task);
         Ok(task)
     }
 
+    /// Insists, since nobody else will ask: also a full disk must not leave a command running for no one.
     fn cancel_soon(self: &Arc<Self>, id: TaskId, mode: CancelMode) {
         let inner = Arc::clone(self);
         self.spawn(async move {
-            match inner.request_cancel(&id, mode).await {
-                Ok(_) | Err(ApplyError::Illegal(_) | ApplyError::NotFound | ApplyError::Stale) => {}
-                Err(ApplyError::Store(error)) => tracing::warn!(%error, "a call without a caller was not cancelled"),
-            }
+            let what = "cancelling a call whose caller has gone";
+            // A refusal means that it is over.
+            let _ = inner.insist(what, || inner.request_cancel(&id, mode)).await;
         });
+    }
+}
+
+/// Tells a caller that its task is written. Dropped unread, it cancels the task if the call said so (C-45).
+struct News {
+    inner: Arc<Inner>,
+    task: Option<Task>,
+    cancel_unread: bool,
+}
+
+impl News {
+    fn read(mut self) -> Result<Task, StoreError> {
+        self.task.take().ok_or(StoreError::Closed)
+    }
+}
+
+impl Drop for News {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take().filter(|_| self.cancel_unread) {
+            self.inner.cancel_soon(task.id, CancelMode::AtOnce);
+        }
     }
 }

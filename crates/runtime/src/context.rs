@@ -1,55 +1,42 @@
 //! What running work may ask of Longhaul.
 
-use crate::{engine::Inner, slots::Slot};
+use crate::{
+    engine::Inner,
+    news::News,
+    question::{AskError, Asked},
+    slots::Slot,
+};
 use longhaul_core::{
-    Event, Fence, Input, InputKey, InputState, Json, Progress, StopReason, Task, TaskId, UnixMillis,
+    AttemptState, Event, Fence, Json, Progress, StopReason, Task, TaskId, UnixMillis,
     store::{ApplyError, Change, StoreError},
 };
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{Notify, watch};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, oneshot, watch};
 
 /// A running attempt's door to its task: news out, stop requests and answers in. Cheap to clone.
 #[derive(Clone)]
-pub struct TaskContext(Arc<Shared>);
+pub struct TaskContext(pub(crate) Arc<Shared>);
 
-struct Shared {
-    inner: Arc<Inner>,
-    task: TaskId,
-    tool: Arc<str>,
+pub(crate) struct Shared {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) task: TaskId,
+    pub(crate) tool: Arc<str>,
+    pub(crate) concurrency: Option<usize>,
+    pub(crate) asked: tokio::sync::Mutex<Asked>,
     fence: Fence,
-    concurrency: Option<usize>,
     stop: watch::Receiver<Option<StopReason>>,
     news: Mutex<News>,
     fresh: Notify,
-    waiting: tokio::sync::Mutex<Asked>,
-    slot: Mutex<Option<Slot>>,
+    hold: Mutex<Hold>,
 }
 
-/// What is known about the work and not yet written: the latest only.
-#[derive(Default)]
-pub(crate) struct News {
-    started: bool,
-    status: Option<Arc<str>>,
-    progress: Option<Progress>,
-}
-
-/// Questions asked by this attempt.
-struct Asked {
-    /// Over the task's life: the next key's number, less one.
-    ever: u32,
-    /// Now waiting for an answer. While it is above 0 the task is parked and holds no slot.
-    open: usize,
-}
-
-/// A question could not be asked, or will not be answered.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum AskError {
-    /// The question was withdrawn.
-    #[error("the question was withdrawn")]
-    Withdrawn,
-    /// The task could not be changed.
-    #[error(transparent)]
-    Task(#[from] ApplyError),
+/// The attempt's hold on its slot.
+enum Hold {
+    Slot(#[expect(dead_code, reason = "held for its drop")] Slot),
+    /// Parked.
+    Nothing,
+    /// The attempt has ended; whoever still has its context gets no slot any more.
+    Over,
 }
 
 impl TaskContext {
@@ -61,20 +48,18 @@ impl TaskContext {
         stop: watch::Receiver<Option<StopReason>>,
         slot: Slot,
     ) -> Self {
+        let starting = (task.active_attempt()).is_some_and(|attempt| attempt.state == AttemptState::Starting);
         Self(Arc::new(Shared {
             inner: Arc::clone(inner),
             task: task.id.clone(),
             tool: Arc::clone(&task.tool),
-            fence,
             concurrency,
+            asked: tokio::sync::Mutex::new(Asked::before(task)),
+            fence,
             stop,
-            news: Mutex::default(),
+            news: Mutex::new(News::of_attempt(starting)),
             fresh: Notify::new(),
-            waiting: tokio::sync::Mutex::new(Asked {
-                ever: task.inputs_asked,
-                open: 0,
-            }),
-            slot: Mutex::new(Some(slot)),
+            hold: Mutex::new(Hold::Slot(slot)),
         }))
     }
 
@@ -85,7 +70,7 @@ impl TaskContext {
 
     /// Now.
     pub fn now(&self) -> UnixMillis {
-        self.0.inner.ports.clock.now()
+        self.0.inner.now()
     }
 
     /// The ports, for work that needs time or concurrency of its own.
@@ -95,18 +80,18 @@ impl TaskContext {
 
     /// Says that the work has begun. Best effort, like all news.
     pub fn started(&self) {
-        self.tell(|news| news.started = true);
+        self.tell(News::started);
     }
 
     /// A line for people: the latest one is shown as the task's status message, at most twice a second.
     pub fn status(&self, line: impl Into<Arc<str>>) {
         let line = line.into();
-        self.tell(|news| news.status = Some(line));
+        self.tell(|news| news.status(line));
     }
 
     /// How far the work has come; the latest figure is kept, at most twice a second.
     pub fn progress(&self, current: f64, total: Option<f64>) {
-        self.tell(|news| news.progress = Some(Progress { current, total }));
+        self.tell(|news| news.progress(Progress { current, total }));
     }
 
     /// Why the work is asked to stop, if it is.
@@ -126,94 +111,68 @@ impl TaskContext {
 
     /// Asks the client a question and waits for the answer, however long; meanwhile the attempt holds no slot.
     ///
-    /// `request` is `{"method": …, "params": …}` as MCP embeds it (U-15). Several questions may be open at once.
+    /// `request` is `{"method": …, "params": …}` as MCP embeds it (U-15). Several questions may be open at once; the slot comes
+    /// back when none is. Dropping the future withdraws the question.
     ///
     /// # Errors
-    /// [`AskError`] if the task is over, or the question was withdrawn.
+    /// [`AskError`] if the work is asked to stop, if the task is over, or if the store failed.
     pub async fn ask(&self, request: Json) -> Result<Json, AskError> {
-        let mut watch = self.0.inner.hub.watch(&self.0.task);
-        let key = self.open_question(request).await?;
-        let answer = loop {
-            let input = self
-                .0
-                .inner
-                .store
-                .answer(&self.0.task, &key)
-                .await
-                .map_err(ApplyError::from)?;
-            match input.map(|Input { state, .. }| state) {
-                Some(InputState::Answered(answer)) => break Ok(answer),
-                Some(InputState::Open) => watch.changed().await,
-                Some(InputState::Withdrawn) | None => break Err(AskError::Withdrawn),
-            }
-        };
-        self.close_question().await?;
-        answer
+        let (tell, told) = oneshot::channel();
+        let asking = self.clone();
+        // Not this future but the engine carries it through: dropped halfway, it would leave the task parked with a slot.
+        self.0.inner.spawn(asking.carry_question(request, tell));
+        told.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 
-    async fn open_question(&self, request: Json) -> Result<InputKey, AskError> {
-        let mut asked = self.0.waiting.lock().await;
-        let key = InputKey::nth(asked.ever + 1);
-        let mut events = vec![Event::InputRequested {
-            key: key.clone(),
-            request,
-        }];
-        if asked.open == 0 {
-            events.push(Event::Parked);
-        }
-        self.apply(events).await?;
-        asked.ever += 1;
-        asked.open += 1;
-        self.set_slot(None);
-        Ok(key)
+    /// Gives the slot back while the work is parked.
+    pub(crate) fn park(&self) {
+        self.set_hold(Hold::Nothing);
     }
 
-    async fn close_question(&self) -> Result<(), AskError> {
-        let mut asked = self.0.waiting.lock().await;
-        asked.open -= 1;
-        if asked.open == 0 {
-            let slot = self.0.inner.slots.take(&self.0.tool, self.0.concurrency).await;
-            self.apply(vec![Event::Unparked]).await?;
-            self.set_slot(Some(slot));
-        }
-        Ok(())
+    /// Takes a slot for work that goes on.
+    pub(crate) fn unpark(&self, slot: Slot) {
+        self.set_hold(Hold::Slot(slot));
+    }
+
+    /// Gives the slot back for good, whoever still holds this context.
+    pub(crate) fn release_slot(&self) {
+        self.set_hold(Hold::Over);
     }
 
     /// The lock is let go before the old slot is, since giving one back wakes others.
-    fn set_slot(&self, slot: Option<Slot>) {
-        let old = std::mem::replace(&mut *self.0.slot.lock().unwrap_or_else(PoisonError::into_inner), slot);
+    fn set_hold(&self, new: Hold) {
+        let mut hold = self.0.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*hold, Hold::Over) {
+            return;
+        }
+        let old = std::mem::replace(&mut *hold, new);
+        drop(hold);
         drop(old);
     }
 
-    /// Gives the slot back, whoever still holds this context.
-    pub(crate) fn release_slot(&self) {
-        self.set_slot(None);
+    fn tell(&self, write: impl FnOnce(&mut News)) {
+        write(&mut self.news());
+        self.0.fresh.notify_one();
     }
 
-    fn tell(&self, write: impl FnOnce(&mut News)) {
-        write(&mut self.0.news.lock().unwrap_or_else(PoisonError::into_inner));
-        self.0.fresh.notify_one();
+    fn news(&self) -> MutexGuard<'_, News> {
+        self.0.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Completes when there are news that were not taken.
     pub(crate) async fn has_news(&self) {
-        self.0.fresh.notified().await;
+        while self.news().is_empty() {
+            self.0.fresh.notified().await;
+        }
     }
 
-    /// Takes the news as events.
-    pub(crate) fn take_news(&self) -> Vec<Event> {
-        let news = std::mem::take(&mut *self.0.news.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut events = Vec::new();
-        if news.started {
-            events.push(Event::Started);
-        }
-        if news.status.is_some() || news.progress.is_some() {
-            events.push(Event::Reported {
-                status: news.status,
-                progress: news.progress,
-            });
-        }
-        events
+    pub(crate) fn take_news(&self) -> News {
+        self.news().take()
+    }
+
+    /// Keeps news that could not be written for the next try; what was said since counts more.
+    pub(crate) fn put_back(&self, older: News) {
+        self.news().fill_from(older);
     }
 
     /// Writes events under this attempt's fence.
@@ -225,11 +184,5 @@ impl TaskContext {
             at: self.now(),
         };
         self.0.inner.store.apply(change).await
-    }
-}
-
-impl From<StoreError> for AskError {
-    fn from(error: StoreError) -> Self {
-        Self::Task(error.into())
     }
 }

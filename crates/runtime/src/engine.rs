@@ -1,20 +1,21 @@
 //! The engine: all parts of the runtime around one store.
 
 use crate::{
-    Catalog, Ports, Provider, Recovered,
+    Catalog, Ports, Provider, Recovered, Tool,
     active::Active,
-    attempt::Runner,
     catalog::thaw,
-    dispatch::{self, Queues},
+    dispatch,
+    executor::Executor,
     hub::{Hub, Watch},
     provider::{LogChunk, LogRange},
+    queues::Queues,
     recovery, retention,
-    slots::Slots,
+    slots::{Slot, Slots},
     timers::{self, Alarm},
 };
 use longhaul_core::{
-    HostId, NodeId, Scope, State, Store, Task, TaskId,
-    store::{Page, Record, StoreError},
+    HostId, NodeId, Retry, Scope, State, Store, Task, TaskId, ToolSpec, UnixMillis,
+    store::{ApplyError, Page, Record, StoreError},
 };
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -57,7 +58,7 @@ pub(crate) struct Inner {
     pub(crate) hub: Arc<Hub>,
     pub(crate) slots: Arc<Slots>,
     pub(crate) active: Active,
-    pub(crate) queues: Queues,
+    pub(crate) queues: Arc<Queues>,
     pub(crate) alarm: Alarm,
     stop: watch::Sender<bool>,
 }
@@ -93,11 +94,18 @@ impl Engine {
             hub,
             slots: Slots::new(max_running),
             active: Active::default(),
-            queues: Queues::default(),
+            queues: Arc::default(),
             alarm: Alarm::default(),
             stop: watch::Sender::new(false),
         });
-        let recovered = recovery::recover(&inner).await?;
+        let recovered = match recovery::recover(&inner).await {
+            Ok(recovered) => recovered,
+            Err(error) => {
+                // Some attempts may have been taken up already.
+                inner.stop.send_replace(true);
+                return Err(error.into());
+            }
+        };
         inner.spawn(dispatch::run(Arc::clone(&inner)));
         inner.spawn(timers::run(Arc::clone(&inner)));
         inner.spawn(retention::run(Arc::clone(&inner)));
@@ -158,13 +166,8 @@ impl Engine {
         let Some(epoch) = task.attempt.as_ref().map(|attempt| attempt.epoch) else {
             return Ok(None);
         };
-        let spec = self.0.store.spec(&task.spec).await.map_err(|error| error.to_string())?;
-        let kind = spec.map(|spec| spec.kind);
-        let provider = self
-            .0
-            .providers
-            .iter()
-            .find(|provider| Some(provider.kind()) == kind.as_deref());
+        let kind = self.0.kind(task).await.map_err(|error| error.to_string())?;
+        let provider = kind.and_then(|kind| self.0.provider(&kind));
         match provider {
             Some(provider) => provider
                 .read_log(&task.id, epoch, range)
@@ -175,14 +178,27 @@ impl Engine {
     }
 }
 
+/// What runs a task: the catalog's tool if it is still the same, else what was frozen with the task.
+pub(crate) struct Runner {
+    pub(crate) executor: Arc<dyn Executor>,
+    pub(crate) retry: Retry,
+    pub(crate) concurrency: Option<usize>,
+}
+
 impl Inner {
+    pub(crate) fn now(&self) -> UnixMillis {
+        self.ports.clock.now()
+    }
+
     /// Runs `work` until it ends or the engine stops.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut stop = self.stop.subscribe();
         self.ports.spawner.spawn(Box::pin(async move {
             tokio::select! {
-                () = work => {}
+                // First, so that nothing begins after the stop.
+                biased;
                 _ = stop.wait_for(|stop| *stop) => {}
+                () = work => {}
             }
         }));
     }
@@ -190,54 +206,77 @@ impl Inner {
     /// What a committed change asks of this node: stop an attempt, look at a queue, wake earlier.
     pub(crate) fn changed(&self, task: &Task) {
         if let Some(stop) = task.stop
-            && task.active_attempt().is_some()
+            && task.active_attempt().is_some_and(|attempt| attempt.node == self.node)
         {
             self.active.stop(&task.id, stop.reason);
         }
         if task.state == State::Queued {
-            self.queues.offer(&task.tool);
+            self.queues.offer(&task.tool, task.ready_at);
         }
         self.alarm.set_for(task);
     }
 
-    /// How many tasks of `tool` may run here at once, and whether they are bound to this host. A tool that is no longer
-    /// configured has no limit of its own; its work is taken to be bound.
-    pub(crate) fn placement(&self, tool: &str) -> (Option<usize>, Option<HostId>) {
-        match self.catalog.get(tool) {
-            Some(tool) => {
-                let settings = tool.settings();
-                (
-                    settings.concurrency,
-                    settings.executor.host_bound().then(|| self.host.clone()),
-                )
-            }
-            None => (None, Some(self.host.clone())),
+    /// A slot for `tool`, if one is free.
+    pub(crate) fn free_slot(&self, tool: &Arc<str>) -> Option<Slot> {
+        self.slots.try_take(tool, self.concurrency(tool))
+    }
+
+    /// How many tasks of `tool` may run here at once. One that is no longer configured has no limit of its own.
+    fn concurrency(&self, tool: &str) -> Option<usize> {
+        self.catalog.get(tool).and_then(|tool| tool.settings().concurrency)
+    }
+
+    /// The host that attempts of `tool` are bound to, if they are. A tool that is no longer configured is taken to be bound.
+    pub(crate) fn binding(&self, tool: &str) -> Option<HostId> {
+        let bound = (self.catalog.get(tool)).is_none_or(|tool| tool.settings().executor.host_bound());
+        bound.then(|| self.host.clone())
+    }
+
+    /// The tool of `task`, if its definition is still the one that was frozen with the task.
+    fn unchanged_tool(&self, task: &Task) -> Option<&Arc<Tool>> {
+        self.catalog.get(&task.tool).filter(|tool| tool.spec().id == task.spec)
+    }
+
+    fn provider(&self, kind: &str) -> Option<&Arc<dyn Provider>> {
+        self.providers.iter().find(|provider| provider.kind() == kind)
+    }
+
+    async fn kind(&self, task: &Task) -> Result<Option<Arc<str>>, StoreError> {
+        match self.unchanged_tool(task) {
+            Some(tool) => Ok(Some(Arc::clone(&tool.spec().kind))),
+            None => Ok(self.store.spec(&task.spec).await?.map(|spec| spec.kind)),
         }
     }
 
-    /// What runs `task`: its tool if the definition is still the same, else the definition that was frozen with it.
-    pub(crate) async fn runner(&self, task: &Task) -> Result<Runner, String> {
-        let concurrency = self
-            .catalog
-            .get(&task.tool)
-            .and_then(|tool| tool.settings().concurrency);
-        if let Some(tool) = self.catalog.get(&task.tool).filter(|tool| tool.spec().id == task.spec) {
+    /// What runs `task`, or why nothing here can.
+    ///
+    /// # Errors
+    /// Only if the store is closed.
+    pub(crate) async fn runner(&self, task: &Task) -> Result<Result<Runner, String>, ApplyError> {
+        let concurrency = self.concurrency(&task.tool);
+        if let Some(tool) = self.unchanged_tool(task) {
             let settings = tool.settings();
-            return Ok(Runner {
+            return Ok(Ok(Runner {
                 executor: Arc::clone(&settings.executor),
                 retry: settings.retry.clone(),
                 concurrency,
-            });
+            }));
         }
-        let spec = self.store.spec(&task.spec).await.map_err(|error| error.to_string())?;
-        let spec = spec.ok_or("its definition is not in the store")?;
-        let provider = self.providers.iter().find(|provider| provider.kind() == &*spec.kind);
-        let provider = provider.ok_or_else(|| format!("nothing here runs tools of kind {}", spec.kind))?;
-        let (retry, definition) = thaw(&spec)?;
-        Ok(Runner {
-            executor: provider.revive(&definition)?,
+        let read = || async { Ok(self.store.spec(&task.spec).await?) };
+        let spec = self.insist("reading a tool's definition", read).await?;
+        Ok(self.revive(spec).map(|(executor, retry)| Runner {
+            executor,
             retry,
             concurrency,
-        })
+        }))
+    }
+
+    fn revive(&self, spec: Option<ToolSpec>) -> Result<(Arc<dyn Executor>, Retry), String> {
+        let spec = spec.ok_or("its definition is not in the store")?;
+        let provider = self
+            .provider(&spec.kind)
+            .ok_or_else(|| format!("nothing here runs tools of kind {}", spec.kind))?;
+        let (retry, definition) = thaw(&spec)?;
+        Ok((provider.revive(&definition)?, retry))
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Hub {
 impl Hub {
     /// Called by the store after each commit.
     pub(crate) fn publish(&self, hints: &[Hint]) {
-        if self.count.load(Ordering::Acquire) == 0 {
+        if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +44,7 @@ impl Hub {
             Entry::Vacant(entry) => {
                 let (sender, receiver) = watch::channel(0);
                 entry.insert(sender);
-                self.count.fetch_add(1, Ordering::Release);
+                self.count.fetch_add(1, Ordering::SeqCst);
                 receiver
             }
         };
@@ -85,7 +85,7 @@ impl Drop for Watch {
             && entry.get().receiver_count() == 0
         {
             entry.remove();
-            self.hub.count.fetch_sub(1, Ordering::Release);
+            self.hub.count.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }

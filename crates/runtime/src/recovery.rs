@@ -1,8 +1,9 @@
 //! Taking up what an earlier process left behind.
 
 use crate::{attempt, attempt::Begin, engine::Inner, timers};
+use futures_util::future::join_all;
 use longhaul_core::{
-    CancelMode, Event,
+    CancelMode, Event, Task,
     store::{ApplyError, Change, Counts, StoreError},
 };
 use std::sync::Arc;
@@ -26,8 +27,9 @@ pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError>
     let forsaken = cancel_forsaken(inner).await?;
     let attempts = adopt(inner).await?;
     while matches!(timers::fire(inner).await?, timers::Fired::Some) {}
+    let now = inner.now();
     for tool in inner.store.queued_tools().await? {
-        inner.queues.offer(&tool);
+        inner.queues.offer(&tool, now);
     }
     Ok(Recovered {
         attempts,
@@ -36,6 +38,7 @@ pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError>
     })
 }
 
+/// Side by side, so that they share commits.
 async fn cancel_forsaken(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     let mut count = 0;
     loop {
@@ -43,35 +46,35 @@ async fn cancel_forsaken(inner: &Arc<Inner>) -> Result<usize, StoreError> {
         if tasks.is_empty() {
             return Ok(count);
         }
-        for task in tasks {
-            let event = Event::CancelRequested(CancelMode::AtOnce);
-            match inner
-                .store
-                .apply(Change::of(&task.id, event, inner.ports.clock.now()))
-                .await
-            {
-                Ok(_) => count += 1,
-                Err(ApplyError::Store(error)) => return Err(error),
-                Err(_) => {}
-            }
+        for cancelled in join_all(tasks.iter().map(|task| cancel(inner, task))).await {
+            count += usize::from(cancelled?);
         }
+    }
+}
+
+async fn cancel(inner: &Inner, task: &Task) -> Result<bool, StoreError> {
+    let event = Event::CancelRequested(CancelMode::AtOnce);
+    match inner.store.apply(Change::of(&task.id, event, inner.now())).await {
+        Ok(_) => Ok(true),
+        Err(ApplyError::Store(error)) => Err(error),
+        // Another node that starts was quicker.
+        Err(_) => Ok(false),
     }
 }
 
 async fn adopt(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     let mut count = 0;
     loop {
-        let claimed = inner
-            .store
-            .adopt(inner.node, &inner.host, BATCH, inner.ports.clock.now())
-            .await?;
+        let missed = inner.active.missed();
+        let claimed = (inner.store).adopt(inner.node, &inner.host, BATCH, inner.now()).await?;
         if claimed.is_empty() {
             return Ok(count);
         }
         count += claimed.len();
         for claimed in claimed {
             let slot = inner.slots.take_anyway(&claimed.task.tool);
-            inner.spawn(attempt::drive(Arc::clone(inner), claimed, slot, Begin::Resumed));
+            let attempt = attempt::drive(Arc::clone(inner), claimed, slot, Begin::Resumed, missed);
+            inner.spawn(attempt);
         }
     }
 }

@@ -1,47 +1,90 @@
 //! Deleting what has been kept long enough, in small batches.
 
 use crate::engine::Inner;
-use std::{sync::Arc, time::Duration};
+use longhaul_core::{TaskId, UnixMillis, store::StoreError};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 use tracing::warn;
 
 /// Small, so that a delete never holds up a create for long.
 const BATCH: usize = 128;
 const PAUSE: Duration = Duration::from_secs(2);
+/// How long, in milliseconds, before files that could not be removed are tried again.
+const STUCK_PAUSE: u64 = 600_000;
+/// So many tasks with such files are passed over; with more of them the disk itself is broken.
+const MOST_STUCK: usize = 4096;
+
+/// Tasks whose files could not be removed. They are passed over, so that they do not hold up the rest.
+#[derive(Default)]
+struct Stuck {
+    tasks: HashSet<TaskId>,
+    since: UnixMillis,
+}
+
+impl Stuck {
+    /// Forgets them when it is time to try again, or when the clock has gone back.
+    fn refresh(&mut self, now: UnixMillis) {
+        if now < self.since || now.since(self.since) >= STUCK_PAUSE {
+            self.tasks.clear();
+            self.since = now;
+        }
+    }
+}
 
 /// Deletes expired tasks until the engine stops.
 pub(crate) async fn run(inner: Arc<Inner>) {
+    let mut stuck = Stuck::default();
     loop {
-        match delete_batch(&inner).await {
-            Ok(BATCH) => {}
-            Ok(_) => inner.ports.clock.sleep(PAUSE).await,
+        match delete_batch(&inner, &mut stuck).await {
+            Ok(Batch::Full) => {}
+            Ok(Batch::Last) => inner.ports.clock.sleep(PAUSE).await,
             Err(error) => {
-                warn!(error, "expired tasks could not be deleted");
+                warn!(%error, "expired tasks could not be deleted");
                 inner.ports.clock.sleep(PAUSE).await;
             }
         }
     }
 }
 
+enum Batch {
+    /// There may be more at once.
+    Full,
+    /// That was all.
+    Last,
+}
+
 /// Files go before the row: should the process die between the two, the row is found again and nothing is left behind.
-async fn delete_batch(inner: &Arc<Inner>) -> Result<usize, String> {
-    let now = inner.ports.clock.now();
-    let mut ids = inner
-        .store
-        .expired(now, BATCH)
-        .await
-        .map_err(|error| error.to_string())?;
-    let mut kept = Vec::new();
-    for provider in &inner.providers {
-        for id in &ids {
-            if let Err(error) = provider.forget(id).await {
-                warn!(error, "files of an expired task could not be removed");
-                kept.push(id.clone());
-            }
+async fn delete_batch(inner: &Inner, stuck: &mut Stuck) -> Result<Batch, StoreError> {
+    let now = inner.now();
+    stuck.refresh(now);
+    let limit = BATCH + stuck.tasks.len();
+    let mut expired = inner.store.expired(now, limit).await?;
+    let full = expired.len() == limit && stuck.tasks.len() < MOST_STUCK;
+    expired.retain(|id| !stuck.tasks.contains(id));
+    let mut free = Vec::with_capacity(expired.len());
+    for id in expired {
+        if forget(inner, &id).await {
+            free.push(id);
+        } else {
+            stuck.tasks.insert(id);
         }
     }
-    ids.retain(|id| !kept.contains(id));
-    if ids.is_empty() {
-        return Ok(0);
+    if !free.is_empty() {
+        inner.store.delete(free, now).await?;
     }
-    inner.store.delete(ids, now).await.map_err(|error| error.to_string())
+    Ok(if full { Batch::Full } else { Batch::Last })
+}
+
+/// Has every provider remove its files, and says whether all could.
+async fn forget(inner: &Inner, id: &TaskId) -> bool {
+    let mut done = true;
+    for provider in &inner.providers {
+        if let Err(error) = provider.forget(id).await {
+            warn!(
+                error,
+                "files of an expired task could not be removed; trying again later"
+            );
+            done = false;
+        }
+    }
+    done
 }

@@ -1,16 +1,16 @@
 //! How much runs at once on this node.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 /// Counts running attempts, in all and per tool. A slot belongs to the attempt, not to the task (design section 4).
 pub(crate) struct Slots {
     limit: Option<usize>,
     taken: Mutex<Taken>,
-    /// Told whenever a slot comes back.
+    /// Told when a slot is free again.
     freed: Notify,
 }
 
@@ -18,6 +18,47 @@ pub(crate) struct Slots {
 struct Taken {
     all: usize,
     by_tool: HashMap<Arc<str>, usize>,
+    /// Work under way that gave its slot back for a while. It goes before all that has not begun, oldest first.
+    returning: VecDeque<Returning>,
+}
+
+struct Returning {
+    tool: Arc<str>,
+    limit: Option<usize>,
+    hand: oneshot::Sender<Slot>,
+}
+
+impl Taken {
+    fn has_room(&self, all: Option<usize>, tool: &str, of_tool: Option<usize>) -> bool {
+        let below = |count, limit: Option<usize>| limit.is_none_or(|limit| count < limit);
+        // Most tools have no limit of their own and need not be looked up.
+        below(self.all, all) && (of_tool.is_none() || below(self.by_tool.get(tool).copied().unwrap_or(0), of_tool))
+    }
+
+    fn count(&mut self, tool: &Arc<str>) {
+        self.all += 1;
+        *self.by_tool.entry(Arc::clone(tool)).or_default() += 1;
+    }
+
+    fn discount(&mut self, tool: &Arc<str>) {
+        self.all -= 1;
+        if let Some(count) = self.by_tool.get_mut(tool) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_tool.remove(tool);
+            }
+        }
+    }
+
+    /// The oldest of those who want their slot back and for whom there is room; it is counted.
+    fn next_returning(&mut self, all: Option<usize>) -> Option<Returning> {
+        self.returning.retain(|returning| !returning.hand.is_closed());
+        let position =
+            (self.returning.iter()).position(|returning| self.has_room(all, &returning.tool, returning.limit))?;
+        let returning = self.returning.remove(position)?;
+        self.count(&returning.tool);
+        Some(returning)
+    }
 }
 
 /// A slot held; dropping it gives it back.
@@ -37,67 +78,77 @@ impl Slots {
 
     /// A slot for `tool`, of which at most `limit` may run here, if one is free.
     pub(crate) fn try_take(self: &Arc<Self>, tool: &Arc<str>, limit: Option<usize>) -> Option<Slot> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_tool = taken.by_tool.get(tool).copied().unwrap_or(0);
-        let full = |count, limit: Option<usize>| limit.is_some_and(|limit| count >= limit);
-        if full(taken.all, self.limit) || full(of_tool, limit) {
+        let mut taken = self.lock();
+        if !taken.has_room(self.limit, tool, limit) {
             return None;
         }
-        Some(self.count(&mut taken, tool))
+        taken.count(tool);
+        Some(self.slot(tool))
     }
 
     /// A slot for work that runs already, whether there is room or not.
     pub(crate) fn take_anyway(self: &Arc<Self>, tool: &Arc<str>) -> Slot {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        self.count(&mut taken, tool)
+        self.lock().count(tool);
+        self.slot(tool)
     }
 
-    /// Waits for a slot.
-    pub(crate) async fn take(self: &Arc<Self>, tool: &Arc<str>, limit: Option<usize>) -> Slot {
-        loop {
-            let freed = self.freed.notified();
-            tokio::pin!(freed);
-            freed.as_mut().enable();
-            if let Some(slot) = self.try_take(tool, limit) {
-                return slot;
+    /// Waits for a slot for work that had one before.
+    pub(crate) async fn take_back(self: &Arc<Self>, tool: &Arc<str>, limit: Option<usize>) -> Slot {
+        let handed = {
+            let mut taken = self.lock();
+            if taken.has_room(self.limit, tool, limit) {
+                taken.count(tool);
+                return self.slot(tool);
             }
-            freed.await;
+            let (hand, handed) = oneshot::channel();
+            taken.returning.push_back(Returning {
+                tool: Arc::clone(tool),
+                limit,
+                hand,
+            });
+            handed
+        };
+        match handed.await {
+            Ok(slot) => slot,
+            // Nobody drops a hand that is waited for.
+            Err(_) => std::future::pending().await,
         }
     }
 
-    /// Completes when a slot comes back after this call was first polled.
+    /// Completes when a slot becomes free after this was enabled.
     pub(crate) fn freed(&self) -> tokio::sync::futures::Notified<'_> {
         self.freed.notified()
     }
 
     /// Whether no tool can get a slot.
     pub(crate) fn is_full(&self) -> bool {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        self.limit.is_some_and(|limit| taken.all >= limit)
+        self.limit.is_some_and(|limit| self.lock().all >= limit)
     }
 
-    fn count(self: &Arc<Self>, taken: &mut Taken, tool: &Arc<str>) -> Slot {
-        taken.all += 1;
-        *taken.by_tool.entry(Arc::clone(tool)).or_default() += 1;
+    fn slot(self: &Arc<Self>, tool: &Arc<str>) -> Slot {
         Slot {
             slots: Arc::clone(self),
             tool: Arc::clone(tool),
         }
     }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut taken = self.slots.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.all -= 1;
-        if let Some(count) = taken.by_tool.get_mut(&self.tool) {
-            *count -= 1;
-            if *count == 0 {
-                taken.by_tool.remove(&self.tool);
-            }
+        let returning = {
+            let mut taken = self.slots.lock();
+            taken.discount(&self.tool);
+            taken.next_returning(self.slots.limit)
+        };
+        match returning {
+            // Should its taker leave at this very moment, the slot comes back here.
+            Some(Returning { tool, hand, .. }) => drop(hand.send(self.slots.slot(&tool))),
+            None => self.slots.freed.notify_waiters(),
         }
-        drop(taken);
-        self.slots.freed.notify_waiters();
     }
 }
 
@@ -126,4 +177,34 @@ mod tests {
         drop(second);
         assert!(slots.try_take(&tool, None).is_none());
     }
+
+    #[tokio::test]
+    async fn work_that_returns_goes_before_work_that_has_not_begun() {
+        let slots = Slots::new(Some(1));
+        let tool: Arc<str> = "a".into();
+        let held = slots.try_take(&tool, None).unwrap();
+        let mut gone = Box::pin(slots.take_back(&tool, None));
+        let mut back = Box::pin(slots.take_back(&tool, None));
+        assert!((&mut gone).now_or_never().is_none() && (&mut back).now_or_never().is_none());
+        drop(gone);
+        drop(held);
+        assert!(slots.try_take(&tool, None).is_none(), "the slot was handed over");
+        let handed = (&mut back).now_or_never().expect("the one who still waits has it");
+        drop(handed);
+        assert!(slots.try_take(&tool, None).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_slot_handed_to_someone_who_left_is_not_lost() {
+        let slots = Slots::new(Some(1));
+        let tool: Arc<str> = "a".into();
+        let held = slots.try_take(&tool, None).unwrap();
+        let mut waiting = Box::pin(slots.take_back(&tool, None));
+        assert!((&mut waiting).now_or_never().is_none());
+        drop(held);
+        drop(waiting);
+        assert!(slots.try_take(&tool, None).is_some());
+    }
+
+    use futures_util::FutureExt;
 }

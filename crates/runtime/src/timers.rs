@@ -1,8 +1,9 @@
 //! Deadlines, queue timeouts and announced times to live: what time alone brings about.
 
 use crate::engine::Inner;
+use futures_util::future::join_all;
 use longhaul_core::{
-    Task, UnixMillis,
+    Clock, Task, UnixMillis,
     store::{ApplyError, Change, StoreError},
 };
 use std::{
@@ -18,29 +19,59 @@ use tracing::warn;
 const BATCH: usize = 256;
 /// After an error, or a round in which nothing could be changed.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Without anything to wait for, how long until the next look; the system's clock may jump.
+/// The longest time without a look: the system's clock may jump, and another node may have written what is due.
 const LONGEST_SLEEP: u64 = 60_000;
 
-/// When the timer sleeps until, so that an earlier moment can wake it.
+/// The earliest moment at which something may be due, as far as this process knows.
 pub(crate) struct Alarm {
     at: AtomicI64,
-    sooner: Notify,
+    moved: Notify,
 }
 
 impl Default for Alarm {
     fn default() -> Self {
         Self {
             at: AtomicI64::new(i64::MAX),
-            sooner: Notify::new(),
+            moved: Notify::new(),
         }
     }
 }
 
 impl Alarm {
-    /// Makes sure that the timers wake by the moment `task` needs them.
+    /// Makes sure that the timers look by the moment `task` needs them.
     pub(crate) fn set_for(&self, task: &Task) {
-        if task.wake_at().is_some_and(|at| at.0 < self.at.load(Ordering::Acquire)) {
-            self.sooner.notify_one();
+        if let Some(at) = task.wake_at() {
+            self.set(at);
+        }
+    }
+
+    fn set(&self, at: UnixMillis) {
+        if at.0 < self.at.fetch_min(at.0, Ordering::SeqCst) {
+            self.moved.notify_one();
+        }
+    }
+
+    /// Forgets the moment that has come. To be called *before* looking: what is set from then on is kept, so a task that is
+    /// written while we look is not missed, whether the look saw it or not.
+    fn reset(&self) {
+        self.at.store(i64::MAX, Ordering::SeqCst);
+    }
+
+    /// Completes when it is time to look.
+    async fn rings(&self, clock: &dyn Clock) {
+        let longest = clock.sleep(Duration::from_millis(LONGEST_SLEEP));
+        tokio::pin!(longest);
+        loop {
+            let at = UnixMillis(self.at.load(Ordering::SeqCst));
+            let wait = at.since(clock.now());
+            if wait == 0 {
+                return;
+            }
+            tokio::select! {
+                () = clock.sleep(Duration::from_millis(wait.min(LONGEST_SLEEP))) => {}
+                () = self.moved.notified() => {}
+                () = &mut longest => return,
+            }
         }
     }
 }
@@ -48,25 +79,20 @@ impl Alarm {
 /// Applies what is due until the engine stops.
 pub(crate) async fn run(inner: Arc<Inner>) {
     loop {
-        let sleep = match fire(&inner).await {
+        inner.alarm.reset();
+        match fire(&inner).await {
             Ok(Fired::Some) => continue,
             Ok(Fired::Nothing { next }) => {
-                inner
-                    .alarm
-                    .at
-                    .store(next.map_or(i64::MAX, |at| at.0), Ordering::Release);
-                let now = inner.ports.clock.now();
-                Duration::from_millis(next.map_or(LONGEST_SLEEP, |at| at.since(now).clamp(1, LONGEST_SLEEP)))
+                if let Some(next) = next {
+                    inner.alarm.set(next);
+                }
+                inner.alarm.rings(&*inner.ports.clock).await;
             }
-            Ok(Fired::Stuck) => PAUSE,
+            Ok(Fired::Stuck) => inner.ports.clock.sleep(PAUSE).await,
             Err(error) => {
-                warn!(%error, "due tasks could not be read");
-                PAUSE
+                warn!(%error, "what is due could not be applied");
+                inner.ports.clock.sleep(PAUSE).await;
             }
-        };
-        tokio::select! {
-            () = inner.ports.clock.sleep(sleep) => {}
-            () = inner.alarm.sooner.notified() => {}
         }
     }
 }
@@ -76,43 +102,86 @@ pub(crate) enum Fired {
     Some,
     /// Nothing was due; the next moment, if there is one.
     Nothing { next: Option<UnixMillis> },
-    /// Something was due, and none of it could be applied.
+    /// Something was due, and none of it could be applied: it moved on by itself meanwhile.
     Stuck,
 }
 
-/// Applies what is due now, one batch.
+/// Applies what is due now, one batch. Its tasks are changed side by side, so that they share commits; one that fails holds up
+/// no other.
 pub(crate) async fn fire(inner: &Arc<Inner>) -> Result<Fired, StoreError> {
-    let now = inner.ports.clock.now();
+    let now = inner.now();
     let due = inner.store.due(now, BATCH).await?;
     if due.is_empty() {
         return Ok(Fired::Nothing {
             next: inner.store.next_wake().await?,
         });
     }
-    let mut applied = false;
-    for task in due {
-        let events = task.due(now);
-        if events.is_empty() {
-            continue;
-        }
-        match inner
-            .store
-            .apply(Change {
-                task: task.id,
-                fence: None,
-                events,
-                at: now,
-            })
-            .await
-        {
-            Ok(task) => {
-                applied = true;
-                inner.changed(&task);
-            }
-            // It moved on by itself meanwhile; the next round sees it as it is now.
+    let mut fired = Fired::Stuck;
+    let mut failed = None;
+    for applied in join_all(due.into_iter().map(|task| apply(inner, task, now))).await {
+        match applied {
+            Ok(true) => fired = Fired::Some,
+            Ok(false) => {}
+            Err(ApplyError::Store(error)) => failed = Some(error),
+            // The next round sees it as it is now.
             Err(ApplyError::Illegal(_) | ApplyError::NotFound | ApplyError::Stale) => {}
-            Err(ApplyError::Store(error)) => return Err(error),
         }
     }
-    Ok(if applied { Fired::Some } else { Fired::Stuck })
+    failed.map_or(Ok(fired), Err)
+}
+
+/// Says whether there was anything to apply.
+async fn apply(inner: &Inner, task: Task, now: UnixMillis) -> Result<bool, ApplyError> {
+    let events = task.due(now);
+    if events.is_empty() {
+        return Ok(false);
+    }
+    let change = Change {
+        task: task.id,
+        fence: None,
+        events,
+        at: now,
+    };
+    let task = inner.store.apply(change).await?;
+    inner.changed(&task);
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use longhaul_core::BoxFuture;
+
+    /// Stands still.
+    struct Noon;
+    impl Clock for Noon {
+        fn now(&self) -> UnixMillis {
+            UnixMillis(1_000)
+        }
+        fn sleep(&self, _duration: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_set_while_the_timers_look_is_kept() {
+        let alarm = Alarm::default();
+        alarm.set(UnixMillis(900));
+        alarm.reset();
+        // Written while the timers look, and not seen by them.
+        alarm.set(UnixMillis(950));
+        alarm.set(UnixMillis(5_000));
+        assert!(alarm.rings(&Noon).now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn an_earlier_moment_wakes_a_sleeper() {
+        let alarm = Alarm::default();
+        alarm.set(UnixMillis(5_000));
+        let mut rings = Box::pin(alarm.rings(&Noon));
+        assert!((&mut rings).now_or_never().is_none());
+        alarm.set(UnixMillis(1_000));
+        assert!(rings.now_or_never().is_some());
+    }
 }

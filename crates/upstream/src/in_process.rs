@@ -3,10 +3,9 @@
 //! Their work lives and dies with the process: what ran when it died ends as interrupted, or runs again if the tool's retry
 //! policy says so.
 
-use futures_util::FutureExt;
-use longhaul_core::{BoxFuture, Json, Outcome, RpcFailure};
+use longhaul_core::{BoxFuture, Json, StopReason};
 use longhaul_runtime::{Attempt, End, Executor, TaskContext};
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// The kind of executor, as kept with each tool's definition. No provider revives it: a closure cannot be stored.
 pub const KIND: &str = "in_process";
@@ -17,7 +16,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// An async function as a tool.
 ///
 /// The function is given the arguments as they came and the attempt's context. It should return [`End::Stopped`] soon after
-/// [`TaskContext::stopped`]; 10 s later its future is dropped.
+/// [`TaskContext::stopped`]; 10 s later its future is dropped. A panic ends the attempt as an error, like [`End::Errored`].
 ///
 /// ```
 /// use longhaul_core::{Outcome, text_result};
@@ -43,9 +42,11 @@ where
 {
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
         Box::pin(async move {
-            let work = AssertUnwindSafe((self.0)(attempt.arguments, cx.clone())).catch_unwind();
+            let work = (self.0)(attempt.arguments, cx.clone());
             tokio::select! {
-                end = work => end.unwrap_or_else(|_| End::Errored(panicked())),
+                // Work that is done is done, however late.
+                biased;
+                end = work => end,
                 reason = outlasted(&cx) => End::Stopped(reason),
             }
         })
@@ -53,17 +54,8 @@ where
 }
 
 /// Completes when a request to stop is older than the grace.
-async fn outlasted(cx: &TaskContext) -> longhaul_core::StopReason {
+async fn outlasted(cx: &TaskContext) -> StopReason {
     let reason = cx.stopped().await;
     cx.ports().clock.sleep(GRACE).await;
     reason
-}
-
-/// The panic's own words may hold anything; they are on stderr already.
-fn panicked() -> Outcome {
-    Outcome::RpcError(RpcFailure {
-        code: -32603,
-        message: "the tool failed unexpectedly".into(),
-        data: None,
-    })
 }

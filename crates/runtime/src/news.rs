@@ -1,0 +1,87 @@
+//! What is known about running work and not yet written.
+
+use longhaul_core::{Event, Progress};
+use std::sync::Arc;
+
+/// News of one attempt: the latest of each kind only.
+#[derive(Default)]
+pub(crate) struct News {
+    begun: Begun,
+    status: Option<Arc<str>>,
+    progress: Option<Progress>,
+}
+
+/// Whether the work has begun, which is told once.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    NotYet,
+    ToTell,
+    #[default]
+    Told,
+}
+
+impl News {
+    /// Of an attempt that is `starting`, or is known to have begun.
+    pub(crate) fn of_attempt(starting: bool) -> Self {
+        Self {
+            begun: if starting { Begun::NotYet } else { Begun::Told },
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn started(&mut self) {
+        if self.begun == Begun::NotYet {
+            self.begun = Begun::ToTell;
+        }
+    }
+
+    pub(crate) fn status(&mut self, line: Arc<str>) {
+        self.status = Some(line);
+    }
+
+    pub(crate) fn progress(&mut self, progress: Progress) {
+        self.progress = Some(progress);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.begun != Begun::ToTell && self.status.is_none() && self.progress.is_none()
+    }
+
+    /// Takes what is to be told.
+    pub(crate) fn take(&mut self) -> Self {
+        let begun = match self.begun {
+            Begun::NotYet => Begun::NotYet,
+            Begun::ToTell | Begun::Told => Begun::Told,
+        };
+        std::mem::replace(
+            self,
+            Self {
+                begun,
+                ..Self::default()
+            },
+        )
+    }
+
+    /// Adds `older` news where there are none newer.
+    pub(crate) fn fill_from(&mut self, older: Self) {
+        if older.begun == Begun::ToTell {
+            self.begun = Begun::ToTell;
+        }
+        self.status = self.status.take().or(older.status);
+        self.progress = self.progress.take().or(older.progress);
+    }
+
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let mut events = Vec::new();
+        if self.begun == Begun::ToTell {
+            events.push(Event::Started);
+        }
+        if self.status.is_some() || self.progress.is_some() {
+            events.push(Event::Reported {
+                status: self.status.clone(),
+                progress: self.progress,
+            });
+        }
+        events
+    }
+}

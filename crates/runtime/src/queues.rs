@@ -1,0 +1,243 @@
+//! Which tools have tasks waiting for a slot, and whose turn it is. The queues themselves are the store's.
+
+use crate::slots::Slot;
+use longhaul_core::UnixMillis;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::Notify;
+
+/// The tools that have, or may have, queued tasks.
+#[derive(Default)]
+pub(crate) struct Queues {
+    waiting: Mutex<Waiting>,
+    offered: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// Every tool of `places`, once, in turn.
+    order: VecDeque<Arc<str>>,
+    places: HashMap<Arc<str>, Place>,
+}
+
+/// What is known of one tool's queue.
+#[derive(Default)]
+struct Place {
+    /// When its first task is ready, if it is known to have one.
+    ready_at: Option<UnixMillis>,
+    /// Looks at it and additions to it that are under way: until they are over it may hold anything.
+    unsettled: usize,
+}
+
+impl Place {
+    /// Whether a task may be ready that a new one must not overtake.
+    fn may_be_ready(&self, now: UnixMillis) -> bool {
+        self.unsettled > 0 || self.is_ready(now)
+    }
+
+    fn is_ready(&self, now: UnixMillis) -> bool {
+        self.ready_at.is_some_and(|at| at <= now)
+    }
+}
+
+impl Waiting {
+    fn place(&mut self, tool: &Arc<str>) -> &mut Place {
+        let Self { order, places } = self;
+        places.entry(Arc::clone(tool)).or_insert_with(|| {
+            order.push_back(Arc::clone(tool));
+            Place::default()
+        })
+    }
+}
+
+/// Where a new task goes.
+pub(crate) enum Arrival {
+    /// It can begin at once.
+    Slot(Slot),
+    /// It is to be queued. Until this is dropped, no later task of the tool passes it.
+    Queue(Unsettled),
+}
+
+/// Holds a tool's place while its queue is looked at or added to.
+pub(crate) struct Unsettled {
+    queues: Arc<Queues>,
+    tool: Arc<str>,
+}
+
+impl Unsettled {
+    pub(crate) fn tool(&self) -> &Arc<str> {
+        &self.tool
+    }
+}
+
+impl Queues {
+    /// Says that `tool` has a queued task, ready at `ready_at`.
+    pub(crate) fn offer(&self, tool: &Arc<str>, ready_at: UnixMillis) {
+        let mut waiting = self.lock();
+        let place = waiting.place(tool);
+        place.ready_at = Some(place.ready_at.map_or(ready_at, |earlier| earlier.min(ready_at)));
+        drop(waiting);
+        self.offered.notify_one();
+    }
+
+    /// Completes when a task was offered since this last did.
+    pub(crate) async fn offered(&self) {
+        self.offered.notified().await;
+    }
+
+    /// Gives a new task of `tool` a slot, unless one of the same tool waits already.
+    pub(crate) fn arrive(
+        self: &Arc<Self>,
+        tool: &Arc<str>,
+        now: UnixMillis,
+        take_slot: impl FnOnce() -> Option<Slot>,
+    ) -> Arrival {
+        let mut waiting = self.lock();
+        let behind = (waiting.places.get(tool)).is_some_and(|place| place.may_be_ready(now));
+        // Under the lock: nobody who comes later may find a slot that we have just missed.
+        match if behind { None } else { take_slot() } {
+            Some(slot) => Arrival::Slot(slot),
+            None => Arrival::Queue(self.unsettle(&mut waiting, tool)),
+        }
+    }
+
+    /// The next tool in turn that has a ready task and for which `take_slot` finds a slot; the others go before it next time.
+    pub(crate) fn take_turn(
+        self: &Arc<Self>,
+        now: UnixMillis,
+        take_slot: impl Fn(&Arc<str>) -> Option<Slot>,
+    ) -> Option<(Unsettled, Slot)> {
+        let mut waiting = self.lock();
+        let ready = |tool: &Arc<str>| waiting.places.get(tool).is_some_and(|place| place.is_ready(now));
+        let (position, slot) = (waiting.order.iter().enumerate())
+            .filter(|(_, tool)| ready(tool))
+            .find_map(|(position, tool)| Some((position, take_slot(tool)?)))?;
+        let tool = waiting.order.remove(position)?;
+        waiting.order.push_back(Arc::clone(&tool));
+        // The look will tell. What is offered meanwhile counts beside it.
+        waiting.place(&tool).ready_at = None;
+        Some((self.unsettle(&mut waiting, &tool), slot))
+    }
+
+    /// When the first task that is not ready at `now` will be.
+    pub(crate) fn next_ready(&self, now: UnixMillis) -> Option<UnixMillis> {
+        let waiting = self.lock();
+        let ready = waiting.places.values().filter_map(|place| place.ready_at);
+        ready.filter(|at| *at > now).min()
+    }
+
+    fn unsettle(self: &Arc<Self>, waiting: &mut Waiting, tool: &Arc<str>) -> Unsettled {
+        waiting.place(tool).unsettled += 1;
+        Unsettled {
+            queues: Arc::clone(self),
+            tool: Arc::clone(tool),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        let mut waiting = self.queues.lock();
+        let place = waiting.place(&self.tool);
+        place.unsettled -= 1;
+        if place.unsettled == 0 && place.ready_at.is_none() {
+            waiting.places.remove(&self.tool);
+            waiting.order.retain(|tool| *tool != self.tool);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slots::Slots;
+
+    const NOW: UnixMillis = UnixMillis(1_000);
+
+    fn tool(name: &str) -> Arc<str> {
+        name.into()
+    }
+
+    #[test]
+    fn a_new_task_does_not_pass_one_that_is_being_queued() {
+        let (queues, slots) = (Arc::new(Queues::default()), Slots::new(Some(1)));
+        let a = tool("a");
+        let Arrival::Queue(first) = queues.arrive(&a, NOW, || None) else {
+            panic!("there was no slot")
+        };
+        let second = queues.arrive(&a, NOW, || slots.try_take(&a, None));
+        assert!(
+            matches!(second, Arrival::Queue(_)),
+            "the first is on its way to the queue"
+        );
+        let other = queues.arrive(&tool("b"), NOW, || slots.try_take(&a, None));
+        assert!(matches!(other, Arrival::Slot(_)), "another tool's are not in its way");
+        drop((first, second));
+        assert!(queues.lock().places.is_empty() && queues.lock().order.is_empty());
+    }
+
+    #[test]
+    fn a_new_task_does_not_pass_a_queue_that_is_being_looked_at() {
+        let (queues, slots) = (Arc::new(Queues::default()), Slots::new(None));
+        let a = tool("a");
+        queues.offer(&a, NOW);
+        let (look, _slot) = queues.take_turn(NOW, |tool| slots.try_take(tool, None)).unwrap();
+        assert!(matches!(
+            queues.arrive(&a, NOW, || slots.try_take(&a, None)),
+            Arrival::Queue(_)
+        ));
+        drop(look);
+        assert!(matches!(
+            queues.arrive(&a, NOW, || slots.try_take(&a, None)),
+            Arrival::Slot(_)
+        ));
+    }
+
+    #[test]
+    fn what_is_offered_during_a_look_is_not_lost() {
+        let (queues, slots) = (Arc::new(Queues::default()), Slots::new(None));
+        let a = tool("a");
+        queues.offer(&a, NOW);
+        let (look, slot) = queues.take_turn(NOW, |tool| slots.try_take(tool, None)).unwrap();
+        queues.offer(&a, NOW);
+        drop((look, slot));
+        assert!(queues.take_turn(NOW, |tool| slots.try_take(tool, None)).is_some());
+    }
+
+    #[test]
+    fn a_task_that_is_not_ready_is_in_nobodys_way() {
+        let (queues, slots) = (Arc::new(Queues::default()), Slots::new(None));
+        let a = tool("a");
+        let later = NOW.plus(10_000);
+        queues.offer(&a, later);
+        assert!(queues.take_turn(NOW, |tool| slots.try_take(tool, None)).is_none());
+        assert_eq!(queues.next_ready(NOW), Some(later));
+        assert!(matches!(
+            queues.arrive(&a, NOW, || slots.try_take(&a, None)),
+            Arrival::Slot(_)
+        ));
+        assert!(queues.take_turn(later, |tool| slots.try_take(tool, None)).is_some());
+    }
+
+    #[test]
+    fn tools_take_turns() {
+        let (queues, slots) = (Arc::new(Queues::default()), Slots::new(None));
+        let tools: Vec<Arc<str>> = (0..3).map(|n| tool(&n.to_string())).collect();
+        for tool in &tools {
+            queues.offer(tool, NOW);
+        }
+        let mut order = Vec::new();
+        for _ in 0..6 {
+            let (look, _slot) = queues.take_turn(NOW, |tool| slots.try_take(tool, None)).unwrap();
+            queues.offer(look.tool(), NOW);
+            order.push(look.tool().to_string());
+        }
+        assert_eq!(order, ["0", "1", "2", "0", "1", "2"]);
+    }
+}
