@@ -375,8 +375,8 @@ fn attempt_name(task: &Task) -> &'static str {
 #[derive(Debug, Clone)]
 enum Next {
     Say(Event),
-    AskNext,
-    AnswerOpen,
+    Ask,
+    Answer,
     Due,
 }
 
@@ -445,8 +445,8 @@ fn next() -> impl Strategy<Value = Next> {
     prop_oneof![
         10 => event().prop_map(Next::Say),
         3 => (1i64..4).prop_map(|node| Next::Say(Event::Claimed { node: NodeId(node), host: None })),
-        2 => Just(Next::AskNext),
-        2 => Just(Next::AnswerOpen),
+        2 => Just(Next::Ask),
+        2 => Just(Next::Answer),
         2 => Just(Next::Due),
     ]
 }
@@ -496,11 +496,11 @@ proptest! {
             now = UnixMillis(now.0 + step);
             let events = match next {
                 Next::Say(event) => vec![event],
-                Next::AskNext => vec![Event::InputRequested {
+                Next::Ask => vec![Event::InputRequested {
                     key: InputKey::nth(task.inputs_asked + 1),
                     request: Json::trusted("{}"),
                 }],
-                Next::AnswerOpen => task.open_inputs.first().cloned().into_iter().map(|key| Event::InputAnswered {
+                Next::Answer => task.open_inputs.first().cloned().into_iter().map(|key| Event::InputAnswered {
                     key,
                     answer: Json::trusted("{}"),
                 }).collect(),
