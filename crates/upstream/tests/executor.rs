@@ -440,6 +440,9 @@ async fn directories_go_with_their_task() {
     let engine = server.start().await;
     let id = create(&engine, json!({})).await.id;
     outcome(&engine, &id).await;
+    until("the supervisor is reaped", || {
+        fixtures::children().is_empty().then_some(())
+    });
     let provider = CommandProvider::new(server.attempts.clone(), launcher(), Ports::system());
     assert!(provider.bytes_held().await.unwrap() > 0);
     provider.forget(&id).await.unwrap();

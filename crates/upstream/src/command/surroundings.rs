@@ -61,10 +61,6 @@ struct Surroundings<'a> {
     started_by_systemd: bool,
 }
 
-#[cfg_attr(
-    not(target_os = "linux"),
-    expect(dead_code, reason = "only Linux has containers and systemd")
-)]
 impl Surroundings<'_> {
     fn hazards(&self) -> Vec<Hazard> {
         let main_process = self.pid == 1 || (self.parent == 1 && self.in_container());

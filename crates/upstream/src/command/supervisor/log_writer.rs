@@ -157,6 +157,9 @@ mod tests {
     }
 
     proptest! {
+        // Each case makes many files.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn what_is_kept_stays_in_its_place_and_within_bounds(
             chunks in proptest::collection::vec("[a-z\n]{0,40}", 0..40), max in 0u64..600, offset in 0u64..1700, limit in 1u64..200,
