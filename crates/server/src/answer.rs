@@ -1,8 +1,9 @@
 //! What goes back, before HTTP gives it its shape.
 
 use crate::stream::Events;
-use longhaul_core::store::StoreError;
+use longhaul_core::{BoxFuture, store::StoreError};
 use longhaul_wire::{RequestId, RpcError, envelope::write_result};
+use serde_json::value::RawValue;
 use tracing::error;
 
 /// The answer to one message.
@@ -25,6 +26,9 @@ pub(crate) enum Answer {
     Accepted,
     /// Several messages, the response last.
     Stream(Events),
+    /// It has to be waited for, perhaps for hours. The future holds nothing of the request, and stands for it: dropping it says
+    /// that nobody waits any more.
+    Later(BoxFuture<'static, Answer>),
 }
 
 impl Answer {
@@ -37,6 +41,11 @@ impl Answer {
     pub(crate) fn written(write: impl FnOnce(&mut String)) -> Self {
         let mut text = String::with_capacity(512);
         write(&mut text);
+        Self::response(text)
+    }
+
+    /// A response whose text is written already.
+    pub(crate) fn response(text: String) -> Self {
         Self::Message { status: 200, text }
     }
 
@@ -48,6 +57,20 @@ impl Answer {
             status: error.status(),
             text,
         }
+    }
+}
+
+/// A request's id, kept for an answer that comes when the request itself is gone.
+pub(crate) struct KeptId(Box<RawValue>);
+
+impl KeptId {
+    pub(crate) fn of(id: RequestId<'_>) -> Self {
+        let raw = RawValue::from_string(id.as_json().to_owned());
+        Self(raw.unwrap_or_else(|_| unreachable!("an id was read from JSON")))
+    }
+
+    pub(crate) fn get(&self) -> RequestId<'_> {
+        RequestId::from_raw(&self.0).unwrap_or_else(|| unreachable!("it was an id before"))
     }
 }
 

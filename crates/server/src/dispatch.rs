@@ -1,4 +1,8 @@
 //! From bytes to the method that answers them.
+//!
+//! One thing is left out on purpose. A modern request that declares only the legacy `tasks` capability could be let at tasks which
+//! it created as a legacy client (C-12): the shape of that answer is defined nowhere, no client is known to ask, and −32021 names
+//! what to declare. So the gate is the same for everyone.
 
 use crate::{answer::Answer, caller::Caller, front::Front, method, session::Session};
 use longhaul_wire::{
@@ -29,15 +33,29 @@ pub(crate) async fn dispatch(front: &Arc<Front>, incoming: Incoming<'_>) -> Answ
                 .await
                 .unwrap_or_else(|error| Answer::error(Some(id), &error))
         }
-        Ok(Message::Notification(notification)) => {
-            accept(front, &notification, incoming).unwrap_or_else(|error| Answer::error(None, &error))
-        }
-        // We ask nothing yet, so there is nothing to answer; but a modern client must not even try (T-22).
-        Ok(Message::Response(_)) => match incoming.session {
-            Some(_) => Answer::Accepted,
-            None => Answer::error(None, &RpcError::invalid_request("No response is awaited here")),
-        },
+        Ok(Message::Notification(notification)) => accept(front, &notification, incoming).unwrap_or_else(unaccepted),
+        Ok(Message::Response(_)) => accept_response(&incoming).unwrap_or_else(unaccepted),
     }
+}
+
+/// Refuses a message for what surrounds it, with the id that is in it, if it is a sound one.
+pub(crate) fn refuse_message(bytes: &[u8], error: &RpcError) -> Answer {
+    let id = match Message::parse(bytes) {
+        Ok(Message::Request(request)) => Some(request.id),
+        Ok(Message::Notification(_) | Message::Response(_)) => None,
+        Err(Refusal { id, .. }) => id,
+    };
+    Answer::error(id, error)
+}
+
+/// What wants no answer and is refused all the same has a status of its own: 200 would read as accepted (T-04).
+fn unaccepted(error: RpcError) -> Answer {
+    let error = if error.status() < 400 {
+        error.with_status(400)
+    } else {
+        error
+    };
+    Answer::error(None, &error)
 }
 
 async fn request_answer(front: &Arc<Front>, request: &Request<'_>, incoming: Incoming<'_>) -> Result<Answer, RpcError> {
@@ -51,7 +69,7 @@ async fn request_answer(front: &Arc<Front>, request: &Request<'_>, incoming: Inc
         params,
         meta,
     } = admit(request, &incoming.peer, &rules)?;
-    let caller = Caller::new(&era, front.principal(), incoming.session, incoming.takes_stream);
+    let caller = Caller::new(&era, front.principal.clone(), incoming.session, incoming.takes_stream);
     let call = Call {
         id: request.id,
         params,
@@ -67,6 +85,19 @@ pub(crate) struct Call<'a> {
     pub(crate) params: Params<'a>,
     pub(crate) meta: longhaul_wire::Meta<'a>,
     pub(crate) caller: Caller,
+}
+
+/// Takes a response. We ask nothing yet, so a session's is for a question that nobody remembers; without one there cannot have been
+/// a question, and a modern client must not even try (T-22).
+fn accept_response(incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
+    match incoming.peer {
+        Peer::Http {
+            session: longhaul_wire::Session::Gone,
+            ..
+        } => Err(RpcError::session_not_found()),
+        _ if incoming.session.is_some() => Ok(Answer::Accepted),
+        _ => Err(RpcError::invalid_request("No response is awaited here")),
+    }
 }
 
 /// What is served, of all that the protocol has.
@@ -93,7 +124,7 @@ fn serves(method: Method) -> bool {
 fn accept(front: &Front, notification: &Notification<'_>, incoming: Incoming<'_>) -> Result<Answer, RpcError> {
     let params = Params::read(notification.params)?;
     let era = decide(Some(&notification.method), &params.meta()?, &incoming.peer)?;
-    let caller = Caller::new(&era, front.principal(), incoming.session, incoming.takes_stream);
+    let caller = Caller::new(&era, front.principal.clone(), incoming.session, incoming.takes_stream);
     // Over HTTP a modern client calls a request off by leaving; it has no notification for it (T-34, T-36).
     let legacy = matches!(era, Era::Legacy(_));
     if legacy && Method::parse(&notification.method, Generation::Legacy) == Some(Method::Cancelled) {

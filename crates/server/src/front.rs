@@ -1,6 +1,6 @@
 //! What every request needs: the engine, the server's name, its seals and its limits.
 
-use crate::{inflight::Inflight, seal::Seal};
+use crate::{http::BodyRoom, inflight::Inflight, method::ToolTexts, seal::Seal};
 use longhaul_core::{Principal, store::StoreError};
 use longhaul_runtime::Engine;
 use longhaul_wire::Identity;
@@ -39,6 +39,10 @@ pub struct Front {
     pub(crate) sessions: Seal,
     pub(crate) cursors: Seal,
     pub(crate) inflight: Inflight,
+    pub(crate) tools: Vec<ToolTexts>,
+    pub(crate) body_room: BodyRoom,
+    /// Everyone is the same without authentication.
+    pub(crate) principal: Principal,
     draining: watch::Sender<bool>,
 }
 
@@ -63,6 +67,9 @@ impl Front {
         Ok(Self {
             sessions: seal(&engine, "session").await?,
             cursors: seal(&engine, "cursor").await?,
+            tools: engine.catalog().iter().map(ToolTexts::of).collect(),
+            body_room: BodyRoom::default(),
+            principal: Principal::local(),
             engine,
             identity,
             max_body,
@@ -82,11 +89,6 @@ impl Front {
         let mut draining = self.draining.subscribe();
         // The sender lives as long as the front.
         let _ = draining.wait_for(|draining| *draining).await;
-    }
-
-    /// Everyone is the same without authentication.
-    pub(crate) fn principal(&self) -> Principal {
-        Principal::local()
     }
 }
 

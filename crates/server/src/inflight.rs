@@ -1,4 +1,6 @@
 //! Legacy requests that are being waited for, so that their sender can call them off (U-04).
+//!
+//! Calling a plain call off cancels it; calling a `tasks/result` off ends that wait and leaves the task alone (G1-55).
 
 use crate::caller::Caller;
 use longhaul_core::SessionKey;

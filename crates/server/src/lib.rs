@@ -12,6 +12,7 @@ mod front;
 pub mod http;
 mod inflight;
 mod method;
+mod progress;
 mod seal;
 mod session;
 mod stream;

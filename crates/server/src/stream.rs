@@ -3,7 +3,7 @@
 use crate::front::Front;
 use bytes::Bytes;
 use longhaul_wire::sse;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// A slow reader holds up its own stream, after so many events.
@@ -17,18 +17,20 @@ pub(crate) struct Events(pub(crate) mpsc::Receiver<Bytes>);
 /// Where a stream's events are written.
 pub(crate) struct Sink(mpsc::Sender<Bytes>);
 
+/// The stream's reader has left.
+#[derive(Debug)]
+pub(crate) struct Gone;
+
 impl Sink {
-    /// Sends a message; waits for a slow reader.
-    pub(crate) async fn message(&self, text: &str) {
+    /// Sends a message; waits for a slow reader. `Ok` means that HTTP has it.
+    pub(crate) async fn message(&self, text: &str) -> Result<(), Gone> {
         let mut event = String::with_capacity(text.len() + 16);
         sse::Event {
-            id: None,
-            retry_ms: None,
             data: text,
+            ..sse::Event::default()
         }
         .write(&mut event);
-        // If the reader is gone the stream is ended around us.
-        let _ = self.0.send(event.into()).await;
+        self.0.send(event.into()).await.map_err(|_| Gone)
     }
 
     /// Sends a sign of life, unless the reader has not even taken the last events.
@@ -37,21 +39,19 @@ impl Sink {
     }
 }
 
-/// Runs `write` for as long as someone reads what it sends and the server is not draining. When the reader leaves, the future is
-/// dropped where it stands.
-pub(crate) fn events<W>(front: &Arc<Front>, write: impl FnOnce(Sink) -> W) -> Events
+/// Runs `write` for as long as someone reads what it sends. When the reader leaves, the future is dropped where it stands; when
+/// the server drains, it ends by itself.
+pub(crate) fn events<W>(front: &Front, write: impl FnOnce(Sink) -> W) -> Events
 where
     W: Future<Output = ()> + Send + 'static,
 {
     let (sender, receiver) = mpsc::channel(CAPACITY);
     let reader = sender.clone();
     let work = write(Sink(sender));
-    let drained = Arc::clone(front);
     front.engine.ports().spawner.spawn(Box::pin(async move {
         tokio::select! {
             () = work => {}
             () = reader.closed() => {}
-            () = drained.drained() => {}
         }
     }));
     Events(receiver)

@@ -1,42 +1,80 @@
 //! Answering a call whose client waits: as one message if it is soon over, else as a stream that shows signs of life.
 
 use crate::{
-    answer::{Answer, shutting_down, store_failed},
+    answer::{Answer, KeptId, shutting_down, store_failed},
     dispatch::Call,
     front::Front,
     inflight::Entry,
+    progress::ProgressNews,
     stream::{self, KEEP_ALIVE, Sink},
 };
-use longhaul_core::{Millis, Outcome, Progress, Task};
+use longhaul_core::{BoxFuture, Millis, Outcome};
 use longhaul_runtime::{Promotion, Step, Waiting};
-use longhaul_wire::{Generation, RequestId, RpcError, envelope::write_result, legacy, modern, notification};
-use serde_json::value::RawValue;
+use longhaul_wire::{Generation, RequestId, RpcError, envelope::write_result, legacy, modern};
 use std::{sync::Arc, time::Duration};
 
-/// A call that is waited for. If its client leaves, a modern call is cancelled (T-34) and a legacy one runs on (T-08).
+/// Waits for the call and answers it. With `promote_after` milliseconds, a call still running then is answered with a task.
+pub(crate) fn answer(
+    front: &Arc<Front>,
+    waiting: Waiting,
+    call: &Call<'_>,
+    progress: ProgressNews,
+    promote_after: Option<Millis>,
+) -> Answer {
+    let clock = &front.engine.ports().clock;
+    let wait = Wait {
+        front: Arc::clone(front),
+        held: Held {
+            waiting: Some(waiting),
+            cancels: call.caller.generation == Generation::Modern,
+        },
+        generation: call.caller.generation,
+        id: KeptId::of(call.id),
+        progress,
+        called_off: front.inflight.enter(&call.caller, call.id),
+        promote_after: promote_after.map(|millis| clock.sleep(Duration::from_millis(millis))),
+    };
+    Answer::Later(Box::pin(wait.respond(call.caller.takes_stream)))
+}
+
+/// A call that is waited for. If its client leaves before it has the answer, a modern call is cancelled (T-34), also one that
+/// has just become a task (C-45); a legacy one runs on (T-08).
 struct Held {
     waiting: Option<Waiting>,
     cancels: bool,
 }
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        if let Some(waiting) = self.waiting.take().filter(|_| self.cancels) {
+impl Held {
+    /// The answer is HTTP's now. A task that it announces is ended by no connection any more (invariant 9).
+    fn release(&mut self) {
+        self.waiting = None;
+    }
+
+    fn call_off(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
             waiting.abandon();
         }
     }
 }
 
-/// All that is needed to answer the call, kept apart from the request's bytes, which the stream outlives.
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.cancels {
+            self.call_off();
+        }
+    }
+}
+
+/// All that is needed to answer the call, kept apart from the request's bytes, which may be large.
 struct Wait {
     front: Arc<Front>,
     held: Held,
     generation: Generation,
-    id: Box<RawValue>,
+    id: KeptId,
     progress: ProgressNews,
     called_off: Entry,
     /// When a call that is still running becomes a task.
-    promote_after: Option<longhaul_core::BoxFuture<'static, ()>>,
+    promote_after: Option<BoxFuture<'static, ()>>,
 }
 
 /// What a wait comes to.
@@ -51,57 +89,48 @@ enum Next {
     CalledOff,
 }
 
-/// Waits for the call and answers it. With `promote_after` milliseconds, a call still running then is answered with a task.
-pub(crate) async fn answer(
-    front: &Arc<Front>,
-    waiting: Waiting,
-    call: &Call<'_>,
-    promote_after: Option<Millis>,
-) -> Result<Answer, RpcError> {
-    let clock = &front.engine.ports().clock;
-    let mut wait = Wait {
-        front: Arc::clone(front),
-        held: Held {
-            waiting: Some(waiting),
-            cancels: call.caller.generation == Generation::Modern,
-        },
-        generation: call.caller.generation,
-        id: owned(call.id),
-        progress: ProgressNews {
-            token: call.meta.progress_token()?.map(owned),
-            told: None,
-        },
-        called_off: front.inflight.enter(&call.caller, call.id),
-        promote_after: promote_after.map(|millis| clock.sleep(Duration::from_millis(millis))),
-    };
-    let first = loop {
-        match wait.next().await? {
-            Next::Response(text) => return Ok(Answer::Message { status: 200, text }),
-            Next::CalledOff => return Ok(Answer::Accepted),
-            Next::Progress(text) if call.caller.takes_stream => break Some(text),
-            Next::Silence if call.caller.takes_stream => break None,
-            Next::Progress(_) | Next::Silence => {}
-        }
-    };
-    Ok(Answer::Stream(stream::events(front, |sink| wait.stream(sink, first))))
-}
-
 impl Wait {
+    /// The response by itself, or from the first thing on that comes before it a stream, if the client takes one.
+    async fn respond(mut self, takes_stream: bool) -> Answer {
+        let first = loop {
+            match self.next().await {
+                Ok(Next::Response(text)) => {
+                    self.held.release();
+                    return Answer::response(text);
+                }
+                Ok(Next::CalledOff) => return Answer::Accepted,
+                Ok(Next::Progress(text)) if takes_stream => break Some(text),
+                Ok(Next::Silence) if takes_stream => break None,
+                Ok(Next::Progress(_) | Next::Silence) => {}
+                Err(error) => return Answer::error(Some(self.id.get()), &error),
+            }
+        };
+        let front = Arc::clone(&self.front);
+        Answer::Stream(stream::events(&front, |sink| async move {
+            // Whoever has gone is told no more.
+            let _ = self.stream(sink, first).await;
+        }))
+    }
+
     /// Sends what comes until the response, which is the last.
-    async fn stream(mut self, sink: Sink, first: Option<String>) {
+    async fn stream(mut self, sink: Sink, first: Option<String>) -> Result<(), stream::Gone> {
         match first {
-            Some(text) => sink.message(&text).await,
+            Some(text) => sink.message(&text).await?,
             None => sink.keep_alive(),
         }
         loop {
             match self.next().await {
-                Ok(Next::Response(text)) => return sink.message(&text).await,
-                Ok(Next::Progress(text)) => sink.message(&text).await,
+                Ok(Next::Response(text)) => {
+                    sink.message(&text).await?;
+                    self.held.release();
+                    return Ok(());
+                }
+                Ok(Next::Progress(text)) => sink.message(&text).await?,
                 Ok(Next::Silence) => sink.keep_alive(),
-                Ok(Next::CalledOff) => return,
+                Ok(Next::CalledOff) => return Ok(()),
                 Err(error) => {
                     let mut text = String::new();
-                    error.write_response(&mut text, RequestId::from_raw(&self.id));
+                    error.write_response(&mut text, Some(self.id.get()));
                     return sink.message(&text).await;
                 }
             }
@@ -127,13 +156,12 @@ impl Wait {
                 () = waiting.changed() => {}
                 () = &mut silence => return Ok(Next::Silence),
                 () = time_to_promote(&mut self.promote_after) => {
+                    self.promote_after = None;
                     let promotion = waiting.promote().await.map_err(store_failed)?;
                     return Ok(Next::Response(self.promoted(promotion)));
                 }
                 () = self.called_off.called_off() => {
-                    if let Some(waiting) = self.held.waiting.take() {
-                        waiting.abandon();
-                    }
+                    self.held.call_off();
                     return Ok(Next::CalledOff);
                 }
                 () = self.front.drained() => return Err(shutting_down()),
@@ -141,36 +169,29 @@ impl Wait {
         }
     }
 
-    fn promoted(&mut self, promotion: Promotion) -> String {
+    fn promoted(&self, promotion: Promotion) -> String {
         match promotion {
             Promotion::Ended(outcome) => self.ended(&outcome),
             Promotion::Task(task) => {
-                // From here on the call is a task, and no connection ends it (invariant 9).
-                self.held.waiting = None;
                 let now = self.front.engine.ports().clock.now();
                 let mut text = String::new();
-                if let Some(id) = RequestId::from_raw(&self.id) {
-                    write_result(&mut text, id, |out| {
-                        modern::tasks::write_created(out, &task, &self.front.identity, now)
-                    });
-                }
+                write_result(&mut text, self.id.get(), |out| {
+                    modern::tasks::write_created(out, &task, &self.front.identity, now)
+                });
                 text
             }
         }
     }
 
-    fn ended(&mut self, outcome: &Outcome) -> String {
-        self.held.waiting = None;
+    fn ended(&self, outcome: &Outcome) -> String {
         let mut text = String::new();
-        if let Some(id) = RequestId::from_raw(&self.id) {
-            write_outcome(&mut text, id, outcome, self.generation, &self.front);
-        }
+        write_outcome(&mut text, self.id.get(), outcome, self.generation, &self.front);
         text
     }
 }
 
 /// Pending forever for a call that is not to be promoted.
-async fn time_to_promote(promote_after: &mut Option<longhaul_core::BoxFuture<'static, ()>>) {
+async fn time_to_promote(promote_after: &mut Option<BoxFuture<'static, ()>>) {
     match promote_after {
         Some(sleep) => sleep.await,
         None => std::future::pending().await,
@@ -194,29 +215,4 @@ pub(crate) fn write_outcome(
         (Outcome::RpcError(failure), Generation::Modern) => modern::tools::write_failed(out, id, failure),
         (Outcome::Cancelled, _) => RpcError::internal("The call was cancelled").write_response(out, Some(id)),
     }
-}
-
-/// Tells progress to a client that asked for it: only ever rising (U-01).
-struct ProgressNews {
-    token: Option<Box<RawValue>>,
-    told: Option<f64>,
-}
-
-impl ProgressNews {
-    fn about(&mut self, task: &Task) -> Option<String> {
-        let token = RequestId::from_raw(self.token.as_deref()?)?;
-        let progress @ Progress { current, .. } = task.progress?;
-        if self.told.is_some_and(|told| told >= current) {
-            return None;
-        }
-        self.told = Some(current);
-        let mut text = String::new();
-        notification::write_progress(&mut text, token, progress, task.status.as_deref(), None);
-        Some(text)
-    }
-}
-
-/// A request id that outlives its request.
-fn owned(id: RequestId<'_>) -> Box<RawValue> {
-    RawValue::from_string(id.as_json().to_owned()).unwrap_or_else(|_| unreachable!("a request id is JSON"))
 }

@@ -49,7 +49,7 @@ pub use meta::Meta;
 pub use method::{Method, NameSource};
 pub use params::Params;
 pub use projection::Status;
-pub use resource::{TemplateEntry, TextContent};
+pub use resource::{Stretch, TemplateEntry, TextContent};
 pub use timestamp::push_timestamp;
 pub use tool::ToolEntry;
 pub use version::{Generation, Version};

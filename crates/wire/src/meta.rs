@@ -24,6 +24,8 @@ pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Key under which a client names a creation, so that a repeat finds the same task (design section 7).
 pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotency-key";
+/// Key that says which part of a task's log a content is.
+pub const LOG_STRETCH: &str = "dev.longhaul/log";
 
 /// A progress token: like a request's id a string or an integer, echoed byte for byte (U-01).
 pub type ProgressToken<'a> = RequestId<'a>;

@@ -1,6 +1,6 @@
 //! Resources as they are listed and read, before a generation gives them their shape.
 
-use crate::json;
+use crate::{json, meta::LOG_STRETCH};
 
 /// A family of resources.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +26,19 @@ pub struct TextContent<'a> {
     pub mime_type: Option<&'a str>,
     /// The content.
     pub text: &'a str,
+    /// Which part of a log it is, if it is one.
+    pub stretch: Option<Stretch>,
+}
+
+/// Where a text lies in the log it was read from, in bytes; shown in the content's `_meta` under [`LOG_STRETCH`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Where it begins.
+    pub offset: u64,
+    /// Where to go on reading.
+    pub next: u64,
+    /// Written so far.
+    pub total: u64,
 }
 
 /// Appends `"resourceTemplates":[…]`.
@@ -55,7 +68,24 @@ pub(crate) fn push_contents(out: &mut String, content: &TextContent<'_>) {
     push_text(out, r#","mimeType":"#, content.mime_type);
     out.push_str(r#","text":"#);
     json::push_string(out, content.text);
+    if let Some(stretch) = content.stretch {
+        push_stretch(out, stretch);
+    }
     out.push_str("}]");
+}
+
+fn push_stretch(out: &mut String, Stretch { offset, next, total }: Stretch) {
+    out.push_str(r#","_meta":{"#);
+    json::push_string(out, LOG_STRETCH);
+    for (member, figure) in [
+        (r#":{"offset":"#, offset),
+        (r#","next":"#, next),
+        (r#","total":"#, total),
+    ] {
+        out.push_str(member);
+        json::push_int(out, figure);
+    }
+    out.push_str("}}");
 }
 
 fn push_text(out: &mut String, member: &str, text: Option<&str>) {

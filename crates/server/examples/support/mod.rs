@@ -13,7 +13,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const DAY: u64 = 24 * 3_600_000;
 
 /// A tool's settings: every property required, nothing else allowed.
-pub fn settings(
+pub(crate) fn settings(
     name: &str,
     description: &str,
     policy: TaskPolicy,
@@ -49,7 +49,7 @@ pub fn settings(
 }
 
 /// Reads the flags and serves the tools until SIGTERM or Ctrl-C.
-pub fn run(tools: impl FnOnce() -> Result<Vec<Tool>, ToolError>) -> Outcome<()> {
+pub(crate) fn run(tools: impl FnOnce() -> Result<Vec<Tool>, ToolError>) -> Outcome<()> {
     let flags = Flags::read()?;
     let store = flags.store()?;
     let catalog = Catalog::new(tools()?)?;

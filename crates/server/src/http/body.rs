@@ -1,26 +1,82 @@
-//! Reading a body: not too large, not too slow.
+//! Reading a body: not too large, not too slow, and not too many large ones at once.
 
+use crate::front::Front;
 use axum::body::Body;
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use longhaul_runtime::Ports;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use longhaul_wire::RpcError;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// How long a body may take to arrive. A message is small, and a client that trickles holds a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A body up to this size is anyone's right.
+const SMALL: usize = 64 * 1024;
+/// Larger bodies being read at once; the next one waits. With thousands of connections their sizes would add up to all memory.
+const LARGE_AT_ONCE: usize = 32;
 
-/// Reads a body of at most `limit` bytes.
-pub(super) async fn read(body: Body, limit: usize, ports: &Ports) -> Result<Bytes, RpcError> {
+/// Room for large bodies while they arrive.
+pub(crate) struct BodyRoom(Semaphore);
+
+impl Default for BodyRoom {
+    fn default() -> Self {
+        Self(Semaphore::new(LARGE_AT_ONCE))
+    }
+}
+
+/// Reads a body of at most the front's limit.
+pub(super) async fn read(body: Body, front: &Front) -> Result<Bytes, RpcError> {
     // Two megabytes of a body that says it has ten are not worth reading.
-    if http_body::Body::size_hint(&body).lower() > limit as u64 {
+    if http_body::Body::size_hint(&body).lower() > front.max_body as u64 {
+        return Err(too_large(front.max_body));
+    }
+    let whole = collect(body, front.max_body, &front.body_room);
+    match front.engine.ports().within(PATIENCE, whole).await {
+        Some(read) => read,
+        None => Err(RpcError::parse("The body took too long to arrive").with_status(408)),
+    }
+}
+
+/// Puts the pieces together. Pieces that are one byte each cost no more than one that holds them all.
+async fn collect(mut body: Body, limit: usize, room: &BodyRoom) -> Result<Bytes, RpcError> {
+    let Some(first) = next(&mut body).await? else {
+        return Ok(Bytes::new());
+    };
+    let whole_at_once = http_body::Body::is_end_stream(&body);
+    if first.len() > limit {
         return Err(too_large(limit));
     }
-    match ports.within(PATIENCE, Limited::new(body, limit).collect()).await {
-        Some(Ok(collected)) => Ok(collected.to_bytes()),
-        Some(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(limit)),
-        Some(Err(_)) => Err(RpcError::parse("The body ended before it was complete")),
-        None => Err(RpcError::parse("The body took too long to arrive").with_status(408)),
+    if whole_at_once {
+        return Ok(first);
+    }
+    let mut place = None;
+    let mut whole = BytesMut::from(first);
+    while let Some(piece) = next(&mut body).await? {
+        let length = whole.len() + piece.len();
+        if length > limit {
+            return Err(too_large(limit));
+        }
+        if length > SMALL && place.is_none() {
+            // The semaphore is never closed, so a place is only ever waited for.
+            place = room.0.acquire().await.ok();
+        }
+        whole.extend_from_slice(&piece);
+    }
+    drop(place);
+    Ok(whole.freeze())
+}
+
+/// The next piece of data; trailers are nothing to us.
+async fn next(body: &mut Body) -> Result<Option<Bytes>, RpcError> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(piece) => return Ok(Some(piece)),
+                Err(_trailers) => {}
+            },
+            Some(Err(_)) => return Err(RpcError::parse("The body ended before it was complete")),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{PATH, body, place};
 use crate::{
     answer::{Answer, store_failed},
-    dispatch::{Incoming, dispatch},
+    dispatch::{Incoming, dispatch, refuse_message},
     front::Front,
     session::Session,
     stream::Events,
@@ -35,7 +35,7 @@ async fn handle(State(front): State<Arc<Front>>, request: Request) -> Response {
     }
     let answered = match parts.method {
         Method::POST => post(&front, &parts, body).await,
-        Method::DELETE => end_session(&front, &parts.headers).await,
+        Method::DELETE => end_session(&front, &parts).await,
         // There is no stream to open here: notifications travel with the requests they belong to.
         _ => return method_not_allowed(),
     };
@@ -44,15 +44,25 @@ async fn handle(State(front): State<Arc<Front>>, request: Request) -> Response {
 
 async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response, RpcError> {
     check_content_type(&parts.headers)?;
-    let all = parts
-        .headers
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let headers = Headers::collect(all)?;
+    // The body comes first, since every later error carries the id that is in it.
+    let bytes = body::read(body, front).await?;
+    let mut answer = match message(front, parts, &bytes).await {
+        Ok(incoming) => dispatch(front, incoming).await,
+        Err(error) => refuse_message(&bytes, &error),
+    };
+    drop(bytes);
+    while let Answer::Later(later) = answer {
+        answer = later.await;
+    }
+    Ok(response(answer))
+}
+
+/// The message in `bytes`, with what its headers say around it.
+async fn message<'a>(front: &Front, parts: &'a Parts, bytes: &'a [u8]) -> Result<Incoming<'a>, RpcError> {
+    let headers = mcp_headers(parts)?;
     let (session, state) = find_session(front, &headers).await?;
-    let bytes = body::read(body, front.max_body, front.engine.ports()).await?;
-    let incoming = Incoming {
-        bytes: &bytes,
+    Ok(Incoming {
+        bytes,
         peer: Peer::Http {
             headers,
             session: state,
@@ -60,8 +70,12 @@ async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response,
         },
         session,
         takes_stream: takes_stream(&parts.headers),
-    };
-    Ok(response(dispatch(front, incoming).await))
+    })
+}
+
+fn mcp_headers(parts: &Parts) -> Result<Headers<'_>, RpcError> {
+    let all = parts.headers.iter();
+    Headers::collect(all.map(|(name, value)| (name.as_str(), value.as_bytes())))
 }
 
 /// A form on a web page can post `text/plain` without asking anyone; JSON it cannot.
@@ -84,13 +98,7 @@ async fn find_session(
     front: &Front,
     headers: &Headers<'_>,
 ) -> Result<(Option<Session>, longhaul_wire::Session), RpcError> {
-    let version = headers
-        .protocol_version
-        .and_then(|version| std::str::from_utf8(version).ok());
-    let modern = version
-        .and_then(Version::parse)
-        .is_some_and(|version| version.generation() == Generation::Modern);
-    let Some(id) = headers.session_id.filter(|_| !modern) else {
+    let Some(id) = headers.session_id.filter(|_| !is_modern(headers)) else {
         return Ok((None, longhaul_wire::Session::None));
     };
     match live_session(front, id).await? {
@@ -102,12 +110,21 @@ async fn find_session(
     }
 }
 
+fn is_modern(headers: &Headers<'_>) -> bool {
+    let named = headers
+        .protocol_version
+        .and_then(|named| std::str::from_utf8(named).ok());
+    named
+        .and_then(Version::parse)
+        .is_some_and(|version| version.generation() == Generation::Modern)
+}
+
 async fn live_session(front: &Front, id: &[u8]) -> Result<Option<Session>, RpcError> {
     let now = front.engine.ports().clock.now();
     let session = std::str::from_utf8(id)
         .ok()
         .and_then(|id| Session::from_id(id, &front.sessions, now));
-    let Some(session) = session.filter(|session| session.principal == front.principal()) else {
+    let Some(session) = session.filter(|session| session.principal == front.principal) else {
         return Ok(None);
     };
     let ended = front
@@ -119,14 +136,13 @@ async fn live_session(front: &Front, id: &[u8]) -> Result<Option<Session>, RpcEr
     Ok(Some(session).filter(|_| !ended))
 }
 
-/// DELETE ends a legacy session (T-14). Its tasks go on (T-17).
-async fn end_session(front: &Front, headers: &HeaderMap) -> Result<Response, RpcError> {
-    let Some(id) = headers.get(SESSION_ID) else {
+/// DELETE ends a legacy session (T-14); modern revisions have none (T-20). Its tasks go on (T-17).
+async fn end_session(front: &Front, parts: &Parts) -> Result<Response, RpcError> {
+    let headers = mcp_headers(parts)?;
+    let Some(id) = headers.session_id.filter(|_| !is_modern(&headers)) else {
         return Ok(method_not_allowed());
     };
-    let session = live_session(front, id.as_bytes())
-        .await?
-        .ok_or_else(RpcError::session_not_found)?;
+    let session = live_session(front, id).await?.ok_or_else(RpcError::session_not_found)?;
     front
         .engine
         .store()
@@ -148,6 +164,7 @@ fn response(answer: Answer) -> Response {
         }
         Answer::Accepted => empty(StatusCode::ACCEPTED),
         Answer::Stream(events) => event_stream(events),
+        Answer::Later(_) => unreachable!("it was waited for"),
     }
 }
 
@@ -156,12 +173,14 @@ fn refuse(error: &RpcError) -> Response {
 }
 
 /// Answers are about the present moment; no cache may keep one (C-50).
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
 fn json(status: u16, text: String) -> Response {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
     response
 }
 
@@ -188,7 +207,7 @@ fn event_stream(events: Events) -> Response {
     let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }

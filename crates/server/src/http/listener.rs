@@ -14,8 +14,8 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-/// Connections at once. The next one waits in the kernel until one closes.
-const MAX_CONNECTIONS: usize = 8192;
+/// Connections at once, if the process may open twice as many files. The next one waits in the kernel until one closes.
+const MOST_CONNECTIONS: usize = 8192;
 /// How long a connection may be idle, or take to send its head.
 const HEAD_PATIENCE: Duration = Duration::from_secs(75);
 /// The largest head; MCP's is some hundred bytes.
@@ -46,6 +46,7 @@ pub enum ListenError {
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+    most_connections: usize,
 }
 
 impl Listener {
@@ -60,9 +61,22 @@ impl Listener {
         let bound = async {
             let socket = TcpListener::bind(address).await?;
             let address = socket.local_addr()?;
-            Ok(Self { socket, address })
+            Ok(Self {
+                socket,
+                address,
+                most_connections: descriptors_for_connections().min(MOST_CONNECTIONS),
+            })
         };
         bound.await.map_err(|source| ListenError::Bind { address, source })
+    }
+
+    /// With at most so many connections at once; by default 8192, or half of the descriptors the process may have.
+    #[must_use]
+    pub fn with_connections(self, most: usize) -> Self {
+        Self {
+            most_connections: most,
+            ..self
+        }
     }
 
     /// The address bound.
@@ -70,7 +84,8 @@ impl Listener {
         self.address
     }
 
-    /// Serves until `stop` completes; then takes no new connections, ends streams and waits, and gives open requests 8 s.
+    /// Serves until `stop` completes; then takes no new connections, ends streams and waits, and gives what is left 8 s: a reader
+    /// that takes its time, a request of which half has come.
     pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()>) {
         self.serve_router(router(Arc::clone(&front)), front, stop).await;
     }
@@ -78,7 +93,7 @@ impl Listener {
     /// As [`serve`](Self::serve), with an application around the endpoint.
     pub async fn serve_router(self, app: axum::Router, front: Arc<Front>, stop: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let places = Arc::new(Semaphore::new(self.most_connections));
         let ports = front.engine.ports().clone();
         tokio::pin!(stop);
         loop {
@@ -101,6 +116,7 @@ impl Listener {
                         drop(place);
                     }));
                 }
+                Err(error) if is_the_peers(&error) => debug!(%error, "a connection ended before it began"),
                 Err(error) => {
                     warn!(%error, "a connection could not be accepted");
                     ports.clock.sleep(ACCEPT_PAUSE).await;
@@ -113,6 +129,18 @@ impl Listener {
             warn!("some connections did not finish in time");
         }
     }
+}
+
+/// Half of them: the store, the commands and their logs need the others.
+fn descriptors_for_connections() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX))
+}
+
+/// A client that leaves in the middle of its handshake says nothing about us.
+fn is_the_peers(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
 fn connect(

@@ -12,20 +12,24 @@ pub(crate) enum Misplaced {
     Host,
 }
 
-/// Whether the request's `Host` and `Origin` name this machine. Programs send no `Origin`, and that is fine.
+/// Whether the request's `Host` and `Origin` name this machine: all of them, since nobody says which of two counts. Programs send no
+/// `Origin`, and that is fine.
 pub(crate) fn check(headers: &HeaderMap, uri: &Uri) -> Result<(), Misplaced> {
-    let host = match headers.get(header::HOST) {
-        Some(host) => host.to_str().ok(),
-        None => uri.authority().map(|authority| authority.as_str()),
+    let all = |name, local: fn(&str) -> bool| {
+        headers
+            .get_all(name)
+            .iter()
+            .all(|value| value.to_str().is_ok_and(local))
     };
-    if !host.is_some_and(is_local) {
+    let authority = uri.authority().map(|authority| authority.as_str());
+    let named = headers.contains_key(header::HOST) || authority.is_some();
+    if !named || !authority.is_none_or(is_local) || !all(header::HOST, is_local) {
         return Err(Misplaced::Host);
     }
-    let local = |origin: &header::HeaderValue| origin.to_str().is_ok_and(is_local_origin);
-    match headers.get(header::ORIGIN) {
-        Some(origin) if !local(origin) => Err(Misplaced::Origin),
-        _ => Ok(()),
+    if !all(header::ORIGIN, is_local_origin) {
+        return Err(Misplaced::Origin);
     }
+    Ok(())
 }
 
 /// Whether an address can only be reached from this machine.
@@ -63,6 +67,24 @@ mod tests {
             headers.insert(header::ORIGIN, origin.parse().unwrap());
         }
         check(&headers, &Uri::from_static("/mcp"))
+    }
+
+    #[test]
+    fn every_name_counts() {
+        let mut headers = HeaderMap::new();
+        headers.append(header::HOST, "localhost".parse().unwrap());
+        let foreign = Uri::from_static("http://evil.example.com/mcp");
+        assert_eq!(check(&headers, &foreign), Err(Misplaced::Host));
+        for name in [header::HOST, header::ORIGIN] {
+            let mut headers = headers.clone();
+            headers.append(name, "http://localhost".parse().unwrap());
+            headers.append(header::ORIGIN, "http://evil.example.com".parse().unwrap());
+            assert!(check(&headers, &Uri::from_static("/mcp")).is_err());
+        }
+        assert_eq!(
+            check(&HeaderMap::new(), &Uri::from_static("http://localhost:1/mcp")),
+            Ok(())
+        );
     }
 
     #[test]

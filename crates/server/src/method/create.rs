@@ -1,10 +1,11 @@
 //! `tools/call`: as a task, or waited for.
 
-use super::route::{Asking, Route};
+use super::route::{Asking, Route, Unroutable};
 use crate::{
     answer::{Answer, store_failed},
     dispatch::Call,
     front::Front,
+    progress::ProgressNews,
     waiting,
 };
 use longhaul_core::{Json, Outcome, Task};
@@ -20,7 +21,9 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
         .catalog()
         .get(&wish.name)
         .ok_or_else(|| RpcError::unknown_tool(&wish.name))?;
-    let route = Route::of(tool.settings().policy, asking(call)?);
+    let route = Route::of(tool.settings().policy, asking(call)?).map_err(|why| unroutable(why, &wish.name))?;
+    // Read before anything starts: a call that is refused for it must not run.
+    let progress = ProgressNews::wanted(&call.meta)?;
     let arguments = wish.arguments.map_or_else(|| Json::trusted("{}"), Json::from);
     let checked = tool.check(arguments.as_str());
     let tool_call = ToolCall {
@@ -30,13 +33,21 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
         origin: call.caller.origin(),
         cancel_if_caller_leaves: call.caller.generation == Generation::Modern,
     };
-    match route {
-        Route::MustBeTask => Err(RpcError::must_be_task(&wish.name)),
-        Route::CannotBeTask => Err(RpcError::cannot_be_task(&wish.name)),
-        Route::MustDeclare => Err(RpcError::missing_capability(Capability::Tasks)),
-        Route::Task => as_task(front, call, tool_call, checked).await,
-        Route::Wait => waited_for(front, call, tool_call, checked, None).await,
-        Route::WaitThenTask(millis) => waited_for(front, call, tool_call, checked, Some(millis)).await,
+    match (route, checked) {
+        (Route::Task, checked) => as_task(front, call, tool_call, checked).await,
+        (Route::Wait { .. }, Err(wrong)) => Ok(refused(front, call, &wrong)),
+        (Route::Wait { promote_after }, Ok(())) => {
+            let waiting = front.engine.begin(tool_call).await.map_err(store_failed)?;
+            Ok(waiting::answer(front, waiting, call, progress, promote_after))
+        }
+    }
+}
+
+fn unroutable(why: Unroutable, tool: &str) -> RpcError {
+    match why {
+        Unroutable::MustBeTask => RpcError::must_be_task(tool),
+        Unroutable::CannotBeTask => RpcError::cannot_be_task(tool),
+        Unroutable::MustDeclare => RpcError::missing_capability(Capability::Tasks),
     }
 }
 
@@ -74,20 +85,6 @@ fn created_answer(front: &Front, call: &Call<'_>, task: &Task) -> Answer {
         Generation::Legacy => legacy::tasks::write_created(out, task, None, now),
         Generation::Modern => modern::tasks::write_created(out, task, &front.identity, now),
     })
-}
-
-async fn waited_for(
-    front: &Arc<Front>,
-    call: &Call<'_>,
-    tool_call: ToolCall,
-    checked: Result<(), ArgumentError>,
-    promote_after: Option<u64>,
-) -> Result<Answer, RpcError> {
-    if let Err(wrong) = checked {
-        return Ok(refused(front, call, &wrong));
-    }
-    let waiting = front.engine.begin(tool_call).await.map_err(store_failed)?;
-    waiting::answer(front, waiting, call, promote_after).await
 }
 
 /// Arguments that do not fit are a result the model can act on; nothing was started.

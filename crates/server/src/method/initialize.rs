@@ -21,7 +21,7 @@ pub(super) fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcE
     let session = Session::begin(
         version,
         abilities,
-        front.principal(),
+        front.principal.clone(),
         ports.clock.now(),
         &*ports.entropy,
     );

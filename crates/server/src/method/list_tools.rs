@@ -1,5 +1,6 @@
 //! `tools/list`: the catalog, whole, in its order (X-01, L-21).
 
+use super::one_page;
 use crate::{answer::Answer, dispatch::Call, front::Front};
 use longhaul_runtime::Tool;
 use longhaul_wire::{Cache, CacheScope, Generation, RpcError, ToolEntry, Version, legacy, modern};
@@ -12,13 +13,8 @@ const CACHE: Cache = Cache {
 };
 
 pub(super) fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
-    if call.params.cursor()?.is_some() {
-        return Err(RpcError::invalid_params(
-            "params.cursor is not one this list gave out: it has one page",
-        ));
-    }
-    let texts: Vec<Texts> = front.engine.catalog().iter().map(|tool| Texts::of(tool)).collect();
-    let entries: Vec<ToolEntry<'_>> = texts.iter().map(Texts::entry).collect();
+    one_page(call)?;
+    let entries: Vec<ToolEntry<'_>> = front.tools.iter().map(ToolTexts::entry).collect();
     Ok(Answer::result(call.id, |out| match call.caller.generation {
         Generation::Legacy => {
             legacy::tools::write_list(out, &entries, None, call.caller.version.unwrap_or(Version::ASSUMED));
@@ -27,19 +23,19 @@ pub(super) fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcE
     }))
 }
 
-/// A tool with its schemas as text.
-struct Texts<'a> {
-    tool: &'a Tool,
+/// A tool with its schemas as text: written once, since a catalog does not change.
+pub(crate) struct ToolTexts {
+    tool: Arc<Tool>,
     input_schema: String,
     output_schema: Option<String>,
     annotations: Option<String>,
 }
 
-impl<'a> Texts<'a> {
-    fn of(tool: &'a Tool) -> Self {
+impl ToolTexts {
+    pub(crate) fn of(tool: &Arc<Tool>) -> Self {
         let settings = tool.settings();
         Self {
-            tool,
+            tool: Arc::clone(tool),
             input_schema: settings.input_schema.to_string(),
             output_schema: settings.output_schema.as_ref().map(ToString::to_string),
             annotations: settings.annotations.as_ref().map(ToString::to_string),

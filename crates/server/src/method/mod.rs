@@ -12,6 +12,8 @@ mod route;
 mod task_result;
 mod update_task;
 
+pub(crate) use list_tools::ToolTexts;
+
 use crate::{answer::Answer, dispatch::Call, front::Front};
 use longhaul_core::TaskId;
 use longhaul_wire::{Method, RpcError};
@@ -30,8 +32,8 @@ pub(crate) async fn answer(front: &Arc<Front>, method: Method, call: Call<'_>) -
         Method::Initialize => initialize::answer(front, &call),
         Method::Discover => Ok(discover::answer(front, &call)),
         Method::Ping => Ok(Answer::result(call.id, |out| out.push_str("{}"))),
-        Method::ResourcesList => Ok(resources::list(front, &call)),
-        Method::ResourceTemplatesList => Ok(resources::list_templates(front, &call)),
+        Method::ResourcesList => resources::list(front, &call),
+        Method::ResourceTemplatesList => resources::list_templates(front, &call),
         Method::ResourcesRead => resources::read(front, &call).await,
         unserved => Err(RpcError::method_not_found(call.caller.generation, unserved.as_str())),
     }
@@ -40,4 +42,14 @@ pub(crate) async fn answer(front: &Arc<Front>, method: Method, call: Call<'_>) -
 /// The task a request names. What cannot be an id is answered like an unknown one (S-05).
 fn task_id(call: &Call<'_>) -> Result<TaskId, RpcError> {
     call.params.task_id()?.parse().map_err(|_| RpcError::task_not_found())
+}
+
+/// A list that has one page has given out no cursor (U-07).
+fn one_page(call: &Call<'_>) -> Result<(), RpcError> {
+    match call.params.cursor()? {
+        None => Ok(()),
+        Some(_) => Err(RpcError::invalid_params(
+            "params.cursor is not one this list gave out: it has one page",
+        )),
+    }
 }

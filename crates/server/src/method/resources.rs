@@ -1,12 +1,15 @@
 //! Resources: the log of each task, for its owner.
 
+use super::one_page;
 use crate::{
     answer::{Answer, store_failed},
     dispatch::Call,
     front::Front,
 };
 use longhaul_runtime::{LogChunk, LogRange};
-use longhaul_wire::{Cache, CacheScope, Generation, LogUri, RpcError, TemplateEntry, TextContent, legacy, modern};
+use longhaul_wire::{
+    Cache, CacheScope, Generation, LogUri, RpcError, Stretch, TemplateEntry, TextContent, legacy, modern,
+};
 use std::sync::Arc;
 use tracing::error;
 
@@ -15,7 +18,8 @@ const TEMPLATE: TemplateEntry<'static> = TemplateEntry {
     name: "task_log",
     title: Some("Log of a task"),
     description: Some(
-        "What a task's command has written so far, standard output and error in order of arrival. Without a range: the last 64 KiB.",
+        "What a task's command has written so far, standard output and error in order of arrival. Without a range: the last 64 KiB. \
+         _meta dev.longhaul/log tells which part it is (offset), where to read on (next) and how much there is (total), in bytes.",
     ),
     mime_type: Some("text/plain"),
 };
@@ -32,20 +36,22 @@ const LOG_CACHE: Cache = Cache {
 };
 
 /// Logs are found by their task, so none is listed.
-pub(super) fn list(front: &Arc<Front>, call: &Call<'_>) -> Answer {
-    Answer::result(call.id, |out| match call.caller.generation {
+pub(super) fn list(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
+    one_page(call)?;
+    Ok(Answer::result(call.id, |out| match call.caller.generation {
         Generation::Legacy => legacy::resources::write_empty_list(out),
         Generation::Modern => modern::resources::write_empty_list(out, TEMPLATE_CACHE, &front.identity),
-    })
+    }))
 }
 
-pub(super) fn list_templates(front: &Arc<Front>, call: &Call<'_>) -> Answer {
-    Answer::result(call.id, |out| match call.caller.generation {
+pub(super) fn list_templates(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
+    one_page(call)?;
+    Ok(Answer::result(call.id, |out| match call.caller.generation {
         Generation::Legacy => legacy::resources::write_templates(out, &[TEMPLATE], None),
         Generation::Modern => {
             modern::resources::write_templates(out, &[TEMPLATE], None, TEMPLATE_CACHE, &front.identity);
         }
-    })
+    }))
 }
 
 pub(super) async fn read(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
@@ -55,6 +61,11 @@ pub(super) async fn read(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, 
         uri: &uri,
         mime_type: Some("text/plain"),
         text: &chunk.text,
+        stretch: Some(Stretch {
+            offset: chunk.offset,
+            next: chunk.next,
+            total: chunk.total,
+        }),
     };
     Ok(Answer::result(call.id, |out| match call.caller.generation {
         Generation::Legacy => legacy::resources::write_content(out, &content),

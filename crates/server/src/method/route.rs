@@ -20,45 +20,58 @@ pub(super) enum Asking {
 pub(super) enum Route {
     /// A task, at once.
     Task,
-    /// The client waits for the answer.
-    Wait,
-    /// The client waits, and gets a task if it takes longer than this.
-    WaitThenTask(Millis),
-    /// Refused: this tool only runs as a task.
+    /// The client waits for the answer, and gets a task instead if it takes longer than `promote_after`.
+    Wait {
+        /// Milliseconds from now.
+        promote_after: Option<Millis>,
+    },
+}
+
+/// Why the tool cannot be called in this way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unroutable {
+    /// It only runs as a task.
     MustBeTask,
-    /// Refused: this tool never runs as a task.
+    /// It never runs as a task.
     CannotBeTask,
-    /// Refused: the client would have to declare the extension.
+    /// It only runs as a task, and the client has not declared that it copes with one.
     MustDeclare,
 }
 
 impl Route {
-    pub(super) fn of(policy: TaskPolicy, asking: Asking) -> Self {
+    pub(super) fn of(policy: TaskPolicy, asking: Asking) -> Result<Self, Unroutable> {
         match (policy, asking) {
-            (TaskPolicy::Never, Asking::LegacyTask) => Self::CannotBeTask,
-            (TaskPolicy::Never, _) => Self::Wait,
-            (_, Asking::LegacyTask) => Self::Task,
-            (TaskPolicy::Always, Asking::LegacyPlain) => Self::MustBeTask,
-            (TaskPolicy::Always, Asking::ModernPlain) => Self::MustDeclare,
-            (TaskPolicy::Always | TaskPolicy::Optional, Asking::ModernDeclaring) => Self::Task,
-            (TaskPolicy::After(millis), Asking::ModernDeclaring) => Self::WaitThenTask(millis),
-            (_, Asking::LegacyPlain | Asking::ModernPlain) => Self::Wait,
+            (TaskPolicy::Never, Asking::LegacyTask) => Err(Unroutable::CannotBeTask),
+            (TaskPolicy::Always, Asking::LegacyPlain) => Err(Unroutable::MustBeTask),
+            (TaskPolicy::Always, Asking::ModernPlain) => Err(Unroutable::MustDeclare),
+            (TaskPolicy::Always | TaskPolicy::Optional, Asking::ModernDeclaring) | (_, Asking::LegacyTask) => {
+                Ok(Self::Task)
+            }
+            (TaskPolicy::After(millis), Asking::ModernDeclaring) => Ok(Self::Wait {
+                promote_after: Some(millis),
+            }),
+            (TaskPolicy::Never, _) | (_, Asking::LegacyPlain | Asking::ModernPlain) => {
+                Ok(Self::Wait { promote_after: None })
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Asking::*, Route::*, *};
+    use super::{Asking::*, Unroutable::*, *};
 
     #[test]
     fn the_table_of_the_design() {
+        const TASK: Result<Route, Unroutable> = Ok(Route::Task);
+        const WAIT: Result<Route, Unroutable> = Ok(Route::Wait { promote_after: None });
+        const AFTER: Result<Route, Unroutable> = Ok(Route::Wait { promote_after: Some(5) });
         let asking = [LegacyTask, LegacyPlain, ModernDeclaring, ModernPlain];
         let table = [
-            (TaskPolicy::Never, [CannotBeTask, Wait, Wait, Wait]),
-            (TaskPolicy::Optional, [Task, Wait, Task, Wait]),
-            (TaskPolicy::After(5), [Task, Wait, WaitThenTask(5), Wait]),
-            (TaskPolicy::Always, [Task, MustBeTask, Task, MustDeclare]),
+            (TaskPolicy::Never, [Err(CannotBeTask), WAIT, WAIT, WAIT]),
+            (TaskPolicy::Optional, [TASK, WAIT, TASK, WAIT]),
+            (TaskPolicy::After(5), [TASK, WAIT, AFTER, WAIT]),
+            (TaskPolicy::Always, [TASK, Err(MustBeTask), TASK, Err(MustDeclare)]),
         ];
         for (policy, routes) in table {
             assert_eq!(asking.map(|asking| Route::of(policy, asking)), routes, "{policy:?}");

@@ -3,8 +3,8 @@
 use crate::{fixture::*, schema};
 use longhaul_core::{Json, Outcome, Progress, RpcFailure, TaskPolicy, UnixMillis, store::Record};
 use longhaul_wire::{
-    Cache, CacheScope, Capability, Features, Generation, Message, Refusal, RpcError, TemplateEntry, TextContent,
-    ToolEntry, Version,
+    Cache, CacheScope, Capability, Features, Generation, Message, Refusal, RpcError, Stretch, TemplateEntry,
+    TextContent, ToolEntry, Version,
     envelope::write_result,
     legacy, modern,
     notification::{write_cancelled, write_progress},
@@ -157,6 +157,11 @@ fn lists_handshakes_and_resources_match_the_schemas() {
         uri: "longhaul://task/a/log",
         mime_type: Some("text/plain"),
         text: "\u{0}\u{fffd}",
+        stretch: Some(Stretch {
+            offset: 3,
+            next: u64::MAX,
+            total: 0,
+        }),
     };
     for version in Version::ALL
         .into_iter()

@@ -1,0 +1,90 @@
+//! `notifications/cancelled`: a legacy client calls off what it sent itself, and nothing else.
+
+use crate::{
+    client::Event,
+    request::{Post, act, act_as_task},
+    server::{Server, get, task_of},
+};
+use serde_json::{Value, json};
+
+fn cancelled(session: &str, id: &Value) -> Post {
+    Post::legacy(
+        Some(session),
+        "notifications/cancelled",
+        json!({"requestId": id, "reason": "^C"}),
+    )
+    .without_id()
+}
+
+#[tokio::test]
+async fn a_waiting_call_is_called_off_by_its_own_session_only() {
+    let server = Server::start().await;
+    let (mine, other) = (server.session().await, server.session().await);
+    let id = json!("call-\"1\"");
+    let call = Post::legacy(Some(&mine), "tools/call", act("optional", "wait")).id(id.clone());
+    let mut client = server.connect().await;
+    client.send(&call.to_bytes()).await;
+    server.stage.begun.reaches(1).await;
+
+    let mut notifier = server.connect().await;
+    for (session, id) in [(&other, &id), (&mine, &json!("call-2")), (&mine, &json!(1))] {
+        assert_eq!(notifier.exchange(&cancelled(session, id)).await.status(), 202);
+    }
+    let ping = Post::legacy(Some(&mine), "ping", json!({}));
+    notifier.result(&ping).await;
+    assert_eq!(
+        server.stage.stopped.get(),
+        0,
+        "others cannot, and other ids mean nothing"
+    );
+
+    assert_eq!(notifier.exchange(&cancelled(&mine, &id)).await.status(), 202);
+    server.stage.stopped.reaches(1).await;
+    let reply = client.reply().await;
+    assert_eq!(
+        (reply.status(), reply.body.as_str()),
+        (202, ""),
+        "no response is owed (U-04)"
+    );
+    client.result(&ping).await;
+}
+
+#[tokio::test]
+async fn calling_a_wait_for_a_result_off_leaves_the_task_alone() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&server.result(&create).await);
+    let waiting = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task})).id(json!(7));
+    let mut client = server.connect().await;
+    client.send(&waiting.to_bytes()).await;
+    client.head().await;
+    assert_eq!(client.event().await, Some(Event::Comment));
+    assert_eq!(
+        server
+            .connect()
+            .await
+            .exchange(&cancelled(&session, &json!(7)))
+            .await
+            .status(),
+        202
+    );
+    assert_eq!(client.event().await, None, "the stream ends without a response");
+    assert_eq!(server.result(&get(&task)).await["status"], "working");
+    assert_eq!(server.stage.stopped.get(), 0);
+}
+
+#[tokio::test]
+async fn a_notification_that_cannot_be_understood_is_refused() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let garbled = Post::legacy(Some(&session), "notifications/cancelled", json!({})).without_id();
+    let reply = server.connect().await.exchange(&garbled).await;
+    assert_eq!(reply.error(), (400, -32602), "200 would read as accepted (T-04)");
+    for unknown in ["notifications/roots/list_changed", "notifications/of/tomorrow"] {
+        let post = Post::legacy(Some(&session), unknown, json!({})).without_id();
+        assert_eq!(server.connect().await.exchange(&post).await.status(), 202, "{unknown}");
+        let post = Post::modern(unknown, json!({})).without_id();
+        assert_eq!(server.connect().await.exchange(&post).await.status(), 202, "{unknown}");
+    }
+}

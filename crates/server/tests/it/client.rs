@@ -1,0 +1,181 @@
+//! A client that is nothing but a socket: it can stop in the middle of anything.
+
+use crate::{request::Post, schema};
+use serde_json::Value;
+use std::net::SocketAddr;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+};
+
+pub(crate) struct Connection(BufReader<TcpStream>);
+
+/// A response without its body.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+}
+
+/// A response.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) head: Head,
+    pub(crate) body: String,
+}
+
+/// What comes on a stream.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Event {
+    Comment,
+    Message(Value),
+}
+
+impl Head {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn is_stream(&self) -> bool {
+        self.header("content-type") == Some("text/event-stream")
+    }
+}
+
+impl Reply {
+    pub(crate) fn status(&self) -> u16 {
+        self.head.status
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
+    }
+
+    /// Status and code of an error.
+    pub(crate) fn error(&self) -> (u16, i64) {
+        let code = self.json()["error"]["code"].as_i64();
+        (self.status(), code.unwrap_or_else(|| panic!("no error: {self:?}")))
+    }
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr) -> Self {
+        Self(BufReader::new(TcpStream::connect(address).await.unwrap()))
+    }
+
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+        self.0.get_mut().write_all(bytes).await.unwrap();
+    }
+
+    /// Sends what the server may refuse to read to its end.
+    pub(crate) async fn try_send(&mut self, bytes: &[u8]) {
+        let _ = self.0.get_mut().write_all(bytes).await;
+    }
+
+    /// One request, answered at once, and all that the schemas say about the answer.
+    pub(crate) async fn exchange(&mut self, post: &Post) -> Reply {
+        self.send(&post.to_bytes()).await;
+        let reply = self.reply().await;
+        if !reply.body.is_empty() {
+            let answer = reply.json();
+            schema::check_answer(&post.body, &answer);
+            if let Some(id) = post.body.get("id").filter(|id| id.is_string() || id.is_i64()) {
+                assert_eq!(&answer["id"], id, "{answer}");
+            }
+            assert_eq!(reply.head.header("cache-control"), Some("no-store"), "C-50");
+        }
+        reply
+    }
+
+    /// The result of one request.
+    pub(crate) async fn result(&mut self, post: &Post) -> Value {
+        let reply = self.exchange(post).await;
+        let result = reply.json()["result"].clone();
+        assert!(reply.status() == 200 && result.is_object(), "{reply:?}");
+        result
+    }
+
+    /// Status and code of the error that one request comes to.
+    pub(crate) async fn error(&mut self, post: &Post) -> (u16, i64) {
+        self.exchange(post).await.error()
+    }
+
+    pub(crate) async fn reply(&mut self) -> Reply {
+        let head = self.head().await;
+        assert!(!head.is_stream(), "a stream: {head:?}");
+        let length = head
+            .header("content-length")
+            .map_or(0, |length| length.parse().unwrap());
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).await.unwrap();
+        let body = String::from_utf8(body).unwrap();
+        Reply { head, body }
+    }
+
+    pub(crate) async fn head(&mut self) -> Head {
+        let status = self.line().await;
+        let status = status
+            .split(' ')
+            .nth(1)
+            .unwrap_or_else(|| panic!("no status: {status:?}"));
+        let status = status.parse().unwrap();
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line().await;
+            let Some((name, value)) = line.split_once(':') else {
+                break;
+            };
+            headers.push((name.to_owned(), value.trim().to_owned()));
+        }
+        Head { status, headers }
+    }
+
+    async fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).await.unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The next event of a stream, whose head has been read; `None` at its end. Each event is a chunk: the server writes no halves.
+    pub(crate) async fn event(&mut self) -> Option<Event> {
+        let length = usize::from_str_radix(&self.line().await, 16).unwrap();
+        let mut chunk = vec![0; length + 2];
+        self.0.read_exact(&mut chunk).await.unwrap();
+        let text = std::str::from_utf8(&chunk[..length]).unwrap();
+        if text.is_empty() {
+            return None;
+        }
+        let text = text
+            .strip_suffix("\n\n")
+            .unwrap_or_else(|| panic!("half an event: {text:?}"));
+        Some(match text.strip_prefix("data: ") {
+            Some(data) => Event::Message(serde_json::from_str(data).unwrap()),
+            None if text.starts_with(':') => Event::Comment,
+            None => panic!("neither comment nor data: {text:?}"),
+        })
+    }
+
+    /// The messages of the stream that answers `post`, checked against the schemas: notifications, then the response.
+    pub(crate) async fn messages(&mut self, post: &Post) -> Vec<Value> {
+        let mut messages = Vec::new();
+        while let Some(event) = self.event().await {
+            let Event::Message(message) = event else { continue };
+            match message.get("id") {
+                Some(id) => {
+                    assert_eq!(*id, post.body["id"]);
+                    schema::check_answer(&post.body, &message);
+                }
+                None => schema::check_notification(&post.body, &message),
+            }
+            messages.push(message);
+        }
+        messages
+    }
+
+    /// Reads until the server closes, or resets, the connection; returns how many bytes came before.
+    pub(crate) async fn read_to_close(&mut self) -> usize {
+        let mut rest = Vec::new();
+        let _ = self.0.read_to_end(&mut rest).await;
+        rest.len()
+    }
+}

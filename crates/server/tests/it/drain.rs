@@ -1,0 +1,92 @@
+//! The end of a server: streams end, waits end, tasks do not.
+
+use crate::{
+    client::Event,
+    request::{Post, act, act_as_task},
+    server::{Options, Server, get, task_of},
+};
+use longhaul_store::MemoryStore;
+use serde_json::json;
+use std::sync::Arc;
+
+#[tokio::test]
+async fn everything_open_ends_when_the_server_is_asked_to_stop() {
+    let store = Arc::new(MemoryStore::default());
+    let server = Server::with(Options {
+        store: Arc::clone(&store) as _,
+        ..Options::default()
+    })
+    .await;
+    let session = server.session().await;
+    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "say"));
+    let done = task_of(&server.result(&create).await);
+    server.poll(&done, "completed").await;
+    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&server.result(&create).await);
+
+    let result = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task}));
+    let call = Post::modern_plain("tools/call", act("optional", "report 1")).progress_token(json!(1));
+    let (mut idle, mut used) = (server.connect().await, server.connect().await);
+    used.result(&get(&done)).await;
+    let (mut stream, mut held, mut calling, mut telling) = (
+        server.connect().await,
+        server.connect().await,
+        server.connect().await,
+        server.connect().await,
+    );
+    stream.send(&result.to_bytes()).await;
+    stream.head().await;
+    assert_eq!(stream.event().await, Some(Event::Comment));
+    held.send(&result.clone().with("Accept", "application/json").to_bytes())
+        .await;
+    calling
+        .send(&Post::modern_plain("tools/call", act("optional", "wait")).to_bytes())
+        .await;
+    telling.send(&call.to_bytes()).await;
+    telling.head().await;
+    server.stage.begun.reaches(4).await;
+
+    let stopped = server.stop();
+    let seen = async {
+        assert_eq!(
+            stream.event().await,
+            None,
+            "no response: an error would read as the task's own end"
+        );
+        assert_eq!(held.reply().await.error(), (503, -32603));
+        assert_eq!(calling.reply().await.error(), (503, -32603));
+        let messages = telling.messages(&call).await;
+        assert_eq!(messages.last().unwrap()["error"]["code"], -32603);
+        assert_eq!((idle.read_to_close().await, used.read_to_close().await), (0, 0));
+    };
+    tokio::join!(stopped, seen);
+
+    let server = Server::with(Options {
+        store,
+        ..Options::default()
+    })
+    .await;
+    assert_eq!(server.result(&get(&done)).await["status"], "completed");
+    let interrupted = server.poll(&task, "failed").await;
+    assert!(
+        interrupted["error"]["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("interrupted"),
+        "{interrupted}"
+    );
+}
+
+#[tokio::test]
+async fn who_does_not_finish_in_time_is_left() {
+    let server = Server::start().await;
+    let mut half_a_head = server.connect().await;
+    half_a_head.send(b"POST /mcp HTTP/1.1\r\nHost: loc").await;
+    let mut half_a_body = server.connect().await;
+    let whole = Post::legacy(None, "ping", json!({})).to_bytes();
+    half_a_body.send(&whole[..whole.len() - 5]).await;
+    // Both have been read: a later connection is answered.
+    server.result(&Post::legacy(None, "ping", json!({}))).await;
+    tokio::time::pause();
+    server.stop().await;
+}

@@ -1,0 +1,239 @@
+//! A legacy client's day, from the handshake to the list of its tasks.
+
+use crate::{
+    client::Event,
+    request::{Post, act, act_as_task},
+    server::{Server, task_of},
+};
+use serde_json::{Value, json};
+
+fn on_task(session: &str, method: &str, task: &str) -> Post {
+    Post::legacy(Some(session), method, json!({"taskId": task}))
+}
+
+#[tokio::test]
+async fn the_handshake_settles_a_revision_and_what_it_has() {
+    let server = Server::start().await;
+    let latest = server.result(&Post::initialize("2025-11-25")).await;
+    assert_eq!(latest["protocolVersion"], "2025-11-25");
+    assert_eq!(
+        latest["capabilities"]["tasks"],
+        json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
+    );
+    let older = server.result(&Post::initialize("2025-06-18")).await;
+    assert!(older["protocolVersion"] == "2025-06-18" && older["capabilities"].get("tasks").is_none());
+    for unknown in ["2026-07-28", "2031-01-01", "x"] {
+        let best = server.result(&Post::initialize(unknown)).await;
+        assert_eq!(
+            best["protocolVersion"], "2025-11-25",
+            "the best there is with a handshake"
+        );
+    }
+
+    let listed = server
+        .result(&Post::legacy(Some(&server.session().await), "tools/list", json!({})))
+        .await;
+    let support = |name: &str| {
+        let tools = listed["tools"].as_array().unwrap().iter();
+        let tool = tools.clone().find(|tool| tool["name"] == name).unwrap();
+        tool["execution"]["taskSupport"].as_str().unwrap().to_owned()
+    };
+    let all = ["never", "optional", "after_an_hour", "always"].map(support);
+    assert_eq!(all, ["forbidden", "optional", "optional", "required"]);
+    let session = server.session_of("2025-06-18").await;
+    let listed = server
+        .result(&Post::legacy(Some(&session), "tools/list", json!({})))
+        .await;
+    assert!(
+        listed["tools"][0].get("execution").is_none(),
+        "tasks are not in that revision"
+    );
+}
+
+#[tokio::test]
+async fn a_task_is_created_listed_waited_for_and_read_again() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let mut client = server.connect().await;
+    let created = client
+        .result(&Post::legacy(
+            Some(&session),
+            "tools/call",
+            act_as_task("optional", "wait"),
+        ))
+        .await;
+    let task = task_of(&created);
+    assert_eq!(created["task"]["status"], "working");
+    assert_eq!(
+        client.result(&on_task(&session, "tasks/get", &task)).await["status"],
+        "working"
+    );
+    let listed = client
+        .result(&Post::legacy(Some(&session), "tasks/list", json!({})))
+        .await;
+    assert_eq!(listed["tasks"][0]["taskId"], json!(task));
+
+    // Two wait for the result, one as a stream and one not, and a third drops its stream.
+    let waiting = on_task(&session, "tasks/result", &task);
+    let (mut stream, mut held, mut dropped) = (server.connect().await, server.connect().await, server.connect().await);
+    for streamed in [&mut stream, &mut dropped] {
+        streamed.send(&waiting.to_bytes()).await;
+        assert!(streamed.head().await.is_stream());
+        assert_eq!(streamed.event().await, Some(Event::Comment), "the wait has begun");
+    }
+    drop(dropped);
+    let plain = waiting.clone().with("Accept", "application/json");
+    held.send(&plain.to_bytes()).await;
+    server.stage.released.count();
+    let messages = stream.messages(&waiting).await;
+    assert_eq!(messages.len(), 1);
+    assert_eq!(messages[0]["result"]["content"][0]["text"], "done");
+    assert_eq!(held.reply().await.json(), messages[0]);
+
+    assert_eq!(
+        client.result(&on_task(&session, "tasks/get", &task)).await["status"],
+        "completed"
+    );
+    assert_eq!(
+        client.result(&waiting).await,
+        messages[0]["result"],
+        "it can be read again"
+    );
+    let late = on_task(&session, "tasks/cancel", &task);
+    assert_eq!(
+        client.error(&late).await,
+        (200, -32602),
+        "what is over is refused (G1-51)"
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_task_is_cancelled_before_the_answer() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&server.result(&create).await);
+    let waiting = on_task(&session, "tasks/result", &task);
+    let mut waiter = server.connect().await;
+    waiter.send(&waiting.to_bytes()).await;
+    waiter.head().await;
+    let cancelled = server.result(&on_task(&session, "tasks/cancel", &task)).await;
+    assert_eq!(cancelled["status"], "cancelled");
+    server.stage.stopped.reaches(1).await;
+    let messages = waiter.messages(&waiting).await;
+    assert_eq!(messages[0]["error"]["data"]["status"], "cancelled");
+    assert_eq!(
+        server.result(&on_task(&session, "tasks/get", &task)).await["status"],
+        "cancelled"
+    );
+}
+
+#[tokio::test]
+async fn every_kind_of_end_reads_as_this_generation_reads_it() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    for (act, status) in [("say", "completed"), ("refuse", "failed"), ("break", "failed")] {
+        let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", act));
+        let task = task_of(&server.result(&create).await);
+        let plain = on_task(&session, "tasks/result", &task).with("Accept", "application/json");
+        let reply = server.connect().await.exchange(&plain).await;
+        match act {
+            "break" => assert_eq!(
+                reply.json()["error"]["code"],
+                -32002,
+                "exactly as the call would have answered"
+            ),
+            _ => assert_eq!(
+                reply.json()["result"]["isError"].as_bool().unwrap_or_default(),
+                act == "refuse"
+            ),
+        }
+        assert_eq!(
+            server.result(&on_task(&session, "tasks/get", &task)).await["status"],
+            status
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_accepted_call_with_bad_arguments_is_owed_a_task_that_failed() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let params = json!({"name": "always", "arguments": {}, "task": {}});
+    let created = server.result(&Post::legacy(Some(&session), "tools/call", params)).await;
+    assert_eq!(created["task"]["status"], "working", "the first status is (G1-14)");
+    let task = task_of(&created);
+    assert_eq!(
+        server.result(&on_task(&session, "tasks/get", &task)).await["status"],
+        "failed"
+    );
+    let result = server.result(&on_task(&session, "tasks/result", &task)).await;
+    assert_eq!(result["isError"], true);
+    assert_eq!(server.stage.begun.get(), 0);
+}
+
+#[tokio::test]
+async fn a_list_goes_on_where_it_stopped_and_its_cursors_are_nobody_elses() {
+    let server = Server::start().await;
+    let (mine, other) = (server.session().await, server.session().await);
+    let mut client = server.connect().await;
+    let mut created = Vec::new();
+    for _ in 0..120 {
+        let create = Post::legacy(Some(&mine), "tools/call", act_as_task("optional", "say"));
+        created.push(task_of(&client.result(&create).await));
+    }
+    let mut listed: Vec<String> = Vec::new();
+    let mut params = json!({});
+    loop {
+        let page = client
+            .result(&Post::legacy(Some(&mine), "tasks/list", params.clone()))
+            .await;
+        listed.extend(
+            page["tasks"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|task| task["taskId"].as_str().unwrap().to_owned()),
+        );
+        let Some(next) = page.get("nextCursor").and_then(Value::as_str) else {
+            break;
+        };
+        params = json!({"cursor": next});
+        let stolen = Post::legacy(Some(&other), "tasks/list", params.clone());
+        assert_eq!(client.error(&stolen).await, (200, -32602));
+    }
+    let sorted = |mut ids: Vec<String>| {
+        ids.sort();
+        ids
+    };
+    assert_eq!(sorted(listed), sorted(created), "each once");
+    for wrong in ["", "x", "AAAA"] {
+        let list = Post::legacy(Some(&mine), "tasks/list", json!({"cursor": wrong}));
+        assert_eq!(client.error(&list).await, (200, -32602), "{wrong:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_without_a_session_is_served_as_one_of_the_oldest() {
+    let server = Server::start().await;
+    let ask = |method: &str, params: Value| Post::legacy(None, method, params);
+    server.result(&ask("ping", json!({}))).await;
+    let listed = server.result(&ask("tools/list", json!({}))).await;
+    assert!(listed["tools"][0].get("execution").is_none());
+    let called = server.result(&ask("tools/call", act_as_task("optional", "say"))).await;
+    assert_eq!(
+        called["content"][0]["text"], "done",
+        "its revision has no tasks, so the wish is ignored (G1-05)"
+    );
+    for method in ["tasks/list", "tasks/get", "tasks/result", "tasks/cancel"] {
+        assert_eq!(
+            server.error(&ask(method, json!({"taskId": "a"}))).await,
+            (200, -32601),
+            "{method}"
+        );
+    }
+    assert_eq!(
+        server.error(&ask("tools/call", act("always", "say"))).await,
+        (200, -32601)
+    );
+}

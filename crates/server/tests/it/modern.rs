@@ -1,0 +1,134 @@
+//! A modern client's day, from discovery to the last acknowledgement.
+
+use crate::{
+    request::{Post, TASKS, act},
+    server::{Server, get, task_of},
+};
+use serde_json::json;
+
+fn cancel(task: &str) -> Post {
+    Post::modern("tasks/cancel", json!({"taskId": task}))
+}
+
+#[tokio::test]
+async fn discovery_names_what_is_served_and_nothing_else() {
+    let server = Server::start().await;
+    let discovered = server.result(&Post::modern_plain("server/discover", json!({}))).await;
+    assert_eq!(
+        discovered["capabilities"],
+        json!({"tools": {}, "resources": {}, "extensions": {TASKS: {}}})
+    );
+    let versions = discovered["supportedVersions"].as_array().unwrap();
+    assert!(versions.contains(&json!("2026-07-28")) && versions.contains(&json!("2025-11-25")));
+
+    let listed = server.result(&Post::modern("tools/list", json!({}))).await;
+    let tools = listed["tools"].as_array().unwrap();
+    assert_eq!(tools.len(), crate::stage::TOOLS.len());
+    assert!(
+        tools.iter().all(|tool| tool.get("execution").is_none()),
+        "execution is legacy"
+    );
+    assert!(tools.iter().all(|tool| tool["annotations"]["readOnlyHint"] == true));
+}
+
+#[tokio::test]
+async fn a_task_is_there_when_it_is_announced_and_holds_its_result_when_it_is_over() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    let created = client
+        .result(&Post::modern("tools/call", act("optional", "wait")))
+        .await;
+    let task = task_of(&created);
+    assert_eq!(created["status"], "working");
+
+    let working = client.result(&get(&task)).await;
+    assert_eq!(
+        (&working["taskId"], &working["status"]),
+        (&json!(task), &json!("working"))
+    );
+    assert!(working["pollIntervalMs"].as_u64().unwrap() > 0);
+
+    server.stage.released.count();
+    let completed = server.poll(&task, "completed").await;
+    assert_eq!(completed["result"]["content"][0]["text"], "done");
+    assert_eq!(
+        client.result(&get(&task)).await,
+        completed,
+        "reading changes nothing (G2-29)"
+    );
+    client.result(&cancel(&task)).await;
+    assert_eq!(
+        client.result(&get(&task)).await,
+        completed,
+        "nor does cancelling what is over"
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_task_stops_and_says_so() {
+    let server = Server::start().await;
+    let task = task_of(&server.result(&Post::modern("tools/call", act("always", "wait"))).await);
+    server.stage.begun.reaches(1).await;
+    server.result(&cancel(&task)).await;
+    server.result(&cancel(&task)).await;
+    server.stage.stopped.reaches(1).await;
+    server.poll(&task, "cancelled").await;
+}
+
+#[tokio::test]
+async fn a_question_is_shown_answered_once_and_gone() {
+    let server = Server::start().await;
+    let task = task_of(&server.result(&Post::modern("tools/call", act("optional", "ask"))).await);
+    let asking = server.poll(&task, "input_required").await;
+    let (key, question) = asking["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    assert_eq!(question["method"], "elicitation/create");
+
+    let answer = |key: &str, sure: bool| {
+        let responses = json!({key: {"action": "accept", "content": {"sure": sure}}});
+        Post::modern("tasks/update", json!({"taskId": task, "inputResponses": responses}))
+    };
+    server.result(&answer("no-such-key", false)).await;
+    assert_eq!(server.result(&get(&task)).await["status"], "input_required");
+    server.result(&answer(key, true)).await;
+    server.result(&answer(key, false)).await;
+    let completed = server.poll(&task, "completed").await;
+    let heard = completed["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(heard.contains(r#""sure":true"#), "{heard}");
+}
+
+#[tokio::test]
+async fn a_tool_that_says_no_has_completed_and_one_that_breaks_has_failed() {
+    let server = Server::start().await;
+    let refused = task_of(
+        &server
+            .result(&Post::modern("tools/call", act("optional", "refuse")))
+            .await,
+    );
+    assert_eq!(server.poll(&refused, "completed").await["result"]["isError"], true);
+    let broken = task_of(
+        &server
+            .result(&Post::modern("tools/call", act("optional", "break")))
+            .await,
+    );
+    let failed = server.poll(&broken, "failed").await;
+    assert_eq!(failed["error"]["message"], "broken");
+    assert_eq!(failed["error"]["code"], -32602, "-32002 is a legacy code (C-31)");
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_start_nothing() {
+    let server = Server::start().await;
+    for tool in ["never", "optional", "always", "after_an_hour"] {
+        let result = server
+            .result(&Post::modern(
+                "tools/call",
+                json!({"name": tool, "arguments": {"act": 5}}),
+            ))
+            .await;
+        assert_eq!(result["isError"], true, "{tool}: the plain result, no task (X-12)");
+        assert!(result["content"][0]["text"].as_str().unwrap().contains("act"));
+    }
+    let unknown = Post::modern("tools/call", json!({"name": "nobody", "arguments": {}}));
+    assert_eq!(server.error(&unknown).await, (200, -32602));
+    assert_eq!(server.stage.begun.get(), 0);
+}

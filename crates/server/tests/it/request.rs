@@ -1,0 +1,139 @@
+//! Requests as clients of both eras send them, to be bent by the tests.
+
+use serde_json::{Value, json};
+
+pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
+pub(crate) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+pub(crate) const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+
+/// One POST.
+#[derive(Clone)]
+pub(crate) struct Post {
+    headers: Vec<(String, String)>,
+    pub(crate) body: Value,
+}
+
+impl Post {
+    /// A bare message.
+    pub(crate) fn of(body: Value) -> Self {
+        let headers = [
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+        ];
+        Self {
+            headers: headers
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .to_vec(),
+            body,
+        }
+    }
+
+    /// A modern request that declares the tasks extension, complete in every header.
+    pub(crate) fn modern(method: &str, params: Value) -> Self {
+        Self::modern_with(method, params, json!({"extensions": {TASKS: {}}}))
+    }
+
+    /// A modern request that declares nothing.
+    pub(crate) fn modern_plain(method: &str, params: Value) -> Self {
+        Self::modern_with(method, params, json!({}))
+    }
+
+    pub(crate) fn modern_with(method: &str, mut params: Value, capabilities: Value) -> Self {
+        let name = ["name", "uri", "taskId"]
+            .iter()
+            .find_map(|member| params[*member].as_str().map(str::to_owned));
+        params["_meta"][VERSION_KEY] = "2026-07-28".into();
+        params["_meta"][CAPABILITIES_KEY] = capabilities;
+        let mut post = Self::of(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+            .with("MCP-Protocol-Version", "2026-07-28")
+            .with("Mcp-Method", method);
+        if let Some(name) = name {
+            post = post.with("Mcp-Name", &name);
+        }
+        post
+    }
+
+    /// A legacy request; without a session it is one of the oldest kind.
+    pub(crate) fn legacy(session: Option<&str>, method: &str, params: Value) -> Self {
+        let post = Self::of(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}));
+        match session {
+            Some(session) => post
+                .with("MCP-Protocol-Version", "2025-11-25")
+                .with("Mcp-Session-Id", session),
+            None => post,
+        }
+    }
+
+    pub(crate) fn initialize(version: &str) -> Self {
+        let params =
+            json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        Self::legacy(None, "initialize", params)
+    }
+
+    pub(crate) fn id(mut self, id: Value) -> Self {
+        self.body["id"] = id;
+        self
+    }
+
+    /// Without an id a request is a notification.
+    pub(crate) fn without_id(mut self) -> Self {
+        self.body.as_object_mut().unwrap().remove("id");
+        self
+    }
+
+    pub(crate) fn progress_token(mut self, token: Value) -> Self {
+        self.body["params"]["_meta"]["progressToken"] = token;
+        self
+    }
+
+    /// Adds a header, or replaces it.
+    pub(crate) fn with(self, name: &str, value: &str) -> Self {
+        self.without(name).and(name, value)
+    }
+
+    /// Adds a header, also a second one.
+    pub(crate) fn and(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self
+    }
+
+    /// As it stands on the wire.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        self.to_bytes_with(self.body.to_string().as_bytes())
+    }
+
+    /// The same head around another body.
+    pub(crate) fn to_bytes_with(&self, body: &[u8]) -> Vec<u8> {
+        let mut bytes = self.head();
+        bytes.extend(format!("Content-Length: {}\r\n\r\n", body.len()).bytes());
+        bytes.extend(body);
+        bytes
+    }
+
+    /// The head but for what says how long the body is.
+    pub(crate) fn head(&self) -> Vec<u8> {
+        let mut head = String::from("POST /mcp HTTP/1.1\r\n");
+        if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            head.push_str("Host: localhost\r\n");
+        }
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.into_bytes()
+    }
+}
+
+/// The params of a call of one of the stage's tools.
+pub(crate) fn act(tool: &str, act: &str) -> Value {
+    json!({"name": tool, "arguments": {"act": act}})
+}
+
+/// The same, wanting a task as legacy clients do.
+pub(crate) fn act_as_task(tool: &str, act: &str) -> Value {
+    json!({"name": tool, "arguments": {"act": act}, "task": {"ttl": 60_000}})
+}

@@ -1,0 +1,92 @@
+//! The log of a task as a resource.
+
+use crate::{
+    request::{Post, act},
+    server::{Server, task_of},
+    stage::LOG,
+};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn a_log_is_read_in_stretches_that_say_where_they_lie() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let task = task_of(&server.result(&Post::modern("tools/call", act("optional", "say"))).await);
+    server.poll(&task, "completed").await;
+    for (range, text, stretch) in [
+        ("", LOG, json!({"offset": 0, "next": 10, "total": 10})),
+        ("?offset=2&limit=3", "234", json!({"offset": 2, "next": 5, "total": 10})),
+        ("?offset=99", "", json!({"offset": 10, "next": 10, "total": 10})),
+    ] {
+        let uri = format!("longhaul://task/{task}/log{range}");
+        let reads = [
+            Post::modern("resources/read", json!({"uri": uri})),
+            Post::legacy(Some(&session), "resources/read", json!({"uri": uri})),
+        ];
+        for read in reads {
+            let content = &server.result(&read).await["contents"][0];
+            assert_eq!((&content["uri"], &content["text"]), (&json!(uri), &json!(text)));
+            assert_eq!(content["_meta"]["dev.longhaul/log"], stretch);
+        }
+    }
+    let modern = server
+        .result(&Post::modern(
+            "resources/read",
+            json!({"uri": format!("longhaul://task/{task}/log")}),
+        ))
+        .await;
+    assert_eq!(
+        (&modern["cacheScope"], &modern["ttlMs"]),
+        (&json!("private"), &json!(0))
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_log_of_yours_is_not_found_in_the_words_of_the_era() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    for uri in [
+        "longhaul://task/nobody/log",
+        "file:///etc/passwd",
+        "",
+        "longhaul://task/../log",
+    ] {
+        let modern = Post::modern("resources/read", json!({"uri": uri}))
+            .without("Mcp-Name")
+            .with("Mcp-Name", uri);
+        assert_eq!(server.error(&modern).await, (200, -32602), "{uri}");
+        let legacy = Post::legacy(Some(&session), "resources/read", json!({"uri": uri}));
+        let reply = server.connect().await.exchange(&legacy).await;
+        assert_eq!(reply.error(), (200, -32002), "{uri}");
+        assert_eq!(reply.json()["error"]["data"]["uri"], json!(uri));
+    }
+    let garbled = json!({"uri": "longhaul://task/a/log?offset=-1"});
+    assert_eq!(
+        server.error(&Post::modern("resources/read", garbled)).await,
+        (200, -32602)
+    );
+}
+
+#[tokio::test]
+async fn logs_are_listed_as_a_family() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let listed = |method: &str, params: Value| {
+        [
+            Post::modern_plain(method, params.clone()),
+            Post::legacy(Some(&session), method, params),
+        ]
+    };
+    for post in listed("resources/templates/list", json!({})) {
+        let templates = &server.result(&post).await["resourceTemplates"];
+        assert_eq!(templates[0]["uriTemplate"], "longhaul://task/{id}/log{?offset,limit}");
+    }
+    for post in listed("resources/list", json!({})) {
+        assert_eq!(server.result(&post).await["resources"], json!([]));
+    }
+    for method in ["tools/list", "resources/list", "resources/templates/list"] {
+        for post in listed(method, json!({"cursor": ""})) {
+            assert_eq!(server.error(&post).await, (200, -32602), "{method} has one page");
+        }
+    }
+}

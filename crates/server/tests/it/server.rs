@@ -1,0 +1,168 @@
+//! A whole server: store, engine, front and listener, on a free port.
+
+use crate::{
+    client::Connection,
+    request::Post,
+    stage::{Logs, Stage},
+};
+use longhaul_core::{HostId, Store};
+use longhaul_runtime::{Engine, EngineOptions, Ports};
+use longhaul_server::{
+    Front, FrontOptions,
+    http::{Listener, PATH},
+};
+use longhaul_store::MemoryStore;
+use serde_json::{Value, json};
+use std::{net::SocketAddr, sync::Arc};
+use tokio::sync::oneshot;
+
+pub(crate) const MAX_BODY: usize = 256 * 1024;
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) stage: Stage,
+    engine: Engine,
+    stop: oneshot::Sender<()>,
+    stopped: oneshot::Receiver<()>,
+}
+
+/// What a test may want to be different.
+pub(crate) struct Options {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) connections: usize,
+    pub(crate) strict_headers: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            store: Arc::new(MemoryStore::default()),
+            connections: 5_000,
+            strict_headers: false,
+        }
+    }
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    /// A server that serves one connection at a time: if the next one is answered, the last one is over.
+    pub(crate) async fn one_by_one() -> Self {
+        Self::with(Options {
+            connections: 1,
+            ..Options::default()
+        })
+        .await
+    }
+
+    pub(crate) async fn with(options: Options) -> Self {
+        let stage = Stage::new();
+        let (engine, _) = Engine::start(EngineOptions {
+            store: options.store,
+            ports: Ports::system(),
+            host: HostId("test".into()),
+            catalog: stage.catalog(),
+            providers: vec![Arc::new(Logs)],
+            max_running: None,
+        })
+        .await
+        .unwrap();
+        let front = Front::new(FrontOptions {
+            engine: engine.clone(),
+            name: "tested".to_owned(),
+            version: "1".to_owned(),
+            instructions: None,
+            max_body: MAX_BODY,
+            strict_headers: options.strict_headers,
+        });
+        let front = Arc::new(front.await.unwrap());
+        let listener = Listener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let listener = listener.with_connections(options.connections);
+        let address = listener.address();
+        let (stop, stopping) = oneshot::channel();
+        let (done, stopped) = oneshot::channel();
+        engine.ports().spawner.spawn(Box::pin(async move {
+            listener.serve(front, async { stopping.await.unwrap_or(()) }).await;
+            let _ = done.send(());
+        }));
+        Self {
+            address,
+            stage,
+            engine,
+            stop,
+            stopped,
+        }
+    }
+
+    /// Asks the server to stop and waits until it has.
+    pub(crate) async fn stop(self) {
+        let _ = self.stop.send(());
+        self.stopped.await.unwrap();
+        self.engine.stop();
+    }
+
+    pub(crate) async fn connect(&self) -> Connection {
+        Connection::open(self.address).await
+    }
+
+    /// The result of one request on a connection of its own.
+    pub(crate) async fn result(&self, post: &Post) -> Value {
+        self.connect().await.result(post).await
+    }
+
+    /// Status and code of the error that one request on a connection of its own comes to.
+    pub(crate) async fn error(&self, post: &Post) -> (u16, i64) {
+        self.connect().await.error(post).await
+    }
+
+    /// A new legacy session with tasks.
+    pub(crate) async fn session(&self) -> String {
+        self.session_of("2025-11-25").await
+    }
+
+    pub(crate) async fn session_of(&self, version: &str) -> String {
+        let mut connection = self.connect().await;
+        let reply = connection.exchange(&Post::initialize(version)).await;
+        let session = reply.head.header("mcp-session-id").unwrap().to_owned();
+        let initialized = Post::legacy(Some(&session), "notifications/initialized", json!({})).without_id();
+        assert_eq!(connection.exchange(&initialized).await.status(), 202);
+        session
+    }
+
+    /// Polls a task until it is `status`, as a modern client would.
+    pub(crate) async fn poll(&self, task: &str, status: &str) -> Value {
+        let mut connection = self.connect().await;
+        loop {
+            let got = connection.result(&get(task)).await;
+            if got["status"] == status {
+                return got;
+            }
+            assert!(
+                ["working", "input_required"].contains(&got["status"].as_str().unwrap()),
+                "{got:#} will never be {status}"
+            );
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// `tasks/get` of a modern client.
+pub(crate) fn get(task: &str) -> Post {
+    Post::modern("tasks/get", json!({"taskId": task}))
+}
+
+/// The task that a call came to, in either era.
+pub(crate) fn task_of(result: &Value) -> String {
+    let task = result.get("task").unwrap_or(result);
+    task["taskId"]
+        .as_str()
+        .unwrap_or_else(|| panic!("no task: {result}"))
+        .to_owned()
+}
+
+/// A raw request line for another method than POST.
+pub(crate) fn other(method: &str, headers: &str) -> String {
+    format!("{method} {PATH} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n")
+}

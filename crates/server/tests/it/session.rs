@@ -1,0 +1,102 @@
+//! Legacy sessions: carried by their ids, ended by their clients, survived by their tasks.
+
+use crate::{
+    request::{Post, act_as_task},
+    server::{Options, Server, get, other, task_of},
+};
+use longhaul_store::{SqliteOptions, SqliteStore};
+use serde_json::json;
+use std::sync::Arc;
+
+fn ping(session: &str) -> Post {
+    Post::legacy(Some(session), "ping", json!({}))
+}
+
+async fn delete(server: &Server, session: &str) -> u16 {
+    let mut client = server.connect().await;
+    client
+        .send(other("DELETE", &format!("Mcp-Session-Id: {session}\r\n")).as_bytes())
+        .await;
+    client.reply().await.status()
+}
+
+#[tokio::test]
+async fn a_session_ends_when_its_client_says_so_and_its_tasks_go_on() {
+    let server = Server::start().await;
+    let (session, untouched) = (server.session().await, server.session().await);
+    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&server.result(&create).await);
+    assert_eq!(delete(&server, &session).await, 204);
+    let (status, _) = server.error(&ping(&session)).await;
+    assert_eq!(status, 404, "gone (T-14)");
+    assert_eq!(delete(&server, &session).await, 404);
+    let mut client = server.connect().await;
+    let late = [
+        Post::legacy(Some(&session), "notifications/initialized", json!({})).without_id(),
+        Post::legacy(Some(&session), "x", json!({})).without_id(),
+    ];
+    for notification in late {
+        assert_eq!(client.exchange(&notification).await.status(), 404);
+    }
+    let response = Post::of(json!({"jsonrpc": "2.0", "id": "q", "result": {}})).with("Mcp-Session-Id", &session);
+    client.send(&response.to_bytes()).await;
+    assert_eq!(client.reply().await.status(), 404);
+    server.result(&ping(&untouched)).await;
+    server.stage.released.count();
+    server.poll(&task, "completed").await;
+}
+
+#[tokio::test]
+async fn what_is_no_session_is_answered_404_and_an_answer_to_nobody_400() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let mut altered = session.clone();
+    altered.replace_range(10..11, if &session[10..11] == "A" { "B" } else { "A" });
+    for wrong in ["x", altered.as_str(), &"A".repeat(2_000)] {
+        let (status, _) = server.error(&ping(wrong)).await;
+        assert_eq!(status, 404, "{wrong}");
+        assert_eq!(delete(&server, wrong).await, 404);
+    }
+    let response = Post::of(json!({"jsonrpc": "2.0", "id": "q", "result": {}}));
+    let mut client = server.connect().await;
+    client.send(&response.to_bytes()).await;
+    assert_eq!(client.reply().await.error(), (400, -32600));
+    client.send(&response.with("Mcp-Session-Id", &session).to_bytes()).await;
+    assert_eq!(client.reply().await.status(), 202);
+}
+
+#[tokio::test]
+async fn a_handshake_needs_no_session_and_heeds_none() {
+    let server = Server::start().await;
+    server
+        .result(&Post::initialize("2025-11-25").with("Mcp-Session-Id", "gone"))
+        .await;
+    server
+        .result(&Post::initialize("2025-11-25").with("MCP-Protocol-Version", "2026-07-28"))
+        .await;
+}
+
+/// Opening a store waits for the last owner to let go, so that needs a thread of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_and_their_ends_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let on_disk = || Options {
+        store: Arc::new(SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap()),
+        ..Options::default()
+    };
+    let server = Server::with(on_disk()).await;
+    let (kept, ended) = (server.session().await, server.session().await);
+    let create = Post::legacy(Some(&kept), "tools/call", act_as_task("optional", "say"));
+    let task = task_of(&server.result(&create).await);
+    server.poll(&task, "completed").await;
+    assert_eq!(delete(&server, &ended).await, 204);
+    server.stop().await;
+
+    let server = Server::with(on_disk()).await;
+    server.result(&ping(&kept)).await;
+    let (status, _) = server.error(&ping(&ended)).await;
+    assert_eq!(status, 404);
+    let listed = server.result(&Post::legacy(Some(&kept), "tasks/list", json!({}))).await;
+    assert_eq!(listed["tasks"][0]["taskId"], json!(task));
+    server.result(&get(&task)).await;
+}
