@@ -1,2 +1,66 @@
-//! The tasks of the repository.
-fn main() {}
+//! The tasks of the repository: `cargo xtask COMMAND`.
+//!
+//! What a command finds out goes to standard output, everything else to standard error.
+
+mod clock;
+mod conformance;
+mod crash;
+mod deny;
+mod durability;
+mod http;
+mod mcp;
+mod process;
+mod requirement;
+mod server;
+mod test;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+use std::{error::Error, process::ExitCode};
+
+/// The tasks of the repository
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Run every test there is, and get what the tests need
+    Test(test::Args),
+    /// Run the official conformance suite against the fixture server
+    Conformance(conformance::Args),
+    /// Kill the server again and again under load, and check from outside that it kept its promises
+    Crash(crash::Args),
+    /// Show with strace that nothing is acknowledged before it is on disk
+    Durability(durability::Args),
+    /// Check dependencies: licenses, bans, sources
+    Deny,
+    /// The command that the crash harness has its server run
+    #[command(hide = true)]
+    Worker(crash::WorkerArgs),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Test(args) => boxed(test::run(&args)),
+        Task::Conformance(args) => boxed(conformance::run(&args)),
+        Task::Crash(args) => boxed(crash::run(&args)),
+        Task::Durability(args) => boxed(durability::run(&args)),
+        Task::Deny => boxed(deny::run()),
+        Task::Worker(args) => return crash::work(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn boxed<E: Error + 'static>(done: Result<(), E>) -> Result<(), Box<dyn Error>> {
+    done.map_err(Box::from)
+}

@@ -1,0 +1,129 @@
+//! `cargo xtask crash`: a real server with real commands is killed again and again under load. After each restart, and at the end,
+//! it is held to what it had acknowledged. Everything is judged from outside: by what clients were told, by what the commands left
+//! behind, by which processes live.
+
+mod audit;
+mod journal;
+mod kind;
+mod ledger;
+mod load;
+mod plan;
+mod report;
+mod rounds;
+mod site;
+mod supervisors;
+mod violation;
+mod worker;
+
+use crate::{process::ProcessError, server::ServerError, workspace};
+use rounds::{Halt, Run};
+use site::Site;
+use std::{fs, io, path::PathBuf};
+use violation::Violation;
+pub(crate) use worker::{Args as WorkerArgs, run as work};
+
+/// More violations than this say nothing new.
+const SHOWN: usize = 20;
+
+/// `cargo xtask crash`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How often the server is killed
+    #[arg(long, default_value_t = 200)]
+    pub(crate) rounds: u32,
+    /// Replay the decisions of an earlier run
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Plant a fault and run until it is found, which is then a failure
+    #[arg(long)]
+    pub(crate) plant: Option<Plant>,
+    /// Take this server instead of building one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
+    /// Report as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A fault of debug builds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Plant {
+    /// Acknowledge a little before the commit
+    LoseAck,
+}
+
+impl Plant {
+    /// As the server knows it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::LoseAck => "lose-ack",
+        }
+    }
+
+    /// Whether this is the fault itself. What else it breaks on the way is not what the run is to find.
+    fn shows_in(self, violation: &Violation) -> bool {
+        match self {
+            Self::LoseAck => matches!(violation, Violation::Lost { .. }),
+        }
+    }
+}
+
+/// Why a run is no proof.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CrashError {
+    #[error(transparent)]
+    Build(#[from] ProcessError),
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error("the run could not be prepared or its traces not be read: {0}")]
+    Io(#[from] io::Error),
+    #[error(
+        "{count} promises broken by round {round} of seed {seed}; data, journal and logs are in {kept}, and \
+         `cargo xtask crash --rounds {rounds} --seed {seed}` makes the same decisions again"
+    )]
+    Broken {
+        count: usize,
+        lost: usize,
+        round: u32,
+        rounds: u32,
+        seed: u64,
+        kept: PathBuf,
+    },
+    #[error("the run shows nothing: no {what} (seed {seed}); more rounds may help")]
+    Idle { what: &'static str, seed: u64 },
+}
+
+/// Runs all rounds.
+pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
+    let program = workspace::longhaul().or_build(args.program.as_ref())?;
+    let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("crash: {} rounds, seed {seed}", args.rounds);
+    let site = Site::prepare(program, seed, args.plant)?;
+    let kept = site.root().to_owned();
+    match Run::at(site)?.all(args.rounds, seed) {
+        Ok(report) => {
+            report.print(args.json);
+            fs::remove_dir_all(kept)?;
+            report.check()
+        }
+        Err(Halt::Server(error)) => Err(error.into()),
+        Err(Halt::Io(error)) => Err(error.into()),
+        Err(Halt::Broken { round, violations }) => {
+            for violation in violations.iter().take(SHOWN) {
+                eprintln!("crash: by round {round}: {violation}");
+            }
+            let lost = violations
+                .iter()
+                .filter(|violation| matches!(violation, Violation::Lost { .. }))
+                .count();
+            Err(CrashError::Broken {
+                count: violations.len(),
+                lost,
+                round,
+                rounds: args.rounds,
+                seed,
+                kept,
+            })
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a run came to.
+
+use super::CrashError;
+use serde_json::json;
+
+pub(super) struct Report {
+    pub(super) seed: u64,
+    pub(super) rounds: u32,
+    /// Tasks whose creation was acknowledged.
+    pub(super) acknowledged: usize,
+    /// Those of them whose cancellation was.
+    pub(super) cancelled: usize,
+    /// Results of commands that a later server took up while they ran.
+    pub(super) reattached: usize,
+    pub(super) supervisors_killed: usize,
+    /// Attempts that a restart found not to have been started.
+    pub(super) voided: usize,
+    pub(super) commands: usize,
+    /// Servers that were killed before they had recovered, or just after.
+    pub(super) false_starts: u32,
+}
+
+impl Report {
+    pub(super) fn print(&self, as_json: bool) {
+        if as_json {
+            println!("{}", self.as_json());
+            return;
+        }
+        println!("seed                {}", self.seed);
+        println!("rounds              {}", self.rounds);
+        println!("acknowledged        {}", self.acknowledged);
+        println!("cancelled           {}", self.cancelled);
+        println!("re-attached         {}", self.reattached);
+        println!("supervisors killed  {}", self.supervisors_killed);
+        println!("attempts voided     {}", self.voided);
+        println!("commands run        {}", self.commands);
+        println!("killed at start     {}", self.false_starts);
+    }
+
+    fn as_json(&self) -> serde_json::Value {
+        json!({
+            "seed": self.seed,
+            "rounds": self.rounds,
+            "acknowledged": self.acknowledged,
+            "cancelled": self.cancelled,
+            "reattached": self.reattached,
+            "supervisorsKilled": self.supervisors_killed,
+            "voided": self.voided,
+            "commands": self.commands,
+            "falseStarts": self.false_starts,
+        })
+    }
+
+    /// A run in which one of these did not happen shows nothing about it.
+    pub(super) fn check(&self) -> Result<(), CrashError> {
+        let needed = [
+            (self.acknowledged, "task was acknowledged"),
+            (self.cancelled, "cancel was acknowledged"),
+            (self.reattached, "running command was taken up by a later server"),
+            (self.supervisors_killed, "supervisor was killed"),
+        ];
+        match needed.iter().find(|(count, _)| *count == 0) {
+            Some((_, what)) => Err(CrashError::Idle { what, seed: self.seed }),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Where a crash run takes place.
+//!
+//! | path | what |
+//! | --- | --- |
+//! | `data/` | the server's data directory |
+//! | `side/` | what the commands leave behind: the journal, and a lock for each task |
+//! | `crash.toml` | the configuration |
+//! | `worker` | a copy of this program, which a build meanwhile cannot replace |
+//! | `server.log` | what the servers said |
+
+use super::{Plant, kind, violation::Violation};
+use crate::{server::Server, server::ServerError, workspace};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+pub(super) struct Site {
+    root: PathBuf,
+    program: PathBuf,
+    plant: Option<Plant>,
+}
+
+impl Site {
+    /// Makes a site of its own for this run.
+    pub(super) fn prepare(program: PathBuf, seed: u64, plant: Option<Plant>) -> io::Result<Self> {
+        let name = format!("seed-{seed}-{}", std::process::id());
+        let root = workspace::target().join("crash").join(name);
+        fs::create_dir_all(&root)?;
+        // As supervisors will have it in their command lines.
+        let site = Self {
+            root: root.canonicalize()?,
+            program,
+            plant,
+        };
+        fs::create_dir_all(site.side().join("locks"))?;
+        fs::copy("/proc/self/exe", site.worker())?;
+        fs::write(site.configuration(), kind::configuration(&site))?;
+        fs::write(site.journal(), "")?;
+        Ok(site)
+    }
+
+    /// Starts a server on the site's data.
+    pub(super) fn serve(&self) -> Result<Server, ServerError> {
+        let mut command = Command::new(&self.program);
+        command
+            .arg("serve")
+            .arg(self.configuration())
+            .arg("--json")
+            .env_remove("LONGHAUL_PLANT");
+        if let Some(plant) = self.plant {
+            command.env("LONGHAUL_PLANT", plant.name());
+        }
+        Server::start(&mut command, &self.root.join("server.log"))
+    }
+
+    /// Whether a run here is about this: without a plant it is about everything.
+    pub(super) fn looks_for(&self, violation: &Violation) -> bool {
+        self.plant.is_none_or(|plant| plant.shows_in(violation))
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        self.root.join("data")
+    }
+
+    pub(super) fn attempts(&self) -> PathBuf {
+        self.data().join("attempts")
+    }
+
+    pub(super) fn side(&self) -> PathBuf {
+        self.root.join("side")
+    }
+
+    pub(super) fn journal(&self) -> PathBuf {
+        self.side().join("journal")
+    }
+
+    pub(super) fn worker(&self) -> PathBuf {
+        self.root.join("worker")
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.root.join("crash.toml")
+    }
+}

@@ -1,0 +1,93 @@
+//! Supervisors as anyone can see them: processes whose command line names an attempt's directory.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fmt, fs,
+    ops::RangeInclusive,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// The first argument of every supervisor.
+const WORD: &[u8] = b"__longhaul-supervisor";
+
+/// A task's attempt, as its directory is called.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Attempt {
+    pub(super) task: String,
+    pub(super) epoch: u32,
+}
+
+impl Attempt {
+    /// From `…/attempts/<task>/<epoch>`.
+    fn of(directory: &Path) -> Option<Self> {
+        let epoch = directory.file_name()?.to_str()?.parse().ok()?;
+        let task = directory.parent()?.file_name()?.to_str()?.to_owned();
+        Some(Self { task, epoch })
+    }
+
+    /// All that a task can have.
+    pub(super) fn all_of(task: &str) -> RangeInclusive<Self> {
+        let nth = |epoch| Self {
+            task: task.to_owned(),
+            epoch,
+        };
+        nth(0)..=nth(u32::MAX)
+    }
+
+    /// Its directory below `attempts`.
+    pub(super) fn directory(&self, attempts: &Path) -> PathBuf {
+        attempts.join(&self.task).join(self.epoch.to_string())
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "attempt {} of task {}", self.epoch, self.task)
+    }
+}
+
+/// A supervisor that lives.
+pub(super) struct Supervisor {
+    pid: Pid,
+    pub(super) attempt: Attempt,
+}
+
+impl Supervisor {
+    /// Kills it; says whether it was still there.
+    pub(super) fn kill(&self) -> bool {
+        kill_process(self.pid, Signal::KILL).is_ok()
+    }
+}
+
+/// All that live under `attempts`, in the order of their attempts.
+pub(super) fn living(attempts: &Path) -> Vec<Supervisor> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut living: Vec<_> = pids
+        .filter_map(|pid| {
+            let directory = supervised_by(pid).filter(|directory| directory.starts_with(attempts))?;
+            let attempt = Attempt::of(&directory)?;
+            Some(Supervisor {
+                pid: Pid::from_raw(pid.cast_signed())?,
+                attempt,
+            })
+        })
+        .collect();
+    living.sort_by(|one, other| one.attempt.cmp(&other.attempt));
+    living
+}
+
+/// The attempt that the process `pid` supervises.
+pub(super) fn attempt_of(pid: u32) -> Option<Attempt> {
+    Attempt::of(&supervised_by(pid)?)
+}
+
+/// A process that has ended and is not reaped yet has no command line.
+fn supervised_by(pid: u32) -> Option<PathBuf> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = line.split(|byte| *byte == 0).skip(1);
+    let word = words.next()?;
+    let directory = words.next()?;
+    (word == WORD).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(directory)))
+}

@@ -1,0 +1,81 @@
+//! The command of every tool: it says on the journal when it begins and ends, and whether it is alone.
+
+use super::{
+    journal,
+    kind::Kind,
+    supervisors::{Attempt, attempt_of},
+};
+use crate::clock;
+use std::{
+    fs::{File, TryLockError},
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
+
+/// `cargo xtask worker`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where to leave traces
+    #[arg(long)]
+    side: PathBuf,
+    kind: Kind,
+    token: String,
+    millis: u64,
+}
+
+/// What a failing command exits with.
+const NO: u8 = 7;
+/// Nothing was done and nothing was written: this process was not started by a supervisor, or has outlived it.
+const ORPHAN: u8 = 99;
+const CHATTER: usize = 4 << 20;
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    // A command is a child of its supervisor, whose command line names the attempt.
+    let Some(attempt) = attempt_of(std::os::unix::process::parent_id()) else {
+        return ExitCode::from(ORPHAN);
+    };
+    match work(args, &attempt) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(ORPHAN)
+        }
+    }
+}
+
+fn work(args: &Args, attempt: &Attempt) -> io::Result<ExitCode> {
+    let journal = journal::Writer::open(&args.side.join("journal"))?;
+    // Held until this process is no more, however it ends; another attempt of the task that lives finds it taken.
+    let lock = File::create(args.side.join("locks").join(&attempt.task))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => journal.overlaps(attempt)?,
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    journal.starts(attempt, &args.token)?;
+    if args.kind == Kind::Chatty {
+        chatter()?;
+    }
+    clock::pause(Duration::from_millis(args.millis));
+    journal.ends(attempt)?;
+    let identity = format!("{} {} {}", attempt.task, attempt.epoch, args.token);
+    if args.kind == Kind::Failing {
+        eprintln!("{identity}");
+        return Ok(ExitCode::from(NO));
+    }
+    println!("{identity}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn chatter() -> io::Result<()> {
+    let line = [b"0123456789abcdef".as_slice(); 63].concat();
+    let mut stdout = io::stdout().lock();
+    for _ in 0..CHATTER / line.len() {
+        stdout.write_all(&line)?;
+        stdout.write_all(b"\n")?;
+    }
+    stdout.flush()
+}

@@ -1,0 +1,242 @@
+//! `cargo xtask durability`: shows with strace that no acknowledgement leaves before what it acknowledges is on disk.
+//!
+//! `kill -9` cannot show this, because the page cache survives it. So the server's system calls are written down while clients of
+//! both eras create and cancel tasks at once, and read afterwards. That the reading is worth something is shown by a second run,
+//! with `synchronous=OFF` planted in the server: that one must be refuted.
+
+mod proof;
+mod trace;
+
+use crate::{
+    clock,
+    mcp::{Client, Era, Trouble},
+    process::ProcessError,
+    requirement::{self, RequirementError},
+    server::{Server, ServerError},
+    workspace,
+};
+use proof::Proof;
+use rustix::process::Pid;
+use serde_json::json;
+use std::{
+    fs, io,
+    net::SocketAddr,
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+const CLIENTS: usize = 8;
+/// Tasks of each client; every third is cancelled.
+const TASKS: usize = 12;
+/// Everything is slow under strace.
+const STOP: Duration = Duration::from_secs(30);
+
+/// `cargo xtask durability`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Take this server instead of building one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
+    /// Report as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Why nothing was shown, or the contrary.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DurabilityError {
+    #[error("this proof reads what strace writes, so it needs Linux")]
+    NotLinux,
+    #[error(transparent)]
+    Requirement(#[from] RequirementError),
+    #[error(transparent)]
+    Build(#[from] ProcessError),
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error("a client was not served: {0}")]
+    Client(#[from] Trouble),
+    #[error("the run could not be prepared or its trace not be read: {0}")]
+    Io(#[from] io::Error),
+    #[error("the server's lock file does not name its process: {0:?}")]
+    NoOwner(String),
+    #[error(
+        "{early} of {all} acknowledgements left before they were on disk, for example that of {example}; see {trace}"
+    )]
+    Refuted {
+        early: usize,
+        all: usize,
+        example: String,
+        trace: PathBuf,
+    },
+    #[error(
+        "with synchronous=OFF only {early} of {all} acknowledgements were found to leave too early: the proof is blind; see {trace}"
+    )]
+    Blind { early: usize, all: usize, trace: PathBuf },
+}
+
+/// Runs the server as it is, and runs it broken.
+pub(crate) fn run(args: &Args) -> Result<(), DurabilityError> {
+    if !cfg!(target_os = "linux") {
+        return Err(DurabilityError::NotLinux);
+    }
+    requirement::strace()?;
+    let program = workspace::longhaul().or_build(args.program.as_ref())?;
+    let sound = observe(&program, None)?;
+    if let Some(example) = sound.proof.early.first() {
+        return Err(DurabilityError::Refuted {
+            early: sound.proof.early.len(),
+            all: sound.proof.all,
+            example: example.clone(),
+            trace: sound.trace,
+        });
+    }
+    let broken = observe(&program, Some("synchronous-off"))?;
+    if broken.proof.early.len() < broken.proof.all {
+        return Err(DurabilityError::Blind {
+            early: broken.proof.early.len(),
+            all: broken.proof.all,
+            trace: broken.trace,
+        });
+    }
+    report(args.json, &sound.proof, &broken.proof);
+    fs::remove_dir_all(folder(None))?;
+    fs::remove_dir_all(folder(Some("synchronous-off")))?;
+    Ok(())
+}
+
+fn report(as_json: bool, sound: &Proof, broken: &Proof) {
+    if as_json {
+        let report = json!({
+            "acknowledgements": sound.all, "early": sound.early.len(), "syncs": sound.syncs,
+            "planted": {"acknowledgements": broken.all, "early": broken.early.len(), "syncs": broken.syncs},
+        });
+        println!("{report}");
+        return;
+    }
+    println!(
+        "as it is          {} acknowledgements, each after its fdatasync ({} of them)",
+        sound.all, sound.syncs
+    );
+    println!(
+        "synchronous=OFF   {} of {} acknowledgements too early, as it must be",
+        broken.early.len(),
+        broken.all
+    );
+}
+
+struct Observation {
+    proof: Proof,
+    trace: PathBuf,
+}
+
+fn folder(plant: Option<&str>) -> PathBuf {
+    let name = format!("{}-{}", plant.unwrap_or("sound"), std::process::id());
+    workspace::target().join("durability").join(name)
+}
+
+/// Runs the server under strace and reads what it did.
+fn observe(program: &Path, plant: Option<&str>) -> Result<Observation, DurabilityError> {
+    let folder = folder(plant);
+    fs::create_dir_all(&folder)?;
+    let (configuration, data, trace) = (folder.join("jobs.toml"), folder.join("data"), folder.join("trace"));
+    fs::write(&configuration, CONFIGURATION)?;
+    let mut command = Command::new("strace");
+    // Children of the server are let go of as they begin a program of their own: commands are not what is asked about.
+    command.args(["-f", "-b", "execve", "-y", "-xx", "-s", "65536", "-e"]);
+    command.arg("trace=fdatasync,fsync,write,writev,pwrite64,pwritev,sendto,sendmsg,read,recvfrom,execve");
+    command
+        .arg("-o")
+        .arg(&trace)
+        .arg(program)
+        .arg("serve")
+        .arg(&configuration);
+    command
+        .args(["--json", "--data-dir"])
+        .arg(&data)
+        .env_remove("LONGHAUL_PLANT");
+    if let Some(plant) = plant {
+        command.env("LONGHAUL_PLANT", plant);
+    }
+    let mut server = Server::start(&mut command, &folder.join("server.log"))?;
+    let address = server.ready()?;
+    let acknowledged = create_and_cancel(address)?;
+    server.stop(owner(&data)?, STOP)?;
+    let calls = trace::read(&trace)?;
+    Ok(Observation {
+        proof: proof::judge(&calls, &acknowledged),
+        trace,
+    })
+}
+
+/// One slot: most tasks wait, so that it is the creates and cancels that write.
+const CONFIGURATION: &str = r#"
+[server]
+name = "durability"
+listen = "127.0.0.1:0"
+max_running = 1
+
+[[tool]]
+name = "nothing"
+description = "Does nothing"
+command = ["true"]
+"#;
+
+/// What the clients were told.
+#[derive(Default)]
+struct Acknowledged {
+    created: Vec<String>,
+    cancelled: Vec<String>,
+}
+
+/// Several clients at once, so that commits are shared.
+fn create_and_cancel(address: SocketAddr) -> Result<Acknowledged, Trouble> {
+    std::thread::scope(|scope| {
+        let eras = [Era::Legacy, Era::Modern].into_iter().cycle().take(CLIENTS);
+        let clients: Vec<_> = eras
+            .map(|era| scope.spawn(move || work(&mut Client::new(era, address))))
+            .collect();
+        let mut all = Acknowledged::default();
+        for client in clients {
+            let told = client.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+            all.created.extend(told.created);
+            all.cancelled.extend(told.cancelled);
+        }
+        Ok(all)
+    })
+}
+
+fn work(client: &mut Client) -> Result<Acknowledged, Trouble> {
+    let mut told = Acknowledged::default();
+    for nth in 0..TASKS {
+        let task = client.create("nothing", json!({}))?;
+        if nth % 3 == 2 {
+            match client.cancel(&task) {
+                // Only a legacy acknowledgement promises anything.
+                Ok(()) if client.era() == Era::Legacy => told.cancelled.push(task.clone()),
+                // It has ended before.
+                Ok(()) | Err(Trouble::Refused { .. }) => {}
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        told.created.push(task);
+    }
+    Ok(told)
+}
+
+/// The server itself, which strace stands before: the lock file of its data directory says `pid 123, …`.
+fn owner(data: &Path) -> Result<Pid, DurabilityError> {
+    let read = || {
+        fs::read_to_string(data.join("lock"))
+            .ok()
+            .filter(|text| !text.is_empty())
+    };
+    let text = clock::wait_for(STOP, read).unwrap_or_default();
+    let number = text
+        .trim_start_matches("pid ")
+        .split([',', '\n'])
+        .next()
+        .and_then(|number| number.parse().ok());
+    number.and_then(Pid::from_raw).ok_or(DurabilityError::NoOwner(text))
+}

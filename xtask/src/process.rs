@@ -1,0 +1,37 @@
+//! Running other programs to their end.
+
+use std::{
+    io,
+    process::{Command, ExitStatus, Stdio},
+};
+
+/// Why a program did not do what it was for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProcessError {
+    #[error("`{line}` cannot be started: {source}")]
+    Start { line: String, source: io::Error },
+    #[error("`{line}` failed: {status}")]
+    Failed { line: String, status: ExitStatus },
+}
+
+/// Runs a program; what it says goes to standard error, since it is progress here.
+pub(crate) fn run(command: &mut Command) -> Result<(), ProcessError> {
+    let line = line(command);
+    eprintln!("$ {line}");
+    match command.stdin(Stdio::null()).stdout(io::stderr()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(ProcessError::Failed { line, status }),
+        Err(source) => Err(ProcessError::Start { line, source }),
+    }
+}
+
+/// Whether a program is there and answers.
+pub(crate) fn answers(command: &mut Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

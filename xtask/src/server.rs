@@ -1,0 +1,108 @@
+//! A server as a child process: started, waited for, killed.
+
+use crate::clock;
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+/// How long a start may take. A store that is being opened waits two seconds for an earlier owner.
+const START: Duration = Duration::from_secs(20);
+
+/// What went wrong with a server as a process.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServerError {
+    #[error("the server cannot be started, or its log not be read: {0}")]
+    Io(#[from] io::Error),
+    #[error("the server ended by itself ({status}); see {log}")]
+    Ended { status: ExitStatus, log: PathBuf },
+    #[error("the server did not say its address within {} s; see {log}", START.as_secs())]
+    Silent { log: PathBuf },
+    #[error("the server did not stop within {} s of SIGTERM", .0.as_secs())]
+    DoesNotStop(Duration),
+}
+
+/// A server that runs, or is about to. Dropping it kills it.
+pub(crate) struct Server {
+    child: Child,
+    log: PathBuf,
+    /// Where in the log this run begins.
+    begin: u64,
+}
+
+impl Server {
+    /// Starts a server; all it says is appended to the log.
+    pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Self, ServerError> {
+        let file = OpenOptions::new().create(true).append(true).open(log)?;
+        let begin = file.metadata()?.len();
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()?;
+        Ok(Self {
+            child,
+            log: log.to_owned(),
+            begin,
+        })
+    }
+
+    /// Waits until it says where it listens: that is the last thing it does before it serves.
+    pub(crate) fn ready(&mut self) -> Result<SocketAddr, ServerError> {
+        let address = clock::wait_for(START, || match self.child.try_wait() {
+            Ok(Some(status)) => Some(Err(ServerError::Ended {
+                status,
+                log: self.log.clone(),
+            })),
+            Err(error) => Some(Err(error.into())),
+            Ok(None) => self.address().transpose(),
+        });
+        address.unwrap_or_else(|| Err(ServerError::Silent { log: self.log.clone() }))
+    }
+
+    fn address(&self) -> Result<Option<SocketAddr>, ServerError> {
+        let mut file = File::open(&self.log)?;
+        file.seek(SeekFrom::Start(self.begin))?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        let address = text.split_once("http://").and_then(|(_, rest)| rest.split_once("/mcp"));
+        Ok(address.and_then(|(address, _)| address.parse().ok()))
+    }
+
+    /// Ends it at once, without warning, and waits until it is gone.
+    pub(crate) fn kill(&mut self) -> Result<(), ServerError> {
+        if let Some(status) = self.child.try_wait()? {
+            return Err(ServerError::Ended {
+                status,
+                log: self.log.clone(),
+            });
+        }
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Asks it to stop and waits until it has.
+    pub(crate) fn stop(&mut self, pid: Pid, patience: Duration) -> Result<ExitStatus, ServerError> {
+        kill_process(pid, Signal::TERM).map_err(io::Error::from)?;
+        let ended = clock::wait_for(patience, || self.child.try_wait().transpose());
+        Ok(ended.ok_or(ServerError::DoesNotStop(patience))??)
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may be gone; then there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

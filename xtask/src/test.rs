@@ -1,0 +1,179 @@
+//! `cargo xtask test`: everything that shows that Longhaul keeps its promises, one part after the other.
+
+use crate::{
+    clock, conformance,
+    crash::{self, CrashError},
+    deny, durability, process,
+    requirement::{self, RequirementError},
+    workspace,
+};
+use serde_json::json;
+use std::{error::Error, time::Duration};
+
+/// Every run of the tests kills the server at the same decisions.
+const SEED: u64 = 2663;
+const ROUNDS: u32 = 200;
+/// A planted fault is found long before.
+const PLANTED_ROUNDS: u32 = 40;
+
+/// `cargo xtask test`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Report as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why the tests did not pass.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TestError {
+    #[error(transparent)]
+    Requirement(#[from] RequirementError),
+    #[error("{part} failed: {why}")]
+    Part { part: &'static str, why: Box<dyn Error> },
+}
+
+/// A planted fault was not found as what it is.
+#[derive(Debug, thiserror::Error)]
+enum PlantError {
+    #[error("the crash run with acknowledgements before their commits passed, and must not")]
+    NotFound,
+    #[error("the crash run with acknowledgements before their commits found something else: {0}")]
+    FoundElse(CrashError),
+}
+
+type Part = fn() -> Result<(), Box<dyn Error>>;
+
+/// In the order of what they cost.
+const PARTS: [(&str, Part); 7] = [
+    ("build", build),
+    ("tests", tests),
+    ("examples in the documentation", documentation),
+    ("conformance", conformance),
+    ("durability", durability),
+    ("a planted loss is found", planted_loss),
+    ("crashes", crashes),
+];
+
+/// Gets what is needed and runs every part, up to the first that fails.
+pub(crate) fn run(args: &Args) -> Result<(), TestError> {
+    requirement::cargo_command("nextest")?;
+    if cfg!(target_os = "linux") {
+        requirement::strace()?;
+    }
+    requirement::npm()?;
+    let mut parts = PARTS.to_vec();
+    if deny::is_installed() {
+        parts.push(("dependencies", || Ok(deny::run()?)));
+    }
+    let mut passed = Vec::new();
+    for (part, run) in parts {
+        eprintln!("\n== {part}");
+        let since = clock::now();
+        match run() {
+            Ok(()) => passed.push((part, since.elapsed())),
+            Err(why) => {
+                eprintln!("== {part}: {why}");
+                report(args.json, &passed, Some(part));
+                return Err(TestError::Part { part, why });
+            }
+        }
+    }
+    report(args.json, &passed, None);
+    Ok(())
+}
+
+fn report(as_json: bool, passed: &[(&str, Duration)], failed: Option<&str>) {
+    if as_json {
+        let seconds = passed
+            .iter()
+            .map(|(part, took)| json!({"part": part, "seconds": took.as_secs_f64()}));
+        println!("{}", json!({"passed": seconds.collect::<Vec<_>>(), "failed": failed}));
+        return;
+    }
+    println!();
+    for (part, took) in passed {
+        println!("passed  {:>6.1} s  {part}", took.as_secs_f64());
+    }
+    if let Some(part) = failed {
+        println!("FAILED            {part}");
+    }
+    println!("{} passed, {} failed", passed.len(), usize::from(failed.is_some()));
+}
+
+/// All that the other parts run, built at once, so that none of them builds it in another way.
+fn build() -> Result<(), Box<dyn Error>> {
+    Ok(process::run(workspace::cargo().args([
+        "build",
+        "--locked",
+        "--workspace",
+        "--lib",
+        "--bins",
+        "--examples",
+        "--tests",
+    ]))?)
+}
+
+fn tests() -> Result<(), Box<dyn Error>> {
+    Ok(process::run(workspace::cargo().args([
+        "nextest",
+        "run",
+        "--locked",
+        "--workspace",
+        "--no-fail-fast",
+    ]))?)
+}
+
+fn documentation() -> Result<(), Box<dyn Error>> {
+    Ok(process::run(workspace::cargo().args([
+        "test",
+        "--locked",
+        "--workspace",
+        "--doc",
+    ]))?)
+}
+
+fn conformance() -> Result<(), Box<dyn Error>> {
+    let program = Some(workspace::fixtures().path());
+    Ok(conformance::run(&conformance::Args {
+        scenario: Vec::new(),
+        program,
+        json: false,
+    })?)
+}
+
+fn durability() -> Result<(), Box<dyn Error>> {
+    if cfg!(target_os = "linux") {
+        durability::run(&durability::Args {
+            program: Some(workspace::longhaul().path()),
+            json: false,
+        })?;
+    }
+    Ok(())
+}
+
+fn crashes() -> Result<(), Box<dyn Error>> {
+    Ok(crash::run(&crash_args(ROUNDS, None))?)
+}
+
+/// The harness is worth something only if it finds a loss, and finds it as a loss.
+fn planted_loss() -> Result<(), Box<dyn Error>> {
+    match crash::run(&crash_args(PLANTED_ROUNDS, Some(crash::Plant::LoseAck))) {
+        Err(CrashError::Broken { lost, kept, .. }) if lost > 0 => {
+            eprintln!("found, as it must be");
+            Ok(std::fs::remove_dir_all(kept)?)
+        }
+        Ok(()) => Err(PlantError::NotFound.into()),
+        Err(error) => Err(PlantError::FoundElse(error).into()),
+    }
+}
+
+fn crash_args(rounds: u32, plant: Option<crash::Plant>) -> crash::Args {
+    crash::Args {
+        rounds,
+        seed: Some(SEED),
+        plant,
+        program: Some(workspace::longhaul().path()),
+        json: false,
+    }
+}

@@ -1,0 +1,72 @@
+//! Where things are in this workspace, and how its programs are built.
+
+use crate::process::{self, ProcessError};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The folder of the workspace.
+pub(crate) fn root() -> &'static Path {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask)
+}
+
+/// The target folder, wherever it was put: this program lies in it, as `<target>/<profile>/xtask`.
+pub(crate) fn target() -> PathBuf {
+    let program = env::current_exe().ok();
+    let target = program.as_deref().and_then(Path::parent).and_then(Path::parent);
+    target.map_or_else(|| root().join("target"), Path::to_owned)
+}
+
+/// The server, as the development build makes it.
+pub(crate) fn longhaul() -> Program {
+    Program {
+        package: "longhaul-cli",
+        kind: "--bin",
+        name: "longhaul",
+        path: "debug/longhaul",
+    }
+}
+
+/// The server with the tools of the conformance suite.
+pub(crate) fn fixtures() -> Program {
+    Program {
+        package: "longhaul-server",
+        kind: "--example",
+        name: "fixtures",
+        path: "debug/examples/fixtures",
+    }
+}
+
+/// A program of this workspace.
+pub(crate) struct Program {
+    package: &'static str,
+    kind: &'static str,
+    name: &'static str,
+    path: &'static str,
+}
+
+impl Program {
+    /// Where it is once it is built.
+    pub(crate) fn path(&self) -> PathBuf {
+        target().join(self.path)
+    }
+
+    /// The one that was asked for, or else this one, built.
+    pub(crate) fn or_build(&self, chosen: Option<&PathBuf>) -> Result<PathBuf, ProcessError> {
+        if let Some(chosen) = chosen {
+            return Ok(chosen.clone());
+        }
+        process::run(cargo().args(["build", "--locked", "--package", self.package, self.kind, self.name]))?;
+        Ok(self.path())
+    }
+}
+
+/// Cargo, at the workspace.
+pub(crate) fn cargo() -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root());
+    cargo
+}
