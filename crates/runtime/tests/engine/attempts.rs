@@ -1,0 +1,77 @@
+//! How an attempt ends, and what is left of it.
+
+use crate::support::{CallOf, Script, World, settle, text, tool};
+use longhaul_core::{Outcome, State, Verdict};
+use longhaul_runtime::End;
+
+#[tokio::test]
+async fn a_finished_attempt_gives_its_answer_and_its_slot_back() {
+    let world = World::in_memory().with_slots(1);
+    let (script, mut runs) = Script::new();
+    let engine = world.start([tool("a", script)]).await;
+    for words in ["one", "two"] {
+        let task = engine.create(engine.call("a")).await.unwrap();
+        assert_eq!(
+            task.state,
+            State::Running,
+            "create and claim are one write when a slot is free"
+        );
+        let run = runs.next().await;
+        assert_eq!((run.attempt.epoch, run.resumed), (1, false));
+        assert_eq!(engine.running(), 1);
+        run.finish(words);
+        assert_eq!(world.outcome(&engine, &task.id).await, text(words));
+        assert_eq!(engine.running(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_panic_is_a_failed_attempt_and_no_dead_slot() {
+    let world = World::in_memory().with_slots(1);
+    let (script, mut runs) = Script::new();
+    let engine = world.start([tool("a", script)]).await;
+    let first = engine.create(engine.call("a")).await.unwrap();
+    let second = engine.create(engine.call("a")).await.unwrap();
+    runs.next().await.panic();
+    let outcome = world.outcome(&engine, &first.id).await;
+    let Outcome::RpcError(failure) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(failure.code, -32603);
+    assert!(!failure.message.contains("script"), "the panic's words stay inside");
+    runs.next().await.finish("fine");
+    world.outcome(&engine, &second.id).await;
+    settle().await;
+    assert_eq!(engine.running(), 0);
+}
+
+#[tokio::test]
+async fn an_attempt_that_never_started_costs_nothing_and_is_no_hot_loop() {
+    let world = World::in_memory().with_slots(1);
+    let (script, mut runs) = Script::new();
+    let engine = world.start([tool("a", script)]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    runs.next().await.end(End::NeverStarted("no room".to_owned()));
+    world.clock.sleeper(1_000).await;
+    settle().await;
+    assert!(runs.started().is_none(), "not before the pause is over");
+    world.clock.advance(1_000);
+    let run = runs.next().await;
+    assert_eq!(run.attempt.epoch, 2, "an attempt's number is never used twice");
+    assert_eq!(world.task(&task.id).await.attempts_used, 1);
+    run.finish("at last");
+    assert_eq!(world.outcome(&engine, &task.id).await.verdict(), Verdict::Succeeded);
+}
+
+#[tokio::test]
+async fn a_cancel_ends_the_pause_of_what_never_started() {
+    let world = World::in_memory();
+    let (script, mut runs) = Script::new();
+    let engine = world.start([tool("a", script)]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    runs.next().await.end(End::NeverStarted("no room".to_owned()));
+    world.clock.sleeper(1_000).await;
+    let mode = longhaul_core::CancelMode::Cooperative;
+    engine.cancel(&crate::support::scope(), &task.id, mode).await.unwrap();
+    assert_eq!(world.outcome(&engine, &task.id).await, Outcome::Cancelled);
+}

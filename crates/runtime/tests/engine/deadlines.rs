@@ -1,0 +1,174 @@
+//! Deadlines count from the creation, over queueing and all attempts.
+
+use crate::support::{CallOf, ManualClock, Process, Script, World, settle, text, tool};
+use longhaul_core::{Outcome, Retry, RetryOn, State, StopReason};
+use longhaul_runtime::{End, ToolSettings};
+use std::sync::Arc;
+
+const DEADLINE: u64 = 60_000;
+
+fn with_deadline(executor: Arc<Script>) -> ToolSettings {
+    ToolSettings {
+        deadline: Some(DEADLINE),
+        ..tool("a", executor)
+    }
+}
+
+fn passed() -> Outcome {
+    Outcome::deadline_passed(DEADLINE)
+}
+
+#[tokio::test]
+async fn a_deadline_stops_running_work_and_ends_the_task_as_the_work_does() {
+    let world = World::in_memory();
+    let (script, mut runs) = Script::new();
+    let engine = world.start([with_deadline(script)]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    let run = runs.next().await;
+    world.clock.sleeper(60_000).await;
+    world.clock.advance(59_999);
+    settle().await;
+    assert_eq!(run.cx.stop_requested(), None);
+    world.clock.advance(1);
+    assert_eq!(
+        crate::support::guarded("the stop", run.cx.stopped()).await,
+        StopReason::Deadline
+    );
+    assert_eq!(world.state(&task.id).await, State::Running, "the work still stops");
+    run.end(End::Stopped(StopReason::Deadline));
+    assert_eq!(world.outcome(&engine, &task.id).await, passed());
+}
+
+#[tokio::test]
+async fn work_that_finishes_over_its_deadline_keeps_its_answer() {
+    let world = World::in_memory();
+    let (script, mut runs) = Script::new();
+    let engine = world.start([with_deadline(script)]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    let run = runs.next().await;
+    world.clock.sleeper(60_000).await;
+    world.clock.advance(60_000);
+    crate::support::guarded("the stop", run.cx.stopped()).await;
+    run.finish("just made it");
+    assert_eq!(world.outcome(&engine, &task.id).await, text("just made it"));
+}
+
+#[tokio::test]
+async fn a_deadline_ends_queued_work_without_starting_it() {
+    let world = World::in_memory().with_slots(1);
+    let (script, mut runs) = Script::new();
+    let engine = world.start([with_deadline(script)]).await;
+    engine.create(engine.call("a")).await.unwrap();
+    let held = runs.next().await;
+    world.clock.advance(1);
+    let queued = engine.create(engine.call("a")).await.unwrap();
+    world.clock.sleeper(59_999).await;
+    world.clock.advance(59_999);
+    crate::support::guarded("the stop", held.cx.stopped()).await;
+    world.clock.sleeper(1).await;
+    world.clock.advance(1);
+    assert_eq!(world.outcome(&engine, &queued.id).await, passed());
+    held.finish("done");
+    settle().await;
+    assert!(runs.started().is_none());
+}
+
+/// The timers are not the only ones who look: a slot that comes free at the very moment starts nothing that is too late.
+#[tokio::test]
+async fn work_whose_deadline_has_passed_is_not_begun() {
+    let (world, store) = World::faulty();
+    let world = world.with_slots(1);
+    let (script, mut runs) = Script::new();
+    let engine = world.start([with_deadline(script)]).await;
+    engine.create(engine.call("a")).await.unwrap();
+    let queued = engine.create(engine.call("a")).await.unwrap();
+    store.be_full_for("deadline_passed", usize::MAX);
+    world.clock.sleeper(60_000).await;
+    world.clock.advance(60_000);
+    runs.next().await.finish("done");
+    assert_eq!(world.outcome(&engine, &queued.id).await, passed());
+    assert!(runs.started().is_none());
+}
+
+#[tokio::test]
+async fn nothing_is_retried_once_the_deadline_has_passed_or_would_have() {
+    for (advance, backoff) in [(60_000, 1_000), (59_000, 1_000), (1_000, 100_000)] {
+        let world = World::in_memory();
+        let (script, mut runs) = Script::new();
+        let settings = ToolSettings {
+            retry: Retry {
+                attempts: 5,
+                backoff,
+                on: vec![RetryOn::Error],
+            },
+            ..with_deadline(script)
+        };
+        let engine = world.start([settings]).await;
+        let task = engine.create(engine.call("a")).await.unwrap();
+        let run = runs.next().await;
+        world.clock.advance(advance);
+        settle().await;
+        run.end(End::Errored(Outcome::tool_error("failed")));
+        let outcome = world.outcome(&engine, &task.id).await;
+        let expected = if advance == 60_000 {
+            passed()
+        } else {
+            Outcome::tool_error("failed")
+        };
+        assert_eq!(outcome, expected);
+    }
+}
+
+/// A task with an early deadline wakes timers that sleep for a later one.
+#[tokio::test]
+async fn an_earlier_deadline_than_all_others_is_not_slept_through() {
+    let world = World::in_memory();
+    let ((slow, _slow_runs), (quick, mut quick_runs)) = (Script::new(), Script::new());
+    let quick = ToolSettings {
+        name: "quick".into(),
+        deadline: Some(5_000),
+        ..tool("quick", quick)
+    };
+    let engine = world.start([with_deadline(slow), quick]).await;
+    engine.create(engine.call("a")).await.unwrap();
+    world.clock.sleeper(60_000).await;
+    engine.create(engine.call("quick")).await.unwrap();
+    world.clock.sleeper(5_000).await;
+    world.clock.advance(5_000);
+    let run = quick_runs.next().await;
+    assert_eq!(
+        crate::support::guarded("the stop", run.cx.stopped()).await,
+        StopReason::Deadline
+    );
+}
+
+#[test]
+fn deadlines_pass_also_while_the_server_is_down() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new());
+    let (running, queued) = Process::run(directory.path(), &clock, async |world| {
+        let world = world.with_slots(1);
+        let (script, mut runs) = Script::bound(true);
+        let engine = world.start([with_deadline(script)]).await;
+        let running = engine.create(engine.call("a")).await.unwrap().id;
+        let queued = engine.create(engine.call("a")).await.unwrap().id;
+        runs.next().await;
+        (running, queued)
+    });
+    clock.advance(60_000);
+    Process::run(directory.path(), &clock, async |world| {
+        let (script, mut runs) = Script::bound(true);
+        let (engine, recovered) = world.start_and_recover([with_deadline(script)]).await;
+        assert_eq!(recovered.attempts, 1);
+        assert_eq!(world.outcome(&engine, &queued).await, passed());
+        let run = runs.next().await;
+        assert!(run.resumed);
+        assert_eq!(
+            crate::support::guarded("the stop", run.cx.stopped()).await,
+            StopReason::Deadline
+        );
+        run.end(End::Stopped(StopReason::Deadline));
+        assert_eq!(world.outcome(&engine, &running).await, passed());
+        assert!(runs.started().is_none());
+    });
+}

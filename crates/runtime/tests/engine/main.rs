@@ -1,0 +1,16 @@
+//! The engine from outside: over the model, over SQLite where a restart matters, on a clock that the tests move.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod attempts;
+mod calls;
+mod cancellation;
+mod deadlines;
+mod durability;
+mod fences;
+mod news;
+mod questions;
+mod queues;
+mod recovery;
+mod retention;
+mod retries;
+mod support;

@@ -1,0 +1,181 @@
+//! Work that asks its client, and holds no slot while it waits.
+
+use crate::support::{CallOf, Run, Runs, Script, World, guarded, scope, settle, text, tool};
+use longhaul_core::{InputKey, Json, State, Task, TaskId, store::StoreError};
+use longhaul_runtime::{AskError, End, Engine};
+use std::collections::BTreeMap;
+
+fn key(nth: u32) -> InputKey {
+    InputKey::nth(nth)
+}
+
+async fn answer(engine: &Engine, id: &TaskId, nth: u32, words: &str) {
+    let answers = BTreeMap::from([(key(nth), Json::from(serde_json::json!(words)))]);
+    assert_eq!(engine.answer(&scope(), id, answers).await, Ok(Some(())));
+}
+
+fn says(words: &str) -> Json {
+    Json::from(serde_json::json!(words))
+}
+
+/// A world with one slot, and a task in it.
+async fn one_slot() -> (World, Engine, Task, Run, Runs) {
+    let world = World::in_memory().with_slots(1);
+    let (script, mut runs) = Script::new();
+    let engine = world.start([tool("a", script)]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    let run = runs.next().await;
+    (world, engine, task, run, runs)
+}
+
+#[tokio::test]
+async fn a_parked_task_holds_no_slot_and_gets_one_back() {
+    let (world, engine, task, run, mut runs) = one_slot().await;
+    let asked = run.ask("sure?");
+    world.until(&engine, &task.id, |task| task.state == State::Parked).await;
+    let record = engine.get(&scope(), &task.id).await.unwrap().unwrap();
+    assert_eq!(record.inputs[0].key, key(1));
+    let other = engine.create(engine.call("a")).await.unwrap();
+    assert_eq!(other.state, State::Running, "the slot is free");
+    let other_run = runs.next().await;
+    let last = engine.create(engine.call("a")).await.unwrap();
+    answer(&engine, &task.id, 1, "yes").await;
+    settle().await;
+    assert_eq!(
+        world.state(&task.id).await,
+        State::Parked,
+        "answered, but it has no slot"
+    );
+    other_run.finish("done");
+    assert_eq!(guarded("the answer", asked).await.unwrap(), Ok(says("yes")));
+    assert_eq!(world.state(&task.id).await, State::Running);
+    settle().await;
+    assert_eq!(
+        world.state(&last.id).await,
+        State::Queued,
+        "work that has begun goes before work that has not"
+    );
+    run.finish("done");
+    assert_eq!(runs.next().await.attempt.task, last.id);
+}
+
+#[tokio::test]
+async fn two_questions_at_once_are_answered_in_any_order() {
+    for order in [[1, 2], [2, 1]] {
+        let (world, engine, task, run, _runs) = one_slot().await;
+        let (first, second) = (run.ask("name?"), run.ask("age?"));
+        let open = world.until(&engine, &task.id, |task| task.open_inputs.len() == 2).await;
+        assert_eq!((open.state, open.open_inputs), (State::Parked, vec![key(1), key(2)]));
+        for nth in order {
+            answer(&engine, &task.id, nth, &nth.to_string()).await;
+        }
+        assert_eq!(guarded("the answer", first).await.unwrap(), Ok(says("1")));
+        assert_eq!(guarded("the answer", second).await.unwrap(), Ok(says("2")));
+        world
+            .until(&engine, &task.id, |task| task.state == State::Running)
+            .await;
+        let third = run.ask("more?");
+        world
+            .until(&engine, &task.id, |task| task.open_inputs == [key(3)])
+            .await;
+        answer(&engine, &task.id, 3, "no").await;
+        assert_eq!(guarded("the answer", third).await.unwrap(), Ok(says("no")));
+        run.finish("done");
+        assert_eq!(world.outcome(&engine, &task.id).await, text("done"));
+    }
+}
+
+#[tokio::test]
+async fn invariant_4_an_input_key_is_answered_once() {
+    let (world, engine, task, run, mut runs) = one_slot().await;
+    let asked = run.ask("sure?");
+    world.until(&engine, &task.id, |task| task.state == State::Parked).await;
+    // Whoever holds the slot keeps the question from being read before all answers have come.
+    engine.create(engine.call("a")).await.unwrap();
+    let other = runs.next().await;
+    answer(&engine, &task.id, 9, "to what?").await;
+    answer(&engine, &task.id, 1, "first").await;
+    answer(&engine, &task.id, 1, "second").await;
+    other.finish("done");
+    assert_eq!(guarded("the answer", asked).await.unwrap(), Ok(says("first")));
+    answer(&engine, &task.id, 1, "third").await;
+    assert_eq!(world.state(&task.id).await, State::Running);
+}
+
+/// A tool may wait for an answer only so long and then go on by itself.
+#[tokio::test]
+async fn a_question_that_is_no_longer_waited_for_is_withdrawn() {
+    let (world, engine, task, run, _runs) = one_slot().await;
+    let ports = run.cx.ports().clone();
+    let waited = ports.within(
+        std::time::Duration::from_secs(5),
+        run.cx.ask(Json::trusted(r#"{"method":"sure?"}"#)),
+    );
+    let patience = async {
+        world.until(&engine, &task.id, |task| task.state == State::Parked).await;
+        world.clock.sleeper(5_000).await;
+        world.clock.advance(5_000);
+    };
+    let (answer, ()) = tokio::join!(waited, patience);
+    assert_eq!(answer, None);
+    world
+        .until(&engine, &task.id, |task| task.state == State::Running)
+        .await;
+    assert!(world.record(&task.id).await.inputs.is_empty());
+    let again = run.ask("sure now?");
+    world
+        .until(&engine, &task.id, |task| task.open_inputs == [key(2)])
+        .await;
+    self::answer(&engine, &task.id, 2, "yes").await;
+    assert_eq!(guarded("the answer", again).await.unwrap(), Ok(says("yes")));
+    run.finish("done");
+    world.outcome(&engine, &task.id).await;
+    let next = engine.create(engine.call("a")).await.unwrap();
+    assert_eq!(next.state, State::Running, "the slot came back once");
+}
+
+#[tokio::test]
+async fn a_question_nobody_hears_when_the_attempt_ends_takes_no_slot() {
+    let (world, engine, task, run, mut runs) = one_slot().await;
+    let cx = run.cx.clone();
+    let asked = run.ask("sure?");
+    world.until(&engine, &task.id, |task| task.state == State::Parked).await;
+    run.end(End::Crashed);
+    world.outcome(&engine, &task.id).await;
+    assert!(guarded("the question to end", asked).await.unwrap().is_err());
+    let late = guarded("a late question", cx.ask(Json::trusted("{}"))).await;
+    assert!(matches!(late, Err(AskError::Task(_))), "{late:?}");
+    settle().await;
+    engine.create(engine.call("a")).await.unwrap();
+    runs.next().await;
+}
+
+#[tokio::test]
+async fn a_question_that_cannot_be_written_is_an_error_and_the_work_keeps_its_slot() {
+    let (world, store) = World::faulty();
+    let world = world.with_slots(1);
+    let (script, mut runs) = Script::new();
+    let engine = world.start([tool("a", script)]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    let run = runs.next().await;
+    store.be_full_for("input_requested", 1);
+    let asked = guarded("the error", run.ask("sure?")).await.unwrap();
+    assert_eq!(asked, Err(AskError::from(StoreError::Full)));
+    assert_eq!(world.state(&task.id).await, State::Running);
+    let next = engine.create(engine.call("a")).await.unwrap();
+    assert_eq!(next.state, State::Queued);
+    let asked = run.ask("sure?");
+    world
+        .until(&engine, &task.id, |task| task.open_inputs == [key(1)])
+        .await;
+    // Going on is insisted on.
+    let next = runs.next().await;
+    next.finish("done");
+    store.be_full_for("unparked", 2);
+    answer(&engine, &task.id, 1, "yes").await;
+    for pause in [50, 100] {
+        world.clock.sleeper(pause).await;
+        world.clock.advance(pause);
+    }
+    assert_eq!(guarded("the answer", asked).await.unwrap(), Ok(says("yes")));
+}

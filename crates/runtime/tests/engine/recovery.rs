@@ -1,0 +1,166 @@
+//! What the next process finds.
+
+use crate::support::{CallOf, ManualClock, Process, Script, World, guarded, text, tool};
+use longhaul_core::{Failure, Outcome, Retry, RetryOn, State, StopReason, TaskId, store::Counts};
+use longhaul_runtime::{End, ToolSettings};
+use std::sync::Arc;
+
+fn home() -> (tempfile::TempDir, Arc<ManualClock>) {
+    (tempfile::tempdir().unwrap(), Arc::new(ManualClock::new()))
+}
+
+/// A plain call's caller is gone with the process: its work is stopped, not awaited.
+#[test]
+fn forsaken_calls_are_cancelled_and_their_work_is_stopped() {
+    let (directory, clock) = home();
+    let (running, queued, announced) = Process::run(directory.path(), &clock, async |world| {
+        let world = world.with_slots(2);
+        let (script, mut runs) = Script::bound(true);
+        let engine = world.start([tool("a", script)]).await;
+        let announced = engine.create(engine.call("a")).await.unwrap().id;
+        let running = engine.begin(engine.call("a")).await.unwrap();
+        let queued = engine.begin(engine.call("a")).await.unwrap();
+        runs.next().await;
+        runs.next().await;
+        (running.id().clone(), queued.id().clone(), announced)
+    });
+    clock.advance(1);
+    Process::run(directory.path(), &clock, async |world| {
+        let (script, mut runs) = Script::bound(true);
+        let (engine, recovered) = world.start_and_recover([tool("a", script)]).await;
+        assert_eq!((recovered.forsaken, recovered.attempts), (2, 2));
+        let live = Counts {
+            running: 1,
+            ..Counts::default()
+        };
+        assert_eq!(recovered.live, live);
+        for id in [&running, &queued] {
+            assert_eq!(world.outcome(&engine, id).await, Outcome::Cancelled);
+        }
+        for _ in 0..2 {
+            let run = runs.next().await;
+            assert!(run.resumed);
+            if run.attempt.task == announced {
+                assert_eq!(run.cx.stop_requested(), None);
+                run.finish("went on");
+            } else {
+                assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
+                run.end(End::Stopped(StopReason::Cancel));
+            }
+        }
+        assert_eq!(world.outcome(&engine, &announced).await, text("went on"));
+        world
+            .until(&engine, &running, |task| task.active_attempt().is_none())
+            .await;
+    });
+}
+
+#[test]
+fn work_that_died_with_the_process_is_retried_or_ends_interrupted() {
+    for (attempts, expected) in [(1, Outcome::from(Failure::Interrupted)), (2, text("second"))] {
+        let (directory, clock) = home();
+        let settings = |executor| ToolSettings {
+            retry: Retry {
+                attempts,
+                backoff: 0,
+                on: vec![RetryOn::Crash],
+            },
+            ..tool("a", executor)
+        };
+        let id = Process::run(directory.path(), &clock, async |world| {
+            let (script, mut runs) = Script::new();
+            let engine = world.start([settings(script)]).await;
+            let task = engine.create(engine.call("a")).await.unwrap();
+            runs.next().await;
+            task.id
+        });
+        clock.advance(1);
+        Process::run(directory.path(), &clock, async |world| {
+            let (script, mut runs) = Script::new();
+            let (engine, recovered) = world.start_and_recover([settings(script)]).await;
+            assert_eq!(recovered.attempts, 1);
+            runs.next().await.end(End::Crashed);
+            if attempts == 2 {
+                let run = runs.next().await;
+                assert_eq!((run.attempt.epoch, run.resumed), (2, false));
+                run.finish("second");
+            }
+            assert_eq!(world.outcome(&engine, &id).await, expected);
+        });
+    }
+}
+
+/// What was voided before it began goes back to its queue at no cost and without a pause.
+#[test]
+fn what_never_started_is_started_by_the_next_process() {
+    let (directory, clock) = home();
+    let id = Process::run(directory.path(), &clock, async |world| {
+        let (script, mut runs) = Script::bound(true);
+        let engine = world.start([tool("a", script)]).await;
+        let task = engine.create(engine.call("a")).await.unwrap();
+        runs.next().await;
+        task.id
+    });
+    clock.advance(1);
+    Process::run(directory.path(), &clock, async |world| {
+        let (script, mut runs) = Script::bound(true);
+        let engine = world.start([tool("a", script)]).await;
+        runs.next().await.end(End::NeverStarted("voided".to_owned()));
+        let run = runs.next().await;
+        assert_eq!((run.attempt.epoch, run.resumed), (2, false));
+        run.finish("done");
+        assert_eq!(world.outcome(&engine, &id).await, text("done"));
+        assert_eq!(world.task(&id).await.attempts_used, 1);
+    });
+}
+
+/// Resumed work is counted beyond the limit, and nothing new begins until it is below again.
+#[test]
+fn resumed_work_counts_against_the_slots() {
+    let (directory, clock) = home();
+    let queued: TaskId = Process::run(directory.path(), &clock, async |world| {
+        let world = world.with_slots(3);
+        let (script, mut runs) = Script::bound(true);
+        let engine = world.start([tool("a", script)]).await;
+        for _ in 0..3 {
+            engine.create(engine.call("a")).await.unwrap();
+            runs.next().await;
+        }
+        engine.create(engine.call("a")).await.unwrap().id
+    });
+    clock.advance(1);
+    Process::run(directory.path(), &clock, async |world| {
+        let world = world.with_slots(1);
+        let (script, mut runs) = Script::bound(true);
+        let (engine, recovered) = world.start_and_recover([tool("a", script)]).await;
+        assert_eq!((recovered.attempts, recovered.live.queued), (3, 1));
+        for _ in 0..3 {
+            assert_eq!(world.state(&queued).await, State::Queued);
+            let run = runs.next().await;
+            assert!(run.resumed);
+            let id = run.attempt.task.clone();
+            run.finish("done");
+            world.outcome(&engine, &id).await;
+        }
+        let run = runs.next().await;
+        assert_eq!((run.attempt.task, run.resumed), (queued, false));
+    });
+}
+
+/// A task keeps the definition it was created with; a tool that is gone lets its tasks end in plain words.
+#[tokio::test]
+async fn a_tool_that_nothing_can_run_any_more_ends_its_tasks() {
+    let world = World::in_memory().with_slots(1);
+    let (script, mut runs) = Script::new();
+    let engine = world.start([tool("a", script)]).await;
+    engine.create(engine.call("a")).await.unwrap();
+    let queued = engine.create(engine.call("a")).await.unwrap();
+    let _held = runs.next().await;
+    engine.stop();
+    let engine = world.start([]).await;
+    let outcome = world.outcome(&engine, &queued.id).await;
+    let Outcome::RpcError(failure) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(failure.data.unwrap().as_str(), r#"{"reason":"unavailable"}"#);
+}

@@ -1,0 +1,166 @@
+//! Deleting what has been kept long enough.
+
+use crate::support::{CallOf, Script, World, guarded, settle, tool};
+use longhaul_core::{BoxFuture, Json, TaskId};
+use longhaul_runtime::{Executor, Provider};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+};
+
+const RETENTION: i64 = 3_600_000;
+
+/// Remembers whose files it was asked to remove, and cannot remove some.
+#[derive(Default)]
+struct Files {
+    stuck: Mutex<HashSet<TaskId>>,
+    forgotten: Mutex<Vec<TaskId>>,
+}
+
+impl Provider for Files {
+    fn kind(&self) -> &'static str {
+        "script"
+    }
+
+    fn revive(&self, _definition: &Json) -> Result<Arc<dyn Executor>, String> {
+        Err("nothing to revive".to_owned())
+    }
+
+    fn forget(&self, task: &TaskId) -> BoxFuture<'_, Result<(), String>> {
+        let task = task.clone();
+        Box::pin(async move {
+            self.forgotten.lock().unwrap().push(task.clone());
+            if self.stuck.lock().unwrap().contains(&task) {
+                return Err("busy".to_owned());
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Files {
+    fn asked(&self, id: &TaskId) -> usize {
+        self.forgotten
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|asked| *asked == id)
+            .count()
+    }
+}
+
+/// A world with so many finished tasks, and what keeps their files.
+async fn finished(count: usize) -> (World, Arc<Files>, Vec<TaskId>) {
+    let files = Arc::new(Files::default());
+    let mut world = World::in_memory();
+    world.providers = vec![files.clone()];
+    let (script, mut runs) = Script::new();
+    let engine = world.start([tool("a", script)]).await;
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        let task = engine.create(engine.call("a")).await.unwrap();
+        runs.next().await.finish("done");
+        world.outcome(&engine, &task.id).await;
+        ids.push(task.id);
+    }
+    world.clock.sleeper(2_000).await;
+    (world, files, ids)
+}
+
+async fn left(world: &World, ids: &[TaskId]) -> Vec<TaskId> {
+    let mut left = Vec::new();
+    for id in ids {
+        if world.store.peek(id).await.unwrap().is_some() {
+            left.push(id.clone());
+        }
+    }
+    left
+}
+
+async fn until_left(world: &World, ids: &[TaskId], count: usize) -> Vec<TaskId> {
+    guarded("tasks to be deleted", async {
+        loop {
+            let left = left(world, ids).await;
+            if left.len() <= count {
+                return left;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn expired_tasks_go_in_batches_and_their_files_go_first() {
+    let (world, files, ids) = finished(300).await;
+    world.clock.advance(RETENTION - 1);
+    settle().await;
+    assert_eq!(left(&world, &ids).await.len(), 300, "not before their time");
+    world.clock.sleeper(2_000).await;
+    world.clock.advance(2_000);
+    until_left(&world, &ids, 0).await;
+    for id in &ids {
+        assert_eq!(files.asked(id), 1);
+    }
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_removed_keep_their_task_and_hold_up_no_other() {
+    let (world, files, ids) = finished(400).await;
+    // More than a batch, and first in line.
+    let stuck: HashSet<TaskId> = ids[..200].iter().cloned().collect();
+    files.stuck.lock().unwrap().extend(stuck.clone());
+    world.clock.advance(RETENTION);
+    let kept = until_left(&world, &ids, 200).await;
+    assert_eq!(kept.into_iter().collect::<HashSet<_>>(), stuck);
+    for _ in 0..10 {
+        world.clock.sleeper(2_000).await;
+        world.clock.advance(2_000);
+        settle().await;
+    }
+    assert_eq!(files.asked(&ids[0]), 1, "tried again after a while, not all the time");
+    files.stuck.lock().unwrap().clear();
+    world.clock.sleeper(2_000).await;
+    world.clock.advance(600_000);
+    until_left(&world, &ids, 0).await;
+}
+
+#[tokio::test]
+async fn invariant_6_live_work_is_not_ended_by_its_time_to_live() {
+    let world = World::in_memory();
+    let (script, mut runs) = Script::new();
+    let engine = world.start([tool("a", script)]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    let run = runs.next().await;
+    let mut announced = task.announced_until;
+    for _ in 0..10 {
+        world.clock.advance(RETENTION);
+        let extended = world
+            .until(&engine, &task.id, |task| task.announced_until > announced)
+            .await;
+        assert!(extended.announced_until.0 > longhaul_core::Clock::now(&*world.clock).0);
+        announced = extended.announced_until;
+        settle().await;
+    }
+    assert_eq!(run.cx.stop_requested(), None);
+    run.finish("after ten retentions");
+    world.outcome(&engine, &task.id).await;
+}
+
+/// The longest retention one can write down must not keep the timers from anything else.
+#[tokio::test]
+async fn an_endless_retention_is_cut_and_deadlines_still_pass() {
+    let world = World::in_memory();
+    let (script, mut runs) = Script::new();
+    let settings = longhaul_runtime::ToolSettings {
+        retention: u64::MAX,
+        deadline: Some(1_000),
+        ..tool("a", script)
+    };
+    let engine = world.start([settings]).await;
+    engine.create(engine.call("a")).await.unwrap();
+    let run = runs.next().await;
+    world.clock.sleeper(1_000).await;
+    world.clock.advance(1_000);
+    guarded("the stop", run.cx.stopped()).await;
+}

@@ -1,0 +1,134 @@
+//! What is run again, when, and how often.
+
+use crate::support::{CallOf, Run, Script, World, settle, text, tool};
+use longhaul_core::{CancelMode, Failure, Outcome, Retry, RetryOn, State, StopReason};
+use longhaul_runtime::{End, ToolSettings};
+
+fn retrying(executor: std::sync::Arc<Script>, on: Vec<RetryOn>) -> ToolSettings {
+    ToolSettings {
+        retry: Retry {
+            attempts: 3,
+            backoff: 10_000,
+            on,
+        },
+        ..tool("a", executor)
+    }
+}
+
+fn errored() -> End {
+    End::Errored(Outcome::tool_error("exit 1"))
+}
+
+#[tokio::test]
+async fn a_failed_attempt_is_run_again_after_a_growing_wait_as_often_as_allowed() {
+    for (on, fail, last) in [
+        (
+            RetryOn::Crash,
+            (|| End::Crashed) as fn() -> End,
+            Outcome::from(Failure::AttemptsUsedUp { attempts: 3 }),
+        ),
+        (RetryOn::Error, errored, Outcome::tool_error("exit 1")),
+    ] {
+        let world = World::in_memory();
+        let (script, mut runs) = Script::new();
+        let engine = world.start([retrying(script, vec![on])]).await;
+        let task = engine.create(engine.call("a")).await.unwrap();
+        for (epoch, wait) in [(1, 10_000), (2, 20_000)] {
+            let run = runs.next().await;
+            assert_eq!(run.attempt.epoch, epoch);
+            run.end(fail());
+            world.until(&engine, &task.id, |task| task.state == State::Queued).await;
+            world.clock.sleeper(wait).await;
+            world.clock.advance(wait - 1);
+            settle().await;
+            assert!(runs.started().is_none(), "not before its time");
+            world.clock.advance(1);
+        }
+        runs.next().await.end(fail());
+        assert_eq!(world.outcome(&engine, &task.id).await, last);
+    }
+}
+
+#[tokio::test]
+async fn what_the_policy_does_not_name_is_not_run_again() {
+    for (on, end, outcome) in [
+        (vec![], End::Crashed, Outcome::from(Failure::Interrupted)),
+        (vec![RetryOn::Error], End::Crashed, Outcome::from(Failure::Interrupted)),
+        (vec![RetryOn::Crash], errored(), Outcome::tool_error("exit 1")),
+        (
+            vec![RetryOn::Crash, RetryOn::Error],
+            End::Finished(Outcome::tool_error("no")),
+            Outcome::tool_error("no"),
+        ),
+    ] {
+        let world = World::in_memory();
+        let (script, mut runs) = Script::new();
+        let engine = world.start([retrying(script, on)]).await;
+        let task = engine.create(engine.call("a")).await.unwrap();
+        runs.next().await.end(end);
+        assert_eq!(world.outcome(&engine, &task.id).await, outcome);
+    }
+}
+
+#[tokio::test]
+async fn a_later_attempt_can_still_succeed() {
+    let world = World::in_memory();
+    let (script, mut runs) = Script::new();
+    let engine = world.start([retrying(script, vec![RetryOn::Error])]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    runs.next().await.panic();
+    world.clock.sleeper(10_000).await;
+    world.clock.advance(10_000);
+    runs.next().await.finish("second time lucky");
+    assert_eq!(world.outcome(&engine, &task.id).await, text("second time lucky"));
+}
+
+#[tokio::test]
+async fn nothing_is_run_again_after_a_cancel() {
+    for fail in [
+        |run: Run| run.end(End::Crashed),
+        |run: Run| run.end(errored()),
+        Run::panic,
+    ] {
+        let world = World::in_memory();
+        let (script, mut runs) = Script::new();
+        let engine = world
+            .start([retrying(script, vec![RetryOn::Crash, RetryOn::Error])])
+            .await;
+        let task = engine.create(engine.call("a")).await.unwrap();
+        let run = runs.next().await;
+        engine
+            .cancel(&crate::support::scope(), &task.id, CancelMode::Cooperative)
+            .await
+            .unwrap();
+        assert_eq!(run.cx.stop_requested(), Some(StopReason::Cancel));
+        fail(run);
+        assert_eq!(world.outcome(&engine, &task.id).await, Outcome::Cancelled);
+        settle().await;
+        assert!(runs.started().is_none());
+    }
+}
+
+/// A task that waits for its next attempt waits for a slot too, and its queue timeout counts from when it is ready.
+#[tokio::test]
+async fn a_task_that_is_queued_again_can_time_out_there() {
+    let world = World::in_memory().with_slots(1);
+    let (script, mut runs) = Script::new();
+    let settings = ToolSettings {
+        queue_timeout: Some(5_000),
+        ..retrying(script, vec![RetryOn::Crash])
+    };
+    let (other, mut other_runs) = Script::new();
+    let engine = world.start([settings, tool("other", other)]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    runs.next().await.end(End::Crashed);
+    world.until(&engine, &task.id, |task| task.state == State::Queued).await;
+    engine.create(engine.call("other")).await.unwrap();
+    let _held = other_runs.next().await;
+    world.clock.sleeper(15_000).await;
+    world.clock.advance(15_000);
+    assert_eq!(
+        world.outcome(&engine, &task.id).await,
+        Outcome::from(Failure::QueueTimeout)
+    );
+}

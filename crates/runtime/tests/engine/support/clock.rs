@@ -1,0 +1,99 @@
+use longhaul_core::{BoxFuture, Clock, UnixMillis};
+use std::{sync::Mutex, time::Duration};
+use tokio::sync::{Notify, oneshot};
+
+/// Stands still until it is moved.
+pub(crate) struct ManualClock {
+    state: Mutex<State>,
+    slept: Notify,
+}
+
+struct State {
+    now: i64,
+    sleepers: Vec<(i64, oneshot::Sender<()>)>,
+}
+
+impl ManualClock {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                now: 1_700_000_000_000,
+                sleepers: Vec::new(),
+            }),
+            slept: Notify::new(),
+        }
+    }
+
+    /// Moves on and wakes whose time has come.
+    pub(crate) fn advance(&self, millis: i64) {
+        let mut state = self.state.lock().unwrap();
+        state.now += millis;
+        let now = state.now;
+        let (due, later) = state.sleepers.drain(..).partition(|(until, _)| *until <= now);
+        state.sleepers = later;
+        drop(state);
+        let due: Vec<(i64, oneshot::Sender<()>)> = due;
+        for (_, wake) in due {
+            let _ = wake.send(());
+        }
+    }
+
+    /// Jumps back. Sleeps are of the monotonic kind: who sleeps sleeps as long as before.
+    pub(crate) fn jump_back(&self, millis: i64) {
+        let mut state = self.state.lock().unwrap();
+        state.now -= millis;
+        for (until, _) in &mut state.sleepers {
+            *until -= millis;
+        }
+    }
+
+    /// Waits until someone sleeps for `millis` from now.
+    pub(crate) async fn sleeper(&self, millis: i64) {
+        super::guarded("a sleeper", async {
+            loop {
+                let slept = self.slept.notified();
+                if self.sleepers(millis) > 0 {
+                    return;
+                }
+                slept.await;
+            }
+        })
+        .await;
+    }
+
+    /// How many sleep for `millis` from now.
+    pub(crate) fn sleepers(&self, millis: i64) -> usize {
+        let state = self.state.lock().unwrap();
+        let at = state.now + millis;
+        let mine = state
+            .sleepers
+            .iter()
+            .filter(|(until, wake)| *until == at && !wake.is_closed());
+        mine.count()
+    }
+
+    /// How many sleeps began so far would tell a hot loop; how many are open tells that nobody spins.
+    pub(crate) fn open_sleeps(&self) -> usize {
+        let state = self.state.lock().unwrap();
+        state.sleepers.iter().filter(|(_, wake)| !wake.is_closed()).count()
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> UnixMillis {
+        UnixMillis(self.state.lock().unwrap().now)
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let (wake, woken) = oneshot::channel();
+        let mut state = self.state.lock().unwrap();
+        let until = state.now + i64::try_from(duration.as_millis()).unwrap();
+        state.sleepers.retain(|(_, wake)| !wake.is_closed());
+        state.sleepers.push((until, wake));
+        drop(state);
+        self.slept.notify_waiters();
+        Box::pin(async move {
+            let _ = woken.await;
+        })
+    }
+}

@@ -1,0 +1,147 @@
+use longhaul_core::{
+    BoxFuture, Event, HostId, Input, InputKey, NodeId, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
+    UnixMillis,
+    store::{ApplyError, Change, Claim, Claimed, Counts, Listener, NewTask, Page, Record, SigningKey, StoreError},
+};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+use tokio::sync::watch;
+
+/// A store whose commits can be held back and made to fail, and that tells what was asked of it.
+pub(crate) struct FaultyStore {
+    inner: Arc<dyn Store>,
+    /// Creates are not begun while this holds.
+    pub(crate) hold_creates: watch::Sender<bool>,
+    /// Creates are committed, and not acknowledged while this holds.
+    pub(crate) hold_created: watch::Sender<bool>,
+    /// Claims are committed, and not acknowledged while this holds.
+    pub(crate) hold_claimed: watch::Sender<bool>,
+    /// So many changes that `fails` names still fail with [`StoreError::Full`].
+    full: Mutex<(usize, &'static str)>,
+    full_claims: AtomicUsize,
+    pub(crate) claims: AtomicUsize,
+    applied: Mutex<Vec<Change>>,
+}
+
+impl FaultyStore {
+    pub(crate) fn over(inner: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            hold_creates: watch::Sender::new(false),
+            hold_created: watch::Sender::new(false),
+            hold_claimed: watch::Sender::new(false),
+            full: Mutex::new((0, "")),
+            full_claims: AtomicUsize::new(0),
+            claims: AtomicUsize::new(0),
+            applied: Mutex::default(),
+        })
+    }
+
+    /// The next `times` changes with an event of this name find no room.
+    pub(crate) fn be_full_for(&self, event: &'static str, times: usize) {
+        *self.full.lock().unwrap() = (times, event);
+    }
+
+    /// The next `times` claims find no room.
+    pub(crate) fn be_full_for_claims(&self, times: usize) {
+        self.full_claims.store(times, Ordering::SeqCst);
+    }
+
+    /// The changes that were applied and have an event of this name.
+    pub(crate) fn applied(&self, event: &str) -> Vec<Change> {
+        let applied = self.applied.lock().unwrap();
+        applied.iter().filter(|change| has(change, event)).cloned().collect()
+    }
+
+    fn is_full_for(&self, change: &Change) -> bool {
+        let mut full = self.full.lock().unwrap();
+        let hit = full.0 > 0 && has(change, full.1);
+        full.0 -= usize::from(hit);
+        hit
+    }
+}
+
+fn has(change: &Change, name: &str) -> bool {
+    change.events.iter().map(Event::name).any(|event| event == name)
+}
+
+async fn released(hold: &watch::Sender<bool>) {
+    let _ = hold.subscribe().wait_for(|held| !held).await;
+}
+
+macro_rules! pass {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {
+        $(fn $name(&self, $($arg: $type),*) -> BoxFuture<'_, $answer> {
+            self.inner.$name($($arg),*)
+        })*
+    };
+}
+
+impl Store for FaultyStore {
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Task, StoreError>> {
+        Box::pin(async move {
+            released(&self.hold_creates).await;
+            let created = self.inner.create(new).await;
+            released(&self.hold_created).await;
+            created
+        })
+    }
+
+    fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        Box::pin(async move {
+            if self.is_full_for(&change) {
+                return Err(StoreError::Full.into());
+            }
+            let applied = self.inner.apply(change.clone()).await;
+            if applied.is_ok() {
+                self.applied.lock().unwrap().push(change);
+            }
+            applied
+        })
+    }
+
+    fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        Box::pin(async move {
+            self.claims.fetch_add(1, Ordering::SeqCst);
+            let full = |left: usize| left.checked_sub(1);
+            if self
+                .full_claims
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, full)
+                .is_ok()
+            {
+                return Err(StoreError::Full);
+            }
+            let claimed = self.inner.claim(claim).await;
+            released(&self.hold_claimed).await;
+            claimed
+        })
+    }
+
+    fn listen(&self, listener: Listener) {
+        self.inner.listen(listener);
+    }
+
+    pass! {
+        open_node(host: &HostId, at: UnixMillis) -> Result<NodeId, StoreError>;
+        put_spec(spec: ToolSpec) -> Result<(), StoreError>;
+        spec(id: &SpecId) -> Result<Option<ToolSpec>, StoreError>;
+        adopt(node: NodeId, host: &HostId, limit: usize, at: UnixMillis) -> Result<Vec<Claimed>, StoreError>;
+        forsaken(node: NodeId, limit: usize) -> Result<Vec<Task>, StoreError>;
+        queued_tools() -> Result<Vec<Arc<str>>, StoreError>;
+        next_ready(tool: &str) -> Result<Option<UnixMillis>, StoreError>;
+        get(scope: &Scope, id: &TaskId) -> Result<Option<Record>, StoreError>;
+        peek(id: &TaskId) -> Result<Option<Record>, StoreError>;
+        answer(id: &TaskId, key: &InputKey) -> Result<Option<Input>, StoreError>;
+        list(scope: &Scope, before: Option<&TaskId>, limit: usize) -> Result<Page, StoreError>;
+        due(at: UnixMillis, limit: usize) -> Result<Vec<Task>, StoreError>;
+        next_wake() -> Result<Option<UnixMillis>, StoreError>;
+        expired(at: UnixMillis, limit: usize) -> Result<Vec<TaskId>, StoreError>;
+        delete(ids: Vec<TaskId>, at: UnixMillis) -> Result<usize, StoreError>;
+        counts() -> Result<Counts, StoreError>;
+        signing_keys(purpose: &str, fresh: [u8; 32]) -> Result<Vec<SigningKey>, StoreError>;
+        end_session(session: &SessionKey, until: UnixMillis) -> Result<(), StoreError>;
+        session_ended(session: &SessionKey) -> Result<bool, StoreError>;
+    }
+}

@@ -1,0 +1,203 @@
+use super::{FaultyStore, ManualClock, guarded};
+use longhaul_core::{
+    BoxFuture, Entropy, HostId, Json, Origin, Outcome, Owner, Principal, Retry, Scope, State, Store, Task, TaskId,
+    TaskPolicy, store::Record,
+};
+use longhaul_runtime::{
+    Call, Catalog, Engine, EngineOptions, Executor, Ports, Provider, Recovered, Spawner, Tool, ToolSettings,
+};
+use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore};
+use serde_json::json;
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// What outlives an engine: the clock and the store.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) store: Arc<dyn Store>,
+    minted: Arc<AtomicU64>,
+    pub(crate) providers: Vec<Arc<dyn Provider>>,
+    pub(crate) max_running: Option<usize>,
+}
+
+impl World {
+    pub(crate) fn in_memory() -> Self {
+        Self::over(Arc::new(MemoryStore::new()))
+    }
+
+    pub(crate) fn over(store: Arc<dyn Store>) -> Self {
+        Self {
+            clock: Arc::new(ManualClock::new()),
+            store,
+            minted: Arc::default(),
+            providers: Vec::new(),
+            max_running: None,
+        }
+    }
+
+    /// A world whose store can be tripped.
+    pub(crate) fn faulty() -> (Self, Arc<FaultyStore>) {
+        let store = FaultyStore::over(Arc::new(MemoryStore::new()));
+        (Self::over(store.clone()), store)
+    }
+
+    pub(crate) fn with_slots(mut self, max_running: usize) -> Self {
+        self.max_running = Some(max_running);
+        self
+    }
+
+    pub(crate) async fn start(&self, tools: impl IntoIterator<Item = ToolSettings>) -> Engine {
+        self.start_and_recover(tools).await.0
+    }
+
+    pub(crate) async fn start_and_recover(&self, tools: impl IntoIterator<Item = ToolSettings>) -> (Engine, Recovered) {
+        let tools = tools.into_iter().map(|settings| Tool::new(settings).unwrap());
+        let options = EngineOptions {
+            store: self.store.clone(),
+            ports: Ports {
+                clock: self.clock.clone(),
+                entropy: Arc::new(Counting(self.minted.clone())),
+                spawner: Arc::new(OnRuntime(tokio::runtime::Handle::current())),
+            },
+            host: HostId("here".into()),
+            catalog: Catalog::new(tools).unwrap(),
+            providers: self.providers.clone(),
+            max_running: self.max_running,
+        };
+        guarded("the engine to start", Engine::start(options)).await.unwrap()
+    }
+
+    /// The task as the store has it.
+    pub(crate) async fn task(&self, id: &TaskId) -> Task {
+        self.record(id).await.task
+    }
+
+    pub(crate) async fn record(&self, id: &TaskId) -> Record {
+        self.store.peek(id).await.unwrap().expect("the task exists")
+    }
+
+    /// Waits until the task is as wanted.
+    pub(crate) async fn until(&self, engine: &Engine, id: &TaskId, wanted: impl Fn(&Task) -> bool) -> Task {
+        guarded("a task to change", async {
+            let mut watch = engine.watch(id);
+            loop {
+                let task = self.task(id).await;
+                if wanted(&task) {
+                    return task;
+                }
+                watch.changed().await;
+            }
+        })
+        .await
+    }
+
+    /// Waits for the end of the task.
+    pub(crate) async fn outcome(&self, engine: &Engine, id: &TaskId) -> Outcome {
+        self.until(engine, id, Task::is_done).await;
+        self.record(id)
+            .await
+            .outcome
+            .expect("a task that is over has an outcome")
+    }
+
+    pub(crate) async fn state(&self, id: &TaskId) -> State {
+        self.task(id).await.state
+    }
+}
+
+/// One life of a server over a directory: its threads and futures are gone when it ends, whatever they were at, and only what
+/// is on disk is left.
+pub(crate) struct Process;
+
+impl Process {
+    pub(crate) fn run<T>(directory: &Path, clock: &Arc<ManualClock>, life: impl AsyncFnOnce(World) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let store = SqliteStore::open(directory, SqliteOptions::default()).unwrap();
+            let mut world = World::over(Arc::new(store));
+            world.clock = clock.clone();
+            life(world).await
+        })
+    }
+}
+
+/// Everything that is local.
+pub(crate) fn scope() -> Scope {
+    Scope::of(Principal::local())
+}
+
+/// A tool without limits of any kind.
+pub(crate) fn tool(name: &str, executor: Arc<dyn Executor>) -> ToolSettings {
+    ToolSettings {
+        name: name.into(),
+        description: String::new(),
+        input_schema: json!({"type": "object"}),
+        output_schema: None,
+        annotations: None,
+        policy: TaskPolicy::Optional,
+        deadline: None,
+        queue_timeout: None,
+        retention: 3_600_000,
+        concurrency: None,
+        retry: Retry::default(),
+        kind: "script".into(),
+        definition: Json::from(json!({"name": name})),
+        executor,
+    }
+}
+
+/// A call of the engine's tool of this name.
+pub(crate) trait CallOf {
+    fn call(&self, tool: &str) -> Call;
+}
+
+impl CallOf for Engine {
+    fn call(&self, tool: &str) -> Call {
+        Call {
+            tool: self.catalog().get(tool).unwrap().clone(),
+            arguments: Json::trusted("{}"),
+            owner: Owner {
+                principal: Principal::local(),
+                session: None,
+            },
+            origin: Origin::Modern,
+            cancel_if_caller_leaves: true,
+        }
+    }
+}
+
+/// Counts, so that ids sort as they were minted, also within a millisecond.
+struct Counting(Arc<AtomicU64>);
+
+impl Entropy for Counting {
+    fn fill(&self, bytes: &mut [u8]) {
+        let mut count = self.0.fetch_add(1, Ordering::SeqCst);
+        for byte in bytes.iter_mut().rev() {
+            *byte = u8::try_from(count % 32).unwrap();
+            count /= 32;
+        }
+    }
+}
+
+struct OnRuntime(tokio::runtime::Handle);
+
+impl Spawner for OnRuntime {
+    #[expect(clippy::disallowed_methods, reason = "this is the port")]
+    fn spawn(&self, work: BoxFuture<'static, ()>) {
+        self.0.spawn(work);
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the port")]
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        self.0.spawn_blocking(work);
+    }
+}
