@@ -29,6 +29,10 @@ pub(super) fn writer(path: &Path, plant: Option<Plant>) -> Result<Connection, Op
     };
     set(&connection).map_err(|error| schema::because(error, path))?;
     schema::migrate(&mut connection, path)?;
+    // Plans must not depend on statistics that someone took on a smaller day (`ANALYZE`).
+    connection
+        .execute_batch("DROP TABLE IF EXISTS sqlite_stat1; DROP TABLE IF EXISTS sqlite_stat4;")
+        .map_err(|error| schema::because(error, path))?;
     Ok(connection)
 }
 

@@ -14,6 +14,8 @@ mod news;
 mod open_error;
 mod operation;
 mod options;
+#[cfg(test)]
+mod plans;
 mod plant;
 mod read;
 mod readers;

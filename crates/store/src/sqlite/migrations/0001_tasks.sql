@@ -51,7 +51,7 @@ CREATE TABLE tasks (
 CREATE INDEX tasks_queued   ON tasks (tool, ready_at, id) WHERE state = 0;
 CREATE INDEX tasks_wake     ON tasks (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX tasks_delete   ON tasks (delete_at) WHERE delete_at IS NOT NULL;
-CREATE INDEX tasks_working  ON tasks (attempt_node, id, state) WHERE attempt_state < 3;
+CREATE INDEX tasks_working  ON tasks (attempt_node, id, state, attempt_state) WHERE attempt_state < 3;
 CREATE INDEX tasks_unheard  ON tasks (front, id) WHERE announced = 0 AND state < 3;
 CREATE INDEX tasks_owned    ON tasks (principal, id) WHERE announced = 1;
 CREATE INDEX tasks_session  ON tasks (session, id) WHERE announced = 1 AND session IS NOT NULL;
@@ -79,6 +79,8 @@ CREATE TABLE inputs (
     asked_at INTEGER NOT NULL,
     UNIQUE (task, key)
 ) STRICT;
+
+CREATE INDEX inputs_open ON inputs (task) WHERE state = 0;
 
 -- Incarnations of the server on this directory. AUTOINCREMENT: a number is never used twice.
 CREATE TABLE nodes (

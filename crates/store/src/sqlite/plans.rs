@@ -1,0 +1,162 @@
+//! The cost of a question must not grow with what is merely kept, so every one must go through its index.
+
+use super::{SqliteOptions, SqliteStore, read, write};
+use longhaul_core::{
+    Json, NodeId, Origin, Outcome, Owner, Principal, SessionKey, SpecId, Store, TaskId, ToolSpec, UnixMillis,
+    store::NewTask,
+};
+use rusqlite::Connection;
+use std::{env, sync::Arc};
+use tokio::task::JoinSet;
+
+/// Finished tasks kept while the plans are looked at; `LONGHAUL_KEPT=1000000` for the full size.
+fn kept() -> usize {
+    env::var("LONGHAUL_KEPT")
+        .ok()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(20_000)
+}
+
+/// Steps that are no search by index, and why they are right all the same.
+const OTHERS: &[(&str, &[&str])] = &[
+    // Walk through what is queued, and what is being worked on: partial indices, covering, without what is over.
+    (read::COUNT_QUEUED, &["SCAN tasks USING COVERING INDEX tasks_queued"]),
+    (
+        read::COUNT_WORKING,
+        &[
+            "SCAN tasks USING COVERING INDEX tasks_working",
+            "USE TEMP B-TREE FOR GROUP BY",
+        ],
+    ),
+    // Jumps from tool to tool; `queued` is its own short list.
+    (
+        read::QUEUED_TOOLS,
+        &[
+            "CO-ROUTINE queued",
+            "SETUP",
+            "RECURSIVE STEP",
+            "SCAN queued",
+            "CORRELATED SCALAR SUBQUERY 2",
+        ],
+    ),
+];
+
+/// Neither many kept tasks nor statistics (an operator may have run `ANALYZE`) lead a statement away from its index.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_kept_changes_no_plan() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || Arc::new(SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap());
+    let store = open();
+    // A new one each time: a connection remembers the statistics that it found when it was opened.
+    let connect = || Connection::open(directory.path().join("longhaul.db")).unwrap();
+    let empty = plans(&connect());
+    keep(&store, kept()).await;
+    agree("many tasks", &plans(&connect()), &empty);
+    connect().execute_batch("ANALYZE").unwrap();
+    drop(store);
+    let _store = open();
+    agree("statistics of the day before", &plans(&connect()), &empty);
+    for (sql, steps) in empty {
+        let others = OTHERS
+            .iter()
+            .find(|(other, _)| *other == sql)
+            .map_or(&[][..], |(_, steps)| steps);
+        for step in &steps {
+            let by_index = step.starts_with("SEARCH ") && (step.contains(" INDEX ") || step.contains(" PRIMARY KEY "));
+            assert!(by_index || others.contains(&step.as_str()), "{step}\n  in {sql}");
+        }
+    }
+}
+
+fn agree(with: &str, now: &[(String, Vec<String>)], empty: &[(String, Vec<String>)]) {
+    for ((sql, now), (_, empty)) in now.iter().zip(empty) {
+        assert_eq!(now, empty, "{with} changed the plan of {sql}");
+    }
+}
+
+fn plans(connection: &Connection) -> Vec<(String, Vec<String>)> {
+    statements()
+        .into_iter()
+        .map(|sql| (sql.to_owned(), plan(connection, sql)))
+        .collect()
+}
+
+fn statements() -> Vec<&'static str> {
+    let reads = [
+        read::GET,
+        read::PEEK,
+        read::LOAD,
+        read::OPEN_INPUTS,
+        read::ANSWER,
+        read::SPEC,
+        read::LIST_OWNED,
+        read::LIST_SESSION,
+        read::DUE,
+        read::NEXT_WAKE,
+        read::EXPIRED,
+        read::FORSAKEN,
+        read::NEXT_READY,
+        read::QUEUED_TOOLS,
+        read::COUNT_QUEUED,
+        read::COUNT_WORKING,
+        read::SIGNING_KEYS,
+    ];
+    let writes = [
+        write::CLAIM,
+        write::ADOPT,
+        write::DELETABLE,
+        write::SET_ANSWER,
+        write::WITHDRAW,
+        write::FORGET_SESSIONS,
+    ];
+    [&reads[..], &writes, &write::DELETE].concat()
+}
+
+fn plan(connection: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    // A plan needs no values.
+    let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3));
+    steps.map(Result::unwrap).collect()
+}
+
+async fn keep(store: &Arc<SqliteStore>, count: usize) {
+    let definition = Json::trusted("{}");
+    let spec = ToolSpec {
+        id: SpecId::named("spec"),
+        kind: "test".into(),
+        definition,
+    };
+    store.put_spec(spec).await.unwrap();
+    let mut running = JoinSet::new();
+    for worker in 0..64 {
+        let store = store.clone();
+        running.spawn(async move {
+            for n in (worker..count).step_by(64) {
+                store.create(finished(n)).await.unwrap();
+            }
+        });
+    }
+    running.join_all().await;
+}
+
+fn finished(n: usize) -> NewTask {
+    NewTask {
+        id: format!("t{n:08}").parse::<TaskId>().unwrap(),
+        owner: Owner {
+            principal: Principal::local(),
+            session: Some(SessionKey::named("session")),
+        },
+        tool: "tool".into(),
+        spec: SpecId::named("spec"),
+        origin: Origin::Legacy,
+        front: NodeId(1),
+        announced: true,
+        arguments: Json::trusted("{}"),
+        at: UnixMillis(n as i64),
+        deadline: None,
+        queue_timeout: None,
+        retention: 1_000,
+        claim: None,
+        outcome: Some(Outcome::tool_error("no")),
+    }
+}

@@ -1,0 +1,10 @@
+//! What SQLite must do beyond the contract: real files, real crashes, real full disks.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod backup;
+mod child;
+mod commit;
+mod crash;
+mod directory;
+mod full;
+mod task;
