@@ -367,7 +367,7 @@ async fn cancel_stops_the_command_also_after_a_restart() {
 async fn the_deadline_ends_the_command_also_while_the_server_is_down() {
     for down in [false, true] {
         let mut server = Server::running("echo $$ > pids; exec sleep 1000");
-        server.deadline = Some(700);
+        server.deadline = Some(1_500);
         let mut engine = server.start().await;
         let id = create(&engine, json!({})).await.id;
         let command = pids(&server.file("pids"), 1)[0];
@@ -379,7 +379,7 @@ async fn the_deadline_ends_the_command_also_while_the_server_is_down() {
         }
         assert_eq!(
             text(&outcome(&engine, &id).await),
-            ("deadline of 700ms passed".to_owned(), true)
+            ("deadline of 1s500ms passed".to_owned(), true)
         );
     }
 }

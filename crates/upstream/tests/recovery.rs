@@ -93,6 +93,8 @@ async fn void_when_killed_while_preparing() {
 async fn void_races_a_late_starter() {
     let folder = Folder::new();
     let (mut voided, mut ran) = (0, 0);
+    // How long the judgement holds back, in yields: moved towards the moment at which either side may win.
+    let mut delay = 100;
     for round in 0..60 {
         let dir = folder.dir(&format!("task-{round}"));
         let mark = folder.file(&format!("ran-{round}"));
@@ -100,8 +102,7 @@ async fn void_races_a_late_starter() {
             .unwrap();
         let launcher = launcher();
         let (launched, judged) = tokio::join!(launcher.launch(&dir), async {
-            // Somewhere in the time a supervisor takes to start, later each round.
-            for _ in 0..round * 40 {
+            for _ in 0..delay {
                 tokio::task::yield_now().await;
             }
             judge(&dir).unwrap()
@@ -109,12 +110,14 @@ async fn void_races_a_late_starter() {
         match judged {
             Verdict::NeverStarted => {
                 voided += 1;
+                delay = delay * 3 / 2;
                 assert!(launched.is_err());
                 assert_eq!(ended(&dir), Verdict::NeverStarted);
                 assert!(!mark.exists(), "a voided attempt ran");
             }
             Verdict::Held | Verdict::Finished(_) => {
                 ran += 1;
+                delay = delay * 2 / 3 + 1;
                 launched.unwrap();
                 assert!(matches!(ended(&dir), Verdict::Finished(exit) if exit.ended == Ended::Code(0)));
                 assert!(mark.exists());
@@ -122,7 +125,7 @@ async fn void_races_a_late_starter() {
             other => panic!("{other:?}"),
         }
     }
-    println!("{voided} voided, {ran} ran");
+    assert!(voided > 0 && ran > 0, "{voided} voided, {ran} ran: no race");
 }
 
 #[tokio::test]
@@ -180,6 +183,17 @@ async fn an_end_that_cannot_be_recorded_is_kept_until_it_can() {
     assert!(alive(started.pid()));
     std::fs::remove_dir(&blocker).unwrap();
     assert_eq!(started.exit().ended, Ended::Code(5));
+}
+
+#[tokio::test]
+async fn a_supervisor_ends_when_its_directory_was_removed() {
+    let folder = Folder::new();
+    let started = folder
+        .start(&folder.script("until [ -e go ]; do sleep 0.01; done"))
+        .await;
+    std::fs::remove_dir_all(started.dir.path()).unwrap();
+    std::fs::write(folder.file("go"), "").unwrap();
+    until_dead(started.pid());
 }
 
 #[tokio::test]

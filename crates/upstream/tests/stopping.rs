@@ -74,7 +74,7 @@ async fn a_suspended_command_can_be_stopped() {
 async fn the_deadline_passes_while_nobody_watches() {
     let folder = Folder::new();
     let mut spec = folder.script("echo $$ > pid; exec sleep 1000");
-    spec.deadline_ms = Some(now_ms() + 500);
+    spec.deadline_ms = Some(now_ms() + 1_500);
     let started = folder.start(&spec).await;
     let command = pids(&folder.file("pid"), 1)[0];
     until_dead(command);

@@ -236,6 +236,11 @@ impl AttemptDir {
         sync_dir(&self.path)
     }
 
+    /// Whether the directory one works in was removed by someone: nothing can be written to it, ever.
+    pub(super) fn is_removed(&self) -> bool {
+        std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.nlink() == 0)
+    }
+
     pub(super) fn write_synced(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut file = self.create(name)?;
         file.write_all(bytes)?;

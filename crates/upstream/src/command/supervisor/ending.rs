@@ -23,7 +23,8 @@ pub(super) struct Outputs {
     pub(super) log: LogWriter,
 }
 
-/// Records the end. Comes back only when the record is on disk; until then the lock says that the attempt is not over.
+/// Records the end. Comes back only when the record is on disk, or nobody can ever look for it; until then the lock says that
+/// the attempt is not over.
 pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: ExitRecord) {
     exit.stdout_bytes = outputs.stdout.total();
     exit.stderr_bytes = outputs.stderr.total();
@@ -40,7 +41,7 @@ pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: E
     exit.write_error = tails_error
         .or(log_error)
         .map(|text| text.chars().take(MAX_ERROR).collect());
-    while dir.write_exit(&exit).is_err() {
+    while dir.write_exit(&exit).is_err() && !dir.is_removed() {
         pause(RETRY);
     }
     drop(lock);
