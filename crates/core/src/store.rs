@@ -9,6 +9,7 @@
 //! - **All or nothing.** A change happens whole or not at all, also when it is refused.
 //! - **Linear per task.** Changes of one task happen one after the other; a read that begins after a write was acknowledged sees
 //!   that write.
+//! - **Begun is not undone.** Dropping the future of a write may leave it made or not made, never half made.
 //! - **Hints, not news.** A change hint says that a task has reached *at least* a version; readers look for themselves.
 
 use crate::{
@@ -246,7 +247,7 @@ pub trait Store: Send + Sync + 'static {
     fn spec(&self, id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;
 
     /// Writes a new task, claimed in the same write if the caller has a slot for it. When this completes, a read from anywhere
-    /// finds the task (G2-16).
+    /// finds the task (G2-16). An id that exists, and a definition that was never put, are [`StoreError::Failed`].
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Task, StoreError>>;
 
     /// Applies events to one task, all or none, and returns the task as it then is.
@@ -259,7 +260,8 @@ pub trait Store: Send + Sync + 'static {
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
 
     /// Hands `node` up to `limit` active attempts whose node is proven dead and that `host` can take up: those bound to `host`,
-    /// and those bound to none. They keep their epoch, so the fence changes by the node alone. Ends with an empty answer.
+    /// and those bound to none; in order of their node, then id. They keep their epoch, so the fence changes by the node alone.
+    /// Called until the answer is empty.
     fn adopt(
         &self,
         node: NodeId,
@@ -268,7 +270,8 @@ pub trait Store: Send + Sync + 'static {
         at: UnixMillis,
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
 
-    /// Up to `limit` live tasks that were never announced and whose front is proven dead: nobody waits for them any more.
+    /// Up to `limit` live tasks that were never announced and whose front, earlier than `node`, is proven dead: nobody waits for
+    /// them any more. In order of their front, then id.
     fn forsaken(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
     /// The tools that have queued tasks, ready or not.
@@ -284,7 +287,7 @@ pub trait Store: Send + Sync + 'static {
     /// One task, whoever owns it and whether announced or not: for the runtime, never for an outside reader.
     fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
 
-    /// The answer to one question, once it was given.
+    /// One question with its answer, once it was given; `None` before that, and for a question withdrawn or unknown.
     fn answer(&self, id: &TaskId, key: &crate::InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
 
     /// Announced tasks in `scope`, newest first, that are older than `before` (by id).
@@ -296,10 +299,11 @@ pub trait Store: Send + Sync + 'static {
     /// The earliest [`Task::wake_at`] of all live tasks.
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
 
-    /// Up to `limit` tasks whose [`Task::delete_at`] has come.
+    /// Up to `limit` tasks whose [`Task::delete_at`] has come, earliest first.
     fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
 
     /// Deletes those of `ids` whose [`Task::delete_at`] has come, with all that belongs to them, and returns how many there were.
+    /// Hints of it there are none. Also forgets ended sessions whose time is over.
     fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
 
     /// Live tasks by state.
@@ -308,7 +312,8 @@ pub trait Store: Send + Sync + 'static {
     /// The keys that sign for `purpose`, newest first. If there is none, `fresh` becomes the first.
     fn signing_keys(&self, purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
 
-    /// Remembers until `until` that a legacy session was ended by its client (T-14).
+    /// Remembers at least until `until` that a legacy session was ended by its client (T-14): until a later
+    /// [`delete`](Self::delete) or [`open_node`](Self::open_node) says that this moment has come.
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Whether the session was ended by its client. Asked on every legacy request; costs no disk access.

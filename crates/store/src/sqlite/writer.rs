@@ -4,7 +4,7 @@ use super::{
     Plant, fault,
     news::{Board, News},
     operation::Operation,
-    options::SqliteOptions,
+    options::{OnFatal, SqliteOptions},
 };
 use longhaul_core::{SessionKey, Task, UnixMillis};
 use rusqlite::{Connection, Error, ffi, hooks::Wal};
@@ -111,6 +111,17 @@ enum Failure {
     Fatal(String),
 }
 
+/// A server whose writer is gone looks alive and keeps nothing; better it ends.
+struct PanicWatch(OnFatal);
+
+impl Drop for PanicWatch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)("the writer panicked");
+        }
+    }
+}
+
 /// The one who writes.
 pub(super) struct Writer {
     connection: Connection,
@@ -153,6 +164,7 @@ impl Writer {
 
     /// Works until it is told to close, or everyone who could ask is gone, or the disk can no longer be trusted.
     pub(super) fn run(mut self) {
+        let _watch = PanicWatch(self.options.on_fatal.clone());
         while !self.closing {
             let Ok(Message::Do(first)) = self.queue.recv() else {
                 return;

@@ -8,7 +8,7 @@ use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
     AttemptEnd, CancelMode, Event, Fence, HostId, InputKey, Json, NodeId, Origin, Outcome, Owner, Principal, Progress,
-    RpcFailure, Scope, SessionKey, SpecId, StopReason, Store, Task, TaskId, ToolSpec, UnixMillis,
+    RpcFailure, Scope, SessionKey, SpecId, State, StopReason, Store, Task, TaskId, ToolSpec, UnixMillis,
     store::{ApplyError, Change, Claim, NewTask},
 };
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl Chooser {
             740..750 => Step::QueuedTools,
             750..765 => Step::NextReady(self.pick(&TOOLS).into()),
             765..800 => Step::Get(self.scope(), self.id()),
-            800..815 => Step::Peek(self.id()),
+            800..815 => Step::Peek(if self.one_in(6) { fixed_id(1_000_000) } else { self.id() }),
             815..840 => self.question(),
             840..865 => Step::List(self.scope(), self.rng.bool().then(|| self.id()), limit),
             865..880 => Step::Due(now, limit),
@@ -298,6 +298,41 @@ impl Chooser {
     }
 
     fn event(&mut self, task: Option<&Task>, asked: &mut u32) -> Event {
+        match task {
+            Some(task) if self.rng.bool() => self.fitting_event(task, asked),
+            _ => self.any_event(task, asked),
+        }
+    }
+
+    /// What would keep the task alive and moving.
+    fn fitting_event(&mut self, task: &Task, asked: &mut u32) -> Event {
+        match (task.state, task.open_inputs.is_empty(), self.rng.u32(0..4)) {
+            (State::Queued, _, 0) => Event::Abandoned(self.outcome()),
+            (State::Queued, ..) => Event::Claimed {
+                node: NodeId(self.node),
+                host: self.host(),
+            },
+            (State::Parked, _, 0..2) => Event::Unparked,
+            (_, false, 1) => Event::InputAnswered {
+                key: self.open_key(Some(task)),
+                answer: self.json("answer"),
+            },
+            (_, false, 2) => Event::InputWithdrawn {
+                key: self.open_key(Some(task)),
+            },
+            (State::Running, _, 0) => Event::Parked,
+            (State::Running | State::Parked, ..) => {
+                *asked += 1;
+                Event::InputRequested {
+                    key: InputKey::nth(*asked),
+                    request: self.json("request"),
+                }
+            }
+            (State::Done(_), ..) => Event::AttemptEnded(self.attempt_end()),
+        }
+    }
+
+    fn any_event(&mut self, task: Option<&Task>, asked: &mut u32) -> Event {
         match self.rng.u32(0..100) {
             0..3 => Event::Claimed {
                 node: NodeId(self.node),

@@ -15,7 +15,7 @@ use seen::Seen;
 use step::{Answer, Step, perform};
 
 /// Steps of a run, at least; and so many in which all must have been seen.
-const LEAST_STEPS: u32 = 1_500;
+const LEAST_STEPS: u32 = 1_000;
 const MOST_STEPS: u32 = 10_000;
 /// After so many steps, and after each reopening, the tasks that are still moving are compared whole; at the end all are.
 const SNAPSHOT_EVERY: u32 = 100;
