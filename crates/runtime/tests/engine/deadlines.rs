@@ -1,6 +1,6 @@
 //! Deadlines count from the creation, over queueing and all attempts.
 
-use crate::support::{CallOf, ManualClock, Process, Script, World, settle, text, tool};
+use crate::support::{CallOf, ManualClock, Process, Script, World, guarded, settle, text, tool};
 use longhaul_core::{Outcome, Retry, RetryOn, State, StopReason};
 use longhaul_runtime::{End, ToolSettings};
 use std::sync::Arc;
@@ -30,10 +30,7 @@ async fn a_deadline_stops_running_work_and_ends_the_task_as_the_work_does() {
     settle().await;
     assert_eq!(run.cx.stop_requested(), None);
     world.clock.advance(1);
-    assert_eq!(
-        crate::support::guarded("the stop", run.cx.stopped()).await,
-        StopReason::Deadline
-    );
+    assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Deadline);
     assert_eq!(world.state(&task.id).await, State::Running, "the work still stops");
     run.end(End::Stopped(StopReason::Deadline));
     assert_eq!(world.outcome(&engine, &task.id).await, passed());
@@ -48,7 +45,7 @@ async fn work_that_finishes_over_its_deadline_keeps_its_answer() {
     let run = runs.next().await;
     world.clock.sleeper(60_000).await;
     world.clock.advance(60_000);
-    crate::support::guarded("the stop", run.cx.stopped()).await;
+    guarded("the stop", run.cx.stopped()).await;
     run.finish("just made it");
     assert_eq!(world.outcome(&engine, &task.id).await, text("just made it"));
 }
@@ -64,7 +61,7 @@ async fn a_deadline_ends_queued_work_without_starting_it() {
     let queued = engine.create(engine.call("a")).await.unwrap();
     world.clock.sleeper(59_999).await;
     world.clock.advance(59_999);
-    crate::support::guarded("the stop", held.cx.stopped()).await;
+    guarded("the stop", held.cx.stopped()).await;
     world.clock.sleeper(1).await;
     world.clock.advance(1);
     assert_eq!(world.outcome(&engine, &queued.id).await, passed());
@@ -136,10 +133,37 @@ async fn an_earlier_deadline_than_all_others_is_not_slept_through() {
     world.clock.sleeper(5_000).await;
     world.clock.advance(5_000);
     let run = quick_runs.next().await;
-    assert_eq!(
-        crate::support::guarded("the stop", run.cx.stopped()).await,
-        StopReason::Deadline
-    );
+    assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Deadline);
+}
+
+/// Nor is one that is written at the very moment the timers look.
+#[tokio::test]
+async fn a_deadline_that_is_set_while_the_timers_look_is_not_missed() {
+    let (world, store) = World::faulty();
+    let (script, mut runs) = Script::new();
+    store.hold_next_wake.send_replace(true);
+    let engine = world.start([with_deadline(script)]);
+    let released = async {
+        // The first look, at the start.
+        settle().await;
+        store.hold_next_wake.send_replace(false);
+    };
+    let (engine, ()) = tokio::join!(engine, released);
+    engine.create(engine.call("a")).await.unwrap();
+    let first = runs.next().await;
+    world.clock.sleeper(60_000).await;
+    store.hold_next_wake.send_replace(true);
+    world.clock.advance(60_000);
+    guarded("the stop", first.cx.stopped()).await;
+    // The timers look for the next moment, have found one an hour away, and are not told yet.
+    settle().await;
+    engine.create(engine.call("a")).await.unwrap();
+    let second = runs.next().await;
+    store.hold_next_wake.send_replace(false);
+    world.clock.sleeper(60_000).await;
+    settle().await;
+    world.clock.advance(60_000);
+    guarded("the stop", second.cx.stopped()).await;
 }
 
 #[test]
@@ -163,10 +187,7 @@ fn deadlines_pass_also_while_the_server_is_down() {
         assert_eq!(world.outcome(&engine, &queued).await, passed());
         let run = runs.next().await;
         assert!(run.resumed);
-        assert_eq!(
-            crate::support::guarded("the stop", run.cx.stopped()).await,
-            StopReason::Deadline
-        );
+        assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Deadline);
         run.end(End::Stopped(StopReason::Deadline));
         assert_eq!(world.outcome(&engine, &running).await, passed());
         assert!(runs.started().is_none());

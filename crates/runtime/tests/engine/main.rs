@@ -10,6 +10,7 @@ mod fences;
 mod news;
 mod questions;
 mod queues;
+mod races;
 mod recovery;
 mod retention;
 mod retries;

@@ -1,7 +1,7 @@
 //! Work that asks its client, and holds no slot while it waits.
 
 use crate::support::{CallOf, Run, Runs, Script, World, guarded, scope, settle, text, tool};
-use longhaul_core::{InputKey, Json, State, Task, TaskId, store::StoreError};
+use longhaul_core::{CancelMode, InputKey, Json, Outcome, State, StopReason, Task, TaskId, store::StoreError};
 use longhaul_runtime::{AskError, End, Engine};
 use std::collections::BTreeMap;
 
@@ -100,6 +100,27 @@ async fn invariant_4_an_input_key_is_answered_once() {
     assert_eq!(guarded("the answer", asked).await.unwrap(), Ok(says("first")));
     answer(&engine, &task.id, 1, "third").await;
     assert_eq!(world.state(&task.id).await, State::Running);
+}
+
+/// Answered, it waits for a slot; cancelled, it needs none any more.
+#[tokio::test]
+async fn a_cancel_reaches_work_that_waits_for_its_slot() {
+    let (world, engine, task, run, mut runs) = one_slot().await;
+    let asked = run.ask("sure?");
+    world.until(&engine, &task.id, |task| task.state == State::Parked).await;
+    engine.create(engine.call("a")).await.unwrap();
+    let other = runs.next().await;
+    answer(&engine, &task.id, 1, "yes").await;
+    settle().await;
+    let mode = CancelMode::Cooperative;
+    engine.cancel(&scope(), &task.id, mode).await.unwrap();
+    let answer = guarded("the question to end", asked).await.unwrap();
+    assert_eq!(answer, Err(AskError::Stopped(StopReason::Cancel)));
+    run.end(End::Stopped(StopReason::Cancel));
+    assert_eq!(world.outcome(&engine, &task.id).await, Outcome::Cancelled);
+    let next = engine.create(engine.call("a")).await.unwrap();
+    other.finish("done");
+    assert_eq!(runs.next().await.attempt.task, next.id);
 }
 
 /// A tool may wait for an answer only so long and then go on by itself.

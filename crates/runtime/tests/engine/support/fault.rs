@@ -18,6 +18,8 @@ pub(crate) struct FaultyStore {
     pub(crate) hold_created: watch::Sender<bool>,
     /// Claims are committed, and not acknowledged while this holds.
     pub(crate) hold_claimed: watch::Sender<bool>,
+    /// The next moment to wake for is read, and not told while this holds.
+    pub(crate) hold_next_wake: watch::Sender<bool>,
     /// So many changes that `fails` names still fail with [`StoreError::Full`].
     full: Mutex<(usize, &'static str)>,
     full_claims: AtomicUsize,
@@ -32,6 +34,7 @@ impl FaultyStore {
             hold_creates: watch::Sender::new(false),
             hold_created: watch::Sender::new(false),
             hold_claimed: watch::Sender::new(false),
+            hold_next_wake: watch::Sender::new(false),
             full: Mutex::new((0, "")),
             full_claims: AtomicUsize::new(0),
             claims: AtomicUsize::new(0),
@@ -119,6 +122,14 @@ impl Store for FaultyStore {
         })
     }
 
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        Box::pin(async move {
+            let next = self.inner.next_wake().await;
+            released(&self.hold_next_wake).await;
+            next
+        })
+    }
+
     fn listen(&self, listener: Listener) {
         self.inner.listen(listener);
     }
@@ -136,7 +147,6 @@ impl Store for FaultyStore {
         answer(id: &TaskId, key: &InputKey) -> Result<Option<Input>, StoreError>;
         list(scope: &Scope, before: Option<&TaskId>, limit: usize) -> Result<Page, StoreError>;
         due(at: UnixMillis, limit: usize) -> Result<Vec<Task>, StoreError>;
-        next_wake() -> Result<Option<UnixMillis>, StoreError>;
         expired(at: UnixMillis, limit: usize) -> Result<Vec<TaskId>, StoreError>;
         delete(ids: Vec<TaskId>, at: UnixMillis) -> Result<usize, StoreError>;
         counts() -> Result<Counts, StoreError>;
