@@ -31,29 +31,18 @@ impl fmt::Display for Hazard {
     }
 }
 
-/// What would end running commands together with this server, as far as it can be seen. Meant for a warning at start.
+/// What would end running commands together with this server, as far as it can be seen. Meant for a warning at start. Only Linux
+/// leaves the marks that are looked for.
 pub fn hazards() -> Vec<Hazard> {
-    #[cfg(target_os = "linux")]
-    {
-        let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-        Surroundings {
-            root: Path::new("/"),
-            pid: std::process::id(),
-            parent,
-            started_by_systemd: std::env::var_os("INVOCATION_ID").is_some(),
-        }
-        .hazards()
+    Surroundings {
+        root: Path::new("/"),
+        pid: std::process::id(),
+        parent: rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get()),
+        started_by_systemd: std::env::var_os("INVOCATION_ID").is_some(),
     }
-    #[cfg(not(target_os = "linux"))]
-    {
-        Vec::new()
-    }
+    .hazards()
 }
 
-#[cfg_attr(
-    not(target_os = "linux"),
-    expect(dead_code, reason = "only Linux has containers and systemd")
-)]
 struct Surroundings<'a> {
     root: &'a Path,
     pid: u32,
