@@ -257,7 +257,7 @@ impl Inner {
                 Err(error) => return drop(tell.send(Err(error))),
             };
             // If the caller has gone, this is dropped unread, here or in the channel.
-            let _ = tell.send(Ok(News {
+            let _ = tell.send(Ok(Receipt {
                 inner: Arc::clone(&inner),
                 task: Some(task.clone()),
                 cancel_unread: call.cancel_if_caller_leaves,
@@ -293,19 +293,19 @@ impl Inner {
 }
 
 /// Tells a caller that its task is written. Dropped unread, it cancels the task if the call said so (C-45).
-struct News {
+struct Receipt {
     inner: Arc<Inner>,
     task: Option<Task>,
     cancel_unread: bool,
 }
 
-impl News {
+impl Receipt {
     fn read(mut self) -> Result<Task, StoreError> {
         self.task.take().ok_or(StoreError::Closed)
     }
 }
 
-impl Drop for News {
+impl Drop for Receipt {
     fn drop(&mut self) {
         if let Some(task) = self.task.take().filter(|_| self.cancel_unread) {
             self.inner.cancel_soon(task.id, CancelMode::AtOnce);

@@ -36,7 +36,7 @@ pub enum End {
 /// Runs the attempts of one tool, in one definition of it.
 ///
 /// The future may be dropped at any await (the server stops); what lives outside the process lives on and is taken up by
-/// [`Executor::resume`] in the next one.
+/// [`Executor::resume`] in the next one. A panic ends the attempt as [`End::Errored`], with words that tell nothing.
 pub trait Executor: Send + Sync + 'static {
     /// Whether the work lives outside the process, so that only this host can take it up again.
     fn host_bound(&self) -> bool {
@@ -52,7 +52,7 @@ pub trait Executor: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Runs an attempt from its start.
+    /// Runs an attempt from its start. Not called for an attempt that was asked to stop, or passed its deadline, before that.
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End>;
 
     /// Takes up an attempt that an earlier process began, or was about to begin.

@@ -142,7 +142,12 @@ async fn a_deadline_that_is_set_while_the_timers_look_is_not_missed() {
     let (world, store) = World::faulty();
     let (script, mut runs) = Script::new();
     store.hold_next_wake.send_replace(true);
-    let engine = world.start([with_deadline(script)]);
+    // Shorter than the timers ever sleep, whatever they know.
+    let settings = ToolSettings {
+        deadline: Some(10_000),
+        ..tool("a", script)
+    };
+    let engine = world.start([settings]);
     let released = async {
         // The first look, at the start.
         settle().await;
@@ -151,18 +156,18 @@ async fn a_deadline_that_is_set_while_the_timers_look_is_not_missed() {
     let (engine, ()) = tokio::join!(engine, released);
     engine.create(engine.call("a")).await.unwrap();
     let first = runs.next().await;
-    world.clock.sleeper(60_000).await;
+    world.clock.sleeper(10_000).await;
     store.hold_next_wake.send_replace(true);
-    world.clock.advance(60_000);
+    world.clock.advance(10_000);
     guarded("the stop", first.cx.stopped()).await;
     // The timers look for the next moment, have found one an hour away, and are not told yet.
     settle().await;
     engine.create(engine.call("a")).await.unwrap();
     let second = runs.next().await;
     store.hold_next_wake.send_replace(false);
-    world.clock.sleeper(60_000).await;
+    world.clock.sleeper(10_000).await;
     settle().await;
-    world.clock.advance(60_000);
+    world.clock.advance(10_000);
     guarded("the stop", second.cx.stopped()).await;
 }
 

@@ -4,6 +4,7 @@
 mod attempts;
 mod calls;
 mod cancellation;
+mod catalog;
 mod deadlines;
 mod durability;
 mod fences;
