@@ -18,9 +18,15 @@ pub(crate) enum DenyError {
 /// Checks bans, licenses and sources. Advisories are left out: they change without us, and a test must not.
 pub(crate) fn run() -> Result<(), DenyError> {
     requirement::cargo_command("deny")?;
-    Ok(process::run(
-        workspace::cargo().args(["deny", "--locked", "check", "bans", "licenses", "sources"]),
-    )?)
+    Ok(process::run(workspace::cargo().args([
+        "deny",
+        "--locked",
+        "check",
+        "--hide-inclusion-graph",
+        "bans",
+        "licenses",
+        "sources",
+    ]))?)
 }
 
 /// Whether it can be run without installing anything.

@@ -17,6 +17,11 @@ use std::{collections::BTreeSet, fs, time::Duration};
 /// How long the last tasks may take to end. None of them works for longer than a second.
 const DRAIN: Duration = Duration::from_secs(60);
 
+/// The file that forbids an attempt to start.
+pub(super) const VOID: &str = "void";
+/// The file that says that a command may have been started.
+pub(super) const STARTED: &str = "started";
+
 /// Looks at these tasks, all of which were acknowledged.
 pub(super) fn tasks(client: &mut Client, ledger: &Ledger, due: &[String]) -> Vec<Violation> {
     due.iter().filter_map(|task| look(client, ledger, task).err()).collect()
@@ -76,6 +81,8 @@ pub(super) struct Fates {
     pub(super) killed: BTreeSet<Attempt>,
     /// They were running when a server died, and when the next one served.
     pub(super) survived: BTreeSet<Attempt>,
+    /// Their supervisor was held back over a restart, before it had begun.
+    pub(super) late: BTreeSet<Attempt>,
 }
 
 /// Judges every outcome against the journal and against what was done to the task. Counts the results that came out of an
@@ -163,18 +170,29 @@ fn runs(task: &str, entry: &Entry, history: &History, fates: &Fates) -> Result<(
     Ok(())
 }
 
-/// Checks that nothing was started where nothing may be; says how many attempts were declared void.
-pub(super) fn voids(site: &Site, history: &History) -> (Vec<Violation>, usize) {
+/// What came of the attempts that were declared void.
+pub(super) struct Voids {
+    pub(super) all: usize,
+    /// Those whose supervisor came later.
+    pub(super) refused: usize,
+}
+
+/// Checks that nothing was started where nothing may be.
+pub(super) fn voids(site: &Site, history: &History, fates: &Fates) -> (Vec<Violation>, Voids) {
     let attempts = site.attempts();
-    let is_void = |attempt: &&Attempt| attempt.directory(&attempts).join("void").exists();
+    let is_void = |attempt: &&Attempt| attempt.directory(&attempts).join(VOID).exists();
     let started = history.runs.keys().filter(is_void).cloned();
     let violations = started
         .map(|attempt| Violation::StartedThoughVoid { attempt })
         .collect();
     let tasks = fs::read_dir(&attempts).into_iter().flatten().flatten();
     let epochs = tasks.flat_map(|task| fs::read_dir(task.path()).into_iter().flatten().flatten());
+    let all = epochs.filter(|epoch| epoch.path().join(VOID).exists()).count();
     (
         violations,
-        epochs.filter(|epoch| epoch.path().join("void").exists()).count(),
+        Voids {
+            all,
+            refused: fates.late.iter().filter(is_void).count(),
+        },
     )
 }

@@ -14,6 +14,8 @@ pub(super) struct Plan {
     pub(super) load: Duration,
     /// Which supervisor dies too, and when.
     pub(super) victim: Option<Victim>,
+    /// Whether a supervisor that has not begun is held back until the next server has judged its attempt.
+    pub(super) late_starter: bool,
     /// The seeds of the clients' decisions.
     pub(super) clients: [u64; CLIENTS],
     /// The seed of what is looked at after the restart.
@@ -39,6 +41,7 @@ impl Plan {
                 server_lives: rng.bool(),
                 nth: rng.usize(..),
             }),
+            late_starter: rng.u8(0..3) == 0,
             clients: std::array::from_fn(|_| rng.u64(..)),
             audit: rng.u64(..),
         }

@@ -15,6 +15,8 @@ pub(super) struct Report {
     pub(super) supervisors_killed: usize,
     /// Attempts that a restart found not to have been started.
     pub(super) voided: usize,
+    /// Supervisors of such attempts that came too late.
+    pub(super) late_starters: usize,
     pub(super) commands: usize,
     /// Servers that were killed before they had recovered, or just after.
     pub(super) false_starts: u32,
@@ -33,6 +35,7 @@ impl Report {
         println!("re-attached         {}", self.reattached);
         println!("supervisors killed  {}", self.supervisors_killed);
         println!("attempts voided     {}", self.voided);
+        println!("late starters       {}", self.late_starters);
         println!("commands run        {}", self.commands);
         println!("killed at start     {}", self.false_starts);
     }
@@ -46,6 +49,7 @@ impl Report {
             "reattached": self.reattached,
             "supervisorsKilled": self.supervisors_killed,
             "voided": self.voided,
+            "lateStarters": self.late_starters,
             "commands": self.commands,
             "falseStarts": self.false_starts,
         })

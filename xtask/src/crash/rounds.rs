@@ -8,7 +8,7 @@ use super::{
     plan::{CLIENTS, Plan, Victim},
     report::Report,
     site::Site,
-    supervisors::{self, Attempt},
+    supervisors::{self, Attempt, Frozen, Supervisor},
     violation::Violation,
 };
 use crate::{
@@ -29,6 +29,10 @@ use std::{
 const OLD: usize = 50;
 /// A stop closes streams and leaves commands alone (design section 9).
 const STOP: Duration = Duration::from_secs(10);
+/// How long to look for a supervisor that has not begun.
+const STARTER: Duration = Duration::from_millis(60);
+/// How long the judgement of an attempt may take before its supervisor goes on all the same.
+const JUDGED: Duration = Duration::from_millis(100);
 /// Rounds between two lines that say how far it is.
 const NEWS_EVERY: u32 = 20;
 
@@ -61,6 +65,8 @@ pub(super) struct Run {
     auditor: Client,
     /// The attempts that ran when the last server died.
     running: Vec<Attempt>,
+    /// A supervisor that is held back.
+    frozen: Option<Frozen>,
     false_starts: u32,
     round: u32,
 }
@@ -77,6 +83,7 @@ impl Run {
             clients: std::array::from_fn(|nth| Client::new(eras[nth % eras.len()], nowhere)),
             auditor: Client::new(Era::Modern, nowhere),
             running: Vec::new(),
+            frozen: None,
             false_starts: 0,
             round: 0,
         })
@@ -95,6 +102,7 @@ impl Run {
             let mut server = self.serve()?;
             // What the load found waits for what the restart shows: that is what this is about.
             found.extend(self.look_again(plan.audit));
+            self.thaw();
             self.check(std::mem::take(&mut found))?;
             found = self.load(&plan, &mut server)?;
             self.running = self.living();
@@ -108,13 +116,14 @@ impl Run {
 
     fn finish(&mut self, mut found: Vec<Violation>, seed: u64) -> Result<Report, Halt> {
         let mut server = self.serve()?;
+        self.thaw();
         found.extend(audit::drain(&mut self.auditor, &self.ledger));
         found.extend(audit::tasks(&mut self.auditor, &self.ledger, &self.ledger.tasks()));
         found.extend(audit::silence(&self.site));
         found.extend(self.history.read_on()?);
         let (broken, reattached) = audit::outcomes(&self.ledger, &self.history, &self.fates);
         found.extend(broken);
-        let (broken, voided) = audit::voids(&self.site, &self.history);
+        let (broken, voids) = audit::voids(&self.site, &self.history, &self.fates);
         found.extend(broken);
         self.check(found)?;
         let pid = server.pid();
@@ -126,7 +135,8 @@ impl Run {
             cancelled: self.ledger.cancelled(),
             reattached,
             supervisors_killed: self.fates.killed.len(),
-            voided,
+            voided: voids.all,
+            late_starters: voids.refused,
             commands: self.history.runs.len(),
             false_starts: self.false_starts,
         })
@@ -178,6 +188,7 @@ impl Run {
             clock::pause(plan.load);
             let victim = |server_lives: bool| plan.victim.filter(|victim| victim.server_lives == server_lives);
             self.fates.killed.extend(self.site.kill_supervisor(victim(true)));
+            self.frozen = plan.late_starter.then(|| self.site.freeze_starter()).flatten();
             let killed = server.kill();
             stop.store(true, Ordering::Relaxed);
             self.fates.killed.extend(self.site.kill_supervisor(victim(false)));
@@ -188,6 +199,15 @@ impl Run {
             killed?;
             Ok(found)
         })
+    }
+
+    /// Lets the supervisor that was held back go on, once its attempt is judged: void, unless it had got further than it seemed.
+    fn thaw(&mut self) {
+        if let Some(frozen) = self.frozen.take() {
+            let void = frozen.attempt().directory(&self.site.attempts()).join(audit::VOID);
+            clock::wait_for(JUDGED, || void.exists().then_some(()));
+            self.fates.late.insert(frozen.attempt().clone());
+        }
     }
 
     /// Adds what the commands have said meanwhile; anything at all ends the run.
@@ -211,5 +231,17 @@ impl Site {
         let living = supervisors::living(&self.attempts());
         let supervisor = living.get(nth.checked_rem(living.len())?)?;
         supervisor.kill().then(|| supervisor.attempt.clone())
+    }
+
+    /// Stops a supervisor before it begins, if one can be caught so early.
+    fn freeze_starter(&self) -> Option<Frozen> {
+        let attempts = self.attempts();
+        let has_begun = |starter: &Supervisor| starter.attempt.directory(&attempts).join(audit::STARTED).exists();
+        let starter = clock::wait_for(STARTER, || {
+            supervisors::living(&attempts)
+                .into_iter()
+                .find(|starter| !has_begun(starter))
+        });
+        starter?.freeze()
     }
 }

@@ -2,6 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
+    collections::HashMap,
     fmt, fs,
     ops::RangeInclusive,
     os::unix::ffi::OsStrExt,
@@ -58,24 +59,61 @@ impl Supervisor {
     pub(super) fn kill(&self) -> bool {
         kill_process(self.pid, Signal::KILL).is_ok()
     }
+
+    /// Holds it where it is.
+    pub(super) fn freeze(self) -> Option<Frozen> {
+        kill_process(self.pid, Signal::STOP).ok()?;
+        Some(Frozen(self))
+    }
+}
+
+/// A supervisor that goes on when this is dropped.
+pub(super) struct Frozen(Supervisor);
+
+impl Frozen {
+    pub(super) fn attempt(&self) -> &Attempt {
+        &self.0.attempt
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        // It cannot have ended, unless somebody killed it.
+        let _ = kill_process(self.0.pid, Signal::CONT);
+    }
 }
 
 /// All that live under `attempts`, in the order of their attempts.
 pub(super) fn living(attempts: &Path) -> Vec<Supervisor> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut living: Vec<_> = pids
+    let found: HashMap<u32, Attempt> = pids
         .filter_map(|pid| {
             let directory = supervised_by(pid).filter(|directory| directory.starts_with(attempts))?;
-            let attempt = Attempt::of(&directory)?;
+            Some((pid, Attempt::of(&directory)?))
+        })
+        .collect();
+    // Between fork and exec a command looks like its supervisor.
+    let is_command = |pid: u32| parent_of(pid).is_none_or(|parent| found.contains_key(&parent));
+    let mut living: Vec<_> = found
+        .iter()
+        .filter(|(pid, _)| !is_command(**pid))
+        .filter_map(|(pid, attempt)| {
             Some(Supervisor {
                 pid: Pid::from_raw(pid.cast_signed())?,
-                attempt,
+                attempt: attempt.clone(),
             })
         })
         .collect();
     living.sort_by(|one, other| one.attempt.cmp(&other.attempt));
     living
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
 }
 
 /// The attempt that the process `pid` supervises.
