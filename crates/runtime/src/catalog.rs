@@ -9,8 +9,6 @@ use std::{collections::HashMap, fmt::Write, sync::Arc};
 
 /// How many violations of a schema one answer lists.
 const LISTED_VIOLATIONS: usize = 5;
-/// The longest retention, a century: far longer ones would leave no room to count from.
-const LONGEST_RETENTION: Millis = 100 * 366 * 24 * 60 * 60 * 1_000;
 
 /// A tool's definition as its author or operator gives it.
 pub struct ToolSettings {
@@ -30,7 +28,7 @@ pub struct ToolSettings {
     pub deadline: Option<Millis>,
     /// The longest wait for a slot.
     pub queue_timeout: Option<Millis>,
-    /// From the end to deletion; more than a century counts as one.
+    /// From the end to deletion.
     pub retention: Millis,
     /// At once on this node; `None` for no limit of its own.
     pub concurrency: Option<usize>,
@@ -77,8 +75,7 @@ impl Tool {
     ///
     /// # Errors
     /// [`ToolError::InputSchema`] if the schema cannot be compiled; references to anything outside it are not followed.
-    pub fn new(mut settings: ToolSettings) -> Result<Self, ToolError> {
-        settings.retention = settings.retention.min(LONGEST_RETENTION);
+    pub fn new(settings: ToolSettings) -> Result<Self, ToolError> {
         let input = jsonschema::validator_for(&settings.input_schema).map_err(|error| ToolError::InputSchema {
             tool: Arc::clone(&settings.name),
             why: error.to_string(),

@@ -9,6 +9,7 @@ async fn a_finished_attempt_gives_its_answer_and_its_slot_back() {
     let world = World::in_memory().with_slots(1);
     let (script, mut runs) = Script::new();
     let engine = world.start([tool("a", script)]).await;
+    let mut kept = Vec::new();
     for words in ["one", "two"] {
         let task = engine.create(engine.call("a")).await.unwrap();
         assert_eq!(
@@ -19,6 +20,8 @@ async fn a_finished_attempt_gives_its_answer_and_its_slot_back() {
         let run = runs.next().await;
         assert_eq!((run.attempt.epoch, run.resumed), (1, false));
         assert_eq!(engine.running(), 1);
+        // Whoever keeps the context of an attempt that is over keeps no slot.
+        kept.push(run.cx.clone());
         run.finish(words);
         assert_eq!(world.outcome(&engine, &task.id).await, text(words));
         assert_eq!(engine.running(), 0);

@@ -126,9 +126,9 @@ async fn a_clock_that_jumps_back_loses_nothing() {
     world.outcome(&engine, &first.id).await;
     world.clock.sleeper(5_000).await;
     settle().await;
-    let calm = world.clock.open_sleeps();
+    let calm = world.clock.sleeps_begun();
     settle().await;
-    assert_eq!(world.clock.open_sleeps(), calm);
+    assert_eq!(world.clock.sleeps_begun(), calm);
     world.clock.advance(5_000);
     assert_eq!(runs.next().await.attempt.task, second.id);
 }

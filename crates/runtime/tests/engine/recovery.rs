@@ -147,6 +147,32 @@ fn resumed_work_counts_against_the_slots() {
     });
 }
 
+/// A wait for a slot runs out also while nobody could give one; what is too late is not begun at the start.
+#[test]
+fn queue_timeouts_pass_while_the_server_is_down() {
+    let (directory, clock) = home();
+    let settings = |executor| ToolSettings {
+        queue_timeout: Some(10_000),
+        ..tool("a", executor)
+    };
+    let queued = Process::run(directory.path(), &clock, async |world| {
+        let world = world.with_slots(1);
+        let (script, mut runs) = Script::new();
+        let engine = world.start([settings(script)]).await;
+        engine.create(engine.call("a")).await.unwrap();
+        runs.next().await;
+        engine.create(engine.call("a")).await.unwrap().id
+    });
+    clock.advance(10_000);
+    Process::run(directory.path(), &clock, async |world| {
+        let (script, _runs) = Script::new();
+        let (engine, recovered) = world.start_and_recover([settings(script)]).await;
+        assert_eq!((recovered.attempts, recovered.live.queued), (1, 0));
+        let outcome = world.outcome(&engine, &queued).await;
+        assert_eq!(outcome, Outcome::from(Failure::QueueTimeout));
+    });
+}
+
 /// A task keeps the definition it was created with; a tool that is gone lets its tasks end in plain words.
 #[tokio::test]
 async fn a_tool_that_nothing_can_run_any_more_ends_its_tasks() {

@@ -149,7 +149,7 @@ async fn invariant_6_live_work_is_not_ended_by_its_time_to_live() {
 
 /// The longest retention one can write down must not keep the timers from anything else.
 #[tokio::test]
-async fn an_endless_retention_is_cut_and_deadlines_still_pass() {
+async fn an_endless_retention_stands_in_no_deadlines_way() {
     let world = World::in_memory();
     let (script, mut runs) = Script::new();
     let settings = longhaul_runtime::ToolSettings {

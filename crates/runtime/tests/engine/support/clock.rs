@@ -11,6 +11,7 @@ pub(crate) struct ManualClock {
 struct State {
     now: i64,
     sleepers: Vec<(i64, oneshot::Sender<()>)>,
+    begun: u64,
 }
 
 impl ManualClock {
@@ -19,6 +20,7 @@ impl ManualClock {
             state: Mutex::new(State {
                 now: 1_700_000_000_000,
                 sleepers: Vec::new(),
+                begun: 0,
             }),
             slept: Notify::new(),
         }
@@ -72,10 +74,9 @@ impl ManualClock {
         mine.count()
     }
 
-    /// How many sleeps began so far would tell a hot loop; how many are open tells that nobody spins.
-    pub(crate) fn open_sleeps(&self) -> usize {
-        let state = self.state.lock().unwrap();
-        state.sleepers.iter().filter(|(_, wake)| !wake.is_closed()).count()
+    /// How many sleeps have begun. Who spins begins one after the other.
+    pub(crate) fn sleeps_begun(&self) -> u64 {
+        self.state.lock().unwrap().begun
     }
 }
 
@@ -90,6 +91,7 @@ impl Clock for ManualClock {
         let until = state.now + i64::try_from(duration.as_millis()).unwrap();
         state.sleepers.retain(|(_, wake)| !wake.is_closed());
         state.sleepers.push((until, wake));
+        state.begun += 1;
         drop(state);
         self.slept.notify_waiters();
         Box::pin(async move {
