@@ -204,15 +204,8 @@ impl Waiting {
     /// Asks for the call to stop, without waiting for it. Used when the client has gone or has changed its mind.
     pub fn abandon(self) {
         if !self.over {
-            self.inner.cancel_soon(self.id.clone(), CancelMode::AtOnce);
+            self.inner.cancel_soon(self.id.clone());
         }
-    }
-}
-
-impl Engine {
-    /// Asks for an announced task to stop, without waiting for it: its creator left before it could learn the id (C-45).
-    pub fn cancel_soon(&self, id: TaskId) {
-        self.0.cancel_soon(id, CancelMode::Cooperative);
     }
 }
 
@@ -282,12 +275,12 @@ impl Inner {
     }
 
     /// Insists, since nobody else will ask: also a full disk must not leave a command running for no one.
-    fn cancel_soon(self: &Arc<Self>, id: TaskId, mode: CancelMode) {
+    fn cancel_soon(self: &Arc<Self>, id: TaskId) {
         let inner = Arc::clone(self);
         self.spawn(async move {
             let what = "cancelling a call whose caller has gone";
             // A refusal means that it is over.
-            let _ = inner.insist(what, || inner.request_cancel(&id, mode)).await;
+            let _ = inner.insist(what, || inner.request_cancel(&id, CancelMode::AtOnce)).await;
         });
     }
 }
@@ -308,7 +301,7 @@ impl Receipt {
 impl Drop for Receipt {
     fn drop(&mut self) {
         if let Some(task) = self.task.take().filter(|_| self.cancel_unread) {
-            self.inner.cancel_soon(task.id, CancelMode::AtOnce);
+            self.inner.cancel_soon(task.id);
         }
     }
 }
