@@ -19,14 +19,14 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn new(era: &Era<'_>, principal: Principal, session: Option<Session>, takes_stream: bool) -> Self {
+    pub(crate) fn new(era: &Era<'_>, principal: Principal, session: Option<&Session>, takes_stream: bool) -> Self {
         let (version, declares_tasks) = match era {
             Era::Legacy(legacy) => (Legacy::version(*legacy), false),
             Era::Modern(modern) => (Some(modern.version), modern.capabilities.tasks),
         };
         let generation = era.generation();
         // A modern message has no session, whatever its headers say (T-20).
-        let session = session.filter(|_| generation == Generation::Legacy);
+        let session = session.filter(|_| generation == Generation::Legacy).cloned();
         Self {
             generation,
             version,

@@ -23,8 +23,14 @@ pub(crate) struct Incoming<'a> {
     pub(crate) takes_stream: bool,
 }
 
+impl Incoming<'_> {
+    fn caller(&self, front: &Front, era: &Era<'_>) -> Caller {
+        Caller::new(era, front.principal.clone(), self.session.as_ref(), self.takes_stream)
+    }
+}
+
 /// Answers one message.
-pub(crate) async fn dispatch(front: &Arc<Front>, incoming: Incoming<'_>) -> Answer {
+pub(crate) async fn dispatch(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answer {
     match Message::parse(incoming.bytes) {
         Err(Refusal { id, error }) => Answer::error(id, &error),
         Ok(Message::Request(request)) => {
@@ -34,7 +40,7 @@ pub(crate) async fn dispatch(front: &Arc<Front>, incoming: Incoming<'_>) -> Answ
                 .unwrap_or_else(|error| Answer::error(Some(id), &error))
         }
         Ok(Message::Notification(notification)) => accept(front, &notification, incoming).unwrap_or_else(unaccepted),
-        Ok(Message::Response(_)) => accept_response(&incoming).unwrap_or_else(unaccepted),
+        Ok(Message::Response(_)) => accept_response(incoming).unwrap_or_else(unaccepted),
     }
 }
 
@@ -58,7 +64,11 @@ fn unaccepted(error: RpcError) -> Answer {
     Answer::error(None, &error)
 }
 
-async fn request_answer(front: &Arc<Front>, request: &Request<'_>, incoming: Incoming<'_>) -> Result<Answer, RpcError> {
+async fn request_answer(
+    front: &Arc<Front>,
+    request: &Request<'_>,
+    incoming: &Incoming<'_>,
+) -> Result<Answer, RpcError> {
     let rules = Rules {
         strict_headers: front.strict_headers,
         serves,
@@ -69,14 +79,14 @@ async fn request_answer(front: &Arc<Front>, request: &Request<'_>, incoming: Inc
         params,
         meta,
     } = admit(request, &incoming.peer, &rules)?;
-    let caller = Caller::new(&era, front.principal.clone(), incoming.session, incoming.takes_stream);
+    let caller = incoming.caller(front, &era);
     let call = Call {
         id: request.id,
         params,
         meta,
         caller,
     };
-    method::answer(front, method, call).await
+    method::answer(front, method, &call).await
 }
 
 /// A request on its way to its method.
@@ -121,10 +131,10 @@ fn serves(method: Method) -> bool {
 }
 
 /// Takes a notification. Unknown ones are accepted: nobody waits for an answer, and a later revision may have meant them kindly.
-fn accept(front: &Front, notification: &Notification<'_>, incoming: Incoming<'_>) -> Result<Answer, RpcError> {
+fn accept(front: &Front, notification: &Notification<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
     let params = Params::read(notification.params)?;
     let era = decide(Some(&notification.method), &params.meta()?, &incoming.peer)?;
-    let caller = Caller::new(&era, front.principal.clone(), incoming.session, incoming.takes_stream);
+    let caller = incoming.caller(front, &era);
     // Over HTTP a modern client calls a request off by leaving; it has no notification for it (T-34, T-36).
     let legacy = matches!(era, Era::Legacy(_));
     if legacy && Method::parse(&notification.method, Generation::Legacy) == Some(Method::Cancelled) {

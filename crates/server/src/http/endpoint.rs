@@ -47,7 +47,7 @@ async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response,
     // The body comes first, since every later error carries the id that is in it.
     let bytes = body::read(body, front).await?;
     let mut answer = match message(front, parts, &bytes).await {
-        Ok(incoming) => dispatch(front, incoming).await,
+        Ok(incoming) => dispatch(front, &incoming).await,
         Err(error) => refuse_message(&bytes, &error),
     };
     drop(bytes);

@@ -1,6 +1,6 @@
 //! Tools that do what a test tells them, and tell what was done to them.
 
-use longhaul_core::{BoxFuture, Json, Outcome, Retry, RpcFailure, TaskId, TaskPolicy, text_result};
+use longhaul_core::{BoxFuture, Json, Outcome, Retry, RpcFailure, StopReason, TaskId, TaskPolicy, text_result};
 use longhaul_runtime::{
     Catalog, End, Executor, LogChunk, LogError, LogRange, Provider, TaskContext, Tool, ToolSettings,
 };
@@ -131,7 +131,9 @@ impl Stage {
             "report" => {
                 for (nth, figure) in rest.split(' ').enumerate() {
                     cx.progress(figure.parse().unwrap(), Some(10.0));
-                    self.released.reaches(nth + 1).await;
+                    if let Some(reason) = self.released_or_stopped(nth + 1, cx).await {
+                        return End::Stopped(reason);
+                    }
                 }
                 said("done")
             }
@@ -140,9 +142,16 @@ impl Stage {
     }
 
     async fn wait(&self, cx: &TaskContext) -> End {
+        match self.released_or_stopped(1, cx).await {
+            Some(reason) => End::Stopped(reason),
+            None => said("done"),
+        }
+    }
+
+    async fn released_or_stopped(&self, nth: usize, cx: &TaskContext) -> Option<StopReason> {
         tokio::select! {
-            () = self.released.reaches(1) => said("done"),
-            reason = cx.stopped() => End::Stopped(reason),
+            () = self.released.reaches(nth) => None,
+            reason = cx.stopped() => Some(reason),
         }
     }
 }
