@@ -83,7 +83,10 @@ fn log_to_stderr() {
 fn start(config: Config, json: bool) -> Result<(), ServeError> {
     raise_descriptor_limit();
     let store = Arc::new(SqliteStore::open(&config.server.data_dir, store_options())?);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Signals)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(ServeError::Signals)?;
     let served = runtime.block_on(serve(config, Arc::clone(&store), json));
     runtime.shutdown_timeout(LAST_PATIENCE);
     served
@@ -98,8 +101,10 @@ async fn serve(config: Config, store: Arc<SqliteStore>, json: bool) -> Result<()
         tracing::warn!(%error, "the lock file does not name this process");
     }
     let path = server.data_dir.join("attempts");
-    let attempts = Attempts::open(&path)
-        .map_err(|source| ServeError::Attempts { path: path.display().to_string(), source })?;
+    let attempts = Attempts::open(&path).map_err(|source| ServeError::Attempts {
+        path: path.display().to_string(),
+        source,
+    })?;
     let launcher = Launcher::this_program().map_err(ServeError::Launcher)?;
     let commands = Arc::new(CommandProvider::new(attempts, launcher, ports.clone()));
     let catalog = tools::catalog(tools, server.queue_timeout, &commands)?;
@@ -147,7 +152,11 @@ async fn front(engine: &Engine, server: &config::ServerConfig) -> Result<Front, 
 async fn listen(address: std::net::SocketAddr) -> Result<Listener, ServeError> {
     Listener::bind(address).await.map_err(|error| {
         let in_use = matches!(&error, ListenError::Bind { source, .. } if source.kind() == io::ErrorKind::AddrInUse);
-        let owner = if in_use { port_owner::describe(address.port()) } else { String::new() };
+        let owner = if in_use {
+            port_owner::describe(address.port())
+        } else {
+            String::new()
+        };
         ServeError::Listen { error, owner }
     })
 }
@@ -176,7 +185,10 @@ fn stop_signal() -> Result<impl Future<Output = ()>, ServeError> {
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::debug!(%error, "the limit on open files was not raised");
     }
@@ -196,5 +208,8 @@ fn store_options() -> SqliteOptions {
         Ok("synchronous-off") => Some(Plant::SynchronousOff),
         _ => None,
     };
-    SqliteOptions { plant, ..SqliteOptions::default() }
+    SqliteOptions {
+        plant,
+        ..SqliteOptions::default()
+    }
 }

@@ -11,7 +11,9 @@ pub(super) fn describe(port: u16) -> String {
 }
 
 fn find(port: u16) -> Option<String> {
-    let inode = ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|table| listening_inode(table, port))?;
+    let inode = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .find_map(|table| listening_inode(table, port))?;
     let socket = format!("socket:[{inode}]");
     let processes = fs::read_dir("/proc").ok()?.flatten();
     processes.filter_map(|process| holds(&process.path(), &socket)).next()

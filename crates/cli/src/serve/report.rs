@@ -40,7 +40,11 @@ impl Report {
         if let Some(bytes) = self.bytes_held.filter(|bytes| *bytes > 0) {
             text.push_str(&format!("\n  held   {} of command logs and results", size(bytes)));
         }
-        let Recovered { attempts, forsaken, live } = self.recovered;
+        let Recovered {
+            attempts,
+            forsaken,
+            live,
+        } = self.recovered;
         if attempts + forsaken > 0 || live.queued > 0 {
             text.push_str(&format!(
                 "\n  found  {attempts} attempts of an earlier run, taken up again; {} tasks queued; {forsaken} calls whose caller is gone, cancelled",
@@ -51,7 +55,11 @@ impl Report {
     }
 
     fn as_json(&self) -> serde_json::Value {
-        let Recovered { attempts, forsaken, live } = self.recovered;
+        let Recovered {
+            attempts,
+            forsaken,
+            live,
+        } = self.recovered;
         json!({
             "name": self.name,
             "url": self.url,

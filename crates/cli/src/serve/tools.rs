@@ -24,7 +24,10 @@ pub(super) fn catalog(
     queue_timeout: Millis,
     commands: &CommandProvider,
 ) -> Result<Catalog, ToolsError> {
-    let tools = tools.into_iter().map(|tool| make(tool, queue_timeout, commands)).collect::<Result<Vec<_>, _>>()?;
+    let tools = tools
+        .into_iter()
+        .map(|tool| make(tool, queue_timeout, commands))
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(Catalog::new(tools)?)
 }
 
@@ -51,7 +54,10 @@ fn make(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) -> 
     let frozen = Json::trusted(definition.to_json());
     let executor = commands
         .executor(definition, names.as_ref())
-        .map_err(|error| ToolsError::Definition { tool: tool.name.clone(), error })?;
+        .map_err(|error| ToolsError::Definition {
+            tool: tool.name.clone(),
+            error,
+        })?;
     Ok(Tool::new(ToolSettings {
         name: tool.name.into(),
         description: tool.description,
