@@ -280,7 +280,9 @@ impl Inner {
         self.spawn(async move {
             let what = "cancelling a call whose caller has gone";
             // A refusal means that it is over.
-            let _ = inner.insist(what, || inner.request_cancel(&id, CancelMode::AtOnce)).await;
+            let _ = inner
+                .insist(what, || inner.request_cancel(&id, CancelMode::AtOnce))
+                .await;
         });
     }
 }
