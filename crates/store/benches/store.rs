@@ -223,6 +223,6 @@ async fn main() {
         .unwrap()
         .unwrap();
     println!("reopen to first answer       {:>10.1?}", begun.elapsed());
-    deletes(&store, 50_000).await;
+    deletes(&store, ids.len() / 2).await;
     gets(&store, Arc::new(ids[ids.len() / 2..].to_vec())).await;
 }

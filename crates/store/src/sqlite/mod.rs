@@ -37,7 +37,11 @@ use readers::Readers;
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     thread::{Builder, JoinHandle},
 };
 use tokio::sync::oneshot;
@@ -62,6 +66,7 @@ pub struct SqliteStore {
     // Dropped in this order: readers first, then the writer, whose connection is the last and tidies up, then the lock.
     readers: Option<Readers>,
     queue: mpsc::Sender<Message>,
+    in_flight: Arc<AtomicUsize>,
     writer: Option<JoinHandle<()>>,
     board: Arc<Board>,
     path: PathBuf,
@@ -83,7 +88,8 @@ impl SqliteStore {
         let board = Arc::new(Board::load(&connection).map_err(failed)?);
         let readers = Readers::open(&path)?;
         let (queue, incoming) = mpsc::channel();
-        let writer = Writer::new(connection, incoming, board.clone(), options).map_err(failed)?;
+        let in_flight = Arc::new(AtomicUsize::new(0));
+        let writer = Writer::new(connection, incoming, in_flight.clone(), board.clone(), options).map_err(failed)?;
         let writer = Builder::new()
             .name("longhaul-writer".to_owned())
             .spawn(move || writer.run())
@@ -95,6 +101,7 @@ impl SqliteStore {
         Ok(Self {
             readers: Some(readers),
             queue,
+            in_flight,
             writer: Some(writer),
             board,
             path,
@@ -142,6 +149,7 @@ impl SqliteStore {
         E: From<StoreError> + Send + 'static,
     {
         let (operation, answer) = Pending::new(weight, work);
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
         self.queue
             .send(Message::Do(Box::new(operation)))
             .map_err(|_| StoreError::Closed)?;
