@@ -11,13 +11,13 @@ use std::{
 
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
 
-pub struct Client {
+pub(crate) struct Client {
     reader: BufReader<TcpStream>,
     answer: Vec<u8>,
 }
 
 impl Client {
-    pub fn connect(address: SocketAddr) -> Self {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         Self {
@@ -27,7 +27,7 @@ impl Client {
     }
 
     /// Sends a whole HTTP request and reads the body of its answer.
-    pub fn send(&mut self, request: &[u8]) -> &[u8] {
+    pub(crate) fn send(&mut self, request: &[u8]) -> &[u8] {
         self.reader.get_mut().write_all(request).unwrap();
         let mut length = 0;
         let mut line = String::new();
@@ -46,13 +46,13 @@ impl Client {
         &self.answer
     }
 
-    pub fn ask(&mut self, request: &[u8]) -> Value {
+    pub(crate) fn ask(&mut self, request: &[u8]) -> Value {
         serde_json::from_slice(self.send(request)).unwrap()
     }
 }
 
 /// A modern request, ready to be sent.
-pub fn request(method: &str, name: Option<&str>, params: &Value) -> Vec<u8> {
+pub(crate) fn request(method: &str, name: Option<&str>, params: &Value) -> Vec<u8> {
     let members = params.to_string();
     let members = members.trim_start_matches('{').trim_end_matches('}');
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{members},{META}}}}}"#);
@@ -66,7 +66,7 @@ pub fn request(method: &str, name: Option<&str>, params: &Value) -> Vec<u8> {
     .into_bytes()
 }
 
-pub fn add() -> Vec<u8> {
+pub(crate) fn add() -> Vec<u8> {
     request(
         "tools/call",
         Some("add"),
@@ -74,20 +74,20 @@ pub fn add() -> Vec<u8> {
     )
 }
 
-pub fn get(task: &str) -> Vec<u8> {
+pub(crate) fn get(task: &str) -> Vec<u8> {
     request("tasks/get", Some(task), &json!({"taskId": task}))
 }
 
 /// What a load came to.
-pub struct Load {
+pub(crate) struct Load {
     /// Requests, or rounds, per second.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Server CPU for each, in microseconds.
-    pub cpu_micros: f64,
+    pub(crate) cpu_micros: f64,
 }
 
 /// `clients` at once do `total` rounds in all; a round is what `round` does with its client.
-pub fn run(server: &Server, clients: usize, total: usize, round: impl Fn(&mut Client) + Sync) -> Load {
+pub(crate) fn run(server: &Server, clients: usize, total: usize, round: impl Fn(&mut Client) + Sync) -> Load {
     let left = AtomicUsize::new(total);
     let (begun, cpu) = (Instant::now(), server.cpu_nanos());
     std::thread::scope(|scope| {

@@ -11,7 +11,7 @@ const REQUESTS: usize = 100_000;
 const WARM_UP: usize = 5_000;
 
 /// CPU of `tasks/get` as a multiple of a bare POST, with 1 task and with very many.
-pub fn get() {
+pub(crate) fn get() {
     println!("\n## tasks/get: server CPU per request, 16 clients\n");
     println!("| server | retained tasks | requests/s | CPU µs | times bare |\n| --- | --- | --- | --- | --- |");
     let bare = bare(16);
@@ -24,7 +24,9 @@ pub fn get() {
         eprintln!("filled with {count} in {:.1?}", begun.elapsed());
         let server = Server::longhaul(directory.path());
         let request = get_request(task.as_str());
-        load::run(&server, 16, WARM_UP, |client| drop(client.send(&request).len()));
+        load::run(&server, 16, WARM_UP, |client| {
+            client.send(&request);
+        });
         let load = load::run(&server, 16, REQUESTS, |client| {
             client.send(&request);
         });
@@ -40,7 +42,7 @@ pub fn get() {
 }
 
 /// `tools/call` until its task is acknowledged, which is after its fsync.
-pub fn create() {
+pub(crate) fn create() {
     println!("\n## tools/call → acknowledged task\n");
     println!("| server | clients | creates/s | CPU µs | times bare |\n| --- | --- | --- | --- | --- |");
     let bare = bare(64);
@@ -56,7 +58,7 @@ pub fn create() {
 }
 
 /// Create, then poll without a pause until the result is there.
-pub fn roundtrip() {
+pub(crate) fn roundtrip() {
     println!("\n## create → done → result, 16 clients\n");
     println!("| server | rounds/s | CPU µs |\n| --- | --- | --- |");
     let directory = tempfile::tempdir().unwrap();
@@ -70,7 +72,7 @@ pub fn roundtrip() {
 }
 
 /// From the start of the process to its first answer, and what it then holds in memory.
-pub fn restart() {
+pub(crate) fn restart() {
     const COUNT: usize = 100_000;
     println!("\n## restart with {COUNT} finished tasks of 1 KB\n");
     println!(
@@ -112,7 +114,9 @@ thread_local! {
 fn bare(clients: usize) -> load::Load {
     let server = Server::bare();
     let request = get_request("01m7wbhd1ycj66wa174tprwdgx5jnevbr0n0");
-    load::run(&server, clients, WARM_UP, |client| drop(client.send(&request).len()));
+    load::run(&server, clients, WARM_UP, |client| {
+        client.send(&request);
+    });
     load::run(&server, clients, REQUESTS, |client| {
         client.send(&request);
     })

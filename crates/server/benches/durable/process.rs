@@ -9,13 +9,13 @@ use std::{
 };
 
 /// A server in a process of its own; dropping it ends it.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 /// Examples are not built for a bench by themselves.
-pub fn build_examples() {
+pub(crate) fn build_examples() {
     let status = Command::new(env!("CARGO"))
         .args([
             "build",
@@ -45,16 +45,16 @@ fn example(name: &str) -> PathBuf {
 
 impl Server {
     /// The bare axum handler.
-    pub fn bare() -> Self {
+    pub(crate) fn bare() -> Self {
         Self::spawn("bare", &[])
     }
 
     /// Longhaul on SQLite in `directory`.
-    pub fn longhaul(directory: &Path) -> Self {
+    pub(crate) fn longhaul(directory: &Path) -> Self {
         Self::spawn("bench", &["--data-dir", directory.to_str().unwrap()])
     }
 
-    pub fn spawn(name: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn spawn(name: &str, arguments: &[&str]) -> Self {
         let mut child = Command::new(example(name))
             .args(["--listen", "127.0.0.1:0"])
             .args(arguments)
@@ -74,7 +74,7 @@ impl Server {
     }
 
     /// Nanoseconds of CPU its threads have used.
-    pub fn cpu_nanos(&self) -> u64 {
+    pub(crate) fn cpu_nanos(&self) -> u64 {
         let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         threads
             .flatten()
@@ -84,7 +84,7 @@ impl Server {
     }
 
     /// Resident memory in KiB, mapped files included.
-    pub fn resident_kib(&self) -> u64 {
+    pub(crate) fn resident_kib(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()

@@ -21,7 +21,7 @@ impl Entropy for System {
 }
 
 /// Fills `directory` with `count` finished tasks and returns the id of one in the middle.
-pub fn fill(directory: &Path, count: usize, result_bytes: usize) -> TaskId {
+pub(crate) fn fill(directory: &Path, count: usize, result_bytes: usize) -> TaskId {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let store = SqliteStore::open(directory, SqliteOptions::default()).unwrap();
     let now = SystemTime::now()
