@@ -2,10 +2,13 @@
 
 use crate::{
     child,
-    task::{block_on, create, exists, finish, id, open},
+    task::{block_on, create, finish, id, open},
 };
 use longhaul_core::Store;
-use longhaul_store::{SqliteOptions, sqlite::Plant};
+use longhaul_store::{
+    SqliteOptions,
+    sqlite::{EXIT_COMMIT_FAILED, Plant},
+};
 use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
@@ -13,6 +16,7 @@ use std::{
 };
 
 const ROUNDS: usize = 8;
+const WORKER: &str = "crash::child_works_until_it_is_killed";
 
 /// Creates and finishes tasks from many sides until it is killed, and says what was acknowledged.
 #[test]
@@ -54,46 +58,76 @@ fn say(what: &str, name: &str) {
     let _ = std::io::stdout().lock().write_all(line.as_bytes());
 }
 
-/// Kills a child after it has said so many lines; returns how many acknowledged changes are missing from what it left, and how
-/// many there were.
-fn killed_after(lines: usize, directory: &Path, plant: bool) -> (usize, usize) {
-    let mut child = child::command("crash::child_works_until_it_is_killed", directory, plant)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut acknowledged = Vec::new();
-    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-        let line = line.unwrap();
-        if let Some(said) = line
-            .strip_prefix("acknowledged ")
-            .and_then(|rest| rest.strip_suffix('.'))
-        {
-            acknowledged.push(said.to_owned());
-            if acknowledged.len() == lines {
-                child.kill().unwrap();
-            }
-        }
-    }
-    let status = child.wait().unwrap();
-    assert!(acknowledged.len() >= lines, "it ended by itself: {status}");
-    let missing = block_on(async {
+/// What a line of a child says was acknowledged.
+fn acknowledged(line: &str) -> Option<&str> {
+    line.strip_prefix("acknowledged ")?.strip_suffix('.')
+}
+
+/// How many of the acknowledged changes are missing from what a child left.
+fn missing(directory: &Path, acknowledged: &[String]) -> usize {
+    block_on(async {
         let (store, _) = open(directory, SqliteOptions::default()).await;
         let mut missing = 0;
-        for said in &acknowledged {
+        for said in acknowledged {
             let (what, name) = said.split_once(' ').unwrap();
-            let kept = match what {
-                "created" => exists(&store, name).await,
-                _ => store
-                    .peek(&id(name))
-                    .await
-                    .unwrap()
-                    .is_some_and(|record| record.task.is_done() && record.outcome.is_some()),
+            let kept = match store.peek(&id(name)).await.unwrap() {
+                Some(record) => what == "created" || (record.task.is_done() && record.outcome.is_some()),
+                None => false,
             };
             missing += usize::from(!kept);
         }
         missing
-    });
-    (missing, acknowledged.len())
+    })
+}
+
+/// Kills a child after it has said so many lines; returns how many acknowledged changes are missing, and how many there were.
+fn killed_after(lines: usize, directory: &Path, plant: bool) -> (usize, usize) {
+    let mut child = child::command(WORKER, directory, plant)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = Vec::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        said.extend(acknowledged(&line.unwrap()).map(str::to_owned));
+        if said.len() == lines {
+            child.kill().unwrap();
+        }
+    }
+    let status = child.wait().unwrap();
+    assert!(said.len() >= lines, "it ended by itself: {status}");
+    (missing(directory, &said), said.len())
+}
+
+/// From the 40th on, every fsync fails with `EIO`: the process ends by itself, and all that it acknowledged is there.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_failed_fsync_ends_the_process_and_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let fault = "inject=fsync,fdatasync:error=EIO:when=40+";
+    let strace = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        "trace=fsync,fdatasync",
+        "-e",
+        fault,
+    ];
+    let output = match child::under(&strace, WORKER, directory.path(), false).output() {
+        Ok(output) => output,
+        Err(error) => return eprintln!("not tested: no strace ({error})"),
+    };
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("ptrace") || stderr.contains("PTRACE") {
+        return eprintln!("not tested: {stderr}");
+    }
+    assert_eq!(output.status.code(), Some(EXIT_COMMIT_FAILED), "{stderr}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let said: Vec<String> = stdout.lines().filter_map(acknowledged).map(str::to_owned).collect();
+    assert!(!said.is_empty());
+    assert_eq!(missing(directory.path(), &said), 0, "of {}", said.len());
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod backup;
 mod child;
 mod commit;
 mod crash;
+mod deleted;
 mod directory;
 mod full;
 mod task;
