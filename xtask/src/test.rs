@@ -19,7 +19,7 @@ const PLANTED_ROUNDS: u32 = 40;
 /// `cargo xtask test`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Report as one line of JSON
+    /// Report as lines of JSON, one for each part that reports and one for all
     #[arg(long)]
     json: bool,
 }
@@ -42,14 +42,19 @@ enum PlantError {
     FoundElse(CrashError),
 }
 
-type Part = fn() -> Result<(), Box<dyn Error>>;
+/// What is run; its report is JSON if asked for.
+type Part = fn(json: bool) -> Result<(), Box<dyn Error>>;
 
 /// In the order of what they cost.
-const PARTS: [(&str, Part); 7] = [
+const PARTS: [(&str, Part); 4] = [
     ("build", build),
     ("tests", tests),
     ("examples in the documentation", documentation),
     ("conformance", conformance),
+];
+
+/// These look at the server through `/proc` and strace.
+const LINUX_PARTS: [(&str, Part); 3] = [
     ("durability", durability),
     ("a planted loss is found", planted_loss),
     ("crashes", crashes),
@@ -58,19 +63,22 @@ const PARTS: [(&str, Part); 7] = [
 /// Gets what is needed and runs every part, up to the first that fails.
 pub(crate) fn run(args: &Args) -> Result<(), TestError> {
     requirement::cargo_command("nextest")?;
-    if cfg!(target_os = "linux") {
-        requirement::strace()?;
-    }
     requirement::npm()?;
     let mut parts = PARTS.to_vec();
+    if cfg!(target_os = "linux") {
+        requirement::strace()?;
+        parts.extend(LINUX_PARTS);
+    } else {
+        eprintln!("not on Linux: durability and crashes are left out");
+    }
     if deny::is_installed() {
-        parts.push(("dependencies", || Ok(deny::run()?)));
+        parts.push(("dependencies", |_| Ok(deny::run()?)));
     }
     let mut passed = Vec::new();
     for (part, run) in parts {
         eprintln!("\n== {part}");
         let since = clock::now();
-        match run() {
+        match run(args.json) {
             Ok(()) => passed.push((part, since.elapsed())),
             Err(why) => {
                 eprintln!("== {part}: {why}");
@@ -102,7 +110,7 @@ fn report(as_json: bool, passed: &[(&str, Duration)], failed: Option<&str>) {
 }
 
 /// All that the other parts run, built at once, so that none of them builds it in another way.
-fn build() -> Result<(), Box<dyn Error>> {
+fn build(_json: bool) -> Result<(), Box<dyn Error>> {
     Ok(process::run(workspace::cargo().args([
         "build",
         "--locked",
@@ -114,7 +122,7 @@ fn build() -> Result<(), Box<dyn Error>> {
     ]))?)
 }
 
-fn tests() -> Result<(), Box<dyn Error>> {
+fn tests(_json: bool) -> Result<(), Box<dyn Error>> {
     Ok(process::run(workspace::cargo().args([
         "nextest",
         "run",
@@ -124,7 +132,7 @@ fn tests() -> Result<(), Box<dyn Error>> {
     ]))?)
 }
 
-fn documentation() -> Result<(), Box<dyn Error>> {
+fn documentation(_json: bool) -> Result<(), Box<dyn Error>> {
     Ok(process::run(workspace::cargo().args([
         "test",
         "--locked",
@@ -133,32 +141,29 @@ fn documentation() -> Result<(), Box<dyn Error>> {
     ]))?)
 }
 
-fn conformance() -> Result<(), Box<dyn Error>> {
+fn conformance(json: bool) -> Result<(), Box<dyn Error>> {
     let program = Some(workspace::fixtures().path());
     Ok(conformance::run(&conformance::Args {
         scenario: Vec::new(),
         program,
-        json: false,
+        json,
     })?)
 }
 
-fn durability() -> Result<(), Box<dyn Error>> {
-    if cfg!(target_os = "linux") {
-        durability::run(&durability::Args {
-            program: Some(workspace::longhaul().path()),
-            json: false,
-        })?;
-    }
-    Ok(())
+fn durability(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(durability::run(&durability::Args {
+        program: Some(workspace::longhaul().path()),
+        json,
+    })?)
 }
 
-fn crashes() -> Result<(), Box<dyn Error>> {
-    Ok(crash::run(&crash_args(ROUNDS, None))?)
+fn crashes(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(crash::run(&crash_args(ROUNDS, None, json))?)
 }
 
 /// The harness is worth something only if it finds a loss, and finds it as a loss.
-fn planted_loss() -> Result<(), Box<dyn Error>> {
-    match crash::run(&crash_args(PLANTED_ROUNDS, Some(crash::Plant::LoseAck))) {
+fn planted_loss(json: bool) -> Result<(), Box<dyn Error>> {
+    match crash::run(&crash_args(PLANTED_ROUNDS, Some(crash::Plant::LoseAck), json)) {
         Err(CrashError::Broken { lost, kept, .. }) if lost > 0 => {
             eprintln!("found, as it must be");
             Ok(std::fs::remove_dir_all(kept)?)
@@ -168,12 +173,12 @@ fn planted_loss() -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn crash_args(rounds: u32, plant: Option<crash::Plant>) -> crash::Args {
+fn crash_args(rounds: u32, plant: Option<crash::Plant>, json: bool) -> crash::Args {
     crash::Args {
         rounds,
         seed: Some(SEED),
         plant,
         program: Some(workspace::longhaul().path()),
-        json: false,
+        json,
     }
 }

@@ -71,6 +71,8 @@ impl Plant {
 /// Why a run is no proof.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CrashError {
+    #[error("supervisors and their commands are told apart by /proc, so this needs Linux")]
+    NotLinux,
     #[error(transparent)]
     Build(#[from] ProcessError),
     #[error(transparent)]
@@ -95,6 +97,9 @@ pub(crate) enum CrashError {
 
 /// Runs all rounds.
 pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
+    if !cfg!(target_os = "linux") {
+        return Err(CrashError::NotLinux);
+    }
     let program = workspace::longhaul().or_build(args.program.as_ref())?;
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
     eprintln!("crash: {} rounds, seed {seed}", args.rounds);
