@@ -25,15 +25,13 @@ impl Caller {
             Era::Modern(modern) => (Some(modern.version), modern.capabilities.tasks),
         };
         let generation = era.generation();
-        // A modern message has no session, whatever its headers say (T-20).
-        let session = session.filter(|_| generation == Generation::Legacy).cloned();
         Self {
             generation,
             version,
             declares_tasks,
             takes_stream,
             principal,
-            session,
+            session: session.cloned(),
         }
     }
 

@@ -172,6 +172,12 @@ impl Connection {
         messages
     }
 
+    /// Whether the server has said anything that was not read yet.
+    pub(crate) fn has_news(&self) -> bool {
+        let mut byte = [0];
+        !self.0.buffer().is_empty() || self.0.get_ref().try_read(&mut byte).is_ok()
+    }
+
     /// Reads until the server closes, or resets, the connection; returns how many bytes came before.
     pub(crate) async fn read_to_close(&mut self) -> usize {
         let mut rest = Vec::new();
