@@ -5,11 +5,11 @@ use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{path::Path, time::Duration};
 
 /// How long a connection waits for a lock that is not ours, such as an operator's `sqlite3` shell.
-const BUSY: Duration = Duration::from_secs(5);
+pub(super) const BUSY: Duration = Duration::from_secs(5);
 /// The writer keeps the right-hand edges of all trees in its cache. KiB.
 const WRITER_CACHE: i64 = 8 * 1024;
 /// A reader keeps the upper pages of the trees it descends. KiB.
-const READER_CACHE: i64 = 1024;
+const READER_CACHE: i64 = 4 * 1024;
 /// A log that once grew larger is cut back to this. Bytes.
 const LOG_KEPT: i64 = 64 << 20;
 /// Statements kept prepared. An update is prepared once for each set of columns it changes, and in practice there are few.

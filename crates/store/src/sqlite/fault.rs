@@ -16,6 +16,12 @@ pub(super) fn is_full(error: &Error) -> bool {
         )
 }
 
+/// Whether it is unknown what the disk holds.
+pub(super) fn is_fsync(error: &Error) -> bool {
+    let extended = error.sqlite_error().map(|inner| inner.extended_code);
+    matches!(extended, Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC))
+}
+
 /// As the caller may know it. SQLite's texts name tables and columns, never what is in them.
 pub(super) fn to_store_error(error: &Error) -> StoreError {
     if is_full(error) {

@@ -1,8 +1,8 @@
 //! One SQLite file in one directory.
 //!
-//! The way of a change: the caller's future hands an [`operation`] to the [`writer`] thread, which runs all that wait in one
+//! The way of a change: the caller's future hands an `operation` to the `writer` thread, which runs all that wait in one
 //! transaction, commits it with an fsync, and only then answers them. Questions do not pass the writer: they are answered from
-//! connections of their own ([`readers`]), which see what was committed when they begin.
+//! connections of their own (`readers`), which see what was committed when they begin.
 
 mod backup;
 mod code;

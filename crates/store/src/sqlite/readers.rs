@@ -14,7 +14,7 @@ use std::{
 use tokio::sync::oneshot;
 
 /// Callers that ask at the same moment; each connection costs its cache. A caller beyond waits some microseconds.
-const MOST_CONNECTIONS: usize = 8;
+const MOST_CONNECTIONS: usize = 4;
 
 type Question = Box<dyn FnOnce(&Connection) + Send>;
 

@@ -5,7 +5,7 @@
 //! itself). A savepoint for each change was measured to cost a fifth of the writer's time.
 
 use super::{
-    Plant, fault,
+    Plant, connection, fault,
     news::{Board, News},
     operation::Operation,
     options::{OnFatal, SqliteOptions},
@@ -29,8 +29,10 @@ const MOST_BYTES: usize = 4 << 20;
 const GATHER: Duration = Duration::from_micros(150);
 /// The log is worked into the file when it has grown by so many pages (16 MiB).
 const CHECKPOINT_PAGES: i32 = 4096;
-/// Readers that come and go can keep the log from starting over; at this many pages (128 MiB) the writer waits for them.
+/// Readers that come and go can keep the log from starting over; at this many pages (128 MiB) the writer waits a
+/// little for them.
 const LOG_LIMIT_PAGES: i32 = 32_768;
+const LOG_LIMIT_PATIENCE: Duration = Duration::from_millis(100);
 
 /// What comes through the queue.
 pub(super) enum Message {
@@ -268,6 +270,9 @@ impl Writer {
 
     /// Leaves the transaction and proves that the connection is fit for the next one.
     fn roll_back(&mut self, cause: Error) -> Failure {
+        if fault::is_fsync(&cause) {
+            return Failure::Fatal(format!("an fsync failed: {cause}"));
+        }
         let usable = || {
             // Some errors have rolled it back already.
             if !self.connection.is_autocommit() {
@@ -276,14 +281,15 @@ impl Writer {
             self.connection
                 .query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
         };
-        match usable() {
-            Ok(()) => {}
-            Err(error) => return Failure::Fatal(format!("no rollback after `{cause}`: {error}")),
+        if let Err(error) = usable() {
+            return Failure::Fatal(format!("no rollback after `{cause}`: {error}"));
         }
         if fault::is_full(&cause) {
             tracing::warn!(error = %cause, "no room to write");
             // What the log holds may fit into the file's free pages, and the log can then start over in the room it has.
-            let _ = self.work_in("PASSIVE");
+            if let Err(reason) = self.work_in("PASSIVE") {
+                return Failure::Fatal(reason);
+            }
         }
         Failure::RolledBack(cause)
     }
@@ -298,30 +304,28 @@ impl Writer {
         if pages - self.checkpointed < CHECKPOINT_PAGES {
             return Ok(());
         }
-        let mode = if pages < LOG_LIMIT_PAGES { "PASSIVE" } else { "RESTART" };
-        match self.work_in(mode) {
-            Ok(()) => {
-                self.checkpointed = pages;
-                Ok(())
-            }
-            // An fsync of the file that failed once may succeed the next time without having written anything.
-            Err(error)
-                if error
-                    .sqlite_error()
-                    .is_some_and(|inner| inner.extended_code == ffi::SQLITE_IOERR_FSYNC) =>
-            {
-                Err(format!("a checkpoint failed: {error}"))
-            }
+        self.checkpointed = pages;
+        if pages < LOG_LIMIT_PAGES {
+            return self.work_in("PASSIVE");
+        }
+        // Only to have the log start over; a long read, such as a backup's, is not waited for to its end.
+        let _ = self.connection.busy_timeout(LOG_LIMIT_PATIENCE);
+        let done = self.work_in("RESTART");
+        let _ = self.connection.busy_timeout(connection::BUSY);
+        done
+    }
+
+    /// A failure to write can be tried again: the log still holds everything. After a failed fsync nobody knows: the next one may
+    /// succeed without having written anything.
+    fn work_in(&self, mode: &str) -> Result<(), String> {
+        let sql = format!("PRAGMA wal_checkpoint({mode})");
+        match self.connection.query_row(&sql, [], |_| Ok(())) {
+            Ok(()) => Ok(()),
+            Err(error) if fault::is_fsync(&error) => Err(format!("a checkpoint failed: {error}")),
             Err(error) => {
                 tracing::warn!(%error, "the write-ahead log could not be worked into the file; trying again later");
-                self.checkpointed = pages;
                 Ok(())
             }
         }
-    }
-
-    fn work_in(&self, mode: &str) -> rusqlite::Result<()> {
-        self.connection
-            .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
     }
 }
