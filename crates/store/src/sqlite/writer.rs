@@ -99,8 +99,12 @@ enum Failure {
     /// It was rolled back; each change may try alone.
     RolledBack(Error),
     /// Nobody can say what the disk holds.
-    Fatal(String),
+    Fatal(Distrust),
 }
+
+/// Nobody can say any more what the disk holds, and [`SqliteOptions::on_fatal`] was told so: before anyone who waits could
+/// learn of it, so that a process that ends there has answered nothing.
+struct Distrust;
 
 /// A server whose writer is gone looks alive and keeps nothing; better it ends.
 struct PanicWatch(OnFatal);
@@ -164,27 +168,26 @@ impl Writer {
             let Ok(Message::Do(first)) = self.queue.recv() else {
                 return;
             };
-            if let Err(reason) = self.commit_all(first) {
+            if let Err(Distrust) = self.commit_all(first) {
                 // Dropping the queue unanswered tells everyone who waits that nobody knows.
-                (self.options.on_fatal)(&reason);
                 return;
             }
         }
     }
 
     /// Commits `first` and what has come in meanwhile, together if possible.
-    fn commit_all(&mut self, first: Box<dyn Operation>) -> Result<(), String> {
+    fn commit_all(&mut self, first: Box<dyn Operation>) -> Result<(), Distrust> {
         let mut batch = vec![first];
         match self.commit(&mut batch, true) {
             Ok(()) => {}
-            Err(Failure::Fatal(reason)) => return Err(reason),
+            Err(Failure::Fatal(distrust)) => return Err(distrust),
             Err(Failure::RolledBack(error)) => self.commit_each(batch, &error)?,
         }
         self.checkpoint()
     }
 
     /// One bad change, or one too big for the disk, must not take the others down.
-    fn commit_each(&mut self, mut batch: Vec<Box<dyn Operation>>, error: &Error) -> Result<(), String> {
+    fn commit_each(&mut self, mut batch: Vec<Box<dyn Operation>>, error: &Error) -> Result<(), Distrust> {
         if let [alone] = batch.as_mut_slice() {
             self.refuse(&mut **alone, error);
             return Ok(());
@@ -193,7 +196,7 @@ impl Writer {
             let mut alone = vec![operation];
             match self.commit(&mut alone, false) {
                 Ok(()) => {}
-                Err(Failure::Fatal(reason)) => return Err(reason),
+                Err(Failure::Fatal(distrust)) => return Err(distrust),
                 Err(Failure::RolledBack(error)) => self.refuse(&mut *alone[0], &error),
             }
         }
@@ -264,14 +267,14 @@ impl Writer {
         match committed {
             Ok(_) => Ok(()),
             Err(error) if fault::is_full(&error) => Err(self.roll_back(error)),
-            Err(error) => Err(Failure::Fatal(format!("a commit failed: {error}"))),
+            Err(error) => Err(Failure::Fatal(self.distrust(&format!("a commit failed: {error}")))),
         }
     }
 
     /// Leaves the transaction and proves that the connection is fit for the next one.
     fn roll_back(&mut self, cause: Error) -> Failure {
         if fault::is_fsync(&cause) {
-            return Failure::Fatal(format!("an fsync failed: {cause}"));
+            return Failure::Fatal(self.distrust(&format!("an fsync failed: {cause}")));
         }
         let usable = || {
             // Some errors have rolled it back already.
@@ -282,20 +285,26 @@ impl Writer {
                 .query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
         };
         if let Err(error) = usable() {
-            return Failure::Fatal(format!("no rollback after `{cause}`: {error}"));
+            return Failure::Fatal(self.distrust(&format!("no rollback after `{cause}`: {error}")));
         }
         if fault::is_full(&cause) {
             tracing::warn!(error = %cause, "no room to write");
             // What the log holds may fit into the file's free pages, and the log can then start over in the room it has.
-            if let Err(reason) = self.work_in("PASSIVE") {
-                return Failure::Fatal(reason);
+            if let Err(distrust) = self.work_in("PASSIVE") {
+                return Failure::Fatal(distrust);
             }
         }
         Failure::RolledBack(cause)
     }
 
+    /// Says that the disk cannot be trusted. By default this ends the process.
+    fn distrust(&self, reason: &str) -> Distrust {
+        (self.options.on_fatal)(reason);
+        Distrust
+    }
+
     /// Works the log into the file, between commits, when it has grown enough.
-    fn checkpoint(&mut self) -> Result<(), String> {
+    fn checkpoint(&mut self) -> Result<(), Distrust> {
         let pages = self.log_pages.load(Ordering::Relaxed);
         if pages < self.checkpointed {
             // The log has started over.
@@ -317,11 +326,11 @@ impl Writer {
 
     /// A failure to write can be tried again: the log still holds everything. After a failed fsync nobody knows: the next one may
     /// succeed without having written anything.
-    fn work_in(&self, mode: &str) -> Result<(), String> {
+    fn work_in(&self, mode: &str) -> Result<(), Distrust> {
         let sql = format!("PRAGMA wal_checkpoint({mode})");
         match self.connection.query_row(&sql, [], |_| Ok(())) {
             Ok(()) => Ok(()),
-            Err(error) if fault::is_fsync(&error) => Err(format!("a checkpoint failed: {error}")),
+            Err(error) if fault::is_fsync(&error) => Err(self.distrust(&format!("a checkpoint failed: {error}"))),
             Err(error) => {
                 tracing::warn!(%error, "the write-ahead log could not be worked into the file; trying again later");
                 Ok(())
