@@ -9,6 +9,9 @@ use std::{
     io::{BufRead, BufReader, Read},
     path::Path,
     process::{Child, ChildStderr, Command, Output, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -98,6 +101,24 @@ impl Served {
     /// Lets `gate` end.
     fn open_gate(&self) {
         fs::write(self.folder.path().join("gate"), "").unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    fn database(&self) -> std::path::PathBuf {
+        self.folder.path().join("data/longhaul.db")
+    }
+
+    /// Limits the size of each file the server writes, in bytes, and returns the limit there was.
+    #[cfg(target_os = "linux")]
+    fn limit_file_size(&self, bytes: Option<u64>) -> Option<u64> {
+        use rustix::process::{Resource, Rlimit, prlimit};
+        let limit = Rlimit {
+            current: bytes,
+            maximum: None,
+        };
+        prlimit(Some(Pid::from_child(&self.child)), Resource::Fsize, limit)
+            .unwrap()
+            .current
     }
 
     /// Begins a call of `gate` and waits until it is a task.
@@ -304,4 +325,43 @@ fn check_says_what_would_be_served_or_what_is_wrong() {
     }
     let bad = run(&["check", path, "--json"]);
     assert_eq!((exit(&bad), &json(&bad)["problems"][0]["line"]), (2, &Value::from(10)));
+}
+
+/// A limit on file sizes stands for a full disk: the server's own files cannot grow any more.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_refuses_calls_and_loses_no_task() {
+    let served = Served::start();
+    let waiting = served.begin(&[]);
+    let words = format!("words={}", "x".repeat(64 * 1024));
+    let call = || run(&["call", &served.url, "echo", &words]);
+    assert_eq!(exit(&call()), 0);
+
+    let unlimited = served.limit_file_size(Some(fs::metadata(served.database()).unwrap().len() + (1 << 20)));
+    thread::scope(|scope| {
+        // A call that was written and whose end finds no room waits for it, so each has a thread of its own; the next one is refused.
+        let (done, calls) = mpsc::channel();
+        let refused = loop {
+            let done = done.clone();
+            scope.spawn(move || done.send(call()));
+            match calls.recv_timeout(Duration::from_secs(2)) {
+                Ok(call) if exit(&call) != 0 => break call,
+                _ => {}
+            }
+        };
+        assert_eq!(exit(&refused), 5, "{refused:?}");
+        assert!(stderr(&refused).contains("no room to write"), "{refused:?}");
+        let look = run(&["task", &served.url, &waiting.id]);
+        assert!(stdout(&look).contains("working"), "reading goes on: {look:?}");
+
+        served.open_gate();
+        served.limit_file_size(unlimited);
+    });
+    let (code, data, _) = waiting.finish();
+    assert_eq!(
+        (code, data.as_str()),
+        (0, "through\n"),
+        "the outcome was kept until there was room"
+    );
+    assert_eq!(exit(&call()), 0);
 }

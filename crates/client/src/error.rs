@@ -28,6 +28,16 @@ pub enum RequestError {
     /// A JSON-RPC error.
     #[error("the server answered: {} (error {})", .0.message, .0.code)]
     Rpc(RpcFailure),
+    /// A JSON-RPC error under a status that speaks of the moment: no room, too busy, stopping.
+    #[error("the server cannot do it now: {} (HTTP status {status})", .failure.message)]
+    NotNow {
+        /// The status.
+        status: u16,
+        /// What the server says.
+        failure: RpcFailure,
+        /// How long the server wants to be left alone, in milliseconds.
+        retry_after: Option<Millis>,
+    },
     /// The server speaks neither era.
     #[error("no MCP server answers there: {0}")]
     NotMcp(String),
@@ -50,7 +60,7 @@ impl RequestError {
     /// stumbled over itself.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } => true,
+            Self::Unreachable { .. } | Self::NotNow { .. } => true,
             Self::Http { status, .. } => is_transient_status(*status),
             _ => false,
         }
@@ -65,7 +75,7 @@ impl RequestError {
     /// How long the server asked to be left alone.
     pub(crate) fn retry_after(&self) -> Option<Millis> {
         match self {
-            Self::Http { retry_after, .. } => *retry_after,
+            Self::Http { retry_after, .. } | Self::NotNow { retry_after, .. } => *retry_after,
             _ => None,
         }
     }

@@ -1,10 +1,11 @@
 //! HTTP underneath: one POST a message, and the messages that come back.
 
-use crate::{RequestError, address::Address, error::is_transient_status};
+use crate::{RequestError, RpcFailure, address::Address, connection::read_failure, error::is_transient_status};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
 use http::{HeaderMap, HeaderValue, header};
 use longhaul_core::Millis;
+use longhaul_wire::Message;
 use reqwest::Response;
 use sse_stream::SseByteStream;
 use std::{
@@ -165,6 +166,13 @@ impl Http {
             body.extend_from_slice(&chunk);
         }
         body.truncate(SHOWN_BODY);
+        if let Some(failure) = rpc_failure(&body).filter(|_| is_transient_status(status)) {
+            return RequestError::NotNow {
+                status,
+                failure,
+                retry_after,
+            };
+        }
         let body = String::from_utf8_lossy(&body).trim().replace(char::is_control, " ");
         RequestError::Http {
             status,
@@ -175,6 +183,14 @@ impl Http {
 
     fn unreachable(&self, error: &reqwest::Error) -> RequestError {
         unreachable_error(&self.address.to_string(), error)
+    }
+}
+
+/// The JSON-RPC error in a body, if that is what it holds.
+fn rpc_failure(body: &[u8]) -> Option<RpcFailure> {
+    match Message::parse(body) {
+        Ok(Message::Response(response)) => read_failure(response.outcome.err()?).ok(),
+        _ => None,
     }
 }
 

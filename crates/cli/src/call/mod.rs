@@ -55,7 +55,7 @@ async fn call_tool(call: &args::Call) -> Result<Exit, Failure> {
         }
         Err(error) => {
             display.finish();
-            if error.is_transient() {
+            if error.is_transient() && !matches!(error, RequestError::NotNow { .. }) {
                 output::note("whether the call reached the server is not known; it was not repeated");
             }
             return Err(error.into());
@@ -144,7 +144,7 @@ impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Self {
         let message = error.to_string();
         match error {
-            RequestError::Rpc(failure) => Self {
+            RequestError::Rpc(failure) | RequestError::NotNow { failure, .. } => Self {
                 exit: Exit::Refused,
                 message,
                 error: Some(rpc_error(&failure)),

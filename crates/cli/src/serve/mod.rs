@@ -17,6 +17,7 @@ use longhaul_server::{
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use longhaul_upstream::command::{Attempts, CommandProvider, Launcher, hazards};
+use rustix::process::Signal;
 use std::{io, process::ExitCode, sync::Arc, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -93,6 +94,8 @@ fn start(config: Config, json: bool) -> Result<(), ServeError> {
 }
 
 async fn serve(config: Config, store: Arc<SqliteStore>, json: bool) -> Result<(), ServeError> {
+    // A limit on file sizes shall be an error where something is written, and not the end of the process.
+    let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map_err(ServeError::Signals)?;
     let ports = Ports::system();
     let Config { server, tools, .. } = config;
     let listener = listen(server.listen).await?;
