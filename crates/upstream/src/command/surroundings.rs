@@ -21,7 +21,7 @@ impl fmt::Display for Hazard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MainProcess => f.write_str(
-                "this server is the main process of a container: when it ends the container ends, and running commands with it",
+                "this server seems to be the main process of a container: when that ends the container ends, and running commands with it",
             ),
             Self::Unit { name } => write!(
                 f,
