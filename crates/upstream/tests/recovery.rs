@@ -90,7 +90,7 @@ async fn void_when_killed_while_preparing() {
 
 /// Invariant 12, at its narrowest: a supervisor that starts late and a judgement race for the lock; whoever wins, the other knows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn void_races_a_late_starter() {
+async fn invariant_12_void_races_a_late_starter() {
     let folder = Folder::new();
     let (mut voided, mut ran) = (0, 0);
     // How long the judgement holds back, in yields: moved towards the moment at which either side may win.
@@ -144,7 +144,7 @@ async fn another_format_is_left_alone() {
 }
 
 #[tokio::test]
-async fn one_attempt_has_one_supervisor() {
+async fn invariant_12_one_attempt_has_one_supervisor() {
     let folder = Folder::new();
     let started = folder.start(&folder.script("echo $$ >> pid; exec sleep 1000")).await;
     pids(&folder.file("pid"), 1);
