@@ -60,6 +60,15 @@ impl Active {
         self.lock().stops.remove(task);
     }
 
+    /// How many were asked to stop and have not yet.
+    pub(crate) fn stopping(&self) -> usize {
+        self.lock()
+            .stops
+            .values()
+            .filter(|stop| stop.borrow().is_some())
+            .count()
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.lock().stops.len()

@@ -277,7 +277,9 @@ impl Inner {
     /// Insists, since nobody else will ask: also a full disk must not leave a command running for no one.
     fn cancel_soon(self: &Arc<Self>, id: TaskId) {
         let inner = Arc::clone(self);
+        let pending = self.cancelling.begin();
         self.spawn(async move {
+            let _pending = pending;
             let what = "cancelling a call whose caller has gone";
             // A refusal means that it is over.
             let _ = inner

@@ -17,8 +17,11 @@ use longhaul_core::{
     HostId, NodeId, Retry, Scope, State, Store, Task, TaskId, ToolSpec, UnixMillis,
     store::{ApplyError, Page, Record, StoreError},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
+
+/// Between two looks at what is still stopping.
+const SETTLE_EVERY: Duration = Duration::from_millis(20);
 
 /// What an engine is made of.
 pub struct EngineOptions {
@@ -60,7 +63,24 @@ pub(crate) struct Inner {
     pub(crate) active: Active,
     pub(crate) queues: Arc<Queues>,
     pub(crate) alarm: Alarm,
+    /// Cancels under way that nobody waits for.
+    pub(crate) cancelling: Cancelling,
     stop: watch::Sender<bool>,
+}
+
+/// Counts cancels that nobody waits for, so that a server which stops can see them through.
+#[derive(Clone, Default)]
+pub(crate) struct Cancelling(Arc<()>);
+
+impl Cancelling {
+    /// Counts until what it returns is dropped.
+    pub(crate) fn begin(&self) -> Self {
+        self.clone()
+    }
+
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
 }
 
 impl Engine {
@@ -96,6 +116,7 @@ impl Engine {
             active: Active::default(),
             queues: Arc::default(),
             alarm: Alarm::default(),
+            cancelling: Cancelling::default(),
             stop: watch::Sender::new(false),
         });
         let recovered = match recovery::recover(&inner).await {
@@ -130,6 +151,17 @@ impl Engine {
     /// The store, for what the engine has no opinion on: signing keys, ended sessions.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.0.store
+    }
+
+    /// Waits, at most `limit`, until what was asked to stop has stopped: a command whose caller has gone should hear of it before
+    /// the server goes.
+    pub async fn settle(&self, limit: Duration) {
+        let settled = async {
+            while !self.0.cancelling.is_idle() || self.0.active.stopping() > 0 {
+                self.0.ports.clock.sleep(SETTLE_EVERY).await;
+            }
+        };
+        let _ = self.0.ports.within(limit, settled).await;
     }
 
     /// Attempts this node works on now.

@@ -30,6 +30,14 @@ pub enum FrontError {
     Store(#[from] StoreError),
 }
 
+/// How far the server's end has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    Open,
+    Draining,
+    Closing,
+}
+
 /// The MCP server in front of an engine, whatever carries its messages.
 pub struct Front {
     pub(crate) engine: Engine,
@@ -43,7 +51,7 @@ pub struct Front {
     pub(crate) body_room: BodyRoom,
     /// Everyone is the same without authentication.
     pub(crate) principal: Principal,
-    draining: watch::Sender<bool>,
+    end: watch::Sender<End>,
 }
 
 impl Front {
@@ -75,20 +83,33 @@ impl Front {
             max_body,
             strict_headers,
             inflight: Inflight::default(),
-            draining: watch::Sender::new(false),
+            end: watch::Sender::new(End::Open),
         })
     }
 
-    /// Ends every stream and every wait, so that connections can close. Tasks are not touched.
+    /// Ends what only watches, so that its connection can close. Calls that are waited for may still come to their end.
     pub fn drain(&self) {
-        self.draining.send_replace(true);
+        self.end.send_replace(End::Draining);
+    }
+
+    /// Ends the calls that are waited for, too. Tasks are not touched.
+    pub fn close(&self) {
+        self.end.send_replace(End::Closing);
     }
 
     /// Completes once [`drain`](Self::drain) was called.
     pub(crate) async fn drained(&self) {
-        let mut draining = self.draining.subscribe();
+        self.reaches(End::Draining).await;
+    }
+
+    /// Completes once [`close`](Self::close) was called.
+    pub(crate) async fn closed(&self) {
+        self.reaches(End::Closing).await;
+    }
+
+    async fn reaches(&self, end: End) {
         // The sender lives as long as the front.
-        let _ = draining.wait_for(|draining| *draining).await;
+        let _ = self.end.subscribe().wait_for(|now| *now >= end).await;
     }
 }
 

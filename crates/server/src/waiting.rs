@@ -164,7 +164,7 @@ impl Wait {
                     self.held.call_off();
                     return Ok(Next::CalledOff);
                 }
-                () = self.front.drained() => return Err(shutting_down()),
+                () = self.front.closed() => return Err(shutting_down()),
             }
         }
     }

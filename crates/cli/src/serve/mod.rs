@@ -23,6 +23,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// A configuration that cannot be served.
 const INVALID: u8 = 2;
+/// How long commands whose callers have gone may take to hear of it.
+const SETTLE_PATIENCE: Duration = Duration::from_millis(1500);
 /// How long work that is still under way in threads may take once the server has stopped.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -135,6 +137,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, json: bool) -> Result<()
     report.print(json);
     let stop = stop_signal()?;
     listener.serve(front, stop).await;
+    engine.settle(SETTLE_PATIENCE).await;
     engine.stop();
     output::note(&format!("longhaul: stopped; {} commands run on", engine.running()));
     Ok(())
@@ -173,7 +176,7 @@ fn stop_signal() -> Result<impl Future<Output = ()>, ServeError> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        output::note("longhaul: stopping; open requests have 8 seconds, commands run on");
+        output::note("longhaul: stopping; open calls have 5 seconds, tasks run on");
         Ports::system().spawner.spawn(Box::pin(async move {
             tokio::select! {
                 _ = terminate.recv() => {}

@@ -21,8 +21,10 @@ const HEAD_PATIENCE: Duration = Duration::from_secs(75);
 /// The largest head; MCP's is some hundred bytes.
 const HEAD_BYTES: usize = 64 * 1024;
 const HEADERS: usize = 100;
-/// How long open connections may take to finish when the server stops.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(8);
+/// How long calls that are waited for may still take when the server stops.
+const CALL_PATIENCE: Duration = Duration::from_secs(5);
+/// How long what is left may take after that: a reader that takes its time, a request of which half has come.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
 /// When the process has no descriptor left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -84,8 +86,8 @@ impl Listener {
         self.address
     }
 
-    /// Serves until `stop` completes; then takes no new connections, ends streams and waits, and gives what is left 8 s: a reader
-    /// that takes its time, a request of which half has come.
+    /// Serves until `stop` completes; then takes no new connections and ends what only watches. Calls that are waited for have 5 s
+    /// to come to their end, and what is left then 2 s more.
     pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()>) {
         self.serve_router(router(Arc::clone(&front)), front, stop).await;
     }
@@ -125,7 +127,13 @@ impl Listener {
         }
         drop(self.socket);
         front.drain();
-        if ports.within(DRAIN_PATIENCE, graceful.shutdown()).await.is_none() {
+        let finished = graceful.shutdown();
+        tokio::pin!(finished);
+        if ports.within(CALL_PATIENCE, &mut finished).await.is_some() {
+            return;
+        }
+        front.close();
+        if ports.within(DRAIN_PATIENCE, finished).await.is_none() {
             warn!("some connections did not finish in time");
         }
     }
