@@ -44,7 +44,7 @@ back to it.
 Exit status:
     0  the tool answered
     1  the tool answered that it failed
-    2  the arguments are wrong; nothing was called
+    2  the command line is wrong, or names what the tool does not have; nothing was called
     3  the server cannot be reached, or does not speak MCP
     4  the task was cancelled
     5  the server refused the call, or could not carry it through

@@ -1,4 +1,4 @@
-//! The longhaul command.
+//! The `longhaul` command: durable tasks for long MCP tool calls.
 
 mod args;
 mod call;

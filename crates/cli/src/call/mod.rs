@@ -41,7 +41,7 @@ async fn call_tool(call: &args::Call) -> Result<Exit, Failure> {
         .await;
     let Some(called) = called else {
         display.finish();
-        output::note("interrupted before the server said whether it made a task of the call");
+        output::note("interrupted before the server made a task of the call; a plain call is stopped with it");
         return Ok(Exit::Interrupted);
     };
     let outcome = match called {

@@ -59,6 +59,25 @@ pub(super) fn optional_names(schema: &Value) -> BTreeSet<String> {
         .collect()
 }
 
+/// An optional argument may be null as well as absent: models send either.
+fn allow_null(schema: &mut Value) {
+    match &mut schema["type"] {
+        Value::String(name) => {
+            let name = std::mem::take(name);
+            schema["type"] = json!([name, "null"]);
+        }
+        Value::Array(names) if !names.contains(&json!("null")) => names.push(json!("null")),
+        _ => {}
+    }
+    if let Some(choices) = schema.get_mut("enum").and_then(Value::as_array_mut) {
+        choices.push(Value::Null);
+    }
+    // Asking for a member of a schema makes one.
+    if schema["type"].is_null() {
+        schema.as_object_mut().map(|members| members.remove("type"));
+    }
+}
+
 fn inline_input(input: Option<&Entry<'_>>, optional: Option<&Entry<'_>>) -> Option<Value> {
     let pairs = match input {
         Some(input) => input.pairs("a table of JSON Schemas such as { path = { type = \"string\" } }")?,
@@ -80,6 +99,9 @@ fn inline_input(input: Option<&Entry<'_>>, optional: Option<&Entry<'_>>) -> Opti
         Some(optional) => known_properties(optional, &properties.keys().map(String::as_str).collect())?,
         None => BTreeSet::new(),
     };
+    for name in &optional {
+        properties.get_mut(name).map(allow_null);
+    }
     let required: Vec<&String> = properties.keys().filter(|name| !optional.contains(*name)).collect();
     let schema = json!({
         "type": "object",
