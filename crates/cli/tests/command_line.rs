@@ -34,6 +34,15 @@ input = { code = { type = "integer" } }
 task = "always"
 "#;
 
+/// A command that is waited for.
+const HELD: &str = r#"
+[[tool]]
+name = "held"
+description = "like `gate`, but waited for; says in the file `told` when it is asked to stop"
+command = ["sh", "-c", "trap 'echo > told; exit 1' TERM; echo > held; while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; done; echo through"]
+task = "never"
+"#;
+
 /// The built binary.
 fn longhaul(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
@@ -75,8 +84,13 @@ struct Served {
 
 impl Served {
     fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// With more tools than [`JOBS`].
+    fn start_with(tools: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("jobs.toml"), JOBS).unwrap();
+        fs::write(folder.path().join("jobs.toml"), [JOBS, tools].concat()).unwrap();
         let (child, url) = serve(folder.path(), "127.0.0.1:0");
         Self { folder, child, url }
     }
@@ -119,6 +133,19 @@ impl Served {
         prlimit(Some(Pid::from_child(&self.child)), Resource::Fsize, limit)
             .unwrap()
             .current
+    }
+
+    fn ask_to_stop(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+    }
+
+    /// Begins a call of `held` and waits until its command runs.
+    fn hold(&self) -> Child {
+        let call = longhaul(&["call", &self.url, "held"]).spawn().unwrap();
+        while !self.folder.path().join("held").exists() {
+            thread::yield_now();
+        }
+        call
     }
 
     /// Begins a call of `gate` and waits until it is a task.
@@ -364,4 +391,26 @@ fn a_full_disk_refuses_calls_and_loses_no_task() {
         "the outcome was kept until there was room"
     );
     assert_eq!(exit(&call()), 0);
+}
+
+#[test]
+fn a_call_that_is_open_when_the_server_is_asked_to_stop_may_end() {
+    let served = Served::start_with(HELD);
+    let call = served.hold();
+    served.ask_to_stop();
+    served.open_gate();
+    let call = call.wait_with_output().unwrap();
+    assert_eq!((exit(&call), stdout(&call)), (0, "through\n"));
+}
+
+/// Nobody could ask for its result any more.
+#[test]
+fn the_command_of_a_call_that_does_not_end_in_time_is_told_before_the_server_goes() {
+    let mut served = Served::start_with(HELD);
+    let call = served.hold();
+    served.ask_to_stop();
+    let call = call.wait_with_output().unwrap();
+    assert_eq!(exit(&call), 5, "{call:?}");
+    served.child.wait().unwrap();
+    assert!(served.folder.path().join("told").exists());
 }
