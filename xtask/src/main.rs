@@ -4,14 +4,20 @@
 
 mod clock;
 mod conformance;
+mod counts;
+mod coverage;
 mod crash;
 mod deny;
 mod durability;
+mod fuzz;
 mod http;
+mod interop;
 mod mcp;
+mod node;
 mod process;
 mod requirement;
 mod server;
+mod side_by_side;
 mod test;
 mod workspace;
 
@@ -32,10 +38,18 @@ enum Task {
     Test(test::Args),
     /// Run the official conformance suite against the fixture server
     Conformance(conformance::Args),
+    /// Have clients by others work with the fixture server
+    Interop(interop::Args),
     /// Kill the server again and again under load, and check from outside that it kept its promises
     Crash(crash::Args),
     /// Show with strace that nothing is acknowledged before it is on disk
     Durability(durability::Args),
+    /// Count the instructions that the hot requests take
+    Counts(counts::Args),
+    /// Search for input that breaks a promise, for as long as you like
+    Fuzz(fuzz::Args),
+    /// Check that every test exists which docs/protocol-coverage.md names, and that it names all requirements
+    Coverage,
     /// Check dependencies: licenses, bans, sources
     Deny,
     /// The command that the crash harness has its server run
@@ -47,8 +61,12 @@ fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Test(args) => boxed(test::run(&args)),
         Task::Conformance(args) => boxed(conformance::run(&args)),
+        Task::Interop(args) => boxed(interop::run(&args)),
         Task::Crash(args) => boxed(crash::run(&args)),
         Task::Durability(args) => boxed(durability::run(&args)),
+        Task::Counts(args) => boxed(counts::run(&args)),
+        Task::Fuzz(args) => boxed(fuzz::run(&args)),
+        Task::Coverage => boxed(coverage::run()),
         Task::Deny => boxed(deny::run()),
         Task::Worker(args) => return crash::work(&args),
     };

@@ -1,9 +1,9 @@
 //! `cargo xtask test`: everything that shows that Longhaul keeps its promises, one part after the other.
 
 use crate::{
-    clock, conformance,
+    clock, conformance, counts, coverage,
     crash::{self, CrashError},
-    deny, durability, process,
+    deny, durability, interop, process,
     requirement::{self, RequirementError},
     workspace,
 };
@@ -46,11 +46,13 @@ enum PlantError {
 type Part = fn(json: bool) -> Result<(), Box<dyn Error>>;
 
 /// In the order of what they cost.
-const PARTS: [(&str, Part); 4] = [
+const PARTS: [(&str, Part); 6] = [
     ("build", build),
     ("tests", tests),
     ("examples in the documentation", documentation),
+    ("what the tests cover", |_| Ok(coverage::run()?)),
     ("conformance", conformance),
+    ("clients by others", interop),
 ];
 
 /// These look at the server through `/proc` and strace.
@@ -64,12 +66,18 @@ const LINUX_PARTS: [(&str, Part); 3] = [
 pub(crate) fn run(args: &Args) -> Result<(), TestError> {
     requirement::cargo_command("nextest")?;
     requirement::npm()?;
+    requirement::python()?;
     let mut parts = PARTS.to_vec();
     if cfg!(target_os = "linux") {
-        requirement::strace()?;
+        requirement::program("strace")?;
         parts.extend(LINUX_PARTS);
+        match requirement::program("valgrind") {
+            Ok(()) => parts.push(("instruction counts", counts)),
+            // They judge nothing, so nothing is lost but figures.
+            Err(why) => eprintln!("no instructions are counted: {why}"),
+        }
     } else {
-        eprintln!("not on Linux: durability and crashes are left out");
+        eprintln!("not on Linux: durability, crashes and counts are left out");
     }
     if deny::is_installed() {
         parts.push(("dependencies", |_| Ok(deny::run()?)));
@@ -148,6 +156,19 @@ fn conformance(json: bool) -> Result<(), Box<dyn Error>> {
         program,
         json,
     })?)
+}
+
+fn interop(json: bool) -> Result<(), Box<dyn Error>> {
+    let program = Some(workspace::fixtures().path());
+    Ok(interop::run(&interop::Args {
+        script: Vec::new(),
+        program,
+        json,
+    })?)
+}
+
+fn counts(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(counts::run(&counts::Args { json })?)
 }
 
 fn durability(json: bool) -> Result<(), Box<dyn Error>> {

@@ -33,10 +33,20 @@ pub(crate) fn longhaul() -> Program {
 /// The server with the tools of the conformance suite.
 pub(crate) fn fixtures() -> Program {
     Program {
-        package: "longhaul-server",
+        package: "longhaul",
         kind: "--example",
-        name: "fixtures",
-        path: "debug/examples/fixtures",
+        name: "everything",
+        path: "debug/examples/everything",
+    }
+}
+
+/// The client that is made of the official Rust SDK.
+pub(crate) fn interop_rmcp() -> Program {
+    Program {
+        package: "longhaul-interop-rmcp",
+        kind: "--bin",
+        name: "interop-rmcp",
+        path: "debug/interop-rmcp",
     }
 }
 

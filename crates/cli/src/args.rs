@@ -2,6 +2,7 @@
 
 use crate::config;
 use clap::{Args, Parser, Subcommand};
+use longhaul_core::{Millis, parse_duration};
 use std::{net::SocketAddr, path::PathBuf};
 
 /// Durable tasks for long-running MCP tool calls.
@@ -23,6 +24,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serve the commands of a configuration file as MCP tools
     Serve(Serve),
+    /// Serve a configuration file on standard input and output, for desktop clients
+    #[cfg(unix)]
+    #[command(after_help = STDIO_HELP)]
+    Stdio(Stdio),
     /// Check a configuration file without serving it
     #[command(after_help = "Exit status: 0 if the file can be served, 2 if not.")]
     Check(Check),
@@ -50,6 +55,17 @@ Exit status:
     5  the server refused the call, or could not carry it through
   130  interrupted by Ctrl-C; a task that was begun runs on";
 
+#[cfg(unix)]
+const STDIO_HELP: &str = "\
+The server itself is a process of its own, which is started if there is none for the file's data directory, and shared by all who \
+come. It goes on with its tasks when standard input ends, and leaves when it has had nothing to do for `idle_exit`. Its log is \
+`owner.log` in the data directory.
+
+Exit status:
+    0  standard input has ended, or nobody reads standard output any more
+    1  the server could not be started, or has ended
+    2  the configuration cannot be served; nothing was started";
+
 const TASK_HELP: &str = "\
 Exit status:
     0  done as asked; with --wait: the tool answered
@@ -74,6 +90,23 @@ pub(crate) struct Serve {
     /// Say what is served as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Leave when for so long nobody was connected and no task was live; if the address is taken, serve `longhaul stdio` alone
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) idle_exit: Option<Millis>,
+    /// Leave the terminal: how `longhaul stdio` starts its server
+    #[arg(long, hide = true)]
+    pub(crate) detach: bool,
+}
+
+/// `longhaul stdio`
+#[cfg(unix)]
+#[derive(Debug, Args)]
+pub(crate) struct Stdio {
+    /// Configuration file (TOML)
+    pub(crate) file: PathBuf,
+    /// Folder for all data, instead of the file's
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
 }
 
 /// `longhaul check`

@@ -7,6 +7,8 @@ mod config;
 mod nearest;
 mod output;
 mod serve;
+#[cfg(unix)]
+mod stdio;
 mod task;
 
 use clap::Parser;
@@ -18,6 +20,8 @@ fn main() -> ExitCode {
     let cli = args::Cli::parse();
     match &cli.command {
         args::Command::Serve(serve) => serve::run(serve),
+        #[cfg(unix)]
+        args::Command::Stdio(stdio) => stdio::run(stdio),
         args::Command::Check(check) => check::run(check),
         args::Command::Call(call) => run_client(call::run(call)),
         args::Command::Task(task) => run_client(task::run(task)),

@@ -79,7 +79,7 @@ impl Connection {
         Request {
             method: Method::ToolsCall,
             params,
-            headers: mirror::headers(&tool.mirrors, arguments),
+            headers: mirror::headers(&tool.mirrored, arguments),
             timeout: self.options().call_timeout,
         }
     }

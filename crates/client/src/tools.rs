@@ -1,7 +1,7 @@
 //! The tools a server offers.
 
-use crate::{Connection, RequestError, era::Era, mirror, mirror::Mirror};
-use longhaul_wire::Method;
+use crate::{Connection, RequestError, era::Era};
+use longhaul_wire::{Method, ParamHeaders};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct Tool {
     pub input_schema: Value,
     /// Whether a legacy server takes calls of it as tasks. A modern server decides that call by call.
     pub task_support: TaskSupport,
-    pub(crate) mirrors: Arc<[Mirror]>,
+    pub(crate) mirrored: Arc<ParamHeaders>,
 }
 
 /// `execution.taskSupport` of a legacy tool (G1-07 to G1-09).
@@ -73,12 +73,12 @@ fn read_tool(mut tool: Value, modern: bool) -> Option<Tool> {
         return None;
     };
     let input_schema = tool.get_mut("inputSchema").map(Value::take).unwrap_or_default();
-    let mirrors = if modern {
-        mirror::collect(&input_schema)
+    let mirrored = if modern {
+        ParamHeaders::of(&input_schema)
     } else {
-        Ok(Vec::new())
+        Ok(ParamHeaders::default())
     };
-    let mirrors = mirrors
+    let mirrored = mirrored
         .map_err(|error| tracing::warn!(tool = name, %error, "a tool was left out"))
         .ok()?;
     Some(Tool {
@@ -90,6 +90,6 @@ fn read_tool(mut tool: Value, modern: bool) -> Option<Tool> {
             Some("required") => TaskSupport::Required,
             _ => TaskSupport::Forbidden,
         },
-        mirrors: mirrors.into(),
+        mirrored: Arc::new(mirrored),
     })
 }

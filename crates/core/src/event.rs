@@ -57,8 +57,10 @@ pub enum Event {
     },
     /// The work asks its client a question. The key must be the next one.
     InputRequested {
-        /// Its name.
+        /// What it is answered by.
         key: InputKey,
+        /// How its author calls it, if at all. Nothing is looked up by it.
+        name: Option<Arc<str>>,
         /// `{"method": …, "params": …}`.
         request: Json,
     },

@@ -3,7 +3,7 @@
 use crate::{Json, UnixMillis};
 use std::sync::Arc;
 
-/// The name of a question: minted by us, unique for the task's life, never reused (G2-34).
+/// The key of a question: minted by us, unique for the task's life, never reused (G2-34).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InputKey(Arc<str>);
 
@@ -38,8 +38,11 @@ pub enum InputState {
 /// A question and what has become of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
-    /// Its name.
+    /// What it is answered by.
     pub key: InputKey,
+    /// How its author calls it, if at all. A round before there is a task shows it by this name (U-10), a task by its key; it
+    /// need not be unique.
+    pub name: Option<Arc<str>>,
     /// `{"method": …, "params": …}` as MCP embeds it (U-15).
     pub request: Json,
     /// What has become of it.

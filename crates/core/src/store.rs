@@ -13,8 +13,8 @@
 //! - **Hints, not news.** A change hint says that a task has reached *at least* a version; readers look for themselves.
 
 use crate::{
-    BoxFuture, Event, Fence, HostId, IllegalEvent, Input, Json, Millis, NodeId, Origin, Outcome, Owner, Scope,
-    SessionKey, SpecId, Task, TaskId, ToolSpec, UnixMillis,
+    BoxFuture, Event, Fence, HostId, IllegalEvent, Input, Json, Millis, NodeId, Origin, Outcome, Owner, Principal,
+    Quota, QuotaExceeded, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
 };
 use std::sync::Arc;
 
@@ -49,6 +49,62 @@ pub enum ApplyError {
     Store(#[from] StoreError),
 }
 
+/// Why a task was not created. Nothing was written.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CreateError {
+    /// The idempotency key stands for a call with other arguments.
+    #[error("the idempotency key was used with other arguments")]
+    KeyTaken,
+    /// Too much is kept already.
+    #[error(transparent)]
+    Quota(#[from] QuotaExceeded),
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What became of a wish to create a task.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Created {
+    /// It was written.
+    New(Task),
+    /// The same call was made before, under the same idempotency key: this is its task as it now is, and nothing was written.
+    Existing(Task),
+}
+
+impl Created {
+    /// The task, old or new.
+    pub fn task(&self) -> &Task {
+        match self {
+            Self::New(task) | Self::Existing(task) => task,
+        }
+    }
+
+    /// The task, old or new.
+    pub fn into_task(self) -> Task {
+        match self {
+            Self::New(task) | Self::Existing(task) => task,
+        }
+    }
+}
+
+/// Makes a call that arrives twice one call (design section 7). A key is unique with principal and tool, and is free again when its
+/// task is deleted.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The caller's name for the call. Opaque.
+    pub key: Arc<str>,
+    /// Of the arguments, in a form in which equal ones are equal.
+    pub digest: [u8; 32],
+}
+
+/// The key is a bearer's, so a debug print does not show it.
+impl std::fmt::Debug for Idempotency {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Idempotency")
+    }
+}
+
 /// A task to be created.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewTask {
@@ -68,6 +124,8 @@ pub struct NewTask {
     pub announced: bool,
     /// The arguments, as they came.
     pub arguments: Json,
+    /// Who calls: an object that the runtime writes and reads, and that is no part of the task's [`Record`].
+    pub requestor: Json,
     /// Now.
     pub at: UnixMillis,
     /// From creation to the end of all work.
@@ -80,19 +138,24 @@ pub struct NewTask {
     pub claim: Option<(NodeId, Option<HostId>)>,
     /// End it in the same write: a legacy call with bad arguments is owed a task, and the task is over at once.
     pub outcome: Option<Outcome>,
+    /// The caller's name for the call, if it may be made twice.
+    pub idempotency: Option<Idempotency>,
+    /// How much may be kept with it.
+    pub quota: Quota,
 }
 
 impl NewTask {
-    /// The task as it is first written: queued, or claimed, or over.
-    pub fn into_task(self) -> (Task, Json, Option<Outcome>) {
-        let mut task = Task {
-            id: self.id,
-            owner: self.owner,
-            tool: self.tool,
-            spec: self.spec,
+    /// The task as it is first written: queued, or claimed, or over and with its outcome.
+    pub fn task(&self) -> (Task, Option<Outcome>) {
+        let task = Task {
+            id: self.id.clone(),
+            owner: self.owner.clone(),
+            tool: Arc::clone(&self.tool),
+            spec: self.spec.clone(),
             origin: self.origin,
             front: self.front,
             announced: self.announced,
+            keyed: self.idempotency.is_some(),
             state: crate::State::Queued,
             stop: None,
             attempt: None,
@@ -111,17 +174,19 @@ impl NewTask {
             inputs_asked: 0,
             version: 1,
         };
-        let event = match (self.outcome, self.claim) {
-            (Some(outcome), _) => Some(Event::Abandoned(outcome)),
-            (None, Some((node, host))) => Some(Event::Claimed { node, host }),
+        let event = match (&self.outcome, &self.claim) {
+            (Some(outcome), _) => Some(Event::Abandoned(outcome.clone())),
+            (None, Some((node, host))) => Some(Event::Claimed {
+                node: *node,
+                host: host.clone(),
+            }),
             (None, None) => None,
         };
-        let mut outcome = None;
         // A queued task that is ready takes either event; should that ever change, it stays queued and is claimed like any other.
-        if let Some(Ok((changed, ended))) = event.map(|event| crate::transition(&task, &event, self.at)) {
-            (task, outcome) = (changed, ended);
+        match event.map(|event| crate::transition(&task, &event, self.at)) {
+            Some(Ok(first)) => first,
+            _ => (task, None),
         }
-        (task, self.arguments, outcome)
     }
 }
 
@@ -172,6 +237,8 @@ pub struct Claimed {
     pub task: Task,
     /// The arguments, as they came.
     pub arguments: Json,
+    /// Who called, as [`NewTask::requestor`] said.
+    pub requestor: Json,
 }
 
 /// All that a reader may see of a task.
@@ -248,7 +315,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Writes a new task, claimed in the same write if the caller has a slot for it. When this completes, a read from anywhere
     /// finds the task (G2-16). An id that exists, and a definition that was never put, are [`StoreError::Failed`].
-    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Task, StoreError>>;
+    ///
+    /// All in the same write: a call whose [`NewTask::idempotency`] key is known gets the task it made the first time, whatever the
+    /// quota, and one that is new must fit [`NewTask::quota`]. Deciding either costs the same however many tasks are kept.
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
+
+    /// How much one principal has, or all together.
+    fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>>;
 
     /// Applies events to one task, all or none, and returns the task as it then is.
     ///
@@ -270,7 +343,7 @@ pub trait Store: Send + Sync + 'static {
         at: UnixMillis,
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
 
-    /// Up to `limit` live tasks that were never announced and whose front, earlier than `node`, is proven dead: nobody waits for
+    /// Up to `limit` live tasks that were never announced, have no idempotency key, and whose front, earlier than `node`, is proven dead: nobody waits for
     /// them any more. In order of their front, then id.
     fn forsaken(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
@@ -290,8 +363,21 @@ pub trait Store: Send + Sync + 'static {
     /// One question with its answer, once it was given; `None` before that, and for a question withdrawn or unknown.
     fn answer(&self, id: &TaskId, key: &crate::InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
 
+    /// Who called: the [`NewTask::requestor`] of a task, whoever owns it; `None` for an unknown one.
+    fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
+
     /// Announced tasks in `scope`, newest first, that are older than `before` (by id).
     fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>>;
+
+    /// Up to `limit` announced tasks of a legacy session that are not over and come after `after` (by id), oldest first. Costs
+    /// nothing for what is over.
+    fn live(
+        &self,
+        owner: &Principal,
+        session: &SessionKey,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
     /// Up to `limit` live tasks whose [`Task::wake_at`] has come, earliest first.
     fn due(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;

@@ -72,6 +72,8 @@ pub struct Task {
     pub front: NodeId,
     /// Whether its id was (or is about to be) given away. Until then nobody can ask for it: a plain call, or `after`.
     pub announced: bool,
+    /// Whether the caller can come back for it by an idempotency key. Also unannounced it is then kept, and carried through a restart.
+    pub keyed: bool,
     /// Where it stands.
     pub state: State,
     /// A request to stop, over the state.

@@ -2,7 +2,7 @@
 
 use crate::{Event, Millis, Task, UnixMillis};
 
-/// How long the outcome of a call that was never announced is kept, for the front that waits for it.
+/// How long the outcome of a call that was never announced, and that nobody can come back for, is kept for the front that waits.
 const UNANNOUNCED_KEPT: Millis = 60_000;
 /// The shortest step by which an announced time to live is moved out, so that a short retention does not wake us all the time.
 const LEAST_EXTENSION: Millis = 60_000;
@@ -26,7 +26,7 @@ impl Task {
         if self.active_attempt().is_some() {
             return None;
         }
-        if self.announced {
+        if self.announced || self.keyed {
             Some(self.announced_until.max(ended.plus(self.retention)))
         } else {
             Some(ended.plus(UNANNOUNCED_KEPT))

@@ -55,7 +55,8 @@ pub struct IllegalEvent {
 /// | `CancelRequested` | Done(Cancelled) | stop; at once: Done | the same | – |
 /// | `DeadlinePassed` | Done(ToolError) | stop | stop | – |
 /// | `QueueTimedOut` | Done(RpcError) | – | – | – |
-/// | `Promoted` | announced | announced, unless stopping | the same | – |
+/// | `Promoted`, once | announced | announced, unless stopping | the same | – |
+/// | `Promoted`, once, with an idempotency key | announced | announced | announced | announced |
 /// | `Abandoned` | Done | – | – | – |
 /// | `TtlExtended` | later | later | later | – |
 ///
@@ -157,9 +158,16 @@ impl Task {
                 return Ok(Some(crate::Failure::QueueTimeout.into()));
             }
             Event::Promoted => {
-                self.require_live()?;
-                if self.announced || self.stop.is_some() {
-                    return Err(Reason::WrongState);
+                // Whoever made the call can come back for it also when it is over; until then nobody has seen it.
+                if !self.keyed {
+                    self.require_live()?;
+                }
+                if self.announced || (self.stop.is_some() && !self.keyed) {
+                    return Err(if self.is_done() {
+                        Reason::Done
+                    } else {
+                        Reason::WrongState
+                    });
                 }
                 self.announced = true;
             }

@@ -4,7 +4,8 @@
 use longhaul_core::{
     Attempt, AttemptEnd, AttemptState, CancelMode, Event, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome,
     Owner, Principal, Progress, Reason, SpecId, State, Stop, StopReason, Task, TaskId, UnixMillis, Verdict,
-    store::NewTask, transition,
+    store::{Idempotency, NewTask},
+    transition,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -35,7 +36,7 @@ const PLACES: [(&str, &str); 11] = [
 ///
 /// A stopping attempt in a live task has been asked to by a cancel. The last but one column is a task that was cancelled at once.
 #[rustfmt::skip]
-const TABLE: [(&str, &str); 30] = [
+const TABLE: [(&str, &str); 31] = [
     //                      Queued           Running                 Parked                  Done
     //                      None    Ended    Start   Live    Stop    Start   Live    Stop    None    Stop    Ended
     ("claimed",            "RS      RS       state   state   state   state   state   state   done    done    done"),
@@ -65,6 +66,7 @@ const TABLE: [(&str, &str); 30] = [
     ("queue, too early",   "early   early    state   state   state   state   state   state   done    done    done"),
     ("promoted",           "QN      QE       RS      RL      state   PS      PL      state   done    done    done"),
     ("promoted again",     "state   state    state   state   state   state   state   state   done    done    done"),
+    ("promoted, keyed",    "QN      QE       RS      RL      RT      PS      PL      PT      DN      DT      DE"),
     ("abandoned",          "rN      rE       state   state   state   state   state   state   done    done    done"),
     ("kept longer",        "QN      QE       RS      RL      RT      PS      PL      PT      done    done    done"),
     ("kept no longer",     "early   early    early   early   early   early   early   early   done    done    done"),
@@ -179,6 +181,7 @@ fn task_at(state: &str, attempt: &str) -> Task {
         origin: Origin::Legacy,
         front: NodeId(1),
         announced: true,
+        keyed: false,
         state,
         stop: (attempt == Some(AttemptState::Stopping)).then_some(Stop {
             reason: StopReason::Cancel,
@@ -232,10 +235,12 @@ fn event_named(name: &str, task: &mut Task) -> Event {
         },
         "asked" => Event::InputRequested {
             key: InputKey::nth(2),
+            name: None,
             request: json(),
         },
         "asked out of order" => Event::InputRequested {
             key: InputKey::nth(1),
+            name: None,
             request: json(),
         },
         "answered" => Event::InputAnswered {
@@ -275,6 +280,10 @@ fn event_named(name: &str, task: &mut Task) -> Event {
             task.announced = false;
             Event::Promoted
         }
+        "promoted, keyed" => {
+            (task.announced, task.keyed) = (false, true);
+            Event::Promoted
+        }
         "promoted again" => Event::Promoted,
         "abandoned" => Event::Abandoned(longhaul_core::Failure::Interrupted.into()),
         "kept longer" => Event::TtlExtended {
@@ -310,16 +319,10 @@ fn keeps_the_laws(before: &Task, after: &Task) {
         // Invariant 2: all that a reader sees.
         let seen = |task: &Task| {
             let times = (task.ended_at, task.updated_at, task.announced_until);
-            (
-                task.state,
-                times,
-                task.stop,
-                task.status.clone(),
-                task.progress,
-                task.announced,
-            )
+            (task.state, times, task.stop, task.status.clone(), task.progress)
         };
         assert_eq!(seen(after), seen(before));
+        assert!(after.announced == before.announced || before.keyed);
     }
     let epoch = |task: &Task| task.attempt.as_ref().map_or(0, |attempt| attempt.epoch);
     if epoch(after) != epoch(before) {
@@ -426,7 +429,11 @@ fn event() -> impl Strategy<Value = Event> {
                 total: None
             })
         }),
-        (key(), json()).prop_map(|(key, request)| Event::InputRequested { key, request }),
+        (key(), json()).prop_map(|(key, request)| Event::InputRequested {
+            key,
+            name: None,
+            request
+        }),
         (key(), json()).prop_map(|(key, answer)| Event::InputAnswered { key, answer }),
         key().prop_map(|key| Event::InputWithdrawn { key }),
         Just(Event::Parked),
@@ -458,6 +465,7 @@ prop_compose! {
         queue_timeout in length(),
         retention in length(),
         claim in any::<bool>(),
+        keyed in any::<bool>(),
     ) -> Task {
         let new = NewTask {
             id: "task".parse::<TaskId>().unwrap(),
@@ -468,14 +476,17 @@ prop_compose! {
             front: NodeId(1),
             announced,
             arguments: Json::trusted("{}"),
+            requestor: Json::trusted("{}"),
             at: UnixMillis(0),
             deadline,
             queue_timeout,
             retention: retention.unwrap_or(60_000),
             claim: claim.then_some((NodeId(1), None)),
             outcome: None,
+            idempotency: keyed.then(|| Idempotency { key: "key".into(), digest: [0; 32] }),
+            quota: longhaul_core::Quota::default(),
         };
-        new.into_task().0
+        new.task().0
     }
 }
 
@@ -498,6 +509,7 @@ proptest! {
                 Next::Say(event) => vec![event],
                 Next::Ask => vec![Event::InputRequested {
                     key: InputKey::nth(task.inputs_asked + 1),
+                    name: None,
                     request: Json::trusted("{}"),
                 }],
                 Next::Answer => task.open_inputs.first().cloned().into_iter().map(|key| Event::InputAnswered {

@@ -1,9 +1,10 @@
 //! One attempt, from claim to end.
 
 use crate::{
-    Attempt, End, Executor, TaskContext,
+    Attempt, End, Executor, Requestor, TaskContext,
     active::Missed,
     engine::{Inner, Runner},
+    question::open_questions,
     slots::Slot,
 };
 use futures_util::FutureExt;
@@ -31,7 +32,11 @@ pub(crate) enum Begin {
 
 /// Runs a claimed attempt and writes its end. `missed` was noted before the claim.
 pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin: Begin, missed: Missed) {
-    let Claimed { task, arguments } = claimed;
+    let Claimed {
+        task,
+        arguments,
+        requestor,
+    } = claimed;
     let Some(fence) = task.active_attempt().map(longhaul_core::Attempt::fence) else {
         error!("a claimed task has no active attempt");
         return inner.changed(&task);
@@ -43,7 +48,8 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
         Err(_) => return inner.active.leave(&task.id),
     };
     let concurrency = runner.as_ref().ok().and_then(|runner| runner.concurrency);
-    let cx = TaskContext::new(&inner, &task, fence, concurrency, stop, slot);
+    let requestor = Arc::new(Requestor::from_json(&requestor));
+    let cx = TaskContext::new(&inner, &task, requestor, fence, concurrency, stop, slot);
     let end = match runner {
         Ok(Runner { executor, retry, .. }) => {
             let attempt = Attempt {
@@ -111,6 +117,7 @@ async fn work(inner: &Inner, cx: &TaskContext, executor: Arc<dyn Executor>, atte
             error!("an executor panicked");
             End::Errored(panicked())
         }),
+        never = open_questions(cx) => match never {},
         never = write_news(inner, cx) => match never {},
     }
 }

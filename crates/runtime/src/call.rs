@@ -1,9 +1,12 @@
 //! What the fronts ask of the engine: create, wait, promote, cancel, answer.
 
-use crate::{Engine, Tool, attempt, attempt::Begin, engine::Inner, hub::Watch, queues::Arrival};
+use crate::{
+    Engine, Hearing, Requestor, Said, Tool, attempt, attempt::Begin, canonical, engine::Inner, hub::Watch,
+    queues::Arrival,
+};
 use longhaul_core::{
     CancelMode, Event, InputKey, Json, Origin, Outcome, Owner, Scope, Task, TaskId,
-    store::{ApplyError, Change, Claimed, NewTask, Record, StoreError},
+    store::{ApplyError, Change, Claimed, CreateError, Created, Idempotency, NewTask, Record, StoreError},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,8 +20,13 @@ pub struct Call {
     pub owner: Owner,
     /// In which generation.
     pub origin: Origin,
+    /// What the caller said about itself.
+    pub requestor: Requestor,
+    /// The caller's name for the call, unique with principal and tool while its task is kept. A call made again under it gets the
+    /// task of the first.
+    pub idempotency_key: Option<Arc<str>>,
     /// Whether the call is to be cancelled if its caller has gone before it was told that it was written (C-45). The task is
-    /// never deleted for that, only cancelled.
+    /// never deleted for that, only cancelled; with an idempotency key not even that, since its caller can come back.
     pub cancel_if_caller_leaves: bool,
 }
 
@@ -46,38 +54,57 @@ pub enum Promotion {
 }
 
 impl Engine {
-    /// Makes a task of a call. When this completes the task is written, and its id may be given away (invariant 1).
+    /// Makes a task of a call. When this completes the task is written, and its id may be given away (invariant 1). The same call
+    /// under the same idempotency key gets the task that it made the first time, as it now is; if the first was only waited for, it is
+    /// a task from now on, also when it is over.
     ///
     /// # Errors
-    /// The store's; nothing was started then. [`StoreError::Closed`] also if the engine stops meanwhile: the task may then have
+    /// [`CreateError`]; nothing was started then. [`StoreError::Closed`] also if the engine stops meanwhile: the task may then have
     /// been written.
-    pub async fn create(&self, call: Call) -> Result<Task, StoreError> {
-        self.0.submit(call, true).await
+    pub async fn create(&self, call: Call) -> Result<Task, CreateError> {
+        let new = self.0.new_task(&call, true);
+        let created = self.0.submit(new, call.cancel_if_caller_leaves).await?;
+        Ok(self.0.announced(created).await?)
     }
 
     /// Makes a task that is over from its beginning: a legacy call with bad arguments is owed one.
     ///
     /// # Errors
-    /// The store's.
-    pub async fn create_ended(&self, call: Call, outcome: Outcome) -> Result<Task, StoreError> {
+    /// [`CreateError`].
+    pub async fn create_ended(&self, call: Call, outcome: Outcome) -> Result<Task, CreateError> {
         let mut new = self.0.new_task(&call, true);
         new.outcome = Some(outcome);
-        self.0.store.create(new).await
+        let created = self.0.store.create(new).await?;
+        Ok(self.0.announced(created).await?)
     }
 
-    /// Begins a call whose client waits for the answer. It is written before it starts, but nobody is told its id.
+    /// Begins a call whose client waits for the answer. It is written before it starts, but nobody is told its id. The same call
+    /// under the same idempotency key begins nothing, and waits for what the first comes to.
     ///
     /// # Errors
     /// As for [`create`](Self::create).
-    pub async fn begin(&self, call: Call) -> Result<Waiting, StoreError> {
-        let task = self.0.submit(call, false).await?;
-        let watch = self.0.hub.watch(&task.id);
-        Ok(Waiting {
-            inner: Arc::clone(&self.0),
-            id: task.id,
-            watch,
-            over: false,
-        })
+    pub async fn begin(&self, call: Call) -> Result<Waiting, CreateError> {
+        let new = self.0.new_task(&call, false);
+        // Before it begins, so that nothing it says is missed.
+        let mut waiting = Waiting::on(&self.0, &new.id);
+        if let Created::Existing(task) = self.0.submit(new, call.cancel_if_caller_leaves).await? {
+            waiting = Waiting::on(&self.0, &task.id);
+        }
+        waiting.keyed = call.idempotency_key.is_some();
+        Ok(waiting)
+    }
+
+    /// Waits again for a call that was [begun](Self::begin); `None` if it is kept no longer. The caller has made sure that it may.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn rejoin(&self, id: &TaskId) -> Result<Option<Waiting>, StoreError> {
+        let mut waiting = Waiting::on(&self.0, id);
+        let record = self.0.store.peek(id).await?;
+        Ok(record.map(|record| {
+            waiting.keyed = record.task.keyed;
+            waiting
+        }))
     }
 
     /// Cancels a task of `scope`: at once or by asking its work to stop. The wish is written when this completes.
@@ -115,12 +142,7 @@ impl Engine {
             if !record.task.open_inputs.contains(&key) {
                 continue;
             }
-            let event = Event::InputAnswered { key, answer };
-            let at = self.0.now();
-            // Anything but the store's failure means: answered, withdrawn or over since we looked.
-            if let Err(ApplyError::Store(error)) = self.0.store.apply(Change::of(id, event, at)).await {
-                return Err(error);
-            }
+            self.answer_question(id, key, answer).await?;
         }
         Ok(Some(()))
     }
@@ -131,7 +153,35 @@ pub struct Waiting {
     inner: Arc<Inner>,
     id: TaskId,
     watch: Watch,
-    over: bool,
+    hearing: Hearing,
+    keyed: bool,
+}
+
+/// A call that was begun, in the hands of whoever decides whether it goes on. Dropping it changes nothing.
+#[derive(Clone)]
+pub struct Begun {
+    inner: Arc<Inner>,
+    id: TaskId,
+    keyed: bool,
+}
+
+impl Begun {
+    /// The task behind the call.
+    pub fn id(&self) -> &TaskId {
+        &self.id
+    }
+
+    /// The client has gone. Asks for the call to stop, without waiting for it, unless the client can come back for it.
+    pub fn leave(&self) {
+        if !self.keyed {
+            self.abandon();
+        }
+    }
+
+    /// The client has changed its mind. Asks for the call to stop, without waiting for it.
+    pub fn abandon(&self) {
+        self.inner.cancel_soon(self.id.clone());
+    }
 }
 
 /// What a waiting front learns next.
@@ -144,9 +194,28 @@ pub enum Step {
 }
 
 impl Waiting {
+    fn on(inner: &Arc<Inner>, id: &TaskId) -> Self {
+        Self {
+            inner: Arc::clone(inner),
+            id: id.clone(),
+            watch: inner.hub.watch(id),
+            hearing: inner.live.listen(id),
+            keyed: false,
+        }
+    }
+
     /// The task behind the call; not to be given away unless promoted.
     pub fn id(&self) -> &TaskId {
         &self.id
+    }
+
+    /// Says whether the call goes on without those who wait.
+    pub fn begun(&self) -> Begun {
+        Begun {
+            inner: Arc::clone(&self.inner),
+            id: self.id.clone(),
+            keyed: self.keyed,
+        }
     }
 
     /// Waits for the end, telling each change on the way to `changed`.
@@ -171,10 +240,7 @@ impl Waiting {
         let record = self.inner.store.peek(&self.id).await?;
         let record = record.ok_or_else(|| StoreError::Failed("a call that is waited for has vanished".to_owned()))?;
         Ok(match record.outcome {
-            Some(outcome) => {
-                self.over = true;
-                Step::Ended(outcome)
-            }
+            Some(outcome) => Step::Ended(outcome),
             None => Step::Changed(Box::new(record)),
         })
     }
@@ -184,6 +250,20 @@ impl Waiting {
         self.watch.changed().await;
     }
 
+    /// Completes when the work says something, or there is something new to [`look`](Self::look) at.
+    pub async fn next(&mut self) -> Option<Said> {
+        tokio::select! {
+            biased;
+            said = self.hearing.next() => Some(said),
+            () = self.watch.changed() => None,
+        }
+    }
+
+    /// What the work has said and has not been taken.
+    pub fn said(&mut self) -> Option<Said> {
+        self.hearing.take()
+    }
+
     /// Makes the call a task, whose id may then be given away, unless it has ended.
     ///
     /// # Errors
@@ -191,20 +271,16 @@ impl Waiting {
     pub async fn promote(&mut self) -> Result<Promotion, StoreError> {
         let at = self.inner.now();
         match self.inner.store.apply(Change::of(&self.id, Event::Promoted, at)).await {
-            Ok(task) => {
+            Ok(task) if !task.is_done() => {
                 self.inner.changed(&task);
                 Ok(Promotion::Task(Box::new(task)))
             }
             Err(ApplyError::Store(error)) => Err(error),
-            // Over, or about to be.
-            Err(_) => self.ended(|_| ()).await.map(Promotion::Ended),
-        }
-    }
-
-    /// Asks for the call to stop, without waiting for it. Used when the client has gone or has changed its mind.
-    pub fn abandon(self) {
-        if !self.over {
-            self.inner.cancel_soon(self.id.clone());
+            // Over, or about to be, or a task already for someone who made the same call.
+            Ok(_) | Err(_) => match self.look().await? {
+                Step::Changed(record) if record.task.announced => Ok(Promotion::Task(Box::new(record.task))),
+                _ => self.ended(|_| ()).await.map(Promotion::Ended),
+            },
         }
     }
 }
@@ -222,18 +298,23 @@ impl Inner {
             front: self.node,
             announced,
             arguments: call.arguments.clone(),
+            requestor: call.requestor.to_json(),
             at,
             deadline: settings.deadline,
             queue_timeout: settings.queue_timeout,
             retention: settings.retention,
             claim: None,
             outcome: None,
+            idempotency: call.idempotency_key.as_ref().map(|key| Idempotency {
+                key: Arc::clone(key),
+                digest: canonical::digest(&call.arguments),
+            }),
+            quota: self.quota,
         }
     }
 
-    /// Writes a task, claimed at once if a slot is free and nobody of the same tool waits for one.
-    async fn submit(self: &Arc<Self>, call: Call, announced: bool) -> Result<Task, StoreError> {
-        let mut new = self.new_task(&call, announced);
+    /// Writes a task, claimed at once if a slot is free and nobody of the same tool waits for one, and starts it.
+    async fn submit(self: &Arc<Self>, mut new: NewTask, cancel_unread: bool) -> Result<Created, CreateError> {
         let arrival = self.queues.arrive(&new.tool, new.at, || self.free_slot(&new.tool));
         if matches!(arrival, Arrival::Slot(_)) {
             new.claim = Some((self.node, self.binding(&new.tool)));
@@ -243,28 +324,60 @@ impl Inner {
         let (tell, told) = tokio::sync::oneshot::channel();
         let inner = Arc::clone(self);
         self.spawn(async move {
-            let arguments = new.arguments.clone();
+            let (arguments, requestor) = (new.arguments.clone(), new.requestor.clone());
             let missed = inner.active.missed();
-            let task = match inner.store.create(new).await {
-                Ok(task) => task,
+            let created = match inner.store.create(new).await {
+                Ok(created) => created,
                 Err(error) => return drop(tell.send(Err(error))),
             };
             // If the caller has gone, this is dropped unread, here or in the channel.
             let _ = tell.send(Ok(Receipt {
                 inner: Arc::clone(&inner),
-                task: Some(task.clone()),
-                cancel_unread: call.cancel_if_caller_leaves,
+                created: Some(created.clone()),
+                cancel_unread,
             }));
+            // A call made before has its slot, or had it.
+            let Created::New(task) = created else { return };
             inner.changed(&task);
             match arrival {
                 Arrival::Slot(slot) => {
-                    attempt::drive(inner, Claimed { task, arguments }, slot, Begin::Fresh, missed).await;
+                    let claimed = Claimed {
+                        task,
+                        arguments,
+                        requestor,
+                    };
+                    attempt::drive(inner, claimed, slot, Begin::Fresh, missed).await;
                 }
                 // Only now: the task is in its queue, and the queue is offered.
                 Arrival::Queue(place) => drop(place),
             }
         });
-        told.await.unwrap_or(Err(StoreError::Closed))?.read()
+        told.await.unwrap_or(Err(StoreError::Closed.into()))?.read()
+    }
+
+    /// Lets the id of a call made before be given away.
+    async fn announced(&self, created: Created) -> Result<Task, StoreError> {
+        let task = created.into_task();
+        if task.announced {
+            return Ok(task);
+        }
+        match self
+            .store
+            .apply(Change::of(&task.id, Event::Promoted, self.now()))
+            .await
+        {
+            Ok(task) => {
+                self.changed(&task);
+                Ok(task)
+            }
+            Err(ApplyError::Store(error)) => Err(error),
+            // Someone else who made the same call was quicker.
+            Err(_) => {
+                let record = self.store.peek(&task.id).await?;
+                let record = record.ok_or_else(|| StoreError::Failed("a call made before has vanished".to_owned()))?;
+                Ok(record.task)
+            }
+        }
     }
 
     async fn request_cancel(&self, id: &TaskId, mode: CancelMode) -> Result<Task, ApplyError> {
@@ -292,19 +405,22 @@ impl Inner {
 /// Tells a caller that its task is written. Dropped unread, it cancels the task if the call said so (C-45).
 struct Receipt {
     inner: Arc<Inner>,
-    task: Option<Task>,
+    created: Option<Created>,
     cancel_unread: bool,
 }
 
 impl Receipt {
-    fn read(mut self) -> Result<Task, StoreError> {
-        self.task.take().ok_or(StoreError::Closed)
+    fn read(mut self) -> Result<Created, CreateError> {
+        self.created.take().ok_or(StoreError::Closed.into())
     }
 }
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        if let Some(task) = self.task.take().filter(|_| self.cancel_unread) {
+        if let Some(Created::New(task)) = self.created.take()
+            && self.cancel_unread
+            && !task.keyed
+        {
             self.inner.cancel_soon(task.id);
         }
     }

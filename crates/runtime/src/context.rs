@@ -1,13 +1,14 @@
 //! What running work may ask of Longhaul.
 
 use crate::{
+    AskError, Question, Requestor, Said,
     engine::Inner,
     news::News,
-    question::{AskError, Asked},
+    question::{Asked, Asking},
     slots::Slot,
 };
 use longhaul_core::{
-    AttemptState, Event, Fence, Json, Progress, StopReason, Task, TaskId, UnixMillis,
+    AttemptState, Event, Fence, Json, LogLevel, Principal, Progress, StopReason, Task, TaskId, UnixMillis,
     store::{ApplyError, Change, StoreError},
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,11 @@ pub(crate) struct Shared {
     pub(crate) tool: Arc<str>,
     pub(crate) concurrency: Option<usize>,
     pub(crate) asked: tokio::sync::Mutex<Asked>,
+    principal: Principal,
+    requestor: Arc<Requestor>,
+    /// Questions on their way to the store; `None` once the attempt is over.
+    asking: Mutex<Option<Vec<Asking>>>,
+    asks: Notify,
     fence: Fence,
     stop: watch::Receiver<Option<StopReason>>,
     news: Mutex<News>,
@@ -43,6 +49,7 @@ impl TaskContext {
     pub(crate) fn new(
         inner: &Arc<Inner>,
         task: &Task,
+        requestor: Arc<Requestor>,
         fence: Fence,
         concurrency: Option<usize>,
         stop: watch::Receiver<Option<StopReason>>,
@@ -55,6 +62,10 @@ impl TaskContext {
             tool: Arc::clone(&task.tool),
             concurrency,
             asked: tokio::sync::Mutex::new(Asked::before(task)),
+            principal: task.owner.principal.clone(),
+            requestor,
+            asking: Mutex::new(Some(Vec::new())),
+            asks: Notify::new(),
             fence,
             stop,
             news: Mutex::new(News::of_attempt(starting)),
@@ -66,6 +77,16 @@ impl TaskContext {
     /// The task.
     pub fn task(&self) -> &TaskId {
         &self.0.task
+    }
+
+    /// Whom it belongs to.
+    pub fn principal(&self) -> &Principal {
+        &self.0.principal
+    }
+
+    /// What the sender of the call said about itself.
+    pub fn requestor(&self) -> &Arc<Requestor> {
+        &self.0.requestor
     }
 
     /// Now.
@@ -89,9 +110,47 @@ impl TaskContext {
         self.tell(|news| news.status(line));
     }
 
-    /// How far the work has come; the latest figure is kept, at most twice a second.
+    /// How far the work has come. A client that waits hears every figure; of a task the latest is kept, at most twice a second. NaN
+    /// and infinities are no figures, and are not told.
     pub fn progress(&self, current: f64, total: Option<f64>) {
-        self.tell(|news| news.progress(Progress { current, total }));
+        self.report(current, total, None);
+    }
+
+    /// As [`progress`](Self::progress), with a line for people, which becomes the status message too.
+    pub fn report(&self, current: f64, total: Option<f64>, message: Option<&str>) {
+        let message: Option<Arc<str>> = message.map(Arc::from);
+        let said = Said::progress(current, total, message.clone());
+        self.tell(|news| {
+            if let Some(Said::Progress { current, total, .. }) = said {
+                news.progress(Progress { current, total });
+            }
+            if let Some(line) = message {
+                news.status(line);
+            }
+        });
+        if let Some(said) = said {
+            self.say(said);
+        }
+    }
+
+    /// A log message for a client that waits and wants those. Nothing of it is kept.
+    pub fn log(&self, level: LogLevel, logger: Option<&str>, data: Json) {
+        if self.0.inner.live.is_heard() {
+            self.say(Said::Log {
+                level,
+                logger: logger.map(Arc::from),
+                data,
+            });
+        }
+    }
+
+    /// Says that there is nothing to say for a while, so that a legacy stream may be closed until then (T-06).
+    pub fn quiet(&self) {
+        self.say(Said::Quiet);
+    }
+
+    fn say(&self, said: Said) {
+        self.0.inner.live.say(&self.0.task, said);
     }
 
     /// Why the work is asked to stop, if it is.
@@ -111,17 +170,36 @@ impl TaskContext {
 
     /// Asks the client a question and waits for the answer, however long; meanwhile the attempt holds no slot.
     ///
-    /// `request` is `{"method": …, "params": …}` as MCP embeds it (U-15). Several questions may be open at once; the slot comes
-    /// back when none is. Dropping the future withdraws the question.
+    /// Several questions may be open at once; the slot comes back when none is. Those asked together, as with `join!`, are shown
+    /// together. Dropping the future withdraws the question.
     ///
     /// # Errors
-    /// [`AskError`] if the work is asked to stop, if the task is over, or if the store failed.
-    pub async fn ask(&self, request: Json) -> Result<Json, AskError> {
+    /// [`AskError`] if the client cannot be asked this, if the work is asked to stop, if the task is over, or if the store failed.
+    pub async fn ask(&self, question: impl Into<Question>) -> Result<Json, AskError> {
+        let question = question.into();
+        question.fits(&self.0.requestor.abilities)?;
         let (tell, told) = oneshot::channel();
-        let asking = self.clone();
-        // Not this future but the engine carries it through: dropped halfway, it would leave the task parked with a slot.
-        self.0.inner.spawn(asking.carry_question(request, tell));
+        match &mut *self.asking() {
+            Some(asking) => asking.push(Asking::new(question, tell)),
+            None => return Err(ApplyError::Stale.into()),
+        }
+        self.0.asks.notify_one();
         told.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+    }
+
+    /// The questions asked since this last completed; at least one.
+    pub(crate) async fn next_questions(&self) -> Vec<Asking> {
+        loop {
+            let asked = self.asking().as_mut().map(std::mem::take).unwrap_or_default();
+            if !asked.is_empty() {
+                return asked;
+            }
+            self.0.asks.notified().await;
+        }
+    }
+
+    fn asking(&self) -> MutexGuard<'_, Option<Vec<Asking>>> {
+        self.0.asking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives the slot back while the work is parked.
@@ -134,8 +212,9 @@ impl TaskContext {
         self.set_hold(Hold::Slot(slot));
     }
 
-    /// Gives the slot back for good, whoever still holds this context.
+    /// Gives the slot back for good, whoever still holds this context, and takes no question any more.
     pub(crate) fn release_slot(&self) {
+        *self.asking() = None;
         self.set_hold(Hold::Over);
     }
 

@@ -7,6 +7,7 @@ use crate::{
     dispatch,
     executor::Executor,
     hub::{Hub, Watch},
+    live::{Hearing, Live},
     provider::{LogChunk, LogRange},
     queues::Queues,
     recovery, retention,
@@ -14,7 +15,7 @@ use crate::{
     timers::{self, Alarm},
 };
 use longhaul_core::{
-    HostId, NodeId, Retry, Scope, State, Store, Task, TaskId, ToolSpec, UnixMillis,
+    HostId, NodeId, Quota, Retry, Scope, State, Store, Task, TaskId, ToolSpec, UnixMillis,
     store::{ApplyError, Page, Record, StoreError},
 };
 use std::{sync::Arc, time::Duration};
@@ -37,6 +38,8 @@ pub struct EngineOptions {
     pub providers: Vec<Arc<dyn Provider>>,
     /// Attempts at once on this node; `None` for no limit.
     pub max_running: Option<usize>,
+    /// How much callers may have live and stored.
+    pub quota: Quota,
 }
 
 /// An engine cannot be started.
@@ -56,9 +59,11 @@ pub(crate) struct Inner {
     pub(crate) ports: Ports,
     pub(crate) host: HostId,
     pub(crate) node: NodeId,
-    pub(crate) catalog: Catalog,
+    pub(crate) catalog: Arc<Catalog>,
     pub(crate) providers: Vec<Arc<dyn Provider>>,
+    pub(crate) quota: Quota,
     pub(crate) hub: Arc<Hub>,
+    pub(crate) live: Arc<Live>,
     pub(crate) slots: Arc<Slots>,
     pub(crate) active: Active,
     pub(crate) queues: Arc<Queues>,
@@ -96,8 +101,9 @@ impl Engine {
             catalog,
             providers,
             max_running,
+            quota,
         } = options;
-        for tool in catalog.iter() {
+        for tool in catalog.snapshot().tools.values() {
             store.put_spec(tool.spec().clone()).await?;
         }
         let node = store.open_node(&host, ports.clock.now()).await?;
@@ -109,9 +115,11 @@ impl Engine {
             ports,
             host,
             node,
-            catalog,
+            catalog: Arc::new(catalog),
             providers,
+            quota,
             hub,
+            live: Arc::default(),
             slots: Slots::new(max_running),
             active: Active::default(),
             queues: Arc::default(),
@@ -138,9 +146,24 @@ impl Engine {
         self.0.stop.send_replace(true);
     }
 
-    /// The tools that can be called.
-    pub fn catalog(&self) -> &Catalog {
+    /// What is offered.
+    pub fn catalog(&self) -> &Arc<Catalog> {
         &self.0.catalog
+    }
+
+    /// Offers a tool, in the place of one of the same name. Its tasks may outlive it, so its definition is written first.
+    ///
+    /// # Errors
+    /// The store's; the tool is not offered then.
+    pub async fn put_tool(&self, tool: Tool) -> Result<(), StoreError> {
+        self.0.store.put_spec(tool.spec().clone()).await?;
+        self.0.catalog.put_tool(tool);
+        Ok(())
+    }
+
+    /// Offers a tool no longer; says whether there was one. Its tasks go on.
+    pub fn remove_tool(&self, name: &str) -> bool {
+        self.0.catalog.remove_tool(name)
     }
 
     /// The ports.
@@ -188,6 +211,16 @@ impl Engine {
     /// Watches a task for changes. Get it *after* this call, then wait for the watch, and no change is missed.
     pub fn watch(&self, id: &TaskId) -> Watch {
         self.0.hub.watch(id)
+    }
+
+    /// Listens to what a task's work says while it runs on this node.
+    pub fn listen(&self, id: &TaskId) -> Hearing {
+        self.0.live.listen(id)
+    }
+
+    /// Whether any kind of tool may keep logs.
+    pub fn keeps_logs(&self) -> bool {
+        !self.0.providers.is_empty()
     }
 
     /// A part of the log of a task that the caller has already been found to own; `None` if it has none.
@@ -255,18 +288,21 @@ impl Inner {
 
     /// How many tasks of `tool` may run here at once. One that is no longer configured has no limit of its own.
     fn concurrency(&self, tool: &str) -> Option<usize> {
-        self.catalog.get(tool).and_then(|tool| tool.settings().concurrency)
+        self.catalog.tool(tool).and_then(|tool| tool.settings().concurrency)
     }
 
     /// The host that attempts of `tool` are bound to, if they are. A tool that is no longer configured is taken to be bound.
     pub(crate) fn binding(&self, tool: &str) -> Option<HostId> {
-        let bound = (self.catalog.get(tool)).is_none_or(|tool| tool.settings().executor.host_bound());
+        let bound = self
+            .catalog
+            .tool(tool)
+            .is_none_or(|tool| tool.settings().executor.host_bound());
         bound.then(|| self.host.clone())
     }
 
     /// The tool of `task`, if its definition is still the one that was frozen with the task.
-    fn unchanged_tool(&self, task: &Task) -> Option<&Arc<Tool>> {
-        self.catalog.get(&task.tool).filter(|tool| tool.spec().id == task.spec)
+    fn unchanged_tool(&self, task: &Task) -> Option<Arc<Tool>> {
+        self.catalog.tool(&task.tool).filter(|tool| tool.spec().id == task.spec)
     }
 
     fn provider(&self, kind: &str) -> Option<&Arc<dyn Provider>> {

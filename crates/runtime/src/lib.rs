@@ -8,6 +8,7 @@
 mod active;
 mod attempt;
 mod call;
+mod canonical;
 mod catalog;
 mod context;
 mod dispatch;
@@ -15,23 +16,36 @@ mod engine;
 mod executor;
 mod hub;
 mod insist;
+mod live;
 mod news;
 mod ports;
 mod provider;
 mod question;
 mod queues;
 mod recovery;
+mod reply;
+mod request;
+mod requestor;
 mod retention;
 mod slots;
 mod timers;
 
-pub use call::{Call, CancelError, Promotion, Step, Waiting};
-pub use catalog::{ArgumentError, Catalog, Tool, ToolError, ToolSettings};
+pub use call::{Begun, Call, CancelError, Promotion, Step, Waiting};
+pub use canonical::digest as canonical_digest;
+pub use catalog::{
+    ArgumentError, Catalog, Completer, CustomMethod, Duplicate, HandlerError, Intake, InvalidMethodName,
+    InvalidTemplate, MethodHandler, Prompt, PromptHandler, Resource, ResourceHandler, ResourceTemplate, Snapshot, Tool,
+    ToolError, ToolSettings, UriTemplate, Versions,
+};
 pub use context::TaskContext;
 pub use engine::{Engine, EngineOptions, StartError};
 pub use executor::{Attempt, End, Executor};
 pub use hub::Watch;
+pub use live::{Hearing, Said};
 pub use ports::{Ports, Spawner};
 pub use provider::{LogChunk, LogError, LogRange, Provider};
-pub use question::AskError;
+pub use question::{AskError, Question};
 pub use recovery::Recovered;
+pub use reply::{Reply, read_answer};
+pub use request::{RequestContext, Requesting};
+pub use requestor::{Abilities, Ability, Requestor, Trace};

@@ -1,7 +1,11 @@
 //! What goes back, before HTTP gives it its shape.
 
-use crate::stream::Events;
-use longhaul_core::{BoxFuture, store::StoreError};
+use crate::limits::Busy;
+use crate::{session::Session, stream::Events};
+use longhaul_core::{
+    BoxFuture,
+    store::{CreateError, StoreError},
+};
 use longhaul_wire::{RequestId, RpcError, envelope::write_result};
 use serde_json::value::RawValue;
 use tracing::error;
@@ -12,15 +16,17 @@ pub(crate) enum Answer {
     Message {
         /// HTTP's status.
         status: u16,
+        /// HTTP's `Retry-After`, in seconds.
+        retry_after: Option<u64>,
         /// The response.
         text: String,
     },
-    /// The response to `initialize`, with the id of the session it began.
+    /// The response to `initialize`, and the session it began.
     Session {
         /// The response.
         text: String,
-        /// The session's id.
-        id: String,
+        /// The session.
+        session: Box<Session>,
     },
     /// Nothing is owed.
     Accepted,
@@ -46,7 +52,11 @@ impl Answer {
 
     /// A response whose text is written already.
     pub(crate) fn response(text: String) -> Self {
-        Self::Message { status: 200, text }
+        Self::Message {
+            status: 200,
+            retry_after: None,
+            text,
+        }
     }
 
     /// An error response.
@@ -55,6 +65,7 @@ impl Answer {
         error.write_response(&mut text, id);
         Self::Message {
             status: error.status(),
+            retry_after: error.retry_after(),
             text,
         }
     }
@@ -83,6 +94,17 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
             error!(why, "the store failed");
             RpcError::internal("The server's store failed")
         }
+    }
+}
+
+/// What a client reads when its call was not taken.
+pub(crate) fn create_failed(error: CreateError) -> RpcError {
+    match error {
+        CreateError::KeyTaken => {
+            RpcError::invalid_params("The idempotency key stands for a call with other arguments; use a new key")
+        }
+        CreateError::Quota(exceeded) => Busy::Quota(exceeded).into(),
+        CreateError::Store(error) => store_failed(error),
     }
 }
 

@@ -2,7 +2,18 @@
 
 use crate::session::Session;
 use longhaul_core::{Origin, Owner, Principal, Scope};
-use longhaul_wire::{Era, Generation, Legacy, Version};
+use longhaul_runtime::{Abilities, Requestor, Trace};
+use longhaul_wire::{ClientCapabilities, Era, Generation, Legacy, Meta, RpcError, Version};
+use serde_json::{Value, value::RawValue};
+
+/// Who may be at the other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Whoever finds the port.
+    Anyone,
+    /// The user whose process this is: what one client of that user has created, another may see (G1-50).
+    OneUser,
+}
 
 /// The sender of one message.
 pub(crate) struct Caller {
@@ -14,15 +25,45 @@ pub(crate) struct Caller {
     pub(crate) declares_tasks: bool,
     /// Whether it takes a stream of events as an answer.
     pub(crate) takes_stream: bool,
+    reach: Reach,
     principal: Principal,
     session: Option<Session>,
+    abilities: Abilities,
+}
+
+/// What a client that declares these capabilities can be asked.
+pub(crate) fn abilities(declared: &ClientCapabilities) -> Abilities {
+    Abilities {
+        elicit_form: declared.elicitation_form,
+        elicit_url: declared.elicitation_url,
+        sampling: declared.sampling,
+        sampling_tools: declared.sampling_tools,
+        roots: declared.roots,
+        hosts_elicitation: declared.hosts_elicitation,
+        hosts_sampling: declared.hosts_sampling,
+    }
 }
 
 impl Caller {
-    pub(crate) fn new(era: &Era<'_>, principal: Principal, session: Option<&Session>, takes_stream: bool) -> Self {
-        let (version, declares_tasks) = match era {
-            Era::Legacy(legacy) => (Legacy::version(*legacy), false),
-            Era::Modern(modern) => (Some(modern.version), modern.capabilities.tasks),
+    pub(crate) fn new(
+        era: &Era<'_>,
+        principal: Principal,
+        session: Option<&Session>,
+        takes_stream: bool,
+        reach: Reach,
+    ) -> Self {
+        let (version, declares_tasks, abilities) = match era {
+            // Without a session nobody knows what the client can do, so it is asked nothing (C-51).
+            Era::Legacy(legacy) => (
+                Legacy::version(*legacy),
+                false,
+                session.map_or(Abilities::default(), |session| session.abilities),
+            ),
+            Era::Modern(modern) => (
+                Some(modern.version),
+                modern.capabilities.tasks,
+                self::abilities(&modern.capabilities),
+            ),
         };
         let generation = era.generation();
         Self {
@@ -30,9 +71,41 @@ impl Caller {
             version,
             declares_tasks,
             takes_stream,
+            reach,
             principal,
-            session: session.cloned(),
+            // A modern message stands alone, also beside a session (L-07).
+            session: session.filter(|_| generation == Generation::Legacy).cloned(),
+            abilities,
         }
+    }
+
+    /// What is kept of the sender with what it asks for.
+    ///
+    /// # Errors
+    /// −32602 for a progress token that is none.
+    pub(crate) fn requestor(&self, meta: &Meta<'_>) -> Result<Requestor, RpcError> {
+        let trace = meta.trace();
+        let trace = Trace {
+            traceparent: trace.traceparent.and_then(text),
+            tracestate: trace.tracestate.and_then(text),
+            baggage: trace.baggage.and_then(text),
+        };
+        Ok(Requestor {
+            version: self.version.map_or("", Version::as_str).into(),
+            modern: self.generation == Generation::Modern,
+            client: match &self.session {
+                Some(session) => session
+                    .client
+                    .as_deref()
+                    .and_then(|info| serde_json::from_str(info).ok()),
+                None => meta.client_info().and_then(value),
+            },
+            abilities: self.abilities,
+            progress_token: meta
+                .progress_token()?
+                .and_then(|token| serde_json::from_str(token.as_json()).ok()),
+            trace: Some(trace).filter(|trace| *trace != Trace::default()),
+        })
     }
 
     /// Whom its tasks belong to.
@@ -43,14 +116,20 @@ impl Caller {
         }
     }
 
+    /// Who sends.
+    pub(crate) fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
     /// What it may read by id.
     pub(crate) fn scope(&self) -> Scope {
         Scope::of(self.principal.clone())
     }
 
-    /// What it may list: without authentication, what its session created (C-24).
+    /// What it may list: without authentication, what its session created (C-24), unless no one else can be there.
     pub(crate) fn list_scope(&self) -> Scope {
         let Owner { principal, session } = self.owner();
+        let session = session.filter(|_| self.reach == Reach::Anyone);
         Scope { principal, session }
     }
 
@@ -64,6 +143,11 @@ impl Caller {
         self.generation == Generation::Legacy && self.version.is_some_and(Version::has_core_tasks)
     }
 
+    /// Whether a request about a task was admitted for the legacy declaration of a modern client (C-12).
+    pub(crate) fn declares_core_tasks_only(&self) -> bool {
+        self.generation == Generation::Modern && !self.declares_tasks
+    }
+
     /// Which generation its tasks are created by.
     pub(crate) fn origin(&self) -> Origin {
         match self.generation {
@@ -71,4 +155,12 @@ impl Caller {
             Generation::Modern => Origin::Modern,
         }
     }
+}
+
+fn value(raw: &RawValue) -> Option<Value> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+fn text(raw: &RawValue) -> Option<String> {
+    serde_json::from_str(raw.get()).ok()
 }

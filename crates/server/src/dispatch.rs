@@ -1,13 +1,16 @@
 //! From bytes to the method that answers them.
-//!
-//! One thing is left out on purpose. A modern request that declares only the legacy `tasks` capability could be let at tasks which
-//! it created as a legacy client (C-12): the shape of that answer is defined nowhere, no client is known to ask, and −32021 names
-//! what to declare. So the gate is the same for everyone.
 
-use crate::{answer::Answer, caller::Caller, front::Front, method, session::Session};
+use crate::{
+    answer::Answer,
+    caller::{Caller, Reach},
+    front::Front,
+    method, replies,
+    session::Session,
+};
 use longhaul_wire::{
-    Admitted, Era, Generation, Message, Method, Params, Peer, Refusal, Request, RpcError, Rules, admit, decide,
-    envelope::Notification,
+    Admitted, Era, Generation, Message, Method, Params, Peer, Refusal, Request, RpcError, Rules, admit, admit_custom,
+    decide,
+    envelope::{Notification, Response},
 };
 use std::sync::Arc;
 
@@ -21,11 +24,19 @@ pub(crate) struct Incoming<'a> {
     pub(crate) session: Option<Session>,
     /// Whether its sender takes a stream of events as an answer.
     pub(crate) takes_stream: bool,
+    /// Who may have sent it.
+    pub(crate) reach: Reach,
 }
 
 impl Incoming<'_> {
     fn caller(&self, front: &Front, era: &Era<'_>) -> Caller {
-        Caller::new(era, front.principal.clone(), self.session.as_ref(), self.takes_stream)
+        Caller::new(
+            era,
+            front.principal.clone(),
+            self.session.as_ref(),
+            self.takes_stream,
+            self.reach,
+        )
     }
 }
 
@@ -40,7 +51,9 @@ pub(crate) async fn dispatch(front: &Arc<Front>, incoming: &Incoming<'_>) -> Ans
                 .unwrap_or_else(|error| Answer::error(Some(id), &error))
         }
         Ok(Message::Notification(notification)) => accept(front, &notification, incoming).unwrap_or_else(unaccepted),
-        Ok(Message::Response(_)) => accept_response(incoming).unwrap_or_else(unaccepted),
+        Ok(Message::Response(response)) => accept_response(front, &response, incoming)
+            .await
+            .unwrap_or_else(unaccepted),
     }
 }
 
@@ -69,6 +82,11 @@ async fn request_answer(
     request: &Request<'_>,
     incoming: &Incoming<'_>,
 ) -> Result<Answer, RpcError> {
+    if let Some(own) = front.engine.catalog().method(&request.method) {
+        let (era, params, meta) = admit_custom(request, &incoming.peer)?;
+        let call = call(front, request, incoming, &era, params, meta)?;
+        return method::custom::answer(front, &call, own, request.params);
+    }
     let rules = Rules {
         strict_headers: front.strict_headers,
         serves,
@@ -79,14 +97,28 @@ async fn request_answer(
         params,
         meta,
     } = admit(request, &incoming.peer, &rules)?;
-    let caller = incoming.caller(front, &era);
-    let call = Call {
+    let call = call(front, request, incoming, &era, params, meta)?;
+    method::answer(front, method, &call).await
+}
+
+/// An admitted request with its caller, counted.
+fn call<'a>(
+    front: &Front,
+    request: &Request<'a>,
+    incoming: &'a Incoming<'_>,
+    era: &Era<'_>,
+    params: Params<'a>,
+    meta: longhaul_wire::Meta<'a>,
+) -> Result<Call<'a>, RpcError> {
+    let caller = incoming.caller(front, era);
+    front.meter.request(caller.principal()).map_err(RpcError::from)?;
+    Ok(Call {
         id: request.id,
         params,
         meta,
+        headers: incoming.peer.headers(),
         caller,
-    };
-    method::answer(front, method, &call).await
+    })
 }
 
 /// A request on its way to its method.
@@ -94,19 +126,27 @@ pub(crate) struct Call<'a> {
     pub(crate) id: longhaul_wire::RequestId<'a>,
     pub(crate) params: Params<'a>,
     pub(crate) meta: longhaul_wire::Meta<'a>,
+    /// Those of its HTTP request.
+    pub(crate) headers: Option<&'a longhaul_wire::Headers<'a>>,
     pub(crate) caller: Caller,
 }
 
-/// Takes a response. We ask nothing yet, so a session's is for a question that nobody remembers; without one there cannot have been
-/// a question, and a modern client must not even try (T-22).
-fn accept_response(incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
-    match incoming.peer {
-        Peer::Http {
-            session: longhaul_wire::Session::Gone,
-            ..
-        } => Err(RpcError::session_not_found()),
-        _ if incoming.session.is_some() => Ok(Answer::Accepted),
-        _ => Err(RpcError::invalid_request("No response is awaited here")),
+/// Takes a response to a request of ours. Only sessions are asked anything, and a modern client must not even try (T-22).
+async fn accept_response(
+    front: &Arc<Front>,
+    response: &Response<'_>,
+    incoming: &Incoming<'_>,
+) -> Result<Answer, RpcError> {
+    match (&incoming.session, &incoming.peer) {
+        (Some(session), _) => replies::accept(front, session, response).await,
+        (
+            None,
+            Peer::Http {
+                session: longhaul_wire::Session::Gone,
+                ..
+            },
+        ) => Err(RpcError::session_not_found()),
+        (None, _) => Err(RpcError::invalid_request("No response is awaited here")),
     }
 }
 
@@ -127,6 +167,13 @@ fn serves(method: Method) -> bool {
             | Method::ResourcesList
             | Method::ResourceTemplatesList
             | Method::ResourcesRead
+            | Method::ResourcesSubscribe
+            | Method::ResourcesUnsubscribe
+            | Method::LoggingSetLevel
+            | Method::SubscriptionsListen
+            | Method::PromptsList
+            | Method::PromptsGet
+            | Method::CompletionComplete
     )
 }
 

@@ -1,10 +1,25 @@
 //! What every request needs: the engine, the server's name, its seals and its limits.
 
-use crate::{http::BodyRoom, inflight::Inflight, method::ToolTexts, seal::Seal};
+use crate::{
+    http::{BodyRoom, HttpOptions, Pairs, Places, Recordings},
+    inflight::Inflight,
+    legacy::Sessions,
+    limits::{Limits, Meter},
+    mail::Mail,
+    method::{FirstPages, Mirrored},
+    presence::Presence,
+    replies::Replies,
+    rounds::{Parked, Rounds},
+    seal::Seal,
+};
 use longhaul_core::{Principal, store::StoreError};
 use longhaul_runtime::Engine;
 use longhaul_wire::Identity;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
+
+/// Between two looks at whether anybody needs this server.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a front is made of.
 pub struct FrontOptions {
@@ -20,6 +35,10 @@ pub struct FrontOptions {
     pub max_body: usize,
     /// Refuse requests for tasks that leave `Mcp-Name` out, too.
     pub strict_headers: bool,
+    /// How much may be asked.
+    pub limits: Limits,
+    /// How it is reached over HTTP.
+    pub http: HttpOptions,
 }
 
 /// A front cannot be made.
@@ -44,11 +63,23 @@ pub struct Front {
     pub(crate) identity: Identity,
     pub(crate) max_body: usize,
     pub(crate) strict_headers: bool,
+    pub(crate) meter: Meter,
     pub(crate) sessions: Seal,
     pub(crate) cursors: Seal,
+    pub(crate) streams: Seal,
     pub(crate) inflight: Inflight,
-    pub(crate) tools: Vec<ToolTexts>,
+    pub(crate) mail: Mail,
+    pub(crate) recordings: Recordings,
+    pub(crate) pairs: Pairs,
+    pub(crate) places: Places,
+    pub(crate) legacy_sse: bool,
+    pub(crate) legacy: Sessions,
+    pub(crate) first_pages: FirstPages,
+    pub(crate) mirrored: Mirrored,
+    pub(crate) replies: Replies,
+    pub(crate) rounds: Rounds,
     pub(crate) body_room: BodyRoom,
+    pub(crate) presence: Presence,
     /// Everyone is the same without authentication.
     pub(crate) principal: Principal,
     end: watch::Sender<End>,
@@ -67,16 +98,36 @@ impl Front {
             instructions,
             max_body,
             strict_headers,
+            limits,
+            http,
         } = options;
         let mut identity = Identity::new(&name, &version);
         if let Some(instructions) = instructions {
             identity = identity.with_instructions(instructions);
         }
         Ok(Self {
+            meter: Meter::new(limits, Arc::clone(&engine.ports().clock)),
             sessions: seal(&engine, "session").await?,
             cursors: seal(&engine, "cursor").await?,
-            tools: engine.catalog().iter().map(ToolTexts::of).collect(),
+            streams: seal(&engine, "stream").await?,
+            mail: Mail::default(),
+            recordings: Recordings::default(),
+            pairs: Pairs::default(),
+            places: Places {
+                origins: http.allowed_origins,
+                hosts: http.allowed_hosts,
+            },
+            legacy_sse: http.legacy_sse,
+            legacy: Sessions::default(),
+            first_pages: FirstPages::default(),
+            mirrored: Mirrored::default(),
+            replies: Replies::new(engine.ports().clock.now()),
+            rounds: Rounds {
+                seal: seal(&engine, "request-state").await?,
+                parked: Parked::default(),
+            },
             body_room: BodyRoom::default(),
+            presence: Presence::default(),
             principal: Principal::local(),
             engine,
             identity,
@@ -87,14 +138,55 @@ impl Front {
         })
     }
 
+    /// With more about the server for people: a title, a page, icons (JSON text: an array of MCP icons).
+    #[must_use]
+    pub fn with_details(mut self, title: Option<&str>, website: Option<&str>, icons: Option<&str>) -> Self {
+        self.identity = self.identity.with_details(title, website, icons);
+        self
+    }
+
     /// Ends what only watches, so that its connection can close. Calls that are waited for may still come to their end.
     pub fn drain(&self) {
-        self.end.send_replace(End::Draining);
+        self.come_to(End::Draining);
     }
 
     /// Ends the calls that are waited for, too. Tasks are not touched.
     pub fn close(&self) {
-        self.end.send_replace(End::Closing);
+        self.come_to(End::Closing);
+    }
+
+    /// Completes when for `after` nobody was connected and no task was live, and lets nobody in from then on.
+    pub async fn deserted(&self, after: Duration) {
+        let clock = &self.engine.ports().clock;
+        loop {
+            let mut alone_for = Duration::ZERO;
+            while alone_for < after {
+                let pause = LOOK_EVERY.min(after - alone_for);
+                clock.sleep(pause).await;
+                alone_for += pause;
+                if self.is_needed().await {
+                    alone_for = Duration::ZERO;
+                }
+            }
+            if self.presence.shut_if_empty() {
+                return;
+            }
+        }
+    }
+
+    /// If the store cannot say, there may be live tasks.
+    async fn is_needed(&self) -> bool {
+        if !self.presence.is_empty() {
+            return true;
+        }
+        let counts = self.engine.store().counts().await;
+        counts.map_or(true, |live| live.queued + live.running + live.parked > 0)
+    }
+
+    /// What has ended does not begin again.
+    fn come_to(&self, end: End) {
+        self.end
+            .send_if_modified(|now| std::mem::replace(now, end.max(*now)) < end);
     }
 
     /// Completes once [`drain`](Self::drain) was called.

@@ -1,4 +1,4 @@
-//! The front: MCP of both eras, over HTTP.
+//! The front: MCP of both eras, over HTTP and over streams of bytes.
 //!
 //! A message comes in through [`http`], which checks where it comes from and how large it is; `dispatch` decides its era and finds
 //! its method; one file under `method` answers it, asking the [`Engine`](longhaul_runtime::Engine) for what it needs. Nothing here
@@ -6,16 +6,30 @@
 
 mod answer;
 mod caller;
+mod conversation;
 mod cursor;
 mod dispatch;
+mod duplex;
 mod front;
+mod handler;
+#[doc(hidden)]
+pub mod hook;
 pub mod http;
 mod inflight;
+mod legacy;
+mod limits;
+mod mail;
 mod method;
-mod progress;
+mod presence;
+mod replies;
+mod rounds;
 mod seal;
 mod session;
+pub mod stdio;
 mod stream;
+mod subscription;
+mod telling;
 mod waiting;
 
 pub use front::{Front, FrontError, FrontOptions};
+pub use limits::Limits;

@@ -5,15 +5,17 @@
 
 use crate::seal::{Seal, Unsealed};
 use longhaul_core::{Entropy, Millis, Principal, SessionKey, UnixMillis};
+use longhaul_runtime::Abilities;
 use longhaul_wire::Version;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 /// How long a session id is honoured: 30 days. After that the client initializes again.
 const LIFETIME: Millis = 30 * 24 * 3_600_000;
 const KEY_BYTES: usize = 16;
+/// Of a client's name and its version, in bytes.
+const LONGEST_NAME: usize = 128;
 const HEAD_BYTES: usize = KEY_BYTES + 1 + 1 + 8;
-const ELICIT_FORM: u8 = 1;
-const ELICIT_URL: u8 = 2;
-const SAMPLING: u8 = 4;
 
 /// What a legacy client and this server agreed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,17 +30,8 @@ pub(crate) struct Session {
     pub principal: Principal,
     /// Not honoured after this.
     pub expires_at: UnixMillis,
-}
-
-/// What a legacy client can be asked while a task runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Abilities {
-    /// Forms.
-    pub elicit_form: bool,
-    /// URLs.
-    pub elicit_url: bool,
-    /// Its model.
-    pub sampling: bool,
+    /// What the client calls itself: `{"name":…,"version":…}`, for display only.
+    pub client: Option<Box<str>>,
 }
 
 impl Session {
@@ -47,6 +40,7 @@ impl Session {
         version: Version,
         abilities: Abilities,
         principal: Principal,
+        client: Option<&RawValue>,
         now: UnixMillis,
         entropy: &dyn Entropy,
     ) -> Self {
@@ -58,6 +52,7 @@ impl Session {
             abilities,
             principal,
             expires_at: now.plus(LIFETIME),
+            client: client.and_then(short),
         }
     }
 
@@ -70,8 +65,12 @@ impl Session {
                 .position(|known| *known == self.version)
                 .unwrap_or(0) as u8,
         );
-        body.push(self.abilities.to_bits());
+        body.push(to_bits(self.abilities));
         body.extend(self.expires_at.0.to_be_bytes());
+        let client = self.client.as_deref().unwrap_or_default();
+        // It was made short.
+        body.extend(u16::try_from(client.len()).unwrap_or_default().to_be_bytes());
+        body.extend(client.as_bytes());
         body.extend(self.principal.as_str().as_bytes());
         seal.seal(&body)
     }
@@ -79,34 +78,65 @@ impl Session {
     /// The session behind an id; `None` if we did not issue it or it has expired.
     pub(crate) fn from_id(id: &str, seal: &Seal, now: UnixMillis) -> Option<Self> {
         let Unsealed(body) = seal.open(id)?;
-        let (head, principal) = body.split_at_checked(HEAD_BYTES)?;
+        let (head, rest) = body.split_at_checked(HEAD_BYTES)?;
         let expires_at = UnixMillis(i64::from_be_bytes(head[KEY_BYTES + 2..].try_into().ok()?));
+        let (length, rest) = rest.split_first_chunk()?;
+        let (client, principal) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+        let client = std::str::from_utf8(client).ok()?;
         if expires_at <= now {
             return None;
         }
         Some(Self {
             key: name_of(head[..KEY_BYTES].try_into().ok()?),
             version: *Version::ALL.get(usize::from(head[KEY_BYTES]))?,
-            abilities: Abilities::from_bits(head[KEY_BYTES + 1]),
+            abilities: from_bits(head[KEY_BYTES + 1]),
             principal: Principal::named(std::str::from_utf8(principal).ok()?),
             expires_at,
+            client: (!client.is_empty()).then(|| client.into()),
         })
     }
 }
 
-impl Abilities {
-    fn to_bits(self) -> u8 {
-        let flag = |set, bit| if set { bit } else { 0 };
-        flag(self.elicit_form, ELICIT_FORM) | flag(self.elicit_url, ELICIT_URL) | flag(self.sampling, SAMPLING)
+/// Name and version of a client, as far as they are of a reasonable length: the id that carries them is a header.
+fn short(client: &RawValue) -> Option<Box<str>> {
+    #[derive(Serialize, Deserialize)]
+    struct Info {
+        name: String,
+        #[serde(default)]
+        version: String,
     }
+    let mut info: Info = serde_json::from_str(client.get()).ok()?;
+    for text in [&mut info.name, &mut info.version] {
+        let end = (0..=LONGEST_NAME.min(text.len())).rfind(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or_default());
+    }
+    serde_json::to_string(&info).ok().map(Into::into)
+}
 
-    fn from_bits(bits: u8) -> Self {
-        Self {
-            elicit_form: bits & ELICIT_FORM != 0,
-            elicit_url: bits & ELICIT_URL != 0,
-            sampling: bits & SAMPLING != 0,
-        }
+/// The abilities in the order of their bits.
+fn flags(abilities: &mut Abilities) -> [&mut bool; 7] {
+    [
+        &mut abilities.elicit_form,
+        &mut abilities.elicit_url,
+        &mut abilities.sampling,
+        &mut abilities.sampling_tools,
+        &mut abilities.roots,
+        &mut abilities.hosts_elicitation,
+        &mut abilities.hosts_sampling,
+    ]
+}
+
+fn to_bits(mut abilities: Abilities) -> u8 {
+    let set = flags(&mut abilities).into_iter().enumerate();
+    set.fold(0, |bits, (bit, flag)| bits | (u8::from(*flag) << bit))
+}
+
+fn from_bits(bits: u8) -> Abilities {
+    let mut abilities = Abilities::default();
+    for (bit, flag) in flags(&mut abilities).into_iter().enumerate() {
+        *flag = bits & (1 << bit) != 0;
     }
+    abilities
 }
 
 fn name_of(bytes: &[u8; KEY_BYTES]) -> SessionKey {
@@ -121,6 +151,7 @@ fn bytes_of(key: &SessionKey) -> [u8; KEY_BYTES] {
 mod tests {
     use super::*;
     use longhaul_core::store::SigningKey;
+    use serde_json::json;
 
     struct Counting;
     impl Entropy for Counting {
@@ -139,13 +170,17 @@ mod tests {
     fn session() -> Session {
         let abilities = Abilities {
             elicit_form: true,
-            elicit_url: false,
             sampling: true,
+            hosts_sampling: true,
+            ..Abilities::default()
         };
+        let info = json!({"name": "n".repeat(1000), "version": "1", "icons": ["…"]});
+        let client = RawValue::from_string(info.to_string()).unwrap();
         Session::begin(
             Version::V2025_06_18,
             abilities,
             Principal::local(),
+            Some(&client),
             UnixMillis(1_000),
             &Counting,
         )
@@ -156,6 +191,8 @@ mod tests {
         let id = session().to_id(&seal(7));
         assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
         assert_eq!(Session::from_id(&id, &seal(7), UnixMillis(2_000)), Some(session()));
+        let client = format!(r#"{{"name":"{}","version":"1"}}"#, "n".repeat(128));
+        assert_eq!(session().client.as_deref(), Some(&*client));
     }
 
     #[test]

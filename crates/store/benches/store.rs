@@ -43,12 +43,15 @@ fn new_task(at: u64, outcome: Option<Outcome>) -> NewTask {
         front: NODE,
         announced: true,
         arguments: Json::trusted(r#"{"a":1,"b":2}"#),
+        requestor: Json::trusted("{}"),
         at,
         deadline: None,
         queue_timeout: Some(86_400_000),
         retention: 86_400_000,
         claim: None,
         outcome,
+        idempotency: None,
+        quota: longhaul_core::Quota::default(),
     }
 }
 
@@ -104,7 +107,7 @@ async fn lives(store: &Arc<SqliteStore>, waiters: usize, total: u64) {
         async move {
             let mut new = new_task(n, None);
             new.claim = Some((NODE, None));
-            let task = store.create(new).await.unwrap();
+            let task = store.create(new).await.unwrap().into_task();
             let fence = task.active_attempt().map(|attempt| attempt.fence());
             let change = |event| Change {
                 fence,
@@ -147,7 +150,7 @@ async fn keep(store: &Arc<SqliteStore>, count: u64) -> Vec<TaskId> {
         let (store, ids, outcome) = (store.clone(), ids.clone(), outcome.clone());
         async move {
             let task = store.create(new_task(n / 100, Some(outcome))).await.unwrap();
-            ids.lock().unwrap().push(task.id);
+            ids.lock().unwrap().push(task.into_task().id);
         }
     })
     .await;
@@ -200,7 +203,7 @@ async fn main() {
     };
     store.put_spec(spec).await.unwrap();
 
-    let one = store.create(new_task(0, Some(result()))).await.unwrap().id;
+    let one = store.create(new_task(0, Some(result()))).await.unwrap().into_task().id;
     gets(&store, Arc::new(vec![one])).await;
     let ids = Arc::new(keep(&store, kept).await);
     gets(&store, ids.clone()).await;

@@ -5,6 +5,7 @@ use longhaul_core::{
     store::{ApplyError, Change},
     transition,
 };
+use std::sync::Arc;
 
 /// All that must be written for one change, or nothing of it.
 pub(crate) struct Decision<'a> {
@@ -21,6 +22,7 @@ pub(crate) enum Question<'a> {
     /// A new one, open.
     Asked {
         key: InputKey,
+        name: Option<&'a Arc<str>>,
         request: &'a Json,
         at: UnixMillis,
     },
@@ -44,10 +46,11 @@ pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>
         decision.task = task;
         decision.outcome = decision.outcome.or(outcome);
         match event {
-            Event::InputRequested { key, request } => {
+            Event::InputRequested { key, name, request } => {
                 open.push(key.clone());
                 decision.questions.push(Question::Asked {
                     key: key.clone(),
+                    name: name.as_ref(),
                     request,
                     at: change.at,
                 });

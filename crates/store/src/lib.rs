@@ -11,6 +11,7 @@ mod decision;
 mod memory;
 mod refusal;
 pub mod sqlite;
+mod usage;
 
 pub use memory::MemoryStore;
 pub use sqlite::{OpenError, SqliteOptions, SqliteStore};

@@ -53,8 +53,8 @@ where
     }
 }
 
-/// Completes when a request to stop is older than the grace.
-async fn outlasted(cx: &TaskContext) -> StopReason {
+/// Completes when a request to stop is older than the grace, 10 s: the work is then to be dropped.
+pub async fn outlasted(cx: &TaskContext) -> StopReason {
     let reason = cx.stopped().await;
     cx.ports().clock.sleep(GRACE).await;
     reason

@@ -74,11 +74,16 @@ impl Server {
         let executor = provider.executor(self.definition.clone(), None).unwrap();
         let tool = Tool::new(ToolSettings {
             name: "tool".into(),
+            title: None,
             description: String::new(),
+            icons: None,
             input_schema: json!({"type": "object"}),
             output_schema: None,
             annotations: None,
+            meta: None,
             policy: TaskPolicy::Always,
+            intake: None,
+            handoff: None,
             deadline: self.deadline,
             queue_timeout: None,
             retention: 60_000,
@@ -95,6 +100,7 @@ impl Server {
             catalog: Catalog::new([tool.unwrap()]).unwrap(),
             providers: vec![Arc::new(provider)],
             max_running: None,
+            quota: longhaul_core::Quota::default(),
         };
         Engine::start(options).await.unwrap().0
     }
@@ -124,13 +130,15 @@ fn scope() -> Scope {
 
 async fn create(engine: &Engine, arguments: Value) -> Task {
     let call = Call {
-        tool: Arc::clone(engine.catalog().get("tool").unwrap()),
+        tool: engine.catalog().tool("tool").unwrap(),
         arguments: Json::from(arguments),
         owner: Owner {
             principal: Principal::local(),
             session: None,
         },
         origin: Origin::Modern,
+        requestor: longhaul_runtime::Requestor::default(),
+        idempotency_key: None,
         cancel_if_caller_leaves: false,
     };
     engine.create(call).await.unwrap()

@@ -59,11 +59,16 @@ async fn serve(executor: Arc<dyn Executor>, retry: Retry, deadline: Option<Milli
 async fn serve_on(ports: Ports, executor: Arc<dyn Executor>, retry: Retry, deadline: Option<Millis>) -> Engine {
     let tool = Tool::new(ToolSettings {
         name: "it".into(),
+        title: None,
         description: String::new(),
+        icons: None,
         input_schema: json!({"type": "object"}),
         output_schema: None,
         annotations: None,
+        meta: None,
         policy: TaskPolicy::Always,
+        intake: None,
+        handoff: None,
         deadline,
         queue_timeout: None,
         retention: 60_000,
@@ -80,19 +85,22 @@ async fn serve_on(ports: Ports, executor: Arc<dyn Executor>, retry: Retry, deadl
         catalog: Catalog::new([tool.unwrap()]).unwrap(),
         providers: Vec::new(),
         max_running: Some(1),
+        quota: longhaul_core::Quota::default(),
     };
     Engine::start(options).await.unwrap().0
 }
 
 async fn create(engine: &Engine, arguments: &str) -> Task {
     let call = Call {
-        tool: engine.catalog().get("it").unwrap().clone(),
+        tool: engine.catalog().tool("it").unwrap(),
         arguments: Json::parse(arguments).unwrap(),
         owner: Owner {
             principal: Principal::local(),
             session: None,
         },
         origin: Origin::Modern,
+        requestor: longhaul_runtime::Requestor::default(),
+        idempotency_key: None,
         cancel_if_caller_leaves: true,
     };
     engine.create(call).await.unwrap()

@@ -1,6 +1,7 @@
 //! Whether a request may be looked at by the method it names: the whole order of protocol.md 2.6, in one place.
 
 use crate::{
+    capabilities::ClientCapabilities,
     envelope::Request,
     era::{self, Era, Legacy, Peer},
     error::{Capability, RpcError},
@@ -56,7 +57,7 @@ pub fn admit<'a>(
         if let Peer::Http { headers, .. } = peer {
             headers.check_name(method, &params, rules.strict_headers)?;
         }
-        if method.needs_tasks_extension() && !modern.capabilities.tasks {
+        if method.needs_tasks_extension() && !reaches_tasks(method, &modern.capabilities) {
             return Err(RpcError::missing_capability(Capability::Tasks));
         }
     }
@@ -66,6 +67,23 @@ pub fn admit<'a>(
         params,
         meta,
     })
+}
+
+/// As [`admit`], for a request of a method that is none of the protocol's and that the server has found to be its own.
+///
+/// # Errors
+/// As [`era::decide`].
+pub fn admit_custom<'a>(request: &Request<'a>, peer: &Peer<'_>) -> Result<(Era<'a>, Params<'a>, Meta<'a>), RpcError> {
+    let params = Params::read(request.params)?;
+    let meta = params.meta()?;
+    let era = era::decide(Some(&request.method), &meta, peer)?;
+    Ok((era, params, meta))
+}
+
+/// A client that declares the legacy `tasks` instead may still read and cancel tasks it created as a legacy client (C-12). Which
+/// those are the server knows; every other one it must answer with −32021 all the same.
+fn reaches_tasks(method: Method, declared: &ClientCapabilities) -> bool {
+    declared.tasks || declared.legacy_tasks && matches!(method, Method::TasksGet | Method::TasksCancel)
 }
 
 /// Whether tasks were part of what the two sides settled on (L-04).

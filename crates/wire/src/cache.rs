@@ -11,6 +11,15 @@ pub enum CacheScope {
     Private,
 }
 
+impl CacheScope {
+    pub(crate) const fn as_json(self) -> &'static str {
+        match self {
+            Self::Public => r#""public""#,
+            Self::Private => r#""private""#,
+        }
+    }
+}
+
 /// The freshness of a result. Not to be confused with a task's `ttlMs`, which is its retention (C-16).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cache {
@@ -25,9 +34,7 @@ impl Cache {
     pub(crate) fn push_members(self, out: &mut String) {
         out.push_str(r#","ttlMs":"#);
         json::push_int(out, self.ttl_ms);
-        out.push_str(match self.scope {
-            CacheScope::Public => r#","cacheScope":"public""#,
-            CacheScope::Private => r#","cacheScope":"private""#,
-        });
+        out.push_str(r#","cacheScope":"#);
+        out.push_str(self.scope.as_json());
     }
 }

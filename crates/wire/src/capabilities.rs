@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 pub struct ClientCapabilities {
     /// `extensions["io.modelcontextprotocol/tasks"]`: can cope with a task as an answer (G2).
     pub tasks: bool,
-    /// `tasks`: the legacy declaration, which a modern request gains nothing by (G2-09).
+    /// `tasks`: the legacy declaration. A modern request counts as one that declares nothing (G2-09), but for tasks of its own that are
+    /// legacy too (C-12).
     pub legacy_tasks: bool,
     /// `tasks.requests.elicitation.create`: hosts tasks for elicitation itself (G1-03).
     pub hosts_elicitation: bool,
@@ -88,6 +89,7 @@ impl ClientCapabilities {
             Capability::ElicitationForm => self.elicitation_form,
             Capability::ElicitationUrl => self.elicitation_url,
             Capability::Sampling => self.sampling,
+            Capability::SamplingTools => self.sampling_tools,
             Capability::Roots => self.roots,
         }
     }

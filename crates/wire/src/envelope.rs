@@ -5,7 +5,9 @@ use crate::{
     error::RpcError,
     json,
     object::{ObjectFlaw, object},
+    splice::{Edit, splice},
 };
+use longhaul_core::Json;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -230,6 +232,17 @@ pub fn write_result(out: &mut String, id: RequestId<'_>, result: impl FnOnce(&mu
     out.push_str(r#","result":"#);
     result(out);
     out.push('}');
+}
+
+/// Appends the response whose result is `result` after `edits`, or −32603 if it is no object: that can be sent to nobody.
+pub(crate) fn write_spliced(out: &mut String, id: RequestId<'_>, result: &Json, edits: &[Edit<'_>]) {
+    let start = out.len();
+    let mut sound = Ok(());
+    write_result(out, id, |out| sound = splice(out, result.as_str(), edits));
+    if sound.is_err() {
+        out.truncate(start);
+        RpcError::internal("The result is not a JSON object").write_response(out, Some(id));
+    }
 }
 
 /// Appends a notification; `params` appends its params, an object.

@@ -11,7 +11,7 @@ use crate::{
 use serde_json::value::RawValue;
 
 /// What surrounds a message.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Peer<'a> {
     /// One HTTP request.
     Http {
@@ -27,6 +27,16 @@ pub enum Peer<'a> {
         /// The revision its handshake settled on, if there was one.
         initialized: Option<Version>,
     },
+}
+
+impl<'a> Peer<'a> {
+    /// The MCP headers, where there are headers.
+    pub fn headers(&self) -> Option<&Headers<'a>> {
+        match self {
+            Self::Http { headers, .. } => Some(headers),
+            Self::Stdio { .. } => None,
+        }
+    }
 }
 
 /// What a session id came to. A modern message does not care.
@@ -128,11 +138,11 @@ fn modern<'a>(named: &str, method: Option<&str>, meta: &Meta<'a>, peer: &Peer<'_
 
 fn legacy(method: Option<&str>, peer: &Peer<'_>) -> Result<Legacy, RpcError> {
     let handshake = method == Some(Method::Initialize.as_str());
-    match *peer {
+    match peer {
         _ if handshake => Ok(Legacy::Handshake),
         Peer::Stdio {
             initialized: Some(version),
-        } => Ok(Legacy::Session(version)),
+        } => Ok(Legacy::Session(*version)),
         Peer::Stdio { initialized: None } => Err(RpcError::invalid_request(format!(
             "Not initialized: send initialize first, or {} in params._meta",
             meta::PROTOCOL_VERSION
@@ -141,7 +151,7 @@ fn legacy(method: Option<&str>, peer: &Peer<'_>) -> Result<Legacy, RpcError> {
             headers,
             session,
             sessionless,
-        } => legacy_http(&headers, session, sessionless),
+        } => legacy_http(headers, *session, *sessionless),
     }
 }
 

@@ -8,10 +8,13 @@ use crate::{
     json,
     version::{Generation, Version},
 };
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 const BAD_REQUEST: u16 = 400;
 const NOT_FOUND: u16 = 404;
+const TOO_MANY_REQUESTS: u16 = 429;
+/// The code of a refusal for which the protocol has none, outside what it reserves (C-47, X-15).
+const BUSY: i64 = 429;
 /// JSON-RPC errors for which the protocol names no HTTP status (1.1, last rows).
 const OK: u16 = 200;
 
@@ -24,6 +27,8 @@ pub struct RpcError {
     /// JSON text.
     data: Option<String>,
     status: u16,
+    /// Seconds.
+    retry_after: Option<u64>,
 }
 
 /// What a client would have had to declare.
@@ -37,6 +42,8 @@ pub enum Capability {
     ElicitationUrl,
     /// Questions to the client's model.
     Sampling,
+    /// Questions to the client's model that let it call tools.
+    SamplingTools,
     /// The client's roots.
     Roots,
 }
@@ -48,6 +55,7 @@ impl Capability {
             Self::ElicitationForm => r#"{"elicitation":{"form":{}}}"#,
             Self::ElicitationUrl => r#"{"elicitation":{"url":{}}}"#,
             Self::Sampling => r#"{"sampling":{}}"#,
+            Self::SamplingTools => r#"{"sampling":{"tools":{}}}"#,
             Self::Roots => r#"{"roots":{}}"#,
         }
     }
@@ -65,6 +73,7 @@ impl RpcError {
             message: message.into(),
             data: None,
             status,
+            retry_after: None,
         }
     }
 
@@ -191,6 +200,19 @@ impl RpcError {
         Self::new(-32600, NOT_FOUND, "Session not found: initialize again")
     }
 
+    /// HTTP 429: a limit is reached. `wait` is when to try again, told in whole seconds by `Retry-After` and in milliseconds in the data,
+    /// for transports without headers (S-06, C-47).
+    pub fn busy(message: impl Into<Cow<'static, str>>, wait: Duration) -> Self {
+        let millis = wait.as_millis().max(1);
+        let mut error = Self::new(BUSY, TOO_MANY_REQUESTS, message).with_data(|data| {
+            data.push_str(r#"{"retryAfterMs":"#);
+            json::push_int(data, i128::try_from(millis).unwrap_or(i128::MAX));
+            data.push('}');
+        });
+        error.retry_after = Some(u64::try_from(millis.div_ceil(1000)).unwrap_or(u64::MAX));
+        error
+    }
+
     /// An application's own error.
     ///
     /// # Errors
@@ -227,6 +249,11 @@ impl RpcError {
     /// The HTTP status of the response that carries it.
     pub fn status(&self) -> u16 {
         self.status
+    }
+
+    /// In how many seconds the client should try again, if that is known: the `Retry-After` header.
+    pub fn retry_after(&self) -> Option<u64> {
+        self.retry_after
     }
 
     /// Appends the `error` object.

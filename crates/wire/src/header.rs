@@ -1,8 +1,9 @@
-//! The headers that mirror parts of a message (T-23..T-27).
+//! The headers that mirror parts of a message (T-23..T-27); those that mirror arguments are compared in [`ParamHeaders`](crate::ParamHeaders).
 
 use crate::{
     error::RpcError,
     method::{Method, NameSource},
+    param_header::PREFIX,
     params::Params,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -12,7 +13,7 @@ use std::borrow::Cow;
 const SENTINEL: (&str, &str) = ("=?base64?", "?=");
 
 /// A view of the MCP headers of one HTTP request: values as they came, surrounding blanks stripped.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Headers<'a> {
     /// `MCP-Protocol-Version`
     pub protocol_version: Option<&'a [u8]>,
@@ -22,13 +23,16 @@ pub struct Headers<'a> {
     pub name: Option<&'a [u8]>,
     /// `Mcp-Session-Id`
     pub session_id: Option<&'a [u8]>,
+    /// Every `Mcp-Param-…`, names as they came. Whether one means anything the tool knows that is called.
+    pub params: Vec<(&'a str, &'a [u8])>,
 }
 
 impl<'a> Headers<'a> {
     /// Picks the MCP headers out of all headers of a request. Names are compared without regard to case (T-26).
     ///
     /// # Errors
-    /// −32020/400 if one of them occurs twice: an intermediary may have looked at the other one.
+    /// −32020/400 if one of them occurs twice: an intermediary may have looked at the other one. Of an `Mcp-Param-…` that is for
+    /// whoever knows it to say; others are forwarded and mean nothing.
     pub fn collect(all: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, RpcError> {
         let mut found = Self::default();
         for (name, value) in all {
@@ -41,6 +45,9 @@ impl<'a> Headers<'a> {
             } else if name.eq_ignore_ascii_case("mcp-session-id") {
                 (&mut found.session_id, "Mcp-Session-Id")
             } else {
+                if is_param(name) {
+                    found.params.push((name, value.trim_ascii()));
+                }
                 continue;
             };
             if slot.replace(value.trim_ascii()).is_some() {
@@ -50,6 +57,13 @@ impl<'a> Headers<'a> {
             }
         }
         Ok(found)
+    }
+
+    /// The values of one `Mcp-Param-…`.
+    pub(crate) fn params(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        self.params
+            .iter()
+            .filter_map(move |(known, value)| known.eq_ignore_ascii_case(name).then_some(*value))
     }
 
     /// `MCP-Protocol-Version` must be there and equal the version in the body (T-23).
@@ -137,6 +151,12 @@ pub fn encode_value(text: &str) -> Cow<'_, str> {
     }
     let (start, end) = SENTINEL;
     Cow::Owned(format!("{start}{}{end}", STANDARD.encode(text)))
+}
+
+fn is_param(name: &str) -> bool {
+    name.as_bytes()
+        .get(..PREFIX.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(PREFIX.as_bytes()))
 }
 
 fn unwrap_sentinel(text: &str) -> Option<&str> {

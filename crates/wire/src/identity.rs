@@ -28,6 +28,30 @@ impl Identity {
         }
     }
 
+    /// With more about it for people: a title, a page, icons (JSON text: an array). Shown in the handshakes, and not in every answer.
+    ///
+    /// ```
+    /// use longhaul_wire::Identity;
+    /// let identity = Identity::new("files", "1.0.0").with_details(Some("Files"), None, None);
+    /// assert_eq!(identity.info(), r#"{"name":"files","version":"1.0.0","title":"Files"}"#);
+    /// ```
+    #[must_use]
+    pub fn with_details(mut self, title: Option<&str>, website: Option<&str>, icons: Option<&str>) -> Self {
+        self.info.pop();
+        for (member, text) in [(r#","title":"#, title), (r#","websiteUrl":"#, website)] {
+            if let Some(text) = text {
+                self.info.push_str(member);
+                json::push_string(&mut self.info, text);
+            }
+        }
+        if let Some(icons) = icons {
+            self.info.push_str(r#","icons":"#);
+            self.info.push_str(icons);
+        }
+        self.info.push('}');
+        self
+    }
+
     /// With guidance for the model on how to use the server.
     #[must_use]
     pub fn with_instructions(self, instructions: impl Into<String>) -> Self {
@@ -45,6 +69,15 @@ impl Identity {
     /// Appends `,"_meta":{…serverInfo…}`: the last member of every modern result Longhaul writes (L-08).
     pub(crate) fn push_meta(&self, out: &mut String) {
         out.push_str(&self.meta_member);
+    }
+
+    /// As [`push_meta`](Self::push_meta), with all there is to know about the server.
+    pub(crate) fn push_full_meta(&self, out: &mut String) {
+        out.push_str(r#","_meta":{"#);
+        json::push_string(out, meta::SERVER_INFO);
+        out.push(':');
+        out.push_str(&self.info);
+        out.push('}');
     }
 
     /// Appends `,"instructions":…` if there are any.

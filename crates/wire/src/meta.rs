@@ -4,9 +4,10 @@ use crate::{
     capabilities::ClientCapabilities,
     envelope::RequestId,
     error::RpcError,
-    json,
+    json, log_level,
     object::{ObjectFlaw, object},
 };
+use longhaul_core::LogLevel;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -18,6 +19,8 @@ pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilitie
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// Key of what a modern server calls itself.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// Key of the level from which on a modern request wants log messages (U-09).
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// Key that ties a legacy message to a task (G1-30, C-23).
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// Key of the subscription a modern notification belongs to (U-21).
@@ -109,15 +112,11 @@ impl<'a> Meta<'a> {
     /// # Errors
     /// −32602/400 if it is there and no level of RFC 5424.
     pub fn log_level(&self) -> Result<Option<LogLevel>, RpcError> {
-        let read = |raw: &RawValue| {
-            json::string(raw)
-                .and_then(|text| LogLevel::parse(&text))
-                .ok_or_else(|| {
-                    let levels = LogLevel::NAMES.join(", ");
-                    RpcError::malformed_meta(format!(
-                        "_meta member io.modelcontextprotocol/logLevel must be one of {levels}"
-                    ))
-                })
+        let read = |raw| {
+            log_level::read(raw).ok_or_else(|| {
+                let right = log_level::right();
+                RpcError::malformed_meta(format!("_meta member {LOG_LEVEL} must be {right}"))
+            })
         };
         self.0.log_level.map(read).transpose()
     }
@@ -170,49 +169,4 @@ fn text<'a>(raw: Option<&'a RawValue>, key: &str) -> Result<Option<Cow<'a, str>>
     let read =
         |raw| json::string(raw).ok_or_else(|| RpcError::malformed_meta(format!("_meta member {key} must be a string")));
     raw.map(read).transpose()
-}
-
-/// A severity of RFC 5424, least severe first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the names are RFC 5424's")]
-pub enum LogLevel {
-    Debug,
-    Info,
-    Notice,
-    Warning,
-    Error,
-    Critical,
-    Alert,
-    Emergency,
-}
-
-impl LogLevel {
-    const NAMES: [&'static str; 8] = [
-        "debug",
-        "info",
-        "notice",
-        "warning",
-        "error",
-        "critical",
-        "alert",
-        "emergency",
-    ];
-    const ALL: [Self; 8] = [
-        Self::Debug,
-        Self::Info,
-        Self::Notice,
-        Self::Warning,
-        Self::Error,
-        Self::Critical,
-        Self::Alert,
-        Self::Emergency,
-    ];
-
-    /// The level of that name.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .zip(Self::NAMES)
-            .find_map(|(level, name)| (name == text).then_some(level))
-    }
 }

@@ -5,8 +5,73 @@ use crate::{
     json,
     legacy::push_related_task,
     meta::ProgressToken,
+    modern::subscription::push_subscription,
 };
-use longhaul_core::{Progress, TaskId};
+use longhaul_core::{LogLevel, Progress, TaskId};
+
+/// A list that has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// The tools.
+    Tools,
+    /// The prompts.
+    Prompts,
+    /// The resources or their templates.
+    Resources,
+}
+
+impl Change {
+    const fn method(self) -> &'static str {
+        match self {
+            Self::Tools => "notifications/tools/list_changed",
+            Self::Prompts => "notifications/prompts/list_changed",
+            Self::Resources => "notifications/resources/list_changed",
+        }
+    }
+}
+
+/// Appends `notifications/…/list_changed`. `listen` is the request that opened the subscription, in the modern generation (U-21); the
+/// legacy one has none.
+pub fn write_list_changed(out: &mut String, change: Change, listen: Option<RequestId<'_>>) {
+    write_notification(out, change.method(), |out| {
+        out.push('{');
+        if let Some(listen) = listen {
+            push_subscription(out, listen);
+        }
+        out.push('}');
+    });
+}
+
+/// Appends `notifications/resources/updated`. `listen` is as for [`write_list_changed`].
+pub fn write_resource_updated(out: &mut String, uri: &str, listen: Option<RequestId<'_>>) {
+    write_notification(out, "notifications/resources/updated", |out| {
+        out.push_str(r#"{"uri":"#);
+        json::push_string(out, uri);
+        if let Some(listen) = listen {
+            out.push(',');
+            push_subscription(out, listen);
+        }
+        out.push('}');
+    });
+}
+
+/// Appends `notifications/message`. `data` is JSON text. `related` is the task it comes from, on a legacy stream (C-23); a modern one
+/// names none, and hears only what its request asked for (U-09).
+pub fn write_log(out: &mut String, level: LogLevel, logger: Option<&str>, data: &str, related: Option<&TaskId>) {
+    write_notification(out, "notifications/message", |out| {
+        out.push_str(r#"{"level":""#);
+        out.push_str(level.as_str());
+        out.push('"');
+        if let Some(logger) = logger {
+            out.push_str(r#","logger":"#);
+            json::push_string(out, logger);
+        }
+        out.push_str(r#","data":"#);
+        out.push_str(data);
+        push_related(out, related);
+        out.push('}');
+    });
+}
 
 /// Appends `notifications/progress`. `related` is the task it is about, on a legacy stream (G1-46); a modern one names none.
 pub fn write_progress(
@@ -29,16 +94,22 @@ pub fn write_progress(
             out.push_str(r#","message":"#);
             json::push_string(out, message);
         }
-        if let Some(task) = related {
-            out.push_str(r#","_meta":{"#);
-            push_related_task(out, task);
-            out.push('}');
-        }
+        push_related(out, related);
         out.push('}');
     });
 }
 
-/// Appends `notifications/cancelled` for the request `id` (U-04, U-05).
+/// Appends `,"_meta":{…related-task…}` if there is a task.
+fn push_related(out: &mut String, related: Option<&TaskId>) {
+    if let Some(task) = related {
+        out.push_str(r#","_meta":{"#);
+        push_related_task(out, task);
+        out.push('}');
+    }
+}
+
+/// Appends `notifications/cancelled` for the request `id`: to take a question of ours back from a legacy client (U-04), and to tell a
+/// modern one on stdio that we end its subscription, before [`write_end`](crate::modern::subscription::write_end) (U-05, C-17).
 pub fn write_cancelled(out: &mut String, id: RequestId<'_>, reason: Option<&str>) {
     write_notification(out, "notifications/cancelled", |out| {
         out.push_str(r#"{"requestId":"#);

@@ -44,6 +44,19 @@ impl Status {
         }
     }
 
+    /// The status of that name.
+    pub fn parse(text: &str) -> Option<Self> {
+        [
+            Self::Working,
+            Self::InputRequired,
+            Self::Completed,
+            Self::Failed,
+            Self::Cancelled,
+        ]
+        .into_iter()
+        .find(|status| status.as_str() == text)
+    }
+
     /// Its name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {

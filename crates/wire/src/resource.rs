@@ -1,21 +1,6 @@
-//! Resources as they are listed and read, before a generation gives them their shape.
+//! A resource's text, before a generation gives it its shape.
 
 use crate::{json, meta::LOG_STRETCH};
-
-/// A family of resources.
-#[derive(Debug, Clone, Copy)]
-pub struct TemplateEntry<'a> {
-    /// RFC 6570.
-    pub uri_template: &'a str,
-    /// For programs.
-    pub name: &'a str,
-    /// For people.
-    pub title: Option<&'a str>,
-    /// What it holds.
-    pub description: Option<&'a str>,
-    /// Of all its members, if they agree.
-    pub mime_type: Option<&'a str>,
-}
 
 /// A resource's content.
 #[derive(Debug, Clone, Copy)]
@@ -41,31 +26,14 @@ pub struct Stretch {
     pub total: u64,
 }
 
-/// Appends `"resourceTemplates":[…]`.
-pub(crate) fn push_templates(out: &mut String, templates: &[TemplateEntry<'_>]) {
-    out.push_str(r#""resourceTemplates":["#);
-    for (nth, template) in templates.iter().enumerate() {
-        out.push_str(if nth == 0 {
-            r#"{"uriTemplate":"#
-        } else {
-            r#",{"uriTemplate":"#
-        });
-        json::push_string(out, template.uri_template);
-        out.push_str(r#","name":"#);
-        json::push_string(out, template.name);
-        push_text(out, r#","title":"#, template.title);
-        push_text(out, r#","description":"#, template.description);
-        push_text(out, r#","mimeType":"#, template.mime_type);
-        out.push('}');
-    }
-    out.push(']');
-}
-
 /// Appends `"contents":[…]`.
 pub(crate) fn push_contents(out: &mut String, content: &TextContent<'_>) {
     out.push_str(r#""contents":[{"uri":"#);
     json::push_string(out, content.uri);
-    push_text(out, r#","mimeType":"#, content.mime_type);
+    if let Some(mime_type) = content.mime_type {
+        out.push_str(r#","mimeType":"#);
+        json::push_string(out, mime_type);
+    }
     out.push_str(r#","text":"#);
     json::push_string(out, content.text);
     if let Some(stretch) = content.stretch {
@@ -86,11 +54,4 @@ fn push_stretch(out: &mut String, Stretch { offset, next, total }: Stretch) {
         json::push_int(out, figure);
     }
     out.push_str("}}");
-}
-
-fn push_text(out: &mut String, member: &str, text: Option<&str>) {
-    if let Some(text) = text {
-        out.push_str(member);
-        json::push_string(out, text);
-    }
 }

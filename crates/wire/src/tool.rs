@@ -18,6 +18,10 @@ pub struct ToolEntry<'a> {
     pub output_schema: Option<&'a str>,
     /// JSON text: an object of hints.
     pub annotations: Option<&'a str>,
+    /// JSON text: an array of icons.
+    pub icons: Option<&'a str>,
+    /// JSON text: the `_meta` object.
+    pub meta: Option<&'a str>,
     /// Which of its calls become tasks.
     pub policy: TaskPolicy,
 }
@@ -39,6 +43,8 @@ impl ToolEntry<'_> {
         let raws = [
             (r#","outputSchema":"#, output_schema),
             (r#","annotations":"#, self.annotations),
+            (r#","icons":"#, self.icons),
+            (r#","_meta":"#, self.meta),
         ];
         for (member, raw) in raws {
             if let Some(raw) = raw {

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<(), DurabilityError> {
     if !cfg!(target_os = "linux") {
         return Err(DurabilityError::NotLinux);
     }
-    requirement::strace()?;
+    requirement::program("strace")?;
     let program = workspace::longhaul().or_build(args.program.as_ref())?;
     let sound = observe(&program, None)?;
     if let Some(example) = sound.proof.early.first() {

@@ -4,6 +4,7 @@
 //! would be right. What comes out is typed and complete; nothing after this module looks at TOML again.
 
 mod file;
+mod limits;
 mod paths;
 mod schema;
 mod section;

@@ -1,11 +1,17 @@
 //! The `[server]` section.
 
-use super::{paths::Surroundings, section::Section};
+use super::{
+    limits::{self, LimitsConfig},
+    paths::Surroundings,
+    section::{Entry, Section},
+};
 use longhaul_core::Millis;
-use std::{net::SocketAddr, path::PathBuf};
+use longhaul_server::http::HttpOptions;
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7411);
 const DEFAULT_MAX_BODY: u64 = 4 << 20;
+const DEFAULT_IDLE_EXIT: Millis = 60_000;
 const DEFAULT_QUEUE_TIMEOUT: Millis = 24 * 60 * 60 * 1000;
 /// More attempts at once than any one machine runs; a larger number is a slip of the finger.
 const MOST_RUNNING: u32 = 10_000;
@@ -27,6 +33,12 @@ pub(crate) struct ServerConfig {
     pub(crate) strict_headers: bool,
     /// How long a task may wait for a slot, in milliseconds.
     pub(crate) queue_timeout: Millis,
+    /// Who may come over HTTP, and how.
+    pub(crate) http: HttpOptions,
+    /// How long a server that `longhaul stdio` has started stays with nothing to do, in milliseconds.
+    pub(crate) idle_exit: Millis,
+    /// How much clients may ask for.
+    pub(crate) limits: LimitsConfig,
 }
 
 /// Reads the section; `None` after a problem.
@@ -61,6 +73,13 @@ pub(super) fn read(section: &Section<'_>, surroundings: &Surroundings) -> Option
     let queue_timeout = section.get_or("queue_timeout", DEFAULT_QUEUE_TIMEOUT, |entry| {
         entry.positive_duration()
     });
+    let idle_exit = section.get_or("idle_exit", DEFAULT_IDLE_EXIT, |entry| entry.positive_duration());
+    let allowed_origins = all(section, "allowed_origins");
+    let allowed_hosts = all(section, "allowed_hosts");
+    let legacy_sse = section.get_or("legacy_sse", false, |entry| entry.flag());
+    let limits = section.get_or("limits", LimitsConfig::default(), |entry| {
+        limits::read(&entry.section("[server.limits]", "such as [server.limits]")?)
+    });
     section.finish();
 
     let name = name?;
@@ -81,6 +100,29 @@ pub(super) fn read(section: &Section<'_>, surroundings: &Surroundings) -> Option
         max_body: max_body?,
         strict_headers: strict_headers?,
         queue_timeout: queue_timeout?,
+        http: HttpOptions {
+            allowed_origins: allowed_origins?,
+            allowed_hosts: allowed_hosts?,
+            legacy_sse: legacy_sse?,
+        },
+        idle_exit: idle_exit?,
+        limits: limits?,
+    })
+}
+
+/// The elements of an array of strings, each of which is a `T`; none by default.
+fn all<T: FromStr<Err: fmt::Display>>(section: &Section<'_>, key: &'static str) -> Option<Vec<T>> {
+    section.get_or(key, Vec::new(), |entry| {
+        let texts = entry.texts()?;
+        let parse = |(entry, text): (Entry<'_>, &str)| {
+            let parsed = text
+                .parse()
+                .map_err(|error| entry.report(format!("`{key}`: {text:?}: {error}")));
+            parsed.ok()
+        };
+        // Not stopping at the first that is wrong.
+        let parsed: Vec<_> = texts.into_iter().map(parse).collect();
+        parsed.into_iter().collect()
     })
 }
 

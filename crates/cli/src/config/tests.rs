@@ -1,7 +1,9 @@
 //! Good files, and a table of bad ones with what is said about each.
 
+use super::limits::LimitsConfig;
 use super::*;
 use longhaul_core::{Retry, RetryOn, TaskPolicy};
+use longhaul_server::http::HttpOptions;
 use serde_json::json;
 use std::fs;
 use tempfile::TempDir;
@@ -47,6 +49,9 @@ fn the_smallest_file_gets_every_default() {
             max_body: 4 << 20,
             strict_headers: false,
             queue_timeout: 86_400_000,
+            http: HttpOptions::default(),
+            idle_exit: 60_000,
+            limits: LimitsConfig::default(),
         }
     );
     let tool = &config.tools[0];
@@ -82,6 +87,16 @@ max_running = 8
 max_body = "1MiB"
 strict_headers = true
 queue_timeout = "1h30m"
+allowed_origins = ["https://app.example.com", "http://box:3000"]
+allowed_hosts = ["mcp.example.com"]
+legacy_sse = true
+idle_exit = "5m"
+
+[server.limits]
+live_tasks = 3
+stored = "1GiB"
+streams = 7
+requests_per_second = 50
 
 [[tool]]
 name = "hash_tree"
@@ -98,6 +113,7 @@ output_schema = "out.json"
 progress = '(?<current>\d+)/(?<total>\d+)'
 task = "after"
 task_after = "2s"
+handoff = "45s"
 deadline = "1h"
 retention = "7d"
 max_output = "64KiB"
@@ -126,6 +142,14 @@ task = "always"
         (config.server.queue_timeout, config.server.strict_headers),
         (5_400_000, true)
     );
+    let http = HttpOptions {
+        allowed_origins: ["https://app.example.com", "http://box:3000"]
+            .map(|origin| origin.parse().unwrap())
+            .to_vec(),
+        allowed_hosts: vec!["mcp.example.com".parse().unwrap()],
+        legacy_sse: true,
+    };
+    assert_eq!((config.server.http, config.server.idle_exit), (http, 300_000));
 
     let tool = &config.tools[0];
     assert_eq!(tool.cwd, folder.path().join("sub"));
@@ -134,7 +158,12 @@ task = "always"
     assert_eq!(tool.optional.iter().collect::<Vec<_>>(), ["text"]);
     assert_eq!(tool.allow_leading_dash.iter().collect::<Vec<_>>(), ["path"]);
     assert_eq!(tool.output, Output::Json(Some(json!({"type": "array"}))));
-    assert_eq!(tool.task, TaskPolicy::After(2_000));
+    assert_eq!((tool.task, tool.handoff), (TaskPolicy::After(2_000), Some(45_000)));
+    let limits = &config.server.limits.front;
+    assert_eq!(
+        (limits.streams, limits.requests_per_second.map(Into::into)),
+        (7, Some(50))
+    );
     assert_eq!((tool.deadline, tool.retention), (Some(3_600_000), 604_800_000));
     assert_eq!(
         (tool.max_output, tool.max_log, tool.concurrency),
@@ -273,6 +302,13 @@ fn bad_files_are_explained() {
         (
             "+server\nstrict_headers = \"yes\"\n+tool",
             &["jobs.toml:3: `strict_headers` must be true or false, not \"yes\""],
+        ),
+        (
+            "+server\nallowed_origins = [\"*\", \"https://a\", \"b/c\"]\n+tool",
+            &[
+                "jobs.toml:3: `allowed_origins`: \"*\": an origin is a scheme and a host, for example \"https://app.example.com\": no path, no blanks, no *",
+                "jobs.toml:3: `allowed_origins`: \"b/c\": an origin is a scheme and a host, for example \"https://app.example.com\": no path, no blanks, no *",
+            ],
         ),
         (
             "+server\nqueue_timeout = \"1 day\"\n+tool",

@@ -50,6 +50,8 @@ pub(crate) struct ToolConfig {
     pub(crate) progress: Option<String>,
     /// Which calls become tasks.
     pub(crate) task: TaskPolicy,
+    /// A client that cannot have a task waits at most so long, in milliseconds, and is then told how to follow the work.
+    pub(crate) handoff: Option<Millis>,
     /// Longest time from creation to the end, in milliseconds.
     pub(crate) deadline: Option<Millis>,
     /// How long a finished task is kept, in milliseconds from its end.
@@ -149,6 +151,7 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
     let output = read_output(section, surroundings);
     let progress = section.optional("progress", |entry| read_progress(&entry));
     let task = read_task_policy(section);
+    let handoff = section.optional("handoff", |entry| entry.positive_duration());
     let deadline = section.optional("deadline", |entry| entry.positive_duration());
     let retention = section.get_or("retention", DEFAULT_RETENTION, |entry| entry.positive_duration());
     let max_output = section.get_or("max_output", DEFAULT_MAX_OUTPUT, |entry| entry.size());
@@ -172,6 +175,7 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
         output: output?,
         progress: progress?,
         task: task?,
+        handoff: handoff?,
         deadline: deadline?,
         retention: retention?,
         max_output: max_output?,

@@ -1,4 +1,4 @@
-//! `longhaul serve`: wires configuration, store, runtime, commands and front together.
+//! `longhaul serve`: the server of the library, with a configuration's commands for tools.
 
 mod port_owner;
 mod report;
@@ -9,22 +9,26 @@ use crate::{
     config::{self, Config, Surroundings},
     output,
 };
-use longhaul_core::{HostId, Store};
-use longhaul_runtime::{Engine, EngineOptions, Ports, Provider};
+use longhaul_core::{Millis, Store};
+use longhaul_runtime::{Ports, Provider};
 use longhaul_server::{
-    Front, FrontOptions,
+    Front,
     http::{ListenError, Listener},
+    stdio::OwnerSocket,
 };
-use longhaul_store::{SqliteOptions, SqliteStore};
+use longhaul_store::{OpenError, SqliteOptions, SqliteStore};
 use longhaul_upstream::command::{Attempts, CommandProvider, Launcher, hazards};
 use rustix::process::Signal;
 use std::{io, process::ExitCode, sync::Arc, time::Duration};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
 
 /// A configuration that cannot be served.
 const INVALID: u8 = 2;
-/// How long commands whose callers have gone may take to hear of it.
-const SETTLE_PATIENCE: Duration = Duration::from_millis(1500);
+/// Another process owns the data directory: said to the relay that has started this one.
+pub(crate) const IN_USE: u8 = 75;
 /// How long work that is still under way in threads may take once the server has stopped.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -35,16 +39,16 @@ enum ServeError {
     Open(#[from] longhaul_store::OpenError),
     #[error("{error}{owner}")]
     Listen { error: ListenError, owner: String },
+    #[error("cannot listen in {path}: {source}")]
+    Socket { path: String, source: io::Error },
     #[error("cannot use {path}: {source}")]
     Attempts { path: String, source: io::Error },
     #[error("cannot find this program's own file, which supervises the commands: {0}")]
     Launcher(io::Error),
     #[error(transparent)]
-    Tools(#[from] tools::ToolsError),
+    Tool(#[from] tools::UnusableTool),
     #[error(transparent)]
-    Engine(#[from] longhaul_runtime::StartError),
-    #[error(transparent)]
-    Front(#[from] longhaul_server::FrontError),
+    Server(#[from] longhaul::ServeError),
     #[error("cannot listen for signals: {0}")]
     Signals(io::Error),
 }
@@ -63,11 +67,18 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
         config.server.data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone());
     }
     log_to_stderr();
-    match start(config, serve.json) {
+    if serve.detach {
+        // Refused to whom that was granted before, and then it is well.
+        let _ = rustix::process::setsid();
+    }
+    match start(config, serve) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&format!("longhaul: {error}"));
-            ExitCode::FAILURE
+            match error {
+                ServeError::Open(OpenError::InUse { .. }) if serve.detach => ExitCode::from(IN_USE),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }
@@ -83,26 +94,34 @@ fn log_to_stderr() {
 }
 
 /// The store is opened first and let go of last: whoever holds it owns the directory.
-fn start(config: Config, json: bool) -> Result<(), ServeError> {
+fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
     raise_descriptor_limit();
     let store = Arc::new(SqliteStore::open(&config.server.data_dir, store_options())?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(ServeError::Signals)?;
-    let served = runtime.block_on(serve(config, Arc::clone(&store), json));
+    let served = runtime.block_on(self::serve(config, Arc::clone(&store), serve));
     runtime.shutdown_timeout(LAST_PATIENCE);
     served
 }
 
-async fn serve(config: Config, store: Arc<SqliteStore>, json: bool) -> Result<(), ServeError> {
+async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> Result<(), ServeError> {
     // A limit on file sizes shall be an error where something is written, and not the end of the process.
     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map_err(ServeError::Signals)?;
     let ports = Ports::system();
     let Config { server, tools, .. } = config;
-    let listener = listen(server.listen).await?;
-    let url = format!("http://{}{}", listener.address(), longhaul_server::http::PATH);
-    if let Err(error) = store.describe_owner(&url) {
+    let listener = match listen(server.listen).await {
+        Err(ServeError::Listen { error, owner }) if asked.idle_exit.is_some() => {
+            tracing::warn!("{error}{owner}; longhaul stdio is served alone");
+            None
+        }
+        bound => Some(bound?),
+    };
+    let url = listener
+        .as_ref()
+        .map(|listener| format!("http://{}{}", listener.address(), longhaul_server::http::PATH));
+    if let Err(error) = store.describe_owner(url.as_deref().unwrap_or("for longhaul stdio alone")) {
         tracing::warn!(%error, "the lock file does not name this process");
     }
     let path = server.data_dir.join("attempts");
@@ -112,47 +131,53 @@ async fn serve(config: Config, store: Arc<SqliteStore>, json: bool) -> Result<()
     })?;
     let launcher = Launcher::this_program().map_err(ServeError::Launcher)?;
     let commands = Arc::new(CommandProvider::new(attempts, launcher, ports.clone()));
-    let catalog = tools::catalog(tools, server.queue_timeout, &commands)?;
-    let tool_names = catalog.iter().map(|tool| tool.name().to_string()).collect();
-    let (engine, recovered) = Engine::start(EngineOptions {
-        store: Arc::clone(&store) as Arc<dyn Store>,
-        ports,
-        // The attempts are in the data directory, and whoever owns that may take them up: no other host can be meant.
-        host: HostId("data-dir".into()),
-        catalog,
-        providers: vec![Arc::clone(&commands) as Arc<dyn Provider>],
-        max_running: Some(server.max_running as usize),
-    })
-    .await?;
-    let front = Arc::new(front(&engine, &server).await?);
+    let tool_names = tools.iter().map(|tool| tool.name.clone()).collect();
+    let tools = tools::offered(tools, server.queue_timeout, &commands)?;
+    let running = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
+        .instructions("Slow tools run as tasks, which survive this server and your connection to it.")
+        .tools(tools)
+        .provider(Arc::clone(&commands) as Arc<dyn Provider>)
+        .store(Arc::clone(&store) as Arc<dyn Store>)
+        .max_running(server.max_running as usize)
+        .quota(server.limits.quota)
+        .limits(server.limits.front.clone())
+        .max_body(usize::try_from(server.max_body).unwrap_or(usize::MAX))
+        .strict_headers(server.strict_headers)
+        .http(server.http.clone())
+        .start()
+        .await?;
+    let front = running.front().ok_or(longhaul::ServeError::Stopped)?;
+    let socket = OwnerSocket::bind(&server.data_dir).map_err(|source| ServeError::Socket {
+        path: server.data_dir.display().to_string(),
+        source,
+    })?;
     let report = report::Report {
         name: server.name,
         url,
         data_dir: server.data_dir,
         tools: tool_names,
-        recovered,
+        recovered: running.recovered(),
         bytes_held: commands.bytes_held().await.ok(),
         hazards: hazards().iter().map(ToString::to_string).collect(),
     };
-    report.print(json);
-    let stop = stop_signal()?;
-    listener.serve(front, stop).await;
-    engine.settle(SETTLE_PATIENCE).await;
-    engine.stop();
-    output::note(&format!("longhaul: stopped; {} commands run on", engine.running()));
+    report.print(asked.json);
+    let stop = stop(&front, asked.idle_exit)?;
+    let stopped = || {
+        let mut stop = stop.clone();
+        async move {
+            // The sender says so before it goes.
+            let _ = stop.wait_for(|stop| *stop).await;
+        }
+    };
+    let over_http = async {
+        if let Some(listener) = listener {
+            listener.serve(Arc::clone(&front), stopped()).await;
+        }
+    };
+    tokio::join!(over_http, socket.serve(Arc::clone(&front), stopped()));
+    let commands_left = running.stop().await;
+    output::note(&format!("longhaul: stopped; {commands_left} commands run on"));
     Ok(())
-}
-
-async fn front(engine: &Engine, server: &config::ServerConfig) -> Result<Front, longhaul_server::FrontError> {
-    Front::new(FrontOptions {
-        engine: engine.clone(),
-        name: server.name.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        instructions: Some("Slow tools run as tasks, which survive this server and your connection to it.".to_owned()),
-        max_body: usize::try_from(server.max_body).unwrap_or(usize::MAX),
-        strict_headers: server.strict_headers,
-    })
-    .await
 }
 
 async fn listen(address: std::net::SocketAddr) -> Result<Listener, ServeError> {
@@ -165,6 +190,26 @@ async fn listen(address: std::net::SocketAddr) -> Result<Listener, ServeError> {
         };
         ServeError::Listen { error, owner }
     })
+}
+
+/// Becomes true when the server is to stop: at a signal, or when nobody has needed it for `idle_exit`.
+fn stop(front: &Arc<Front>, idle_exit: Option<Millis>) -> Result<watch::Receiver<bool>, ServeError> {
+    let (stop, stopping) = watch::channel(false);
+    let (signal, front) = (stop_signal()?, Arc::clone(front));
+    Ports::system().spawner.spawn(Box::pin(async move {
+        let deserted = async {
+            match idle_exit {
+                Some(millis) => front.deserted(Duration::from_millis(millis)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = signal => {}
+            () = deserted => output::note("longhaul: nobody is connected and nothing runs; leaving"),
+        }
+        stop.send_replace(true);
+    }));
+    Ok(stopping)
 }
 
 /// Completes at the first SIGTERM or SIGINT; the second ends the process as it would any other.

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 pub(super) struct Report {
     pub(super) name: String,
-    pub(super) url: String,
+    /// `None` if the address is taken.
+    pub(super) url: Option<String>,
     pub(super) data_dir: PathBuf,
     pub(super) tools: Vec<String>,
     pub(super) recovered: Recovered,
@@ -33,7 +34,7 @@ impl Report {
         let mut text = format!(
             "`{}` serves {}\n  data   {}\n  tools  {}",
             self.name,
-            self.url,
+            self.url.as_deref().unwrap_or("longhaul stdio alone"),
             self.data_dir.display(),
             self.tools.join(", ")
         );

@@ -1,37 +1,35 @@
-//! From the configuration's tools to the catalog's.
+//! From the configuration's tools to those a server offers.
 
 use crate::config::{Output, ToolConfig};
+use longhaul::Tool;
 use longhaul_core::{Json, Millis};
-use longhaul_runtime::{Catalog, Tool, ToolError, ToolSettings};
 use longhaul_upstream::command::{
     CommandDefinition, CommandProvider, DEFINITION_VERSION, DefinitionError, KIND, OutputKind,
 };
 use serde_json::Value;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// A tool that passed the configuration's checks and still cannot be served.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ToolsError {
-    #[error("tool {tool}: {error}")]
-    Definition { tool: String, error: DefinitionError },
-    #[error(transparent)]
-    Tool(#[from] ToolError),
+#[error("tool {tool}: {error}")]
+pub(super) struct UnusableTool {
+    tool: String,
+    error: DefinitionError,
 }
 
-/// Makes the catalog of these tools.
-pub(super) fn catalog(
+/// These tools, as a server offers them.
+pub(super) fn offered(
     tools: Vec<ToolConfig>,
     queue_timeout: Millis,
     commands: &CommandProvider,
-) -> Result<Catalog, ToolsError> {
-    let tools = tools
+) -> Result<Vec<Tool>, UnusableTool> {
+    tools
         .into_iter()
         .map(|tool| make(tool, queue_timeout, commands))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(Catalog::new(tools)?)
+        .collect()
 }
 
-fn make(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) -> Result<Tool, ToolsError> {
+fn make(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) -> Result<Tool, UnusableTool> {
     let names = property_names(&tool.input_schema);
     let (output, output_schema) = match tool.output {
         Output::Text => (OutputKind::Text, None),
@@ -54,26 +52,34 @@ fn make(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) -> 
     let frozen = Json::trusted(definition.to_json());
     let executor = commands
         .executor(definition, names.as_ref())
-        .map_err(|error| ToolsError::Definition {
+        .map_err(|error| UnusableTool {
             tool: tool.name.clone(),
             error,
         })?;
-    Ok(Tool::new(ToolSettings {
-        name: tool.name.into(),
-        description: tool.description,
-        input_schema: tool.input_schema,
-        output_schema,
-        annotations: (!tool.annotations.is_empty()).then_some(Value::Object(tool.annotations)),
-        policy: tool.task,
-        deadline: tool.deadline,
-        queue_timeout: Some(queue_timeout),
-        retention: tool.retention,
-        concurrency: tool.concurrency.map(|count| count as usize),
-        retry: tool.retry,
-        kind: KIND.into(),
-        definition: frozen,
-        executor: executor as Arc<_>,
-    })?)
+    let mut offered = Tool::executor(tool.name, tool.input_schema, KIND, frozen, executor as Arc<_>)
+        .description(tool.description)
+        .annotations(tool.annotations)
+        .task(tool.task)
+        .queue_timeout(millis(queue_timeout))
+        .retention(millis(tool.retention))
+        .retry(tool.retry.attempts, millis(tool.retry.backoff), tool.retry.on);
+    if let Some(schema) = output_schema {
+        offered = offered.output_schema(schema);
+    }
+    if let Some(patience) = tool.handoff {
+        offered = offered.handoff(millis(patience));
+    }
+    if let Some(limit) = tool.deadline {
+        offered = offered.deadline(millis(limit));
+    }
+    if let Some(most) = tool.concurrency {
+        offered = offered.concurrency(most as usize);
+    }
+    Ok(offered)
+}
+
+fn millis(millis: Millis) -> Duration {
+    Duration::from_millis(millis)
 }
 
 /// The names a placeholder may have, if the schema allows no others.

@@ -51,7 +51,7 @@ async fn a_wait_that_is_dropped_changes_nothing_and_one_that_is_abandoned_cancel
     drop(dropped);
     let abandoned = engine.begin(engine.call("a")).await.unwrap();
     let abandoned_id = abandoned.id().clone();
-    abandoned.abandon();
+    abandoned.begun().abandon();
     let (first, second) = (runs.next().await, runs.next().await);
     assert_eq!(guarded("the stop", second.cx.stopped()).await, StopReason::Cancel);
     assert_eq!(world.outcome(&engine, &abandoned_id).await, Outcome::Cancelled);

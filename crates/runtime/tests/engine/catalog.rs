@@ -1,7 +1,7 @@
 //! Tools and their arguments.
 
 use crate::support::{Script, tool};
-use longhaul_runtime::{Catalog, Tool, ToolError, ToolSettings};
+use longhaul_runtime::{Catalog, Duplicate, Tool, ToolError, ToolSettings};
 use serde_json::{Value, json};
 
 fn with_schema(input_schema: Value) -> Result<Tool, ToolError> {
@@ -59,12 +59,13 @@ fn schemas_that_do_not_compile_or_look_elsewhere_are_refused() {
 fn names_are_unique_and_order_is_kept() {
     let named = |name: &str| Tool::new(tool(name, Script::new().0)).unwrap();
     let catalog = Catalog::new(["b", "a", "c"].map(named)).unwrap();
-    let names: Vec<&str> = catalog.iter().map(|tool| &**tool.name()).collect();
+    let snapshot = catalog.snapshot();
+    let names: Vec<&str> = snapshot.tools.keys().map(|name| &**name).collect();
     assert_eq!(names, ["b", "a", "c"]);
-    assert_eq!(&**catalog.get("a").unwrap().name(), "a");
-    assert!(catalog.get("d").is_none());
+    assert_eq!(&**catalog.tool("a").unwrap().name(), "a");
+    assert!(catalog.tool("d").is_none());
     let twice = Catalog::new(["a", "b", "a"].map(named)).err();
-    assert_eq!(twice, Some(ToolError::Duplicate("a".into())));
+    assert_eq!(twice, Some(Duplicate("a".into())));
 }
 
 /// Equal definitions are one, whatever else is changed; another way to run or to retry is another.

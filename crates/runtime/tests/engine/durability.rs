@@ -115,7 +115,7 @@ async fn a_call_whose_caller_left_is_cancelled_also_when_the_store_is_full() {
     store.be_full_for("cancel_requested", 3);
     let waiting = engine.begin(engine.call("a")).await.unwrap();
     let id = waiting.id().clone();
-    waiting.abandon();
+    waiting.begun().abandon();
     for pause in [50, 100, 200] {
         world.clock.sleeper(pause).await;
         world.clock.advance(pause);
@@ -192,7 +192,7 @@ async fn a_stopped_engine_refuses_calls() {
     let engine = world.start([tool("a", script)]).await;
     engine.stop();
     let refused = guarded("a refusal", engine.create(engine.call("a"))).await;
-    assert_eq!(refused, Err(longhaul_core::store::StoreError::Closed));
+    assert_eq!(refused, Err(longhaul_core::store::StoreError::Closed.into()));
     settle().await;
     assert!(runs.started().is_none());
     assert_eq!(world.store.counts().await.unwrap(), Default::default());

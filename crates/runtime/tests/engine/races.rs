@@ -94,7 +94,7 @@ async fn caller(engine: Engine, number: usize) -> Option<TaskId> {
         1 => {
             let waiting = engine.begin(call).await.unwrap();
             let id = waiting.id().clone();
-            waiting.abandon();
+            waiting.begun().abandon();
             return Some(id);
         }
         2 => {
@@ -157,6 +157,7 @@ async fn whatever_the_order_every_task_ends_and_every_slot_comes_back() {
         catalog: Catalog::new(tools()).unwrap(),
         providers: Vec::new(),
         max_running: Some(SLOTS),
+        quota: longhaul_core::Quota::default(),
     };
     let (engine, _) = Engine::start(options).await.unwrap();
     let callers: Vec<_> = (0..TASKS)

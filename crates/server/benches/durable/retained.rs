@@ -53,7 +53,7 @@ pub(crate) fn fill(directory: &Path, count: usize, result_bytes: usize) -> TaskI
         while let Some((nth, created)) = creates.next().await {
             let task = created.unwrap();
             if nth == count / 2 {
-                middle = Some(task.id);
+                middle = Some(task.into_task().id);
             }
         }
         middle.unwrap()
@@ -73,11 +73,14 @@ fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTa
         front: node,
         announced: true,
         arguments: Json::trusted(r#"{"a":1,"b":2}"#),
+        requestor: Json::trusted("{}"),
         at,
         deadline: None,
         queue_timeout: None,
         retention: DAY,
         claim: None,
         outcome: Some(Outcome::result(result.clone())),
+        idempotency: None,
+        quota: longhaul_core::Quota::default(),
     }
 }

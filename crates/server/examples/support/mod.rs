@@ -27,7 +27,9 @@ pub(crate) fn settings(
         .collect();
     ToolSettings {
         name: name.into(),
+        title: None,
         description: description.to_owned(),
+        icons: None,
         input_schema: json!({
             "type": "object",
             "properties": properties,
@@ -36,7 +38,10 @@ pub(crate) fn settings(
         }),
         output_schema: None,
         annotations: None,
+        meta: None,
         policy,
+        intake: None,
+        handoff: None,
         deadline: None,
         queue_timeout: None,
         retention: DAY,
@@ -66,6 +71,7 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
         catalog,
         providers: Vec::new(),
         max_running: None,
+        quota: longhaul_core::Quota::default(),
     })
     .await?;
     let front = Front::new(FrontOptions {
@@ -75,6 +81,8 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
         instructions: None,
         max_body: 32 << 20,
         strict_headers: false,
+        limits: longhaul_server::Limits::default(),
+        http: longhaul_server::http::HttpOptions::default(),
     });
     let front = Arc::new(front.await?);
     println!("http://{}/mcp", listener.address());

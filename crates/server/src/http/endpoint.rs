@@ -1,8 +1,13 @@
 //! The endpoint: HTTP around [`dispatch`].
 
-use super::{PATH, body, place};
+use super::{
+    MESSAGES_PATH, PATH, SSE_PATH, body, cors, listen, pair,
+    response::{empty, event_stream, method_not_allowed, recorded, refuse, response},
+    resume::{Kind, TooMany},
+};
 use crate::{
     answer::{Answer, store_failed},
+    caller::Reach,
     dispatch::{Incoming, dispatch, refuse_message},
     front::Front,
     session::Session,
@@ -15,51 +20,136 @@ use axum::{
     response::Response,
     routing::any,
 };
-use bytes::Bytes;
-use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use longhaul_wire::{Generation, Headers, Peer, RpcError, Version};
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 
-const SESSION_ID: &str = "mcp-session-id";
+const METHODS: &str = "POST, GET, DELETE";
 
-/// The endpoint at `/mcp`, to be served by [`Listener`](super::Listener) or mounted into an application of yours.
+/// The endpoint at `/mcp`, to be served by [`Listener`](super::Listener) or mounted into an application of yours; with
+/// [`legacy_sse`](super::HttpOptions::legacy_sse) also the pair at `/sse` and `/messages`.
 pub fn router(front: Arc<Front>) -> Router {
-    Router::new().route(PATH, any(handle)).with_state(front)
+    let mut router = Router::new().route(PATH, any(mcp));
+    if front.legacy_sse {
+        router = router.route(SSE_PATH, any(sse)).route(MESSAGES_PATH, any(messages));
+    }
+    router.with_state(front)
 }
 
-async fn handle(State(front): State<Arc<Front>>, request: Request) -> Response {
+async fn mcp(State(front): State<Arc<Front>>, request: Request) -> Response {
+    guarded(front, METHODS, request, async |front, parts, body| match parts.method {
+        Method::POST => Some(post(front, parts, body).await),
+        Method::GET => Some(get(front, parts).await),
+        Method::DELETE => Some(end_session(front, parts).await),
+        _ => None,
+    })
+    .await
+}
+
+async fn sse(State(front): State<Arc<Front>>, request: Request) -> Response {
+    guarded(front, "GET", request, async |front, parts, _| {
+        (parts.method == Method::GET).then(|| pair::open(front, parts))
+    })
+    .await
+}
+
+async fn messages(State(front): State<Arc<Front>>, request: Request) -> Response {
+    guarded(front, "POST", request, async |front, parts, body| match parts.method {
+        Method::POST => Some(match check_content_type(&parts.headers) {
+            Ok(()) => pair::post(front, parts, body).await,
+            Err(wrong) => Err(wrong),
+        }),
+        _ => None,
+    })
+    .await
+}
+
+/// Answers a request that comes from where it may, so that an allowed web page can read the answer; `None` is a method there is not.
+async fn guarded(
+    front: Arc<Front>,
+    methods: &'static str,
+    request: Request,
+    answer: impl AsyncFnOnce(&Arc<Front>, &Parts, Body) -> Option<Result<Response, RpcError>>,
+) -> Response {
     let (parts, body) = request.into_parts();
-    if let Err(misplaced) = place::check(&parts.headers, &parts.uri) {
-        return refuse(&RpcError::invalid_request(misplaced.to_string()).with_status(403));
+    if let Err(misplaced) = front.places.check(&parts.headers, &parts.uri) {
+        let error = RpcError::invalid_request(misplaced.to_string()).with_status(403);
+        return refuse(&front, &error);
     }
-    let answered = match parts.method {
-        Method::POST => post(&front, &parts, body).await,
-        Method::DELETE => end_session(&front, &parts).await,
-        // There is no stream to open here: notifications travel with the requests they belong to.
-        _ => return method_not_allowed(),
+    let mut response = match parts.method {
+        Method::OPTIONS => cors::preflight(&parts.headers, methods),
+        _ => match answer(&front, &parts, body).await {
+            Some(answered) => answered.unwrap_or_else(|error| refuse(&front, &error)),
+            None => method_not_allowed(methods),
+        },
     };
-    answered.unwrap_or_else(|error| refuse(&error))
+    cors::expose(&mut response, parts.headers.get(header::ORIGIN).cloned());
+    response
 }
 
 async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response, RpcError> {
     check_content_type(&parts.headers)?;
     // The body comes first, since every later error carries the id that is in it.
     let bytes = body::read(body, front).await?;
-    let mut answer = match message(front, parts, &bytes).await {
-        Ok(incoming) => dispatch(front, &incoming).await,
-        Err(error) => refuse_message(&bytes, &error),
+    let (answer, session) = match message(front, parts, &bytes).await {
+        Ok(incoming) => (dispatch(front, &incoming).await, incoming.session),
+        Err(error) => (refuse_message(&bytes, &error), None),
     };
     drop(bytes);
+    match (settled(answer).await, session) {
+        (Answer::Stream(events), Some(session)) => Ok(resumable(front, &session, events)),
+        (answer, _) => Ok(response(front, answer)),
+    }
+}
+
+/// The answer itself, as soon as it is there.
+pub(crate) async fn settled(mut answer: Answer) -> Answer {
     while let Answer::Later(later) = answer {
         answer = later.await;
     }
-    Ok(response(answer))
+    answer
+}
+
+/// A stream that goes on without its connection, since a legacy client that leaves calls nothing off (T-08).
+fn resumable(front: &Arc<Front>, session: &Session, events: Events) -> Response {
+    let clock = &front.engine.ports().clock;
+    match front.recordings.begin(front, session, events, Kind::Answer) {
+        Ok(recording) => match recording.read(0, clock) {
+            Ok(reader) => event_stream(recorded(reader)),
+            Err(_) => unreachable!("nothing of it has been dropped"),
+        },
+        Err(TooMany(events)) => response(front, Answer::Stream(events)),
+    }
+}
+
+/// A stream for what is said to a legacy session; modern revisions have none (T-09, T-20).
+async fn get(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcError> {
+    let headers = mcp_headers(parts)?;
+    let Some(id) = headers.session_id.filter(|_| !is_modern(&headers)) else {
+        return Ok(method_not_allowed(METHODS));
+    };
+    let session = live_session(front, id).await?.ok_or_else(RpcError::session_not_found)?;
+    if !takes_stream(&parts.headers) {
+        return Err(RpcError::invalid_request("Accept must list text/event-stream").with_status(406));
+    }
+    match parts.headers.get("last-event-id") {
+        Some(last_event) => listen::resume(front, &session, last_event.as_bytes()).await,
+        None => listen::open(front, &session),
+    }
+}
+
+/// The message in `bytes`, with what surrounds it.
+async fn message<'a>(front: &Front, parts: &'a Parts, bytes: &'a [u8]) -> Result<Incoming<'a>, RpcError> {
+    around(front, mcp_headers(parts)?, takes_stream(&parts.headers), bytes).await
 }
 
 /// The message in `bytes`, with what its headers say around it.
-async fn message<'a>(front: &Front, parts: &'a Parts, bytes: &'a [u8]) -> Result<Incoming<'a>, RpcError> {
-    let headers = mcp_headers(parts)?;
+pub(crate) async fn around<'a>(
+    front: &Front,
+    headers: Headers<'a>,
+    takes_stream: bool,
+    bytes: &'a [u8],
+) -> Result<Incoming<'a>, RpcError> {
     let (session, state) = find_session(front, &headers).await?;
     Ok(Incoming {
         bytes,
@@ -69,7 +159,8 @@ async fn message<'a>(front: &Front, parts: &'a Parts, bytes: &'a [u8]) -> Result
             sessionless: true,
         },
         session,
-        takes_stream: takes_stream(&parts.headers),
+        takes_stream,
+        reach: Reach::Anyone,
     })
 }
 
@@ -140,7 +231,7 @@ async fn live_session(front: &Front, id: &[u8]) -> Result<Option<Session>, RpcEr
 async fn end_session(front: &Front, parts: &Parts) -> Result<Response, RpcError> {
     let headers = mcp_headers(parts)?;
     let Some(id) = headers.session_id.filter(|_| !is_modern(&headers)) else {
-        return Ok(method_not_allowed());
+        return Ok(method_not_allowed(METHODS));
     };
     let session = live_session(front, id).await?.ok_or_else(RpcError::session_not_found)?;
     front
@@ -149,65 +240,7 @@ async fn end_session(front: &Front, parts: &Parts) -> Result<Response, RpcError>
         .end_session(&session.key, session.expires_at)
         .await
         .map_err(store_failed)?;
+    front.recordings.end_session(&session.key);
+    front.legacy.wishes.forget(&session.key);
     Ok(empty(StatusCode::NO_CONTENT))
-}
-
-fn response(answer: Answer) -> Response {
-    match answer {
-        Answer::Message { status, text } => json(status, text),
-        Answer::Session { text, id } => {
-            let mut response = json(200, text);
-            if let Ok(id) = HeaderValue::try_from(id) {
-                response.headers_mut().insert(SESSION_ID, id);
-            }
-            response
-        }
-        Answer::Accepted => empty(StatusCode::ACCEPTED),
-        Answer::Stream(events) => event_stream(events),
-        Answer::Later(_) => unreachable!("it was waited for"),
-    }
-}
-
-fn refuse(error: &RpcError) -> Response {
-    response(Answer::error(None, error))
-}
-
-/// Answers are about the present moment; no cache may keep one (C-50).
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
-
-fn json(status: u16, text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::CACHE_CONTROL, NO_STORE);
-    response
-}
-
-fn empty(status: StatusCode) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = status;
-    response
-}
-
-fn method_not_allowed() -> Response {
-    let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
-    response
-        .headers_mut()
-        .insert(header::ALLOW, HeaderValue::from_static("POST, DELETE"));
-    response
-}
-
-/// Proxies are asked to pass events on at once (T-33).
-fn event_stream(events: Events) -> Response {
-    let body = stream::unfold(events, |mut events| async move {
-        let event = events.0.recv().await?;
-        Some((Ok::<Bytes, Infallible>(event), events))
-    });
-    let mut response = Response::new(Body::from_stream(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, NO_STORE);
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
 }

@@ -1,6 +1,6 @@
 //! The listener: bounded in connections, time and memory, and drained when the server stops.
 
-use super::{endpoint::router, place::is_loopback, stall::StallGuard};
+use super::{endpoint::router, places::is_loopback, stall::StallGuard};
 use crate::front::Front;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -110,12 +110,15 @@ impl Listener {
             };
             match accepted {
                 Ok((stream, _)) => {
+                    let Some(present) = front.presence.enter() else {
+                        continue;
+                    };
                     let connection = graceful.watch(connect(stream, app.clone(), &front));
                     ports.spawner.spawn(Box::pin(async move {
                         if let Err(error) = connection.await {
                             debug!(%error, "a connection ended");
                         }
-                        drop(place);
+                        drop((place, present));
                     }));
                 }
                 Err(error) if is_the_peers(&error) => debug!(%error, "a connection ended before it began"),

@@ -5,8 +5,9 @@ use crate::{
     answer::{Answer, store_failed},
     dispatch::Call,
     front::Front,
+    legacy::push,
 };
-use longhaul_wire::{Generation, RpcError, legacy, modern};
+use longhaul_wire::{Generation, RpcError, legacy as wire, modern};
 use std::sync::Arc;
 
 pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
@@ -17,9 +18,11 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
         .await
         .map_err(store_failed)?;
     let record = record.ok_or_else(RpcError::task_not_found)?;
+    // Whoever asks about a task wants to hear of it, also on a stream of a later session.
+    push::follow_for(front, &call.caller, &record.task);
     let now = front.engine.ports().clock.now();
     Ok(Answer::result(call.id, |out| match call.caller.generation {
-        Generation::Legacy => legacy::tasks::write_get(out, &record, now),
+        Generation::Legacy => wire::tasks::write_get(out, &record, now),
         Generation::Modern => modern::tasks::write_get(out, &record, &front.identity, now),
     }))
 }

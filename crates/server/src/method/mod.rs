@@ -1,20 +1,32 @@
 //! One file a method.
 
 mod cancel_task;
+mod complete;
+mod core_task;
 mod create;
+pub(crate) mod custom;
 mod discover;
+mod get_prompt;
 mod get_task;
+pub(crate) mod handoff;
 mod initialize;
+mod list;
 mod list_tasks;
-mod list_tools;
+mod listen;
+mod mirrored;
 mod resources;
 mod route;
+mod set_level;
+mod subscribe;
 mod task_result;
 mod update_task;
 
-pub(crate) use list_tools::ToolTexts;
+pub(crate) use list::FirstPages;
+pub(crate) use mirrored::Mirrored;
+pub(crate) use route::Patience;
 
 use crate::{answer::Answer, dispatch::Call, front::Front};
+use list::List;
 use longhaul_core::TaskId;
 use longhaul_wire::{Method, RpcError};
 use std::sync::Arc;
@@ -23,18 +35,27 @@ use std::sync::Arc;
 /// every request large, and it is moved several times on its way through HTTP.
 pub(crate) async fn answer(front: &Arc<Front>, method: Method, call: &Call<'_>) -> Result<Answer, RpcError> {
     match method {
+        Method::TasksGet if call.caller.declares_core_tasks_only() => Box::pin(core_task::get(front, call)).await,
+        Method::TasksCancel if call.caller.declares_core_tasks_only() => Box::pin(core_task::cancel(front, call)).await,
         Method::TasksGet => get_task::answer(front, call).await,
         Method::ToolsCall => Box::pin(create::answer(front, call)).await,
         Method::TasksResult => Box::pin(task_result::answer(front, call)).await,
         Method::TasksUpdate => Box::pin(update_task::answer(front, call)).await,
         Method::TasksCancel => Box::pin(cancel_task::answer(front, call)).await,
         Method::TasksList => Box::pin(list_tasks::answer(front, call)).await,
-        Method::ToolsList => list_tools::answer(front, call),
+        Method::SubscriptionsListen => Box::pin(listen::answer(front, call)).await,
+        Method::ToolsList => list::answer(front, call, List::Tools),
+        Method::PromptsList => list::answer(front, call, List::Prompts),
+        Method::PromptsGet => get_prompt::answer(front, call),
+        Method::CompletionComplete => complete::answer(front, call),
+        Method::LoggingSetLevel => set_level::answer(front, call),
+        Method::ResourcesSubscribe => subscribe::subscribe(front, call),
+        Method::ResourcesUnsubscribe => subscribe::unsubscribe(front, call),
         Method::Initialize => initialize::answer(front, call),
         Method::Discover => Ok(discover::answer(front, call)),
         Method::Ping => Ok(Answer::result(call.id, |out| out.push_str("{}"))),
-        Method::ResourcesList => resources::list(front, call),
-        Method::ResourceTemplatesList => resources::list_templates(front, call),
+        Method::ResourcesList => list::answer(front, call, List::Resources),
+        Method::ResourceTemplatesList => list::answer(front, call, List::Templates),
         Method::ResourcesRead => Box::pin(resources::read(front, call)).await,
         unserved => Err(RpcError::method_not_found(call.caller.generation, unserved.as_str())),
     }
@@ -43,14 +64,4 @@ pub(crate) async fn answer(front: &Arc<Front>, method: Method, call: &Call<'_>) 
 /// The task a request names. What cannot be an id is answered like an unknown one (S-05).
 fn task_id(call: &Call<'_>) -> Result<TaskId, RpcError> {
     call.params.task_id()?.parse().map_err(|_| RpcError::task_not_found())
-}
-
-/// A list that has one page has given out no cursor (U-07).
-fn one_page(call: &Call<'_>) -> Result<(), RpcError> {
-    match call.params.cursor()? {
-        None => Ok(()),
-        Some(_) => Err(RpcError::invalid_params(
-            "params.cursor is not one this list gave out: it has one page",
-        )),
-    }
 }

@@ -20,11 +20,19 @@ pub(super) enum Asking {
 pub(super) enum Route {
     /// A task, at once.
     Task,
-    /// The client waits for the answer, and gets a task instead if it takes longer than `promote_after`.
-    Wait {
-        /// Milliseconds from now.
-        promote_after: Option<Millis>,
-    },
+    /// The client waits for the answer.
+    Wait(Patience),
+}
+
+/// How long a waiting client's call is held, in milliseconds from now, and what it is answered then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// As long as it takes.
+    Endless,
+    /// After that it becomes a task.
+    Promote(Millis),
+    /// After that it becomes a task, and the client, which knows no tasks, is told in words how to follow it.
+    HandOff(Millis),
 }
 
 /// Why the tool cannot be called in this way.
@@ -39,7 +47,8 @@ pub(super) enum Unroutable {
 }
 
 impl Route {
-    pub(super) fn of(policy: TaskPolicy, asking: Asking) -> Result<Self, Unroutable> {
+    /// `handoff` is the tool's, for those who know no tasks.
+    pub(super) fn of(policy: TaskPolicy, handoff: Option<Millis>, asking: Asking) -> Result<Self, Unroutable> {
         match (policy, asking) {
             (TaskPolicy::Never, Asking::LegacyTask) => Err(Unroutable::CannotBeTask),
             (TaskPolicy::Always, Asking::LegacyPlain) => Err(Unroutable::MustBeTask),
@@ -47,11 +56,10 @@ impl Route {
             (TaskPolicy::Always | TaskPolicy::Optional, Asking::ModernDeclaring) | (_, Asking::LegacyTask) => {
                 Ok(Self::Task)
             }
-            (TaskPolicy::After(millis), Asking::ModernDeclaring) => Ok(Self::Wait {
-                promote_after: Some(millis),
-            }),
-            (TaskPolicy::Never, _) | (_, Asking::LegacyPlain | Asking::ModernPlain) => {
-                Ok(Self::Wait { promote_after: None })
+            (TaskPolicy::After(millis), Asking::ModernDeclaring) => Ok(Self::Wait(Patience::Promote(millis))),
+            (TaskPolicy::Never, _) => Ok(Self::Wait(Patience::Endless)),
+            (_, Asking::LegacyPlain | Asking::ModernPlain) => {
+                Ok(Self::Wait(handoff.map_or(Patience::Endless, Patience::HandOff)))
             }
         }
     }
@@ -59,13 +67,13 @@ impl Route {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asking::*, Unroutable::*, *};
+    use super::{Asking::*, Patience::*, Unroutable::*, *};
 
     #[test]
     fn the_table_of_the_design() {
         const TASK: Result<Route, Unroutable> = Ok(Route::Task);
-        const WAIT: Result<Route, Unroutable> = Ok(Route::Wait { promote_after: None });
-        const AFTER: Result<Route, Unroutable> = Ok(Route::Wait { promote_after: Some(5) });
+        const WAIT: Result<Route, Unroutable> = Ok(Route::Wait(Endless));
+        const AFTER: Result<Route, Unroutable> = Ok(Route::Wait(Promote(5)));
         let asking = [LegacyTask, LegacyPlain, ModernDeclaring, ModernPlain];
         let table = [
             (TaskPolicy::Never, [Err(CannotBeTask), WAIT, WAIT, WAIT]),
@@ -74,7 +82,15 @@ mod tests {
             (TaskPolicy::Always, [TASK, Err(MustBeTask), TASK, Err(MustDeclare)]),
         ];
         for (policy, routes) in table {
-            assert_eq!(asking.map(|asking| Route::of(policy, asking)), routes, "{policy:?}");
+            let found = asking.map(|asking| Route::of(policy, None, asking));
+            assert_eq!(found, routes, "{policy:?}");
+            // Who waits, and may have a task instead, is handed off; nothing else changes.
+            let handed_off = routes.map(|route| match route {
+                WAIT if policy != TaskPolicy::Never => Ok(Route::Wait(HandOff(9))),
+                other => other,
+            });
+            let found = asking.map(|asking| Route::of(policy, Some(9), asking));
+            assert_eq!(found, handed_off, "{policy:?}, handing off");
         }
     }
 }

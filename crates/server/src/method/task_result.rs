@@ -1,4 +1,7 @@
 //! `tasks/result` (legacy): holds its answer until the task is over, as often and by as many as ask (G1-28, G1-32).
+//!
+//! As a stream it carries what there is to hear of the task meanwhile (G1-34): questions, progress, log messages. An answer that is
+//! one JSON message cannot carry any.
 
 use super::task_id;
 use crate::{
@@ -6,10 +9,14 @@ use crate::{
     dispatch::Call,
     front::Front,
     inflight::Entry,
+    legacy::{
+        push,
+        teller::{self, News, Teller},
+    },
     stream::{self, Gone, KEEP_ALIVE, Sink},
 };
-use longhaul_core::{Scope, TaskId};
-use longhaul_runtime::Watch;
+use longhaul_core::{Scope, TaskId, store::Record};
+use longhaul_runtime::{Said, Watch};
 use longhaul_wire::{RpcError, legacy};
 use std::sync::Arc;
 
@@ -23,16 +30,37 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
         id: KeptId::of(call.id),
         called_off: front.inflight.enter(&call.caller, call.id),
     };
-    if let Some(text) = wait.look().await? {
+    let record = wait.read().await?;
+    if let Some(text) = wait.response(&record) {
         return Ok(Answer::response(text));
+    }
+    let session = call.caller.session();
+    if let Some(session) = session {
+        push::follow(front, session, &record.task);
     }
     if !call.caller.takes_stream {
         return Ok(Answer::Later(Box::pin(wait.respond())));
     }
-    Ok(Answer::Stream(stream::events(front, |sink| async move {
-        // A reader that has gone missed nothing: the result is there for the next one (G1-31).
-        let _ = wait.stream(sink).await;
-    })))
+    // What travels on one connection with the session's push stream needs no second voice there.
+    let hears = match session.filter(|session| !front.mail.is_shared(&session.key)) {
+        Some(session) => {
+            let token = teller::token(front, session, &record.task)
+                .await
+                .map_err(store_failed)?;
+            Some((session.clone(), token))
+        }
+        None => None,
+    };
+    let again = wait.request();
+    let events = stream::events(front, |sink| {
+        // Here and not in the future, so that the client misses nothing from now on.
+        let teller = hears.map(|(session, token)| Teller::new(&wait.front, &session, &record.task, token, &sink));
+        async move {
+            // A reader that has gone missed nothing: the result is there for the next one (G1-31).
+            let _ = wait.stream(sink, teller, record).await;
+        }
+    });
+    Ok(Answer::Stream(events.asked_again_by(again)))
 }
 
 /// One wait for a task's end. Dropping it ends the wait and nothing else.
@@ -45,12 +73,12 @@ struct Wait {
     called_off: Entry,
 }
 
-/// What a wait comes to.
-enum End {
-    /// The task is over; this is the response.
-    Response(String),
-    /// The task cannot be read any more.
-    Unreadable(RpcError),
+/// What there is to do for a wait.
+enum Next {
+    /// Look at the task.
+    Look,
+    /// Nothing happened for a while.
+    Silence,
     /// The client does not want the answer any more.
     CalledOff,
     /// The server stops.
@@ -58,63 +86,102 @@ enum End {
 }
 
 impl Wait {
-    /// The response, if the task is over.
-    async fn look(&self) -> Result<Option<String>, RpcError> {
-        let record = self
-            .front
-            .engine
-            .get(&self.scope, &self.task)
-            .await
-            .map_err(store_failed)?;
-        let record = record.ok_or_else(RpcError::task_not_found)?;
-        Ok(record.outcome.map(|outcome| {
-            let mut text = String::new();
-            legacy::tasks::write_payload(&mut text, self.id.get(), &self.task, &outcome);
-            text
-        }))
+    /// What asks for the same answer once more.
+    fn request(&self) -> String {
+        let (id, task) = (self.id.get().as_json(), self.task.as_str());
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tasks/result","params":{{"taskId":"{task}"}}}}"#)
     }
 
-    async fn end(&mut self, mut silent: impl FnMut()) -> End {
-        loop {
-            tokio::select! {
-                () = self.watch.changed() => {}
-                () = self.front.engine.ports().clock.sleep(KEEP_ALIVE) => {
-                    silent();
-                    continue;
-                }
-                () = self.called_off.called_off() => return End::CalledOff,
-                () = self.front.drained() => return End::Draining,
-            }
-            match self.look().await {
-                Ok(None) => {}
-                Ok(Some(text)) => return End::Response(text),
-                Err(error) => return End::Unreadable(error),
-            }
+    async fn read(&self) -> Result<Record, RpcError> {
+        let record = self.front.engine.get(&self.scope, &self.task).await;
+        record.map_err(store_failed)?.ok_or_else(RpcError::task_not_found)
+    }
+
+    /// The response, if the task is over.
+    fn response(&self, record: &Record) -> Option<String> {
+        let outcome = record.outcome.as_ref()?;
+        let mut text = String::new();
+        legacy::tasks::write_payload(&mut text, self.id.get(), &self.task, outcome);
+        Some(text)
+    }
+
+    async fn next(&mut self) -> Next {
+        tokio::select! {
+            () = self.watch.changed() => Next::Look,
+            () = self.front.engine.ports().clock.sleep(KEEP_ALIVE) => Next::Silence,
+            () = self.called_off.called_off() => Next::CalledOff,
+            () = self.front.drained() => Next::Draining,
         }
     }
 
     async fn respond(mut self) -> Answer {
-        match self.end(|| ()).await {
-            End::Response(text) => Answer::response(text),
-            End::Unreadable(error) => Answer::error(Some(self.id.get()), &error),
-            End::CalledOff => Answer::Accepted,
-            // The status says that it is the server's end and not the task's.
-            End::Draining => Answer::error(Some(self.id.get()), &shutting_down()),
+        loop {
+            match self.next().await {
+                Next::Look => match self.read().await.map(|record| self.response(&record)) {
+                    Ok(None) => {}
+                    Ok(Some(text)) => return Answer::response(text),
+                    Err(error) => return Answer::error(Some(self.id.get()), &error),
+                },
+                Next::Silence => {}
+                Next::CalledOff => return Answer::Accepted,
+                // The status says that it is the server's end and not the task's.
+                Next::Draining => return Answer::error(Some(self.id.get()), &shutting_down()),
+            }
         }
     }
 
-    async fn stream(mut self, sink: Sink) -> Result<(), Gone> {
+    async fn stream(mut self, sink: Sink, mut teller: Option<Teller>, mut record: Record) -> Result<(), Gone> {
         // The client sees that its wait has begun.
         sink.keep_alive();
-        match self.end(|| sink.keep_alive()).await {
-            End::Response(text) => sink.message(&text).await,
-            End::Unreadable(error) => {
-                let mut text = String::new();
-                error.write_response(&mut text, Some(self.id.get()));
-                sink.message(&text).await
+        loop {
+            if let Some(teller) = &mut teller {
+                teller.look(&record).await?;
             }
-            // An error on a stream would read as what the task itself came to (G1-29): it just ends, and the client asks again.
-            End::CalledOff | End::Draining => Ok(()),
+            if let Some(text) = self.response(&record) {
+                return sink.message(text).await;
+            }
+            loop {
+                let next = tokio::select! {
+                    next = self.next() => next,
+                    news = told(&mut teller) => match news {
+                        (_, News::Turned) => Next::Look,
+                        (_, News::Said(Said::Quiet)) => {
+                            sink.quiet().await?;
+                            continue;
+                        }
+                        (teller, News::Said(said)) => {
+                            teller.tell(said).await?;
+                            continue;
+                        }
+                    },
+                };
+                match next {
+                    Next::Look => break,
+                    Next::Silence => sink.keep_alive(),
+                    // An error on a stream would read as what the task itself came to (G1-29): it just ends, and the client asks
+                    // again.
+                    Next::CalledOff | Next::Draining => return Ok(()),
+                }
+            }
+            record = match self.read().await {
+                Ok(record) => record,
+                Err(error) => {
+                    let mut text = String::new();
+                    error.write_response(&mut text, Some(self.id.get()));
+                    return sink.message(text).await;
+                }
+            };
         }
+    }
+}
+
+/// The teller with its news; never without one.
+async fn told(teller: &mut Option<Teller>) -> (&mut Teller, News) {
+    match teller {
+        Some(teller) => {
+            let news = teller.news().await;
+            (teller, news)
+        }
+        None => std::future::pending().await,
     }
 }

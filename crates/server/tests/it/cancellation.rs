@@ -59,7 +59,7 @@ async fn calling_a_wait_for_a_result_off_leaves_the_task_alone() {
     let mut client = server.connect().await;
     client.send(&waiting.to_bytes()).await;
     client.head().await;
-    assert_eq!(client.event().await, Some(Event::Comment));
+    assert_eq!(client.event().await, Some(Event::Prime));
     assert_eq!(
         server
             .connect()

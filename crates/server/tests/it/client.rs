@@ -8,7 +8,11 @@ use tokio::{
     net::TcpStream,
 };
 
-pub(crate) struct Connection(BufReader<TcpStream>);
+pub(crate) struct Connection {
+    stream: BufReader<TcpStream>,
+    /// The id of the last event, as a browser would keep it.
+    pub(crate) last_event_id: Option<String>,
+}
 
 /// A response without its body.
 #[derive(Debug)]
@@ -28,6 +32,10 @@ pub(crate) struct Reply {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Event {
     Comment,
+    /// Says where to come back to, and carries no message (T-06).
+    Prime,
+    /// Asks to be left alone for a while, before the stream is closed.
+    Retry,
     Message(Value),
 }
 
@@ -60,16 +68,19 @@ impl Reply {
 
 impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Self {
-        Self(BufReader::new(TcpStream::connect(address).await.unwrap()))
+        Self {
+            stream: BufReader::new(TcpStream::connect(address).await.unwrap()),
+            last_event_id: None,
+        }
     }
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
-        self.0.get_mut().write_all(bytes).await.unwrap();
+        self.stream.get_mut().write_all(bytes).await.unwrap();
     }
 
     /// Sends what the server may refuse to read to its end.
     pub(crate) async fn try_send(&mut self, bytes: &[u8]) {
-        let _ = self.0.get_mut().write_all(bytes).await;
+        let _ = self.stream.get_mut().write_all(bytes).await;
     }
 
     /// One request, answered at once, and all that the schemas say about the answer.
@@ -107,7 +118,7 @@ impl Connection {
             .header("content-length")
             .map_or(0, |length| length.parse().unwrap());
         let mut body = vec![0; length];
-        self.0.read_exact(&mut body).await.unwrap();
+        self.stream.read_exact(&mut body).await.unwrap();
         let body = String::from_utf8(body).unwrap();
         Reply { head, body }
     }
@@ -132,34 +143,66 @@ impl Connection {
 
     async fn line(&mut self) -> String {
         let mut line = String::new();
-        self.0.read_line(&mut line).await.unwrap();
+        self.stream.read_line(&mut line).await.unwrap();
         line.trim_end().to_owned()
     }
 
-    /// The next event of a stream, whose head has been read; `None` at its end. Each event is a chunk: the server writes no halves.
-    pub(crate) async fn event(&mut self) -> Option<Event> {
+    /// The text of the next event of a stream, whose head has been read; `None` at its end. Each event is a chunk: the server
+    /// writes no halves.
+    pub(crate) async fn event_text(&mut self) -> Option<String> {
         let length = usize::from_str_radix(&self.line().await, 16).unwrap();
         let mut chunk = vec![0; length + 2];
-        self.0.read_exact(&mut chunk).await.unwrap();
+        self.stream.read_exact(&mut chunk).await.unwrap();
         let text = std::str::from_utf8(&chunk[..length]).unwrap();
         if text.is_empty() {
             return None;
         }
-        let text = text
-            .strip_suffix("\n\n")
-            .unwrap_or_else(|| panic!("half an event: {text:?}"));
-        Some(match text.strip_prefix("data: ") {
+        let whole = text.strip_suffix("\n\n");
+        Some(whole.unwrap_or_else(|| panic!("half an event: {text:?}")).to_owned())
+    }
+
+    /// The next event of a stream, whose head has been read; `None` at its end.
+    pub(crate) async fn event(&mut self) -> Option<Event> {
+        let text = self.event_text().await?;
+        if text.starts_with(':') {
+            return Some(Event::Comment);
+        }
+        let mut data = None;
+        for line in text.split('\n') {
+            match line.split_once(": ").unwrap_or_else(|| panic!("no field: {text:?}")) {
+                ("id", id) => self.last_event_id = Some(id.to_owned()),
+                ("retry", millis) => assert!(millis.parse::<u64>().is_ok(), "{text:?}"),
+                ("data", line) => data = Some(line),
+                _ => panic!("an unknown field: {text:?}"),
+            }
+        }
+        Some(match data {
+            None => Event::Retry,
+            Some("") => Event::Prime,
             Some(data) => Event::Message(serde_json::from_str(data).unwrap()),
-            None if text.starts_with(':') => Event::Comment,
-            None => panic!("neither comment nor data: {text:?}"),
         })
+    }
+
+    /// The next message of a stream; `None` at its end.
+    pub(crate) async fn message(&mut self) -> Option<Value> {
+        loop {
+            if let Event::Message(message) = self.event().await? {
+                return Some(message);
+            }
+        }
+    }
+
+    /// The next message that the server sends of itself on a legacy stream, checked against the schema.
+    pub(crate) async fn pushed(&mut self) -> Value {
+        let message = self.message().await.expect("the stream goes on");
+        schema::check_pushed(&message);
+        message
     }
 
     /// The messages of the stream that answers `post`, checked against the schemas: notifications, then the response.
     pub(crate) async fn messages(&mut self, post: &Post) -> Vec<Value> {
         let mut messages = Vec::new();
-        while let Some(event) = self.event().await {
-            let Event::Message(message) = event else { continue };
+        while let Some(message) = self.message().await {
             match message.get("id") {
                 Some(id) => {
                     assert_eq!(*id, post.body["id"]);
@@ -175,13 +218,13 @@ impl Connection {
     /// Whether the server has said anything that was not read yet.
     pub(crate) fn has_news(&self) -> bool {
         let mut byte = [0];
-        !self.0.buffer().is_empty() || self.0.get_ref().try_read(&mut byte).is_ok()
+        !self.stream.buffer().is_empty() || self.stream.get_ref().try_read(&mut byte).is_ok()
     }
 
     /// Reads until the server closes, or resets, the connection; returns how many bytes came before.
     pub(crate) async fn read_to_close(&mut self) -> usize {
         let mut rest = Vec::new();
-        let _ = self.0.read_to_end(&mut rest).await;
+        let _ = self.stream.read_to_end(&mut rest).await;
         rest.len()
     }
 }

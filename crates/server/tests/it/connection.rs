@@ -29,7 +29,7 @@ async fn invariant_9_a_dropped_connection_never_cancels_an_announced_task() {
         waiter.send(&waiting.to_bytes()).await;
         assert_eq!(
             (waiter.head().await.is_stream(), waiter.event().await),
-            (true, Some(Event::Comment))
+            (true, Some(Event::Prime))
         );
         drop(waiter);
         let mut half = server.connect().await;

@@ -36,7 +36,7 @@ async fn everything_open_ends_when_the_server_is_asked_to_stop() {
     );
     stream.send(&result.to_bytes()).await;
     stream.head().await;
-    assert_eq!(stream.event().await, Some(Event::Comment));
+    assert_eq!(stream.event().await, Some(Event::Prime));
     held.send(&result.clone().with("Accept", "application/json").to_bytes())
         .await;
     calling

@@ -79,7 +79,7 @@ async fn a_task_is_created_listed_waited_for_and_read_again() {
     for streamed in [&mut stream, &mut dropped] {
         streamed.send(&waiting.to_bytes()).await;
         assert!(streamed.head().await.is_stream());
-        assert_eq!(streamed.event().await, Some(Event::Comment), "the wait has begun");
+        assert_eq!(streamed.event().await, Some(Event::Prime), "the wait has begun");
     }
     drop(dropped);
     let plain = waiting.clone().with("Accept", "application/json");
@@ -236,4 +236,40 @@ async fn a_client_without_a_session_is_served_as_one_of_the_oldest() {
         server.error(&ask("tools/call", act("always", "say"))).await,
         (200, -32601)
     );
+}
+
+/// C-12: a client that has moved to modern requests and still declares the legacy tasks finds the tasks it created before, and no
+/// others: what is modern, unknown or no id at all is answered as if it had declared nothing.
+#[tokio::test]
+async fn a_client_that_moves_on_finds_its_legacy_tasks() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let mut client = server.connect().await;
+    let created = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&client.result(&created).await);
+    let modern = task_of(
+        &client
+            .result(&Post::modern("tools/call", act("optional", "wait")))
+            .await,
+    );
+
+    let moved =
+        |method: &str, task: &str| Post::modern_with(method, json!({"taskId": task}), json!({"tasks": {"cancel": {}}}));
+    let got = client.result(&moved("tasks/get", &task)).await;
+    assert_eq!((&got["taskId"], &got["resultType"]), (&json!(task), &json!("complete")));
+    assert!(got.get("ttl").is_some() && got.get("ttlMs").is_none(), "{got}");
+    for method in ["tasks/get", "tasks/cancel"] {
+        for other in [modern.as_str(), "unknown", "no id"] {
+            assert_eq!(
+                client.error(&moved(method, other)).await,
+                (400, -32021),
+                "{method} {other}"
+            );
+        }
+    }
+    let cancelled = client.result(&moved("tasks/cancel", &task)).await;
+    assert_eq!(cancelled["status"], "cancelled");
+    assert_eq!(client.error(&moved("tasks/cancel", &task)).await, (200, -32602), "once");
+    server.poll(&modern, "working").await;
+    server.stage.released.count();
 }

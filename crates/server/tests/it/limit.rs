@@ -3,9 +3,12 @@
 use crate::{
     client::Event,
     request::{Post, act, act_as_task},
-    server::{Options, Server, task_of},
+    server::{Options, Server, get, other, task_of},
 };
+use longhaul_core::Quota;
+use longhaul_server::Limits;
 use serde_json::json;
+use std::num::NonZeroU32;
 
 fn ping() -> Post {
     Post::legacy(None, "ping", json!({}))
@@ -61,7 +64,9 @@ async fn a_silent_stream_shows_signs_of_life() {
             (head.header("x-accel-buffering"), head.header("cache-control")),
             (Some("no"), Some("no-store"))
         );
-        for _ in 0..3 {
+        let first = stream.event().await;
+        assert!(matches!(first, Some(Event::Comment | Event::Prime)), "{first:?}");
+        for _ in 0..2 {
             assert_eq!(stream.event().await, Some(Event::Comment));
         }
     }
@@ -107,4 +112,104 @@ async fn connections_beyond_the_limit_wait_for_a_place() {
     assert!(!third.has_news());
     drop(second);
     assert_eq!(third.reply().await.status(), 200);
+}
+
+/// S-06, C-47: who asks too often is told when to come back, and what came before is not lost.
+#[tokio::test]
+async fn too_many_requests_are_told_when_to_come_back() {
+    let server = Server::with(Options {
+        limits: Limits {
+            requests_per_second: NonZeroU32::new(1),
+            ..Limits::default()
+        },
+        ..Options::default()
+    })
+    .await;
+    let mut client = server.connect().await;
+    let task = task_of(
+        &client
+            .result(&Post::modern("tools/call", act("optional", "wait")))
+            .await,
+    );
+    let mut refused = loop {
+        let reply = client.exchange(&get(&task)).await;
+        if reply.status() != 200 {
+            break reply;
+        }
+    };
+    assert_eq!(refused.error(), (429, 429));
+    let seconds: u64 = refused.head.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=2).contains(&seconds), "{seconds}");
+    let data = &refused.json()["error"]["data"];
+    assert!(data["retryAfterMs"].as_u64().unwrap() > 0, "{data}");
+    while refused.status() == 429 {
+        refused = client.exchange(&get(&task)).await;
+    }
+    assert_eq!(refused.json()["result"]["status"], "working");
+}
+
+/// G1-59: a call above the quota starts nothing, in either era, as a task or not.
+#[tokio::test]
+async fn too_many_live_tasks_are_refused_until_one_ends() {
+    let server = Server::with(Options {
+        quota: Quota {
+            live_per_principal: Some(1),
+            ..Quota::default()
+        },
+        ..Options::default()
+    })
+    .await;
+    let session = server.session().await;
+    let first = task_of(
+        &server
+            .result(&Post::modern("tools/call", act("optional", "wait")))
+            .await,
+    );
+    let calls = [
+        Post::modern("tools/call", act("optional", "say")),
+        Post::modern_plain("tools/call", act("optional", "say")),
+        Post::legacy(Some(&session), "tools/call", act_as_task("optional", "say")),
+        Post::legacy(Some(&session), "tools/call", act("never", "say")),
+    ];
+    for call in &calls {
+        let refused = server.connect().await.exchange(call).await;
+        assert_eq!(refused.error(), (429, 429));
+        assert!(refused.head.header("retry-after").is_some());
+    }
+    assert_eq!(server.stage.begun.get(), 1);
+    server.stage.released.count();
+    server.poll(&first, "completed").await;
+    server.result(&calls[0]).await;
+}
+
+/// A GET stream has a place for as long as its client reads.
+#[tokio::test]
+async fn too_many_streams_are_refused_until_one_is_left() {
+    let server = Server::with(Options {
+        limits: Limits {
+            streams: 1,
+            ..Limits::default()
+        },
+        ..Options::default()
+    })
+    .await;
+    let session = server.session().await;
+    let open = other(
+        "GET",
+        &format!("Accept: text/event-stream\r\nMcp-Session-Id: {session}\r\n"),
+    );
+    let mut reader = server.connect().await;
+    reader.send(open.as_bytes()).await;
+    assert_eq!(reader.head().await.status, 200);
+    let mut second = server.connect().await;
+    second.send(open.as_bytes()).await;
+    assert_eq!(second.reply().await.error(), (429, 429));
+    drop(reader);
+    loop {
+        let mut next = server.connect().await;
+        next.send(open.as_bytes()).await;
+        if next.head().await.status == 200 {
+            break;
+        }
+    }
 }

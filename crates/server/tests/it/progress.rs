@@ -1,7 +1,6 @@
 //! Progress on the response stream of a waiting call.
 
 use crate::{
-    client::Event,
     request::{Post, act},
     schema,
     server::Server,
@@ -23,9 +22,7 @@ async fn figures_only_rise_and_carry_the_token() {
         client.send(&call.to_bytes()).await;
         assert!(client.head().await.is_stream());
         for figure in [1, 3] {
-            let Some(Event::Message(news)) = client.event().await else {
-                panic!("no news of {figure}")
-            };
+            let news = client.message().await.unwrap_or_else(|| panic!("no news of {figure}"));
             schema::check_notification(&call.body, &news);
             assert_eq!(
                 news["params"]["progressToken"],

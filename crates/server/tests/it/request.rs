@@ -128,6 +128,11 @@ impl Post {
     }
 }
 
+/// Capabilities of a client that can be asked everything.
+pub(crate) fn everything() -> Value {
+    json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}})
+}
+
 /// The params of a call of one of the stage's tools.
 pub(crate) fn act(tool: &str, act: &str) -> Value {
     json!({"name": tool, "arguments": {"act": act}})

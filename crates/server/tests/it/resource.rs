@@ -86,7 +86,11 @@ async fn logs_are_listed_as_a_family() {
     }
     for method in ["tools/list", "resources/list", "resources/templates/list"] {
         for post in listed(method, json!({"cursor": ""})) {
-            assert_eq!(server.error(&post).await, (200, -32602), "{method} has one page");
+            assert_eq!(
+                server.error(&post).await,
+                (200, -32602),
+                "{method} gave out no such cursor"
+            );
         }
     }
 }

@@ -2,14 +2,15 @@
 
 use crate::{
     client::Connection,
-    request::Post,
+    clock::TestClock,
+    request::{self, Post},
     stage::{Logs, Stage},
 };
-use longhaul_core::{HostId, Store};
+use longhaul_core::{HostId, Quota, Store};
 use longhaul_runtime::{Engine, EngineOptions, Ports};
 use longhaul_server::{
-    Front, FrontOptions,
-    http::{Listener, PATH},
+    Front, FrontOptions, Limits,
+    http::{HttpOptions, Listener, PATH},
 };
 use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
@@ -21,7 +22,8 @@ pub(crate) const MAX_BODY: usize = 256 * 1024;
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) stage: Stage,
-    engine: Engine,
+    pub(crate) engine: Engine,
+    pub(crate) front: Arc<Front>,
     stop: oneshot::Sender<()>,
     stopped: oneshot::Receiver<()>,
 }
@@ -31,6 +33,10 @@ pub(crate) struct Options {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) connections: usize,
     pub(crate) strict_headers: bool,
+    pub(crate) http: HttpOptions,
+    pub(crate) limits: Limits,
+    pub(crate) quota: Quota,
+    pub(crate) clock: TestClock,
 }
 
 impl Default for Options {
@@ -39,6 +45,10 @@ impl Default for Options {
             store: Arc::new(MemoryStore::default()),
             connections: 5_000,
             strict_headers: false,
+            http: HttpOptions::default(),
+            limits: Limits::default(),
+            quota: Quota::default(),
+            clock: TestClock::default(),
         }
     }
 }
@@ -61,11 +71,15 @@ impl Server {
         let stage = Stage::new();
         let (engine, _) = Engine::start(EngineOptions {
             store: options.store,
-            ports: Ports::system(),
+            ports: Ports {
+                clock: Arc::new(options.clock),
+                ..Ports::system()
+            },
             host: HostId("test".into()),
             catalog: stage.catalog(),
             providers: vec![Arc::new(Logs)],
             max_running: None,
+            quota: options.quota,
         })
         .await
         .unwrap();
@@ -76,6 +90,8 @@ impl Server {
             instructions: None,
             max_body: MAX_BODY,
             strict_headers: options.strict_headers,
+            limits: options.limits,
+            http: options.http,
         });
         let front = Arc::new(front.await.unwrap());
         let listener = Listener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
@@ -83,14 +99,16 @@ impl Server {
         let address = listener.address();
         let (stop, stopping) = oneshot::channel();
         let (done, stopped) = oneshot::channel();
+        let served = Arc::clone(&front);
         engine.ports().spawner.spawn(Box::pin(async move {
-            listener.serve(front, async { stopping.await.unwrap_or(()) }).await;
+            listener.serve(served, async { stopping.await.unwrap_or(()) }).await;
             let _ = done.send(());
         }));
         Self {
             address,
             stage,
             engine,
+            front,
             stop,
             stopped,
         }
@@ -123,12 +141,33 @@ impl Server {
     }
 
     pub(crate) async fn session_of(&self, version: &str) -> String {
+        self.session_with(version, json!({})).await
+    }
+
+    /// A new legacy session whose client can be asked everything.
+    pub(crate) async fn session_that_can_be_asked(&self) -> String {
+        self.session_with("2025-11-25", request::everything()).await
+    }
+
+    pub(crate) async fn session_with(&self, version: &str, capabilities: Value) -> String {
         let mut connection = self.connect().await;
-        let reply = connection.exchange(&Post::initialize(version)).await;
+        let mut initialize = Post::initialize(version);
+        initialize.body["params"]["capabilities"] = capabilities;
+        let reply = connection.exchange(&initialize).await;
         let session = reply.head.header("mcp-session-id").unwrap().to_owned();
         let initialized = Post::legacy(Some(&session), "notifications/initialized", json!({})).without_id();
         assert_eq!(connection.exchange(&initialized).await.status(), 202);
         session
+    }
+
+    /// Opens a push stream, as a legacy client does.
+    pub(crate) async fn listen(&self, session: &str) -> Connection {
+        let headers = format!("Mcp-Session-Id: {session}\r\nAccept: text/event-stream\r\n");
+        let mut client = self.connect().await;
+        client.send(other("GET", &headers).as_bytes()).await;
+        let head = client.head().await;
+        assert!(head.status == 200 && head.is_stream(), "{head:?}");
+        client
     }
 
     /// Polls a task until it is `status`, as a modern client would.

@@ -1,8 +1,12 @@
 //! Tools that do what a test tells them, and tell what was done to them.
 
-use longhaul_core::{BoxFuture, Json, Outcome, Retry, RpcFailure, StopReason, TaskId, TaskPolicy, text_result};
+use futures_util::future::try_join_all;
+use longhaul_core::{
+    BoxFuture, Json, LogLevel, Outcome, Retry, RpcFailure, StopReason, TaskId, TaskPolicy, text_result,
+};
 use longhaul_runtime::{
-    Catalog, End, Executor, LogChunk, LogError, LogRange, Provider, TaskContext, Tool, ToolSettings,
+    Ability, AskError, Attempt, Catalog, End, Executor, LogChunk, LogError, LogRange, Provider, Question, TaskContext,
+    Tool, ToolSettings,
 };
 use longhaul_upstream::in_process::{self, function};
 use serde_json::{Value, json};
@@ -15,6 +19,8 @@ pub(crate) struct Stage {
     pub(crate) begun: Counter,
     pub(crate) stopped: Counter,
     pub(crate) finished: Counter,
+    /// Acts that wait after an answer.
+    pub(crate) answered: Counter,
     /// How many waiting acts may end.
     pub(crate) released: Counter,
 }
@@ -23,7 +29,7 @@ pub(crate) struct Stage {
 pub(crate) struct Counter(Arc<watch::Sender<usize>>);
 
 impl Counter {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Arc::new(watch::Sender::new(0)))
     }
 
@@ -51,24 +57,35 @@ pub(crate) const TOOLS: [(&str, TaskPolicy); 5] = [
     ("after_a_moment", TaskPolicy::After(1)),
 ];
 
+/// A tool that hands off almost at once.
+pub(crate) const HANDED_OFF: &str = "handed_off";
+
 impl Stage {
     pub(crate) fn new() -> Self {
         Self {
             begun: Counter::new(),
             stopped: Counter::new(),
             finished: Counter::new(),
+            answered: Counter::new(),
             released: Counter::new(),
         }
     }
 
     pub(crate) fn catalog(&self) -> Catalog {
-        Catalog::new(TOOLS.map(|(name, policy)| Tool::new(self.settings(name, policy)).unwrap())).unwrap()
+        let tools = TOOLS.map(|(name, policy)| Tool::new(self.settings(name, policy)).unwrap());
+        let handed_off = ToolSettings {
+            handoff: Some(1),
+            ..self.settings(HANDED_OFF, TaskPolicy::Optional)
+        };
+        Catalog::new(tools.into_iter().chain([Tool::new(handed_off).unwrap()])).unwrap()
     }
 
-    fn settings(&self, name: &str, policy: TaskPolicy) -> ToolSettings {
+    pub(crate) fn settings(&self, name: &str, policy: TaskPolicy) -> ToolSettings {
         ToolSettings {
             name: name.into(),
+            title: None,
             description: format!("Does what it is told; {policy:?} a task"),
+            icons: None,
             input_schema: json!({
                 "type": "object",
                 "properties": {"act": {"type": "string"}},
@@ -76,7 +93,10 @@ impl Stage {
             }),
             output_schema: None,
             annotations: Some(json!({"readOnlyHint": true})),
+            meta: None,
             policy,
+            intake: None,
+            handoff: None,
             deadline: None,
             queue_timeout: None,
             retention: 3_600_000,
@@ -90,7 +110,7 @@ impl Stage {
 
     fn executor(&self) -> Arc<dyn Executor> {
         let stage = self.clone();
-        function(move |arguments, cx| {
+        let acts = function(move |arguments, cx| {
             let stage = stage.clone();
             async move {
                 let arguments: Value = serde_json::from_str(arguments.as_str()).unwrap();
@@ -104,6 +124,10 @@ impl Stage {
                 counter.count();
                 end
             }
+        });
+        Arc::new(Outliving {
+            acts,
+            stage: self.clone(),
         })
     }
 
@@ -115,6 +139,7 @@ impl Stage {
             .unwrap_or((arguments["act"].as_str().unwrap(), ""));
         match act {
             "say" => said("done"),
+            "echo" => said(rest),
             "wait" => self.wait(cx).await,
             "refuse" => End::Finished(Outcome::tool_error("no")),
             "break" => End::Finished(Outcome::RpcError(RpcFailure {
@@ -123,10 +148,98 @@ impl Stage {
                 data: None,
             })),
             "blob" => said(&"x".repeat(rest.parse().unwrap())),
-            "ask" => match cx.ask(question()).await {
+            "ask" | "ask_and_outlive" => match cx.ask(question()).await {
                 Ok(answer) => said(answer.as_str()),
-                Err(error) => End::Finished(Outcome::tool_error(&error.to_string())),
+                Err(error) => error.into_end(cx.requestor()),
             },
+            // All names at once, then the answers in their order.
+            "ask_all" => {
+                let asked = rest.split(' ').map(|name| cx.ask(form(name)));
+                match try_join_all(asked).await {
+                    Ok(answers) => said(&joined(&answers)),
+                    Err(error) => error.into_end(cx.requestor()),
+                }
+            }
+            "ask_each" => {
+                let mut answers = Vec::new();
+                for name in rest.split(' ') {
+                    match cx.ask(form(name)).await {
+                        Ok(answer) => answers.push(answer),
+                        Err(error) => return error.into_end(cx.requestor()),
+                    }
+                }
+                said(&joined(&answers))
+            }
+            // Asks, works until it is released, and asks again.
+            "ask_then_wait" => {
+                let (first, second) = rest.split_once(' ').unwrap();
+                let answers = async {
+                    let first = cx.ask(form(first)).await?;
+                    self.answered.count();
+                    self.wait(cx).await;
+                    if let Some(reason) = cx.stop_requested() {
+                        return Err(AskError::Stopped(reason));
+                    }
+                    Ok::<_, AskError>([first, cx.ask(form(second)).await?])
+                };
+                match answers.await {
+                    Ok(answers) => said(&joined(&answers)),
+                    Err(error) => error.into_end(cx.requestor()),
+                }
+            }
+            "sample" => match cx.ask(sampling()).await {
+                Ok(answer) => said(answer.as_str()),
+                Err(error) => error.into_end(cx.requestor()),
+            },
+            "quiet" => {
+                cx.quiet();
+                self.wait(cx).await
+            }
+            // Levels and figures, in order.
+            "tell" => {
+                for what in rest.split(' ') {
+                    match LogLevel::parse(what) {
+                        Some(level) => cx.log(level, Some("stage"), Json::from(json!(what))),
+                        None => cx.report(what.parse().unwrap(), None, Some(what)),
+                    }
+                }
+                said("done")
+            }
+            "ask_two" => {
+                let (one, two) = tokio::join!(cx.ask(question()), cx.ask(question()));
+                said(&format!("{} {}", one.unwrap().as_str(), two.unwrap().as_str()))
+            }
+            // Never pauses while it waits for the answer.
+            "ask_while_talking" => tokio::select! {
+                answer = cx.ask(form(rest)) => said(answer.unwrap().as_str()),
+                () = talk(cx) => unreachable!("it never ends"),
+            },
+            "flood" => {
+                for figure in 1..=rest.parse().unwrap() {
+                    cx.progress(f64::from(figure), None);
+                }
+                said("done")
+            }
+            // The test lets the tool lose interest.
+            "ask_or_not" => tokio::select! {
+                answer = cx.ask(question()) => said(answer.unwrap().as_str()),
+                () = self.released.reaches(1) => said("never mind"),
+            },
+            // One at each level, whenever the test says so.
+            "log" => {
+                cx.status("ready");
+                for nth in 1..=rest.parse().unwrap() {
+                    self.released.reaches(nth).await;
+                    for level in [LogLevel::Debug, LogLevel::Info, LogLevel::Error] {
+                        cx.log(level, Some("stage"), Json::from(json!({"nth": nth})));
+                    }
+                }
+                End::Stopped(cx.stopped().await)
+            }
+            "status" => {
+                cx.status(rest);
+                self.wait(cx).await
+            }
             // Each figure waits for the test, which waits for its notification.
             "report" => {
                 for (nth, figure) in rest.split(' ').enumerate() {
@@ -156,8 +269,64 @@ impl Stage {
     }
 }
 
+/// Acts of which `ask_and_outlive` goes on in the next process, its question still open.
+struct Outliving {
+    acts: Arc<dyn Executor>,
+    stage: Stage,
+}
+
+impl Executor for Outliving {
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+        Arc::clone(&self.acts).run(attempt, cx)
+    }
+
+    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+        if !attempt.arguments.as_str().contains("ask_and_outlive") {
+            return Arc::clone(&self.acts).resume(attempt, cx);
+        }
+        Box::pin(async move { self.stage.wait(&cx).await })
+    }
+}
+
+/// Says more than anyone can be told.
+async fn talk(cx: &TaskContext) {
+    let mut figure = 0.0;
+    loop {
+        for _ in 0..50 {
+            figure += 1.0;
+            cx.progress(figure, None);
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 fn said(text: &str) -> End {
     End::Finished(Outcome::result(text_result(text, false)))
+}
+
+fn joined(answers: &[Json]) -> String {
+    format!("[{}]", answers.iter().map(Json::as_str).collect::<Vec<_>>().join(","))
+}
+
+/// A form of this name, for clients that can show one.
+pub(crate) fn form(name: &str) -> Question {
+    let schema = json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
+    let params = json!({"mode": "form", "message": format!("What is your {name}?"), "requestedSchema": schema});
+    Question {
+        name: Some(name.into()),
+        request: Json::from(json!({"method": "elicitation/create", "params": params})),
+        needs: Some(Ability::ElicitForm),
+    }
+}
+
+fn sampling() -> Question {
+    let messages = json!([{"role": "user", "content": {"type": "text", "text": "What is the capital of France?"}}]);
+    let request = json!({"method": "sampling/createMessage", "params": {"messages": messages, "maxTokens": 100}});
+    Question {
+        name: Some("capital".into()),
+        request: Json::from(request),
+        needs: Some(Ability::Sampling),
+    }
 }
 
 fn question() -> Json {

@@ -3,7 +3,7 @@
 use super::{Fresh, fixture::*};
 use longhaul_core::{
     Event, InputKey, SpecId,
-    store::{ApplyError, StoreError},
+    store::{ApplyError, CreateError, StoreError},
 };
 
 /// The last event is not legal, so none of them happened: neither to the task nor to its questions.
@@ -34,11 +34,17 @@ pub async fn a_refused_task_leaves_no_trace(fresh: Fresh) {
     let task = bench.create(new_task("a", bench.node, 1)).await;
     let mut again = new_task("a", bench.node, 9);
     again.outcome = Some(answer_text("no"));
-    assert!(matches!(bench.store.create(again).await, Err(StoreError::Failed(_))));
+    assert!(matches!(
+        bench.store.create(again).await,
+        Err(CreateError::Store(StoreError::Failed(_)))
+    ));
     assert_eq!(bench.peek(&task.id).await.task, task);
     let mut unknown = new_task("b", bench.node, 2);
     unknown.spec = SpecId::named("never put");
-    assert!(matches!(bench.store.create(unknown).await, Err(StoreError::Failed(_))));
+    assert!(matches!(
+        bench.store.create(unknown).await,
+        Err(CreateError::Store(StoreError::Failed(_)))
+    ));
     assert_eq!(bench.store.peek(&id("b")).await, Ok(None));
     bench.create(new_task("b", bench.node, 3)).await;
 }

@@ -4,7 +4,7 @@ use super::Fresh;
 use longhaul_core::{
     AttemptEnd, Event, Fence, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome, Owner, Principal, Scope,
     SessionKey, SpecId, Store, Task, TaskId, ToolSpec, UnixMillis,
-    store::{ApplyError, Change, Claim, Claimed, NewTask, Record},
+    store::{ApplyError, Change, Claim, Claimed, Created, NewTask, Record},
 };
 use std::sync::Arc;
 
@@ -42,7 +42,10 @@ impl Bench {
     }
 
     pub(super) async fn create(&self, new: NewTask) -> Task {
-        self.store.create(new).await.expect("a task is created")
+        match self.store.create(new).await {
+            Ok(Created::New(task)) => task,
+            other => panic!("a task is created, and not {other:?}"),
+        }
     }
 
     /// A task whose attempt runs on this node.
@@ -123,12 +126,15 @@ pub(super) fn new_task(name: &str, front: NodeId, at: i64) -> NewTask {
         front,
         announced: true,
         arguments: Json::trusted(format!(r#"{{"of":"{name}"}}"#)),
+        requestor: Json::trusted(format!(r#"{{"by":"{name}"}}"#)),
         at: UnixMillis(at),
         deadline: None,
         queue_timeout: None,
         retention: HOUR,
         claim: None,
         outcome: None,
+        idempotency: None,
+        quota: longhaul_core::Quota::default(),
     }
 }
 
@@ -163,6 +169,7 @@ pub(super) fn finished(text: &str) -> Event {
 pub(super) fn asked(nth: u32) -> Event {
     Event::InputRequested {
         key: InputKey::nth(nth),
+        name: (nth % 2 == 1).then(|| "odd".into()),
         request: Json::trusted(format!(r#"{{"method":"elicitation/create","params":{{"nth":{nth}}}}}"#)),
     }
 }

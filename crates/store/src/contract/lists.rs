@@ -28,6 +28,36 @@ pub async fn lists_go_from_new_to_old_in_pages(fresh: Fresh) {
     assert!(!whole.more, "exactly as many as asked for");
 }
 
+/// A session's live tasks are found without those that are over, unannounced, or another's (G1-40).
+pub async fn a_sessions_live_tasks_are_found_oldest_first(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    for n in [2, 0, 1] {
+        let new = of_session(new_task(&format!("t{n}"), bench.node, n), "one");
+        bench.create(new).await;
+    }
+    let mut over = of_session(new_task("over", bench.node, 3), "one");
+    over.outcome = Some(longhaul_core::Outcome::Cancelled);
+    bench.create(over).await;
+    let mut unannounced = of_session(new_task("unannounced", bench.node, 4), "one");
+    unannounced.announced = false;
+    bench.create(unannounced).await;
+    bench.create(of_session(new_task("other", bench.node, 5), "two")).await;
+    let live = async |owner: &str, after: Option<&str>, limit| {
+        let (owner, session) = (Principal::named(owner), SessionKey::named("one"));
+        let after = after.map(id);
+        let tasks = bench.store.live(&owner, &session, after.as_ref(), limit).await;
+        let tasks = tasks.expect("a list").into_iter().map(|task| task.id.to_string());
+        tasks.collect::<Vec<_>>()
+    };
+    assert_eq!(live("alice", None, 10).await, ["t0", "t1", "t2"]);
+    assert_eq!(live("alice", None, 2).await, ["t0", "t1"]);
+    assert_eq!(live("alice", Some("t1"), 10).await, ["t2"]);
+    assert!(
+        live("bob", None, 10).await.is_empty(),
+        "a foreign session (invariant 5)"
+    );
+}
+
 /// Without authentication a session lists its own tasks only; reading by id is not narrowed (C-24).
 pub async fn a_session_narrows_a_list_and_nothing_else(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;

@@ -34,12 +34,15 @@ pub mod counts;
 pub mod differential;
 pub mod done_is_final;
 pub mod hints;
+pub mod idempotent_creation;
 pub mod inputs_answered_once;
 pub mod isolation;
 pub mod lists;
 pub mod live_is_never_deleted;
 pub mod queues;
+pub mod quotas;
 pub mod recovery;
+pub mod requestor;
 pub mod sessions;
 pub mod signing_keys;
 pub mod specs;
@@ -69,12 +72,17 @@ macro_rules! contract_tests {
             counts: live_tasks_are_counted;
             done_is_final: invariant_2_a_done_task_never_changes, a_task_may_be_over_as_it_is_created;
             hints: every_change_is_hinted_in_order;
+            idempotent_creation: the_same_call_is_made_once, a_key_is_not_used_for_another_call, a_key_belongs_to_principal_and_tool,
+                a_key_lives_as_long_as_its_task, of_calls_that_come_together_one_is_made, a_caller_with_a_key_can_come_back;
             inputs_answered_once: invariant_4_an_input_key_is_answered_once, questions_are_withdrawn_with_their_attempt;
             isolation: invariant_5_a_principal_cannot_learn_of_anothers_task, a_task_never_announced_is_not_shown;
-            lists: lists_go_from_new_to_old_in_pages, a_session_narrows_a_list_and_nothing_else;
+            lists: lists_go_from_new_to_old_in_pages, a_sessions_live_tasks_are_found_oldest_first,
+                a_session_narrows_a_list_and_nothing_else;
             live_is_never_deleted: invariant_6_live_work_is_not_deleted, what_is_deleted_leaves_nothing;
             queues: queues_are_known_by_their_tools;
+            quotas: live_tasks_are_limited, stored_bytes_are_limited, what_is_counted_survives_reopening, a_quota_refuses_creates_and_nothing_else;
             recovery: orphans_are_adopted_with_their_epoch, orphans_of_other_hosts_are_left, forsaken_calls_are_found;
+            requestor: the_requestor_is_kept_with_the_arguments, a_question_keeps_its_name;
             sessions: ended_sessions_stay_ended_until_their_time;
             signing_keys: the_first_key_stays;
             specs: definitions_are_kept_as_they_were;

@@ -1,26 +1,46 @@
 //! A task with all that belongs to it.
 
-use crate::decision::{Decision, Question};
+use crate::{
+    decision::{Decision, Question},
+    usage,
+};
 use longhaul_core::{
-    Input, InputKey, InputState, Json, Outcome, Task,
-    store::{NewTask, Record},
+    Input, InputKey, InputState, Json, Outcome, Task, Usage,
+    store::{Idempotency, NewTask, Record},
 };
 
 pub(super) struct Kept {
     pub(super) task: Task,
     pub(super) arguments: Json,
+    pub(super) requestor: Json,
     pub(super) outcome: Option<Outcome>,
     pub(super) inputs: Vec<Input>,
+    pub(super) idempotency: Option<Idempotency>,
 }
 
 impl Kept {
     pub(super) fn new(new: NewTask) -> Self {
-        let (task, arguments, outcome) = new.into_task();
+        let (task, outcome) = new.task();
         Self {
             task,
-            arguments,
+            arguments: new.arguments,
+            requestor: new.requestor,
             outcome,
             inputs: Vec::new(),
+            idempotency: new.idempotency,
+        }
+    }
+
+    /// What it adds to what its owner has.
+    pub(super) fn usage(&self) -> Usage {
+        let inputs = self.inputs.iter().map(|input| match &input.state {
+            InputState::Answered(answer) => usage::bytes(&input.request) + usage::bytes(answer),
+            InputState::Open | InputState::Withdrawn => usage::bytes(&input.request),
+        });
+        let call = usage::bytes(&self.arguments) + usage::bytes(&self.requestor);
+        Usage {
+            live: u64::from(!self.task.is_done()),
+            bytes: call + self.outcome.as_ref().map_or(0, usage::of_outcome) + inputs.sum::<u64>(),
         }
     }
 
@@ -40,8 +60,9 @@ impl Kept {
         }
         for question in decision.questions {
             match question {
-                Question::Asked { key, request, at } => self.inputs.push(Input {
+                Question::Asked { key, name, request, at } => self.inputs.push(Input {
                     key,
+                    name: name.cloned(),
                     request: request.clone(),
                     state: InputState::Open,
                     asked_at: at,

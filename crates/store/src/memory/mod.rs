@@ -5,10 +5,11 @@ mod kept;
 use crate::{decision::decide, refusal};
 use kept::Kept;
 use longhaul_core::{
-    BoxFuture, Event, HostId, Input, InputKey, InputState, NodeId, Scope, SessionKey, SpecId, State, Store, Task,
-    TaskId, ToolSpec, UnixMillis,
+    BoxFuture, Event, HostId, Input, InputKey, InputState, Json, NodeId, Principal, QuotaExceeded, QuotaScope, Scope,
+    SessionKey, SpecId, State, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, Hint, Listener, NewTask, Page, Record, SigningKey, StoreError,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Hint, Listener, NewTask, Page, Record,
+        SigningKey, StoreError,
     },
     transition,
 };
@@ -57,6 +58,39 @@ impl Everything {
         self.ended_sessions.retain(|_, until| *until > at);
     }
 
+    /// What the same call came to when it was made before.
+    fn repeated(&self, new: &NewTask) -> Option<Result<Created, CreateError>> {
+        let idempotency = new.idempotency.as_ref()?;
+        let same = |kept: &&Kept| {
+            kept.task.owner.principal == new.owner.principal
+                && kept.task.tool == new.tool
+                && (kept.idempotency.as_ref()).is_some_and(|first| first.key == idempotency.key)
+        };
+        let first = self.tasks.values().find(same)?;
+        Some(if first.idempotency.as_ref() == Some(idempotency) {
+            Ok(Created::Existing(first.task.clone()))
+        } else {
+            Err(CreateError::KeyTaken)
+        })
+    }
+
+    fn admit(&self, new: &NewTask, more: Usage) -> Result<(), QuotaExceeded> {
+        let mine = self.usage(Some(&new.owner.principal));
+        new.quota.admit(QuotaScope::Principal, mine, more)?;
+        new.quota.admit(QuotaScope::All, self.usage(None), more)
+    }
+
+    /// Adds up all there is.
+    fn usage(&self, of: Option<&Principal>) -> Usage {
+        let theirs = |kept: &&Kept| of.is_none_or(|principal| kept.task.owner.principal == *principal);
+        let mut sum = Usage::default();
+        for usage in self.tasks.values().filter(theirs).map(Kept::usage) {
+            sum.live += usage.live;
+            sum.bytes += usage.bytes;
+        }
+        sum
+    }
+
     /// The tasks that `wanted` ranks, in order of their rank.
     fn ranked<R: Ord>(&self, wanted: impl Fn(&Task) -> Option<R>) -> Vec<&Task> {
         let mut found: Vec<(R, &Task)> = self
@@ -80,6 +114,7 @@ impl Everything {
             taken.push(Claimed {
                 task: kept.task.clone(),
                 arguments: kept.arguments.clone(),
+                requestor: kept.requestor.clone(),
             });
         }
         self.tell(&taken.iter().map(|claimed| &claimed.task).collect::<Vec<_>>());
@@ -132,19 +167,29 @@ impl Store for MemoryStore {
         answer(Ok(self.lock().specs.get(id).cloned()))
     }
 
-    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Task, StoreError>> {
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         let mut all = self.lock();
+        if let Some(first) = all.repeated(&new) {
+            return answer(first);
+        }
+        let kept = Kept::new(new.clone());
+        if let Err(exceeded) = all.admit(&new, kept.usage()) {
+            return answer(Err(exceeded.into()));
+        }
         if !all.specs.contains_key(&new.spec) {
-            return answer(Err(refusal::spec_unknown()));
+            return answer(Err(refusal::spec_unknown().into()));
         }
         if all.tasks.contains_key(&new.id) {
-            return answer(Err(refusal::id_taken()));
+            return answer(Err(refusal::id_taken().into()));
         }
-        let kept = Kept::new(new);
         let task = kept.task.clone();
         all.tasks.insert(task.id.clone(), kept);
         all.tell(&[&task]);
-        answer(Ok(task))
+        answer(Ok(Created::New(task)))
+    }
+
+    fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
+        answer(Ok(self.lock().usage(of)))
     }
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
@@ -196,7 +241,8 @@ impl Store for MemoryStore {
     fn forsaken(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         let all = self.lock();
         let wanted = |task: &Task| {
-            (!task.is_done() && !task.announced && task.front < node).then(|| (task.front, task.id.clone()))
+            (!task.is_done() && !task.announced && !task.keyed && task.front < node)
+                .then(|| (task.front, task.id.clone()))
         };
         answer(Ok(first(all.ranked(wanted), limit)))
     }
@@ -235,6 +281,11 @@ impl Store for MemoryStore {
         answer(Ok(answered.cloned()))
     }
 
+    fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        let all = self.lock();
+        answer(Ok(all.tasks.get(id).map(|kept| kept.requestor.clone())))
+    }
+
     fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>> {
         let all = self.lock();
         let mut visible = all.tasks.values().rev().map(|kept| &kept.task).filter(|task| {
@@ -246,6 +297,24 @@ impl Store for MemoryStore {
         let tasks = visible.by_ref().take(limit).cloned().collect();
         let more = visible.next().is_some();
         answer(Ok(Page { tasks, more }))
+    }
+
+    fn live(
+        &self,
+        owner: &Principal,
+        session: &SessionKey,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let all = self.lock();
+        let live = all.tasks.values().map(|kept| &kept.task).filter(|task| {
+            task.announced
+                && !task.is_done()
+                && task.owner.principal == *owner
+                && task.owner.session.as_ref() == Some(session)
+                && after.is_none_or(|after| task.id > *after)
+        });
+        answer(Ok(live.take(limit).cloned().collect()))
     }
 
     fn due(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {

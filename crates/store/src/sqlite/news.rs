@@ -1,7 +1,8 @@
 //! What a commit makes known: hints for listeners, and the set of ended sessions.
 
+use super::ended::Ended;
 use longhaul_core::{
-    SessionKey, Task, UnixMillis,
+    SessionKey, Task, TaskId, UnixMillis,
     store::{Hint, Listener},
 };
 use rusqlite::Connection;
@@ -15,6 +16,7 @@ use std::{
 pub(super) struct News {
     pub(super) hints: Vec<Hint>,
     sessions: Vec<SessionNews>,
+    deleted: Vec<TaskId>,
 }
 
 enum SessionNews {
@@ -30,6 +32,10 @@ impl News {
         });
     }
 
+    pub(super) fn deleted(&mut self, id: &TaskId) {
+        self.deleted.push(id.clone());
+    }
+
     pub(super) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
         self.sessions.push(SessionNews::Ended(session.clone(), until));
     }
@@ -39,11 +45,13 @@ impl News {
     }
 }
 
-/// Those who want to know. The set of ended sessions is the store's only cache: it is asked on every legacy request and small.
+/// Those who want to know, and what is kept at hand: the set of ended sessions, which is asked on every legacy request, and records
+/// of tasks that are over.
 #[derive(Default)]
 pub(super) struct Board {
     listeners: Mutex<Vec<Listener>>,
     ended_sessions: RwLock<HashMap<SessionKey, UnixMillis>>,
+    pub(super) ended: Ended,
 }
 
 impl Board {
@@ -58,6 +66,7 @@ impl Board {
         Ok(Self {
             listeners: Mutex::default(),
             ended_sessions: RwLock::new(ended),
+            ended: Ended::default(),
         })
     }
 
@@ -73,8 +82,9 @@ impl Board {
         ended.contains_key(session)
     }
 
-    /// Before the acknowledgement: whoever ended a session finds it ended.
-    pub(super) fn publish_sessions(&self, news: &mut News) {
+    /// Before the acknowledgement: whoever ended a session finds it ended, and whoever deleted a task finds it gone.
+    pub(super) fn publish_ends(&self, news: &mut News) {
+        self.ended.deleted(&news.deleted);
         if news.sessions.is_empty() {
             return;
         }

@@ -1,6 +1,6 @@
 //! The cost of a question must not grow with what is merely kept, so every one must go through its index.
 
-use super::{SqliteOptions, SqliteStore, read, write};
+use super::{SqliteOptions, SqliteStore, ledger, read, write};
 use longhaul_core::{
     Json, NodeId, Origin, Outcome, Owner, Principal, SessionKey, SpecId, Store, TaskId, ToolSpec, UnixMillis,
     store::NewTask,
@@ -26,6 +26,15 @@ const OTHERS: &[(&str, &[&str])] = &[
         &[
             "SCAN tasks USING COVERING INDEX tasks_working",
             "USE TEMP B-TREE FOR GROUP BY",
+        ],
+    ),
+    // The rows of one task.
+    (
+        write::DELETABLE,
+        &[
+            "CORRELATED SCALAR SUBQUERY 1",
+            "CORRELATED SCALAR SUBQUERY 2",
+            "CORRELATED SCALAR SUBQUERY 3",
         ],
     ),
     // Jumps from tool to tool; `queued` is its own short list.
@@ -88,9 +97,13 @@ fn statements() -> Vec<&'static str> {
         read::LOAD,
         read::OPEN_INPUTS,
         read::ANSWER,
+        read::REQUESTOR,
+        read::USAGE,
+        read::USAGE_IN_ALL,
         read::SPEC,
         read::LIST_OWNED,
         read::LIST_SESSION,
+        read::LIVE,
         read::DUE,
         read::NEXT_WAKE,
         read::EXPIRED,
@@ -102,12 +115,15 @@ fn statements() -> Vec<&'static str> {
         read::SIGNING_KEYS,
     ];
     let writes = [
+        write::KEYED,
         write::CLAIM,
         write::ADOPT,
         write::DELETABLE,
         write::SET_ANSWER,
         write::WITHDRAW,
         write::FORGET_SESSIONS,
+        ledger::BOOK_IN_ALL,
+        ledger::CLOSE,
     ];
     [&reads[..], &writes, &write::DELETE].concat()
 }
@@ -152,11 +168,14 @@ fn finished(n: usize) -> NewTask {
         front: NodeId(1),
         announced: true,
         arguments: Json::trusted("{}"),
+        requestor: Json::trusted("{}"),
         at: UnixMillis(n as i64),
         deadline: None,
         queue_timeout: None,
         retention: 1_000,
         claim: None,
         outcome: Some(Outcome::tool_error("no")),
+        idempotency: None,
+        quota: longhaul_core::Quota::default(),
     }
 }

@@ -5,7 +5,8 @@ use super::{
     row::{self, MORE, select_tasks},
 };
 use longhaul_core::{
-    Input, InputKey, InputState, NodeId, Scope, SpecId, State, Task, TaskId, ToolSpec, UnixMillis,
+    Input, InputKey, InputState, Json, NodeId, Principal, Scope, SessionKey, SpecId, State, Task, TaskId, ToolSpec,
+    UnixMillis, Usage,
     store::{Counts, Page, Record, SigningKey},
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row, params};
@@ -22,9 +23,13 @@ pub(super) const PEEK: &str = select_tasks!(
     "CROSS JOIN specs ON specs.seq = tasks.spec LEFT JOIN outcomes ON outcomes.task = tasks.seq WHERE tasks.id = ?1"
 );
 pub(super) const LOAD: &str = select_tasks!("", "CROSS JOIN specs ON specs.seq = tasks.spec WHERE tasks.id = ?1");
-pub(super) const OPEN_INPUTS: &str = "SELECT key, request, state, answer, asked_at FROM inputs INDEXED BY inputs_open WHERE task = ?1 AND state = 0 ORDER BY seq";
-pub(super) const ANSWER: &str = "SELECT key, request, inputs.state, answer, asked_at FROM tasks CROSS JOIN inputs \
+pub(super) const OPEN_INPUTS: &str = "SELECT key, request, state, answer, asked_at, name FROM inputs INDEXED BY inputs_open WHERE task = ?1 AND state = 0 ORDER BY seq";
+pub(super) const ANSWER: &str = "SELECT key, request, inputs.state, answer, asked_at, name FROM tasks CROSS JOIN inputs \
      ON inputs.task = tasks.seq WHERE tasks.id = ?1 AND key = ?2 AND inputs.state = 1";
+pub(super) const REQUESTOR: &str =
+    "SELECT requestor FROM tasks CROSS JOIN arguments ON arguments.task = tasks.seq WHERE tasks.id = ?1";
+pub(super) const USAGE: &str = "SELECT live, bytes FROM usage WHERE principal = ?1";
+pub(super) const USAGE_IN_ALL: &str = "SELECT live, bytes FROM usage_in_all WHERE one = 1";
 pub(super) const SPEC: &str = "SELECT id, kind, definition FROM specs WHERE id = ?1";
 pub(super) const LIST_OWNED: &str = select_tasks!(
     "",
@@ -36,6 +41,12 @@ pub(super) const LIST_SESSION: &str = select_tasks!(
     "INDEXED BY tasks_session CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE announced = 1 AND principal = ?1 AND session = ?4 AND tasks.id < ?2 ORDER BY tasks.id DESC LIMIT ?3"
 );
+pub(super) const LIVE: &str = select_tasks!(
+    "",
+    "INDEXED BY tasks_live CROSS JOIN specs ON specs.seq = tasks.spec \
+     WHERE announced = 1 AND tasks.state < 3 AND +principal = ?1 AND session = ?2 AND tasks.id > ?3 \
+     ORDER BY tasks.id LIMIT ?4"
+);
 pub(super) const DUE: &str = select_tasks!(
     "",
     "INDEXED BY tasks_wake CROSS JOIN specs ON specs.seq = tasks.spec WHERE wake_at <= ?1 ORDER BY wake_at LIMIT ?2"
@@ -46,7 +57,7 @@ pub(super) const EXPIRED: &str =
 pub(super) const FORSAKEN: &str = select_tasks!(
     "",
     "INDEXED BY tasks_unheard CROSS JOIN specs ON specs.seq = tasks.spec \
-     WHERE announced = 0 AND tasks.state < 3 AND front < ?1 ORDER BY front, tasks.id LIMIT ?2"
+     WHERE announced = 0 AND tasks.state < 3 AND idempotency_key IS NULL AND front < ?1 ORDER BY front, tasks.id LIMIT ?2"
 );
 pub(super) const NEXT_READY: &str =
     "SELECT min(ready_at) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1";
@@ -106,9 +117,18 @@ pub(super) fn answer(connection: &Connection, id: &TaskId, key: &InputKey) -> Re
         .optional()
 }
 
+/// [`longhaul_core::Store::requestor`].
+pub(super) fn requestor(connection: &Connection, id: &TaskId) -> Result<Option<Json>> {
+    connection
+        .prepare_cached(REQUESTOR)?
+        .query_row([id.as_str()], |row| row::json(row, 0))
+        .optional()
+}
+
 fn input(row: &Row<'_>) -> Result<Input> {
     Ok(Input {
         key: InputKey::named(row.get::<_, Arc<str>>(0)?),
+        name: row.get(5)?,
         request: row::json(row, 1)?,
         state: match row.get::<_, i64>(2)? {
             0 => InputState::Open,
@@ -154,6 +174,22 @@ pub(super) fn list(connection: &Connection, scope: &Scope, before: Option<&TaskI
     let more = tasks.len() > limit;
     tasks.truncate(limit);
     Ok(Page { tasks, more })
+}
+
+/// [`longhaul_core::Store::live`].
+pub(super) fn live(
+    connection: &Connection,
+    owner: &Principal,
+    session: &SessionKey,
+    after: Option<&TaskId>,
+    limit: usize,
+) -> Result<Vec<Task>> {
+    // Sorts before every id.
+    let after = after.map_or("", TaskId::as_str);
+    tasks(
+        connection.prepare_cached(LIVE)?,
+        params![owner.as_str(), session.as_str(), after, bound(limit)],
+    )
 }
 
 /// [`longhaul_core::Store::due`].
@@ -211,6 +247,22 @@ pub(super) fn counts(connection: &Connection) -> Result<Counts> {
         }
     }
     Ok(counts)
+}
+
+/// [`longhaul_core::Store::usage`].
+pub(super) fn usage(connection: &Connection, of: Option<&Principal>) -> Result<Usage> {
+    let usage = |row: &Row<'_>| {
+        Ok(Usage {
+            live: row.get::<_, i64>(0)?.cast_unsigned(),
+            bytes: row.get::<_, i64>(1)?.cast_unsigned(),
+        })
+    };
+    let found = match of {
+        Some(principal) => connection.prepare_cached(USAGE)?.query_row([principal.as_str()], usage),
+        None => connection.prepare_cached(USAGE_IN_ALL)?.query_row([], usage),
+    };
+    // Who has nothing has no row.
+    Ok(found.optional()?.unwrap_or_default())
 }
 
 fn number(row: &Row<'_>) -> Result<u64> {

@@ -3,7 +3,7 @@
 use super::code::{self, ATTEMPT_STATES, ORIGINS, STATES, STOP_REASONS};
 use longhaul_core::{
     Attempt, HostId, InputKey, Json, Millis, NodeId, Outcome, Owner, Principal, Progress, RpcFailure, SessionKey,
-    SpecId, State, Stop, Task, TaskId, UnixMillis, Verdict,
+    SpecId, State, Stop, Task, TaskId, UnixMillis, Verdict, store::Idempotency,
 };
 use rusqlite::{
     CachedStatement, Connection, Result, Row, ToSql, params,
@@ -19,7 +19,7 @@ macro_rules! select_tasks {
             "SELECT tasks.seq, tasks.id, principal, session, tool, specs.id, origin, front, announced, tasks.state, stop_reason, \
              stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, attempts_used, created_at, updated_at, ready_at, \
              queue_timeout, deadline, retention, announced_until, ended_at, status, progress, progress_total, open_inputs, \
-             inputs_asked, version",
+             inputs_asked, version, idempotency_key IS NOT NULL",
             $more,
             " FROM tasks ",
             $tail
@@ -29,7 +29,7 @@ macro_rules! select_tasks {
 pub(super) use select_tasks;
 
 /// The first column after those of the task.
-pub(super) const MORE: usize = 31;
+pub(super) const MORE: usize = 32;
 
 /// The columns that change in a task's life, in the order of [`changing`].
 const CHANGING: [&str; 21] = [
@@ -91,6 +91,7 @@ enum Cell<'a> {
     Integer(i64),
     Real(f64),
     Text(Cow<'a, str>),
+    Blob(&'a [u8]),
 }
 
 impl<'a> Cell<'a> {
@@ -122,19 +123,20 @@ impl ToSql for Cell<'_> {
             Self::Integer(value) => ValueRef::Integer(*value),
             Self::Real(value) => ValueRef::Real(*value),
             Self::Text(value) => ValueRef::Text(value.as_bytes()),
+            Self::Blob(value) => ValueRef::Blob(value),
         }))
     }
 }
 
 /// Writes a new row and returns its `seq`. A definition that was never put violates `tasks.spec NOT NULL`.
-pub(super) fn insert(connection: &Connection, task: &Task) -> Result<i64> {
+pub(super) fn insert(connection: &Connection, task: &Task, idempotency: Option<&Idempotency>) -> Result<i64> {
     const SQL: &str = "INSERT INTO tasks (id, principal, session, tool, spec, origin, front, created_at, queue_timeout, deadline, \
-         retention, announced, state, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
+         retention, idempotency_key, idempotency_digest, announced, state, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
          attempts_used, updated_at, ready_at, announced_until, ended_at, status, progress, progress_total, open_inputs, \
          inputs_asked, version, wake_at, delete_at) \
-         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
     let mut statement = connection.prepare_cached(SQL)?;
-    let fixed: [Cell; 11] = [
+    let fixed: [Cell; 13] = [
         Cell::text(Some(task.id.as_str())),
         Cell::text(Some(task.owner.principal.as_str())),
         Cell::text(task.owner.session.as_ref().map(SessionKey::as_str)),
@@ -146,6 +148,8 @@ pub(super) fn insert(connection: &Connection, task: &Task) -> Result<i64> {
         Cell::integer(task.queue_timeout.map(u64::cast_signed)),
         Cell::integer(task.deadline.map(u64::cast_signed)),
         Cell::Integer(task.retention.cast_signed()),
+        Cell::text(idempotency.map(|idempotency| &*idempotency.key)),
+        idempotency.map_or(Cell::Null, |idempotency| Cell::Blob(&idempotency.digest)),
     ];
     bind(&mut statement, fixed.iter().chain(&changing(task)))?;
     statement.raw_execute()?;
@@ -210,6 +214,7 @@ pub(super) fn task(row: &Row<'_>) -> Result<(i64, Task)> {
         origin: code::read(row, 6, &ORIGINS)?,
         front: NodeId(row.get(7)?),
         announced: row.get(8)?,
+        keyed: row.get(31)?,
         state: code::read(row, 9, &STATES)?,
         stop: stop(row)?,
         attempt: attempt(row)?,

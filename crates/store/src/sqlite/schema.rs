@@ -8,7 +8,10 @@ use std::path::Path;
 const APPLICATION_ID: i64 = 0x4c6f_6e67;
 
 /// Step n brings a file from version n to n + 1. Steps are only ever added.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_tasks.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_tasks.sql"),
+    include_str!("migrations/0002_callers.sql"),
+];
 
 /// Brings the file up to date, or says why it cannot be used.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
@@ -72,6 +75,8 @@ pub(super) fn because(error: Error, path: &Path) -> OpenError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{SqliteOptions, SqliteStore};
+    use longhaul_core::{Json, Principal, Store, UnixMillis, Usage};
 
     fn memory() -> Connection {
         Connection::open_in_memory().unwrap()
@@ -95,6 +100,65 @@ mod tests {
             migrate(&mut old, Path::new("old")).unwrap();
             assert_eq!(dump(&old), dump(&fresh), "from version {released}");
         }
+    }
+
+    /// As the first release left it: a live task with a question open and one answered, a result, an error, a cancelled one.
+    const FIRST_RELEASE: &str = r#"
+        INSERT INTO specs (seq, id, kind, definition) VALUES (1, 'spec', 'command', '{}');
+        INSERT INTO tasks (seq, id, principal, tool, spec, origin, front, announced, state, attempts_used, created_at, updated_at,
+            ready_at, retention, announced_until, ended_at, open_inputs, inputs_asked, version, delete_at)
+        VALUES (1, 'live', 'alice', 'tool', 1, 1, 1, 1, 2, 1, 5, 5, 5, 9, 14, NULL, 'in-2', 2, 3, NULL),
+               (2, 'result', 'alice', 'tool', 1, 1, 1, 1, 3, 1, 5, 5, 5, 9, 14, 5, '', 0, 2, 14),
+               (3, 'error', 'bob', 'tool', 1, 0, 1, 1, 5, 1, 5, 5, 5, 9, 14, 5, '', 0, 2, 14),
+               (4, 'cancelled', 'bob', 'tool', 1, 0, 1, 0, 6, 1, 5, 5, 5, 9, 14, 5, '', 0, 2, 14);
+        INSERT INTO arguments (task, json) VALUES (1, '{"a":"ä"}'), (2, '{}'), (3, '{}'), (4, '{}');
+        INSERT INTO outcomes (task, json, code, message) VALUES (2, '{"ok":1}', NULL, NULL), (3, NULL, -32603, 'naïve');
+        INSERT INTO inputs (task, key, request, state, answer, asked_at)
+        VALUES (1, 'in-1', '{"q":1}', 1, '"yes"', 5), (1, 'in-2', '{"q":2}', 0, NULL, 5);
+    "#;
+
+    #[test]
+    fn what_the_first_release_stored_is_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("longhaul.db");
+        let mut old = Connection::open(&path).unwrap();
+        migrate_with(&mut old, &path, &MIGRATIONS[..1]).unwrap();
+        old.execute_batch(FIRST_RELEASE).unwrap();
+        drop(old);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
+            // Each requestor is `{}` from now on.
+            let live = r#"{"a":"ä"}{}{"q":1}"yes"{"q":2}"#.len() as u64;
+            let (result, error, cancelled) = (2 + 2 + 8, 2 + 2 + 6, 2 + 2);
+            let usage = async |who: &str| store.usage(Some(&Principal::named(who))).await.unwrap();
+            let alice = Usage {
+                live: 1,
+                bytes: live + result,
+            };
+            let bob = Usage {
+                live: 0,
+                bytes: error + cancelled,
+            };
+            assert_eq!((usage("alice").await, usage("bob").await), (alice, bob));
+            let all = Usage {
+                live: 1,
+                bytes: alice.bytes + bob.bytes,
+            };
+            assert_eq!(store.usage(None).await.unwrap(), all);
+
+            let id = "live".parse().unwrap();
+            assert_eq!(store.requestor(&id).await.unwrap(), Some(Json::trusted("{}")));
+            let record = store.peek(&id).await.unwrap().unwrap();
+            assert_eq!((record.inputs[0].name.clone(), record.task.keyed), (None, false));
+            // What was there before goes as it would have come.
+            let over = ["result", "error", "cancelled"].map(|id| id.parse().unwrap()).to_vec();
+            let deleted = store.delete(over, UnixMillis(14)).await.unwrap();
+            assert_eq!(deleted, 3);
+            let rest = Usage { live: 1, bytes: live };
+            assert_eq!((usage("alice").await, usage("bob").await), (rest, Usage::default()));
+            assert_eq!(store.usage(None).await.unwrap(), rest);
+        });
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! The promises of [`Store`], kept by SQLite.
 
 use super::{SqliteStore, read, write};
+use crate::usage;
 use longhaul_core::{
-    AttemptEnd, BoxFuture, Event, HostId, Input, InputKey, NodeId, Outcome, Scope, SessionKey, SpecId, Store, Task,
-    TaskId, ToolSpec, UnixMillis,
-    store::{ApplyError, Change, Claim, Claimed, Counts, Listener, NewTask, Page, Record, SigningKey, StoreError},
+    AttemptEnd, BoxFuture, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store,
+    Task, TaskId, ToolSpec, UnixMillis, Usage,
+    store::{
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
+        StoreError,
+    },
 };
 use rusqlite::Connection;
 use std::{future::ready, sync::Arc};
@@ -25,6 +29,25 @@ impl SqliteStore {
     }
 }
 
+impl SqliteStore {
+    /// From what is at hand, or from the file. An id that is kept at hand is hidden from a stranger like any other.
+    fn record(&self, scope: &Scope, id: &TaskId) -> Result<Option<Record>, StoreError> {
+        let readers = self.readers()?;
+        let ended = &self.board.ended;
+        match ended.find(id) {
+            Ok(record) if record.task.owner.principal == scope.principal => Ok(Some((*record).clone())),
+            Ok(_) => Ok(None),
+            Err(absent) => {
+                let record = readers.at_once(|connection| read::get(connection, scope, id))?;
+                if let Some(record) = &record {
+                    ended.keep(absent, record);
+                }
+                Ok(record)
+            }
+        }
+    }
+}
+
 impl Store for SqliteStore {
     fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>> {
         let host = host.clone();
@@ -40,15 +63,21 @@ impl Store for SqliteStore {
         self.at_once(|connection| read::spec(connection, id))
     }
 
-    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Task, StoreError>> {
-        let (task, arguments, outcome) = new.into_task();
-        let weight = arguments.as_str().len() + outcome.as_ref().map_or(0, outcome_weight);
-        Box::pin(self.write(weight, move |tx| write::create(tx, &task, &arguments, outcome.as_ref())))
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
+        let (task, outcome) = new.task();
+        let bytes = usage::of_new(&new, &task, outcome.as_ref()).bytes;
+        Box::pin(self.write(weight(bytes), move |tx| {
+            write::create(tx, &new, &task, outcome.as_ref())
+        }))
+    }
+
+    fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
+        self.at_once(|connection| read::usage(connection, of))
     }
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
-        let weight = change.events.iter().map(event_weight).sum();
-        Box::pin(self.write(weight, move |tx| write::apply(tx, &change)))
+        let bytes = change.events.iter().map(event_bytes).sum();
+        Box::pin(self.write(weight(bytes), move |tx| write::apply(tx, &change)))
     }
 
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
@@ -79,7 +108,7 @@ impl Store for SqliteStore {
     }
 
     fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
-        self.at_once(|connection| read::get(connection, scope, id))
+        Box::pin(ready(self.record(scope, id)))
     }
 
     fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
@@ -90,9 +119,24 @@ impl Store for SqliteStore {
         self.at_once(|connection| read::answer(connection, id, key))
     }
 
+    fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        self.at_once(|connection| read::requestor(connection, id))
+    }
+
     fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>> {
         let (scope, before) = (scope.clone(), before.cloned());
         self.in_turn(move |connection| read::list(connection, &scope, before.as_ref(), limit))
+    }
+
+    fn live(
+        &self,
+        owner: &Principal,
+        session: &SessionKey,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let (owner, session, after) = (owner.clone(), session.clone(), after.cloned());
+        self.in_turn(move |connection| read::live(connection, &owner, &session, after.as_ref(), limit))
     }
 
     fn due(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
@@ -134,21 +178,15 @@ impl Store for SqliteStore {
     }
 }
 
-fn event_weight(event: &Event) -> usize {
+fn event_bytes(event: &Event) -> u64 {
     match event {
-        Event::InputRequested { request: json, .. } | Event::InputAnswered { answer: json, .. } => json.as_str().len(),
+        Event::InputRequested { request: json, .. } | Event::InputAnswered { answer: json, .. } => usage::bytes(json),
         Event::AttemptEnded(AttemptEnd::Finished(outcome) | AttemptEnd::Failed { outcome, .. })
-        | Event::Abandoned(outcome) => outcome_weight(outcome),
+        | Event::Abandoned(outcome) => usage::of_outcome(outcome),
         _ => 0,
     }
 }
 
-fn outcome_weight(outcome: &Outcome) -> usize {
-    match outcome {
-        Outcome::Result { json, .. } => json.as_str().len(),
-        Outcome::RpcError(failure) => {
-            failure.message.len() + failure.data.as_ref().map_or(0, |data| data.as_str().len())
-        }
-        Outcome::Cancelled => 0,
-    }
+fn weight(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -4,33 +4,46 @@
 //! failed, in which case the whole transaction is rolled back.
 
 use super::{
+    ledger::Entry,
     read::{self, bound},
     row::{self, MORE, select_tasks},
     writer::Tx,
 };
 use crate::{
     decision::{Question, decide},
-    refusal,
+    refusal, usage,
 };
 use longhaul_core::{
-    Event, HostId, Json, NodeId, Outcome, SessionKey, Task, TaskId, ToolSpec, UnixMillis,
-    store::{ApplyError, Change, Claim, Claimed, SigningKey, StoreError},
+    Event, HostId, NodeId, Outcome, Principal, QuotaExceeded, QuotaScope, SessionKey, Task, TaskId, ToolSpec,
+    UnixMillis, Usage,
+    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, SigningKey, StoreError},
     transition,
 };
-use rusqlite::{CachedStatement, Error, OptionalExtension, Params, Result, ffi, params};
+use rusqlite::{CachedStatement, Connection, Error, OptionalExtension, Params, Result, Row, ffi, params};
+use std::sync::Arc;
 
 pub(super) const CLAIM: &str = select_tasks!(
-    ", arguments.json",
+    ", arguments.json, arguments.requestor",
     "INDEXED BY tasks_queued CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
      WHERE tasks.state = 0 AND tool = ?1 AND ready_at <= ?2 ORDER BY ready_at, tasks.id LIMIT ?3"
 );
 pub(super) const ADOPT: &str = select_tasks!(
-    ", arguments.json",
+    ", arguments.json, arguments.requestor",
     "INDEXED BY tasks_working CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
      WHERE attempt_state < 3 AND attempt_node < ?1 AND (attempt_host IS NULL OR attempt_host = ?2) \
      ORDER BY attempt_node, tasks.id LIMIT ?3"
 );
-pub(super) const DELETABLE: &str = "SELECT seq FROM tasks WHERE id = ?1 AND delete_at <= ?2";
+pub(super) const KEYED: &str = select_tasks!(
+    ", idempotency_digest",
+    "INDEXED BY tasks_keyed CROSS JOIN specs ON specs.seq = tasks.spec \
+     WHERE principal = ?1 AND tool = ?2 AND idempotency_key = ?3"
+);
+/// With the bytes that go with it, of which SQLite knows the lengths without reading them.
+pub(super) const DELETABLE: &str = "SELECT seq, principal, \
+     (SELECT octet_length(json) + octet_length(requestor) FROM arguments WHERE task = tasks.seq) \
+     + coalesce((SELECT coalesce(octet_length(json), 0) + coalesce(octet_length(message), 0) FROM outcomes WHERE task = tasks.seq), 0) \
+     + coalesce((SELECT sum(octet_length(request) + coalesce(octet_length(answer), 0)) FROM inputs WHERE task = tasks.seq), 0) \
+     FROM tasks WHERE id = ?1 AND delete_at <= ?2";
 pub(super) const SET_ANSWER: &str = "UPDATE inputs SET state = 1, answer = ?3 WHERE task = ?1 AND key = ?2";
 pub(super) const WITHDRAW: &str = "UPDATE inputs SET state = 2 WHERE task = ?1 AND key = ?2";
 pub(super) const FORGET_SESSIONS: &str = "DELETE FROM ended_sessions WHERE until <= ?1";
@@ -45,22 +58,65 @@ pub(super) const DELETE: [&str; 4] = [
 /// [`longhaul_core::Store::create`].
 pub(super) fn create(
     tx: &mut Tx<'_>,
+    new: &NewTask,
     task: &Task,
-    arguments: &Json,
     outcome: Option<&Outcome>,
-) -> Result<Result<Task, StoreError>> {
-    let seq = match row::insert(tx.connection, task) {
+) -> Result<Result<Created, CreateError>> {
+    if let Some(first) = repeated(tx.connection, new)? {
+        return Ok(first);
+    }
+    let usage = usage::of_new(new, task, outcome);
+    if let Err(exceeded) = admit(tx, new, usage)? {
+        return Ok(Err(exceeded.into()));
+    }
+    let seq = match row::insert(tx.connection, task, new.idempotency.as_ref()) {
         Ok(seq) => seq,
-        Err(error) => return refused_insert(error).map(Err),
+        Err(error) => return refused_insert(error).map(|refused| Err(refused.into())),
     };
     tx.connection
-        .prepare_cached("INSERT INTO arguments (task, json) VALUES (?, ?)")?
-        .execute(params![seq, arguments.as_str()])?;
+        .prepare_cached("INSERT INTO arguments (task, json, requestor) VALUES (?, ?, ?)")?
+        .execute(params![seq, new.arguments.as_str(), new.requestor.as_str()])?;
     if let Some(outcome) = outcome {
         row::insert_outcome(tx.connection, seq, outcome)?;
     }
+    tx.book(&task.owner.principal, usage.into());
     tx.changed(task);
-    Ok(Ok(task.clone()))
+    Ok(Ok(Created::New(task.clone())))
+}
+
+/// What the same call came to when it was made before.
+fn repeated(connection: &Connection, new: &NewTask) -> Result<Option<Result<Created, CreateError>>> {
+    let Some(idempotency) = &new.idempotency else {
+        return Ok(None);
+    };
+    let by = params![new.owner.principal.as_str(), &new.tool, &idempotency.key];
+    let first = connection
+        .prepare_cached(KEYED)?
+        .query_row(by, |row| Ok((row::task(row)?.1, row.get::<_, [u8; 32]>(MORE)?)))
+        .optional()?;
+    Ok(first.map(|(task, digest)| {
+        if digest == idempotency.digest {
+            Ok(Created::Existing(task))
+        } else {
+            Err(CreateError::KeyTaken)
+        }
+    }))
+}
+
+/// Whether there is room for `more`. Without a limit nothing is read.
+fn admit(tx: &Tx<'_>, new: &NewTask, more: Usage) -> Result<Result<(), QuotaExceeded>> {
+    for (scope, of) in [
+        (QuotaScope::Principal, Some(&new.owner.principal)),
+        (QuotaScope::All, None),
+    ] {
+        if !new.quota.limits(scope) {
+            continue;
+        }
+        if let Err(exceeded) = new.quota.admit(scope, tx.usage(of)?, more) {
+            return Ok(Err(exceeded));
+        }
+    }
+    Ok(Ok(()))
 }
 
 /// SQLite undoes a statement that violates a constraint, so these are plain refusals.
@@ -88,6 +144,12 @@ pub(super) fn apply(tx: &mut Tx<'_>, change: &Change) -> Result<Result<Task, App
     for question in &decision.questions {
         write_question(tx, seq, question)?;
     }
+    let ended = !before.is_done() && decision.task.is_done();
+    let entry = Entry {
+        live: -i64::from(ended),
+        bytes: usage::of_decision(&decision).cast_signed(),
+    };
+    tx.book(&before.owner.principal, entry);
     if decision.task.version != before.version {
         tx.changed(&decision.task);
     }
@@ -96,10 +158,10 @@ pub(super) fn apply(tx: &mut Tx<'_>, change: &Change) -> Result<Result<Task, App
 
 fn write_question(tx: &Tx<'_>, seq: i64, question: &Question<'_>) -> Result<()> {
     match question {
-        Question::Asked { key, request, at } => tx
+        Question::Asked { key, name, request, at } => tx
             .connection
-            .prepare_cached("INSERT INTO inputs (task, key, request, state, asked_at) VALUES (?, ?, ?, 0, ?)")?
-            .execute(params![seq, key.as_str(), request.as_str(), at.0])?,
+            .prepare_cached("INSERT INTO inputs (task, key, name, request, state, asked_at) VALUES (?, ?, ?, ?, 0, ?)")?
+            .execute(params![seq, key.as_str(), name, request.as_str(), at.0])?,
         Question::Answered { key, answer } => {
             tx.connection
                 .prepare_cached(SET_ANSWER)?
@@ -155,18 +217,24 @@ fn take(
     event: &Event,
     at: UnixMillis,
 ) -> Result<Result<Vec<Claimed>, StoreError>> {
-    let found = which.query_map(by, |row| Ok((row::task(row)?, row::json(row, MORE)?)))?;
+    let found = which.query_map(by, |row| {
+        Ok((row::task(row)?, row::json(row, MORE)?, row::json(row, MORE + 1)?))
+    })?;
     // All of them before the first is written: the index must not move while it is walked.
     let found: Vec<_> = found.collect::<Result<_>>()?;
     let mut taken = Vec::with_capacity(found.len());
-    for ((seq, before), arguments) in found {
+    for ((seq, before), arguments, requestor) in found {
         // The query asked for tasks to which the event is legal.
         let Ok((task, _)) = transition(&before, event, at) else {
             continue;
         };
         row::update(tx.connection, seq, &before, &task)?;
         tx.changed(&task);
-        taken.push(Claimed { task, arguments });
+        taken.push(Claimed {
+            task,
+            arguments,
+            requestor,
+        });
     }
     Ok(Ok(taken))
 }
@@ -177,13 +245,14 @@ pub(super) fn delete(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<
     let mut deleted = 0;
     for id in ids {
         let mut deletable = tx.connection.prepare_cached(DELETABLE)?;
-        let seq: Option<i64> = deletable
-            .query_row(params![id.as_str(), at.0], |row| row.get(0))
-            .optional()?;
-        let Some(seq) = seq else { continue };
+        let found = |row: &Row<'_>| Ok((row.get(0)?, Principal::named(row.get::<_, Arc<str>>(1)?), row.get(2)?));
+        let found: Option<(i64, Principal, i64)> = deletable.query_row(params![id.as_str(), at.0], found).optional()?;
+        let Some((seq, principal, bytes)) = found else { continue };
+        tx.book(&principal, Entry { live: 0, bytes: -bytes });
         for sql in DELETE {
             tx.connection.prepare_cached(sql)?.execute([seq])?;
         }
+        tx.deleted(id);
         deleted += 1;
     }
     Ok(Ok(deleted))

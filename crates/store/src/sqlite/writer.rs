@@ -6,11 +6,12 @@
 
 use super::{
     Plant, connection, fault,
+    ledger::{Entry, Ledger},
     news::{Board, News},
     operation::Operation,
     options::{OnFatal, SqliteOptions},
 };
-use longhaul_core::{SessionKey, Task, UnixMillis};
+use longhaul_core::{Principal, SessionKey, Task, TaskId, UnixMillis, Usage};
 use rusqlite::{Connection, Error, ffi, hooks::Wal};
 use std::{
     sync::{
@@ -45,11 +46,41 @@ pub(super) enum Message {
 pub(super) struct Tx<'c> {
     pub(super) connection: &'c Connection,
     news: News,
+    ledger: Ledger,
 }
 
-impl Tx<'_> {
+impl<'c> Tx<'c> {
+    fn begin(connection: &'c Connection) -> Result<Self, Error> {
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        Ok(Self {
+            connection,
+            news: News::default(),
+            ledger: Ledger::default(),
+        })
+    }
+
+    /// Writes what was put off; what is left is the commit.
+    fn end(self) -> Result<News, Error> {
+        self.ledger.write(self.connection)?;
+        Ok(self.news)
+    }
+
+    /// Counts more or fewer of what `principal` has.
+    pub(super) fn book(&mut self, principal: &Principal, entry: Entry) {
+        self.ledger.book(principal, entry);
+    }
+
+    /// How much there is now.
+    pub(super) fn usage(&self, of: Option<&Principal>) -> Result<Usage, Error> {
+        self.ledger.usage(self.connection, of)
+    }
+
     pub(super) fn changed(&mut self, task: &Task) {
         self.news.changed(task);
+    }
+
+    pub(super) fn deleted(&mut self, id: &TaskId) {
+        self.news.deleted(id);
     }
 
     pub(super) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
@@ -219,7 +250,7 @@ impl Writer {
             Plant::hold_back();
         }
         self.commit_transaction()?;
-        self.board.publish_sessions(&mut news);
+        self.board.publish_ends(&mut news);
         self.crowd = self.in_flight.fetch_sub(batch.len(), Ordering::Relaxed);
         batch.iter_mut().for_each(|operation| operation.acknowledge());
         self.board.publish_hints(&news);
@@ -227,11 +258,7 @@ impl Writer {
     }
 
     fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<News, Error> {
-        let mut tx = Tx {
-            connection: &self.connection,
-            news: News::default(),
-        };
-        tx.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let mut tx = Tx::begin(&self.connection)?;
         let mut gathering = Gathering::new(self.crowd);
         let (mut done, mut bytes) = (0, 0);
         loop {
@@ -241,15 +268,15 @@ impl Writer {
             }
             done = batch.len();
             if !take_more || done >= MOST_CHANGES || bytes >= MOST_BYTES {
-                return Ok(tx.news);
+                return tx.end();
             }
             match gathering.next(&self.queue, done) {
                 Some(Message::Do(operation)) => batch.push(operation),
                 Some(Message::Close) => {
                     self.closing = true;
-                    return Ok(tx.news);
+                    return tx.end();
                 }
-                None => return Ok(tx.news),
+                None => return tx.end(),
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     child,
-    task::{block_on, create, finish, id, open},
+    task::{block_on, counts_agree, create, finish, id, open},
 };
 use longhaul_core::Store;
 use longhaul_store::{
@@ -76,6 +76,7 @@ fn missing(directory: &Path, acknowledged: &[String]) -> usize {
             };
             missing += usize::from(!kept);
         }
+        counts_agree(&store, directory).await;
         missing
     })
 }

@@ -21,6 +21,7 @@ async fn fill(store: &SqliteStore, node: NodeId, round: usize) {
         let events = vec![
             Event::InputRequested {
                 key: key.clone(),
+                name: None,
                 request: Json::trusted("{}"),
             },
             Event::InputAnswered {

@@ -2,7 +2,7 @@
 
 use crate::{
     child,
-    task::{block_on, create, exists, finish, id, open},
+    task::{block_on, counts_agree, create, exists, finish, id, open},
 };
 use longhaul_core::{
     Store,
@@ -86,6 +86,8 @@ fn works_through_a_full_disk(directory: &Path, room: &dyn Room) {
             assert!(!exists(&store, name).await, "{name} was refused");
         }
         assert!(store.peek(&id("early-1")).await.unwrap().unwrap().task.is_done());
+        // A refused change, alone or out of a batch, has counted nothing.
+        counts_agree(&store, directory).await;
     });
 }
 

@@ -2,10 +2,11 @@
 
 use longhaul_core::{
     AttemptEnd, Event, HostId, Json, NodeId, Origin, Outcome, Owner, Principal, SpecId, Store, Task, TaskId, ToolSpec,
-    UnixMillis,
-    store::{ApplyError, Change, NewTask, StoreError},
+    UnixMillis, Usage,
+    store::{ApplyError, Change, CreateError, NewTask, StoreError},
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
+use rusqlite::Connection;
 use std::{path::Path, sync::Arc};
 
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
@@ -48,17 +49,24 @@ pub(crate) fn new_task(name: &str, node: NodeId, bytes: usize) -> NewTask {
         front: node,
         announced: true,
         arguments: Json::from(serde_json::json!("x".repeat(bytes))),
+        requestor: Json::trusted("{}"),
         at: UnixMillis(1_000),
         deadline: None,
         queue_timeout: None,
         retention: 60_000,
         claim: Some((node, None)),
         outcome: None,
+        idempotency: None,
+        quota: longhaul_core::Quota::default(),
     }
 }
 
 pub(crate) async fn create(store: &SqliteStore, name: &str, node: NodeId, bytes: usize) -> Result<Task, StoreError> {
-    store.create(new_task(name, node, bytes)).await
+    match store.create(new_task(name, node, bytes)).await {
+        Ok(created) => Ok(created.into_task()),
+        Err(CreateError::Store(error)) => Err(error),
+        Err(other) => panic!("no key, no quota: {other}"),
+    }
 }
 
 pub(crate) async fn finish(store: &SqliteStore, task: &Task) -> Result<Task, ApplyError> {
@@ -68,6 +76,26 @@ pub(crate) async fn finish(store: &SqliteStore, task: &Task) -> Result<Task, App
         ..Change::of(&task.id, Event::AttemptEnded(end), UnixMillis(2_000))
     };
     store.apply(change).await
+}
+
+/// What the store says it has is what is there, added up.
+pub(crate) async fn counts_agree(store: &SqliteStore, directory: &Path) {
+    const ADDED_UP: &str = "SELECT coalesce(sum(state < 3), 0), coalesce(sum(
+        (SELECT octet_length(json) + octet_length(requestor) FROM arguments WHERE task = tasks.seq)
+        + coalesce((SELECT coalesce(octet_length(json), 0) + coalesce(octet_length(message), 0) FROM outcomes WHERE task = tasks.seq), 0)
+        + coalesce((SELECT sum(octet_length(request) + coalesce(octet_length(answer), 0)) FROM inputs WHERE task = tasks.seq), 0)
+        ), 0) FROM tasks";
+    let witness = Connection::open(directory.join("longhaul.db")).unwrap();
+    let number = |row: &rusqlite::Row<'_>, column| row.get::<_, i64>(column).map(i64::cast_unsigned);
+    let added_up = |row: &rusqlite::Row<'_>| {
+        Ok(Usage {
+            live: number(row, 0)?,
+            bytes: number(row, 1)?,
+        })
+    };
+    let there = witness.query_row(ADDED_UP, [], added_up).unwrap();
+    assert_eq!(store.usage(None).await.unwrap(), there);
+    assert_eq!(store.usage(Some(&Principal::local())).await.unwrap(), there);
 }
 
 pub(crate) async fn exists(store: &SqliteStore, name: &str) -> bool {

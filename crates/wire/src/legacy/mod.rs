@@ -4,12 +4,21 @@
 //! response.
 
 pub mod handshake;
+pub mod hosted;
+pub mod list;
+pub mod question;
 pub mod resources;
+pub mod result;
 pub mod tasks;
 pub mod tools;
 
-use crate::{json, meta::RELATED_TASK};
+use crate::{envelope::write_request, json, meta::RELATED_TASK};
 use longhaul_core::TaskId;
+
+/// Appends `ping`, which a client answers with an empty result (U-35).
+pub fn write_ping(out: &mut String, id: &str) {
+    write_request(out, id, "ping", |out| out.push_str("{}"));
+}
 
 /// Appends the member that ties a message to a task, key and value.
 pub(crate) fn push_related_task(out: &mut String, task: &TaskId) {
@@ -23,12 +32,4 @@ fn push_task_ref(out: &mut String, task: &TaskId) {
     out.push_str(r#"{"taskId":"#);
     json::push_string(out, task.as_str());
     out.push('}');
-}
-
-/// Appends `,"nextCursor":…` if there is more (G1-47).
-fn push_next_cursor(out: &mut String, next: Option<&str>) {
-    if let Some(next) = next {
-        out.push_str(r#","nextCursor":"#);
-        json::push_string(out, next);
-    }
 }

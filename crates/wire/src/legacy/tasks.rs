@@ -1,18 +1,19 @@
 //! The tasks of the core protocol of 2025-11-25 (G1).
 
-use super::{push_next_cursor, push_task_ref, tools};
+use super::{push_task_ref, tools};
 use crate::{
-    envelope::{RequestId, write_notification, write_request},
+    envelope::{RequestId, write_notification, write_spliced},
     error::RpcError,
     json,
+    list::push_next_cursor,
     meta::RELATED_TASK,
     projection::{Names, Shown, Status},
-    splice::{Edit, splice},
+    splice::Edit,
     version::Generation,
 };
-use longhaul_core::{Input, Json, Outcome, Task, TaskId, UnixMillis, store::Record};
+use longhaul_core::{Outcome, Task, TaskId, UnixMillis, store::Record};
 
-const NAMES: Names = Names {
+pub(crate) const NAMES: Names = Names {
     ttl: r#","ttl":"#,
     poll: r#","pollInterval":"#,
 };
@@ -84,7 +85,7 @@ pub fn write_payload(out: &mut String, id: RequestId<'_>, task: &TaskId, outcome
             push_task_ref(&mut related, task);
             let [result_type, structured] = tools::PLAIN;
             let tie = [Edit::Set(RELATED_TASK, &related)];
-            tools::write_spliced(out, id, json, &[result_type, structured, Edit::Within("_meta", &tie)]);
+            write_spliced(out, id, json, &[result_type, structured, Edit::Within("_meta", &tie)]);
         }
         Outcome::RpcError(failure) => tools::write_failed(out, id, failure),
         Outcome::Cancelled => RpcError::task_cancelled(task.as_str()).write_response(out, Some(id)),
@@ -96,42 +97,6 @@ pub fn write_status_notification(out: &mut String, task: &Task, outcome: Option<
     write_notification(out, "notifications/tasks/status", |out| {
         write_task(out, task, outcome, now)
     });
-}
-
-/// Appends an open question as a request to the client, tied to its task (G1-36). `id` is fresh for each delivery.
-///
-/// # Errors
-/// −32603 if the stored question is not `{"method":…,"params":{…}}`; nothing is appended then.
-pub fn write_input_request(out: &mut String, id: &str, task: &TaskId, input: &Input) -> Result<(), RpcError> {
-    let broken = || RpcError::internal("A question of the tool is not a request");
-    let mut question = Question::default();
-    question.fill(input.request.as_str()).map_err(|_| broken())?;
-    let method = question.method.and_then(json::string).ok_or_else(broken)?;
-    let params = question.params.map_or("{}", |raw| raw.get());
-    let mut related = String::new();
-    push_task_ref(&mut related, task);
-    let mut tied = String::with_capacity(params.len() + related.len() + 64);
-    let tie = [Edit::Set(RELATED_TASK, &related)];
-    splice(&mut tied, params, &[Edit::Within("_meta", &tie)]).map_err(|_| broken())?;
-    write_request(out, id, &method, |out| out.push_str(&tied));
-    Ok(())
-}
-
-crate::object::object! { struct Question { method = "method", params = "params", } }
-
-/// Takes a client's answer apart from the task it names, so that it is kept as any generation would have given it (C-23).
-///
-/// # Errors
-/// −32602 if the answer is no object.
-pub fn strip_related_task(answer: &str) -> Result<Json, RpcError> {
-    let mut out = String::with_capacity(answer.len());
-    splice(
-        &mut out,
-        answer,
-        &[Edit::Within("_meta", &[Edit::Remove(RELATED_TASK)])],
-    )
-    .map_err(|_| RpcError::invalid_params("An answer must be an object"))?;
-    Ok(Json::trusted(out))
 }
 
 fn push_shown(out: &mut String, shown: &Shown<'_>) {

@@ -1,11 +1,11 @@
 //! Tools with `execution.taskSupport`, and what a plain call answers.
 
-use super::push_next_cursor;
 use crate::{
-    envelope::{RequestId, write_result},
-    error::{RpcError, write_error_object, write_error_response},
+    envelope::{RequestId, write_spliced},
+    error::{write_error_object, write_error_response},
+    list::push_next_cursor,
     object::object,
-    splice::{Edit, splice},
+    splice::Edit,
     tool::ToolEntry,
     version::Version,
 };
@@ -64,14 +64,3 @@ pub(super) const PLAIN: [Edit<'static>; 2] = [
     Edit::Remove("resultType"),
     Edit::RemoveUnlessObject("structuredContent"),
 ];
-
-/// Appends the response with `result` after `edits`; a result that is no object cannot be sent to anyone.
-pub(super) fn write_spliced(out: &mut String, id: RequestId<'_>, result: &Json, edits: &[Edit<'_>]) {
-    let start = out.len();
-    let mut sound = Ok(());
-    write_result(out, id, |out| sound = splice(out, result.as_str(), edits));
-    if sound.is_err() {
-        out.truncate(start);
-        RpcError::internal("The tool's result is not a JSON object").write_response(out, Some(id));
-    }
-}

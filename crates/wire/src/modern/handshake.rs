@@ -18,6 +18,6 @@ pub fn write_discover(out: &mut String, features: &Features, cache: Cache, ident
     out.push('}');
     identity.push_instructions(out);
     cache.push_members(out);
-    identity.push_meta(out);
+    identity.push_full_meta(out);
     out.push('}');
 }

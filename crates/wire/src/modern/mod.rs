@@ -4,7 +4,11 @@
 //! response.
 
 pub mod handshake;
+pub mod input_required;
+pub mod list;
 pub mod resources;
+pub mod result;
+pub mod subscription;
 pub mod tasks;
 pub mod tools;
 

@@ -1,12 +1,12 @@
 //! The tasks extension of 2026-07-28 (G2).
 
-use super::{COMPLETE, tools::push_failure};
+use super::{COMPLETE, input_required::push_requests, subscription::push_subscription, tools::push_failure};
 use crate::{
     envelope::{RequestId, write_notification},
     error::RpcError,
     identity::Identity,
-    json,
-    meta::{RELATED_TASK, SUBSCRIPTION_ID},
+    json, legacy,
+    meta::RELATED_TASK,
     projection::{Names, Shown, Status},
     splice::{Edit, splice},
     version::Generation,
@@ -46,6 +46,23 @@ pub fn write_get(out: &mut String, record: &Record, identity: &Identity, now: Un
     out.push('}');
 }
 
+/// Appends a legacy task for a modern client that knows only those (C-12): the Task of 2025-11-25 as a complete result. The answer to
+/// both `tasks/get` and `tasks/cancel`.
+pub fn write_core_task(out: &mut String, record: &Record, identity: &Identity, now: UnixMillis) {
+    let Record { task, outcome, .. } = record;
+    out.push_str(COMPLETE);
+    out.push(',');
+    Shown {
+        task,
+        status: legacy::tasks::status(task),
+        outcome: outcome.as_ref(),
+        now,
+    }
+    .push_members(out, legacy::tasks::NAMES);
+    identity.push_meta(out);
+    out.push('}');
+}
+
 /// Appends the answer to `tasks/update` and `tasks/cancel`: nothing of the task (G2-38, G2-45).
 pub fn write_ack(out: &mut String, identity: &Identity) {
     out.push_str(COMPLETE);
@@ -58,11 +75,9 @@ pub fn write_notification_for(out: &mut String, record: &Record, listen: Request
     write_notification(out, "notifications/tasks", |out| {
         out.push('{');
         push_detailed(out, record, now);
-        out.push_str(r#","_meta":{"#);
-        json::push_string(out, SUBSCRIPTION_ID);
-        out.push(':');
-        out.push_str(listen.as_json());
-        out.push_str("}}");
+        out.push(',');
+        push_subscription(out, listen);
+        out.push('}');
     });
 }
 
@@ -88,16 +103,7 @@ fn push_detailed(out: &mut String, record: &Record, now: UnixMillis) {
 
 /// Appends every open question (G2-28).
 fn push_inputs<'a>(out: &mut String, open: impl Iterator<Item = &'a Input>) {
-    out.push_str(r#","inputRequests":{"#);
-    for (nth, input) in open.enumerate() {
-        if nth > 0 {
-            out.push(',');
-        }
-        json::push_string(out, input.key.as_str());
-        out.push(':');
-        out.push_str(input.request.as_str());
-    }
-    out.push('}');
+    push_requests(out, open.map(|input| (input.key.as_str(), input.request.as_str())));
 }
 
 fn push_outcome(out: &mut String, outcome: &Outcome) {

@@ -1,13 +1,11 @@
 //! Tools without `execution`, and what a direct call answers.
 
-use super::{COMPLETE, resources::push_end};
+use super::{COMPLETE, list::push_end, result};
 use crate::{
     cache::Cache,
-    envelope::{RequestId, write_result},
-    error::{RpcError, write_error_object, write_error_response},
+    envelope::RequestId,
+    error::{write_error_object, write_error_response},
     identity::Identity,
-    meta::SERVER_INFO,
-    splice::{Edit, splice},
     tool::ToolEntry,
 };
 use longhaul_core::{Json, RpcFailure};
@@ -27,19 +25,8 @@ pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>,
 
 /// Appends the whole response to a direct call that ended with `result`, a CallToolResult. It gets a `resultType` (L-09) and the
 /// server's name (L-08) unless it has them.
-pub fn write_called(out: &mut String, id: RequestId<'_>, result: &Json, identity: &Identity) {
-    let start = out.len();
-    let mut sound = Ok(());
-    let named = [Edit::Default(SERVER_INFO, identity.info())];
-    let edits = [
-        Edit::Default("resultType", r#""complete""#),
-        Edit::Within("_meta", &named),
-    ];
-    write_result(out, id, |out| sound = splice(out, result.as_str(), &edits));
-    if sound.is_err() {
-        out.truncate(start);
-        RpcError::internal("The tool's result is not a JSON object").write_response(out, Some(id));
-    }
+pub fn write_called(out: &mut String, id: RequestId<'_>, called: &Json, identity: &Identity) {
+    result::write(out, id, called, None, identity);
 }
 
 /// Appends the whole response to a direct call that ended in a JSON-RPC error.

@@ -39,6 +39,7 @@ impl Probe {
             method: Some(self.method.as_bytes()),
             name: self.name,
             session_id: None,
+            params: Vec::new(),
         };
         let peer = Peer::Http {
             headers,
@@ -165,6 +166,34 @@ fn the_capability_gate_comes_after_the_name_and_before_the_params() {
         .code()
         .is_ok()
     );
+}
+
+/// C-12, G2-09: the legacy declaration opens two methods and nothing else; the server looks at whose task it is.
+#[test]
+fn a_legacy_declaration_lets_a_modern_request_at_tasks_to_read_and_cancel() {
+    let code = |method: &'static str, capabilities: Value| {
+        let params = json!({"taskId": "t", "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": capabilities}});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        let peer = Peer::Stdio { initialized: None };
+        let rules = Rules {
+            strict_headers: true,
+            serves: |_| true,
+        };
+        admit(&request(&body), &peer, &rules)
+            .map(drop)
+            .map_err(|error| error.code())
+    };
+    let legacy = || json!({"tasks": {"cancel": {}}});
+    assert_eq!(code("tasks/get", legacy()), Ok(()));
+    assert_eq!(code("tasks/cancel", legacy()), Ok(()));
+    assert_eq!(code("tasks/update", legacy()), Err(-32021));
+    assert_eq!(
+        code("tasks/get", json!({"tasks": true})),
+        Err(-32021),
+        "no object (C-22)"
+    );
+    assert_eq!(code("tasks/list", legacy()), Err(-32601));
 }
 
 #[test]

@@ -1,17 +1,14 @@
 //! Whatever the state of a task, what is written about it matches the official schemas.
 
 use crate::{fixture::*, schema};
-use longhaul_core::{Json, Outcome, Progress, RpcFailure, TaskPolicy, UnixMillis, store::Record};
+use longhaul_core::{Outcome, Progress, UnixMillis, store::Record};
 use longhaul_wire::{
-    Cache, CacheScope, Capability, Features, Generation, Message, Refusal, RpcError, Stretch, TemplateEntry,
-    TextContent, ToolEntry, Version,
-    envelope::write_result,
-    legacy, modern,
+    Capability, Generation, Message, Refusal, RpcError, Version, legacy, modern,
     notification::{write_cancelled, write_progress},
 };
 use serde_json::{Value, json};
 
-fn every_record() -> Vec<Record> {
+pub(crate) fn every_record() -> Vec<Record> {
     let task = || task("tsk_1", 60_000);
     let elicit = json!({"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}});
     vec![
@@ -38,11 +35,6 @@ fn every_record() -> Vec<Record> {
             ..task()
         }),
     ]
-}
-
-fn respond(write: impl FnOnce(&mut String)) -> Value {
-    let asking = request(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
-    written(|out| write_result(out, asking.id, write))
 }
 
 #[test]
@@ -113,6 +105,20 @@ fn modern_task_messages_match_the_schema_and_hold_nothing_else() {
         ] {
             assert!(created["result"].get(foreign).is_none(), "{foreign}");
         }
+        // C-12: what a modern client is shown of a legacy task is that task, as a complete result.
+        let mut core = respond(|out| modern::tasks::write_core_task(out, &record, &identity(), NINE));
+        let legacy = respond(|out| legacy::tasks::write_get(out, &record, NINE));
+        let members = core["result"].as_object_mut().unwrap();
+        assert_eq!(members.remove("resultType"), Some(json!("complete")));
+        assert!(
+            members
+                .remove("_meta")
+                .unwrap()
+                .get("io.modelcontextprotocol/serverInfo")
+                .is_some()
+        );
+        assert_eq!(core, legacy);
+
         let listen = request(r#"{"jsonrpc":"2.0","id":"l-1","method":"m"}"#);
         let pushed = written(|out| modern::tasks::write_notification_for(out, &record, listen.id, NINE));
         schema::check("x:msg:TaskStatusNotification", &pushed);
@@ -121,136 +127,6 @@ fn modern_task_messages_match_the_schema_and_hold_nothing_else() {
     schema::check(
         "x:res:CancelTaskResult",
         &respond(|out| modern::tasks::write_ack(out, &identity())),
-    );
-}
-
-#[test]
-fn lists_handshakes_and_resources_match_the_schemas() {
-    let features = Features {
-        tools: true,
-        resources: true,
-        prompts: true,
-        completions: true,
-        tasks: true,
-    };
-    let cache = Cache {
-        ttl_ms: 0,
-        scope: CacheScope::Private,
-    };
-    let tool = ToolEntry {
-        name: "t",
-        title: None,
-        description: Some("d"),
-        input_schema: r#"{"type":"object"}"#,
-        output_schema: Some(r#"{"type":"array"}"#),
-        annotations: Some(r#"{"readOnlyHint":true}"#),
-        policy: TaskPolicy::Always,
-    };
-    let template = TemplateEntry {
-        uri_template: longhaul_wire::LogUri::TEMPLATE,
-        name: "task-log",
-        title: Some("Log of a task"),
-        description: None,
-        mime_type: Some("text/plain"),
-    };
-    let content = TextContent {
-        uri: "longhaul://task/a/log",
-        mime_type: Some("text/plain"),
-        text: "\u{0}\u{fffd}",
-        stretch: Some(Stretch {
-            offset: 3,
-            next: u64::MAX,
-            total: 0,
-        }),
-    };
-    for version in Version::ALL
-        .into_iter()
-        .filter(|version| version.generation() == Generation::Legacy)
-    {
-        let got = respond(|out| legacy::handshake::write_initialize(out, version, &features, &identity()));
-        schema::check("25:res:InitializeResult", &got);
-        assert_eq!(
-            got["result"]["capabilities"].get("tasks").is_some(),
-            version == Version::V2025_11_25
-        );
-        let got = respond(|out| legacy::tools::write_list(out, &[tool, tool], Some("c"), version));
-        schema::check("25:res:ListToolsResult", &got);
-        let item = &got["result"]["tools"][0];
-        assert_eq!(
-            item["execution"]["taskSupport"].as_str(),
-            (version == Version::V2025_11_25).then_some("required")
-        );
-        assert!(item.get("outputSchema").is_none(), "a legacy output is an object");
-    }
-    schema::check(
-        "25:res:ListResourceTemplatesResult",
-        &respond(|out| legacy::resources::write_templates(out, &[template], None)),
-    );
-    schema::check(
-        "25:res:ReadResourceResult",
-        &respond(|out| legacy::resources::write_content(out, &content)),
-    );
-
-    let got = respond(|out| modern::handshake::write_discover(out, &features, cache, &identity()));
-    schema::check("26:res:DiscoverResult", &got);
-    assert!(got["result"]["capabilities"].get("tasks").is_none());
-    assert_eq!(
-        got["result"]["capabilities"]["extensions"],
-        json!({"io.modelcontextprotocol/tasks": {}})
-    );
-    let none = respond(|out| modern::handshake::write_discover(out, &Features::default(), cache, &identity()));
-    schema::check("26:res:DiscoverResult", &none);
-    let got = respond(|out| modern::tools::write_list(out, &[tool, tool], Some(""), cache, &identity()));
-    schema::check("26:res:ListToolsResult", &got);
-    assert!(got["result"]["tools"][0].get("execution").is_none());
-    assert!(got["result"]["tools"][0].get("outputSchema").is_some());
-    let got = respond(|out| modern::resources::write_templates(out, &[template, template], None, cache, &identity()));
-    schema::check("26:res:ListResourceTemplatesResult", &got);
-    schema::check(
-        "25:res:ListResourcesResult",
-        &respond(legacy::resources::write_empty_list),
-    );
-    let got = respond(|out| modern::resources::write_empty_list(out, cache, &identity()));
-    schema::check("26:res:ListResourcesResult", &got);
-    let got = respond(|out| modern::resources::write_content(out, &content, cache, &identity()));
-    schema::check("26:res:ReadResourceResult", &got);
-}
-
-#[test]
-fn direct_answers_match_the_schemas() {
-    let asking = request(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#);
-    let odd = Json::trusted(r#"{"content":[],"structuredContent":[1],"resultType":"complete","_meta":{"k":1}}"#);
-    let got = written(|out| legacy::tools::write_called(out, asking.id, &odd));
-    schema::check("25:res:CallToolResult", &got);
-    assert_eq!(got["result"], json!({"content": [], "_meta": {"k": 1}}));
-    let plain = Json::trusted(r#"{"content":[],"structuredContent":[1]}"#);
-    let got = written(|out| modern::tools::write_called(out, asking.id, &plain, &identity()));
-    schema::check("26:res:CallToolResult", &got);
-    assert_eq!(got["result"]["structuredContent"], json!([1]));
-    assert_eq!(
-        got["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"],
-        "acme-tasks"
-    );
-
-    let broken = Json::trusted("[]");
-    let answers = [
-        written(|out| legacy::tools::write_called(out, asking.id, &broken)),
-        written(|out| modern::tools::write_called(out, asking.id, &broken, &identity())),
-    ];
-    for answer in answers {
-        schema::check("25:msg:JSONRPCErrorResponse", &answer);
-        assert_eq!(answer["error"]["code"], -32603);
-    }
-    let failure = RpcFailure {
-        code: -32042,
-        message: "m".into(),
-        data: None,
-    };
-    let legacy_code = written(|out| legacy::tools::write_failed(out, asking.id, &failure));
-    let modern_code = written(|out| modern::tools::write_failed(out, asking.id, &failure));
-    assert_eq!(
-        (&legacy_code["error"]["code"], &modern_code["error"]["code"]),
-        (&json!(-32042), &json!(-32603))
     );
 }
 
@@ -273,9 +149,8 @@ fn notifications_match_both_schemas() {
     assert_eq!(got["params"]["requestId"], "a/");
 }
 
-#[test]
-fn errors_match_the_schemas_and_never_carry_a_retired_code() {
-    let errors = [
+pub(crate) fn every_error() -> Vec<RpcError> {
+    vec![
         RpcError::parse("m"),
         RpcError::invalid_request("m"),
         RpcError::method_not_found(Generation::Modern, "m"),
@@ -296,11 +171,17 @@ fn errors_match_the_schemas_and_never_carry_a_retired_code() {
         RpcError::missing_capability(Capability::ElicitationForm),
         RpcError::missing_capability(Capability::ElicitationUrl),
         RpcError::missing_capability(Capability::Sampling),
+        RpcError::missing_capability(Capability::SamplingTools),
         RpcError::missing_capability(Capability::Roots),
         RpcError::unsupported_version("1900-01-01"),
         RpcError::session_not_found(),
         RpcError::application(17, "m").unwrap(),
-    ];
+    ]
+}
+
+#[test]
+fn errors_match_the_schemas_and_never_carry_a_retired_code() {
+    let errors = every_error();
     for error in &errors {
         let refusal = Refusal {
             id: None,

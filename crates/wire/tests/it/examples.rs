@@ -67,6 +67,7 @@ pub(crate) fn admit_modern(line: &str) -> Result<Admitted<'_>, longhaul_wire::Rp
         method: Some(method.as_bytes()),
         name: named.as_deref().map(str::as_bytes),
         session_id: None,
+        params: Vec::new(),
     };
     let peer = Peer::Http {
         headers,
@@ -178,7 +179,7 @@ fn params_say_what_the_examples_say() {
 
     let retry = params(find(MODERN, r#""id":41,"method""#)).call_tool().unwrap();
     assert_eq!(retry.request_state.unwrap(), "v1.k7.9f3b…mac");
-    assert!(retry.input_responses.is_some());
+    assert_eq!(retry.input_responses[0].0, "who");
 
     let Ok(Message::Notification(cancel)) = Message::parse(find(MODERN, "notifications/cancelled").as_bytes()) else {
         panic!()

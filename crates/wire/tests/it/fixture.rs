@@ -5,7 +5,7 @@ use longhaul_core::{
     TaskId, UnixMillis, Verdict,
     store::{NewTask, Record},
 };
-use longhaul_wire::{Identity, Message, Request};
+use longhaul_wire::{Cache, CacheScope, Identity, Message, Request, envelope::write_result};
 use serde_json::Value;
 
 /// 2026-11-20T09:00:00Z
@@ -29,14 +29,17 @@ pub(crate) fn task(id: &str, ttl: u64) -> Task {
         front: NodeId(1),
         announced: true,
         arguments: Json::trusted("{}"),
+        requestor: Json::trusted("{}"),
         at: NINE,
         deadline: None,
         queue_timeout: None,
         retention: ttl,
         claim: None,
         outcome: None,
+        idempotency: None,
+        quota: longhaul_core::Quota::default(),
     };
-    new.into_task().0
+    new.task().0
 }
 
 pub(crate) fn with_status(mut task: Task, status: &str) -> Task {
@@ -62,6 +65,7 @@ pub(crate) fn asking(mut task: Task, requests: &[(&str, Value)]) -> Record {
         .iter()
         .map(|(key, request)| Input {
             key: InputKey::named(*key),
+            name: None,
             request: Json::from(request),
             state: InputState::Open,
             asked_at: NINE,
@@ -124,3 +128,15 @@ pub(crate) fn written(write: impl FnOnce(&mut String)) -> Value {
     write(&mut out);
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
 }
+
+/// Runs a writer of results and reads the response.
+pub(crate) fn respond(write: impl FnOnce(&mut String)) -> Value {
+    let asking = request(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
+    written(|out| write_result(out, asking.id, write))
+}
+
+/// The caching hints of the tests' modern results.
+pub(crate) const FRESH: Cache = Cache {
+    ttl_ms: 5,
+    scope: CacheScope::Private,
+};

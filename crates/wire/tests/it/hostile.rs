@@ -1,6 +1,6 @@
 //! Whatever comes in, the answer is a clear error, at a bounded cost.
 
-use longhaul_wire::{MAX_DEPTH, Message, Params, Refusal};
+use longhaul_wire::{MAX_DEPTH, Message, Params, Question, Refusal, RemoteError, legacy::hosted::HostedTask};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -189,6 +189,15 @@ fn wrong_shapes_say_which_member_and_what_would_be_right() {
     let uri: View = |params| params.uri().map(drop);
     let cancelled: View = |params| params.cancelled().map(drop);
     let progress: View = |params| params.progress().map(drop);
+    let prompt: View = |params| params.get_prompt().map(drop);
+    let read: View = |params| params.read_resource().map(drop);
+    let complete: View = |params| params.complete().map(drop);
+    let level: View = |params| params.set_level().map(drop);
+    let listen: View = |params| params.listen().map(drop);
+    let levels = "params.level must be one of debug, info, notice, warning, error, critical, alert, emergency";
+    let most = "params.notifications.taskIds must be an array of at most 1000 strings";
+    let crowd: Vec<String> = (0..=1_000).map(|nth| format!("t{nth}")).collect();
+    let cheer: serde_json::Map<_, _> = crowd.iter().map(|key| (key.clone(), json!({}))).collect();
     for (view, params, says) in [
         (call, json!({}), "params.name is missing: it must be a string"),
         (call, json!({"name": 5}), "params.name must be a string"),
@@ -207,6 +216,89 @@ fn wrong_shapes_say_which_member_and_what_would_be_right() {
             json!({"name": "t", "requestState": {}}),
             "params.requestState must be a string",
         ),
+        (
+            call,
+            json!({"name": "t", "inputResponses": {"a": 1}}),
+            "params.inputResponses.a must be an object",
+        ),
+        (
+            update,
+            json!({"taskId": "t", "inputResponses": cheer}),
+            "params.inputResponses holds more than 1000 answers",
+        ),
+        (prompt, json!({}), "params.name is missing: it must be a string"),
+        (
+            prompt,
+            json!({"name": "p", "arguments": ["a"]}),
+            "params.arguments must be an object",
+        ),
+        (
+            prompt,
+            json!({"name": "p", "arguments": {"a": "1", "b": 2}}),
+            "params.arguments.b must be a string",
+        ),
+        (
+            prompt,
+            json!({"name": "p", "requestState": 1}),
+            "params.requestState must be a string",
+        ),
+        (read, json!({}), "params.uri is missing: it must be a string"),
+        (
+            read,
+            json!({"uri": "a:b", "inputResponses": []}),
+            "params.inputResponses must be an object",
+        ),
+        (
+            level,
+            json!({}),
+            &levels.replace("level must", "level is missing: it must"),
+        ),
+        (level, json!({"level": "loud"}), levels),
+        (level, json!({"level": "Debug"}), levels),
+        (level, json!({"level": 7}), levels),
+        (complete, json!({}), "params.argument is missing: it must be an object"),
+        (
+            complete,
+            json!({"argument": {"name": "a", "value": ""}}),
+            "params.ref is missing: it must be an object",
+        ),
+        (
+            complete,
+            json!({"argument": {"name": "a"}, "ref": {"type": "ref/prompt", "name": "p"}}),
+            "params.argument.value is missing: it must be a string",
+        ),
+        (
+            complete,
+            json!({"argument": {"name": "a", "value": ""}, "ref": {"type": "ref/tool", "name": "p"}}),
+            "params.ref.type must be ref/prompt or ref/resource",
+        ),
+        (
+            complete,
+            json!({"argument": {"name": "a", "value": ""}, "ref": {"type": "ref/resource", "name": "p"}}),
+            "params.ref.uri is missing: it must be a string",
+        ),
+        (
+            complete,
+            json!({"argument": {"name": "a", "value": ""}, "ref": {"type": "ref/prompt", "name": "p"}, "context": {"arguments": {"b": {}}}}),
+            "params.context.arguments.b must be a string",
+        ),
+        (
+            listen,
+            json!({}),
+            "params.notifications is missing: it must be an object",
+        ),
+        (
+            listen,
+            json!({"notifications": {"toolsListChanged": 1}}),
+            "params.notifications.toolsListChanged must be true or false",
+        ),
+        (
+            listen,
+            json!({"notifications": {"resourceSubscriptions": "a:b"}}),
+            "params.notifications.resourceSubscriptions must be an array of at most 1000 strings",
+        ),
+        (listen, json!({"notifications": {"taskIds": ["t", 5]}}), most),
+        (listen, json!({"notifications": {"taskIds": crowd}}), most),
         (wish, json!({"task": true}), "params.task must be an object"),
         (
             wish,
@@ -308,6 +400,23 @@ fn wrong_shapes_say_which_member_and_what_would_be_right() {
     assert!(params.cursor().unwrap().is_none());
 }
 
+/// The bounds are where they say, and one more is refused (above).
+#[test]
+fn a_thousand_answers_and_watched_things_are_taken() {
+    let ids: Vec<String> = (0..1_000).map(|nth| format!("t{nth}")).collect();
+    let answers: serde_json::Map<_, _> = ids.iter().map(|key| (key.clone(), json!({}))).collect();
+    let params = json!({"taskId": "t", "inputResponses": answers,
+        "notifications": {"taskIds": ids, "resourceSubscriptions": ids}});
+    let raw = serde_json::value::to_raw_value(&params).unwrap();
+    let params = Params::read(Some(&raw)).unwrap();
+    assert_eq!(params.update_task().unwrap().input_responses.len(), 1_000);
+    let listen = params.listen().unwrap();
+    assert_eq!(
+        (listen.task_ids.len(), listen.resource_subscriptions.len()),
+        (1_000, 1_000)
+    );
+}
+
 #[test]
 fn a_garbled_meta_is_the_client_s_fault_and_an_unread_one_is_nobody_s() {
     let meta = |text| longhaul_wire::Meta::read(Some(serde_json::from_str(text).unwrap()));
@@ -325,12 +434,18 @@ fn a_garbled_meta_is_the_client_s_fault_and_an_unread_one_is_nobody_s() {
     assert!(odd.protocol_version().unwrap().is_none() && odd.client_capabilities().unwrap().is_none());
 }
 
+const QUESTIONS: [&str; 3] = [
+    r#"{"method":"elicitation/create","params":{"requestedSchema":{"required":["a"]}}}"#,
+    r#"{"method":"sampling/createMessage","params":{}}"#,
+    r#"{"method":"roots/list"}"#,
+];
+
 /// Everything a server does with a message before it acts on it.
-fn process(bytes: &[u8]) {
+pub(crate) fn process(bytes: &[u8]) {
     let params = match Message::parse(bytes) {
         Ok(Message::Request(request)) => request.params,
         Ok(Message::Notification(notification)) => notification.params,
-        Ok(Message::Response(response)) => response.outcome.ok(),
+        Ok(Message::Response(response)) => Some(response.outcome.unwrap_or_else(|error| error)),
         Err(refusal) => {
             let mut out = String::new();
             refusal.write(&mut out);
@@ -338,6 +453,17 @@ fn process(bytes: &[u8]) {
             return;
         }
     };
+    if let Some(raw) = params {
+        for question in QUESTIONS {
+            let _ = Question::read(question).unwrap().check(raw);
+        }
+        let _ = (
+            HostedTask::created(raw),
+            HostedTask::read(raw),
+            Question::read(raw.get()),
+        );
+        let _ = RemoteError::read(raw);
+    }
     let Ok(params) = Params::read(params) else { return };
     let _ = (
         params.initialize(),
@@ -347,6 +473,8 @@ fn process(bytes: &[u8]) {
         params.update_task(),
     );
     let _ = (params.cursor(), params.uri(), params.cancelled(), params.progress());
+    let _ = (params.get_prompt(), params.read_resource(), params.complete());
+    let _ = (params.set_level(), params.listen());
     let Ok(meta) = params.meta() else { return };
     let _ = (
         meta.protocol_version(),

@@ -1,6 +1,6 @@
 //! Invariant 8: JSON we do not understand is spliced around, never re-serialized.
 
-use crate::fixture::{NINE, done, identity, request, task};
+use crate::fixture::{FRESH, NINE, done, identity, request, task};
 use longhaul_core::{Json, Outcome};
 use longhaul_wire::{legacy, modern};
 use proptest::prelude::*;
@@ -50,10 +50,15 @@ proptest! {
         legacy::tasks::write_payload(&mut payload, asking.id, &record.task.id, &outcome);
         let mut called = String::new();
         modern::tools::write_called(&mut called, asking.id, &Json::trusted(stored.as_str()), &identity());
+        let given = Json::trusted(stored.as_str());
+        let mut read = String::new();
+        modern::result::write(&mut read, asking.id, &given, Some(FRESH), &identity());
+        let mut plain = String::new();
+        legacy::result::write_cacheable(&mut plain, asking.id, &given);
         let mut got = String::new();
         modern::tasks::write_get(&mut got, &record, &identity(), NINE);
 
-        for (written, where_) in [(&payload, "payload"), (&called, "called"), (&got, "got")] {
+        for (written, where_) in [(&payload, "payload"), (&called, "called"), (&got, "got"), (&read, "read"), (&plain, "plain")] {
             prop_assert!(serde_json::from_str::<serde_json::Value>(written).is_ok(), "{} {}", where_, written);
             let mut from = 0;
             let pieces = if has_meta { [&outer[..], &inner[..]].concat() } else { outer.clone() };

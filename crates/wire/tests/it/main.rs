@@ -2,11 +2,20 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod admission;
+mod asked;
 mod emitted;
 mod era;
 mod examples;
 mod fixture;
+mod fuzz;
 mod hostile;
 mod invariant_8;
+mod offers;
+mod param_headers;
+mod questions;
 mod reproduced;
+mod results;
+mod retired;
+mod rounds;
 mod schema;
+mod subscriptions;

@@ -7,10 +7,19 @@ use crate::{
     examples::{LEGACY, MODERN, lines},
     fixture::*,
 };
-use longhaul_core::{Input, InputKey, InputState, Json, Progress, TaskPolicy};
+use longhaul_core::{Progress, TaskPolicy};
 use longhaul_wire::{
-    Cache, CacheScope, Capability, Features, Generation, RpcError, ToolEntry, Version, envelope::write_result, legacy,
-    modern, notification::write_progress,
+    Cache, CacheScope, Capability, Features, Generation, Headers, Identity, Listed, Message, Params, Peer, Question,
+    RpcError, Rules, Session, Status, ToolEntry, Version, admit,
+    envelope::write_result,
+    legacy::{
+        self,
+        hosted::{self, HostedTask},
+        question::Delivery,
+    },
+    modern,
+    notification::{write_cancelled, write_progress},
+    params::TaskWish,
 };
 use serde_json::{Value, json};
 
@@ -128,13 +137,12 @@ fn legacy_answers() {
 #[test]
 fn legacy_handshake_tools_questions_and_progress() {
     let features = Features {
-        tools: true,
+        tools: Some(Listed { list_changed: true }),
         tasks: true,
         ..Features::default()
     };
     let got = written(|out| legacy::handshake::write_initialize(out, Version::V2025_11_25, &features, &identity()));
-    let mut expected = response_to(LEGACY, "1")["result"].take();
-    expected["capabilities"]["tools"] = json!({});
+    let expected = response_to(LEGACY, "1")["result"].take();
     assert_eq!(got, expected);
 
     let entry = ToolEntry {
@@ -144,6 +152,8 @@ fn legacy_handshake_tools_questions_and_progress() {
         input_schema: r#"{"type":"object","properties":{"project":{"type":"string"}},"required":["project"]}"#,
         output_schema: None,
         annotations: None,
+        icons: None,
+        meta: None,
         policy: TaskPolicy::Optional,
     };
     answers(LEGACY, "2", |out, id| {
@@ -155,18 +165,19 @@ fn legacy_handshake_tools_questions_and_progress() {
     let elicit: Value = serde_json::from_str(example(LEGACY, "elicitation/create\",\"params", 0)).unwrap();
     let mut question = json!({"method": elicit["method"], "params": elicit["params"]});
     question["params"].as_object_mut().unwrap().remove("_meta");
-    let input = Input {
-        key: InputKey::nth(1),
-        request: Json::from(&question),
-        state: InputState::Open,
-        asked_at: NINE,
-    };
+    let question = question.to_string();
     let task = "tsk_9Zr4vQ2mXk7Lw0aB".parse().unwrap();
-    let got = written(|out| legacy::tasks::write_input_request(out, "srv-41", &task, &input).unwrap());
-    assert_eq!(got, elicit);
+    let delivery = Delivery {
+        id: "srv-41",
+        question: &question,
+        task: Some(&task),
+        hosted: None,
+        elicitation_id: None,
+    };
+    assert_eq!(written(|out| delivery.write(out).unwrap()), elicit);
 
     let answer: Value = serde_json::from_str(example(LEGACY, r#""id":"srv-41","result""#, 0)).unwrap();
-    let kept = legacy::tasks::strip_related_task(&answer["result"].to_string()).unwrap();
+    let kept = legacy::question::strip_related_task(&answer["result"].to_string()).unwrap();
     let kept: Value = serde_json::from_str(kept.as_str()).unwrap();
     assert_eq!(
         kept,
@@ -224,7 +235,16 @@ fn modern_answers() {
 
     let rendered = result(&json!({"content":[{"type":"text","text":"Rendered p-17."}],"isError":false}));
     let record = done(updated(task(10_800_000), "09:21:40"), rendered);
-    let listen = request(example(MODERN, r#""id":30,"method""#, 0)).id;
+    let listening = request(example(MODERN, r#""id":30,"method""#, 0));
+    let listen = listening.id;
+    let mut accepted = Params::read(listening.params).unwrap().listen().unwrap();
+    accepted.task_ids.retain(|id| id != "tsk_not_mine");
+    let got = written(|out| modern::subscription::write_acknowledged(out, listen, &accepted));
+    let acknowledged = example(MODERN, "subscriptions/acknowledged", 0);
+    assert_eq!(got, serde_json::from_str::<Value>(acknowledged).unwrap());
+    answers(MODERN, "30", |out, id| {
+        modern::subscription::write_end(out, id, &identity)
+    });
     let got = written(|out| modern::tasks::write_notification_for(out, &record, listen, now));
     assert_eq!(
         plain(got),
@@ -233,9 +253,89 @@ fn modern_answers() {
 }
 
 #[test]
+fn modern_rounds_of_questions() {
+    let identity = identity();
+    let round = response_to(MODERN, "40")["result"].take();
+    let (question, state) = (
+        round["inputRequests"]["who"].to_string(),
+        round["requestState"].as_str(),
+    );
+    answers(MODERN, "40", |out, id| {
+        write_result(out, id, |out| {
+            modern::input_required::write(out, [("who", question.as_str())], state, &identity);
+        });
+    });
+    let retry = request(example(MODERN, r#""id":41,"method""#, 0));
+    let retry = Params::read(retry.params).unwrap().call_tool().unwrap();
+    assert_eq!(retry.request_state.as_deref(), state);
+    let [(key, answer)] = &retry.input_responses[..] else {
+        panic!("{retry:?}")
+    };
+    assert_eq!(key, "who");
+    Question::read(&question).unwrap().check(answer).unwrap();
+    answers(MODERN, "42", |out, id| {
+        write_result(out, id, |out| {
+            modern::input_required::write(out, [], Some("v1.nonce.01J…mac"), &identity);
+        });
+    });
+}
+
+/// A client hosts a task for us (G1-57).
+#[test]
+fn legacy_tasks_of_a_client() {
+    let asked: Value = serde_json::from_str(example(LEGACY, "sampling/createMessage", 0)).unwrap();
+    let mut params = asked["params"].clone();
+    params.as_object_mut().unwrap().remove("task");
+    let question = json!({"method": asked["method"], "params": params}).to_string();
+    let delivery = Delivery {
+        id: "srv-50",
+        question: &question,
+        task: None,
+        hosted: Some(TaskWish { ttl: Some(900_000) }),
+        elicitation_id: None,
+    };
+    assert_eq!(written(|out| delivery.write(out).unwrap()), asked);
+
+    let Ok(Message::Response(answer)) = Message::parse(example(LEGACY, r#""id":"srv-50","result""#, 0).as_bytes())
+    else {
+        panic!()
+    };
+    let task = HostedTask::created(answer.outcome.unwrap()).unwrap().unwrap();
+    assert_eq!((task.status, task.poll_interval), (Status::Working, Some(1000)));
+    let polled: Value = serde_json::from_str(example(LEGACY, r#""id":"srv-51""#, 0)).unwrap();
+    assert_eq!(written(|out| hosted::write_get(out, "srv-51", &task.id)), polled);
+}
+
+#[test]
+fn stdio_of_both_generations() {
+    let features = Features {
+        tools: Some(Listed::default()),
+        tasks: true,
+        ..Features::default()
+    };
+    let stale = Cache {
+        ttl_ms: 0,
+        scope: CacheScope::Private,
+    };
+    let nameless = Identity::new("acme-tasks", "0.3.0");
+    let got = written(|out| modern::handshake::write_discover(out, &features, stale, &nameless));
+    let mut expected = response_to(MODERN, "\"p\"")["result"].take();
+    expected["supportedVersions"] = got["supportedVersions"].clone();
+    assert_eq!(plain(got), expected);
+
+    let cancelled = example(MODERN, "notifications/cancelled", 0);
+    let Ok(Message::Notification(read)) = Message::parse(cancelled.as_bytes()) else {
+        panic!()
+    };
+    let read = Params::read(read.params).unwrap().cancelled().unwrap();
+    let got = written(|out| write_cancelled(out, read.request_id, read.reason.as_deref()));
+    assert_eq!(got, serde_json::from_str::<Value>(cancelled).unwrap());
+}
+
+#[test]
 fn modern_discovery_and_errors() {
     let features = Features {
-        tools: true,
+        tools: Some(Listed { list_changed: true }),
         tasks: true,
         ..Features::default()
     };
@@ -245,7 +345,6 @@ fn modern_discovery_and_errors() {
     };
     let got = written(|out| modern::handshake::write_discover(out, &features, cache, &identity()));
     let mut expected = response_to(MODERN, "\"d1\"")["result"].take();
-    expected["capabilities"]["tools"] = json!({});
     expected["supportedVersions"] = got["supportedVersions"].clone();
     assert_eq!(got, expected);
     assert_eq!(got["supportedVersions"][0], "2026-07-28");
@@ -263,6 +362,23 @@ fn modern_discovery_and_errors() {
         assert_eq!(got, expected);
     };
     error("50", 400, RpcError::missing_capability(Capability::Tasks));
+    let get = request(example(MODERN, r#""id":22,"method""#, 0));
+    let headers = Headers {
+        protocol_version: Some(b"2026-07-28"),
+        method: Some(b"tasks/get"),
+        name: Some(b"another"),
+        ..Headers::default()
+    };
+    let peer = Peer::Http {
+        headers,
+        session: Session::None,
+        sessionless: false,
+    };
+    let rules = Rules {
+        strict_headers: false,
+        serves: |_| true,
+    };
+    error("51", 400, admit(&get, &peer, &rules).unwrap_err());
     error("52", 400, RpcError::unsupported_version("2031-01-01"));
     error(
         "53",

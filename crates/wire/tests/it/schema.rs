@@ -1,7 +1,11 @@
 //! Validation by discriminator: each message against the one definition it claims to be, never against a union (C-40).
 
+use jsonschema::Validator;
 use serde_json::{Value, json};
-use std::{collections::HashMap, sync::LazyLock};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock, Mutex},
+};
 
 static SCHEMAS: LazyLock<HashMap<&'static str, Value>> = LazyLock::new(|| {
     let read = |text| serde_json::from_str(text).unwrap();
@@ -12,17 +16,31 @@ static SCHEMAS: LazyLock<HashMap<&'static str, Value>> = LazyLock::new(|| {
     ])
 });
 
+/// Compiling takes longer than checking.
+static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
+
+/// By schema and definition.
+type Compiled = HashMap<(String, String), Arc<Validator>>;
+
+fn validator(schema: &str, definition: &str) -> Arc<Validator> {
+    let compile = || {
+        let defs = &SCHEMAS[schema]["$defs"];
+        assert!(defs.get(definition).is_some(), "{schema} defines no {definition}");
+        let root = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$ref": format!("#/$defs/{definition}"),
+            "$defs": defs,
+        });
+        Arc::new(jsonschema::draft202012::new(&root).unwrap())
+    };
+    let mut compiled = COMPILED.lock().unwrap();
+    let key = (schema.to_owned(), definition.to_owned());
+    Arc::clone(compiled.entry(key).or_insert_with(compile))
+}
+
 /// Everything wrong with `value` as the `definition` of a schema (`25`, `26`, `x`).
 pub(crate) fn flaws(schema: &str, definition: &str, value: &Value) -> Vec<String> {
-    let defs = &SCHEMAS[schema]["$defs"];
-    assert!(defs.get(definition).is_some(), "{schema} defines no {definition}");
-    let root = json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$ref": format!("#/$defs/{definition}"),
-        "$defs": defs,
-    });
-    let validator = jsonschema::draft202012::new(&root).unwrap();
-    validator
+    validator(schema, definition)
         .iter_errors(value)
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect()

@@ -1,7 +1,10 @@
 use longhaul_core::{
-    BoxFuture, Event, HostId, Input, InputKey, NodeId, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
-    UnixMillis,
-    store::{ApplyError, Change, Claim, Claimed, Counts, Listener, NewTask, Page, Record, SigningKey, StoreError},
+    BoxFuture, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId,
+    ToolSpec, UnixMillis, Usage,
+    store::{
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
+        StoreError,
+    },
 };
 use std::sync::{
     Arc, Mutex,
@@ -83,7 +86,7 @@ macro_rules! pass {
 }
 
 impl Store for FaultyStore {
-    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Task, StoreError>> {
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         Box::pin(async move {
             released(&self.hold_creates).await;
             let created = self.inner.create(new).await;
@@ -145,7 +148,10 @@ impl Store for FaultyStore {
         get(scope: &Scope, id: &TaskId) -> Result<Option<Record>, StoreError>;
         peek(id: &TaskId) -> Result<Option<Record>, StoreError>;
         answer(id: &TaskId, key: &InputKey) -> Result<Option<Input>, StoreError>;
+        usage(of: Option<&Principal>) -> Result<Usage, StoreError>;
+        requestor(id: &TaskId) -> Result<Option<Json>, StoreError>;
         list(scope: &Scope, before: Option<&TaskId>, limit: usize) -> Result<Page, StoreError>;
+        live(owner: &Principal, session: &SessionKey, after: Option<&TaskId>, limit: usize) -> Result<Vec<Task>, StoreError>;
         due(at: UnixMillis, limit: usize) -> Result<Vec<Task>, StoreError>;
         expired(at: UnixMillis, limit: usize) -> Result<Vec<TaskId>, StoreError>;
         delete(ids: Vec<TaskId>, at: UnixMillis) -> Result<usize, StoreError>;

@@ -1,7 +1,7 @@
 use super::{FaultyStore, ManualClock, guarded};
 use longhaul_core::{
-    BoxFuture, Entropy, HostId, Json, Origin, Outcome, Owner, Principal, Retry, Scope, State, Store, Task, TaskId,
-    TaskPolicy, store::Record,
+    BoxFuture, Entropy, HostId, Json, Origin, Outcome, Owner, Principal, Quota, Retry, Scope, State, Store, Task,
+    TaskId, TaskPolicy, store::Record,
 };
 use longhaul_runtime::{
     Call, Catalog, Engine, EngineOptions, Executor, Ports, Provider, Recovered, Spawner, Tool, ToolSettings,
@@ -24,6 +24,7 @@ pub(crate) struct World {
     minted: Arc<AtomicU64>,
     pub(crate) providers: Vec<Arc<dyn Provider>>,
     pub(crate) max_running: Option<usize>,
+    pub(crate) quota: Quota,
 }
 
 impl World {
@@ -38,6 +39,7 @@ impl World {
             minted: Arc::default(),
             providers: Vec::new(),
             max_running: None,
+            quota: Quota::default(),
         }
     }
 
@@ -69,6 +71,7 @@ impl World {
             catalog: Catalog::new(tools).unwrap(),
             providers: self.providers.clone(),
             max_running: self.max_running,
+            quota: self.quota,
         };
         guarded("the engine to start", Engine::start(options)).await.unwrap()
     }
@@ -139,11 +142,16 @@ pub(crate) fn scope() -> Scope {
 pub(crate) fn tool(name: &str, executor: Arc<dyn Executor>) -> ToolSettings {
     ToolSettings {
         name: name.into(),
+        title: None,
         description: String::new(),
+        icons: None,
         input_schema: json!({"type": "object"}),
         output_schema: None,
         annotations: None,
+        meta: None,
         policy: TaskPolicy::Optional,
+        intake: None,
+        handoff: None,
         deadline: None,
         queue_timeout: None,
         retention: 3_600_000,
@@ -163,13 +171,15 @@ pub(crate) trait CallOf {
 impl CallOf for Engine {
     fn call(&self, tool: &str) -> Call {
         Call {
-            tool: self.catalog().get(tool).unwrap().clone(),
+            tool: self.catalog().tool(tool).unwrap(),
             arguments: Json::trusted("{}"),
             owner: Owner {
                 principal: Principal::local(),
                 session: None,
             },
             origin: Origin::Modern,
+            requestor: longhaul_runtime::Requestor::default(),
+            idempotency_key: None,
             cancel_if_caller_leaves: true,
         }
     }

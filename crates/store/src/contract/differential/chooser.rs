@@ -1,15 +1,12 @@
 //! Chooses the next step: likely ones, unlikely ones, and now and then nonsense.
 
-use super::{
-    step::{Answer, Step},
-    tasks_of,
-};
+use super::step::{Answer, Refusal, Step};
 use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
     AttemptEnd, CancelMode, Event, Fence, HostId, InputKey, Json, NodeId, Origin, Outcome, Owner, Principal, Progress,
-    RpcFailure, Scope, SessionKey, SpecId, State, StopReason, Store, Task, TaskId, ToolSpec, UnixMillis,
-    store::{ApplyError, Change, Claim, NewTask},
+    Quota, RpcFailure, Scope, SessionKey, SpecId, State, StopReason, Store, Task, TaskId, ToolSpec, UnixMillis,
+    store::{Change, Claim, Created, Idempotency, NewTask},
 };
 use std::sync::Arc;
 
@@ -17,6 +14,8 @@ const TOOLS: [&str; 3] = ["hash", "pack", "hash_all"];
 const PRINCIPALS: [&str; 3] = ["alice", "bob", "local"];
 const SESSIONS: [&str; 2] = ["s1", "s2"];
 const SPECS: [&str; 3] = ["one", "two", "never put"];
+const KEYS: [&str; 4] = ["k1", "k2", "k3", "k4"];
+const NAMES: [&str; 2] = ["which licence", "who"];
 const HOSTS: [&str; 2] = ["here", "there"];
 /// A run looks mostly at its latest tasks, so that their lives go on.
 const LATEST: usize = 12;
@@ -46,12 +45,10 @@ impl Chooser {
         }
     }
 
-    pub(super) fn learn(&mut self, step: &Step, answer: &Result<Answer, ApplyError>) {
+    pub(super) fn learn(&mut self, step: &Step, answer: &Result<Answer, Refusal>) {
         match (step, answer) {
             (Step::OpenNode(..), Ok(Answer::Node(node))) => self.node = node.0,
-            (Step::Create(_), Ok(answer)) => self
-                .ids
-                .extend(tasks_of(answer).into_iter().map(|task| task.id.clone())),
+            (Step::Create(_), Ok(Answer::Created(Created::New(task)))) => self.ids.push(task.id.clone()),
             (Step::Apply(change), Ok(_)) => {
                 let keys = change.events.iter().filter_map(|event| match event {
                     Event::InputAnswered { key, .. } => Some(key.clone()),
@@ -87,6 +84,8 @@ impl Chooser {
         all.extend(TOOLS.map(|tool| Step::NextReady(tool.into())));
         all.extend(SPECS.map(|name| Step::Spec(SpecId::named(name))));
         all.extend(SESSIONS.map(|name| Step::SessionEnded(SessionKey::named(name))));
+        all.push(Step::Usage(None));
+        all.extend(PRINCIPALS.map(|who| Step::Usage(Some(Principal::named(who)))));
         all.extend(PRINCIPALS.map(|who| Step::List(Scope::of(Principal::named(who)), None, 10_000)));
         all
     }
@@ -99,7 +98,7 @@ impl Chooser {
         let now = UnixMillis(self.now);
         let limit = self.rng.usize(0..4);
         match self.rng.u32(0..1000) {
-            0..150 => Step::Create(self.new_task()),
+            0..150 => Step::Create(Box::new(self.new_task(model).await)),
             150..600 => Step::Apply(self.change(model).await),
             600..680 => Step::Claim(Claim {
                 tool: self.pick(&TOOLS).into(),
@@ -114,14 +113,25 @@ impl Chooser {
             740..750 => Step::QueuedTools,
             750..765 => Step::NextReady(self.pick(&TOOLS).into()),
             765..800 => Step::Get(self.scope(), self.id()),
-            800..815 => Step::Peek(if self.one_in(6) { fixed_id(1_000_000) } else { self.id() }),
+            800..815 => Step::Peek(self.id_or_unknown()),
             815..840 => self.question(),
-            840..865 => Step::List(self.scope(), self.rng.bool().then(|| self.id()), limit),
-            865..880 => Step::Due(now, limit),
+            840..848 => Step::Requestor(self.id_or_unknown()),
+            848..865 => {
+                let limit = if self.one_in(4) { 10_000 } else { limit };
+                Step::List(self.scope(), self.rng.bool().then(|| self.id()), limit)
+            }
+            865..872 => Step::Live(
+                Principal::named(self.pick(&PRINCIPALS)),
+                self.session(),
+                self.rng.bool().then(|| self.id()),
+                limit,
+            ),
+            872..880 => Step::Due(now, limit),
             880..885 => Step::NextWake,
             885..905 => Step::Expired(now, limit),
             905..930 => Step::Delete((0..self.rng.usize(0..6)).map(|_| self.any_id()).collect(), now),
-            930..940 => Step::Counts,
+            930..935 => Step::Counts,
+            935..940 => Step::Usage(self.rng.bool().then(|| Principal::named(self.pick(&PRINCIPALS)))),
             940..950 => Step::SigningKeys(self.pick(&["cursor", "session"]), [self.rng.u8(..); 32]),
             950..960 => Step::EndSession(self.session(), UnixMillis(self.now + self.rng.i64(0..100_000))),
             960..975 => Step::SessionEnded(self.session()),
@@ -190,12 +200,44 @@ impl Chooser {
         self.ids[self.rng.usize(oldest..self.ids.len())].clone()
     }
 
+    fn id_or_unknown(&mut self) -> TaskId {
+        if self.one_in(6) { fixed_id(1_000_000) } else { self.id() }
+    }
+
     fn any_id(&mut self) -> TaskId {
         let unknown = || fixed_id(1_000_001);
         self.rng.choice(&self.ids).cloned().unwrap_or_else(unknown)
     }
 
-    fn new_task(&mut self) -> NewTask {
+    async fn new_task(&mut self, model: &MemoryStore) -> NewTask {
+        let mut new = self.any_task();
+        if self.one_in(6) {
+            new.quota = self.tight_quota(model, &new.owner.principal).await;
+        }
+        new
+    }
+
+    /// One that is full, or nearly.
+    async fn tight_quota(&mut self, model: &MemoryStore, principal: &Principal) -> Quota {
+        let mine = model.usage(Some(principal)).await.unwrap_or_default();
+        let all = model.usage(None).await.unwrap_or_default();
+        let mut near = |has: u64, room: u64| self.one_in(3).then(|| has + self.rng.u64(0..room));
+        Quota {
+            live_per_principal: near(mine.live, 2),
+            live_in_all: near(all.live, 2),
+            bytes_per_principal: near(mine.bytes, 400),
+            bytes_in_all: near(all.bytes, 400),
+        }
+    }
+
+    fn idempotency(&mut self) -> Option<Idempotency> {
+        self.one_in(4).then(|| Idempotency {
+            key: self.pick(&KEYS).into(),
+            digest: [u8::from(self.one_in(3)); 32],
+        })
+    }
+
+    fn any_task(&mut self) -> NewTask {
         let taken = !self.ids.is_empty() && self.one_in(40);
         let claimed = self.one_in(4);
         let over = self.one_in(12);
@@ -215,6 +257,7 @@ impl Chooser {
             front: NodeId(self.node),
             announced: !self.one_in(4),
             arguments: self.json("arguments"),
+            requestor: self.json("client"),
             at: UnixMillis(self.now),
             deadline: self.length(),
             queue_timeout: self.length(),
@@ -225,6 +268,8 @@ impl Chooser {
                 None
             },
             outcome: over.then(|| self.outcome()),
+            idempotency: self.idempotency(),
+            quota: Quota::default(),
         }
     }
 
@@ -325,6 +370,7 @@ impl Chooser {
                 *asked += 1;
                 Event::InputRequested {
                     key: InputKey::nth(*asked),
+                    name: self.rng.bool().then(|| Arc::from(self.pick(&NAMES))),
                     request: self.json("request"),
                 }
             }
@@ -353,6 +399,7 @@ impl Chooser {
                 *asked += u32::from(!self.one_in(10));
                 Event::InputRequested {
                     key: InputKey::nth(*asked),
+                    name: self.rng.bool().then(|| Arc::from(self.pick(&NAMES))),
                     request: self.json("request"),
                 }
             }

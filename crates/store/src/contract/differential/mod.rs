@@ -10,9 +10,9 @@ mod step;
 use super::{Fresh, Subject};
 use crate::MemoryStore;
 use chooser::Chooser;
-use longhaul_core::{Store, Task, TaskId, store::ApplyError};
+use longhaul_core::{Store, Task, TaskId};
 use seen::Seen;
-use step::{Answer, Step, perform};
+use step::{Answer, Refusal, Step, perform};
 
 /// Steps of a run, at least; and so many in which all must have been seen.
 const LEAST_STEPS: u32 = 1_000;
@@ -77,7 +77,7 @@ impl Run {
     }
 
     /// Does `step` in both and returns what both answered.
-    async fn agreed(&self, step: &Step) -> Result<Answer, ApplyError> {
+    async fn agreed(&self, step: &Step) -> Result<Answer, Refusal> {
         // What is deleted by the step can only be looked up before it.
         let expected = self.settle(step, perform(&self.model, step).await).await;
         let store = self.subject.store();
@@ -93,7 +93,7 @@ impl Run {
 
     /// The promise leaves open which comes first of two that are due at the same moment, so a list is put in one order, and what
     /// may have been cut off by the limit is taken away.
-    async fn settle(&self, step: &Step, answer: Result<Answer, ApplyError>) -> Result<Answer, ApplyError> {
+    async fn settle(&self, step: &Step, answer: Result<Answer, Refusal>) -> Result<Answer, Refusal> {
         Ok(match (step, answer?) {
             (Step::Due(_, limit), Answer::Tasks(tasks)) => {
                 let ranked = tasks
@@ -143,6 +143,7 @@ fn in_one_order<R: Ord + Clone, T>(mut ranked: Vec<(R, TaskId, T)>, limit: usize
 fn tasks_of(answer: &Answer) -> Vec<&Task> {
     match answer {
         Answer::Task(task) => vec![task],
+        Answer::Created(created) => vec![created.task()],
         Answer::Tasks(tasks) => tasks.iter().collect(),
         Answer::Claimed(claimed) => claimed.iter().map(|claimed| &claimed.task).collect(),
         _ => Vec::new(),

@@ -1,10 +1,13 @@
 //! What a run has seen, and what it still must see.
 
 use super::{
-    step::{Answer, Step},
+    step::{Answer, Refusal, Step},
     tasks_of,
 };
-use longhaul_core::{Reason, State, store::ApplyError};
+use longhaul_core::{
+    QuotaExceeded, QuotaScope, Reason, State,
+    store::{ApplyError, CreateError, Created},
+};
 use std::collections::BTreeSet;
 
 /// Every operation with every kind of answer.
@@ -18,6 +21,13 @@ const ALL: &[&str] = &[
     "create: claimed",
     "create: over",
     "create: refused",
+    "create: existing",
+    "create: key taken",
+    "create: too many live of one",
+    "create: too many live",
+    "create: too many bytes of one",
+    "create: too many bytes",
+    "usage",
     "apply: claimed",
     "apply: adopted",
     "apply: started",
@@ -61,9 +71,13 @@ const ALL: &[&str] = &[
     "peek: none",
     "answer: some",
     "answer: none",
+    "requestor: some",
+    "requestor: none",
     "list: more",
     "list: last",
     "list: empty",
+    "live: some",
+    "live: none",
     "due: some",
     "due: none",
     "next wake: some",
@@ -91,14 +105,18 @@ impl Seen {
         self.0.insert(name);
     }
 
-    pub(super) fn step(&mut self, step: &Step, answer: &Result<Answer, ApplyError>) {
+    pub(super) fn step(&mut self, step: &Step, answer: &Result<Answer, Refusal>) {
         match answer {
             Ok(answer) => self.success(step, answer),
             Err(error) => self.note(match (step, error) {
-                (Step::Create(_), ApplyError::Store(_)) => "create: refused",
-                (Step::Apply(_), ApplyError::NotFound) => "apply: not found",
-                (Step::Apply(_), ApplyError::Stale) => "apply: stale",
-                (Step::Apply(_), ApplyError::Illegal(illegal)) => match illegal.reason {
+                (_, Refusal::Create(error)) => match error {
+                    CreateError::Store(_) => "create: refused",
+                    CreateError::KeyTaken => "create: key taken",
+                    CreateError::Quota(exceeded) => over(exceeded),
+                },
+                (_, Refusal::Apply(ApplyError::NotFound)) => "apply: not found",
+                (_, Refusal::Apply(ApplyError::Stale)) => "apply: stale",
+                (_, Refusal::Apply(ApplyError::Illegal(illegal))) => match illegal.reason {
                     Reason::Done => "illegal: done",
                     Reason::WrongState => "illegal: wrong state",
                     Reason::WrongAttempt => "illegal: wrong attempt",
@@ -106,7 +124,7 @@ impl Seen {
                     Reason::KeyOutOfOrder => "illegal: key out of order",
                     Reason::TooEarly => "illegal: too early",
                 },
-                _ => panic!("both refused {step:?}: {error}"),
+                _ => panic!("both refused {step:?}: {error:?}"),
             }),
         }
     }
@@ -117,6 +135,7 @@ impl Seen {
             Answer::Moment(moment) => moment.is_some(),
             Answer::Record(record) => record.is_some(),
             Answer::Input(input) => input.is_some(),
+            Answer::Json(json) => json.is_some(),
             Answer::Spec(spec) => spec.is_some(),
             Answer::Ids(ids) => !ids.is_empty(),
             Answer::Number(number) => *number > 0,
@@ -129,8 +148,9 @@ impl Seen {
             Step::PutSpec(_) => "put spec",
             Step::Spec(_) => either("spec: some", "spec: none"),
             Step::Create(_) => match answer {
-                Answer::Task(task) if task.is_done() => "create: over",
-                Answer::Task(task) if task.state == State::Running => "create: claimed",
+                Answer::Created(Created::Existing(_)) => "create: existing",
+                Answer::Created(Created::New(task)) if task.is_done() => "create: over",
+                Answer::Created(Created::New(task)) if task.state == State::Running => "create: claimed",
                 _ => "create: queued",
             },
             Step::Apply(change) => return self.applied(change),
@@ -147,16 +167,19 @@ impl Seen {
             },
             Step::Peek(_) => either("peek: some", "peek: none"),
             Step::Answer(..) => either("answer: some", "answer: none"),
+            Step::Requestor(..) => either("requestor: some", "requestor: none"),
             Step::List(..) => match answer {
                 Answer::Page(page) if page.more => "list: more",
                 Answer::Page(page) if page.tasks.is_empty() => "list: empty",
                 _ => "list: last",
             },
+            Step::Live(..) => either("live: some", "live: none"),
             Step::Due(..) => either("due: some", "due: none"),
             Step::NextWake if some => "next wake: some",
             Step::Expired(..) => either("expired: some", "expired: none"),
             Step::Delete(..) => either("delete: some", "delete: none"),
             Step::Counts => "counts",
+            Step::Usage(_) => "usage",
             Step::SigningKeys(..) => "signing keys",
             Step::EndSession(..) => "end session",
             Step::SessionEnded(_) => either("session ended: true", "session ended: false"),
@@ -177,5 +200,24 @@ impl Seen {
                 .find(|name| name.strip_prefix("apply: ") == Some(event.name()));
             self.note(name.unwrap_or_else(|| panic!("{} is not in the list", event.name())));
         }
+    }
+}
+
+fn over(exceeded: &QuotaExceeded) -> &'static str {
+    match exceeded {
+        QuotaExceeded::TooManyLive {
+            scope: QuotaScope::Principal,
+            ..
+        } => "create: too many live of one",
+        QuotaExceeded::TooManyLive {
+            scope: QuotaScope::All, ..
+        } => "create: too many live",
+        QuotaExceeded::TooManyBytes {
+            scope: QuotaScope::Principal,
+            ..
+        } => "create: too many bytes of one",
+        QuotaExceeded::TooManyBytes {
+            scope: QuotaScope::All, ..
+        } => "create: too many bytes",
     }
 }

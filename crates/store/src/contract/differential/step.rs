@@ -1,8 +1,11 @@
 //! One operation and its answer, as values.
 
 use longhaul_core::{
-    HostId, Input, InputKey, NodeId, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec, UnixMillis,
-    store::{ApplyError, Change, Claim, Claimed, Counts, NewTask, Page, Record, SigningKey},
+    HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
+    UnixMillis, Usage,
+    store::{
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, NewTask, Page, Record, SigningKey, StoreError,
+    },
 };
 use std::sync::Arc;
 
@@ -11,7 +14,7 @@ pub(super) enum Step {
     OpenNode(HostId, UnixMillis),
     PutSpec(ToolSpec),
     Spec(SpecId),
-    Create(NewTask),
+    Create(Box<NewTask>),
     Apply(Change),
     Claim(Claim),
     Adopt(NodeId, HostId, usize, UnixMillis),
@@ -21,7 +24,10 @@ pub(super) enum Step {
     Get(Scope, TaskId),
     Peek(TaskId),
     Answer(TaskId, InputKey),
+    Requestor(TaskId),
+    Usage(Option<Principal>),
     List(Scope, Option<TaskId>, usize),
+    Live(Principal, SessionKey, Option<TaskId>, usize),
     Due(UnixMillis, usize),
     NextWake,
     Expired(UnixMillis, usize),
@@ -38,6 +44,7 @@ pub(super) enum Answer {
     Nothing,
     Node(NodeId),
     Spec(Option<ToolSpec>),
+    Created(Created),
     Task(Task),
     Tasks(Vec<Task>),
     Claimed(Vec<Claimed>),
@@ -45,16 +52,44 @@ pub(super) enum Answer {
     Moment(Option<UnixMillis>),
     Record(Option<Record>),
     Input(Option<Input>),
+    Json(Option<Json>),
     Page(Page),
     Ids(Vec<TaskId>),
     Number(usize),
     Counts(Counts),
+    Usage(Usage),
     Keys(Vec<SigningKey>),
     Truth(bool),
 }
 
+/// Why it was not done.
+#[derive(Debug, PartialEq)]
+pub(super) enum Refusal {
+    Create(CreateError),
+    Apply(ApplyError),
+    Store(StoreError),
+}
+
+impl From<CreateError> for Refusal {
+    fn from(error: CreateError) -> Self {
+        Self::Create(error)
+    }
+}
+
+impl From<ApplyError> for Refusal {
+    fn from(error: ApplyError) -> Self {
+        Self::Apply(error)
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
 /// Does it.
-pub(super) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, ApplyError> {
+pub(super) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Refusal> {
     Ok(match step.clone() {
         Step::OpenNode(host, at) => Answer::Node(store.open_node(&host, at).await?),
         Step::PutSpec(spec) => {
@@ -62,7 +97,7 @@ pub(super) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Ap
             Answer::Nothing
         }
         Step::Spec(id) => Answer::Spec(store.spec(&id).await?),
-        Step::Create(new) => Answer::Task(store.create(new).await?),
+        Step::Create(new) => Answer::Created(store.create(*new).await?),
         Step::Apply(change) => Answer::Task(store.apply(change).await?),
         Step::Claim(claim) => Answer::Claimed(store.claim(claim).await?),
         Step::Adopt(node, host, limit, at) => Answer::Claimed(store.adopt(node, &host, limit, at).await?),
@@ -76,7 +111,12 @@ pub(super) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Ap
         Step::Get(scope, id) => Answer::Record(store.get(&scope, &id).await?),
         Step::Peek(id) => Answer::Record(store.peek(&id).await?),
         Step::Answer(id, key) => Answer::Input(store.answer(&id, &key).await?),
+        Step::Requestor(id) => Answer::Json(store.requestor(&id).await?),
+        Step::Usage(of) => Answer::Usage(store.usage(of.as_ref()).await?),
         Step::List(scope, before, limit) => Answer::Page(store.list(&scope, before.as_ref(), limit).await?),
+        Step::Live(owner, session, after, limit) => {
+            Answer::Tasks(store.live(&owner, &session, after.as_ref(), limit).await?)
+        }
         Step::Due(at, limit) => Answer::Tasks(store.due(at, limit).await?),
         Step::NextWake => Answer::Moment(store.next_wake().await?),
         Step::Expired(at, limit) => Answer::Ids(store.expired(at, limit).await?),

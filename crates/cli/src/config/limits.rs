@@ -1,0 +1,62 @@
+//! The `[server.limits]` section: how much clients may ask for.
+
+use super::section::Section;
+use longhaul_core::Quota;
+use longhaul_server::Limits;
+use std::num::NonZeroU32;
+
+/// More than any one machine answers; a larger number is a slip of the finger.
+const MOST: u32 = 1_000_000_000;
+
+/// How much clients may ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LimitsConfig {
+    /// Of requests and streams.
+    pub(crate) front: Limits,
+    /// Of live tasks and stored bytes.
+    pub(crate) quota: Quota,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            front: Limits::default(),
+            quota: Quota {
+                live_per_principal: Some(100_000),
+                live_in_all: Some(1_000_000),
+                bytes_per_principal: Some(8 << 30),
+                bytes_in_all: Some(32 << 30),
+            },
+        }
+    }
+}
+
+/// Reads the section; `None` after a problem.
+pub(super) fn read(section: &Section<'_>) -> Option<LimitsConfig> {
+    let LimitsConfig { front, quota } = LimitsConfig::default();
+    let count =
+        |key, default: Option<u64>| section.get_or(key, default, |entry| Some(Some(u64::from(entry.count(MOST)?))));
+    let size = |key, default: Option<u64>| section.get_or(key, default, |entry| Some(Some(entry.size()?)));
+    // Every key is read before the first `?`, so that one mistake does not hide another.
+    let live = count("live_tasks", quota.live_per_principal);
+    let live_in_all = count("live_tasks_in_all", quota.live_in_all);
+    let stored = size("stored", quota.bytes_per_principal);
+    let stored_in_all = size("stored_in_all", quota.bytes_in_all);
+    let streams = section.get_or("streams", front.streams, |entry| {
+        usize::try_from(entry.count(MOST)?).ok()
+    });
+    let rate = section.optional("requests_per_second", |entry| NonZeroU32::new(entry.count(MOST)?));
+    section.finish();
+    Some(LimitsConfig {
+        front: Limits {
+            requests_per_second: rate?,
+            streams: streams?,
+        },
+        quota: Quota {
+            live_per_principal: live?,
+            live_in_all: live_in_all?,
+            bytes_per_principal: stored?,
+            bytes_in_all: stored_in_all?,
+        },
+    })
+}

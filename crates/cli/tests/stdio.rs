@@ -1,0 +1,334 @@
+//! `longhaul stdio` as desktop clients use it: real relays, a real owner, real commands.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+use tempfile::TempDir;
+
+/// A folder with a configuration, and a tool that waits for a file.
+struct Place(TempDir);
+
+impl Place {
+    fn new(idle_exit: &str) -> Self {
+        Self::with(&format!("listen = \"127.0.0.1:0\"\nidle_exit = \"{idle_exit}\""))
+    }
+
+    fn with(server: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let jobs = format!(
+            r#"
+[server]
+name = "test"
+data_dir = "data"
+{server}
+
+[[tool]]
+name = "gate"
+description = "ends when somebody makes the file `gate`"
+command = ["sh", "-c", "while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; done; echo through"]
+"#
+        );
+        fs::write(folder.path().join("jobs.toml"), jobs).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.path().join("data")
+    }
+
+    fn open_gate(&self) {
+        fs::write(self.path().join("gate"), "").unwrap();
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.data().join("owner.log")).unwrap_or_default()
+    }
+
+    /// The process that owns the data directory.
+    fn owner(&self) -> Pid {
+        let lock = fs::read_to_string(self.data().join("lock")).unwrap();
+        let digits: String = lock
+            .strip_prefix("pid ")
+            .unwrap()
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .collect();
+        Pid::from_raw(digits.parse().unwrap()).unwrap()
+    }
+
+    fn relay(&self) -> Relay {
+        Relay::start(&["stdio", self.path().join("jobs.toml").to_str().unwrap()])
+    }
+}
+
+impl Drop for Place {
+    /// The owner is a process of its own; a test that fails shall not leave it.
+    fn drop(&mut self) {
+        if self.data().join("owner.sock").exists() {
+            let _ = kill_process(self.owner(), Signal::TERM);
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "another process gives no sign")]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..3_000 {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("never: {what}");
+}
+
+/// One desktop client's server, as it sees it.
+struct Relay {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: mpsc::Receiver<String>,
+    id: u64,
+}
+
+impl Relay {
+    fn start(words: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (send, lines) = mpsc::channel();
+        let reader = thread::Builder::new().name("output".to_owned());
+        reader
+            .spawn(move || {
+                for line in output.lines() {
+                    let _ = send.send(line.unwrap());
+                }
+            })
+            .unwrap();
+        Self {
+            input: child.stdin.take(),
+            child,
+            lines,
+            id: 0,
+        }
+    }
+
+    fn tell(&mut self, message: &Value) {
+        let input = self.input.as_mut().unwrap();
+        writeln!(input, "{message}").unwrap();
+        input.flush().unwrap();
+    }
+
+    fn line(&mut self) -> Option<Value> {
+        let line = self.lines.recv_timeout(Duration::from_secs(60)).ok()?;
+        Some(serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a message: {line:?}")))
+    }
+
+    /// The result of a modern request.
+    fn modern(&mut self, method: &str, mut params: Value) -> Value {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+        });
+        self.result(method, params)
+    }
+
+    fn result(&mut self, method: &str, params: Value) -> Value {
+        self.id += 1;
+        self.tell(&json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}));
+        let answer = self.line().unwrap_or_else(|| panic!("no answer to {method}"));
+        assert_eq!(answer["id"], json!(self.id), "{answer}");
+        assert!(answer["result"].is_object(), "{answer}");
+        answer["result"].clone()
+    }
+
+    fn initialize(&mut self) {
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        self.result("initialize", params);
+        self.tell(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    }
+
+    /// A task that waits at the gate.
+    fn create(&mut self) -> String {
+        let task = self.modern("tools/call", json!({"name": "gate", "arguments": {}}));
+        task["taskId"].as_str().unwrap().to_owned()
+    }
+
+    fn status(&mut self, task: &str) -> String {
+        let task = self.modern("tasks/get", json!({"taskId": task}));
+        task["status"].as_str().unwrap().to_owned()
+    }
+
+    /// Nothing more comes; what the relay then ends with, and what it has said to its user.
+    fn finish(mut self) -> (ExitStatus, String) {
+        self.input = None;
+        self.end()
+    }
+
+    fn end(mut self) -> (ExitStatus, String) {
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap(), said)
+    }
+}
+
+/// Two start at once: the lock of the data directory decides whose owner stays, and both reach it.
+#[test]
+fn two_clients_share_one_owner_and_their_tasks_run_on_without_them() {
+    let place = Place::new("10m");
+    let (mut one, mut other) = (place.relay(), place.relay());
+    one.initialize();
+    let task = other.create();
+    assert_eq!(one.status(&task), "working");
+    let owner = place.owner();
+    assert_eq!(place.log().matches("serves").count(), 1, "{}", place.log());
+    let (status, said) = one.finish();
+    assert!(status.success() && said.is_empty(), "{said}");
+    // The other one is not even asked.
+    other.child.kill().unwrap();
+    other.end();
+
+    place.open_gate();
+    let mut third = place.relay();
+    wait_until("the task is done", || third.status(&task) == "completed");
+    assert_eq!(place.owner(), owner, "the same one");
+    third.finish();
+}
+
+#[test]
+fn an_owner_that_is_killed_ends_its_relays_and_the_next_one_goes_on_with_the_tasks() {
+    let place = Place::new("10m");
+    let mut relay = place.relay();
+    let task = relay.create();
+    wait_until("the command runs", || {
+        fs::read_dir(place.data().join("attempts")).is_ok_and(|attempts| attempts.count() > 0)
+    });
+    kill_process(place.owner(), Signal::KILL).unwrap();
+    let (status, said) = relay.end();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("the server has ended"), "{said}");
+
+    let (mut next, mut another) = (place.relay(), place.relay());
+    assert_eq!(next.status(&task), "working");
+    assert_eq!(another.status(&task), "working");
+    place.open_gate();
+    wait_until("the task is done", || next.status(&task) == "completed");
+    next.finish();
+    another.finish();
+}
+
+#[test]
+fn an_owner_leaves_when_nobody_is_there_and_nothing_runs() {
+    let place = Place::new("50ms");
+    let mut relay = place.relay();
+    let task = relay.create();
+    let owner = place.owner();
+    relay.finish();
+    place.open_gate();
+    // Not before the task is done, whenever that is: its outcome is there for the next one.
+    wait_until("the owner has left", || test_kill_process(owner).is_err());
+    assert!(!place.data().join("owner.sock").exists());
+    assert!(place.log().contains("nothing runs; leaving"), "{}", place.log());
+    let mut next = place.relay();
+    assert_eq!(next.status(&task), "completed");
+    // Come and go, as often as you like: one that leaves is not taken for one that stays.
+    next.finish();
+    for _ in 0..5 {
+        let mut relay = place.relay();
+        assert_eq!(relay.status(&task), "completed");
+        relay.finish();
+    }
+}
+
+#[test]
+fn a_server_started_by_hand_is_an_owner_too() {
+    let place = Place::new("10m");
+    let file = place.path().join("jobs.toml");
+    let mut serve = Relay::start(&["serve", "--json", file.to_str().unwrap()]);
+    serve.line().unwrap();
+    let mut relay = place.relay();
+    relay.create();
+    assert_eq!(place.owner().as_raw_nonzero().get().unsigned_abs(), serve.child.id());
+    kill_process(place.owner(), Signal::TERM).unwrap();
+    let (status, said) = relay.end();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(serve.end().0.success());
+}
+
+#[test]
+fn a_taken_port_leaves_the_socket() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = Place::with(&format!("listen = \"{}\"", taken.local_addr().unwrap()));
+    let mut relay = place.relay();
+    relay.create();
+    assert!(
+        place.log().contains("longhaul stdio is served alone"),
+        "{}",
+        place.log()
+    );
+    relay.finish();
+}
+
+#[test]
+fn what_cannot_be_served_is_said_before_anything_is_started() {
+    let place = Place::with("nonsense = 1");
+    let (status, said) = place.relay().finish();
+    assert_eq!(status.code(), Some(2));
+    assert!(said.contains("jobs.toml:5: unknown key `nonsense`"), "{said}");
+    assert!(!place.data().exists());
+}
+
+#[test]
+fn an_owner_that_cannot_start_says_why() {
+    let place = Place::new("10m");
+    fs::create_dir(place.data()).unwrap();
+    fs::write(place.data().join("attempts"), "").unwrap();
+    let (status, said) = place.relay().finish();
+    assert_eq!(status.code(), Some(1));
+    assert!(
+        said.contains("the server could not start") && said.contains("cannot use"),
+        "{said}"
+    );
+}
+
+#[test]
+fn nobody_else_reaches_the_socket_and_a_long_path_is_no_obstacle() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new("10m");
+    let deep = place.path().join("x".repeat(200));
+    let file = place.path().join("jobs.toml");
+    let words = ["stdio", "--data-dir", deep.to_str().unwrap(), file.to_str().unwrap()];
+    let mut relay = Relay::start(&words);
+    relay.create();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&deep), mode(&deep.join("owner.sock"))), (0o700, 0o600));
+    assert_eq!(mode(&deep.join("owner.log")), 0o600);
+    let lock = fs::read_to_string(deep.join("lock")).unwrap();
+    let owner: String = lock
+        .strip_prefix("pid ")
+        .unwrap()
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    kill_process(Pid::from_raw(owner.parse().unwrap()).unwrap(), Signal::TERM).unwrap();
+    relay.end();
+}

@@ -1,0 +1,209 @@
+//! Whole requests.
+
+use crate::still;
+use gungraun::prelude::*;
+use longhaul_core::{HostId, Json, Outcome, Quota, Retry, TaskPolicy, text_result};
+use longhaul_runtime::{Catalog, End, Engine, EngineOptions, Tool, ToolSettings};
+use longhaul_server::{Front, FrontOptions, Limits, hook};
+use longhaul_store::MemoryStore;
+use longhaul_upstream::in_process::{self, function};
+use longhaul_wire::Headers;
+use serde_json::{Value, json};
+use std::{hint::black_box, sync::Arc};
+use tokio::runtime::Runtime;
+
+/// A server, and what it will be asked.
+pub(crate) struct Case {
+    runtime: Runtime,
+    front: Arc<Front>,
+    session: Option<String>,
+    modern: bool,
+    method: &'static str,
+    name: Option<String>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Case {
+    /// Asks once.
+    pub(crate) fn ask(&self) -> String {
+        let headers = Headers {
+            protocol_version: Some(if self.modern { b"2026-07-28" } else { b"2025-11-25" }),
+            method: self.modern.then_some(self.method.as_bytes()),
+            name: self.name.as_ref().filter(|_| self.modern).map(String::as_bytes),
+            session_id: self.session.as_ref().map(String::as_bytes),
+            ..Headers::default()
+        };
+        self.runtime.block_on(hook::answer(&self.front, headers, &self.body))
+    }
+
+    fn result(&self) -> Value {
+        let answer: Value = serde_json::from_str(&self.ask()).unwrap();
+        assert!(answer["result"].is_object(), "{answer}");
+        answer["result"].clone()
+    }
+
+    /// What comes next is asked in this way.
+    fn about(&mut self, method: &'static str, params: Value) -> &mut Self {
+        let mut params = params;
+        self.name = ["name", "taskId"]
+            .iter()
+            .find_map(|key| params[*key].as_str().map(str::to_owned));
+        self.method = method;
+        if self.modern {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {"name": "counted", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+            });
+        }
+        let request = json!({"jsonrpc": "2.0", "id": 17, "method": method, "params": params});
+        self.body = request.to_string().into_bytes();
+        self
+    }
+
+    fn begin(modern: bool) -> Self {
+        let runtime = still::runtime();
+        let front = runtime.block_on(serve());
+        let mut case = Self {
+            runtime,
+            front,
+            session: None,
+            modern,
+            method: "",
+            name: None,
+            body: Vec::new(),
+        };
+        if !modern {
+            case.session = Some(case.initialize());
+        }
+        case
+    }
+
+    fn initialize(&mut self) -> String {
+        let client =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+        self.about("initialize", client);
+        self.runtime.block_on(hook::session(&self.front, &self.body)).unwrap()
+    }
+
+    /// Asks a few times, as one that has been up for a while has been.
+    fn warm(self) -> Self {
+        for _ in 0..3 {
+            self.result();
+        }
+        self
+    }
+}
+
+async fn serve() -> Arc<Front> {
+    let (engine, _) = Engine::start(EngineOptions {
+        store: Arc::new(MemoryStore::default()),
+        ports: still::ports(),
+        host: HostId("counted".into()),
+        catalog: Catalog::new([tool("add", TaskPolicy::Never), tool("slow_add", TaskPolicy::Always)]).unwrap(),
+        providers: Vec::new(),
+        max_running: None,
+        quota: Quota::default(),
+    })
+    .await
+    .unwrap();
+    let front = Front::new(FrontOptions {
+        engine,
+        name: "counted".to_owned(),
+        version: "1".to_owned(),
+        instructions: None,
+        max_body: 1 << 20,
+        strict_headers: false,
+        limits: Limits::default(),
+        http: longhaul_server::http::HttpOptions::default(),
+    });
+    Arc::new(front.await.unwrap())
+}
+
+fn tool(name: &str, policy: TaskPolicy) -> Tool {
+    Tool::new(ToolSettings {
+        name: name.into(),
+        title: None,
+        description: "Adds two numbers".to_owned(),
+        icons: None,
+        input_schema: json!({
+            "type": "object",
+            "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+            "required": ["a", "b"],
+            "additionalProperties": false,
+        }),
+        output_schema: None,
+        annotations: None,
+        meta: None,
+        policy,
+        intake: None,
+        handoff: None,
+        deadline: None,
+        queue_timeout: None,
+        retention: 3_600_000,
+        concurrency: None,
+        retry: Retry::default(),
+        kind: in_process::KIND.into(),
+        definition: Json::trusted("{}"),
+        executor: function(|_, _| async { End::Finished(Outcome::result(text_result("3", false))) }),
+    })
+    .unwrap()
+}
+
+fn add(tool: &str) -> Value {
+    json!({"name": tool, "arguments": {"a": 1, "b": 2}})
+}
+
+fn call(modern: bool) -> Case {
+    let mut case = Case::begin(modern);
+    case.about("tools/call", add("add"));
+    case.warm()
+}
+
+fn create(modern: bool) -> Case {
+    let mut case = Case::begin(modern);
+    let mut params = add("slow_add");
+    if !modern {
+        params["task"] = json!({"ttl": 60_000});
+    }
+    case.about("tools/call", params);
+    case.warm()
+}
+
+/// A finished task with a small result; its id is in the body.
+pub(crate) fn get(modern: bool) -> Case {
+    let mut case = create(modern);
+    let created = case.result();
+    let task = created["task"]["taskId"]
+        .as_str()
+        .or(created["taskId"].as_str())
+        .unwrap()
+        .to_owned();
+    case.about("tasks/get", json!({"taskId": task}));
+    while case.result()["status"] != "completed" {}
+    case.warm()
+}
+
+fn bare(modern: bool, method: &'static str) -> Case {
+    let mut case = Case::begin(modern);
+    case.about(method, json!({}));
+    case.warm()
+}
+
+#[library_benchmark]
+#[bench::tasks_get_modern(get(true))]
+#[bench::tasks_get_legacy(get(false))]
+#[bench::tools_call_modern(call(true))]
+#[bench::tools_call_legacy(call(false))]
+#[bench::create_task_modern(create(true))]
+#[bench::create_task_legacy(create(false))]
+#[bench::tools_list_modern(bare(true, "tools/list"))]
+#[bench::tools_list_legacy(bare(false, "tools/list"))]
+#[bench::discover(bare(true, "server/discover"))]
+#[bench::ping(bare(false, "ping"))]
+fn answer(case: Case) -> (Case, String) {
+    let text = black_box(case.ask());
+    (case, text)
+}
+
+library_benchmark_group!(name = requests, benchmarks = [answer]);

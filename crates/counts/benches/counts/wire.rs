@@ -1,0 +1,131 @@
+//! Reading a request and writing an answer, and nothing else.
+
+use crate::peer;
+use gungraun::prelude::*;
+use longhaul_core::{
+    Json, NodeId, Origin, Outcome, Owner, Principal, Quota, SpecId, UnixMillis,
+    store::{NewTask, Record},
+    text_result,
+};
+use longhaul_wire::{Headers, Identity, Message, Method, Peer, Rules, Session, admit, legacy, modern};
+use std::hint::black_box;
+
+const NOW: UnixMillis = UnixMillis(1_795_165_260_000);
+
+struct Written {
+    record: Record,
+    identity: Identity,
+    out: String,
+}
+
+const BODY: &str = concat!(
+    r#"{"jsonrpc":"2.0","id":17,"method":"tasks/get","params":{"taskId":"01m7wd8gm1ab0rxgpgf87dz6r4ydxyfvz8yb","_meta":{"#,
+    r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"counted","#,
+    r#""version":"1"},"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}"#,
+);
+
+fn body() -> Vec<u8> {
+    BODY.as_bytes().to_vec()
+}
+
+/// A task that has ended with a small result.
+fn record() -> Written {
+    let outcome = Outcome::result(text_result("3", false));
+    let ended = NewTask {
+        id: "01m7wd8gm1ab0rxgpgf87dz6r4ydxyfvz8yb".parse().unwrap(),
+        owner: Owner {
+            principal: Principal::local(),
+            session: None,
+        },
+        tool: "add".into(),
+        spec: SpecId::named("spec"),
+        origin: Origin::Modern,
+        front: NodeId(1),
+        announced: true,
+        arguments: Json::trusted("{}"),
+        requestor: Json::trusted("{}"),
+        at: NOW,
+        deadline: None,
+        queue_timeout: None,
+        retention: 3_600_000,
+        claim: None,
+        outcome: Some(outcome),
+        idempotency: None,
+        quota: Quota::default(),
+    };
+    let (task, outcome) = ended.task();
+    Written {
+        record: Record {
+            task,
+            outcome,
+            inputs: Vec::new(),
+        },
+        identity: Identity::new("counted", "1"),
+        out: String::with_capacity(1024),
+    }
+}
+
+#[library_benchmark]
+#[bench::tasks_get(body())]
+fn parse_and_admit(body: Vec<u8>) -> (Vec<u8>, Option<Method>) {
+    let method = {
+        let Ok(Message::Request(request)) = Message::parse(black_box(&body)) else {
+            unreachable!()
+        };
+        let peer = Peer::Http {
+            headers: Headers {
+                protocol_version: Some(b"2026-07-28"),
+                method: Some(b"tasks/get"),
+                ..Headers::default()
+            },
+            session: Session::None,
+            sessionless: true,
+        };
+        let rules = Rules {
+            strict_headers: false,
+            serves: |_| true,
+        };
+        let admitted = admit(&request, &peer, &rules).ok();
+        admitted.map(|admitted| admitted.params.task_id().map(|_| admitted.method).unwrap())
+    };
+    (body, black_box(method))
+}
+
+#[library_benchmark]
+#[bench::tasks_get(body())]
+fn peer_typed(body: Vec<u8>) -> (Vec<u8>, peer::Request) {
+    let read = peer::typed(black_box(&body));
+    (body, black_box(read))
+}
+
+#[library_benchmark]
+#[bench::tasks_get(body())]
+fn peer_tree(body: Vec<u8>) -> (Vec<u8>, serde_json::Value) {
+    let read = peer::tree(black_box(&body));
+    (body, black_box(read))
+}
+
+#[library_benchmark]
+#[bench::modern(record())]
+fn write_get_modern(mut written: Written) -> Written {
+    modern::tasks::write_get(&mut written.out, &written.record, &written.identity, NOW);
+    black_box(written)
+}
+
+#[library_benchmark]
+#[bench::legacy(record())]
+fn write_get_legacy(mut written: Written) -> Written {
+    legacy::tasks::write_get(&mut written.out, &written.record, NOW);
+    black_box(written)
+}
+
+library_benchmark_group!(
+    name = messages,
+    benchmarks = [
+        parse_and_admit,
+        peer_typed,
+        peer_tree,
+        write_get_modern,
+        write_get_legacy
+    ]
+);

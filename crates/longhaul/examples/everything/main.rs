@@ -1,0 +1,78 @@
+//! A server with everything on it: what the official conformance suite wants to find, written with the public API only.
+//!
+//! `everything (--listen ADDR | --stdio) [--data-dir DIR]`. Without `--data-dir` tasks are kept in a fresh temporary directory, which is
+//! removed at the end.
+
+mod changes;
+mod contents;
+mod prompts;
+mod questions;
+mod reports;
+mod resources;
+mod rounds;
+mod tasks;
+
+use longhaul::Server;
+use std::{error::Error, path::PathBuf};
+
+fn server() -> Server {
+    Server::new("everything", env!("CARGO_PKG_VERSION"))
+        .title("Everything")
+        .instructions("Each tool, prompt and resource shows one feature.")
+        .tools(contents::tools())
+        .tools(reports::tools())
+        .tools(changes::tools())
+        .tools(questions::tools())
+        .tools(rounds::tools())
+        .tools(tasks::tools())
+        .prompts(prompts::prompts())
+        .resources(resources::resources())
+        .template(resources::template())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let flags = Flags::read()?;
+    let temporary = tempfile::tempdir()?;
+    let directory = flags.data_dir.as_deref().unwrap_or(temporary.path());
+    let server = server().data_dir(directory);
+    let Some(address) = flags.listen else {
+        return Ok(server.serve_stdio().await?);
+    };
+    let running = server.start().await?;
+    let listening = running.listen(&*address).await?;
+    println!("{}", listening.url());
+    listening.serve_until_signal().await?;
+    running.stop().await;
+    Ok(())
+}
+
+struct Flags {
+    /// Or over standard input and output.
+    listen: Option<String>,
+    data_dir: Option<PathBuf>,
+}
+
+impl Flags {
+    fn read() -> Result<Self, Box<dyn Error>> {
+        let mut flags = Self {
+            listen: Some("127.0.0.1:0".to_owned()),
+            data_dir: None,
+        };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(flag) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{flag} wants a value"));
+            match flag.as_str() {
+                "--listen" => flags.listen = Some(value()?),
+                "--stdio" => flags.listen = None,
+                "--data-dir" => flags.data_dir = Some(value()?.into()),
+                _ => {
+                    return Err(
+                        format!("unknown flag {flag}: there are --listen ADDR, --stdio and --data-dir DIR").into(),
+                    );
+                }
+            }
+        }
+        Ok(flags)
+    }
+}

@@ -1,0 +1,111 @@
+//! Completing what someone is typing (U-36).
+
+use crate::{Error, RequestContext, ServerHandle, request::Texts};
+use longhaul_core::{BoxFuture, Json};
+use longhaul_runtime::{Completer, HandlerError};
+use std::{collections::HashMap, sync::Arc};
+
+/// What someone is typing, for a function that completes it.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Typed {
+    /// So far.
+    pub value: String,
+    /// What the other arguments are already, by name.
+    pub arguments: Texts,
+    /// The request.
+    pub cx: RequestContext,
+}
+
+/// What a function that completes may return: texts, or a `Result` of them with an [`Error`]. At most 100 are shown.
+pub trait IntoCompletions {
+    /// The texts.
+    ///
+    /// # Errors
+    /// The function's.
+    fn into_completions(self) -> Result<Vec<String>, Error>;
+}
+
+impl<T: Into<String>> IntoCompletions for Vec<T> {
+    fn into_completions(self) -> Result<Vec<String>, Error> {
+        Ok(self.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<T: IntoCompletions, E: Into<Error>> IntoCompletions for Result<T, E> {
+    fn into_completions(self) -> Result<Vec<String>, Error> {
+        self.map_err(Into::into)?.into_completions()
+    }
+}
+
+type Complete = dyn Fn(Typed) -> BoxFuture<'static, Result<Vec<String>, Error>> + Send + Sync;
+
+/// What completes which argument.
+#[derive(Clone, Default)]
+pub(crate) struct Completions(HashMap<String, Arc<Complete>>);
+
+impl Completions {
+    pub(crate) fn add<F, W, R>(&mut self, argument: String, complete: F)
+    where
+        F: Fn(Typed) -> W + Send + Sync + 'static,
+        W: Future<Output = R> + Send + 'static,
+        R: IntoCompletions,
+    {
+        let complete = move |typed| {
+            let work = complete(typed);
+            Box::pin(async move { work.await.into_completions() }) as BoxFuture<'static, _>
+        };
+        self.0.insert(argument, Arc::new(complete));
+    }
+
+    /// Completes from a list: what begins like what has been typed, whatever the case.
+    pub(crate) fn add_values(&mut self, argument: String, values: Vec<String>) {
+        self.add(argument, move |typed: Typed| {
+            let begun = typed.value.to_lowercase();
+            let fits = |value: &&String| value.to_lowercase().starts_with(&begun);
+            std::future::ready(values.iter().filter(fits).cloned().collect::<Vec<_>>())
+        });
+    }
+
+    /// What `others` completes, it completes in the place of this.
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = &String> {
+        self.0.keys()
+    }
+
+    /// Nothing if it completes nothing.
+    pub(crate) fn completer(self, server: &ServerHandle) -> Option<Arc<dyn Completer>> {
+        let server = server.clone();
+        (!self.0.is_empty()).then(|| Arc::new(Completing { of: self, server }) as Arc<dyn Completer>)
+    }
+}
+
+struct Completing {
+    of: Completions,
+    server: ServerHandle,
+}
+
+impl Completer for Completing {
+    fn complete(
+        self: Arc<Self>,
+        argument: String,
+        value: String,
+        context: Json,
+        cx: longhaul_runtime::RequestContext,
+    ) -> BoxFuture<'static, Result<Vec<String>, HandlerError>> {
+        let Some(complete) = self.of.0.get(&argument) else {
+            return Box::pin(std::future::ready(Ok(Vec::new())));
+        };
+        let typed = Typed {
+            value,
+            // What is no object of texts says nothing about the other arguments.
+            arguments: serde_json::from_str(context.as_str()).unwrap_or_default(),
+            cx: RequestContext::of_request(cx, self.server.clone()),
+        };
+        let completed = complete(typed);
+        Box::pin(async move { Ok(completed.await?) })
+    }
+}

@@ -1,0 +1,34 @@
+//! Who asks.
+
+use serde_json::Value;
+
+/// A family of protocol revisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// Up to 2025-11-25: sessions, and questions that the server sends.
+    Legacy,
+    /// From 2026-07-28: each request stands for itself, and questions are answered by sending it again.
+    Modern,
+}
+
+/// What a client calls itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Client {
+    /// Its name for programs.
+    pub name: String,
+    /// Its name for people.
+    pub title: Option<String>,
+    /// Its version.
+    pub version: String,
+}
+
+impl Client {
+    pub(crate) fn read(info: &Value) -> Option<Self> {
+        let text = |member: &str| info[member].as_str().map(str::to_owned);
+        Some(Self {
+            name: text("name")?,
+            title: text("title"),
+            version: text("version").unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,346 @@
+//! A server that runs.
+
+use crate::{
+    DefinitionError, DefinitionErrors, Listening, Prompt, Resource, ResourceTemplate, ServeError, Server, ToAddress,
+    Tool, content::icons_json, method::Method, server::Keep,
+};
+use longhaul_core::{HostId, Store, store::StoreError};
+use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Spawner, Watch};
+use longhaul_server::{Front, FrontOptions, http, stdio};
+use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore};
+use std::{
+    collections::HashSet,
+    fmt, io,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+
+/// How long work whose callers have gone may take to hear of it when the server stops.
+const SETTLE_PATIENCE: Duration = Duration::from_millis(1500);
+
+/// A running server: what it offers can be changed, and it can be served, mounted, tested and stopped. Cheap to clone; a handler has it
+/// as [`RequestContext::server`](crate::RequestContext::server).
+///
+/// The server runs until [`stop`](Self::stop), whether or not anyone holds a handle.
+///
+/// ```
+/// use longhaul::{Server, Tool};
+/// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::new("hello", "1.0.0").start().await?;
+/// server.put_tool(Tool::new("hello", async || "Hello!")).await?; // clients that listen are told
+/// let app: axum::Router = server.router(); // MCP at /mcp, to merge into an application
+/// server.remove_tool("hello");
+/// server.stop().await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct ServerHandle(Arc<RwLock<Option<Running>>>);
+
+#[derive(Clone)]
+struct Running {
+    engine: Engine,
+    front: Arc<Front>,
+    recovered: Recovered,
+}
+
+/// What a server offers could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// It cannot be offered as it is.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    /// The server has stopped.
+    #[error("the server has stopped")]
+    Stopped,
+    /// Its definition could not be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ServerHandle {
+    pub(crate) async fn start(server: Server) -> Result<Self, ServeError> {
+        let handle = Self(Arc::new(RwLock::new(None)));
+        let ports = Ports::system();
+        let catalog = handle.catalog(
+            server.tools,
+            server.prompts,
+            server.resources,
+            server.templates,
+            server.methods,
+        )?;
+        let store = open(server.keep, &ports).await?;
+        let (engine, recovered) = Engine::start(EngineOptions {
+            store,
+            ports,
+            // The tasks are in the data directory, and whoever owns that may take them up.
+            host: HostId("data-dir".into()),
+            catalog,
+            providers: server.providers,
+            max_running: server.max_running,
+            quota: server.quota,
+        })
+        .await?;
+        let front = Front::new(FrontOptions {
+            engine: engine.clone(),
+            name: server.name,
+            version: server.version,
+            instructions: server.instructions,
+            max_body: server.max_body,
+            strict_headers: server.strict_headers,
+            limits: server.limits,
+            http: server.http,
+        });
+        let icons = icons_json(&server.icons).map(|icons| icons.to_string());
+        let front = front
+            .await?
+            .with_details(server.title.as_deref(), server.website.as_deref(), icons.as_deref());
+        let running = Running {
+            front: Arc::new(front),
+            engine,
+            recovered,
+        };
+        *handle.0.write().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        Ok(handle)
+    }
+
+    /// All of it, checked; or all that is wrong with it.
+    fn catalog(
+        &self,
+        tools: Vec<Tool>,
+        prompts: Vec<Prompt>,
+        resources: Vec<Resource>,
+        templates: Vec<ResourceTemplate>,
+        methods: Vec<Method>,
+    ) -> Result<Catalog, DefinitionErrors> {
+        let mut wrong = Wrong::default();
+        wrong.twice("tool", tools.iter().map(Tool::name));
+        wrong.twice("prompt", prompts.iter().map(Prompt::name));
+        wrong.twice("resource", resources.iter().map(Resource::uri));
+        wrong.twice(
+            "resource template",
+            templates.iter().map(ResourceTemplate::uri_template),
+        );
+        wrong.twice("method", methods.iter().map(|method| &method.name));
+        let tools = wrong.sound(tools.into_iter().map(|tool| tool.build(self)));
+        let prompts = wrong.sound(prompts.into_iter().map(|prompt| prompt.build(self)));
+        let resources = wrong.sound(resources.into_iter().map(|resource| resource.build(self)));
+        let templates = wrong.sound(templates.into_iter().map(|template| template.build(self)));
+        let methods = wrong.sound(methods.into_iter().map(|method| method.build(self)));
+        if !wrong.0.is_empty() {
+            return Err(DefinitionErrors(wrong.0));
+        }
+        let catalog = Catalog::new(tools).map_err(|twice| {
+            DefinitionErrors(vec![DefinitionError {
+                what: "the tools".to_owned(),
+                why: twice.to_string(),
+            }])
+        })?;
+        prompts.into_iter().for_each(|prompt| catalog.put_prompt(prompt));
+        resources
+            .into_iter()
+            .for_each(|resource| catalog.put_resource(resource));
+        templates
+            .into_iter()
+            .for_each(|template| catalog.put_template(template));
+        methods.into_iter().for_each(|method| catalog.put_method(method));
+        Ok(catalog)
+    }
+
+    fn running(&self) -> Option<Running> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&Catalog) -> T) -> Result<T, ChangeError> {
+        let running = self.running().ok_or(ChangeError::Stopped)?;
+        Ok(change(running.engine.catalog()))
+    }
+
+    /// Offers a tool, in the place of one of the same name, whose calls under way go on as they began.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub async fn put_tool(&self, tool: Tool) -> Result<(), ChangeError> {
+        let tool = tool.build(self)?;
+        let running = self.running().ok_or(ChangeError::Stopped)?;
+        Ok(running.engine.put_tool(tool).await?)
+    }
+
+    /// Offers a tool no longer; says whether there was one. Its calls under way go on.
+    pub fn remove_tool(&self, name: &str) -> bool {
+        self.running().is_some_and(|running| running.engine.remove_tool(name))
+    }
+
+    /// Offers a prompt, in the place of one of the same name.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn put_prompt(&self, prompt: Prompt) -> Result<(), ChangeError> {
+        let prompt = prompt.build(self)?;
+        self.change(|catalog| catalog.put_prompt(prompt))
+    }
+
+    /// Offers a prompt no longer; says whether there was one.
+    pub fn remove_prompt(&self, name: &str) -> bool {
+        self.change(|catalog| catalog.remove_prompt(name)).unwrap_or(false)
+    }
+
+    /// Offers a resource, in the place of one at the same URI.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn put_resource(&self, resource: Resource) -> Result<(), ChangeError> {
+        let resource = resource.build(self)?;
+        self.change(|catalog| catalog.put_resource(resource))
+    }
+
+    /// Offers a resource no longer; says whether there was one.
+    pub fn remove_resource(&self, uri: &str) -> bool {
+        self.change(|catalog| catalog.remove_resource(uri)).unwrap_or(false)
+    }
+
+    /// Offers a family of resources, in the place of one of the same template.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn put_template(&self, template: ResourceTemplate) -> Result<(), ChangeError> {
+        let template = template.build(self)?;
+        self.change(|catalog| catalog.put_template(template))
+    }
+
+    /// Offers a family of resources no longer; says whether there was one.
+    pub fn remove_template(&self, uri_template: &str) -> bool {
+        self.change(|catalog| catalog.remove_template(uri_template))
+            .unwrap_or(false)
+    }
+
+    /// Says that what is at `uri` has changed: clients that watch it are told.
+    pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
+        // A server that has stopped has nobody to tell.
+        let _ = self.change(|catalog| catalog.resource_updated(uri));
+    }
+
+    /// MCP over HTTP at `/mcp`, to be merged into an application. Requests must name this machine as their `Host`. That of a server that
+    /// has stopped is empty.
+    pub fn router(&self) -> axum::Router {
+        match self.running() {
+            Some(running) => http::router(running.front),
+            None => axum::Router::new(),
+        }
+    }
+
+    /// Serves MCP over a stream of bytes, one message a line, until its client closes it or the server stops. Standard input and output
+    /// are [`serve_stdio`](Server::serve_stdio)'s.
+    ///
+    /// # Errors
+    /// If reading or writing fails: the client is gone without a word.
+    pub async fn serve_lines(
+        &self,
+        reader: impl AsyncRead + Send + Unpin,
+        writer: impl AsyncWrite + Send + Unpin,
+    ) -> io::Result<()> {
+        match self.running() {
+            Some(running) => stdio::serve(running.front, reader, writer).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Serves a stream in the background; what it runs on is also good for its other end. `None` if the server has stopped.
+    pub(crate) fn serve_stream(&self, stream: DuplexStream) -> Option<Arc<dyn Spawner>> {
+        let running = self.running()?;
+        let spawner = Arc::clone(&running.engine.ports().spawner);
+        spawner.spawn(Box::pin(async move {
+            let (reader, writer) = tokio::io::split(stream);
+            // The other end is told by the end of the stream.
+            let _ = stdio::serve(running.front, reader, writer).await;
+        }));
+        Some(spawner)
+    }
+
+    /// Watches a task for changes; `None` if the server has stopped or this is no id.
+    pub(crate) fn watch(&self, task: &str) -> Option<Watch> {
+        Some(self.running()?.engine.watch(&task.parse().ok()?))
+    }
+
+    /// What earlier processes on the same store had left, as it was found at the start; nothing for a server that has stopped.
+    pub fn recovered(&self) -> Recovered {
+        self.running().map(|running| running.recovered).unwrap_or_default()
+    }
+
+    /// The front, for transports of your own: it is what a [`Listener`](longhaul_server::http::Listener) serves. `None` once the server
+    /// has stopped.
+    pub fn front(&self) -> Option<Arc<Front>> {
+        self.running().map(|running| running.front)
+    }
+
+    /// Binds a loopback address; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`ServeError`] if the address is none, is taken, or can be reached from other machines.
+    pub async fn listen(&self, address: impl ToAddress) -> Result<Listening, ServeError> {
+        let listener = http::Listener::bind(address.to_address()?).await?;
+        let running = self.running().ok_or(ServeError::Stopped)?;
+        Ok(Listening::new(listener, running.front))
+    }
+
+    /// Stops: open calls are ended, work in this process is dropped where it stands. What tasks had come to stays kept as the server
+    /// keeps them. Returns how many attempts were under way; those of executors whose work lives outside the process live on.
+    pub async fn stop(&self) -> usize {
+        let running = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Running { engine, front, .. }) = running else {
+            return 0;
+        };
+        front.close();
+        engine.settle(SETTLE_PATIENCE).await;
+        engine.stop();
+        engine.running()
+    }
+}
+
+impl fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.running().is_some() { "running" } else { "stopped" };
+        write!(f, "ServerHandle({state})")
+    }
+}
+
+/// What is wrong with what is to be offered.
+#[derive(Default)]
+struct Wrong(Vec<DefinitionError>);
+
+impl Wrong {
+    fn twice<'a>(&mut self, kind: &str, names: impl Iterator<Item = &'a Arc<str>>) {
+        let mut seen = HashSet::new();
+        for name in names {
+            if !seen.insert(name) {
+                self.0.push(DefinitionError {
+                    what: format!("{kind} `{name}`"),
+                    why: "there are two of this name: rename one".to_owned(),
+                });
+            }
+        }
+    }
+
+    fn sound<T>(&mut self, built: impl Iterator<Item = Result<T, DefinitionError>>) -> Vec<T> {
+        built
+            .filter_map(|built| built.map_err(|error| self.0.push(error)).ok())
+            .collect()
+    }
+}
+
+async fn open(keep: Keep, ports: &Ports) -> Result<Arc<dyn Store>, ServeError> {
+    match keep {
+        Keep::Store(store) => Ok(store),
+        Keep::Memory => {
+            tracing::info!("tasks are kept in memory and end with this process; `data_dir` keeps them on disk");
+            Ok(Arc::new(MemoryStore::default()))
+        }
+        Keep::Directory(path) => {
+            // Waits for an earlier owner, perhaps for two seconds.
+            let opened = ports
+                .blocking(move || SqliteStore::open(&path, SqliteOptions::default()))
+                .await;
+            Ok(Arc::new(opened.ok_or(ServeError::Stopped)??))
+        }
+    }
+}

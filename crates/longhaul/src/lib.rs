@@ -1,0 +1,43 @@
+#![doc = include_str!("../README.md")]
+
+mod ask;
+mod completion;
+mod content;
+mod context;
+mod error;
+mod handle;
+mod intake;
+mod message;
+mod method;
+mod prompt;
+mod request;
+mod resource;
+mod schema;
+mod serve;
+mod server;
+pub mod testing;
+pub mod time;
+mod tool;
+
+pub use ask::{
+    Ask, AskError, Elicitation, Elicited, Field, Form, IntoMessages, Root, RootsQuestion, SampleTool, Sampled,
+    Sampling, ToolChoice,
+};
+pub use completion::{IntoCompletions, Typed};
+pub use content::{Audience, Content, Icon, ResourceContents};
+pub use context::{Checkpoint, Client, Era, Figure, RequestContext, TaskContext};
+pub use error::{Error, ToolResult};
+pub use handle::{ChangeError, ServerHandle};
+pub use message::Message;
+pub use prompt::{IntoPromptOutput, Prompt, PromptOutput};
+pub use request::RequestHandler;
+pub use resource::{Contents, IntoContents, Resource, ResourceTemplate};
+pub use serve::{Listening, ServeError};
+pub use server::{DefinitionError, DefinitionErrors, Server, ToAddress};
+pub use tool::{Arguments, IntoToolOutput, Json, NoArguments, Tool, ToolHandler, ToolOutput};
+
+pub use longhaul_core::{LogLevel, Principal, Quota, RetryOn, Store, TaskId, TaskPolicy};
+pub use longhaul_runtime::{Abilities, Ability, Question, Recovered, Trace};
+pub use longhaul_server::{Limits, http::HttpOptions};
+pub use schemars;
+pub use serde;

@@ -1,0 +1,168 @@
+//! Functions that answer a request while it lasts: what they may look like. Prompts, resources and families of resources share this.
+
+use crate::{Arguments, Error, RequestContext};
+use longhaul_core::BoxFuture;
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, marker::PhantomData, sync::Arc};
+
+/// What a request names, by name: all of it text.
+pub(crate) type Texts = BTreeMap<String, String>;
+
+/// A function that can fill in a prompt or read a resource: async, with a [`RequestContext`] or not, with arguments or not, in this
+/// order. `In` tells the shapes apart and is never written out.
+///
+/// The arguments of prompts and the variables of URI templates are text. They are read into any type that derives `Deserialize` and
+/// `JsonSchema` and whose members are strings, numbers, booleans, plain enums or options of those.
+#[diagnostic::on_unimplemented(
+    message = "this function cannot answer a request",
+    label = "not a handler",
+    note = "it is `async fn() -> R`, `async fn(Args) -> R`, `async fn(RequestContext) -> R` or `async fn(RequestContext, Args) -> R`",
+    note = "`Args` derives `serde::Deserialize` and `schemars::JsonSchema`",
+    note = "its future is `Send`, and what it captures `Send + Sync + 'static`; in a closure, write the types of the parameters out"
+)]
+pub trait RequestHandler<In>: Send + Sync + 'static {
+    /// What it gives.
+    type Output: Send;
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What cannot be read of the arguments, in words for the client.
+    fn call(&self, cx: RequestContext, arguments: Value) -> Result<BoxFuture<'static, Self::Output>, String>;
+
+    /// What it takes; nothing if it takes no arguments.
+    fn schema() -> Option<Value>;
+}
+
+/// Marks functions that take nothing.
+pub struct Nothing;
+/// Marks functions of arguments alone.
+pub struct OfArguments<A>(PhantomData<A>);
+/// Marks functions of a context alone.
+pub struct OfContext;
+/// Marks functions of a context and arguments.
+pub struct OfBoth<A>(PhantomData<A>);
+
+fn read<A: Arguments>(arguments: Value) -> Result<A, String> {
+    serde_json::from_value(arguments).map_err(|error| format!("The arguments cannot be read: {error}"))
+}
+
+macro_rules! handlers {
+    ($([$marker:ty] $([$args:ident])? ($($parameter:ty),*) = |$function:ident, $cx:pat_param, $given:pat_param| $call:expr, $schema:expr;)*) => {$(
+        impl<F, W, R $(, $args: Arguments)?> RequestHandler<$marker> for F
+        where
+            F: Fn($($parameter),*) -> W + Send + Sync + 'static,
+            W: Future<Output = R> + Send + 'static,
+            R: Send,
+        {
+            type Output = R;
+
+            fn call(&self, $cx: RequestContext, $given: Value) -> Result<BoxFuture<'static, R>, String> {
+                let $function = self;
+                Ok(Box::pin($call))
+            }
+
+            fn schema() -> Option<Value> {
+                $schema
+            }
+        }
+    )*};
+}
+
+handlers! {
+    [Nothing] () = |function, _, _| function(), None;
+    [OfContext] (RequestContext) = |function, cx, _| function(cx), None;
+    [OfArguments<A>] [A] (A) = |function, _, given| function(read(given)?), Some(A::schema());
+    [OfBoth<A>] [A] (RequestContext, A) = |function, cx, given| function(cx, read(given)?), Some(A::schema());
+}
+
+type Call<R> = dyn Fn(RequestContext, Value) -> BoxFuture<'static, Result<R, Error>> + Send + Sync;
+
+/// A handler whose shape is forgotten.
+pub(crate) struct Answers<R> {
+    call: Arc<Call<R>>,
+    /// What it takes.
+    pub(crate) schema: Option<Value>,
+}
+
+impl<R: Send + 'static> Answers<R> {
+    /// A handler whose output `finish` makes something of; `unread` is what arguments come to that it cannot read.
+    pub(crate) fn of<In, H>(
+        handler: H,
+        finish: impl Fn(H::Output) -> Result<R, Error> + Copy + Send + Sync + 'static,
+        unread: fn(String) -> Error,
+    ) -> Self
+    where
+        H: RequestHandler<In>,
+        H::Output: 'static,
+    {
+        Self {
+            schema: H::schema(),
+            call: Arc::new(move |cx, arguments| match handler.call(cx, arguments) {
+                Ok(work) => Box::pin(async move { finish(work.await) }),
+                Err(why) => Box::pin(std::future::ready(Err(unread(why)))),
+            }),
+        }
+    }
+
+    pub(crate) fn run(&self, cx: RequestContext, texts: Texts) -> BoxFuture<'static, Result<R, Error>> {
+        (self.call)(cx, values(self.schema.as_ref(), texts))
+    }
+}
+
+/// What it says of one argument.
+pub(crate) fn properties(schema: Option<&Value>) -> Option<&Map<String, Value>> {
+    schema?.get("properties")?.as_object()
+}
+
+/// The texts as the values that the schema wants: `5` for an integer is 5. What does not fit stays text, and is refused when it is read.
+fn values(schema: Option<&Value>, texts: Texts) -> Value {
+    let properties = properties(schema);
+    let value = |(name, text): (String, String)| {
+        let kind = properties.and_then(|properties| properties.get(&name));
+        let value = match kind {
+            Some(kind)
+                if !takes(kind, "string")
+                    && ["integer", "number", "boolean"].iter().any(|other| takes(kind, other)) =>
+            {
+                serde_json::from_str(&text).unwrap_or(Value::String(text))
+            }
+            _ => Value::String(text),
+        };
+        (name, value)
+    };
+    Value::Object(texts.into_iter().map(value).collect())
+}
+
+/// Whether a schema allows values of that type.
+fn takes(schema: &Value, kind: &str) -> bool {
+    match &schema["type"] {
+        Value::String(only) => only == kind,
+        Value::Array(any) => any.iter().any(|one| one == kind),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schemars::JsonSchema;
+    use serde::Deserialize;
+
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    struct Row {
+        table: String,
+        id: u64,
+        deep: Option<bool>,
+    }
+
+    #[test]
+    fn texts_become_what_the_type_wants() {
+        let schema = Row::schema();
+        let texts = |id: &str| Texts::from([("table".to_owned(), "5".to_owned()), ("id".to_owned(), id.to_owned())]);
+        let row = read::<Row>(values(Some(&schema), texts("7"))).unwrap();
+        assert_eq!((row.table.as_str(), row.id, row.deep), ("5", 7, None));
+        let wrong = read::<Row>(values(Some(&schema), texts("seven"))).unwrap_err();
+        assert!(wrong.contains("u64"), "{wrong}");
+    }
+}

@@ -1,0 +1,375 @@
+//! Resources: what clients may read, one by one or in families.
+
+use crate::{
+    Audience, DefinitionError, Error, Icon, IntoCompletions, RequestContext, RequestHandler, ResourceContents,
+    ServerHandle, Typed,
+    completion::Completions,
+    content::{Annotations, icons_json},
+    request::{Answers, Texts},
+};
+use longhaul_core::{BoxFuture, Json};
+use longhaul_runtime::{HandlerError, ResourceHandler, UriTemplate};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Something clients may read, at a URI.
+///
+/// ```
+/// use longhaul::{Resource, RequestContext};
+/// let readme = Resource::text("docs://readme", "Read me.").name("readme").mime_type("text/markdown");
+/// let log = Resource::new("logs://today", async || std::fs::read_to_string("today.log")).name("today's log");
+/// ```
+pub struct Resource {
+    uri: Arc<str>,
+    about: About,
+    size: Option<u64>,
+    answers: Answers<Contents>,
+}
+
+/// A family of resources, at the URIs that a template describes (RFC 6570).
+///
+/// The function takes the template's variables like a prompt's takes its arguments: as a type that derives `Deserialize` and
+/// `JsonSchema`. A URI whose variables cannot be read so does not exist.
+///
+/// ```
+/// use longhaul::{Json, ResourceTemplate};
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct User {
+///     id: u64,
+/// }
+/// let users = ResourceTemplate::new("users://{id}/profile", async |user: User| Json(serde_json::json!({"id": user.id})))
+///     .name("profile")
+///     .complete_from("id", ["1", "2"]);
+/// ```
+pub struct ResourceTemplate {
+    uri_template: Arc<str>,
+    about: About,
+    answers: Answers<Contents>,
+    completions: Completions,
+}
+
+/// What is said about either.
+#[derive(Default)]
+struct About {
+    name: Option<String>,
+    title: Option<String>,
+    description: Option<String>,
+    mime_type: Option<String>,
+    icons: Vec<Icon>,
+    annotations: Option<Annotations>,
+}
+
+impl About {
+    fn shown(&self, uri_member: &str, uri: &str) -> Value {
+        let mut shown = json!({uri_member: uri, "name": self.name.as_deref().unwrap_or(uri)});
+        let members = [
+            ("title", self.title.as_deref().map(Value::from)),
+            ("description", self.description.as_deref().map(Value::from)),
+            ("mimeType", self.mime_type.as_deref().map(Value::from)),
+            ("icons", icons_json(&self.icons)),
+            (
+                "annotations",
+                self.annotations.as_ref().map(|annotations| json!(annotations)),
+            ),
+        ];
+        for (member, value) in members {
+            if let Some(value) = value {
+                shown[member] = value;
+            }
+        }
+        shown
+    }
+}
+
+/// What a resource's function gives, before it is known for which URI.
+pub struct Contents(Kind);
+
+enum Kind {
+    Text(String),
+    Json(String),
+    Bytes(Vec<u8>),
+    Several(Vec<ResourceContents>),
+}
+
+impl Contents {
+    fn at(self, uri: &str, mime_type: Option<&str>) -> Vec<ResourceContents> {
+        let typed = |contents: ResourceContents, otherwise: Option<&str>| match mime_type.or(otherwise) {
+            Some(mime_type) => contents.mime_type(mime_type),
+            None => contents,
+        };
+        match self.0 {
+            Kind::Text(text) => vec![typed(ResourceContents::text(uri, text), None)],
+            Kind::Json(text) => vec![typed(ResourceContents::text(uri, text), Some("application/json"))],
+            Kind::Bytes(bytes) => vec![typed(ResourceContents::blob(uri, bytes), None)],
+            Kind::Several(contents) => contents,
+        }
+    }
+}
+
+/// What a resource's function may return.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the content of a resource",
+    note = "it is `&'static str`, `String`, `Vec<u8>`, `longhaul::Json<T>`, `Vec<ResourceContents>`, or a `Result` of one of them with an error"
+)]
+pub trait IntoContents {
+    /// The content.
+    ///
+    /// # Errors
+    /// The function's; [`Error::not_found`] for a URI that names nothing.
+    fn into_contents(self) -> Result<Contents, Error>;
+}
+
+macro_rules! contents {
+    ($($kind:ty: |$value:ident| $contents:expr;)*) => {$(
+        impl IntoContents for $kind {
+            fn into_contents(self) -> Result<Contents, Error> {
+                let $value = self;
+                Ok(Contents($contents))
+            }
+        }
+    )*};
+}
+contents! {
+    &'static str: |text| Kind::Text(text.to_owned());
+    String: |text| Kind::Text(text);
+    Vec<u8>: |bytes| Kind::Bytes(bytes);
+    Vec<ResourceContents>: |contents| Kind::Several(contents);
+}
+
+impl<T: Serialize> IntoContents for crate::Json<T> {
+    fn into_contents(self) -> Result<Contents, Error> {
+        Ok(Contents(Kind::Json(serde_json::to_string(&self.0)?)))
+    }
+}
+
+impl<T: IntoContents, E: Into<Error>> IntoContents for Result<T, E> {
+    fn into_contents(self) -> Result<Contents, Error> {
+        self.map_err(Into::into)?.into_contents()
+    }
+}
+
+/// The setters both share.
+macro_rules! about {
+    () => {
+        /// Its name for programs; without one its URI.
+        #[must_use]
+        pub fn name(mut self, name: impl Into<String>) -> Self {
+            self.about.name = Some(name.into());
+            self
+        }
+
+        /// Its name for people.
+        #[must_use]
+        pub fn title(mut self, title: impl Into<String>) -> Self {
+            self.about.title = Some(title.into());
+            self
+        }
+
+        /// What it is.
+        #[must_use]
+        pub fn description(mut self, text: impl Into<String>) -> Self {
+            self.about.description = Some(text.into());
+            self
+        }
+
+        /// Its media type, as `text/plain`.
+        #[must_use]
+        pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
+            self.about.mime_type = Some(mime_type.into());
+            self
+        }
+
+        /// A picture for it; may be called several times.
+        #[must_use]
+        pub fn icon(mut self, icon: Icon) -> Self {
+            self.about.icons.push(icon);
+            self
+        }
+
+        /// Whom it is for.
+        #[must_use]
+        pub fn for_audience(mut self, audience: impl IntoIterator<Item = Audience>) -> Self {
+            self.about.annotations.get_or_insert_default().audience = audience.into_iter().collect();
+            self
+        }
+
+        /// How much it matters: from 0 for the least to 1 for what must be seen. Other figures are moved to the nearer end.
+        #[must_use]
+        pub fn priority(mut self, priority: f64) -> Self {
+            self.about.annotations.get_or_insert_default().priority = Some(priority.clamp(0.0, 1.0));
+            self
+        }
+    };
+}
+
+impl Resource {
+    /// A resource that a function reads: async, with a [`RequestContext`] or not, and with a result that
+    /// [becomes](IntoContents) its content.
+    pub fn new<In, H>(uri: impl Into<Arc<str>>, handler: H) -> Self
+    where
+        H: RequestHandler<In>,
+        H::Output: IntoContents + 'static,
+    {
+        Self {
+            uri: uri.into(),
+            about: About::default(),
+            size: None,
+            answers: Answers::of(handler, IntoContents::into_contents, unread),
+        }
+    }
+
+    /// A text that does not change.
+    pub fn text(uri: impl Into<Arc<str>>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let size = text.len() as u64;
+        Self::new(uri, move || std::future::ready(text.clone())).size(size)
+    }
+
+    /// Bytes that do not change.
+    pub fn blob(uri: impl Into<Arc<str>>, bytes: impl Into<Vec<u8>>) -> Self {
+        let bytes = bytes.into();
+        let size = bytes.len() as u64;
+        Self::new(uri, move || std::future::ready(bytes.clone())).size(size)
+    }
+
+    about!();
+
+    /// Its size in bytes, if it is known.
+    #[must_use]
+    pub fn size(mut self, bytes: u64) -> Self {
+        self.size = Some(bytes);
+        self
+    }
+
+    /// Checks it and makes it ready to be offered by `server`.
+    pub(crate) fn build(self, server: &ServerHandle) -> Result<longhaul_runtime::Resource, DefinitionError> {
+        let wrong = |why: &str| DefinitionError {
+            what: format!("resource `{}`", self.uri),
+            why: why.to_owned(),
+        };
+        if !self.uri.contains(':') {
+            return Err(wrong("its URI has no scheme: `docs://readme` has one"));
+        }
+        if self.answers.schema.is_some() {
+            return Err(wrong("its function takes arguments, which only a ResourceTemplate has"));
+        }
+        let mut shown = self.about.shown("uri", &self.uri);
+        if let Some(size) = self.size {
+            shown["size"] = size.into();
+        }
+        Ok(longhaul_runtime::Resource {
+            uri: self.uri,
+            shown: Json::from(shown),
+            handler: reading(self.answers, self.about.mime_type, server),
+        })
+    }
+
+    pub(crate) fn uri(&self) -> &Arc<str> {
+        &self.uri
+    }
+}
+
+impl ResourceTemplate {
+    /// A family of resources that a function reads.
+    pub fn new<In, H>(uri_template: impl Into<Arc<str>>, handler: H) -> Self
+    where
+        H: RequestHandler<In>,
+        H::Output: IntoContents + 'static,
+    {
+        Self {
+            uri_template: uri_template.into(),
+            about: About::default(),
+            answers: Answers::of(handler, IntoContents::into_contents, unread),
+            completions: Completions::default(),
+        }
+    }
+
+    about!();
+
+    /// Completes a variable while it is typed; see [`Prompt::complete`](crate::Prompt::complete).
+    #[must_use]
+    pub fn complete<F, W, R>(mut self, variable: impl Into<String>, complete: F) -> Self
+    where
+        F: Fn(Typed) -> W + Send + Sync + 'static,
+        W: Future<Output = R> + Send + 'static,
+        R: IntoCompletions,
+    {
+        self.completions.add(variable.into(), complete);
+        self
+    }
+
+    /// Completes a variable from a list: with what begins like what has been typed.
+    #[must_use]
+    pub fn complete_from<T: Into<String>>(
+        mut self,
+        variable: impl Into<String>,
+        values: impl IntoIterator<Item = T>,
+    ) -> Self {
+        self.completions
+            .add_values(variable.into(), values.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Checks it and makes it ready to be offered by `server`.
+    pub(crate) fn build(self, server: &ServerHandle) -> Result<longhaul_runtime::ResourceTemplate, DefinitionError> {
+        let wrong = |why: String| DefinitionError {
+            what: format!("resource template `{}`", self.uri_template),
+            why,
+        };
+        let uri_template = UriTemplate::new(Arc::clone(&self.uri_template)).map_err(|error| wrong(error.why))?;
+        if let Some(completed) = self
+            .completions
+            .arguments()
+            .find(|variable| !uri_template.has(variable))
+        {
+            return Err(wrong(format!("it has no variable `{completed}` to complete")));
+        }
+        let shown = self.about.shown("uriTemplate", &self.uri_template);
+        Ok(longhaul_runtime::ResourceTemplate {
+            uri_template,
+            shown: Json::from(shown),
+            handler: reading(self.answers, self.about.mime_type, server),
+            completer: self.completions.completer(server),
+        })
+    }
+
+    pub(crate) fn uri_template(&self) -> &Arc<str> {
+        &self.uri_template
+    }
+}
+
+/// A URI whose variables cannot be read names nothing (X-14).
+fn unread(_: String) -> Error {
+    Error::not_found()
+}
+
+fn reading(answers: Answers<Contents>, mime_type: Option<String>, server: &ServerHandle) -> Arc<dyn ResourceHandler> {
+    Arc::new(Reading {
+        answers,
+        mime_type,
+        server: server.clone(),
+    })
+}
+
+struct Reading {
+    answers: Answers<Contents>,
+    mime_type: Option<String>,
+    server: ServerHandle,
+}
+
+impl ResourceHandler for Reading {
+    fn read(
+        self: Arc<Self>,
+        uri: String,
+        variables: Vec<(String, String)>,
+        cx: longhaul_runtime::RequestContext,
+    ) -> BoxFuture<'static, Result<Json, HandlerError>> {
+        let cx = RequestContext::of_request(cx, self.server.clone());
+        let read = self.answers.run(cx, Texts::from_iter(variables));
+        Box::pin(async move {
+            let contents = read.await?.at(&uri, self.mime_type.as_deref());
+            Ok(Json::from(json!({"contents": contents})))
+        })
+    }
+}

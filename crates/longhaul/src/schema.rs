@@ -1,0 +1,140 @@
+//! JSON Schemas (2020-12) of what goes in and out of tools, derived from types and checked before anyone sees them (X-03, X-04).
+
+use longhaul_wire::ParamHeaders;
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+/// The schema of values of `T` as they come in.
+pub(crate) fn of_input<T: JsonSchema>() -> Value {
+    generate::<T>(SchemaSettings::draft2020_12())
+}
+
+/// The schema of values of `T` as they go out.
+pub(crate) fn of_output<T: JsonSchema>() -> Value {
+    generate::<T>(SchemaSettings::draft2020_12().for_serialize())
+}
+
+/// As [`of_input`], without references: small types whose parts are looked at one by one.
+pub(crate) fn inlined<T: JsonSchema>() -> Value {
+    generate::<T>(SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true))
+}
+
+fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
+    let settings = settings.with(|settings| settings.meta_schema = None);
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    if let Some(root) = schema.as_object_mut() {
+        // The name of a Rust type says nothing to a model.
+        root.remove("title");
+    }
+    schema
+}
+
+/// The schema of a tool that takes no arguments (X-03).
+pub(crate) fn nothing() -> Value {
+    json!({"type": "object", "additionalProperties": false})
+}
+
+/// Makes sure that the schema describes an object, and its header annotations can be followed.
+///
+/// # Errors
+/// What is wrong and what would be right.
+pub(crate) fn check_arguments(schema: &mut Value) -> Result<(), String> {
+    let Some(root) = schema.as_object_mut() else {
+        return Err(not_an_object("anything"));
+    };
+    if !root.contains_key("type") && is_choice_of_objects(root) {
+        root.insert("type".to_owned(), "object".into());
+    }
+    match root.get("type") {
+        Some(Value::String(kind)) if kind == "object" => {}
+        Some(other) => return Err(not_an_object(&other.to_string())),
+        None => return Err(not_an_object("anything")),
+    }
+    // Clients must drop a tool whose annotations cannot be followed (T-29).
+    ParamHeaders::of(schema).map(drop).map_err(|wrong| wrong.to_string())
+}
+
+fn not_an_object(found: &str) -> String {
+    format!(
+        "its arguments must be an object, and its schema says {found}: let the function take a struct that derives Deserialize and \
+         JsonSchema, or give an object schema with `.input_schema(…)`"
+    )
+}
+
+/// An enum with data: one of several objects.
+fn is_choice_of_objects(root: &Map<String, Value>) -> bool {
+    let choices = root
+        .get("oneOf")
+        .or_else(|| root.get("anyOf"))
+        .and_then(Value::as_array);
+    choices.is_some_and(|choices| choices.iter().all(|choice| choice["type"] == "object"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Deserialize, JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Args {
+        #[schemars(extend("x-mcp-header" = "Region"))]
+        region: String,
+        count: Option<u8>,
+    }
+
+    #[test]
+    fn a_struct_becomes_an_object_schema() {
+        let mut schema = of_input::<Args>();
+        assert_eq!(check_arguments(&mut schema), Ok(()));
+        assert_eq!(schema["required"], json!(["region"]));
+        assert_eq!(
+            schema["properties"]["region"],
+            json!({"type": "string", "x-mcp-header": "Region"})
+        );
+        assert!(schema.get("title").is_none() && schema.get("$schema").is_none());
+    }
+
+    /// X-03: what is no object is refused with words that say what to do.
+    #[test]
+    fn arguments_are_objects() {
+        for mut schema in [
+            of_input::<String>(),
+            of_input::<Value>(),
+            of_input::<Vec<u8>>(),
+            Value::Null,
+        ] {
+            let wrong = check_arguments(&mut schema).unwrap_err();
+            assert!(
+                wrong.contains("must be an object") && wrong.contains(".input_schema("),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_enum_with_data_is_an_object_too() {
+        #[derive(Deserialize, JsonSchema)]
+        #[serde(tag = "kind")]
+        #[expect(dead_code, reason = "only its schema is looked at")]
+        enum Wish {
+            Copy { from: String },
+            Delete { path: String },
+        }
+        let mut schema = of_input::<Wish>();
+        assert_eq!(check_arguments(&mut schema), Ok(()));
+        assert_eq!(schema["type"], "object");
+    }
+
+    /// T-29: an annotation for which clients must drop the tool is a mistake, found before it is served.
+    #[test]
+    fn header_annotations_can_be_followed() {
+        let with = |kind: &str| json!({"type": "object", "properties": {"a": {"type": kind, "x-mcp-header": "A"}}});
+        assert_eq!(check_arguments(&mut with("string")), Ok(()));
+        let wrong = check_arguments(&mut with("number")).unwrap_err();
+        assert!(
+            wrong.contains("`a`") && wrong.contains("an integer, a string or a boolean"),
+            "{wrong}"
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! Serving: a bound address, and what ends it.
+
+use crate::DefinitionErrors;
+use longhaul_server::{
+    Front, FrontError,
+    http::{ListenError, Listener, PATH},
+};
+use std::{io, net::SocketAddr, sync::Arc};
+
+/// A server cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// What it offers cannot be.
+    #[error(transparent)]
+    Definitions(#[from] DefinitionErrors),
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Open(#[from] longhaul_store::OpenError),
+    /// The store failed.
+    #[error(transparent)]
+    Start(#[from] longhaul_runtime::StartError),
+    /// The store failed.
+    #[error(transparent)]
+    Front(#[from] FrontError),
+    /// It is no address.
+    #[error("`{0}` is not an address to listen on; 127.0.0.1:8080 is one, and port 0 takes a free one")]
+    Address(String),
+    /// The address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The signals that end a server cannot be listened for.
+    #[error("cannot listen for signals: {0}")]
+    Signals(io::Error),
+    /// Standard input or output failed.
+    #[error("standard input or output failed: {0}")]
+    Stdio(io::Error),
+    /// The server has stopped already.
+    #[error("the server has stopped")]
+    Stopped,
+}
+
+/// An address that is bound, and not served yet.
+#[must_use = "nothing is served until one of its methods is called"]
+pub struct Listening {
+    listener: Listener,
+    front: Arc<Front>,
+}
+
+impl Listening {
+    pub(crate) fn new(listener: Listener, front: Arc<Front>) -> Self {
+        Self { listener, front }
+    }
+
+    /// The address, with the port that was taken.
+    pub fn address(&self) -> SocketAddr {
+        self.listener.address()
+    }
+
+    /// What clients connect to.
+    pub fn url(&self) -> String {
+        format!("http://{}{PATH}", self.address())
+    }
+
+    /// Serves until `stop` completes; then open calls have some seconds to come to their end.
+    pub async fn serve_until(self, stop: impl Future<Output = ()>) {
+        self.listener.serve(self.front, stop).await;
+    }
+
+    /// Serves until SIGTERM or Ctrl-C.
+    ///
+    /// # Errors
+    /// [`ServeError::Signals`].
+    pub async fn serve_until_signal(self) -> Result<(), ServeError> {
+        let stop = stop_signal()?;
+        self.serve_until(stop).await;
+        Ok(())
+    }
+}
+
+/// Completes at SIGTERM or SIGINT.
+pub(crate) fn stop_signal() -> Result<impl Future<Output = ()>, ServeError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}

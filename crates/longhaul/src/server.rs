@@ -1,0 +1,322 @@
+//! A server, before it runs.
+
+use crate::{
+    Error, Icon, Prompt, RequestContext, Resource, ResourceTemplate, ServeError, ServerHandle, Tool, method::Method,
+    serve::stop_signal,
+};
+use longhaul_core::{Quota, Store};
+use longhaul_runtime::Provider;
+use longhaul_server::{Limits, http::HttpOptions};
+use serde_json::{Map, Value};
+use std::{
+    fmt,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The largest body accepted, unless the server says otherwise: 32 MiB.
+const MAX_BODY: usize = 32 << 20;
+
+/// What a server is and offers. Then [`serve_http`](Self::serve_http), or [`start`](Self::start) for a handle that can change what is
+/// offered, mount it into an application, or test it.
+///
+/// **What is kept.** Without [`data_dir`](Self::data_dir) or [`store`](Self::store) tasks are kept in memory: they survive their
+/// client's connection, and end with this process. With one, a task that was acknowledged is on disk: after a crash its result can still
+/// be fetched, and if it was running it runs again as its [`retry`](Tool::retry) policy says, or ends as interrupted.
+///
+/// ```no_run
+/// use longhaul::{Server, Tool};
+/// # async fn f() -> Result<(), longhaul::ServeError> {
+/// Server::new("hello", "1.0.0")
+///     .tool(Tool::new("hello", async || "Hello!").description("Greets"))
+///     .data_dir("hello-data")
+///     .serve_http("127.0.0.1:8080")
+///     .await
+/// # }
+/// ```
+#[must_use = "a server does nothing until it is started"]
+pub struct Server {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) title: Option<String>,
+    pub(crate) website: Option<String>,
+    pub(crate) icons: Vec<Icon>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) prompts: Vec<Prompt>,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) templates: Vec<ResourceTemplate>,
+    pub(crate) methods: Vec<Method>,
+    pub(crate) keep: Keep,
+    pub(crate) providers: Vec<Arc<dyn Provider>>,
+    pub(crate) max_running: Option<usize>,
+    pub(crate) max_body: usize,
+    pub(crate) strict_headers: bool,
+    pub(crate) quota: Quota,
+    pub(crate) limits: Limits,
+    pub(crate) http: HttpOptions,
+}
+
+/// Where tasks are kept.
+pub(crate) enum Keep {
+    Memory,
+    Directory(PathBuf),
+    Store(Arc<dyn Store>),
+}
+
+/// Something that cannot be offered as it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {why}")]
+pub struct DefinitionError {
+    pub(crate) what: String,
+    pub(crate) why: String,
+}
+
+/// All that is wrong with a server, one line each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefinitionErrors(pub Vec<DefinitionError>);
+
+impl fmt::Display for DefinitionErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the server cannot be offered as it is")?;
+        for error in &self.0 {
+            write!(f, "\n- {error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for DefinitionErrors {}
+
+impl Server {
+    /// A server of this name and version, as clients see them, that offers nothing yet.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            version: version.into(),
+            title: None,
+            website: None,
+            icons: Vec::new(),
+            instructions: None,
+            tools: Vec::new(),
+            prompts: Vec::new(),
+            resources: Vec::new(),
+            templates: Vec::new(),
+            methods: Vec::new(),
+            keep: Keep::Memory,
+            providers: Vec::new(),
+            max_running: None,
+            max_body: MAX_BODY,
+            strict_headers: false,
+            quota: Quota::default(),
+            limits: Limits::default(),
+            http: HttpOptions::default(),
+        }
+    }
+
+    /// Its name for people.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// A page about it.
+    pub fn website(mut self, url: impl Into<String>) -> Self {
+        self.website = Some(url.into());
+        self
+    }
+
+    /// A picture for it; may be called several times.
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.icons.push(icon);
+        self
+    }
+
+    /// Guidance for models on how to use it.
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.instructions = Some(text.into());
+        self
+    }
+
+    /// Offers a tool.
+    pub fn tool(mut self, tool: Tool) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Offers tools.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        self.tools.extend(tools);
+        self
+    }
+
+    /// Offers a prompt.
+    pub fn prompt(mut self, prompt: Prompt) -> Self {
+        self.prompts.push(prompt);
+        self
+    }
+
+    /// Offers prompts.
+    pub fn prompts(mut self, prompts: impl IntoIterator<Item = Prompt>) -> Self {
+        self.prompts.extend(prompts);
+        self
+    }
+
+    /// Offers a resource.
+    pub fn resource(mut self, resource: Resource) -> Self {
+        self.resources.push(resource);
+        self
+    }
+
+    /// Offers resources.
+    pub fn resources(mut self, resources: impl IntoIterator<Item = Resource>) -> Self {
+        self.resources.extend(resources);
+        self
+    }
+
+    /// Offers a family of resources.
+    pub fn template(mut self, template: ResourceTemplate) -> Self {
+        self.templates.push(template);
+        self
+    }
+
+    /// Answers a method of your own, in both generations: the low-level door. Its name has a prefix that is yours, as
+    /// `com.example/status`. It is given the request's params as they came, `_meta` among them, and returns the result's members. A modern
+    /// client can be asked nothing here (U-10).
+    ///
+    /// ```
+    /// use longhaul::{Error, RequestContext, Server};
+    /// use serde_json::{Map, Value, json};
+    /// let server = Server::new("hello", "1.0.0").method("com.example/echo", async |_: RequestContext, params: Map<String, Value>| {
+    ///     Ok::<_, Error>(Map::from_iter([("said".to_owned(), params["say"].clone())]))
+    /// });
+    /// ```
+    pub fn method<F, W>(mut self, name: impl Into<Arc<str>>, answer: F) -> Self
+    where
+        F: Fn(RequestContext, Map<String, Value>) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<Map<String, Value>, Error>> + Send + 'static,
+    {
+        self.methods.push(Method::new(name, answer));
+        self
+    }
+
+    /// Keeps tasks in this directory, which is made if it is not there and belongs to one process at a time. A task is on disk before
+    /// its id is given away.
+    pub fn data_dir(mut self, path: impl AsRef<Path>) -> Self {
+        self.keep = Keep::Directory(path.as_ref().to_owned());
+        self
+    }
+
+    /// Keeps tasks in a store of yours. How well they are kept is the store's promise.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.keep = Keep::Store(store);
+        self
+    }
+
+    /// Where the executors of tools that were changed or removed come from; only for tools of [`Tool::executor`].
+    pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
+        self.providers.push(provider);
+        self
+    }
+
+    /// How many calls may run at once, of all tools together; further ones wait their turn. By default there is no limit.
+    pub fn max_running(mut self, most: usize) -> Self {
+        self.max_running = Some(most.max(1));
+        self
+    }
+
+    /// The largest request accepted, in bytes; by default 32 MiB.
+    pub fn max_body(mut self, bytes: usize) -> Self {
+        self.max_body = bytes;
+        self
+    }
+
+    /// Whether requests for tasks that leave the header `Mcp-Name` out are refused, as the letter of the protocol wants. Some clients in
+    /// use do so, hence by default they are not.
+    pub fn strict_headers(mut self, strict: bool) -> Self {
+        self.strict_headers = strict;
+        self
+    }
+
+    /// How many live tasks and stored bytes each principal, and all together, may have; by default as many as fit.
+    pub fn quota(mut self, quota: Quota) -> Self {
+        self.quota = quota;
+        self
+    }
+
+    /// How many requests and streams each principal may have.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Which pages and hosts may ask over HTTP, and whether the endpoints of 2024-11-05 are served.
+    pub fn http(mut self, options: HttpOptions) -> Self {
+        self.http = options;
+        self
+    }
+
+    /// Serves MCP over HTTP at `/mcp` until SIGTERM or Ctrl-C, then lets open calls finish for some seconds. Only loopback addresses, as
+    /// there is no authentication yet.
+    ///
+    /// # Errors
+    /// [`ServeError`]: what is offered cannot be, the tasks cannot be kept, or the address is taken.
+    pub async fn serve_http(self, address: impl ToAddress) -> Result<(), ServeError> {
+        let server = self.start().await?;
+        let listening = server.listen(address).await?;
+        tracing::info!(url = listening.url(), "serving");
+        listening.serve_until_signal().await?;
+        server.stop().await;
+        Ok(())
+    }
+
+    /// Serves MCP over standard input and output until the client closes them, or SIGTERM or Ctrl-C. Nothing else may be printed to
+    /// standard output meanwhile.
+    ///
+    /// # Errors
+    /// As for [`serve_http`](Self::serve_http), and if reading or writing fails.
+    pub async fn serve_stdio(self) -> Result<(), ServeError> {
+        let server = self.start().await?;
+        let stop = stop_signal()?;
+        let served = tokio::select! {
+            served = server.serve_lines(tokio::io::stdin(), tokio::io::stdout()) => served,
+            () = stop => Ok(()),
+        };
+        server.stop().await;
+        served.map_err(ServeError::Stdio)
+    }
+
+    /// Starts to work, for no client yet: see what the handle can do.
+    ///
+    /// # Errors
+    /// As for [`serve_http`](Self::serve_http), but for the address.
+    pub async fn start(self) -> Result<ServerHandle, ServeError> {
+        ServerHandle::start(self).await
+    }
+}
+
+/// An address to listen on: a [`SocketAddr`], or its text, as `127.0.0.1:8080`.
+pub trait ToAddress {
+    /// The address.
+    ///
+    /// # Errors
+    /// A text that is none.
+    fn to_address(self) -> Result<SocketAddr, ServeError>;
+}
+
+impl ToAddress for SocketAddr {
+    fn to_address(self) -> Result<SocketAddr, ServeError> {
+        Ok(self)
+    }
+}
+
+impl ToAddress for &str {
+    fn to_address(self) -> Result<SocketAddr, ServeError> {
+        let text = match self.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => self.to_owned(),
+        };
+        text.parse().map_err(|_| ServeError::Address(self.to_owned()))
+    }
+}

@@ -1,0 +1,179 @@
+//! A connection in memory: messages out, answers and notifications back.
+
+use crate::ServerHandle;
+use serde_json::{Map, Value, json};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
+    sync::{Notify, oneshot},
+};
+
+/// How much may be on its way.
+const CAPACITY: usize = 64 * 1024;
+
+/// A JSON-RPC error that the server answered with, or that the connection ended.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message} ({code})")]
+pub struct Failure {
+    /// Its code; 0 for what is no answer of the server's.
+    pub code: i64,
+    /// Its message.
+    pub message: String,
+    /// Its data; null if it has none.
+    pub data: Value,
+}
+
+impl Failure {
+    pub(super) fn of(message: impl Into<String>) -> Self {
+        Self {
+            code: 0,
+            message: message.into(),
+            data: Value::Null,
+        }
+    }
+
+    pub(super) fn read(error: &Value) -> Self {
+        Self {
+            code: error["code"].as_i64().unwrap_or_default(),
+            message: error["message"].as_str().unwrap_or_default().to_owned(),
+            data: error["data"].clone(),
+        }
+    }
+}
+
+/// Answers a question, or says why not.
+pub(super) type Answering = dyn Fn(&Value) -> Result<Value, String> + Send + Sync;
+
+pub(super) struct Line {
+    writer: tokio::sync::Mutex<WriteHalf<DuplexStream>>,
+    next_id: AtomicU64,
+    inbox: Mutex<Inbox>,
+    news: Notify,
+    answering: Arc<Answering>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    waiting: HashMap<u64, oneshot::Sender<Result<Value, Failure>>>,
+    notifications: Vec<Value>,
+    over: bool,
+}
+
+impl Line {
+    /// `None` if the server has stopped.
+    pub(super) fn open(server: &ServerHandle, answering: Arc<Answering>) -> Option<Arc<Self>> {
+        let (near, far) = tokio::io::duplex(CAPACITY);
+        let spawner = server.serve_stream(far)?;
+        let (reader, writer) = tokio::io::split(near);
+        let line = Arc::new(Self {
+            writer: tokio::sync::Mutex::new(writer),
+            next_id: AtomicU64::new(1),
+            inbox: Mutex::default(),
+            news: Notify::new(),
+            answering,
+        });
+        // Weak, so that the connection closes with its client.
+        spawner.spawn(Box::pin(listen(Arc::downgrade(&line), reader)));
+        Some(line)
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) async fn send(&self, message: &Value) -> Result<(), Failure> {
+        let line = format!("{message}\n");
+        let written = self.writer.lock().await.write_all(line.as_bytes()).await;
+        written.map_err(|error| Failure::of(error.to_string()))
+    }
+
+    pub(super) async fn request(&self, method: &str, params: Value) -> Result<Value, Failure> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (tell, told) = oneshot::channel();
+        self.inbox().waiting.insert(id, tell);
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+            .await?;
+        told.await
+            .unwrap_or_else(|_| Err(Failure::of("the connection has ended")))
+    }
+
+    pub(super) async fn notification(&self, method: &str) -> Result<Value, Failure> {
+        loop {
+            let news = self.news.notified();
+            {
+                let mut inbox = self.inbox();
+                let found = inbox.notifications.iter().position(|one| one["method"] == method);
+                if let Some(at) = found {
+                    return Ok(inbox.notifications.remove(at)["params"].take());
+                }
+                if inbox.over {
+                    return Err(Failure::of("the connection has ended"));
+                }
+            }
+            news.await;
+        }
+    }
+
+    /// The answers to the questions of one round, by key.
+    pub(super) fn answers(&self, questions: &Value) -> Result<Value, Failure> {
+        let questions = questions.as_object().into_iter().flatten();
+        let answers =
+            questions.map(|(key, question)| Ok((key.clone(), (self.answering)(question).map_err(Failure::of)?)));
+        Ok(Value::Object(answers.collect::<Result<Map<_, _>, Failure>>()?))
+    }
+
+    async fn take(&self, message: Value) {
+        match (message.get("method"), message["id"].clone()) {
+            (Some(_), Value::Null) => {
+                self.inbox().notifications.push(message);
+                self.news.notify_waiters();
+            }
+            (Some(method), id) => {
+                let question = json!({"method": method, "params": message["params"]});
+                let reply = match (self.answering)(&question) {
+                    Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+                    Err(why) => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": why}}),
+                };
+                // A server that has gone needs no answer.
+                let _ = self.send(&reply).await;
+            }
+            (None, id) => {
+                let told = id.as_u64().and_then(|id| self.inbox().waiting.remove(&id));
+                let answer = match message.get("error") {
+                    Some(error) => Err(Failure::read(error)),
+                    None => Ok(message["result"].clone()),
+                };
+                if let Some(tell) = told {
+                    let _ = tell.send(answer);
+                }
+            }
+        }
+    }
+
+    fn over(&self) {
+        let mut inbox = self.inbox();
+        inbox.over = true;
+        inbox.waiting.clear();
+        drop(inbox);
+        self.news.notify_waiters();
+    }
+}
+
+async fn listen(line: std::sync::Weak<Line>, reader: ReadHalf<DuplexStream>) {
+    let mut lines = BufReader::new(reader).lines();
+    while let Ok(Some(text)) = lines.next_line().await {
+        let Some(line) = line.upgrade() else { return };
+        if let Ok(message) = serde_json::from_str(&text) {
+            line.take(message).await;
+        }
+    }
+    if let Some(line) = line.upgrade() {
+        line.over();
+    }
+}

@@ -1,0 +1,292 @@
+//! A client for tests: in memory, of either era, answering questions as the test says.
+//!
+//! ```
+//! use longhaul::{Era, Server, TaskContext, Tool, ToolResult, testing::Client};
+//! use serde_json::json;
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Name { name: String }
+//!
+//! async fn greet(cx: TaskContext) -> ToolResult<String> {
+//!     let user: Name = cx.elicit("Who are you?").key("who").await?;
+//!     Ok(format!("Hello, {}!", user.name))
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::new("greeter", "1.0.0").tool(Tool::new("greet", greet)).start().await?;
+//! for era in [Era::Legacy, Era::Modern] {
+//!     let client = Client::connect(&server, era)
+//!         .answering(|question| json!({"action": "accept", "content": {"name": "Ann"}}))
+//!         .await?;
+//!     assert_eq!(client.call("greet", json!({})).await?.text(), "Hello, Ann!");
+//! }
+//! # Ok(()) }
+//! ```
+
+mod line;
+mod task;
+
+pub use line::Failure;
+pub use task::Task;
+
+use crate::{Era, ServeError, Server, ServerHandle};
+use line::{Answering, Line};
+use longhaul_core::BoxFuture;
+use serde_json::{Map, Value, json};
+use std::{future::IntoFuture, sync::Arc};
+
+const LEGACY: &str = "2025-11-25";
+const MODERN: &str = "2026-07-28";
+/// How often a modern request is sent again with answers before the test is told that there is no end to it.
+const ROUNDS: usize = 20;
+
+impl Server {
+    /// Starts it and connects a client of this era that declares everything and is asked nothing. See [`Client::connect`] for one that
+    /// answers.
+    ///
+    /// # Errors
+    /// [`ServeError`].
+    pub async fn in_memory(self, era: Era) -> Result<Client, ServeError> {
+        let server = self.start().await?;
+        match Client::connect(&server, era).await {
+            Ok(client) => Ok(client),
+            Err(_) => Err(ServeError::Stopped),
+        }
+    }
+}
+
+/// A client in memory. Dropping it closes its connection; the server runs on.
+pub struct Client {
+    server: ServerHandle,
+    era: Era,
+    capabilities: Value,
+    line: Arc<Line>,
+}
+
+/// A client that is about to connect: await it.
+#[must_use = "nothing is connected until it is awaited"]
+pub struct Connect {
+    server: ServerHandle,
+    era: Era,
+    capabilities: Value,
+    answering: Arc<Answering>,
+}
+
+impl Connect {
+    /// Answers the server's questions: `question` is what is asked, `{"method":…,"params":…}`, and what is returned is its result. A
+    /// client that is not told how refuses all of them.
+    pub fn answering(mut self, answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Self {
+        self.answering = Arc::new(move |question| Ok(answer(question)));
+        self
+    }
+
+    /// Declares these capabilities, in the place of all there are.
+    pub fn declaring(mut self, capabilities: Value) -> Self {
+        self.capabilities = capabilities;
+        self
+    }
+
+    async fn connect(self) -> Result<Client, Failure> {
+        let line = Line::open(&self.server, self.answering).ok_or_else(|| Failure::of("the server has stopped"))?;
+        let client = Client {
+            server: self.server,
+            era: self.era,
+            capabilities: self.capabilities,
+            line,
+        };
+        if client.era == Era::Legacy {
+            let hello = json!({
+                "protocolVersion": LEGACY,
+                "clientInfo": client_info(),
+                "capabilities": client.capabilities,
+            });
+            client.request("initialize", hello).await?;
+            client
+                .line
+                .send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+                .await?;
+        }
+        Ok(client)
+    }
+}
+
+impl IntoFuture for Connect {
+    type Output = Result<Client, Failure>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.connect())
+    }
+}
+
+fn client_info() -> Value {
+    json!({"name": "longhaul-testing", "version": env!("CARGO_PKG_VERSION")})
+}
+
+/// All that can be asked, and tasks.
+fn everything() -> Value {
+    json!({
+        "elicitation": {"form": {}, "url": {}},
+        "sampling": {"tools": {}},
+        "roots": {},
+        "extensions": {"io.modelcontextprotocol/tasks": {}},
+    })
+}
+
+/// What a call came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Called {
+    /// The `CallToolResult`.
+    pub result: Value,
+}
+
+impl Called {
+    /// All text it holds, put together.
+    pub fn text(&self) -> String {
+        let blocks = self.result["content"].as_array().into_iter().flatten();
+        blocks.filter_map(|block| block["text"].as_str()).collect()
+    }
+
+    /// Its structured content; null if it has none.
+    pub fn structured(&self) -> &Value {
+        &self.result["structuredContent"]
+    }
+
+    /// Whether the tool said that it failed.
+    pub fn is_error(&self) -> bool {
+        self.result["isError"] == true
+    }
+}
+
+impl Client {
+    /// Connects to a server, as a client that declares everything and refuses all questions.
+    pub fn connect(server: &ServerHandle, era: Era) -> Connect {
+        Connect {
+            server: server.clone(),
+            era,
+            capabilities: everything(),
+            answering: Arc::new(|question| Err(format!("the test does not answer {question}"))),
+        }
+    }
+
+    /// The server it is connected to.
+    pub fn server(&self) -> &ServerHandle {
+        &self.server
+    }
+
+    /// Calls a tool and sees the call through, whatever way it takes: questions are answered, a task is followed to its end.
+    ///
+    /// # Errors
+    /// The JSON-RPC error the call was answered with, or came to.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Result<Called, Failure> {
+        let params = json!({"name": tool, "arguments": arguments});
+        match self.send("tools/call", params).await {
+            Ok(result) if result["resultType"] == "task" => self.task(&result)?.wait().await,
+            Ok(result) => Ok(Called { result }),
+            // Only as a task, then.
+            Err(failure) if failure.code == -32601 && self.era == Era::Legacy => {
+                self.start(tool, arguments).await?.wait().await
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Calls a tool as a task.
+    ///
+    /// # Errors
+    /// The JSON-RPC error the call was answered with; also if it was answered with its result.
+    pub async fn start(&self, tool: &str, arguments: Value) -> Result<Task<'_>, Failure> {
+        let mut params = json!({"name": tool, "arguments": arguments});
+        if self.era == Era::Legacy {
+            params["task"] = json!({});
+        }
+        let created = self.send("tools/call", params).await?;
+        self.task(&created)
+    }
+
+    fn task(&self, created: &Value) -> Result<Task<'_>, Failure> {
+        let task = if self.era == Era::Legacy {
+            &created["task"]
+        } else {
+            created
+        };
+        match task["taskId"].as_str() {
+            Some(id) => Ok(Task::new(self, id.to_owned())),
+            None => Err(Failure::of(format!("no task, but an answer: {created}"))),
+        }
+    }
+
+    /// Sends a request and answers what is asked about it, until there is a result.
+    ///
+    /// # Errors
+    /// The JSON-RPC error it was answered with.
+    pub async fn send(&self, method: &str, params: Value) -> Result<Value, Failure> {
+        let mut next = params.clone();
+        for _ in 0..ROUNDS {
+            let result = self.request(method, next).await?;
+            if result["resultType"] != "input_required" {
+                return Ok(result);
+            }
+            next = params.clone();
+            next["inputResponses"] = self.line.answers(&result["inputRequests"])?;
+            if let Some(state) = result.get("requestState") {
+                next["requestState"] = state.clone();
+            }
+        }
+        Err(Failure::of(format!("{ROUNDS} rounds of questions and no end")))
+    }
+
+    /// Sends one request as it is, but for what each modern one must have in its `_meta`. In the legacy era questions that come
+    /// meanwhile are answered; in the modern one they are the result.
+    ///
+    /// # Errors
+    /// The JSON-RPC error it was answered with.
+    pub async fn request(&self, method: &str, mut params: Value) -> Result<Value, Failure> {
+        if self.era == Era::Modern {
+            let meta = [
+                ("io.modelcontextprotocol/protocolVersion", json!(MODERN)),
+                ("io.modelcontextprotocol/clientInfo", client_info()),
+                ("io.modelcontextprotocol/clientCapabilities", self.capabilities.clone()),
+            ];
+            let mut all: Map<String, Value> = meta.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            all.extend(params["_meta"].as_object().cloned().unwrap_or_default());
+            params["_meta"] = Value::Object(all);
+        }
+        self.line.request(method, params).await
+    }
+
+    /// The params of the next notification of this method that was not taken yet; waits for it.
+    ///
+    /// # Errors
+    /// If the connection is over.
+    pub async fn notification(&self, method: &str) -> Result<Value, Failure> {
+        self.line.notification(method).await
+    }
+
+    /// The tools, as they are listed: the first page.
+    ///
+    /// # Errors
+    /// The JSON-RPC error it was answered with.
+    pub async fn tools(&self) -> Result<Vec<Value>, Failure> {
+        let result = self.request("tools/list", json!({})).await?;
+        Ok(result["tools"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// A prompt, filled in; what it asks is answered.
+    ///
+    /// # Errors
+    /// The JSON-RPC error it was answered with.
+    pub async fn get_prompt(&self, name: &str, arguments: Value) -> Result<Value, Failure> {
+        self.send("prompts/get", json!({"name": name, "arguments": arguments}))
+            .await
+    }
+
+    /// The contents of a resource; what it asks is answered.
+    ///
+    /// # Errors
+    /// The JSON-RPC error it was answered with.
+    pub async fn read(&self, uri: &str) -> Result<Vec<Value>, Failure> {
+        let result = self.send("resources/read", json!({"uri": uri})).await?;
+        Ok(result["contents"].as_array().cloned().unwrap_or_default())
+    }
+}

@@ -1,0 +1,109 @@
+//! A task, seen from its client.
+
+use super::{Called, Client, Failure};
+use crate::Era;
+use serde_json::{Map, Value, json};
+
+/// A task that a [`Client`] has created.
+pub struct Task<'c> {
+    client: &'c Client,
+    id: String,
+}
+
+impl<'c> Task<'c> {
+    pub(super) fn new(client: &'c Client, id: String) -> Self {
+        Self { client, id }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its present state, as `tasks/get` shows it to the client's era.
+    ///
+    /// # Errors
+    /// The JSON-RPC error it was answered with.
+    pub async fn get(&self) -> Result<Value, Failure> {
+        self.client.request("tasks/get", json!({"taskId": self.id})).await
+    }
+
+    /// Follows it to its end, answering what it asks.
+    ///
+    /// # Errors
+    /// The JSON-RPC error it came to; one of ours if it was cancelled.
+    pub async fn wait(&self) -> Result<Called, Failure> {
+        match self.client.era {
+            Era::Legacy => {
+                let result = self.client.request("tasks/result", json!({"taskId": self.id})).await?;
+                Ok(Called { result })
+            }
+            Era::Modern => self.follow().await,
+        }
+    }
+
+    /// Until it is over or asks something.
+    ///
+    /// # Errors
+    /// The JSON-RPC error it was answered with.
+    pub async fn next(&self) -> Result<Value, Failure> {
+        let gone = || Failure::of("the server has stopped");
+        let mut watch = self.client.server.watch(&self.id).ok_or_else(gone)?;
+        loop {
+            let state = self.get().await?;
+            if state["status"] != "working" {
+                return Ok(state);
+            }
+            watch.changed().await;
+        }
+    }
+
+    async fn follow(&self) -> Result<Called, Failure> {
+        loop {
+            let mut state = self.next().await?;
+            match state["status"].as_str() {
+                Some("input_required") => self.update(self.client.line.answers(&state["inputRequests"])?).await?,
+                Some("failed") => return Err(Failure::read(&state["error"])),
+                Some("completed") => {
+                    return Ok(Called {
+                        result: state["result"].take(),
+                    });
+                }
+                _ => return Err(Failure::of("the task was cancelled")),
+            }
+        }
+    }
+
+    /// What it asks now, by key. Only the modern era shows that; a legacy client is sent requests, which are answered as they come.
+    ///
+    /// # Errors
+    /// The JSON-RPC error it was answered with.
+    pub async fn questions(&self) -> Result<Map<String, Value>, Failure> {
+        let state = self.next().await?;
+        Ok(state["inputRequests"].as_object().cloned().unwrap_or_default())
+    }
+
+    /// Gives an answer (modern).
+    ///
+    /// # Errors
+    /// The JSON-RPC error it was answered with.
+    pub async fn answer(&self, key: &str, answer: Value) -> Result<(), Failure> {
+        self.update(json!({key: answer})).await
+    }
+
+    async fn update(&self, answers: Value) -> Result<(), Failure> {
+        let update = json!({"taskId": self.id, "inputResponses": answers});
+        self.client.request("tasks/update", update).await.map(drop)
+    }
+
+    /// Cancels it.
+    ///
+    /// # Errors
+    /// The JSON-RPC error it was answered with.
+    pub async fn cancel(&self) -> Result<(), Failure> {
+        self.client
+            .request("tasks/cancel", json!({"taskId": self.id}))
+            .await
+            .map(drop)
+    }
+}

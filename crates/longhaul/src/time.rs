@@ -1,0 +1,33 @@
+//! Durations in words: `minutes(5)`.
+
+pub use std::time::Duration;
+
+/// So many milliseconds.
+pub const fn millis(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+/// So many seconds.
+pub const fn seconds(number: u64) -> Duration {
+    Duration::from_secs(number)
+}
+
+/// So many minutes.
+pub const fn minutes(number: u64) -> Duration {
+    seconds(number.saturating_mul(60))
+}
+
+/// So many hours.
+///
+/// ```
+/// use longhaul::time::{hours, minutes};
+/// assert_eq!(hours(2), minutes(120));
+/// ```
+pub const fn hours(number: u64) -> Duration {
+    minutes(number.saturating_mul(60))
+}
+
+/// So many days of 24 hours.
+pub const fn days(number: u64) -> Duration {
+    hours(number.saturating_mul(24))
+}

@@ -1,0 +1,93 @@
+//! Runs a tool's function.
+
+use super::{ToolOutput, handler::Work};
+use crate::{AskError, Error, ServerHandle, TaskContext, error::Fault};
+use longhaul_core::{BoxFuture, Outcome, RpcFailure};
+use longhaul_runtime::{Attempt, End, Executor, Requestor};
+use longhaul_upstream::in_process;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// A function, and what its results are checked against.
+pub(super) struct Function {
+    tool: Arc<str>,
+    work: Work,
+    output: Option<jsonschema::Validator>,
+    server: ServerHandle,
+}
+
+impl Function {
+    /// # Errors
+    /// What is wrong with the output schema.
+    pub(super) fn new(
+        tool: &Arc<str>,
+        work: Work,
+        output: Option<&Value>,
+        server: ServerHandle,
+    ) -> Result<Arc<Self>, String> {
+        let output = output.map(jsonschema::validator_for).transpose();
+        let output = output.map_err(|error| format!("the output schema is not usable: {error}"))?;
+        Ok(Arc::new(Self {
+            tool: Arc::clone(tool),
+            work,
+            output,
+            server,
+        }))
+    }
+
+    /// what does not conform is our fault and must not be kept as if it did.
+    fn checked(&self, output: ToolOutput) -> Outcome {
+        let Some(validator) = self.output.as_ref().filter(|_| !output.is_error()) else {
+            return Outcome::result(output.into_json());
+        };
+        let nothing = Value::Null;
+        match validator.validate(output.structured().unwrap_or(&nothing)) {
+            Ok(()) => Outcome::result(output.into_json()),
+            Err(violation) => {
+                let place = violation.instance_path().to_string();
+                tracing::error!(tool = &*self.tool, place, why = %violation.masked(), "an output does not fit its schema");
+                Outcome::RpcError(RpcFailure {
+                    code: -32603,
+                    message: "The tool's output does not fit its output schema".into(),
+                    data: None,
+                })
+            }
+        }
+    }
+
+    fn end(&self, result: Result<ToolOutput, Error>, requestor: &Requestor) -> End {
+        match result {
+            Ok(output) => End::Finished(self.checked(output)),
+            Err(Error(fault)) => match fault {
+                Fault::Said(text) => End::Errored(Outcome::tool_error(&text)),
+                Fault::Rpc(failure) => End::Errored(Outcome::RpcError(failure)),
+                Fault::NotFound => End::Errored(Outcome::tool_error("not found")),
+                Fault::Asked(AskError::Stopped(reason)) => End::Stopped(reason),
+                Fault::Asked(AskError::Unasked(unasked)) => unasked.into_end(requestor),
+                Fault::Asked(error) => End::Errored(Outcome::tool_error(&error.to_string())),
+            },
+        }
+    }
+}
+
+impl Executor for Function {
+    fn check(&self, arguments: &Map<String, Value>) -> Result<(), String> {
+        (self.work.check)(arguments)
+    }
+
+    fn run(self: Arc<Self>, attempt: Attempt, cx: longhaul_runtime::TaskContext) -> BoxFuture<'static, End> {
+        Box::pin(async move {
+            let Attempt { arguments, .. } = attempt;
+            let context = TaskContext::new(cx.clone(), self.server.clone());
+            let work = (self.work.call)(context, arguments.as_str());
+            drop(arguments);
+            let stopped = async { End::Stopped(in_process::outlasted(&cx).await) };
+            tokio::select! {
+                // Work that is done is done, however late.
+                biased;
+                result = work => self.end(result, cx.requestor()),
+                end = stopped => end,
+            }
+        })
+    }
+}

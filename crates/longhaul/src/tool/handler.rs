@@ -1,0 +1,178 @@
+//! Functions as tools: what they may look like.
+
+use super::{IntoToolOutput, ToolOutput};
+use crate::{Error, TaskContext, schema};
+use longhaul_core::BoxFuture;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+use std::{marker::PhantomData, sync::Arc};
+
+/// The arguments of a tool: implemented by every type that derives `Deserialize` and [`JsonSchema`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the arguments of a tool",
+    note = "derive `serde::Deserialize` and `schemars::JsonSchema` for it; it must own its data"
+)]
+pub trait Arguments: DeserializeOwned + Send + 'static {
+    /// Their JSON Schema.
+    fn schema() -> Value;
+}
+
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> Arguments for T {
+    fn schema() -> Value {
+        schema::of_input::<T>()
+    }
+}
+
+/// No arguments: `{}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoArguments {}
+
+impl JsonSchema for NoArguments {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "NoArguments".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "object", "additionalProperties": false})
+    }
+}
+
+/// A function that can be a tool: async, with a [`TaskContext`] or not, with [`Arguments`] or not, in this order, and with a result
+/// that [becomes](IntoToolOutput) an output. `In` tells the shapes apart and is never written out.
+///
+/// ```
+/// use longhaul::{Json, TaskContext, Tool, ToolResult};
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Add { a: i64, b: i64 }
+/// #[derive(serde::Serialize, schemars::JsonSchema)]
+/// struct Sum { sum: i64 }
+///
+/// Tool::new("ping", async || "pong");
+/// Tool::new("add", async |Add { a, b }: Add| Json(Sum { sum: a + b }));
+/// Tool::new("whoami", async |cx: TaskContext| cx.principal().as_str().to_owned());
+/// async fn slow_add(cx: TaskContext, args: Add) -> ToolResult<String> {
+///     cx.status("adding").await?;
+///     Ok((args.a + args.b).to_string())
+/// }
+/// Tool::new("slow_add", slow_add);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "this function cannot be a tool",
+    label = "not a tool",
+    note = "a tool is `async fn() -> R`, `async fn(Args) -> R`, `async fn(TaskContext) -> R` or `async fn(TaskContext, Args) -> R`",
+    note = "`Args` derives `serde::Deserialize` and `schemars::JsonSchema`",
+    note = "`R` is `&'static str`, `String`, `longhaul::Json<T>`, `longhaul::ToolOutput`, `longhaul::Content`, `()`, or a `Result` of one of them with an error",
+    note = "its future is `Send`, and what it captures `Send + Sync + 'static`; in a closure, write the types of the parameters out"
+)]
+pub trait ToolHandler<In>: Send + Sync + 'static {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The function's, and [`Error`] for arguments that it cannot read.
+    fn call(&self, cx: TaskContext, arguments: &str) -> BoxFuture<'static, Result<ToolOutput, Error>>;
+
+    /// Whether it could read these arguments, which fit its schema.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    fn check(arguments: &Map<String, Value>) -> Result<(), String>;
+
+    /// What it takes.
+    fn input_schema() -> Value;
+
+    /// What its structured output conforms to, if it has any.
+    fn output_schema() -> Option<Value>;
+}
+
+/// Whether `A` can be read from arguments that fit the schema: a type may want more than its schema says.
+pub(super) fn check<A: Arguments>(arguments: &Map<String, Value>) -> Result<(), String> {
+    match A::deserialize(arguments) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("The arguments cannot be read: {error}")),
+    }
+}
+
+fn read<A: Arguments>(arguments: &str) -> Result<A, Error> {
+    serde_json::from_str(arguments)
+        .map_err(|error| Error::internal(format_args!("arguments that passed all checks: {error}")))
+}
+
+/// Marks functions that take no arguments.
+pub struct Nothing;
+/// Marks functions of arguments alone.
+pub struct OfArguments<A>(PhantomData<A>);
+/// Marks functions of a context alone.
+pub struct OfContext;
+/// Marks functions of a context and arguments.
+pub struct OfBoth<A>(PhantomData<A>);
+
+macro_rules! handlers {
+    ($([$marker:ty] $([$args:ident])? ($($parameter:ty),*) = |$function:ident, $cx:pat_param, $text:pat_param| $call:expr;)*) => {$(
+        impl<F, W, R $(, $args: Arguments)?> ToolHandler<$marker> for F
+        where
+            F: Fn($($parameter),*) -> W + Send + Sync + 'static,
+            W: Future<Output = R> + Send + 'static,
+            R: IntoToolOutput,
+        {
+            fn call(&self, $cx: TaskContext, $text: &str) -> BoxFuture<'static, Result<ToolOutput, Error>> {
+                let $function = self;
+                let called: Result<W, Error> = $call;
+                match called {
+                    Ok(work) => Box::pin(async move { work.await.into_tool_output() }),
+                    Err(error) => Box::pin(std::future::ready(Err(error))),
+                }
+            }
+
+            handlers!(@about $($args)?);
+
+            fn output_schema() -> Option<Value> {
+                R::output_schema()
+            }
+        }
+    )*};
+    (@about) => {
+        fn check(_: &Map<String, Value>) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn input_schema() -> Value {
+            schema::nothing()
+        }
+    };
+    (@about $args:ident) => {
+        fn check(arguments: &Map<String, Value>) -> Result<(), String> {
+            check::<$args>(arguments)
+        }
+
+        fn input_schema() -> Value {
+            $args::schema()
+        }
+    };
+}
+
+handlers! {
+    [Nothing] () = |function, _, _| Ok(function());
+    [OfContext] (TaskContext) = |function, cx, _| Ok(function(cx));
+    [OfArguments<A>] [A] (A) = |function, _, text| read(text).map(function);
+    [OfBoth<A>] [A] (TaskContext, A) = |function, cx, text| read(text).map(|arguments| function(cx, arguments));
+}
+
+type Call = dyn Fn(TaskContext, &str) -> BoxFuture<'static, Result<ToolOutput, Error>> + Send + Sync;
+type Check = dyn Fn(&Map<String, Value>) -> Result<(), String> + Send + Sync;
+
+/// A handler whose shape is forgotten.
+pub(super) struct Work {
+    pub(super) call: Box<Call>,
+    pub(super) check: Arc<Check>,
+}
+
+impl Work {
+    pub(super) fn of<In: 'static, H: ToolHandler<In>>(handler: H) -> Self {
+        Self {
+            call: Box::new(move |cx, arguments| handler.call(cx, arguments)),
+            check: Arc::new(H::check),
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Tools: functions that models call.
+
+mod executor;
+mod handler;
+mod name;
+mod output;
+
+pub use handler::{Arguments, NoArguments, ToolHandler};
+pub(crate) use name::check as check_name;
+pub use output::{IntoToolOutput, Json, ToolOutput};
+
+use crate::{DefinitionError, Error, Icon, RequestContext, ServerHandle, content::icons_json, intake, schema};
+use executor::Function;
+use handler::Work;
+use longhaul_core::{Json as Frozen, Retry, RetryOn, TaskPolicy};
+use longhaul_runtime::{Executor, Intake, ToolSettings};
+use longhaul_upstream::in_process;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::{sync::Arc, time::Duration};
+
+/// From the end of a task to its deletion, unless the tool says otherwise: a day.
+const RETENTION: Duration = Duration::from_secs(24 * 3600);
+
+/// A function that models call, and what is said about it.
+///
+/// The function is async and takes, as it needs them, a [`TaskContext`](crate::TaskContext) and its arguments: any type that derives
+/// `Deserialize` and [`JsonSchema`](schemars::JsonSchema). Arguments that do not fit are refused before it runs, with words that a
+/// model can act on. What it returns becomes the result: see [`IntoToolOutput`].
+///
+/// ```
+/// use longhaul::{TaskContext, Tool, ToolOutput, ToolResult};
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Render {
+///     /// Which scene.
+///     scene: String,
+///     /// From 1 to 100.
+///     #[schemars(range(min = 1, max = 100))]
+///     quality: u8,
+/// }
+/// async fn render(cx: TaskContext, args: Render) -> ToolResult {
+///     for frame in 1..=240 {
+///         // Ends the function here if the call was cancelled.
+///         cx.progress(frame, 240).await?;
+///     }
+///     Ok(ToolOutput::text(format!("{} at {} %", args.scene, args.quality)))
+/// }
+/// let tool = Tool::new("render", render).description("Renders a scene").concurrency(2);
+/// ```
+pub struct Tool {
+    name: Arc<str>,
+    title: Option<String>,
+    description: Option<String>,
+    icons: Vec<Icon>,
+    annotations: Map<String, Value>,
+    meta: Option<Value>,
+    input_schema: Value,
+    output_schema: Option<Value>,
+    policy: TaskPolicy,
+    handoff: Option<Duration>,
+    deadline: Option<Duration>,
+    queue_timeout: Option<Duration>,
+    retention: Duration,
+    concurrency: Option<usize>,
+    retry: Retry,
+    intake: Option<MakeIntake>,
+    runs: Runs,
+}
+
+/// Intakes know their server, which is there only when it is built.
+type MakeIntake = Box<dyn FnOnce(ServerHandle) -> Arc<dyn Intake> + Send>;
+
+/// What runs a tool's calls.
+enum Runs {
+    Function(Work),
+    Executor {
+        kind: Arc<str>,
+        definition: Frozen,
+        executor: Arc<dyn Executor>,
+    },
+}
+
+impl Tool {
+    /// A tool that runs a function of this process.
+    ///
+    /// The name is unique on its server: 1 to 128 of `A-Z a-z 0-9 _ - .` (X-02). Its schemas come from the function's types.
+    pub fn new<In: 'static, H: ToolHandler<In>>(name: impl Into<Arc<str>>, handler: H) -> Self {
+        let work = Work::of(handler);
+        Self::of(name.into(), H::input_schema(), H::output_schema(), Runs::Function(work))
+    }
+
+    /// A tool whose calls an [`Executor`] of yours runs; `kind` and `definition` are kept with its tasks, so that a
+    /// [`Provider`](longhaul_runtime::Provider) of that kind can run them when the tool has changed.
+    pub fn executor(
+        name: impl Into<Arc<str>>,
+        input_schema: Value,
+        kind: impl Into<Arc<str>>,
+        definition: Frozen,
+        executor: Arc<dyn Executor>,
+    ) -> Self {
+        let runs = Runs::Executor {
+            kind: kind.into(),
+            definition,
+            executor,
+        };
+        Self::of(name.into(), input_schema, None, runs)
+    }
+
+    fn of(name: Arc<str>, input_schema: Value, output_schema: Option<Value>, runs: Runs) -> Self {
+        Self {
+            name,
+            title: None,
+            description: None,
+            icons: Vec::new(),
+            annotations: Map::new(),
+            meta: None,
+            input_schema,
+            output_schema,
+            policy: TaskPolicy::default(),
+            handoff: None,
+            deadline: None,
+            queue_timeout: None,
+            retention: RETENTION,
+            concurrency: None,
+            retry: Retry::default(),
+            intake: None,
+            runs,
+        }
+    }
+
+    /// What it does and when to use it, for the model. Without one the doc comment of the arguments' type is taken.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.description = Some(text.into());
+        self
+    }
+
+    /// Its name for people.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// A picture for it; may be called several times.
+    #[must_use]
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.icons.push(icon);
+        self
+    }
+
+    /// Says that it changes nothing. It may then also be run again after a crash (X-13), if [`retry`](Self::retry) says so.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        self.hint("readOnlyHint", true)
+    }
+
+    /// Says that it may destroy something. Clients take that for granted of tools that are not read-only, unless told otherwise.
+    #[must_use]
+    pub fn destructive(self, destructive: bool) -> Self {
+        self.hint("destructiveHint", destructive)
+    }
+
+    /// Says that calling it again with the same arguments changes nothing more.
+    #[must_use]
+    pub fn idempotent(self) -> Self {
+        self.hint("idempotentHint", true)
+    }
+
+    /// Says whether it deals with the world outside, as a web search does. Clients take that for granted unless told otherwise.
+    #[must_use]
+    pub fn open_world(self, open: bool) -> Self {
+        self.hint("openWorldHint", open)
+    }
+
+    fn hint(mut self, name: &str, value: bool) -> Self {
+        self.annotations.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// All of MCP's annotations at once, as they are shown; in the place of those set before.
+    #[must_use]
+    pub fn annotations(mut self, annotations: Map<String, Value>) -> Self {
+        self.annotations = annotations;
+        self
+    }
+
+    /// `_meta` of the tool, as it is shown; names want a prefix of yours, as `com.example/team`.
+    #[must_use]
+    pub fn meta(mut self, meta: Map<String, Value>) -> Self {
+        self.meta = Some(Value::Object(meta));
+        self
+    }
+
+    /// A JSON Schema for the arguments, in the place of the one derived from their type: an object schema, shown as it is (X-03).
+    ///
+    /// ```
+    /// use longhaul::Tool;
+    /// use serde_json::{Value, json};
+    /// let echo = Tool::new("echo", async |args: Value| args["text"].to_string())
+    ///     .input_schema(json!({"type": "object", "properties": {"text": {"type": "string"}}}));
+    /// ```
+    #[must_use]
+    pub fn input_schema(mut self, schema: Value) -> Self {
+        self.input_schema = schema;
+        self
+    }
+
+    /// A JSON Schema for `structuredContent`, in the place of the one derived from [`Json`]. Each result is checked against it before
+    /// it is kept (X-07).
+    #[must_use]
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.output_schema = Some(schema);
+        self
+    }
+
+    /// Which calls become tasks; by default those of clients that can cope with one.
+    #[must_use]
+    pub fn task(mut self, policy: TaskPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Answers a client that knows no tasks after so long with how to follow the work, which goes on, by the tools `task_wait` and
+    /// `task_cancel`. Such a client would else wait, and many give up after a minute.
+    #[must_use]
+    pub fn handoff(mut self, after: Duration) -> Self {
+        self.handoff = Some(after);
+        self
+    }
+
+    /// How long a call may take from creation to the end of all work, all attempts and waits included; by default as long as it takes.
+    #[must_use]
+    pub fn deadline(mut self, limit: Duration) -> Self {
+        self.deadline = Some(limit);
+        self
+    }
+
+    /// How long a call may wait for its turn; by default as long as it takes.
+    #[must_use]
+    pub fn queue_timeout(mut self, limit: Duration) -> Self {
+        self.queue_timeout = Some(limit);
+        self
+    }
+
+    /// How long a task is kept after its end; by default a day.
+    #[must_use]
+    pub fn retention(mut self, time: Duration) -> Self {
+        self.retention = time;
+        self
+    }
+
+    /// How many calls may run at once; further ones wait their turn. By default as many as the server allows.
+    #[must_use]
+    pub fn concurrency(mut self, most: usize) -> Self {
+        self.concurrency = Some(most.max(1));
+        self
+    }
+
+    /// Runs a call again after an end of these kinds, up to `attempts` times in all, waiting `backoff` before the second attempt and
+    /// twice as long before each further one. By default nothing is run again: only you know whether that is harmless.
+    ///
+    /// ```
+    /// use longhaul::{RetryOn, Tool, time::seconds};
+    /// let fetch = Tool::new("fetch", async || "done").retry(3, seconds(10), [RetryOn::Crash, RetryOn::Error]);
+    /// ```
+    #[must_use]
+    pub fn retry(mut self, attempts: u32, backoff: Duration, on: impl IntoIterator<Item = RetryOn>) -> Self {
+        self.retry = Retry {
+            attempts: attempts.max(1),
+            backoff: millis(backoff),
+            on: on.into_iter().collect(),
+        };
+        self
+    }
+
+    /// Asks for what is missing before there is a task (G2-17). `ask` takes the arguments as the client gives them and returns those
+    /// the tool's function runs with; the tool's input schema becomes that of what `ask` takes.
+    ///
+    /// A modern client answers by sending its request again, so `ask` is run from its start with each round of answers: it must do
+    /// nothing but ask.
+    ///
+    /// ```
+    /// use longhaul::{Error, NoArguments, RequestContext, TaskPolicy, Tool};
+    /// #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// struct Ready {
+    ///     name: String,
+    /// }
+    /// let tool = Tool::new("register", async |args: Ready| format!("Registered {}", args.name))
+    ///     .ask_before(async |cx: RequestContext, _: NoArguments| -> Result<Ready, Error> {
+    ///         Ok(cx.elicit::<Ready>("What is your name?").key("user_name").await?)
+    ///     })
+    ///     .task(TaskPolicy::Always);
+    /// ```
+    #[must_use]
+    pub fn ask_before<Wish, Ready, F, W>(mut self, ask: F) -> Self
+    where
+        Wish: Arguments,
+        Ready: Serialize + 'static,
+        F: Fn(RequestContext, Wish) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<Ready, Error>> + Send + 'static,
+    {
+        self.input_schema = Wish::schema();
+        if let Runs::Function(work) = &mut self.runs {
+            work.check = Arc::new(handler::check::<Wish>);
+        }
+        self.intake = Some(Box::new(|server| intake::of(ask, server)));
+        self
+    }
+
+    /// Checks it and makes it ready to be offered by `server`.
+    pub(crate) fn build(mut self, server: &ServerHandle) -> Result<longhaul_runtime::Tool, DefinitionError> {
+        let name = Arc::clone(&self.name);
+        let wrong = |why: String| DefinitionError {
+            what: format!("tool `{name}`"),
+            why,
+        };
+        name::check(&self.name).map_err(wrong)?;
+        let mut input_schema = std::mem::take(&mut self.input_schema);
+        schema::check_arguments(&mut input_schema).map_err(wrong)?;
+        let description = self.description.take().unwrap_or_else(|| documented(&input_schema));
+        let (kind, definition, executor) = match self.runs {
+            Runs::Executor {
+                kind,
+                definition,
+                executor,
+            } => (kind, definition, executor),
+            Runs::Function(work) => {
+                let function =
+                    Function::new(&name, work, self.output_schema.as_ref(), server.clone()).map_err(wrong)?;
+                (
+                    in_process::KIND.into(),
+                    Frozen::trusted("{}"),
+                    function as Arc<dyn Executor>,
+                )
+            }
+        };
+        let settings = ToolSettings {
+            name: Arc::clone(&name),
+            title: self.title,
+            description,
+            icons: icons_json(&self.icons),
+            input_schema,
+            output_schema: self.output_schema,
+            annotations: (!self.annotations.is_empty()).then(|| json!(self.annotations)),
+            meta: self.meta,
+            policy: self.policy,
+            intake: self.intake.map(|make| make(server.clone())),
+            handoff: self.handoff.map(millis),
+            deadline: self.deadline.map(millis),
+            queue_timeout: self.queue_timeout.map(millis),
+            retention: millis(self.retention),
+            concurrency: self.concurrency,
+            retry: self.retry,
+            kind,
+            definition,
+            executor,
+        };
+        longhaul_runtime::Tool::new(settings).map_err(|error| wrong(error.to_string()))
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+}
+
+/// What the type of the arguments says about itself.
+fn documented(schema: &Value) -> String {
+    schema["description"].as_str().unwrap_or_default().to_owned()
+}
+
+/// A duration as the domain counts it; what is longer than 584 million years is cut off there.
+pub(crate) fn millis(duration: Duration) -> longhaul_core::Millis {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

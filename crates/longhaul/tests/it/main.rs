@@ -1,0 +1,27 @@
+//! The public API, as an author uses it, seen by clients of both eras in memory.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod changes;
+mod context;
+mod definitions;
+mod outputs;
+mod prompts;
+mod questions;
+mod resources;
+mod tasks;
+mod tools;
+
+use longhaul::{Era, Server, ServerHandle, testing::Client};
+
+const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+
+/// A server with these things on it, running.
+async fn start(build: impl FnOnce(Server) -> Server) -> ServerHandle {
+    build(Server::new("test", "1.0.0")).start().await.unwrap()
+}
+
+/// A client that is asked nothing.
+async fn connect(server: &ServerHandle, era: Era) -> Client {
+    Client::connect(server, era).await.unwrap()
+}

@@ -1,0 +1,127 @@
+//! Calls that become tasks: policies, cancelling, what is kept.
+
+use crate::{ERAS, connect, start};
+use longhaul::{
+    Era, Error, RetryOn, Server, TaskContext, TaskPolicy, Tool, ToolResult,
+    time::{millis, seconds},
+};
+use serde_json::json;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+async fn forever(cx: TaskContext) -> ToolResult<()> {
+    cx.status("waiting for the end of time");
+    Err(cx.cancelled().await.into())
+}
+
+#[tokio::test]
+async fn a_tool_says_which_calls_become_tasks() {
+    let server = start(|server| {
+        server
+            .tool(Tool::new("never", async || "now").task(TaskPolicy::Never))
+            .tool(Tool::new("always", async || "later").task(TaskPolicy::Always))
+    })
+    .await;
+    for era in ERAS {
+        let client = connect(&server, era).await;
+        assert!(client.start("never", json!({})).await.is_err());
+        assert_eq!(client.call("never", json!({})).await.unwrap().text(), "now");
+        let task = client.start("always", json!({})).await.unwrap();
+        assert_eq!(task.wait().await.unwrap().text(), "later");
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_task_ends_its_function() {
+    let server = start(|server| server.tool(Tool::new("forever", forever))).await;
+    for era in ERAS {
+        let client = connect(&server, era).await;
+        let task = client.start("forever", json!({})).await.unwrap();
+        task.cancel().await.unwrap();
+        let state = task.next().await.unwrap();
+        assert_eq!(state["status"], "cancelled");
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_ends_a_tool() {
+    let server = start(|server| server.tool(Tool::new("forever", forever).deadline(millis(10)))).await;
+    for era in ERAS {
+        let called = connect(&server, era).await.call("forever", json!({})).await.unwrap();
+        assert!(
+            called.is_error() && called.text().contains("deadline"),
+            "{}",
+            called.text()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_tool_may_be_tried_again() {
+    let tries = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&tries);
+    let flaky = move || {
+        let nth = count.fetch_add(1, Ordering::SeqCst) + 1;
+        async move {
+            if nth < 3 {
+                Err(Error::new("not yet"))
+            } else {
+                Ok(format!("at the {nth}rd try"))
+            }
+        }
+    };
+    let server = start(|server| server.tool(Tool::new("flaky", flaky).retry(3, millis(1), [RetryOn::Error]))).await;
+    let client = connect(&server, Era::Modern).await;
+    assert_eq!(client.call("flaky", json!({})).await.unwrap().text(), "at the 3rd try");
+    assert_eq!(tries.load(Ordering::SeqCst), 3);
+}
+
+/// A panic is a failed attempt, and tells nothing.
+#[tokio::test]
+async fn a_panic_is_the_tool_s_own() {
+    let panics = async || -> &'static str { panic!("secret") };
+    let server = start(|server| {
+        server
+            .tool(Tool::new("panics", panics))
+            .tool(Tool::new("fine", async || "fine"))
+    })
+    .await;
+    for era in ERAS {
+        let client = connect(&server, era).await;
+        let told = match client.call("panics", json!({})).await {
+            Ok(called) => called.text(),
+            Err(failure) => failure.message,
+        };
+        assert!(!told.contains("secret"), "{told}");
+        assert_eq!(client.call("fine", json!({})).await.unwrap().text(), "fine");
+    }
+}
+
+/// With a data directory, a finished task is there for the next process.
+#[tokio::test]
+async fn a_data_directory_keeps_tasks() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = || {
+        Server::new("kept", "1.0.0")
+            .tool(
+                Tool::new("work", async || "done")
+                    .task(TaskPolicy::Always)
+                    .retention(seconds(600)),
+            )
+            .data_dir(directory.path())
+    };
+    let first = server().start().await.unwrap();
+    let client = connect(&first, Era::Modern).await;
+    let task = client.start("work", json!({})).await.unwrap();
+    task.wait().await.unwrap();
+    let id = task.id().to_owned();
+    drop(client);
+    first.stop().await;
+    drop(first);
+    let second = server().start().await.unwrap();
+    let client = connect(&second, Era::Modern).await;
+    let kept = client.request("tasks/get", json!({"taskId": id})).await.unwrap();
+    assert_eq!(kept["result"]["content"][0]["text"], "done");
+}

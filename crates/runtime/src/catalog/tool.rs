@@ -1,0 +1,174 @@
+//! A tool: what its author or operator says about it, checked and ready.
+
+use super::Intake;
+use crate::Executor;
+use longhaul_core::{Json, Millis, Retry, SpecId, TaskPolicy, ToolSpec};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, value::RawValue};
+use sha2::{Digest, Sha256};
+use std::{fmt::Write, sync::Arc};
+
+/// How many violations of a schema one answer lists.
+const LISTED_VIOLATIONS: usize = 5;
+
+/// A tool's definition as its author or operator gives it.
+pub struct ToolSettings {
+    /// Unique in the catalog (X-02).
+    pub name: Arc<str>,
+    /// For people; the name if there is none.
+    pub title: Option<String>,
+    /// For the model.
+    pub description: String,
+    /// MCP icons, as they are shown.
+    pub icons: Option<Value>,
+    /// JSON Schema 2020-12, an object schema (X-03).
+    pub input_schema: Value,
+    /// What `structuredContent` conforms to, if anything.
+    pub output_schema: Option<Value>,
+    /// MCP tool annotations, as they are shown.
+    pub annotations: Option<Value>,
+    /// `_meta` of the tool, as it is shown.
+    pub meta: Option<Value>,
+    /// Which calls become tasks.
+    pub policy: TaskPolicy,
+    /// Asks for what is missing before there is a task (G2-17).
+    pub intake: Option<Arc<dyn Intake>>,
+    /// Answers a waiting plain call after so long with how to follow it (design section 7, hand-off).
+    pub handoff: Option<Millis>,
+    /// From creation to the end of all work.
+    pub deadline: Option<Millis>,
+    /// The longest wait for a slot.
+    pub queue_timeout: Option<Millis>,
+    /// From the end to deletion.
+    pub retention: Millis,
+    /// At once on this node; `None` for no limit of its own.
+    pub concurrency: Option<usize>,
+    /// After which ends it is run again.
+    pub retry: Retry,
+    /// The provider's kind and the executor's definition in its words, kept with each task.
+    pub kind: Arc<str>,
+    /// See `kind`.
+    pub definition: Json,
+    /// Runs it.
+    pub executor: Arc<dyn Executor>,
+}
+
+/// A tool in the catalog: settings, checked and ready.
+pub struct Tool {
+    settings: ToolSettings,
+    spec: ToolSpec,
+    input: jsonschema::Validator,
+}
+
+/// A tool's settings cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ToolError {
+    /// The input schema does not compile.
+    #[error("tool {tool}: the input schema is not usable: {why}")]
+    InputSchema {
+        /// The tool.
+        tool: Arc<str>,
+        /// The compiler's words.
+        why: String,
+    },
+}
+
+/// Arguments that a tool cannot be called with; the text says what to change (X-06).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ArgumentError(pub String);
+
+impl Tool {
+    /// Compiles the schema and freezes the definition.
+    ///
+    /// # Errors
+    /// [`ToolError::InputSchema`] if the schema cannot be compiled; references to anything outside it are not followed (X-05).
+    pub fn new(settings: ToolSettings) -> Result<Self, ToolError> {
+        let input = jsonschema::validator_for(&settings.input_schema).map_err(|error| ToolError::InputSchema {
+            tool: Arc::clone(&settings.name),
+            why: error.to_string(),
+        })?;
+        let spec = freeze(&settings);
+        Ok(Self { settings, spec, input })
+    }
+
+    /// What it was made from.
+    pub fn settings(&self) -> &ToolSettings {
+        &self.settings
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.settings.name
+    }
+
+    /// What is kept with its tasks.
+    pub fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    /// Checks arguments against the schema and then against the executor's own rules.
+    ///
+    /// # Errors
+    /// What is wrong and where, for the model to mend.
+    pub fn check(&self, arguments: &str) -> Result<(), ArgumentError> {
+        let value: Value = serde_json::from_str(arguments).map_err(|error| ArgumentError(error.to_string()))?;
+        let mut violations = self.input.iter_errors(&value).peekable();
+        if violations.peek().is_some() {
+            return Err(ArgumentError(describe(&self.settings.name, violations)));
+        }
+        let empty = Map::new();
+        let members = value.as_object().unwrap_or(&empty);
+        self.settings.executor.check(members).map_err(ArgumentError)
+    }
+}
+
+fn describe<'a>(tool: &str, violations: impl Iterator<Item = jsonschema::ValidationError<'a>>) -> String {
+    let mut text = format!("The arguments do not fit {tool}:");
+    for violation in violations.take(LISTED_VIOLATIONS) {
+        let path = violation.instance_path().to_string();
+        let place = if path.is_empty() {
+            "arguments"
+        } else {
+            path.trim_start_matches('/')
+        };
+        // Masked: the caller knows the values, which may be long or secret. Writing to a string cannot fail.
+        let _ = write!(text, "\n- {place}: {}", violation.masked());
+    }
+    text
+}
+
+/// What a task needs to be run when its tool is gone: the executor's definition and the retry policy.
+#[derive(Serialize, Deserialize)]
+struct Frozen {
+    retry: Retry,
+    executor: Box<RawValue>,
+}
+
+fn freeze(settings: &ToolSettings) -> ToolSpec {
+    let retry = serde_json::to_string(&settings.retry).unwrap_or_default();
+    let definition = format!(r#"{{"retry":{retry},"executor":{}}}"#, settings.definition.as_str());
+    let mut digest = Sha256::new();
+    digest.update(settings.kind.as_bytes());
+    digest.update([0]);
+    digest.update(definition.as_bytes());
+    let id = digest
+        .finalize()
+        .iter()
+        .take(16)
+        .fold(String::with_capacity(32), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+    ToolSpec {
+        id: SpecId::named(id),
+        kind: Arc::clone(&settings.kind),
+        definition: Json::trusted(definition),
+    }
+}
+
+/// Takes a frozen definition apart again.
+pub(crate) fn thaw(spec: &ToolSpec) -> Result<(Retry, Json), String> {
+    let frozen: Frozen = serde_json::from_str(spec.definition.as_str()).map_err(|error| error.to_string())?;
+    Ok((frozen.retry, Json::from(&*frozen.executor)))
+}

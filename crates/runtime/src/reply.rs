@@ -1,0 +1,147 @@
+//! What a client says to a question of ours, and how it is kept until the one who asked reads it.
+
+use crate::{AskError, Engine};
+use longhaul_core::{
+    Event, InputKey, Json, Principal, RpcFailure, TaskId,
+    store::{ApplyError, Change, StoreError},
+};
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+use std::borrow::Cow;
+
+/// How a refusal begins when it is kept as an answer. Whoever sends the same as an answer refuses its own question.
+const REFUSED: &str = r#"{"dev.longhaul/refused":"#;
+
+/// A client's response to a question that was sent to it as a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// Its result, as it came.
+    Result(Json),
+    /// It answered with an error: the question will not be answered.
+    Error(RpcFailure),
+}
+
+impl Reply {
+    /// The answer to keep for `request`, `{"method":…,"params":…}`.
+    ///
+    /// A form that a client failed to show is one that nobody filled in: `cancel`. There is no such word for the others, so the one
+    /// who asked reads [`AskError::Refused`].
+    pub fn into_answer(self, request: &Json) -> Json {
+        match self {
+            Self::Result(answer) => answer,
+            Self::Error(_) if is_elicitation(request) => Json::trusted(r#"{"action":"cancel"}"#),
+            Self::Error(failure) => {
+                let said = json!({"code": failure.code, "message": &*failure.message});
+                Json::trusted(format!("{REFUSED}{said}}}"))
+            }
+        }
+    }
+}
+
+fn is_elicitation(request: &Json) -> bool {
+    #[derive(Deserialize)]
+    struct Request<'a> {
+        #[serde(borrow)]
+        method: Cow<'a, str>,
+    }
+    serde_json::from_str(request.as_str()).is_ok_and(|Request { method }| method == "elicitation/create")
+}
+
+/// Reads an answer as it was kept.
+///
+/// # Errors
+/// [`AskError::Refused`] if the client refused to give one.
+pub fn read_answer(answer: Json) -> Result<Json, AskError> {
+    #[derive(Deserialize)]
+    struct Kept<'a> {
+        #[serde(borrow, rename = "dev.longhaul/refused")]
+        refused: &'a RawValue,
+    }
+    #[derive(Deserialize)]
+    struct Refused<'a> {
+        code: i32,
+        #[serde(borrow)]
+        message: Cow<'a, str>,
+    }
+    if !answer.as_str().starts_with(REFUSED) {
+        return Ok(answer);
+    }
+    let said = serde_json::from_str::<Kept<'_>>(answer.as_str())
+        .and_then(|kept| serde_json::from_str::<Refused<'_>>(kept.refused.get()));
+    Err(AskError::Refused(RpcFailure {
+        code: said.as_ref().map_or(-32603, |said| said.code),
+        message: said.map_or("no reason given".into(), |said| said.message.into()),
+        data: None,
+    }))
+}
+
+impl Engine {
+    /// A question that a call or a task of `principal` asks, `{"method":…,"params":…}`, while it is open. Unlike what
+    /// [`get`](Self::get) shows, also of a call that was never announced: only whom it asks knows its key.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn open_question(
+        &self,
+        principal: &Principal,
+        id: &TaskId,
+        key: &InputKey,
+    ) -> Result<Option<Json>, StoreError> {
+        let record = self.0.store.peek(id).await?;
+        let mine = record.filter(|record| record.task.owner.principal == *principal);
+        let input = mine.and_then(|record| record.inputs.into_iter().find(|input| input.key == *key));
+        Ok(input.map(|input| input.request))
+    }
+
+    /// Answers a question found with [`open_question`](Self::open_question); the answer is written when this completes. An answer
+    /// that comes after another one, or too late, changes nothing (invariant 4).
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn answer_question(&self, id: &TaskId, key: InputKey, answer: Json) -> Result<(), StoreError> {
+        let event = Event::InputAnswered { key, answer };
+        match self.0.store.apply(Change::of(id, event, self.0.now())).await {
+            Err(ApplyError::Store(error)) => Err(error),
+            // Anything but the store's failure means: answered, withdrawn or over since we looked.
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(method: &str) -> Json {
+        let request = Json::from(json!({"method": method, "params": {}}));
+        let failure = RpcFailure {
+            code: -1,
+            message: "the user said \"no\"".into(),
+            data: None,
+        };
+        Reply::Error(failure).into_answer(&request)
+    }
+
+    #[test]
+    fn a_refused_form_is_cancelled_and_anything_else_is_told_to_the_one_who_asked() {
+        let form = refused("elicitation/create");
+        assert_eq!(form.as_str(), r#"{"action":"cancel"}"#);
+        assert_eq!(read_answer(form.clone()), Ok(form));
+        for method in ["sampling/createMessage", "roots/list"] {
+            let Err(AskError::Refused(failure)) = read_answer(refused(method)) else {
+                panic!("an answer to {method}")
+            };
+            assert_eq!((failure.code, &*failure.message), (-1, "the user said \"no\""));
+        }
+    }
+
+    #[test]
+    fn a_garbled_refusal_is_one_too_and_answers_are_not() {
+        for garbled in ["1}", r#"{"code":"x"}}"#, "null}"] {
+            let kept = Json::trusted(format!("{REFUSED}{garbled}"));
+            assert!(matches!(read_answer(kept), Err(AskError::Refused(_))), "{garbled}");
+        }
+        let answer = Json::trusted(r#"{"roots":[]}"#);
+        assert_eq!(read_answer(answer.clone()), Ok(answer));
+    }
+}

@@ -1,0 +1,82 @@
+//! Asking a legacy client while its request lasts: by requests of ours, whose responses are awaited.
+
+use super::outbox::{Line, Outbox};
+use crate::{front::Front, legacy::unanswered::taken_back, replies};
+use longhaul_core::{BoxFuture, Json, RpcFailure, SessionKey};
+use longhaul_runtime::{AskError, Question, Reply, Requesting, Said, read_answer};
+use longhaul_wire::{RpcError, legacy::question::Delivery};
+use std::sync::Arc;
+
+/// The way to the sender of one legacy request.
+pub(super) struct Live {
+    pub(super) front: Arc<Front>,
+    /// Without one there is nowhere to answer (C-51).
+    pub(super) session: Option<SessionKey>,
+    pub(super) outbox: Arc<Outbox>,
+}
+
+impl Requesting for Live {
+    fn ask(&self, question: Question) -> BoxFuture<'static, Result<Json, AskError>> {
+        let Some(session) = &self.session else {
+            return Box::pin(std::future::ready(Err(AskError::Withdrawn)));
+        };
+        let entropy = &*self.front.engine.ports().entropy;
+        let mut expected = self.front.replies.expect(session, entropy);
+        let delivery = Delivery {
+            id: expected.id(),
+            question: question.request.as_str(),
+            task: None,
+            hosted: None,
+            elicitation_id: None,
+        };
+        let mut text = String::new();
+        if let Err(error) = delivery.write(&mut text) {
+            return Box::pin(std::future::ready(Err(refused(&error))));
+        }
+        let mut question_open = Unanswered {
+            outbox: Arc::clone(&self.outbox),
+            id: Some(expected.id().to_owned()),
+        };
+        self.outbox.push(Line::Request(text));
+        Box::pin(async move {
+            let reply = expected.reply().await;
+            question_open.settle();
+            if let Reply::Result(answer) = &reply {
+                replies::check(&question.request, answer).map_err(|error| refused(&error))?;
+            }
+            read_answer(reply.into_answer(&question.request))
+        })
+    }
+
+    fn say(&self, said: Said) {
+        self.outbox.say(said);
+    }
+}
+
+fn refused(error: &RpcError) -> AskError {
+    AskError::Refused(RpcFailure {
+        code: i32::try_from(error.code()).unwrap_or(-32603),
+        message: error.message().into(),
+        data: None,
+    })
+}
+
+/// Takes a question back that nobody waits for any more (U-04).
+struct Unanswered {
+    outbox: Arc<Outbox>,
+    id: Option<String>,
+}
+
+impl Unanswered {
+    fn settle(&mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            self.outbox.push(Line::Notice(taken_back(&id)));
+        }
+    }
+}

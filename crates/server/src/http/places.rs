@@ -1,0 +1,275 @@
+//! Where a request comes from and whom it takes us for: the guard against DNS rebinding (T-02, S-12).
+
+use http::{HeaderMap, HeaderValue, Uri, header};
+use std::{net::IpAddr, str::FromStr};
+
+/// Which web pages may speak to this server, and under which names it is known. This machine's own always count: `localhost`,
+/// `127.0.0.1` and `[::1]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub(crate) origins: Vec<Origin>,
+    pub(crate) hosts: Vec<HostName>,
+}
+
+/// The origin of web pages, as browsers send it: `https://app.example.com`, perhaps with a port.
+///
+/// ```
+/// use longhaul_server::http::Origin;
+/// assert!("https://app.example.com:8443".parse::<Origin>().is_ok());
+/// assert!("*".parse::<Origin>().is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin(String);
+
+/// A name under which clients reach this server: `mcp.example.com` with any port, `mcp.example.com:8080` with that one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostName(String);
+
+/// An origin that no browser sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an origin is a scheme and a host, for example \"https://app.example.com\": no path, no blanks, no *")]
+pub struct InvalidOrigin;
+
+/// A host that no request names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a host is a name, perhaps with a port, for example \"mcp.example.com\": no scheme, no path, no *")]
+pub struct InvalidHost;
+
+impl FromStr for Origin {
+    type Err = InvalidOrigin;
+
+    fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
+        let (scheme, authority) = text.split_once("://").ok_or(InvalidOrigin)?;
+        let sound_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        if !sound_scheme || !is_authority(authority) {
+            return Err(InvalidOrigin);
+        }
+        let (scheme, authority) = (scheme.to_ascii_lowercase(), authority.to_ascii_lowercase());
+        // Browsers leave out the port that goes without saying.
+        let implied = match scheme.as_str() {
+            "http" => ":80",
+            "https" => ":443",
+            _ => "",
+        };
+        let authority = authority.strip_suffix(implied).unwrap_or(&authority);
+        Ok(Self(format!("{scheme}://{authority}")))
+    }
+}
+
+impl FromStr for HostName {
+    type Err = InvalidHost;
+
+    fn from_str(text: &str) -> Result<Self, InvalidHost> {
+        is_authority(text)
+            .then(|| Self(text.to_ascii_lowercase()))
+            .ok_or(InvalidHost)
+    }
+}
+
+fn is_authority(text: &str) -> bool {
+    let (host, _) = split_port(text);
+    let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    match bracketed {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => {
+            !host.is_empty()
+                && host
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+        }
+    }
+}
+
+/// A request that a web page of somebody else made a browser send, or that was meant for another server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Misplaced {
+    #[error("Origin is not allowed here (server.allowed_origins)")]
+    Origin,
+    #[error("Host is not a name of this server (server.allowed_hosts)")]
+    Host,
+}
+
+impl Places {
+    /// Whether the request's `Host` and `Origin` are allowed: all of them, since nobody says which of two counts. Programs send no
+    /// `Origin`, and that is fine.
+    pub(crate) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Misplaced> {
+        let text = |value: &HeaderValue| value.to_str().map(str::to_owned).ok();
+        let host_allowed = |value: &HeaderValue| text(value).is_some_and(|host| self.knows_host(&host));
+        let origin_allowed = |value: &HeaderValue| text(value).is_some_and(|origin| self.knows_origin(&origin));
+        let authority = uri.authority().map(|authority| authority.as_str());
+        let named = headers.contains_key(header::HOST) || authority.is_some();
+        let all_hosts = authority.is_none_or(|host| self.knows_host(host))
+            && headers.get_all(header::HOST).iter().all(host_allowed);
+        if !named || !all_hosts {
+            return Err(Misplaced::Host);
+        }
+        if !headers.get_all(header::ORIGIN).iter().all(origin_allowed) {
+            return Err(Misplaced::Origin);
+        }
+        Ok(())
+    }
+
+    fn knows_host(&self, authority: &str) -> bool {
+        let (host, _) = split_port(authority);
+        let named = |known: &HostName| known.0.eq_ignore_ascii_case(authority) || known.0.eq_ignore_ascii_case(host);
+        is_local(authority) || self.hosts.iter().any(named)
+    }
+
+    fn knows_origin(&self, origin: &str) -> bool {
+        is_local_origin(origin) || origin.parse().is_ok_and(|origin| self.origins.contains(&origin))
+    }
+}
+
+/// A host and its port, if there is one.
+fn split_port(authority: &str) -> (&str, Option<&str>) {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => (host, Some(port)),
+        _ => (authority, None),
+    }
+}
+
+/// Whether an address can only be reached from this machine.
+pub fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+/// `null`, which sandboxed pages send, is nobody's origin.
+fn is_local_origin(origin: &str) -> bool {
+    let rest = origin
+        .strip_prefix("http://")
+        .or_else(|| origin.strip_prefix("https://"));
+    rest.is_some_and(is_local)
+}
+
+/// `localhost`, `127.0.0.1` or `[::1]`, with or without a port.
+fn is_local(authority: &str) -> bool {
+    let (host, _) = split_port(authority);
+    host.eq_ignore_ascii_case("localhost") || host == "127.0.0.1" || host == "[::1]"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(headers: &HeaderMap, uri: &Uri) -> Result<(), Misplaced> {
+        Places::default().check(headers, uri)
+    }
+
+    fn checked(host: Option<&str>, origin: Option<&str>) -> Result<(), Misplaced> {
+        let mut headers = HeaderMap::new();
+        if let Some(host) = host {
+            headers.insert(header::HOST, host.parse().unwrap());
+        }
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+        }
+        check(&headers, &Uri::from_static("/mcp"))
+    }
+
+    #[test]
+    fn every_name_counts() {
+        let mut headers = HeaderMap::new();
+        headers.append(header::HOST, "localhost".parse().unwrap());
+        let foreign = Uri::from_static("http://evil.example.com/mcp");
+        assert_eq!(check(&headers, &foreign), Err(Misplaced::Host));
+        for name in [header::HOST, header::ORIGIN] {
+            let mut headers = headers.clone();
+            headers.append(name, "http://localhost".parse().unwrap());
+            headers.append(header::ORIGIN, "http://evil.example.com".parse().unwrap());
+            assert!(check(&headers, &Uri::from_static("/mcp")).is_err());
+        }
+        assert_eq!(
+            check(&HeaderMap::new(), &Uri::from_static("http://localhost:1/mcp")),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn only_this_machine_is_at_home() {
+        for host in ["localhost", "LOCALHOST:80", "127.0.0.1:7411", "[::1]", "[::1]:7411"] {
+            assert_eq!(checked(Some(host), None), Ok(()), "{host}");
+            assert_eq!(checked(Some(host), Some(&format!("http://{host}"))), Ok(()), "{host}");
+        }
+        for host in [
+            "evil.example.com",
+            "127.0.0.1.evil.example.com",
+            "localhost.evil.com:80",
+            "",
+            "127.0.0.2:1",
+            "[::1]x",
+        ] {
+            assert_eq!(checked(Some(host), None), Err(Misplaced::Host), "{host}");
+            assert_eq!(
+                checked(Some("localhost"), Some(&format!("http://{host}"))),
+                Err(Misplaced::Origin),
+                "{host}"
+            );
+        }
+        assert_eq!(checked(None, None), Err(Misplaced::Host));
+        for origin in [
+            "null",
+            "localhost",
+            "file://localhost",
+            "http://localhost@evil.com",
+            "http://localhost/evil",
+        ] {
+            assert_eq!(
+                checked(Some("localhost"), Some(origin)),
+                Err(Misplaced::Origin),
+                "{origin}"
+            );
+        }
+    }
+
+    #[test]
+    fn further_names_are_allowed_one_by_one() {
+        let places = Places {
+            origins: vec!["https://App.example.com:443".parse().unwrap()],
+            hosts: vec!["mcp.example.com".parse().unwrap(), "box:81".parse().unwrap()],
+        };
+        for (host, allowed) in [
+            ("mcp.example.com", true),
+            ("MCP.example.com:8080", true),
+            ("box:81", true),
+            ("localhost:1", true),
+            ("box", false),
+            ("box:8", false),
+            ("x.mcp.example.com", false),
+        ] {
+            assert_eq!(places.knows_host(host), allowed, "{host}");
+        }
+        for (origin, allowed) in [
+            ("https://app.example.com", true),
+            ("https://app.example.com:443", true),
+            ("http://localhost:3000", true),
+            ("http://app.example.com", false),
+            ("https://app.example.com:444", false),
+            ("https://app.example.com.evil.com", false),
+            ("null", false),
+        ] {
+            assert_eq!(places.knows_origin(origin), allowed, "{origin}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_origin_or_no_host_is_refused() {
+        for wrong in [
+            "*",
+            "https://*",
+            "https://*.example.com",
+            "app.example.com",
+            "https://a/",
+            "https://a b",
+            "https://u@a",
+            "",
+        ] {
+            assert_eq!(wrong.parse::<Origin>(), Err(InvalidOrigin), "{wrong}");
+        }
+        for wrong in ["*", "https://a", "a/b", "a b", "", ":80", "[::1", "a:b"] {
+            assert_eq!(wrong.parse::<HostName>(), Err(InvalidHost), "{wrong}");
+        }
+    }
+}

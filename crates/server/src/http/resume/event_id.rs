@@ -1,0 +1,62 @@
+//! Event ids: `<stream>.<nth>`.
+
+use crate::{front::Front, session::Session};
+use longhaul_core::Entropy;
+
+/// A request longer than this is not worth a place in every event id.
+const LONGEST_REQUEST: usize = 256;
+const NAME_BYTES: usize = 16;
+
+/// Up to where a client has read a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EventId<'a> {
+    /// The stream's name.
+    pub(crate) stream: &'a str,
+    /// The last event read, counted from 0.
+    pub(crate) nth: u64,
+}
+
+impl<'a> EventId<'a> {
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        let (stream, nth) = text.rsplit_once('.')?;
+        let nth = nth.parse().ok().filter(|nth: &u64| *nth < u64::MAX)?;
+        Some(Self { stream, nth })
+    }
+}
+
+/// A name for a stream of `session`: nobody else's, and if `again` leads to the same answer, that request under seal.
+pub(super) fn name(front: &Front, session: &Session, again: Option<&str>) -> String {
+    match again {
+        Some(request) if request.len() <= LONGEST_REQUEST => {
+            let body = [session.key.as_str(), "\n", request].concat();
+            front.streams.seal(body.as_bytes())
+        }
+        _ => random_name(&*front.engine.ports().entropy),
+    }
+}
+
+/// The request that leads to the stream of this name, if `session` once had such a stream.
+pub(crate) fn again(front: &Front, session: &Session, name: &str) -> Option<String> {
+    let body = String::from_utf8(front.streams.open(name)?.0).ok()?;
+    let (key, request) = body.split_once('\n')?;
+    (key == session.key.as_str()).then(|| request.to_owned())
+}
+
+fn random_name(entropy: &dyn Entropy) -> String {
+    let mut bytes = [0u8; NAME_BYTES];
+    entropy.fill(&mut bytes);
+    format!("{:032x}", u128::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_event_id_is_refused() {
+        assert_eq!(EventId::parse("a.b.7"), Some(EventId { stream: "a.b", nth: 7 }));
+        for wrong in ["", "a", "a.", "a.x", "a.-1", "a.18446744073709551615", "7"] {
+            assert_eq!(EventId::parse(wrong), None, "{wrong}");
+        }
+    }
+}

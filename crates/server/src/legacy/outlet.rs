@@ -1,0 +1,151 @@
+//! Which stream carries what a session hears of a task: the newest one that is read (T-10, G1-39).
+
+use crate::stream::Sink;
+use longhaul_core::{SessionKey, Task, TaskId};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::watch;
+
+type Key = (SessionKey, TaskId);
+
+/// The streams on which sessions hear of tasks.
+#[derive(Clone, Default)]
+pub(crate) struct Outlets(Arc<Mutex<HashMap<Key, Streams>>>);
+
+/// Those of one session and one task.
+struct Streams {
+    /// In the order they were opened.
+    open: Vec<(u64, Sink)>,
+    opened: u64,
+    carrier: watch::Sender<u64>,
+    /// The highest figure of progress told, whichever stream it was told on (U-01).
+    told: Option<f64>,
+}
+
+/// No stream: they are counted from 1.
+const NOBODY: u64 = 0;
+
+/// One stream among those that could carry; dropping it takes it from them.
+pub(crate) struct Outlet {
+    outlets: Outlets,
+    key: Key,
+    nth: u64,
+    sink: Sink,
+    attendance: watch::Receiver<bool>,
+    carrier: watch::Receiver<u64>,
+}
+
+impl Outlets {
+    /// Adds a stream. Being the newest, it carries from now on.
+    pub(crate) fn enter(&self, session: &SessionKey, task: &Task, sink: &Sink) -> Outlet {
+        let key = (session.clone(), task.id.clone());
+        let mut table = self.lock();
+        let streams = table.entry(key.clone()).or_insert_with(|| Streams {
+            open: Vec::new(),
+            opened: NOBODY,
+            carrier: watch::Sender::new(NOBODY),
+            // What was told before, on streams that are gone, is not known; what is kept has been told, so far as it could be.
+            told: task.progress.map(|progress| progress.current),
+        });
+        streams.opened += 1;
+        let nth = streams.opened;
+        streams.open.push((nth, sink.clone()));
+        streams.elect();
+        let carrier = streams.carrier.subscribe();
+        drop(table);
+        Outlet {
+            outlets: self.clone(),
+            key,
+            nth,
+            sink: sink.clone(),
+            attendance: sink.attendance(),
+            carrier,
+        }
+    }
+
+    /// The stream that carries what the session is to hear of the task.
+    pub(crate) fn carrier(&self, session: &SessionKey, task: &TaskId) -> Option<Sink> {
+        let table = self.lock();
+        let streams = table.get(&(session.clone(), task.clone()))?;
+        let carrier = *streams.carrier.borrow();
+        let found = streams.open.iter().find(|(nth, _)| *nth == carrier);
+        found.map(|(_, sink)| sink.clone())
+    }
+
+    /// Has those who tell the session of the task look again.
+    pub(crate) fn nudge(&self, session: &SessionKey, task: &TaskId) {
+        if let Some(streams) = self.lock().get(&(session.clone(), task.clone())) {
+            streams.carrier.send_modify(|_| {});
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Streams>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Streams {
+    fn elect(&self) {
+        let read = self.open.iter().rfind(|(_, sink)| sink.is_attended());
+        let carrier = read.map_or(NOBODY, |(nth, _)| *nth);
+        self.carrier
+            .send_if_modified(|now| std::mem::replace(now, carrier) != carrier);
+    }
+}
+
+impl Outlet {
+    /// Whether this stream carries now.
+    pub(crate) fn carries(&self) -> bool {
+        *self.carrier.borrow() == self.nth
+    }
+
+    /// Completes when another stream carries than before.
+    pub(crate) async fn changed(&mut self) {
+        loop {
+            tokio::select! {
+                // Both senders live in what we hold.
+                _ = self.attendance.changed() => {
+                    if let Some(streams) = self.outlets.lock().get(&self.key) {
+                        streams.elect();
+                    }
+                }
+                _ = self.carrier.changed() => return,
+            }
+        }
+    }
+
+    /// Whether `current` is more than was told on any of the streams; then it counts as told.
+    pub(crate) fn rises_to(&self, current: f64) -> bool {
+        let mut table = self.outlets.lock();
+        let Some(streams) = table.get_mut(&self.key) else {
+            return false;
+        };
+        let rises = current.is_finite() && streams.told.is_none_or(|told| current > told);
+        if rises {
+            streams.told = Some(current);
+        }
+        rises
+    }
+
+    /// The stream.
+    pub(crate) fn sink(&self) -> &Sink {
+        &self.sink
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        let mut table = self.outlets.lock();
+        let Some(streams) = table.get_mut(&self.key) else {
+            return;
+        };
+        streams.open.retain(|(nth, _)| *nth != self.nth);
+        if streams.open.is_empty() {
+            table.remove(&self.key);
+        } else {
+            streams.elect();
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! `notifications/tasks/status`: every change of the status, and what is said in between at most once a second (G1-43).
+
+use longhaul_core::{BoxFuture, Clock, Task, UnixMillis, store::Record};
+use longhaul_wire::{Status, legacy};
+use std::{sync::Arc, time::Duration};
+
+/// Between two notifications of one status.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What one client has been told.
+pub(super) struct StatusNews {
+    told: (Status, Option<Arc<str>>),
+    pause: Option<BoxFuture<'static, ()>>,
+}
+
+impl StatusNews {
+    /// The client knows the task as it is here.
+    pub(super) fn known(task: &Task) -> Self {
+        Self {
+            told: of(task),
+            pause: None,
+        }
+    }
+
+    /// The notification, if there is something to tell now.
+    pub(super) fn about(&mut self, record: &Record, clock: &dyn Clock) -> Option<String> {
+        let now = of(&record.task);
+        let (same_status, pausing) = (now.0 == self.told.0, self.pause.is_some());
+        if now == self.told || (same_status && pausing) {
+            return None;
+        }
+        self.told = now;
+        self.pause = Some(clock.sleep(INTERVAL));
+        Some(written(record, clock.now()))
+    }
+
+    /// Completes when something that had to wait may be told.
+    pub(super) async fn paused(&mut self) {
+        match &mut self.pause {
+            Some(pause) => pause.await,
+            None => std::future::pending().await,
+        }
+        self.pause = None;
+    }
+}
+
+fn of(task: &Task) -> (Status, Option<Arc<str>>) {
+    (legacy::tasks::status(task), task.status.clone())
+}
+
+fn written(record: &Record, now: UnixMillis) -> String {
+    let mut text = String::new();
+    legacy::tasks::write_status_notification(&mut text, &record.task, record.outcome.as_ref(), now);
+    text
+}

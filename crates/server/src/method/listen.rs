@@ -1,0 +1,44 @@
+//! `subscriptions/listen` (modern): a stream of what the client wants to hear of (U-20, G2-50..G2-55).
+
+use crate::{
+    answer::{Answer, KeptId, store_failed},
+    dispatch::Call,
+    front::Front,
+    stream,
+    subscription::{Subscription, accepted_tasks},
+};
+use longhaul_wire::{Capability, RpcError, modern::subscription::write_acknowledged, params::Listen};
+use std::{borrow::Cow, sync::Arc};
+
+pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
+    let wish = call.params.listen()?;
+    if !wish.task_ids.is_empty() && !call.caller.declares_tasks {
+        return Err(RpcError::missing_capability(Capability::Tasks));
+    }
+    if !call.caller.takes_stream {
+        return Err(RpcError::invalid_request("Accept must list text/event-stream").with_status(406));
+    }
+    let permit = front.meter.stream(call.caller.principal())?;
+    // What cannot be an id names nothing (S-05).
+    let ids = wish.task_ids.iter().filter_map(|id| id.parse().ok()).collect();
+    let tasks = accepted_tasks(front, call.caller.scope(), ids)
+        .await
+        .map_err(store_failed)?;
+    let accepted = Listen {
+        task_ids: tasks
+            .accepted()
+            .iter()
+            .map(|id| Cow::from(id.as_str().to_owned()))
+            .collect(),
+        ..wish
+    };
+    let mut acknowledged = String::new();
+    write_acknowledged(&mut acknowledged, call.id, &accepted);
+    let subscription = Subscription::new(front, KeptId::of(call.id), &accepted, tasks);
+    let events = stream::events(front, |sink| async move {
+        // Whoever has gone is told no more.
+        let _ = subscription.write(sink, acknowledged).await;
+        drop(permit);
+    });
+    Ok(Answer::Stream(events))
+}

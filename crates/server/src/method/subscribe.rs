@@ -1,0 +1,28 @@
+//! `resources/subscribe` and `resources/unsubscribe` (legacy): which resources' updates a session hears of, on its push stream.
+//!
+//! A resource that does not exist can be watched: it may come.
+
+use crate::{answer::Answer, dispatch::Call, front::Front};
+use longhaul_wire::RpcError;
+use std::sync::Arc;
+
+pub(super) fn subscribe(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
+    let uri = call.params.uri()?;
+    if let Some(session) = call.caller.session() {
+        let watched = front.legacy.wishes.watch(session, &uri);
+        watched.map_err(|too_many| RpcError::invalid_params(too_many.to_string()))?;
+    }
+    Ok(empty(call))
+}
+
+pub(super) fn unsubscribe(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
+    let uri = call.params.uri()?;
+    if let Some(session) = call.caller.session() {
+        front.legacy.wishes.unwatch(&session.key, &uri);
+    }
+    Ok(empty(call))
+}
+
+fn empty(call: &Call<'_>) -> Answer {
+    Answer::result(call.id, |out| out.push_str("{}"))
+}

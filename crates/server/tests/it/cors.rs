@@ -1,0 +1,117 @@
+//! Web pages: which may speak to the server, and what they may send and read (T-02, T-39).
+
+use crate::{
+    request::Post,
+    server::{Options, Server, other},
+};
+use longhaul_server::http::HttpOptions;
+use serde_json::json;
+
+const PAGE: &str = "https://app.example.com";
+
+async fn server() -> Server {
+    Server::with(Options {
+        http: HttpOptions {
+            allowed_origins: vec![PAGE.parse().unwrap()],
+            allowed_hosts: vec!["mcp.example.com".parse().unwrap()],
+            ..HttpOptions::default()
+        },
+        ..Options::default()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_browser_is_told_what_a_page_may_send() {
+    let server = server().await;
+    let mut client = server.connect().await;
+    for origin in [PAGE, "http://localhost:3000"] {
+        let asked = format!(
+            "Origin: {origin}\r\nAccess-Control-Request-Method: POST\r\n\
+             Access-Control-Request-Headers: content-type, mcp-param-region, MCP-PARAM-x y, x-evil\r\n"
+        );
+        client.send(other("OPTIONS", &asked).as_bytes()).await;
+        let reply = client.reply().await;
+        assert_eq!(reply.status(), 204);
+        let header = |name| reply.head.header(name).unwrap_or_default();
+        assert_eq!(header("access-control-allow-origin"), origin);
+        assert_eq!(header("access-control-allow-methods"), "POST, GET, DELETE");
+        let allowed: Vec<_> = header("access-control-allow-headers").split(", ").collect();
+        assert_eq!(
+            allowed,
+            [
+                "Content-Type",
+                "Accept",
+                "Authorization",
+                "MCP-Protocol-Version",
+                "Mcp-Method",
+                "Mcp-Name",
+                "Mcp-Session-Id",
+                "Last-Event-ID",
+                "mcp-param-region"
+            ]
+        );
+        assert_eq!(header("access-control-allow-credentials"), "", "there are none to send");
+        assert!(header("vary").contains("Origin"));
+    }
+    client.send(other("OPTIONS", "").as_bytes()).await;
+    let plain = client.reply().await;
+    assert_eq!(
+        (plain.status(), plain.head.header("allow")),
+        (204, Some("POST, GET, DELETE"))
+    );
+    assert_eq!(plain.head.header("access-control-allow-origin"), None);
+}
+
+#[tokio::test]
+async fn a_page_reads_answers_and_errors_alike() {
+    let server = server().await;
+    let mut client = server.connect().await;
+    let posts = [
+        (Post::initialize("2025-11-25"), 200),
+        (Post::legacy(Some("gone"), "ping", json!({})), 404),
+        (
+            Post::legacy(None, "ping", json!({})).with("MCP-Protocol-Version", "9"),
+            400,
+        ),
+        (
+            Post::legacy(None, "ping", json!({})).with("Content-Type", "text/plain"),
+            415,
+        ),
+    ];
+    for (post, status) in posts {
+        client
+            .send(&post.with("Origin", PAGE).with("Host", "mcp.example.com").to_bytes())
+            .await;
+        let reply = client.reply().await;
+        assert_eq!(reply.status(), status, "{reply:?}");
+        assert_eq!(reply.head.header("access-control-allow-origin"), Some(PAGE));
+        let exposed = reply.head.header("access-control-expose-headers");
+        assert_eq!(exposed, Some("Mcp-Session-Id, WWW-Authenticate"));
+    }
+    client
+        .send(other("PUT", &format!("Origin: {PAGE}\r\n")).as_bytes())
+        .await;
+    let reply = client.reply().await;
+    assert_eq!(reply.status(), 405);
+    assert_eq!(reply.head.header("access-control-allow-origin"), Some(PAGE));
+}
+
+#[tokio::test]
+async fn a_page_of_somebody_else_gets_nothing_and_reads_nothing() {
+    let server = server().await;
+    let mut client = server.connect().await;
+    for (origin, host) in [
+        ("https://evil.example.com", "localhost"),
+        ("https://app.example.com.evil.com", "localhost"),
+        ("null", "localhost"),
+        (PAGE, "evil.example.com"),
+    ] {
+        let post = Post::initialize("2025-11-25").with("Origin", origin).with("Host", host);
+        client.send(&post.to_bytes()).await;
+        let reply = client.reply().await;
+        assert_eq!(reply.status(), 403, "{origin} {host}");
+        assert_eq!(reply.head.header("access-control-allow-origin"), None);
+        assert_eq!(reply.head.header("mcp-session-id"), None);
+    }
+}

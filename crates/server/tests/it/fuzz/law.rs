@@ -1,0 +1,207 @@
+//! What must hold for every exchange, whatever was sent.
+
+use super::{tools::PLANNED, world::Reply};
+use crate::schema;
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+use std::collections::HashMap;
+
+/// A request as a reader sees it that knows nothing of ours. `None` in all places if a member is there twice.
+#[derive(Debug, Default, Deserialize)]
+#[serde(bound = "'de: 'a", default)]
+pub(super) struct Seen<'a> {
+    pub(super) id: Option<&'a RawValue>,
+    method: Option<String>,
+    params: Option<Params<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(bound = "'de: 'a", rename_all = "camelCase", default)]
+struct Params<'a> {
+    task_id: Option<&'a RawValue>,
+    arguments: Option<&'a RawValue>,
+    input_responses: Option<&'a RawValue>,
+    request_state: Option<&'a RawValue>,
+    #[serde(rename = "_meta")]
+    meta: Option<Meta<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(bound = "'de: 'a", default)]
+struct Meta<'a> {
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<&'a RawValue>,
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
+    declared: Option<&'a RawValue>,
+}
+
+impl<'a> Seen<'a> {
+    pub(super) fn of(body: &'a [u8]) -> Self {
+        // Without the filter, a list would do for an object.
+        let text = std::str::from_utf8(body)
+            .ok()
+            .filter(|text| text.trim_start().starts_with('{'));
+        text.and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
+    }
+
+    /// The id, if it is one that must come back.
+    pub(super) fn sound_id(&self) -> Option<&'a str> {
+        let text = self.id?.get();
+        let number = text.strip_prefix('-').unwrap_or(text);
+        (text.starts_with('"') || number.bytes().all(|byte| byte.is_ascii_digit())).then_some(text)
+    }
+
+    pub(super) fn method(&self) -> &str {
+        self.method.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn is_modern(&self) -> bool {
+        let meta = self.params.as_ref().and_then(|params| params.meta.as_ref());
+        meta.is_some_and(|meta| meta.version.is_some())
+    }
+
+    pub(super) fn arguments(&self) -> Option<&'a str> {
+        self.params.as_ref()?.arguments.map(RawValue::get)
+    }
+
+    /// The answers to questions, each as it was written.
+    pub(super) fn answers(&self) -> Vec<String> {
+        let given = self.params.as_ref().and_then(|params| params.input_responses);
+        let answers: HashMap<String, Box<RawValue>> = given
+            .and_then(|given| serde_json::from_str(given.get()).ok())
+            .unwrap_or_default();
+        answers.into_values().map(|answer| answer.get().to_owned()).collect()
+    }
+
+    pub(super) fn task(&self) -> Option<String> {
+        serde_json::from_str(self.params.as_ref()?.task_id?.get()).ok()
+    }
+
+    /// As much of it as the schemas' discriminators look at.
+    fn outline(&self) -> Value {
+        let mut meta = json!({});
+        if self.is_modern() {
+            let declared = self.params.as_ref().and_then(|params| params.meta.as_ref()?.declared);
+            let declared: Option<Value> = declared.and_then(|declared| serde_json::from_str(declared.get()).ok());
+            meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+            meta["io.modelcontextprotocol/clientCapabilities"] = declared.unwrap_or_default();
+        }
+        json!({"method": self.method(), "params": {"_meta": meta}})
+    }
+
+    /// Whether the call goes on although its stream has ended: a legacy client takes it up again (T-06).
+    fn may_be_resumed(&self, reply: &Reply) -> bool {
+        reply.is_stream && !self.is_modern() && self.may_take_forever()
+    }
+
+    /// Whether it comes back with answers.
+    pub(super) fn is_another_round(&self) -> bool {
+        let params = self.params.as_ref();
+        params.is_some_and(|params| params.input_responses.is_some() || params.request_state.is_some())
+    }
+
+    /// Whether nothing ends it but time or another request.
+    fn may_take_forever(&self) -> bool {
+        ["tools/call", "tasks/result", "subscriptions/listen"].contains(&self.method())
+    }
+}
+
+/// The messages of a reply, each as it was written.
+fn messages(reply: &Reply) -> Vec<String> {
+    let body = std::str::from_utf8(&reply.body).unwrap();
+    if !reply.is_stream {
+        return if body.is_empty() {
+            Vec::new()
+        } else {
+            vec![body.to_owned()]
+        };
+    }
+    let data = |event: &str| -> String {
+        let lines: Vec<&str> = event.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+        lines.join("\n")
+    };
+    let events = body.split("\n\n").map(data);
+    events.filter(|data| !data.is_empty()).collect()
+}
+
+/// What came back.
+#[derive(Default)]
+pub(super) struct Heard {
+    /// The response, as text and as a tree.
+    pub(super) response: Option<(String, Value)>,
+    /// Questions to a legacy client: the id of each, a string, and its text.
+    pub(super) questions: Vec<(String, String)>,
+}
+
+/// Checks one exchange.
+pub(super) fn check(seen: &Seen<'_>, reply: &Reply) -> Heard {
+    assert!(reply.status < 500, "{reply:?}");
+    if reply.is_cut {
+        assert!(seen.may_take_forever(), "no end: {seen:?} {reply:?}");
+    }
+    let outline = seen.outline();
+    let mut heard = Heard::default();
+    for text in messages(reply) {
+        let message = tree(&text);
+        assert_eq!(message["jsonrpc"], "2.0");
+        match (message.get("method"), message["id"].as_str()) {
+            (Some(_), Some(id)) => {
+                assert!(!seen.is_modern(), "a modern client is asked by an answer: {text}");
+                schema::check_request(&message);
+                heard.questions.push((id.to_owned(), text));
+            }
+            (Some(_), None) => schema::check_notification(&outline, &message),
+            (None, _) => {
+                assert!(heard.response.is_none(), "two responses: {reply:?}");
+                schema::check_answer(&outline, &message);
+                check_id(seen, &text);
+                heard.response = Some((text, message));
+            }
+        }
+    }
+    if heard.response.is_none() {
+        let is_request = seen.sound_id().is_some() && seen.method.is_some();
+        assert!(
+            !is_request || reply.is_cut || seen.may_be_resumed(reply),
+            "no response: {seen:?} {reply:?}"
+        );
+        if !is_request {
+            assert!([202, 204].contains(&reply.status), "{reply:?}");
+        }
+    }
+    heard
+}
+
+/// A message as a tree. What comes back to its sender, ids and tokens, may hold half a surrogate, which JSON allows and no tree
+/// holds, so other characters stand in for all of them.
+fn tree(text: &str) -> Value {
+    let lower = text.replace("\\uD", "\\ud");
+    let mut pieces = lower.split("\\ud");
+    let mut whole = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let is_half = piece.starts_with(|digit: char| "89abcdefABCDEF".contains(digit));
+        whole.push_str(if is_half { "\\ue" } else { "\\ud" });
+        whole.push_str(piece);
+    }
+    serde_json::from_str(&whole).unwrap_or_else(|flaw| panic!("{flaw}: {text}"))
+}
+
+/// A request's id comes back byte for byte (L-20).
+fn check_id(seen: &Seen<'_>, text: &str) {
+    let answered = Seen::of(text.as_bytes());
+    if let Some(id) = seen.sound_id() {
+        assert!(
+            answered.sound_id() == Some(id) || (seen.method.is_none() && answered.id.is_none()),
+            "{id} is answered as {text}"
+        );
+    }
+}
+
+/// Whether a response says that the call was not taken. What a tool says by itself is none.
+pub(super) fn is_refusal(response: &Value) -> bool {
+    match response.get("error") {
+        Some(error) => error["message"] != PLANNED,
+        None => response["result"]["isError"] == true,
+    }
+}

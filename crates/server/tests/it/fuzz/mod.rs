@@ -1,0 +1,39 @@
+//! Fuzz targets. In a test run each replays its corpus (`__fuzz__/TARGET/corpus`) and then tries what chance brings, a
+//! few times; `cargo xtask fuzz` lets libFuzzer, which sees what is reached, search for as long as it is given.
+//!
+//! A case is a [`Scene`](grammar::Scene): a few requests that would be valid, and what is damaged in each. It is played to a
+//! [`World`](world::World) in which time and randomness are the same each time, and what comes back is held against the [`law`].
+
+mod cursor;
+mod grammar;
+mod json;
+mod law;
+mod offers;
+mod play;
+mod session;
+mod still;
+mod tools;
+mod world;
+
+use std::panic::AssertUnwindSafe;
+
+/// How often chance is tried in a test run. A count and no time: on a slow machine, too, the whole corpus is replayed first.
+const CHANCES: usize = 250;
+
+#[test]
+fn legacy() {
+    let stage = AssertUnwindSafe(play::Stage::default());
+    bolero::check!(name = "legacy")
+        .with_iterations(CHANCES)
+        .with_type::<grammar::Scene>()
+        .for_each(move |scene| stage.play(scene, grammar::Family::Legacy));
+}
+
+#[test]
+fn modern() {
+    let stage = AssertUnwindSafe(play::Stage::default());
+    bolero::check!(name = "modern")
+        .with_iterations(CHANCES)
+        .with_type::<grammar::Scene>()
+        .for_each(move |scene| stage.play(scene, grammar::Family::Modern));
+}

@@ -1,0 +1,169 @@
+//! Playing a scene to a server, and remembering what a client would.
+
+use super::{
+    grammar::{Family, Id, Known, Request, Scene, Sender, Sent, Step},
+    json::Rarely,
+    law::{self, Heard, Seen},
+    world::{World, panics},
+};
+use serde_json::Value;
+use std::{cell::RefCell, collections::HashMap};
+
+/// After so many scenes the world is made anew: one costs more than a scene, and one that is full of tasks is slow.
+const SCENES: usize = 32;
+
+/// Where one scene is played after the other.
+#[derive(Default)]
+pub(super) struct Stage(RefCell<Option<(World, usize)>>);
+
+impl Stage {
+    /// Plays a scene. If the server breaks a law, the next scene gets another one.
+    pub(super) fn play(&self, scene: &Scene, family: Family) {
+        let kept = self.0.borrow_mut().take();
+        let (world, played) = kept.unwrap_or_else(|| (World::new(), 0));
+        let before = panics();
+        let mut play = Play {
+            world: &world,
+            family,
+            known: Known::default(),
+            given: HashMap::new(),
+        };
+        if family == Family::Legacy {
+            play.step(&handshake());
+        }
+        for step in &scene.steps {
+            play.step(step);
+        }
+        // A panic in spawned work is caught, and would pass unseen.
+        assert_eq!(panics(), before, "something panicked");
+        if played < SCENES {
+            *self.0.borrow_mut() = Some((world, played + 1));
+        }
+    }
+}
+
+struct Play<'a> {
+    world: &'a World,
+    family: Family,
+    known: Known,
+    /// What each task was given, one of which it must give back: its arguments, and the answers to its question.
+    given: HashMap<String, Vec<String>>,
+}
+
+fn handshake() -> Step {
+    Step {
+        request: Request::Initialize(0),
+        id: Id::Number(0),
+        sender: Sender {
+            declares_tasks: true,
+            declares_legacy_tasks: false,
+            can_be_asked: true,
+            takes_stream: true,
+            progress_token: None,
+            sessionless: true,
+        },
+        damage: Vec::new(),
+        headers: Rarely(None),
+        bytes: Rarely(None),
+        spread: false,
+    }
+}
+
+impl Play<'_> {
+    fn step(&mut self, step: &Step) {
+        let Sent { headers, body } = step.write(self.family, &self.known);
+        let seen = Seen::of(&body);
+        let before = self.world.started();
+        let reply = self.world.post(&headers, body.clone());
+        let started = self.world.started() - before;
+        let Heard { response, questions } = law::check(&seen, &reply);
+        assert!(started <= 1, "one call, {started} runs");
+        if started > 0 {
+            assert_eq!(seen.method(), "tools/call");
+            // Whether an answer that came along fits is known only when the question has been asked.
+            if let Some((text, response)) = response.as_ref().filter(|_| !seen.is_another_round()) {
+                assert!(!law::is_refusal(response), "refused and started all the same: {text}");
+            }
+        }
+        for (id, text) in questions {
+            assert!(
+                seen.arguments().is_none_or(|given| text.contains(given)),
+                "the question lost what was given: {text}"
+            );
+            self.known.asked.push(id);
+        }
+        if let Some(session) = reply.session {
+            self.known.session = Some(session);
+        }
+        if let Some((text, response)) = response {
+            self.learn(&response);
+            self.is_kept(&seen, &text, &response);
+        }
+    }
+
+    fn learn(&mut self, response: &Value) {
+        let result = &response["result"];
+        if let Some(cursor) = result["nextCursor"].as_str() {
+            self.known.cursor = Some(cursor.to_owned());
+        }
+        if let Some(state) = result["requestState"].as_str() {
+            self.known.state = Some(state.to_owned());
+        }
+        let questions = result["inputRequests"].as_object();
+        self.known
+            .questions
+            .extend(questions.into_iter().flat_map(|map| map.keys().cloned()));
+    }
+
+    /// What a tool gave, and what it was given, arrives as it was (invariant 8).
+    fn is_kept(&mut self, seen: &Seen<'_>, text: &str, response: &Value) {
+        let Some(result) = response.get("result") else { return };
+        match seen.method() {
+            "tools/call" => {
+                let given = seen.arguments().unwrap_or("{}");
+                let task = result["task"]["taskId"].as_str().or(result["taskId"].as_str());
+                match task {
+                    Some(task) => {
+                        self.given.insert(task.to_owned(), vec![given.to_owned()]);
+                        self.known.tasks.push(task.to_owned());
+                    }
+                    None if result["isError"] == true => {}
+                    // A later round goes on with what the first one was given.
+                    None if result["resultType"] == "input_required" && seen.is_another_round() => {}
+                    None => {
+                        // A question of the call's is answered with what came along, and of a client that cannot be asked it is
+                        // cancelled.
+                        let mut kept = vec![given.to_owned(), r#"{"action":"cancel"}"#.to_owned()];
+                        kept.extend(seen.answers());
+                        assert!(kept.iter().any(|kept| text.contains(kept)), "{given} is lost: {text}");
+                    }
+                }
+            }
+            "tasks/update" => {
+                let given = self.given.get_mut(&seen.task().unwrap());
+                given.unwrap().extend(seen.answers());
+            }
+            "tasks/get" | "tasks/result" => {
+                let task = seen.task().unwrap();
+                let given = self.given.get(&task);
+                let given = given.unwrap_or_else(|| panic!("{task} was never made: {text}"));
+                if shows_given(result) {
+                    assert!(
+                        given.iter().any(|given| text.contains(given)),
+                        "{given:?} is lost: {text}"
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether the result of a task, or its question, is in `result`.
+fn shows_given(result: &Value) -> bool {
+    let asked = result["inputRequests"].as_object();
+    let outcome = result
+        .pointer("/result/structuredContent")
+        .or(result.get("structuredContent"));
+    outcome.is_some() || asked.is_some_and(|asked| !asked.is_empty())
+}

@@ -1,0 +1,210 @@
+//! Hand-off: work goes on when a plain call's patience is over, and two tools follow it.
+
+use crate::{
+    questions::response,
+    request::{Post, TASKS, act, everything},
+    rounds::accept,
+    server::{Server, task_of},
+    stage::HANDED_OFF,
+};
+use longhaul_core::TaskPolicy;
+use longhaul_runtime::Tool;
+use serde_json::{Value, json};
+
+/// The same request in both eras, by clients that know no tasks.
+async fn both(server: &Server, method: &str, params: Value) -> [Post; 2] {
+    let session = server.session().await;
+    [
+        Post::modern_plain(method, params.clone()),
+        Post::legacy(Some(&session), method, params),
+    ]
+}
+
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"]
+        .as_str()
+        .unwrap_or_else(|| panic!("no text: {result}"))
+}
+
+/// The id is the first word that looks like one.
+fn task_in(text: &str) -> String {
+    let id = text
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .find(|word| word.len() == 36);
+    id.unwrap_or_else(|| panic!("no task: {text}")).to_owned()
+}
+
+#[tokio::test]
+async fn work_that_outlasts_its_caller_is_handed_off_and_followed() {
+    for era in [0, 1] {
+        let server = Server::start().await;
+        let call = both(&server, "tools/call", act(HANDED_OFF, "wait")).await[era].clone();
+        let said = server.result(&call).await;
+        assert_ne!(said["isError"], true, "{said}");
+        let task = task_in(text(&said));
+        assert_eq!(server.stage.begun.get(), 1, "it is the same work");
+
+        let follow = |name: &str, arguments: Value| json!({"name": name, "arguments": arguments});
+        let look = follow("task_wait", json!({"task": task, "seconds": 1}));
+        let still = server.result(&both(&server, "tools/call", look).await[era]).await;
+        assert!(text(&still).contains("still running"), "{still}");
+
+        server.stage.released.count();
+        let wait = follow("task_wait", json!({"task": task}));
+        let done = server
+            .result(&both(&server, "tools/call", wait.clone()).await[era])
+            .await;
+        assert_eq!(text(&done), "done");
+        let again = server.result(&both(&server, "tools/call", wait).await[era]).await;
+        assert_eq!(text(&again), "done", "as often as one likes");
+
+        let cancel = follow("task_cancel", json!({"task": task}));
+        let late = server.result(&both(&server, "tools/call", cancel).await[era]).await;
+        assert!(text(&late).contains("over already"), "{late}");
+    }
+}
+
+#[tokio::test]
+async fn handed_off_work_can_be_cancelled() {
+    let server = Server::start().await;
+    let said = server
+        .result(&Post::modern_plain("tools/call", act(HANDED_OFF, "wait")))
+        .await;
+    let task = task_in(text(&said));
+    let follow = |name: &str| Post::modern_plain("tools/call", json!({"name": name, "arguments": {"task": task}}));
+    server.result(&follow("task_cancel")).await;
+    let end = server.result(&follow("task_wait")).await;
+    assert!(end["isError"] == true && text(&end).contains("cancelled"), "{end}");
+    assert_eq!(server.stage.stopped.get(), 1);
+}
+
+#[tokio::test]
+async fn quick_work_is_not_handed_off() {
+    let server = Server::start().await;
+    for post in both(&server, "tools/call", act(HANDED_OFF, "say")).await {
+        assert_eq!(text(&server.result(&post).await), "done");
+    }
+}
+
+/// L-21: lists do not depend on the connection, so everybody sees them.
+#[tokio::test]
+async fn the_tools_that_follow_are_listed_once_one_hands_off() {
+    let server = Server::start().await;
+    for post in both(&server, "tools/list", json!({})).await {
+        let tools = server.result(&post).await["tools"].clone();
+        let names: Vec<&str> = tools
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap())
+            .collect();
+        assert!(names.ends_with(&["task_wait", "task_cancel"]), "{names:?}");
+    }
+    server.engine.remove_tool(HANDED_OFF);
+    for post in both(&server, "tools/list", json!({})).await {
+        let tools = server.result(&post).await["tools"].to_string();
+        assert!(!tools.contains("task_wait"), "{tools}");
+    }
+    let wait = json!({"name": "task_wait", "arguments": {"task": "t"}});
+    for post in both(&server, "tools/call", wait).await {
+        assert_eq!(server.error(&post).await, (200, -32602), "an unknown tool");
+    }
+}
+
+/// X-06, S-05: what is wrong is said in words, and a foreign task is like none.
+#[tokio::test]
+async fn bad_arguments_are_answered_in_words() {
+    let server = Server::start().await;
+    for arguments in [
+        json!({}),
+        json!({"task": 1}),
+        json!({"task": "nobody", "more": 1}),
+        json!({"task": "nobody"}),
+        json!({"task": "../.."}),
+        json!({"task": "nobody", "seconds": 0}),
+        json!({"task": "nobody", "seconds": 1_000_000}),
+    ] {
+        for tool in ["task_wait", "task_cancel"] {
+            let params = json!({"name": tool, "arguments": arguments});
+            for post in both(&server, "tools/call", params).await {
+                let refused = server.result(&post).await;
+                assert!(refused["isError"] == true && !text(&refused).is_empty(), "{refused}");
+            }
+        }
+    }
+}
+
+/// A task that asks while it reports without a pause.
+async fn busy(server: &Server) -> String {
+    let call = Post::modern_with(
+        "tools/call",
+        act("optional", "ask_while_talking name"),
+        json!({"elicitation": {"form": {}}, "extensions": {TASKS: {}}}),
+    );
+    let task = task_of(&server.result(&call).await);
+    server.poll(&task, "input_required").await;
+    task
+}
+
+fn wait_for(task: &str) -> Value {
+    json!({"name": "task_wait", "arguments": {"task": task}})
+}
+
+#[tokio::test]
+async fn a_modern_client_that_waits_is_asked_what_the_work_asks() {
+    let server = Server::start().await;
+    let task = busy(&server).await;
+    let wait = Post::modern_with("tools/call", wait_for(&task), everything());
+    let round = server.result(&wait).await;
+    assert_eq!(round["resultType"], "input_required");
+    let keys: Vec<_> = round["inputRequests"].as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["in-1"], "once, however often it looks");
+    let mut retry = wait.clone();
+    retry.body["params"]["inputResponses"] = json!({"in-1": accept("name", "Ann")});
+    retry.body["params"]["requestState"] = round["requestState"].clone();
+    assert_eq!(text(&server.result(&retry).await), accept("name", "Ann").to_string());
+}
+
+#[tokio::test]
+async fn a_legacy_client_that_waits_is_asked_once_whatever_the_work_says_meanwhile() {
+    let server = Server::start().await;
+    let task = busy(&server).await;
+    let session = server.session_that_can_be_asked().await;
+    let wait = Post::legacy(Some(&session), "tools/call", wait_for(&task)).progress_token(json!("t"));
+    let mut client = server.connect().await;
+    client.send(&wait.to_bytes()).await;
+    client.head().await;
+    let mut asked = Vec::new();
+    let mut figures = 0;
+    while figures < 300 || asked.is_empty() {
+        let message = client.message().await.unwrap();
+        match message["method"].as_str() {
+            Some("notifications/progress") => figures += 1,
+            Some("elicitation/create") => asked.push(message),
+            _ => panic!("{message}"),
+        }
+    }
+    assert_eq!(asked.len(), 1);
+    let post = response(&session, &asked[0], accept("name", "Ann"));
+    assert_eq!(server.connect().await.exchange(&post).await.status(), 202);
+    let messages = client.messages(&wait).await;
+    assert_eq!(
+        text(&messages.last().unwrap()["result"]),
+        accept("name", "Ann").to_string()
+    );
+}
+
+#[tokio::test]
+async fn a_tool_of_the_catalog_comes_before_one_of_ours() {
+    let server = Server::start().await;
+    let own = server.stage.settings("task_wait", TaskPolicy::Never);
+    server.engine.put_tool(Tool::new(own).unwrap()).await.unwrap();
+    let call = Post::modern_plain("tools/call", act("task_wait", "say"));
+    assert_eq!(text(&server.result(&call).await), "done");
+    let tools = server.result(&Post::modern_plain("tools/list", json!({}))).await["tools"].clone();
+    let named = |name: &str| {
+        let tools = tools.as_array().unwrap().iter();
+        tools.filter(|tool| tool["name"] == name).count()
+    };
+    assert_eq!((named("task_wait"), named("task_cancel")), (1, 1));
+}

@@ -1,0 +1,98 @@
+//! Arguments that headers mirror (T-30): looked at where the protocol says, for modern calls over HTTP alone.
+
+use crate::{
+    request::Post,
+    server::{Server, task_of},
+};
+use longhaul_core::TaskPolicy;
+use longhaul_runtime::{Tool, ToolSettings};
+use serde_json::{Value, json};
+
+/// Offers a tool whose argument `act` is mirrored as the annotation says.
+async fn offer(server: &Server, policy: TaskPolicy, annotation: Value) {
+    let act = json!({"type": "string", "x-mcp-header": annotation});
+    let settings = ToolSettings {
+        input_schema: json!({"type": "object", "properties": {"act": act}}),
+        ..server.stage.settings("mirrored", policy)
+    };
+    server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
+}
+
+fn call(arguments: Value) -> Post {
+    Post::modern("tools/call", json!({"name": "mirrored", "arguments": arguments}))
+}
+
+#[tokio::test]
+async fn a_modern_call_is_held_against_its_headers() {
+    let server = Server::start().await;
+    offer(&server, TaskPolicy::Optional, json!("Act")).await;
+    let mut client = server.connect().await;
+    let wait = || call(json!({"act": "wait"}));
+    for same in ["wait", " wait ", "=?base64?d2FpdA==?="] {
+        task_of(&client.result(&wait().with("Mcp-Param-Act", same)).await);
+    }
+    assert_eq!(client.error(&wait()).await, (400, -32020), "missing");
+    for other in ["Wait", "d2FpdA==", "=?base64?d2FpdA?=", "=?base64?d2F!!A==?="] {
+        let refused = client.error(&wait().with("mcp-param-act", other)).await;
+        assert_eq!(refused, (400, -32020), "{other}");
+    }
+    let twice = wait().with("Mcp-Param-Act", "wait").and("mcp-param-act", "wait");
+    assert_eq!(client.error(&twice).await, (400, -32020));
+    let absent = call(json!({})).with("Mcp-Param-Act", "wait");
+    assert_eq!(client.error(&absent).await, (400, -32020));
+    // What no tool knows is none of ours.
+    task_of(
+        &client
+            .result(&wait().with("Mcp-Param-Act", "wait").with("Mcp-Param-Other", "x"))
+            .await,
+    );
+    server.stage.begun.reaches(4).await;
+    assert_eq!(server.stage.begun.get(), 4, "nothing refused was begun");
+    for _ in 0..4 {
+        server.stage.released.count();
+    }
+}
+
+/// 2.6: before the capability gate, and before the arguments.
+#[tokio::test]
+async fn headers_come_before_the_gate_and_the_arguments() {
+    let server = Server::start().await;
+    offer(&server, TaskPolicy::Always, json!("Act")).await;
+    let mut client = server.connect().await;
+    let plain =
+        |arguments: Value| Post::modern_plain("tools/call", json!({"name": "mirrored", "arguments": arguments}));
+    assert_eq!(client.error(&plain(json!({"act": "wait"}))).await, (400, -32020));
+    assert_eq!(client.error(&plain(json!({}))).await, (400, -32021));
+    // What no header can carry is the arguments' affair.
+    let refused = client.result(&call(json!({"act": ["wait"]}))).await;
+    assert_eq!(refused["isError"], true);
+}
+
+#[tokio::test]
+async fn a_legacy_call_mirrors_nothing() {
+    let server = Server::start().await;
+    offer(&server, TaskPolicy::Optional, json!("Act")).await;
+    let session = server.session().await;
+    let params = json!({"name": "mirrored", "arguments": {"act": "wait"}, "task": {}});
+    task_of(&server.result(&Post::legacy(Some(&session), "tools/call", params)).await);
+    server.stage.released.count();
+}
+
+/// The annotations are those of the tool that is offered now; one that breaks the rules asks for nothing.
+#[tokio::test]
+async fn a_replaced_tool_asks_for_its_own_headers() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    let wait = || call(json!({"act": "wait"}));
+    offer(&server, TaskPolicy::Optional, json!("Act")).await;
+    assert_eq!(client.error(&wait()).await, (400, -32020));
+    offer(&server, TaskPolicy::Optional, json!("Other")).await;
+    assert_eq!(client.error(&wait().with("Mcp-Param-Act", "wait")).await, (400, -32020));
+    task_of(&client.result(&wait().with("Mcp-Param-Other", "wait")).await);
+    offer(&server, TaskPolicy::Optional, json!("no token")).await;
+    task_of(&client.result(&wait()).await);
+    server.stage.begun.reaches(2).await;
+    for _ in 0..2 {
+        server.stage.released.count();
+    }
+}

@@ -1,0 +1,121 @@
+//! The two endpoints of 2024-11-05 (T-16).
+
+use crate::{
+    client::Connection,
+    request::{Post, act},
+    schema,
+    server::{Options, Server},
+};
+use longhaul_server::http::HttpOptions;
+use serde_json::{Value, json};
+
+async fn server() -> Server {
+    Server::with(Options {
+        http: HttpOptions {
+            legacy_sse: true,
+            ..HttpOptions::default()
+        },
+        ..Options::default()
+    })
+    .await
+}
+
+/// A client as it was in 2024.
+struct Client {
+    stream: Connection,
+    posting: Connection,
+    endpoint: String,
+}
+
+impl Client {
+    async fn connect(server: &Server) -> Self {
+        let mut stream = server.connect().await;
+        stream
+            .send(b"GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+            .await;
+        let head = stream.head().await;
+        assert!(head.status == 200 && head.is_stream(), "{head:?}");
+        let endpoint = stream.event_text().await.unwrap();
+        let endpoint = endpoint.strip_prefix("event: endpoint\ndata: ").unwrap().to_owned();
+        Self {
+            stream,
+            posting: server.connect().await,
+            endpoint,
+        }
+    }
+
+    async fn post_to(&mut self, endpoint: &str, body: &str) -> u16 {
+        let request = format!(
+            "POST {endpoint} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.posting.send(request.as_bytes()).await;
+        self.posting.reply().await.status()
+    }
+
+    async fn tell(&mut self, post: &Post) {
+        let endpoint = self.endpoint.clone();
+        assert_eq!(self.post_to(&endpoint, &post.body.to_string()).await, 202);
+    }
+
+    async fn message(&mut self) -> Value {
+        let event = self.stream.event_text().await.unwrap();
+        let data = event.strip_prefix("event: message\ndata: ");
+        serde_json::from_str(data.unwrap_or_else(|| panic!("not a message: {event:?}"))).unwrap()
+    }
+
+    async fn answer(&mut self, post: &Post) -> Value {
+        self.tell(post).await;
+        let answer = self.message().await;
+        schema::check_answer(&post.body, &answer);
+        assert_eq!(answer["id"], post.body["id"]);
+        answer
+    }
+}
+
+#[tokio::test]
+async fn everything_is_posted_to_one_place_and_said_on_one_stream() {
+    let server = server().await;
+    let mut client = Client::connect(&server).await;
+    let answer = client.answer(&Post::initialize("2024-11-05")).await;
+    assert_eq!(answer["result"]["protocolVersion"], "2024-11-05");
+    client
+        .tell(&Post::legacy(None, "notifications/initialized", json!({})).without_id())
+        .await;
+    client.answer(&Post::legacy(None, "tools/list", json!({}))).await;
+    let call = Post::legacy(None, "tools/call", act("optional", "report 1")).progress_token(json!("p"));
+    client.tell(&call).await;
+    assert_eq!(client.message().await["params"]["progressToken"], "p");
+    let ping = Post::legacy(None, "ping", json!({})).id(json!("meanwhile"));
+    client.answer(&ping).await;
+    server.stage.released.count();
+    assert_eq!(client.message().await["result"]["content"][0]["text"], "done");
+    let endpoint = client.endpoint.clone();
+    assert_eq!(client.post_to(&endpoint, "junk").await, 202);
+    assert_eq!(client.message().await["error"]["code"], -32700);
+}
+
+#[tokio::test]
+async fn a_place_is_gone_with_its_stream_and_cannot_be_guessed() {
+    let server = server().await;
+    let (mut one, mut other) = (Client::connect(&server).await, Client::connect(&server).await);
+    assert_ne!(one.endpoint, other.endpoint);
+    let ping = Post::legacy(None, "ping", json!({})).body.to_string();
+    for nowhere in ["/messages", "/messages?sessionId=", "/messages?sessionId=0"] {
+        assert_eq!(one.post_to(nowhere, &ping).await, 404, "{nowhere}");
+    }
+    let gone = one.endpoint.clone();
+    drop(one.stream);
+    while other.post_to(&gone, &ping).await != 404 {}
+    other.answer(&Post::initialize("2024-11-05")).await;
+    server.stop().await;
+    assert_eq!(other.stream.event_text().await, None);
+}
+
+#[tokio::test]
+async fn the_pair_is_there_only_if_it_is_wanted() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    client.send(b"GET /sse HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    assert_eq!(client.reply().await.status(), 404);
+}

@@ -1,0 +1,240 @@
+//! Legacy streams beside requests and beyond connections: GET streams, event ids, resumption.
+
+use crate::{
+    client::{Connection, Event},
+    request::{Post, act, act_as_task},
+    server::{Options, Server, other, task_of},
+};
+use longhaul_store::{SqliteOptions, SqliteStore};
+use serde_json::json;
+use std::sync::Arc;
+
+/// A GET of a session; with an event id, of the rest of that event's stream.
+async fn get(server: &Server, session: &str, last_event: Option<&str>) -> Connection {
+    let mut headers = format!("Mcp-Session-Id: {session}\r\nAccept: text/event-stream\r\n");
+    if let Some(id) = last_event {
+        headers.push_str(&format!("Last-Event-ID: {id}\r\n"));
+    }
+    let mut client = server.connect().await;
+    client.send(other("GET", &headers).as_bytes()).await;
+    client
+}
+
+async fn open(server: &Server, session: &str, last_event: Option<&str>) -> Connection {
+    let mut client = get(server, session, last_event).await;
+    let head = client.head().await;
+    assert!(head.status == 200 && head.is_stream(), "{head:?}");
+    client
+}
+
+async fn refused(server: &Server, session: &str, last_event: Option<&str>) -> (u16, i64) {
+    get(server, session, last_event).await.reply().await.error()
+}
+
+/// A call whose stream has begun: each figure waits to be released.
+async fn begin(server: &Server, session: &str, figures: &str) -> (Post, Connection) {
+    let call = Post::legacy(
+        Some(session),
+        "tools/call",
+        act("optional", &format!("report {figures}")),
+    );
+    let call = call.progress_token(json!("p"));
+    let mut client = server.connect().await;
+    client.send(&call.to_bytes()).await;
+    assert!(client.head().await.is_stream());
+    (call, client)
+}
+
+/// T-06, T-08, T-11: an answer outlives its connection, wherever that is cut, and each message comes once.
+#[tokio::test]
+async fn a_call_goes_on_when_its_connection_is_cut_and_is_resumed() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let (call, mut client) = begin(&server, &session, "1 2 3").await;
+    assert_eq!(client.event().await, Some(Event::Prime));
+    for figure in [1, 2, 3] {
+        let last = client.last_event_id.take().unwrap();
+        drop(client);
+        client = open(&server, &session, Some(&last)).await;
+        let news = client.message().await.unwrap();
+        assert_eq!(news["params"]["progress"], json!(figure), "{news}");
+        server.stage.released.count();
+    }
+    let last = client.last_event_id.take().unwrap();
+    drop(client);
+    server.stage.finished.reaches(1).await;
+    let mut client = open(&server, &session, Some(&last)).await;
+    let rest = client.messages(&call).await;
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    assert_eq!(rest[0]["result"]["content"][0]["text"], "done");
+    // The end can be read again, and after it there is nothing.
+    let mut again = open(&server, &session, Some(&last)).await;
+    assert_eq!(again.messages(&call).await, rest);
+    let end = again.last_event_id.unwrap();
+    assert_eq!(open(&server, &session, Some(&end)).await.event().await, None);
+}
+
+/// T-06: work that has nothing to say lets go of its connection, also when it has said nothing at all.
+#[tokio::test]
+async fn a_call_that_falls_silent_closes_its_stream_until_it_is_resumed() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let call = Post::legacy(Some(&session), "tools/call", act("optional", "quiet"));
+    let mut client = server.connect().await;
+    client.send(&call.to_bytes()).await;
+    assert!(client.head().await.is_stream());
+    assert_eq!(
+        client.messages(&call).await,
+        [json!(null); 0],
+        "closed before the response"
+    );
+    let last = client.last_event_id.take().unwrap();
+    server.stage.released.count();
+    let rest = open(&server, &session, Some(&last)).await.messages(&call).await;
+    assert_eq!(rest[0]["result"]["content"][0]["text"], "done");
+    // A modern stream cannot be resumed, so it is not left.
+    let plain = Post::modern_plain("tools/call", act("optional", "quiet"));
+    assert_eq!(server.result(&plain).await["content"][0]["text"], "done");
+}
+
+/// T-10: whoever comes second reads on, and the first reads no more.
+#[tokio::test]
+async fn a_stream_has_one_reader() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let (call, mut first) = begin(&server, &session, "1").await;
+    assert!(first.message().await.is_some());
+    let last = first.last_event_id.clone().unwrap();
+    let mut second = open(&server, &session, Some(&last)).await;
+    server.stage.released.count();
+    assert_eq!(second.messages(&call).await.len(), 1);
+    assert_eq!(first.event().await, None);
+}
+
+/// Event ids are a session's own, and say so without ending the session.
+#[tokio::test]
+async fn an_event_id_opens_nothing_for_another_session_or_when_it_is_made_up() {
+    let server = Server::start().await;
+    let (session, other) = (server.session().await, server.session().await);
+    let (_, mut client) = begin(&server, &session, "1").await;
+    assert_eq!(client.event().await, Some(Event::Prime));
+    let known = client.last_event_id.unwrap();
+    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&server.result(&create).await);
+    let waiting = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task}));
+    let mut waiter = server.connect().await;
+    waiter.send(&waiting.to_bytes()).await;
+    waiter.head().await;
+    assert_eq!(waiter.event().await, Some(Event::Prime));
+    let sealed = waiter.last_event_id.unwrap();
+    for id in [known.as_str(), &sealed] {
+        assert_eq!(refused(&server, &other, Some(id)).await, (400, -32600));
+        open(&server, &session, Some(id)).await;
+    }
+    let ahead = known.replace(".0", ".9");
+    for id in ["", "x", "x.0", "..", ahead.as_str(), &"A".repeat(5_000)] {
+        assert_eq!(refused(&server, &session, Some(id)).await, (400, -32600), "{id}");
+    }
+    server.result(&Post::legacy(Some(&session), "ping", json!({}))).await;
+}
+
+/// T-09, T-14
+#[tokio::test]
+async fn push_streams_belong_to_a_session_and_end_with_it() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let mut streams = [open(&server, &session, None).await, open(&server, &session, None).await];
+    for stream in &mut streams {
+        assert_eq!(stream.event().await, Some(Event::Prime));
+    }
+    assert_ne!(streams[0].last_event_id, streams[1].last_event_id);
+    let accept = format!("Mcp-Session-Id: {session}\r\nAccept: application/json\r\n");
+    let mut client = server.connect().await;
+    client.send(other("GET", &accept).as_bytes()).await;
+    assert_eq!(client.reply().await.status(), 406);
+    client
+        .send(other("DELETE", &format!("Mcp-Session-Id: {session}\r\n")).as_bytes())
+        .await;
+    assert_eq!(client.reply().await.status(), 204);
+    for stream in &mut streams {
+        assert_eq!(stream.event().await, None);
+    }
+    assert_eq!(refused(&server, &session, None).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_session_has_only_so_many_streams_at_once() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let mut streams = Vec::new();
+    for _ in 0..64 {
+        let mut stream = open(&server, &session, None).await;
+        assert_eq!(stream.event().await, Some(Event::Prime));
+        streams.push(stream);
+    }
+    assert_eq!(refused(&server, &session, None).await.0, 429);
+    // An answer comes all the same; it can only not be resumed.
+    let (call, mut client) = begin(&server, &session, "1").await;
+    assert!(client.message().await.is_some());
+    assert_eq!(client.last_event_id, None);
+    server.stage.released.count();
+    assert_eq!(client.messages(&call).await.len(), 1);
+    open(&server, &server.session().await, None).await;
+}
+
+/// A client of an earlier revision takes every event for a message.
+#[tokio::test]
+async fn older_sessions_get_no_event_without_a_message() {
+    let server = Server::start().await;
+    let session = server.session_of("2025-06-18").await;
+    let call = Post::legacy(Some(&session), "tools/call", act("optional", "report 1"))
+        .with("MCP-Protocol-Version", "2025-06-18")
+        .progress_token(json!("p"));
+    let mut client = server.connect().await;
+    client.send(&call.to_bytes()).await;
+    client.head().await;
+    assert!(matches!(client.event().await, Some(Event::Message(_))));
+    let last = client.last_event_id.take().unwrap();
+    drop(client);
+    server.stage.released.count();
+    assert_eq!(
+        open(&server, &session, Some(&last)).await.messages(&call).await.len(),
+        1
+    );
+}
+
+/// Opening a store waits for the last owner to let go, so that needs a thread of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_a_result_is_resumed_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let on_disk = || Options {
+        store: Arc::new(SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap()),
+        ..Options::default()
+    };
+    let server = Server::with(on_disk()).await;
+    let session = server.session().await;
+    let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&server.result(&create).await);
+    let waiting = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task})).id(json!("w\"1"));
+    let mut client = server.connect().await;
+    client.send(&waiting.to_bytes()).await;
+    client.head().await;
+    assert_eq!(client.event().await, Some(Event::Prime));
+    let last = client.last_event_id.take().unwrap();
+    server.stop().await;
+
+    let server = Server::with(on_disk()).await;
+    let mut client = open(&server, &session, Some(&last)).await;
+    // The executor could not be taken up, and that is what the wait comes to.
+    let response = client.message().await.unwrap();
+    assert_eq!(response["id"], waiting.body["id"]);
+    assert!(
+        response["error"]["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("interrupted"),
+        "{response}"
+    );
+    assert_ne!(client.last_event_id, Some(last), "the count goes on");
+    assert_eq!(client.event().await, None);
+}

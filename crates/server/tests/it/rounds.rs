@@ -1,0 +1,492 @@
+//! Plain calls of modern clients that ask (MRTR, U-10..U-14): parked between the rounds, held for their client, and told apart.
+
+use crate::{
+    clock::TestClock,
+    request::{Post, act, everything},
+    server::{Options, Server, get, task_of},
+};
+use longhaul_store::MemoryStore;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+/// A call by a client that can be asked everything but copes with no task.
+fn call(acting: &str) -> Post {
+    call_of("optional", acting)
+}
+
+fn call_of(tool: &str, acting: &str) -> Post {
+    Post::modern_with("tools/call", act(tool, acting), everything())
+}
+
+/// The same request again, with answers and the state of the last round.
+fn retry(first: &Post, round: &Value, answers: Value) -> Post {
+    let mut post = first.clone().id(json!("again"));
+    post.body["params"]["inputResponses"] = answers;
+    post.body["params"]["requestState"] = round["requestState"].clone();
+    post
+}
+
+pub(crate) fn accept(name: &str, value: &str) -> Value {
+    json!({"action": "accept", "content": {name: value}})
+}
+
+fn keys(round: &Value) -> Vec<&str> {
+    assert_eq!(round["resultType"], "input_required", "{round}");
+    round["inputRequests"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+fn text_of(result: &Value) -> Value {
+    assert_eq!(result["resultType"], "complete", "{result}");
+    serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
+}
+
+/// The words of the −32602 that a request comes to.
+async fn refusal(server: &Server, post: &Post) -> String {
+    let reply = server.connect().await.exchange(post).await;
+    assert_eq!(reply.error(), (200, -32602));
+    reply.json()["error"]["message"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn what_is_asked_together_is_shown_together_and_answered_in_one_retry() {
+    let server = Server::start().await;
+    let first = call("ask_all name town");
+    let round = server.result(&first).await;
+    assert_eq!(keys(&round), ["name", "town"], "by their author's names");
+    let question = &round["inputRequests"]["name"];
+    assert_eq!(question["method"], "elicitation/create");
+    assert!(round.get("taskId").is_none());
+    let answers = json!({"name": accept("name", "Ann"), "town": accept("town", "Ulm")});
+    let result = server.result(&retry(&first, &round, answers.clone())).await;
+    assert_eq!(text_of(&result), json!([answers["name"], answers["town"]]));
+    assert_eq!(server.stage.begun.get(), 1, "it is the same call");
+}
+
+#[tokio::test]
+async fn each_round_has_a_state_of_its_own() {
+    let server = Server::start().await;
+    let first = call("ask_each name town");
+    let one = server.result(&first).await;
+    assert_eq!(keys(&one), ["name"]);
+    let two = server
+        .result(&retry(&first, &one, json!({"name": accept("name", "Ann")})))
+        .await;
+    assert_eq!(keys(&two), ["town"]);
+    assert_ne!(one["requestState"], two["requestState"]);
+    let result = server
+        .result(&retry(&first, &two, json!({"town": accept("town", "Ulm")})))
+        .await;
+    assert_eq!(text_of(&result), json!([accept("name", "Ann"), accept("town", "Ulm")]));
+}
+
+#[tokio::test]
+async fn u_14_what_is_missing_is_asked_again_and_what_was_not_asked_is_ignored() {
+    let server = Server::start().await;
+    let first = call("ask_all name town");
+    let round = server.result(&first).await;
+    let round = server
+        .result(&retry(&first, &round, json!({"name": accept("name", "Ann")})))
+        .await;
+    assert_eq!(keys(&round), ["town"]);
+    let wrong = json!({"name": accept("name", "Bob"), "other": {}, "in-2": accept("town", "Rom")});
+    let round = server.result(&retry(&first, &round, wrong)).await;
+    assert_eq!(keys(&round), ["town"], "keys are by the name they were shown under");
+    let result = server
+        .result(&retry(&first, &round, json!({"town": accept("town", "Ulm")})))
+        .await;
+    assert_eq!(text_of(&result), json!([accept("name", "Ann"), accept("town", "Ulm")]));
+}
+
+#[tokio::test]
+async fn answers_may_come_before_they_are_asked_for_and_count_once() {
+    let server = Server::start().await;
+    let mut early = call("ask_each name town name");
+    early.body["params"]["inputResponses"] = json!({"name": accept("name", "Ann"), "extra": {"action": "decline"}});
+    let round = server.result(&early).await;
+    assert_eq!(keys(&round), ["town"]);
+    let round = server
+        .result(&retry(&early, &round, json!({"town": accept("town", "Ulm")})))
+        .await;
+    assert_eq!(keys(&round), ["name"], "it is asked anew");
+    let result = server
+        .result(&retry(&early, &round, json!({"name": accept("name", "Eve")})))
+        .await;
+    assert_eq!(text_of(&result)[2], accept("name", "Eve"));
+}
+
+#[tokio::test]
+async fn a_garbled_answer_is_refused_and_its_round_stays_open() {
+    let server = Server::start().await;
+    let first = call("ask_all name");
+    for garbled in [
+        json!(12345),
+        json!({}),
+        json!({"action": "maybe"}),
+        json!({"action": "accept", "content": 1}),
+    ] {
+        let mut early = first.clone();
+        early.body["params"]["inputResponses"] = json!({"name": garbled});
+        refusal(&server, &early).await;
+        let round = server.result(&first).await;
+        refusal(&server, &retry(&first, &round, json!({"name": garbled}))).await;
+        let result = server
+            .result(&retry(&first, &round, json!({"name": accept("name", "Ann")})))
+            .await;
+        assert_eq!(text_of(&result), json!([accept("name", "Ann")]));
+    }
+    let mut null = first.clone();
+    null.body["params"]["inputResponses"] = json!(null);
+    keys(&server.result(&null).await);
+}
+
+#[tokio::test]
+async fn u_12_a_state_is_good_for_its_own_request_only() {
+    let server = Server::start().await;
+    let first = call("ask_all name");
+    let round = server.result(&first).await;
+    let answers = json!({"name": accept("name", "Ann")});
+    let mut arguments = retry(&first, &round, answers.clone());
+    arguments.body["params"]["arguments"]["more"] = json!(1);
+    assert!(refusal(&server, &arguments).await.contains("another request"));
+    let tool = retry(&call_of("never", "ask_all name"), &round, answers.clone());
+    assert!(refusal(&server, &tool).await.contains("another request"));
+    let state = round["requestState"].as_str().unwrap();
+    for altered in [
+        "",
+        "x",
+        &format!("{state}-TAMPERED"),
+        &format!("B{}", &state[1..]),
+        &state[..state.len() - 1],
+    ] {
+        let mut post = retry(&first, &round, answers.clone());
+        post.body["params"]["requestState"] = json!(altered);
+        assert!(refusal(&server, &post).await.contains("altered"), "{altered}");
+    }
+    // After all that the call is still there.
+    text_of(&server.result(&retry(&first, &round, answers)).await);
+}
+
+#[tokio::test]
+async fn an_expired_state_is_refused_and_its_call_abandoned() {
+    let clock = TestClock::default();
+    let server = Server::with(Options {
+        clock: clock.clone(),
+        ..Options::default()
+    })
+    .await;
+    let first = call("ask_all name");
+    let round = server.result(&first).await;
+    assert_eq!(server.stage.stopped.get(), 0, "parked, and nobody's connection counts");
+    clock.advance(Duration::from_secs(15 * 60));
+    server.stage.stopped.reaches(1).await;
+    let late = retry(&first, &round, json!({"name": accept("name", "Ann")}));
+    assert!(refusal(&server, &late).await.contains("expired"));
+}
+
+#[tokio::test]
+async fn after_a_restart_the_client_is_told_to_call_again() {
+    let store = Arc::new(MemoryStore::default());
+    let options = || Options {
+        store: Arc::clone(&store) as _,
+        ..Options::default()
+    };
+    let server = Server::with(options()).await;
+    let first = call("ask_all name");
+    let round = server.result(&first).await;
+    server.stop().await;
+    let server = Server::with(options()).await;
+    let again = retry(&first, &round, json!({"name": accept("name", "Ann")}));
+    assert!(refusal(&server, &again).await.contains("no longer there"));
+    assert_eq!(server.stage.begun.get(), 0);
+}
+
+#[tokio::test]
+async fn a_state_cannot_be_used_once_the_call_is_over() {
+    let server = Server::start().await;
+    let first = call("ask_all name");
+    let round = server.result(&first).await;
+    let answered = retry(&first, &round, json!({"name": accept("name", "Ann")}));
+    text_of(&server.result(&answered).await);
+    assert!(refusal(&server, &answered).await.contains("no longer there"));
+    assert_eq!(server.stage.begun.get(), 1);
+}
+
+#[tokio::test]
+async fn two_retries_at_once_wait_for_the_same_call() {
+    let server = Server::start().await;
+    let first = call("ask_each name town");
+    let one = server.result(&first).await;
+    let answered = retry(&first, &one, json!({"name": accept("name", "Ann")}));
+    let (left, right) = tokio::join!(server.result(&answered), server.result(&answered));
+    assert_eq!((keys(&left), keys(&right)), (vec!["town"], vec!["town"]));
+    let answered = retry(&first, &left, json!({"town": accept("town", "Ulm")}));
+    let result = server.result(&answered).await;
+    assert_eq!(text_of(&result), json!([accept("name", "Ann"), accept("town", "Ulm")]));
+    assert_eq!(server.stage.begun.get(), 1);
+}
+
+/// The first round of a call that works on after its answer, and the retry that answers it.
+async fn answered_once(server: &Server) -> Post {
+    let first = call("ask_then_wait name town");
+    let round = server.result(&first).await;
+    retry(&first, &round, json!({"name": accept("name", "Ann")}))
+}
+
+#[tokio::test]
+async fn t_34_a_client_that_leaves_while_it_waits_for_its_retry_takes_the_call_along() {
+    let server = Server::start().await;
+    let answered = answered_once(&server).await;
+    let mut client = server.connect().await;
+    client.send(&answered.to_bytes()).await;
+    server.stage.answered.reaches(1).await;
+    drop(client);
+    server.stage.stopped.reaches(1).await;
+    assert!(refusal(&server, &answered).await.contains("no longer there"));
+}
+
+#[tokio::test]
+async fn one_of_two_that_wait_may_leave_and_the_other_is_answered() {
+    let server = Server::start().await;
+    let answered = answered_once(&server).await;
+    let (mut leaves, mut stays) = (server.connect().await, server.connect().await);
+    stays.send(&answered.to_bytes()).await;
+    server.stage.answered.reaches(1).await;
+    leaves.send(&answered.to_bytes()).await;
+    // Whether or not the server has begun to wait for it.
+    drop(leaves);
+    server.stage.released.count();
+    let round = stays.reply().await.json()["result"].clone();
+    assert_eq!(keys(&round), ["town"]);
+    let result = server
+        .result(&retry(&answered, &round, json!({"town": accept("town", "Ulm")})))
+        .await;
+    assert_eq!(text_of(&result), json!([accept("name", "Ann"), accept("town", "Ulm")]));
+    assert_eq!(server.stage.stopped.get(), 0);
+}
+
+#[tokio::test]
+async fn g2_05_a_client_that_cannot_be_asked_is_told_what_to_declare() {
+    let server = Server::start().await;
+    let call = |acting, capabilities| Post::modern_with("tools/call", act("optional", acting), capabilities);
+    for (acting, required) in [
+        ("ask_all name", json!({"elicitation": {"form": {}}})),
+        ("sample", json!({"sampling": {}})),
+    ] {
+        let reply = server
+            .connect()
+            .await
+            .exchange(&call(acting, json!({"roots": {}})))
+            .await;
+        assert_eq!(reply.error(), (400, -32021));
+        assert_eq!(reply.json()["error"]["data"]["requiredCapabilities"], required);
+    }
+    let round = server.result(&call("sample", json!({"sampling": {}}))).await;
+    assert_eq!(keys(&round), ["capital"]);
+}
+
+#[tokio::test]
+async fn a_call_that_is_promoted_after_a_round_takes_its_questions_along() {
+    let server = Server::start().await;
+    let mut capabilities = everything();
+    capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+    let call = |tool| Post::modern_with("tools/call", act(tool, "ask_each name wait town"), capabilities.clone());
+    let first = call("after_an_hour");
+    let round = server.result(&first).await;
+    assert_eq!(keys(&round), ["name"], "G2-17: rounds come before a task");
+    let round = server
+        .result(&retry(&first, &round, json!({"name": accept("name", "Ann")})))
+        .await;
+    assert_eq!(keys(&round), ["wait"]);
+    // A call that goes on for long after its rounds becomes a task, and asks as one.
+    let first = Post::modern_with(
+        "tools/call",
+        act("after_a_moment", "ask_then_wait name town"),
+        capabilities,
+    );
+    let round = server.result(&first).await;
+    let created = server
+        .result(&retry(&first, &round, json!({"name": accept("name", "Ann")})))
+        .await;
+    assert_eq!(created["resultType"], "task");
+    let task = task_of(&created);
+    server.stage.released.count();
+    let asking = server.poll(&task, "input_required").await;
+    assert_eq!(
+        asking["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["in-2"],
+        "G2-19"
+    );
+    let update = json!({"taskId": task, "inputResponses": {"in-2": accept("town", "Ulm")}});
+    server.result(&Post::modern("tasks/update", update)).await;
+    let done = server.poll(&task, "completed").await;
+    let text: Value = serde_json::from_str(done["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(text, json!([accept("name", "Ann"), accept("town", "Ulm")]));
+    assert!(server.result(&get(&task)).await.get("requestState").is_none());
+}
+
+#[tokio::test]
+async fn what_is_said_comes_in_order_and_before_what_is_asked() {
+    let server = Server::start().await;
+    let mut post = Post::modern_plain("tools/call", act("optional", "tell 1 info 2 debug 2 1 warning 3"))
+        .progress_token(json!("t"));
+    post.body["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("info");
+    let mut client = server.connect().await;
+    client.send(&post.to_bytes()).await;
+    assert!(client.head().await.is_stream());
+    let messages = client.messages(&post).await;
+    let told: Vec<Value> = messages[..messages.len() - 1]
+        .iter()
+        .map(|message| match message["method"].as_str().unwrap() {
+            "notifications/progress" => message["params"]["message"].clone(),
+            _ => message["params"]["data"].clone(),
+        })
+        .collect();
+    assert_eq!(told, ["1", "info", "2", "warning", "3"]);
+    assert_eq!(messages.last().unwrap()["result"]["content"][0]["text"], "done");
+}
+
+#[tokio::test]
+async fn u_09_no_log_message_is_sent_to_whoever_names_no_level() {
+    let server = Server::start().await;
+    let post = Post::modern_plain("tools/call", act("optional", "tell emergency 1"));
+    assert_eq!(
+        server.result(&post).await["content"][0]["text"],
+        "done",
+        "one message, no stream"
+    );
+    let mut bad = post.clone();
+    bad.body["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("loud");
+    assert_eq!(server.error(&bad).await, (400, -32602));
+}
+
+#[tokio::test]
+async fn a_state_of_an_earlier_round_leads_to_where_the_call_is_now() {
+    let server = Server::start().await;
+    let first = call("ask_each name town");
+    let one = server.result(&first).await;
+    let two = server
+        .result(&retry(&first, &one, json!({"name": accept("name", "Ann")})))
+        .await;
+    let again = server
+        .result(&retry(
+            &first,
+            &one,
+            json!({"name": accept("name", "Eve"), "town": accept("town", "Rom")}),
+        ))
+        .await;
+    assert_eq!((keys(&two), keys(&again)), (vec!["town"], vec!["town"]));
+    let result = server
+        .result(&retry(&first, &two, json!({"town": accept("town", "Ulm")})))
+        .await;
+    assert_eq!(
+        text_of(&result),
+        json!([accept("name", "Ann"), accept("town", "Ulm")]),
+        "once answered, for good"
+    );
+}
+
+#[tokio::test]
+async fn a_call_under_an_idempotency_key_is_found_again_and_waits_for_its_client() {
+    let clock = TestClock::default();
+    let server = Server::with(Options {
+        clock: clock.clone(),
+        ..Options::default()
+    })
+    .await;
+    let keyed = |tool, more: Value| {
+        let mut post = call_of(tool, "ask_all name");
+        post.body["params"]["arguments"]["more"] = more;
+        post.body["params"]["_meta"]["dev.longhaul/idempotency-key"] = json!("k");
+        post
+    };
+    let first = keyed("optional", json!({"a": 1, "b": 2}));
+    keys(&server.result(&first).await);
+    assert!(refusal(&server, &keyed("optional", json!(1))).await.contains("key"));
+    clock.advance(Duration::from_secs(16 * 60));
+    // Not the same bytes, but the same call.
+    let text = first
+        .body
+        .to_string()
+        .replace(r#"{"a":1,"b":2}"#, r#"{"b":2.0, "a":1}"#);
+    let mut client = server.connect().await;
+    client.send(&first.to_bytes_with(text.as_bytes())).await;
+    let round = client.reply().await.json()["result"].clone();
+    assert_eq!(keys(&round), ["name"]);
+    let answers = json!({"name": accept("name", "Ann")});
+    let result = server.result(&retry(&first, &round, answers.clone())).await;
+    assert_eq!(text_of(&result), json!([answers["name"]]));
+    assert_eq!(
+        text_of(&server.result(&first).await),
+        json!([answers["name"]]),
+        "also when it is over"
+    );
+    assert_eq!((server.stage.begun.get(), server.stage.stopped.get()), (1, 0));
+    keys(&server.result(&keyed("never", json!(1))).await);
+    assert_eq!(server.stage.begun.get(), 2, "a key is its tool's");
+}
+
+#[tokio::test]
+async fn a_call_that_talks_without_a_pause_asks_all_the_same() {
+    let server = Server::start().await;
+    let post = call("ask_while_talking name").progress_token(json!("t"));
+    let mut client = server.connect().await;
+    client.send(&post.to_bytes()).await;
+    assert!(client.head().await.is_stream());
+    for _ in 0..5_000 {
+        let message = client.message().await.unwrap();
+        if message.get("id").is_some() {
+            assert_eq!(keys(&message["result"]), ["name"]);
+            return;
+        }
+    }
+    panic!("it was not asked");
+}
+
+#[tokio::test]
+async fn u_01_a_flood_is_cut_and_the_result_comes() {
+    let server = Server::start().await;
+    let post = Post::modern_plain("tools/call", act("optional", "flood 100000")).progress_token(json!("t"));
+    let mut client = server.connect().await;
+    client.send(&post.to_bytes()).await;
+    client.head().await;
+    let messages = client.messages(&post).await;
+    let figures: Vec<f64> = messages
+        .iter()
+        .filter_map(|message| message["params"]["progress"].as_f64())
+        .collect();
+    assert!(
+        figures.is_sorted_by(|one, next| one < next) && figures.len() < 1_000,
+        "{}",
+        figures.len()
+    );
+    assert_eq!(figures.last(), Some(&100_000.0), "the latest");
+    assert_eq!(messages.last().unwrap()["result"]["content"][0]["text"], "done");
+}
+
+#[tokio::test]
+async fn g2_42_an_update_with_a_garbled_answer_is_refused_whole() {
+    let server = Server::start().await;
+    let task = task_of(
+        &server
+            .result(&Post::modern("tools/call", act("optional", "ask_two")))
+            .await,
+    );
+    server.poll(&task, "input_required").await;
+    let update = |answers: Value| Post::modern("tasks/update", json!({"taskId": task, "inputResponses": answers}));
+    let decline = json!({"action": "decline"});
+    for garbled in [json!({}), json!({"action": "maybe"})] {
+        let post = update(json!({"in-1": decline, "in-2": garbled}));
+        assert_eq!(server.error(&post).await, (200, -32602));
+        let open = server.result(&get(&task)).await["inputRequests"].clone();
+        assert_eq!(open.as_object().map(serde_json::Map::len), Some(2), "{open}");
+    }
+    server
+        .result(&update(json!({"in-1": decline, "in-2": decline, "in-9": {}})))
+        .await;
+    server.poll(&task, "completed").await;
+}

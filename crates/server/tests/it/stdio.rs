@@ -1,0 +1,459 @@
+//! A stream of bytes with a message a line, in both eras.
+
+use crate::{
+    request::{Post, act, act_as_task},
+    schema,
+    server::{Server, get, task_of},
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, io, sync::Arc};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
+    sync::oneshot,
+};
+
+/// The client's end of a connection.
+struct Client {
+    input: Option<WriteHalf<DuplexStream>>,
+    output: BufReader<ReadHalf<DuplexStream>>,
+    ended: oneshot::Receiver<io::Result<()>>,
+}
+
+impl Client {
+    fn connect(server: &Server) -> Self {
+        Self::with_pipe(server, 64 * 1024)
+    }
+
+    fn with_pipe(server: &Server, size: usize) -> Self {
+        let (ours, theirs) = tokio::io::duplex(size);
+        let (reader, writer) = tokio::io::split(theirs);
+        let (done, ended) = oneshot::channel();
+        let front = Arc::clone(&server.front);
+        server.engine.ports().spawner.spawn(Box::pin(async move {
+            let _ = done.send(longhaul_server::stdio::serve(front, reader, writer).await);
+        }));
+        let (output, input) = tokio::io::split(ours);
+        Self {
+            input: Some(input),
+            output: BufReader::new(output),
+            ended,
+        }
+    }
+
+    /// A legacy connection.
+    async fn initialized(server: &Server) -> Self {
+        Self::that_can(server, json!({})).await
+    }
+
+    /// A legacy connection of a client with these capabilities.
+    async fn that_can(server: &Server, capabilities: Value) -> Self {
+        let mut client = Self::connect(server);
+        let mut initialize = Post::initialize("2025-11-25");
+        initialize.body["params"]["capabilities"] = capabilities;
+        client.result(&initialize).await;
+        let initialized = Post::legacy(None, "notifications/initialized", json!({})).without_id();
+        client.tell(&initialized).await;
+        client
+    }
+
+    async fn send(&mut self, bytes: &[u8]) {
+        self.input.as_mut().unwrap().write_all(bytes).await.unwrap();
+    }
+
+    async fn tell(&mut self, post: &Post) {
+        self.send(format!("{}\n", post.body).as_bytes()).await;
+    }
+
+    /// The next line; `None` at the end.
+    async fn line(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        self.output.read_line(&mut line).await.unwrap();
+        if line.is_empty() {
+            return None;
+        }
+        let whole = line
+            .strip_suffix('\n')
+            .unwrap_or_else(|| panic!("half a line: {line:?}"));
+        Some(serde_json::from_str(whole).unwrap_or_else(|_| panic!("not a message: {line:?}")))
+    }
+
+    async fn answer(&mut self, post: &Post) -> Value {
+        self.tell(post).await;
+        self.answer_to(post).await
+    }
+
+    async fn answer_to(&mut self, post: &Post) -> Value {
+        // News of tasks come whenever there are any.
+        let answer = loop {
+            let line = self.line().await.unwrap();
+            if line["method"] != "notifications/tasks/status" {
+                break line;
+            }
+        };
+        schema::check_answer(&post.body, &answer);
+        assert_eq!(answer["id"], post.body["id"], "{answer}");
+        answer
+    }
+
+    async fn result(&mut self, post: &Post) -> Value {
+        let answer = self.answer(post).await;
+        assert!(answer["result"].is_object(), "{answer}");
+        answer["result"].clone()
+    }
+
+    /// Says that nothing more comes.
+    async fn finish(&mut self) {
+        self.input.take().unwrap().shutdown().await.unwrap();
+    }
+}
+
+fn ping() -> Post {
+    Post::legacy(None, "ping", json!({})).id(json!("ping"))
+}
+
+fn discover() -> Post {
+    Post::modern_plain("server/discover", json!({})).id(json!("d"))
+}
+
+fn cancelled(id: &Value) -> Post {
+    Post::legacy(None, "notifications/cancelled", json!({"requestId": id})).without_id()
+}
+
+/// T-40, T-42, L-14, invariant 7
+#[tokio::test]
+async fn both_eras_are_served_on_one_connection_message_by_message() {
+    let server = Server::start().await;
+    let mut client = Client::connect(&server);
+    client.result(&discover()).await;
+    let before = client.answer(&ping()).await;
+    assert_eq!(before["error"]["code"], -32600, "not initialized: {before}");
+    let session = client.result(&Post::initialize("2025-06-18")).await;
+    assert_eq!(session["protocolVersion"], "2025-06-18");
+    client.result(&ping()).await;
+    client.result(&discover()).await;
+
+    // Legacy tasks need their revision (L-04). A list here is the whole principal's, whichever era created what (G1-50).
+    let create = Post::modern("tools/call", act("optional", "say"));
+    let modern = task_of(&client.result(&create).await);
+    let listing = Post::legacy(None, "tasks/list", json!({}));
+    assert_eq!(client.answer(&listing).await["error"]["code"], -32601);
+    client.result(&Post::initialize("2025-11-25")).await;
+    let legacy = task_of(
+        &client
+            .result(&Post::legacy(None, "tools/call", act_as_task("optional", "say")))
+            .await,
+    );
+    let listed = client.result(&listing).await;
+    let ids = |tasks: &Value| {
+        tasks
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|task| task["taskId"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&listed["tasks"]), [json!(legacy), json!(modern)]);
+    client.result(&get(&modern)).await;
+}
+
+#[tokio::test]
+async fn nothing_that_comes_in_is_fatal() {
+    let server = Server::start().await;
+    let mut client = Client::connect(&server);
+    for (line, code) in [
+        (&b"hello"[..], -32700),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"pi\xff\"}", -32700),
+        (b"\0\0\0", -32700),
+        (b"[]", -32600),
+        (b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", -32600),
+        (b"7", -32600),
+        (b"{}", -32600),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", -32600),
+    ] {
+        client.send(line).await;
+        client.send(b"\n").await;
+        let answer = client.line().await.unwrap();
+        assert_eq!(answer["error"]["code"], json!(code), "{answer}");
+        schema::check_answer(&json!({}), &answer);
+    }
+    // Nothing is owed for these.
+    client.send(b"\n  \n\r\n").await;
+    client
+        .send(b"{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"result\":{}}\n{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n")
+        .await;
+    client
+        .send(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":[]}}\n")
+        .await;
+    client.send(format!("{}\r\n", discover().body).as_bytes()).await;
+    client.answer_to(&discover()).await;
+}
+
+#[tokio::test]
+async fn a_line_without_an_end_is_skipped() {
+    let server = Server::start().await;
+    let mut client = Client::connect(&server);
+    let chunk = vec![b'x'; 1 << 20];
+    for _ in 0..17 {
+        client.send(&chunk).await;
+    }
+    client.send(b"\n").await;
+    assert_eq!(client.line().await.unwrap()["error"]["code"], -32600);
+    // 16 MiB are no more than long.
+    let long = "x".repeat((16 << 20) - 300);
+    let post = Post::modern("tools/call", act("optional", &format!("say {long}")));
+    client.result(&post).await;
+}
+
+#[tokio::test]
+async fn answers_do_not_wait_for_each_other_and_ids_are_not_used_twice_at_once() {
+    let server = Server::start().await;
+    let mut client = Client::initialized(&server).await;
+    let call = Post::legacy(None, "tools/call", act("optional", "wait")).id(json!("slow"));
+    client.tell(&call).await;
+    client.result(&ping()).await;
+    assert_eq!(client.answer(&call).await["error"]["code"], -32600);
+    server.stage.released.count();
+    assert_eq!(client.answer_to(&call).await["result"]["content"][0]["text"], "done");
+    client.result(&call).await;
+}
+
+/// T-43, U-04: also when the cancellation is in the same breath.
+#[tokio::test]
+async fn a_request_is_called_off_by_message_in_either_era() {
+    for modern in [true, false] {
+        let server = Server::start().await;
+        let mut client = Client::initialized(&server).await;
+        let call = if modern {
+            Post::modern_plain("tools/call", act("optional", "wait"))
+        } else {
+            Post::legacy(None, "tools/call", act("optional", "wait"))
+        };
+        let call = call.id(json!("a\u{e9}"));
+        client
+            .send(format!("{}\n{}\n", call.body, cancelled(&json!("a\u{e9}")).body).as_bytes())
+            .await;
+        client.result(&ping()).await;
+        while server.engine.running() > 0 {
+            tokio::task::yield_now().await;
+        }
+        // It may not even have begun; and its id is free again.
+        let (begun, stopped) = (server.stage.begun.get(), server.stage.stopped.get());
+        client.tell(&call).await;
+        server.stage.begun.reaches(begun + 1).await;
+        client.tell(&cancelled(&json!("a\u{e9}"))).await;
+        server.stage.stopped.reaches(stopped + 1).await;
+        client.finish().await;
+        assert_eq!(client.line().await, None, "no answer: modern {modern}");
+    }
+}
+
+/// T-44
+#[tokio::test]
+async fn answers_still_come_after_the_last_request_and_tasks_live_on() {
+    let server = Server::start().await;
+    let mut client = Client::initialized(&server).await;
+    let create = Post::legacy(None, "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&client.result(&create).await);
+    let watching = Post::legacy(None, "tasks/result", json!({"taskId": task})).id(json!("w"));
+    let call = Post::modern_plain("tools/call", act("optional", "report 1")).progress_token(json!(1));
+    client.tell(&watching).await;
+    client.tell(&call).await;
+    assert_eq!(client.line().await.unwrap()["method"], "notifications/progress");
+    client.finish().await;
+    server.stage.released.count();
+    // The task ends, too, and its wait may have been answered or not.
+    let mut answered = BTreeSet::new();
+    while let Some(answer) = client.line().await {
+        answered.insert(answer["id"].to_string());
+    }
+    assert!(answered.contains("1"), "{answered:?}");
+    client.ended.await.unwrap().unwrap();
+    server.poll(&task, "completed").await;
+}
+
+#[tokio::test]
+async fn who_waits_longer_than_the_server_is_left() {
+    let server = Server::start().await;
+    let mut client = Client::initialized(&server).await;
+    let create = Post::legacy(None, "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&client.result(&create).await);
+    client
+        .tell(&Post::modern_plain("tools/call", act("optional", "wait")).id(json!(2)))
+        .await;
+    client
+        .tell(&Post::legacy(None, "tools/call", act("optional", "wait")).id(json!(3)))
+        .await;
+    server.stage.begun.reaches(3).await;
+    tokio::time::pause();
+    client.finish().await;
+    assert_eq!(client.line().await, None);
+    client.ended.await.unwrap().unwrap();
+    tokio::time::resume();
+    // T-34 and T-08, as over HTTP: the modern call is cancelled, the legacy one runs on, and so does the task.
+    server.stage.stopped.reaches(1).await;
+    assert_eq!(server.result(&get(&task)).await["status"], "working");
+    server.stage.released.count();
+    server.stage.finished.reaches(2).await;
+    server.poll(&task, "completed").await;
+}
+
+#[tokio::test]
+async fn the_connection_ends_when_the_server_does() {
+    let server = Server::start().await;
+    let mut client = Client::initialized(&server).await;
+    let create = Post::legacy(None, "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&client.result(&create).await);
+    client
+        .tell(&Post::legacy(None, "tasks/result", json!({"taskId": task})))
+        .await;
+    client.result(&ping()).await;
+    server.stop().await;
+    assert_eq!(client.line().await, None);
+    client.ended.await.unwrap().unwrap();
+}
+
+/// A client that writes and does not read holds up itself; nothing is lost, and nothing is answered twice.
+#[tokio::test]
+async fn a_client_that_does_not_read_is_not_read_either() {
+    const REQUESTS: u64 = 3_000;
+    let server = Server::start().await;
+    let Client { input, output, .. } = Client::with_pipe(&server, 1024);
+    let mut input = input.unwrap();
+    let (done, mut all_written) = oneshot::channel();
+    server.engine.ports().spawner.spawn(Box::pin(async move {
+        for id in 0..REQUESTS {
+            let post = Post::modern_plain("server/discover", json!({})).id(json!(id));
+            input.write_all(format!("{}\n", post.body).as_bytes()).await.unwrap();
+        }
+        let _ = done.send(input);
+    }));
+    // Another connection is served meanwhile, for as long as it takes the first one to come to a stop.
+    let mut other = Client::connect(&server);
+    for _ in 0..2_000 {
+        other.result(&discover()).await;
+    }
+    assert!(
+        all_written.try_recv().is_err(),
+        "{REQUESTS} requests were taken without one answer being read"
+    );
+    let mut lines = output.lines();
+    let mut answered = BTreeSet::new();
+    for _ in 0..REQUESTS {
+        let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+        assert!(answered.insert(answer["id"].as_u64().unwrap()), "twice: {answer}");
+    }
+    assert_eq!(answered.len() as u64, REQUESTS);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever was said before, a sound request is answered.
+    #[test]
+    fn junk_leaves_the_connection_usable(junk in prop::collection::vec(any::<u8>(), 0..2_000), seed in any::<u64>()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let server = Server::start().await;
+            let mut client = Client::connect(&server);
+            let sound = discover().body.to_string();
+            let (mut input, cut) = (client.input.take().unwrap(), seed as usize % sound.len());
+            server.engine.ports().spawner.spawn(Box::pin(async move {
+                // Half a message, junk, and a whole one.
+                input.write_all(&sound.as_bytes()[..cut]).await.unwrap();
+                input.write_all(&junk).await.unwrap();
+                input.write_all(format!("\n{sound}\n").as_bytes()).await.unwrap();
+            }));
+            loop {
+                let answer = client.line().await.expect("an answer");
+                if answer["id"] == "d" && answer["result"].is_object() {
+                    break;
+                }
+                assert!(answer["error"].is_object(), "{answer}");
+            }
+        });
+    }
+}
+
+/// The connection is the push stream: a question comes once, whatever the client asks meanwhile (G1-38, G1-40).
+#[tokio::test]
+async fn a_question_comes_once_on_the_connection() {
+    let server = Server::start().await;
+    let mut client = Client::that_can(&server, json!({"elicitation": {}})).await;
+    let create = Post::legacy(None, "tools/call", act_as_task("optional", "ask"));
+    let task = task_of(&client.result(&create).await);
+    let mut asked = Vec::new();
+    let mut pings = 0;
+    let end = loop {
+        let message = client.line().await.unwrap();
+        match (&message["id"], message["method"].as_str()) {
+            (id, None) if id == "wait" => break message,
+            // Time enough for a second delivery to come, if there is one.
+            (_, None) if pings < 20 => {
+                pings += 1;
+                client.tell(&ping()).await;
+            }
+            (_, None) => {
+                let mut answer = Post::legacy(None, "", json!({}));
+                let accept = json!({"action": "accept", "content": {"sure": true}});
+                answer.body = json!({"jsonrpc": "2.0", "id": asked[0], "result": accept});
+                client.tell(&answer).await;
+            }
+            (id, Some("elicitation/create")) => {
+                schema::check_pushed(&message);
+                asked.push(id.clone());
+                let wait = Post::legacy(None, "tasks/result", json!({"taskId": task})).id(json!("wait"));
+                client.tell(&wait).await;
+                client.tell(&ping()).await;
+            }
+            (_, Some(method)) => assert_eq!(method, "notifications/tasks/status", "no other delivery to take back"),
+        }
+    };
+    assert_eq!(asked.len(), 1);
+    assert!(end["result"]["content"][0]["text"].as_str().unwrap().contains("accept"));
+}
+
+/// G1-50: nobody else can be there, so a client finds what an earlier one left; over HTTP it is the session's alone (C-24).
+#[tokio::test]
+async fn the_whole_list_is_there_for_the_one_user() {
+    let server = Server::start().await;
+    let create = Post::legacy(None, "tools/call", act_as_task("optional", "wait"));
+    let task = task_of(&Client::initialized(&server).await.result(&create).await);
+    let list = Post::legacy(None, "tasks/list", json!({}));
+    let listed = Client::initialized(&server).await.result(&list).await;
+    assert_eq!(listed["tasks"][0]["taskId"], task.as_str());
+    let session = server.session().await;
+    let over_http = server
+        .result(&Post::legacy(Some(&session), "tasks/list", json!({})))
+        .await;
+    assert_eq!(over_http["tasks"], json!([]));
+}
+
+/// T-43, C-17
+#[tokio::test]
+async fn a_subscription_ends_by_message_from_either_side() {
+    let server = Server::start().await;
+    let mut client = Client::connect(&server);
+    let listen = |id: &str| {
+        let wanted = json!({"notifications": {"toolsListChanged": true}});
+        Post::modern("subscriptions/listen", wanted).id(json!(id))
+    };
+    for id in ["one", "two"] {
+        client.tell(&listen(id)).await;
+        let acknowledged = client.line().await.unwrap();
+        schema::check_subscribed(&acknowledged);
+        let of = &acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+        assert_eq!(*of, json!(id), "{acknowledged}");
+    }
+    client.tell(&cancelled(&json!("one"))).await;
+    client.result(&discover()).await;
+    server.stop().await;
+    let cancelled = client.line().await.unwrap();
+    assert_eq!(cancelled["method"], "notifications/cancelled");
+    assert_eq!(
+        cancelled["params"]["requestId"], "two",
+        "the other one had ended: {cancelled}"
+    );
+    client.answer_to(&listen("two")).await;
+    assert_eq!(client.line().await, None);
+}

@@ -1,0 +1,220 @@
+//! `subscriptions/listen` (U-20..U-24, G2-50..G2-55).
+
+use crate::{
+    client::Connection,
+    request::{Post, act},
+    schema,
+    server::{Server, task_of},
+};
+use longhaul_core::{Json, TaskPolicy};
+use longhaul_runtime::{HandlerError, Prompt, PromptHandler, RequestContext, Tool};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+fn listen(notifications: Value) -> Post {
+    Post::modern("subscriptions/listen", json!({"notifications": notifications})).id(json!("sub-1"))
+}
+
+/// A stream, and what was accepted.
+async fn subscribe(server: &Server, post: &Post) -> (Connection, Value) {
+    let mut client = server.connect().await;
+    client.send(&post.to_bytes()).await;
+    let head = client.head().await;
+    assert!(head.is_stream(), "{head:?}");
+    assert_eq!(head.header("x-accel-buffering"), Some("no"), "T-33");
+    let acknowledged = next(&mut client, post).await;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    (client, acknowledged["params"]["notifications"].clone())
+}
+
+/// The next notification, which names its subscription (U-21).
+async fn next(client: &mut Connection, post: &Post) -> Value {
+    let message = client.message().await.unwrap();
+    schema::check_subscribed(&message);
+    assert_eq!(
+        message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
+        post.body["id"]
+    );
+    message
+}
+
+async fn task(server: &Server, acting: &str) -> String {
+    task_of(
+        &server
+            .result(&Post::modern("tools/call", act("optional", acting)))
+            .await,
+    )
+}
+
+#[tokio::test]
+async fn a_task_is_told_as_it_stands_and_then_as_it_changes_until_it_is_over() {
+    let server = Server::start().await;
+    let (waiting, over) = (task(&server, "wait").await, task(&server, "say").await);
+    server.poll(&over, "completed").await;
+    server.stage.begun.reaches(2).await;
+    let post = listen(json!({"taskIds": [over, "nobodys", waiting, "not an id", over]}));
+    let (mut client, accepted) = subscribe(&server, &post).await;
+    assert_eq!(accepted, json!({"taskIds": [over, waiting]}), "G2-52");
+    for (id, status) in [(&over, "completed"), (&waiting, "working")] {
+        let told = next(&mut client, &post).await;
+        assert_eq!(
+            (&told["params"]["taskId"], &told["params"]["status"]),
+            (&json!(id), &json!(status)),
+            "G2-55"
+        );
+        assert!(told["params"].get("resultType").is_none(), "C-07");
+    }
+    server.stage.released.count();
+    loop {
+        let told = next(&mut client, &post).await;
+        assert_eq!(told["params"]["taskId"], *waiting);
+        if told["params"]["status"] == "completed" {
+            assert_eq!(told["params"]["result"]["content"][0]["text"], "done");
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn g2_53_a_task_on_a_subscription_says_nothing_but_its_state() {
+    let server = Server::start().await;
+    let task = task(&server, "ask").await;
+    server.poll(&task, "input_required").await;
+    let post = listen(json!({"taskIds": [task]}));
+    let (mut client, _) = subscribe(&server, &post).await;
+    let asking = next(&mut client, &post).await;
+    assert_eq!(
+        asking["params"]["inputRequests"]["in-1"]["method"],
+        "elicitation/create"
+    );
+    let answer = json!({"taskId": task, "inputResponses": {"in-1": {"action": "decline"}}});
+    server.result(&Post::modern("tasks/update", answer)).await;
+    while next(&mut client, &post).await["params"]["status"] != "completed" {}
+}
+
+#[tokio::test]
+async fn g2_07_tasks_are_for_those_who_declare_them() {
+    let server = Server::start().await;
+    let params = json!({"notifications": {"taskIds": ["any"]}});
+    assert_eq!(
+        server.error(&Post::modern_plain("subscriptions/listen", params)).await,
+        (400, -32021)
+    );
+    let params = json!({"notifications": {"taskIds": [], "toolsListChanged": true}});
+    let (_, accepted) = subscribe(&server, &Post::modern_plain("subscriptions/listen", params)).await;
+    assert_eq!(accepted, json!({"toolsListChanged": true}));
+}
+
+struct Empty;
+
+impl PromptHandler for Empty {
+    fn get(
+        self: Arc<Self>,
+        _: BTreeMap<String, String>,
+        _: RequestContext,
+    ) -> longhaul_core::BoxFuture<'static, Result<Json, HandlerError>> {
+        Box::pin(std::future::ready(Ok(Json::trusted(r#"{"messages":[]}"#))))
+    }
+}
+
+fn put_prompt(server: &Server, name: &str) {
+    server.engine.catalog().put_prompt(Prompt {
+        name: name.into(),
+        shown: Json::from(json!({"name": name})),
+        required: Vec::new(),
+        handler: Arc::new(Empty),
+        completer: None,
+    });
+}
+
+async fn put_tool(server: &Server, name: &str) {
+    let tool = Tool::new(server.stage.settings(name, TaskPolicy::Never)).unwrap();
+    server.engine.put_tool(tool).await.unwrap();
+}
+
+#[tokio::test]
+async fn many_changes_of_a_list_are_told_as_one_and_only_to_those_who_asked() {
+    let server = Server::start().await;
+    let tools = listen(json!({"toolsListChanged": true}));
+    let both = listen(json!({"promptsListChanged": true, "resourcesListChanged": false, "toolsListChanged": true}));
+    let (mut one, _) = subscribe(&server, &tools).await;
+    let (mut other, accepted) = subscribe(&server, &both).await;
+    assert_eq!(accepted, json!({"toolsListChanged": true, "promptsListChanged": true}));
+    for nth in 0..20 {
+        put_prompt(&server, &format!("prompt{nth}"));
+    }
+    put_tool(&server, "new").await;
+    assert_eq!(
+        next(&mut one, &tools).await["method"],
+        "notifications/tools/list_changed"
+    );
+    let methods = [next(&mut other, &both).await, next(&mut other, &both).await].map(|told| told["method"].clone());
+    assert_eq!(
+        methods,
+        ["notifications/tools/list_changed", "notifications/prompts/list_changed"]
+    );
+    put_prompt(&server, "last");
+    assert_eq!(
+        next(&mut other, &both).await["method"],
+        "notifications/prompts/list_changed"
+    );
+    assert!(!one.has_news(), "U-21: a prompt is none of its business");
+}
+
+#[tokio::test]
+async fn a_resource_is_told_of_when_it_is_updated() {
+    let server = Server::start().await;
+    let post = listen(json!({"resourceSubscriptions": ["test://a", "test://b"]}));
+    let (mut client, accepted) = subscribe(&server, &post).await;
+    assert_eq!(accepted, json!({"resourceSubscriptions": ["test://a", "test://b"]}));
+    for uri in ["test://other", "test://b"] {
+        server.engine.catalog().resource_updated(uri);
+    }
+    let told = next(&mut client, &post).await;
+    assert_eq!(
+        (&told["method"], &told["params"]["uri"]),
+        (&json!("notifications/resources/updated"), &json!("test://b"))
+    );
+}
+
+#[tokio::test]
+async fn u_22_a_server_that_stops_ends_its_subscriptions_with_their_result() {
+    let server = Server::start().await;
+    let post = listen(json!({"toolsListChanged": true})).id(json!(7));
+    let (mut client, _) = subscribe(&server, &post).await;
+    let stopped = server.stop();
+    let (rest, ()) = tokio::join!(client.messages(&post), stopped);
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    assert_eq!(rest[0]["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 7);
+}
+
+#[tokio::test]
+async fn u_24_what_is_advertised_is_served() {
+    let server = Server::start().await;
+    put_prompt(&server, "prompt");
+    let discovered = server.result(&Post::modern("server/discover", json!({}))).await;
+    let capabilities = &discovered["capabilities"];
+    assert_eq!(capabilities["tools"], json!({"listChanged": true}));
+    assert_eq!(capabilities["prompts"], json!({"listChanged": true}));
+    assert_eq!(
+        capabilities["resources"],
+        json!({"listChanged": true, "subscribe": true})
+    );
+}
+
+#[tokio::test]
+async fn what_asks_for_nothing_sound_is_refused() {
+    let server = Server::start().await;
+    for params in [
+        json!({}),
+        json!({"notifications": 1}),
+        json!({"notifications": {"taskIds": "a"}}),
+    ] {
+        assert_eq!(
+            server.error(&Post::modern("subscriptions/listen", params)).await,
+            (200, -32602)
+        );
+    }
+    let json_only = listen(json!({"toolsListChanged": true})).with("Accept", "application/json");
+    assert_eq!(server.error(&json_only).await, (406, -32600));
+}

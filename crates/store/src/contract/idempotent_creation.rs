@@ -1,0 +1,131 @@
+//! A call that arrives twice under one key is one call (design sections 4 and 7).
+
+use super::{Fresh, fixture::*};
+use longhaul_core::{
+    Event, Principal, Quota, State, UnixMillis,
+    store::{CreateError, Created, Idempotency, NewTask},
+};
+
+fn keyed(name: &str, bench: &Bench, key: &str, arguments: u8) -> NewTask {
+    NewTask {
+        idempotency: Some(Idempotency {
+            key: key.into(),
+            digest: [arguments; 32],
+        }),
+        ..new_task(name, bench.node, 1)
+    }
+}
+
+/// The repeat gets the task as it now is, also after a restart and when it is over, and nothing else was written.
+pub async fn the_same_call_is_made_once(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let first = bench.create(keyed("a", &bench, "key", 1)).await;
+    assert!(first.keyed);
+    assert!(!bench.create(new_task("plain", bench.node, 1)).await.keyed);
+    let mut again = keyed("b", &bench, "key", 1);
+    again.claim = Some((bench.node, None));
+    again.arguments = longhaul_core::Json::trusted("{ }");
+    assert_eq!(bench.store.create(again).await, Ok(Created::Existing(first)));
+    assert_eq!(bench.store.peek(&id("b")).await, Ok(None));
+
+    let claimed = bench.claim("tool", 1, 2).await;
+    let (task, fence) = (&claimed[0].task, fence(&claimed[0].task));
+    bench
+        .apply(&task.id, Some(fence), vec![finished("done")], 3)
+        .await
+        .expect("it ends");
+    let usage = bench.store.usage(None).await;
+    let bench = bench.restart().await;
+    let over = bench.peek(&id("a")).await.task;
+    assert!(over.is_done() && over.keyed);
+    let late = bench.store.create(keyed("c", &bench, "key", 1)).await;
+    assert_eq!(late, Ok(Created::Existing(over)));
+    assert_eq!(bench.store.usage(None).await, usage);
+    assert_eq!(
+        bench.store.counts().await.expect("counts").queued,
+        1,
+        "the one without a key"
+    );
+}
+
+/// Other arguments under the same key are refused, whatever has become of the first call.
+pub async fn a_key_is_not_used_for_another_call(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let first = bench.create(keyed("a", &bench, "key", 1)).await;
+    let other = bench.store.create(keyed("b", &bench, "key", 2)).await;
+    assert_eq!(other, Err(CreateError::KeyTaken));
+    assert_eq!(bench.store.peek(&id("b")).await, Ok(None));
+    assert_eq!(bench.peek(&first.id).await.task, first);
+    bench.create(keyed("b", &bench, "another key", 2)).await;
+}
+
+/// Invariant 5 too: nobody learns from a key that another principal has used it.
+pub async fn a_key_belongs_to_principal_and_tool(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    bench.create(keyed("a", &bench, "key", 1)).await;
+    let mut theirs = keyed("b", &bench, "key", 2);
+    theirs.owner.principal = Principal::named("bob");
+    bench.create(theirs).await;
+    let mut elsewhere = keyed("c", &bench, "key", 3);
+    elsewhere.tool = "another tool".into();
+    bench.create(elsewhere).await;
+}
+
+/// No shorter and no longer.
+pub async fn a_key_lives_as_long_as_its_task(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let mut new = keyed("a", &bench, "key", 1);
+    new.outcome = Some(answer_text("no"));
+    bench.create(new).await;
+    let deletable = bench.peek(&id("a")).await.task.delete_at().expect("it is over");
+    let early = UnixMillis(deletable.0 - 1);
+    assert_eq!(bench.store.delete(vec![id("a")], early).await, Ok(0));
+    let other = bench.store.create(keyed("b", &bench, "key", 2)).await;
+    assert_eq!(other, Err(CreateError::KeyTaken));
+    assert_eq!(bench.store.delete(vec![id("a")], deletable).await, Ok(1));
+    bench.create(keyed("b", &bench, "key", 2)).await;
+}
+
+/// Decided in the create's own transaction: of many at once one is new, and the others get it.
+pub async fn of_calls_that_come_together_one_is_made(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let calls = (0..8).map(|nth| bench.store.create(keyed(&format!("t{nth}"), &bench, "key", 1)));
+    let made = together(calls.collect()).await;
+    let made: Vec<Created> = made.into_iter().map(|made| made.expect("an answer")).collect();
+    let new: Vec<_> = made.iter().filter(|made| matches!(made, Created::New(_))).collect();
+    assert_eq!(new.len(), 1);
+    assert!(made.iter().all(|other| other.task() == new[0].task()));
+    assert_eq!(bench.store.counts().await.expect("counts").queued, 1);
+}
+
+/// Nobody waits for it on another line, so a call with a key is not forsaken, is kept like an announced one, and can be announced
+/// to whoever comes back, also when it is over. A full quota does not keep its caller from it.
+pub async fn a_caller_with_a_key_can_come_back(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let mut plain = keyed("a", &bench, "key", 1);
+    plain.announced = false;
+    bench.create(plain.clone()).await;
+    let bench = bench.restart().await;
+    assert_eq!(bench.store.forsaken(bench.node, 10).await, Ok(vec![]));
+    assert_eq!(bench.get("alice", &id("a")).await, None, "it is not shown");
+    let claimed = bench.claim("tool", 1, 2).await;
+    let fence = fence(&claimed[0].task);
+    bench
+        .apply(&id("a"), Some(fence), vec![finished("done")], 3)
+        .await
+        .expect("it ends");
+    let expired = bench.store.expired(UnixMillis(HOUR as i64), 10).await;
+    assert_eq!(expired, Ok(vec![]), "it is kept for its retention");
+
+    plain.quota = Quota {
+        live_in_all: Some(0),
+        bytes_in_all: Some(0),
+        ..Quota::default()
+    };
+    let found = bench.store.create(plain).await.expect("it exists");
+    assert!(matches!(found.task().state, State::Done(_)));
+    let promoted = bench.apply(&id("a"), None, vec![Event::Promoted], 5).await;
+    promoted.expect("it can be announced");
+    let record = bench.get("alice", &id("a")).await.expect("it is shown");
+    assert_eq!(record.outcome, Some(answer_text("done")));
+}

@@ -1,0 +1,96 @@
+//! How much each principal has, counted as it changes.
+//!
+//! The counts are rows, changed in the transaction that changes what they count; so they are right after every crash, and nobody
+//! ever adds up what is stored. A transaction of many changes writes each count once, at its end.
+
+use super::read;
+use longhaul_core::{Principal, Usage};
+use rusqlite::{Connection, Result, params};
+use std::collections::HashMap;
+
+const BOOK: &str = "INSERT INTO usage (principal, live, bytes) VALUES (?1, ?2, ?3) \
+     ON CONFLICT DO UPDATE SET live = live + excluded.live, bytes = bytes + excluded.bytes";
+pub(super) const BOOK_IN_ALL: &str = "UPDATE usage_in_all SET live = live + ?1, bytes = bytes + ?2 WHERE one = 1";
+/// Who has nothing any more leaves nothing.
+pub(super) const CLOSE: &str = "DELETE FROM usage WHERE principal = ?1 AND live = 0 AND bytes = 0";
+
+/// What one transaction adds and takes away, and has not written yet.
+#[derive(Default)]
+pub(super) struct Ledger {
+    by_principal: HashMap<Principal, Entry>,
+    in_all: Entry,
+}
+
+/// More or fewer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Entry {
+    pub(super) live: i64,
+    pub(super) bytes: i64,
+}
+
+impl Entry {
+    fn add(&mut self, other: Self) {
+        self.live += other.live;
+        self.bytes += other.bytes;
+    }
+
+    fn of(self, usage: Usage) -> Usage {
+        Usage {
+            live: usage.live.saturating_add_signed(self.live),
+            bytes: usage.bytes.saturating_add_signed(self.bytes),
+        }
+    }
+}
+
+impl From<Usage> for Entry {
+    fn from(usage: Usage) -> Self {
+        Self {
+            live: usage.live.cast_signed(),
+            bytes: usage.bytes.cast_signed(),
+        }
+    }
+}
+
+impl Ledger {
+    pub(super) fn book(&mut self, principal: &Principal, entry: Entry) {
+        if entry == Entry::default() {
+            return;
+        }
+        self.in_all.add(entry);
+        match self.by_principal.get_mut(principal) {
+            Some(sum) => sum.add(entry),
+            None => {
+                self.by_principal.insert(principal.clone(), entry);
+            }
+        }
+    }
+
+    /// How much there is inside the transaction.
+    pub(super) fn usage(&self, connection: &Connection, of: Option<&Principal>) -> Result<Usage> {
+        let entry = match of {
+            Some(principal) => self.by_principal.get(principal).copied().unwrap_or_default(),
+            None => self.in_all,
+        };
+        Ok(entry.of(read::usage(connection, of)?))
+    }
+
+    /// Writes what was booked, before the commit.
+    pub(super) fn write(&self, connection: &Connection) -> Result<()> {
+        if self.by_principal.is_empty() {
+            return Ok(());
+        }
+        for (principal, entry) in &self.by_principal {
+            let principal = principal.as_str();
+            connection
+                .prepare_cached(BOOK)?
+                .execute(params![principal, entry.live, entry.bytes])?;
+            if entry.bytes < 0 {
+                connection.prepare_cached(CLOSE)?.execute([principal])?;
+            }
+        }
+        connection
+            .prepare_cached(BOOK_IN_ALL)?
+            .execute(params![self.in_all.live, self.in_all.bytes])?;
+        Ok(())
+    }
+}

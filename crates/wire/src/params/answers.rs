@@ -1,0 +1,42 @@
+//! The answers to questions: of a retried request (U-11) as of `tasks/update`.
+
+use super::wrong;
+use crate::{error::RpcError, json, object::for_each_member};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// Answers by key, each an object of which nothing else is known yet.
+pub type Answers<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
+
+/// More answers than any round of questions asks for.
+pub const MAX_ANSWERS: usize = 1_000;
+
+/// Reads `inputResponses`.
+pub(super) fn read(raw: &RawValue) -> Result<Answers<'_>, RpcError> {
+    let mut answers = Answers::new();
+    let mut too_many = false;
+    for_each_member(raw.get(), |key, answer| {
+        too_many = answers.len() == MAX_ANSWERS;
+        if !too_many {
+            answers.push((Cow::Owned(key.to_owned()), answer));
+        }
+    })
+    .map_err(|_| wrong("inputResponses", "an object"))?;
+    if too_many {
+        return Err(RpcError::invalid_params(format!(
+            "params.inputResponses holds more than {MAX_ANSWERS} answers"
+        )));
+    }
+    let mut keys: Vec<&str> = answers.iter().map(|(key, _)| key.as_ref()).collect();
+    keys.sort_unstable();
+    if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+        let key = pair[0];
+        return Err(RpcError::invalid_params(format!(
+            "params.inputResponses answers {key} twice"
+        )));
+    }
+    match answers.iter().find(|(_, answer)| !json::is_object(answer)) {
+        Some((key, _)) => Err(wrong(&format!("inputResponses.{key}"), "an object")),
+        None => Ok(answers),
+    }
+}

@@ -1,0 +1,159 @@
+//! What a server offers: handshakes and lists, in both generations.
+
+use crate::{
+    fixture::{FRESH, identity, respond},
+    schema,
+};
+use longhaul_core::TaskPolicy;
+use longhaul_wire::{Features, Generation, Listed, Listing, ToolEntry, Version, Watched, legacy, modern};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn legacy_versions() -> impl Iterator<Item = Version> {
+    let legacy = |version: &Version| version.generation() == Generation::Legacy;
+    Version::ALL.into_iter().filter(legacy)
+}
+
+fn listed() -> impl Strategy<Value = Option<Listed>> {
+    proptest::option::of(any::<bool>().prop_map(|list_changed| Listed { list_changed }))
+}
+
+fn features() -> impl Strategy<Value = Features> {
+    let watched = |(list_changed, subscribe)| Watched {
+        list_changed,
+        subscribe,
+    };
+    let resources = proptest::option::of(any::<(bool, bool)>().prop_map(watched));
+    let parts = (listed(), resources, listed(), any::<(bool, bool, bool)>());
+    parts.prop_map(|(tools, resources, prompts, (completions, logging, tasks))| Features {
+        tools,
+        resources,
+        prompts,
+        completions,
+        logging,
+        tasks,
+    })
+}
+
+/// The shared capabilities as the schemas describe them.
+fn expected(features: &Features) -> Value {
+    let flag = |object: &mut Value, name: &str, set: bool| {
+        if set {
+            object[name] = json!(true);
+        }
+    };
+    let mut capabilities = json!({});
+    for (name, kind) in [("tools", features.tools), ("prompts", features.prompts)] {
+        if let Some(kind) = kind {
+            capabilities[name] = json!({});
+            flag(&mut capabilities[name], "listChanged", kind.list_changed);
+        }
+    }
+    if let Some(kind) = features.resources {
+        capabilities["resources"] = json!({});
+        flag(&mut capabilities["resources"], "listChanged", kind.list_changed);
+        flag(&mut capabilities["resources"], "subscribe", kind.subscribe);
+    }
+    for (name, offered) in [("completions", features.completions), ("logging", features.logging)] {
+        if offered {
+            capabilities[name] = json!({});
+        }
+    }
+    capabilities
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// G1-02, G2-01, G2-02, U-24: exactly what is offered is declared, tasks in each generation's own way.
+    #[test]
+    fn both_handshakes_declare_exactly_what_is_offered(features in features()) {
+        for version in legacy_versions() {
+            let got = respond(|out| legacy::handshake::write_initialize(out, version, &features, &identity()));
+            schema::check("25:res:InitializeResult", &got);
+            let mut expected = expected(&features);
+            if features.tasks && version == Version::V2025_11_25 {
+                expected["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+            }
+            prop_assert_eq!(&got["result"]["capabilities"], &expected);
+        }
+        let got = respond(|out| modern::handshake::write_discover(out, &features, FRESH, &identity()));
+        schema::check("26:res:DiscoverResult", &got);
+        let mut expected = expected(&features);
+        if features.tasks {
+            expected["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+        }
+        prop_assert_eq!(&got["result"]["capabilities"], &expected);
+    }
+}
+
+/// X-01, X-08: one tool as each generation is shown it.
+#[test]
+fn tools_are_listed_with_all_they_have() {
+    let full = ToolEntry {
+        name: "t",
+        title: Some("T"),
+        description: Some("d"),
+        input_schema: r#"{"type":"object"}"#,
+        output_schema: Some(r#"{"type":"array"}"#),
+        annotations: Some(r#"{"readOnlyHint":true}"#),
+        icons: Some(r#"[{"src":"https://acme.example/t.png","sizes":["48x48"]}]"#),
+        meta: Some(r#"{"com.acme/k":1}"#),
+        policy: TaskPolicy::Always,
+    };
+    let shared = json!({
+        "name": "t", "title": "T", "description": "d", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true},
+        "icons": [{"src": "https://acme.example/t.png", "sizes": ["48x48"]}], "_meta": {"com.acme/k": 1},
+    });
+    for version in legacy_versions() {
+        let got = respond(|out| legacy::tools::write_list(out, &[full, full], Some("c"), version));
+        schema::check("25:res:ListToolsResult", &got);
+        let mut expected = shared.clone();
+        if version == Version::V2025_11_25 {
+            expected["execution"] = json!({"taskSupport": "required"});
+        }
+        assert_eq!(got["result"], json!({"tools": [expected, expected], "nextCursor": "c"}));
+    }
+    let got = respond(|out| modern::tools::write_list(out, &[full, full], Some(""), FRESH, &identity()));
+    schema::check("26:res:ListToolsResult", &got);
+    let mut expected = shared;
+    expected["outputSchema"] = json!({"type": "array"});
+    assert_eq!(got["result"]["tools"], json!([expected, expected]));
+    assert_eq!(got["result"]["nextCursor"], "", "an empty cursor is one too (U-07)");
+}
+
+/// U-07, U-30: whole objects go out as they are, in both generations.
+#[test]
+fn entries_are_listed_as_they_are() {
+    let resource = r#"{"uri":"acme://a","name":"a", "size":1E2,"icons":[],"annotations":{"priority":0.50}}"#;
+    let template = r#"{"uriTemplate":"acme://{x}","name":"x","title":"X","mimeType":"text/plain","_meta":{}}"#;
+    let prompt = r#"{"name":"p","arguments":[{"name":"q","required":true,"title":"Q"}]}"#;
+    for (listing, definition, member, entry) in [
+        (Listing::Resources, "ListResourcesResult", "resources", resource),
+        (
+            Listing::ResourceTemplates,
+            "ListResourceTemplatesResult",
+            "resourceTemplates",
+            template,
+        ),
+        (Listing::Prompts, "ListPromptsResult", "prompts", prompt),
+    ] {
+        for (entries, next) in [(&[][..], None), (&[entry][..], None), (&[entry, entry], Some("\"c\""))] {
+            let plain = respond(|out| legacy::list::write(out, listing, entries, next));
+            schema::check(&format!("25:res:{definition}"), &plain);
+            let fresh = respond(|out| modern::list::write(out, listing, entries, next, FRESH, &identity()));
+            schema::check(&format!("26:res:{definition}"), &fresh);
+            for got in [&plain["result"], &fresh["result"]] {
+                assert_eq!(got[member].as_array().unwrap().len(), entries.len());
+                assert_eq!(got.get("nextCursor").and_then(Value::as_str), next);
+            }
+            assert_eq!(
+                (&fresh["result"]["ttlMs"], &fresh["result"]["cacheScope"]),
+                (&json!(5), &json!("private"))
+            );
+        }
+        let mut out = String::new();
+        legacy::list::write(&mut out, listing, &[entry], None);
+        assert!(out.contains(entry), "byte for byte: {out}");
+    }
+}

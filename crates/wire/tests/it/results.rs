@@ -1,0 +1,147 @@
+//! Results of handlers on their way to each generation.
+
+use crate::{
+    fixture::{FRESH, identity, request, respond, written},
+    schema,
+};
+use longhaul_core::{Json, RpcFailure};
+use longhaul_wire::{Cache, RequestId, Stretch, TextContent, completion, legacy, modern};
+use serde_json::{Value, json};
+
+fn asking() -> RequestId<'static> {
+    request(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#).id
+}
+
+#[test]
+fn a_tool_s_result_matches_the_schemas() {
+    let odd = Json::trusted(r#"{"content":[],"structuredContent":[1],"resultType":"complete","_meta":{"k":1}}"#);
+    let got = written(|out| legacy::tools::write_called(out, asking(), &odd));
+    schema::check("25:res:CallToolResult", &got);
+    assert_eq!(got["result"], json!({"content": [], "_meta": {"k": 1}}));
+    let plain = Json::trusted(r#"{"content":[],"structuredContent":[1]}"#);
+    let got = written(|out| modern::tools::write_called(out, asking(), &plain, &identity()));
+    schema::check("26:res:CallToolResult", &got);
+    assert_eq!(got["result"]["structuredContent"], json!([1]));
+    let named = &got["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"];
+    assert_eq!(named, "acme-tasks");
+}
+
+/// X-15, C-32: codes that only legacy revisions know stay there.
+#[test]
+fn a_tool_s_failure_keeps_its_code_where_it_is_known() {
+    let failure = RpcFailure {
+        code: -32042,
+        message: "m".into(),
+        data: None,
+    };
+    let legacy_code = written(|out| legacy::tools::write_failed(out, asking(), &failure));
+    let modern_code = written(|out| modern::tools::write_failed(out, asking(), &failure));
+    assert_eq!(
+        (&legacy_code["error"]["code"], &modern_code["error"]["code"]),
+        (&json!(-32042), &json!(-32603))
+    );
+}
+
+#[test]
+fn a_result_that_is_no_object_is_our_fault() {
+    let broken = Json::trusted("[]");
+    for answer in [
+        written(|out| legacy::tools::write_called(out, asking(), &broken)),
+        written(|out| modern::tools::write_called(out, asking(), &broken, &identity())),
+        written(|out| legacy::result::write(out, asking(), &broken)),
+        written(|out| modern::result::write(out, asking(), &broken, Some(FRESH), &identity())),
+    ] {
+        schema::check("25:msg:JSONRPCErrorResponse", &answer);
+        assert_eq!(answer["error"]["code"], -32603);
+    }
+}
+
+/// L-08, L-09, U-30: what a handler gave is what arrives, with what each generation adds or does not know.
+#[test]
+fn a_handler_s_result_reaches_both_generations() {
+    let prompt =
+        json!({"description": "d", "messages": [{"role": "user", "content": {"type": "text", "text": "Summarise."}}]});
+    let contents = json!({"contents": [{"uri": "acme://a", "text": "x"}, {"uri": "acme://b", "blob": "AA=="}]});
+    let completion = json!({"completion": {"values": ["a", "b"], "total": 2, "hasMore": false}});
+    for (definition, given, cache) in [
+        ("GetPromptResult", prompt, None),
+        ("ReadResourceResult", contents, Some(FRESH)),
+        ("CompleteResult", completion, None),
+    ] {
+        let modern = |given: &Value, cache: Option<Cache>| {
+            written(|out| modern::result::write(out, asking(), &Json::from(given), cache, &identity()))
+        };
+        let write = match cache {
+            Some(_) => legacy::result::write_cacheable,
+            None => legacy::result::write,
+        };
+        let legacy = |given: &Value| written(|out| write(out, asking(), &Json::from(given)));
+        let got = legacy(&given);
+        schema::check(&format!("25:res:{definition}"), &got);
+        assert_eq!(got["result"], given);
+
+        let got = modern(&given, cache);
+        schema::check(&format!("26:res:{definition}"), &got);
+        let mut expected = given.clone();
+        expected["resultType"] = json!("complete");
+        expected["_meta"] = json!({"io.modelcontextprotocol/serverInfo": {"name": "acme-tasks", "version": "0.3.0"}});
+        if cache.is_some() {
+            expected["ttlMs"] = json!(5);
+            expected["cacheScope"] = json!("private");
+        }
+        assert_eq!(got["result"], expected);
+
+        // A handler that wrote the modern members itself knew why; a legacy client never sees them. Where there is no caching they
+        // are not hints, and nobody's business (C-16).
+        let mut own = given.clone();
+        own["ttlMs"] = json!(7);
+        own["cacheScope"] = json!("public");
+        let kept = if cache.is_some() { given } else { own.clone() };
+        own["resultType"] = json!("complete");
+        assert_eq!(legacy(&own)["result"], kept);
+        assert_eq!(modern(&own, Some(FRESH))["result"]["ttlMs"], 7);
+        assert_eq!(modern(&own, Some(FRESH))["result"]["cacheScope"], "public");
+    }
+}
+
+#[test]
+fn a_text_is_read_with_its_place_in_the_log() {
+    let content = TextContent {
+        uri: "longhaul://task/a/log",
+        mime_type: Some("text/plain"),
+        text: "\u{0}\u{fffd}",
+        stretch: Some(Stretch {
+            offset: 3,
+            next: u64::MAX,
+            total: 0,
+        }),
+    };
+    let got = respond(|out| legacy::resources::write_content(out, &content));
+    schema::check("25:res:ReadResourceResult", &got);
+    let got = respond(|out| modern::resources::write_content(out, &content, FRESH, &identity()));
+    schema::check("26:res:ReadResourceResult", &got);
+    assert_eq!(
+        got["result"]["contents"][0]["_meta"]["dev.longhaul/log"],
+        json!({"offset": 3, "next": u64::MAX, "total": 0})
+    );
+}
+
+/// U-36: a hundred values are enough, and the result says when there are more.
+#[test]
+fn completions_are_cut_to_a_hundred() {
+    let values: Vec<String> = (0..250).map(|nth| format!("\"{nth}\"")).collect();
+    let none: [&str; 0] = [];
+    let many = json!({"values": values[..100], "total": 250, "hasMore": true});
+    for (result, expected) in [
+        (completion::result(&values), many),
+        (completion::result(&values[..100]), json!({"values": values[..100]})),
+        (completion::result(&none), json!({"values": []})),
+    ] {
+        let got = written(|out| modern::result::write(out, asking(), &result, None, &identity()));
+        schema::check("26:res:CompleteResult", &got);
+        assert_eq!(got["result"]["completion"], expected);
+        let got = written(|out| legacy::result::write(out, asking(), &result));
+        schema::check("25:res:CompleteResult", &got);
+        assert_eq!(got["result"], json!({"completion": expected}));
+    }
+}

@@ -1,0 +1,249 @@
+//! Names that the protocol has retired, that drafts had, or that belong to the other generation are on no message of ours (C-01,
+//! C-02, GW, section 5 of protocol.md).
+
+use crate::{
+    emitted::{every_error, every_record},
+    fixture::*,
+};
+use longhaul_core::{Json, LogLevel, Progress, TaskPolicy};
+use longhaul_wire::{
+    Change, Features, Listed, Listing, Question, RequestId, ToolEntry, Version, Watched, legacy,
+    legacy::{hosted, question::Delivery},
+    modern,
+    notification::{write_cancelled, write_list_changed, write_log, write_progress, write_resource_updated},
+    params::{Listen, TaskWish},
+};
+use serde_json::Value;
+
+/// Of drafts and pre-releases (protocol.md 1.2, C-29).
+const RETIRED: &[&str] = &[
+    "modelcontextprotocol.io/",
+    "keepAlive",
+    "pollFrequency",
+    "tasks/delete",
+    "notifications/tasks/created",
+    "tasksStatus",
+    "\"submitted\"",
+    "\"unknown\"",
+    "\"code\":-32001,",
+    "\"code\":-32003,",
+    "\"code\":-32004,",
+];
+
+/// What only 2026-07-28 knows.
+const MODERN: &[&str] = &[
+    "\"resultType\"",
+    "\"ttlMs\"",
+    "\"cacheScope\"",
+    "\"pollIntervalMs\"",
+    "\"inputRequests\"",
+    "\"requestState\"",
+    "\"extensions\"",
+    "\"notifications/tasks\"",
+    "notifications/subscriptions/",
+    "/serverInfo",
+    "/subscriptionId",
+    "\"code\":-32020,",
+    "\"code\":-32021,",
+    "\"code\":-32022,",
+];
+
+/// What only revisions up to 2025-11-25 know.
+const LEGACY: &[&str] = &[
+    "\"ttl\"",
+    "\"pollInterval\"",
+    "taskSupport",
+    "\"execution\"",
+    "\"task\":",
+    "\"tasks\":",
+    "/related-task",
+    "/model-immediate-response",
+    "elicitationId",
+    "notifications/tasks/status",
+    "notifications/elicitation/complete",
+    "\"protocolVersion\"",
+    "\"code\":-32002,",
+    "\"code\":-32042,",
+];
+
+const FORM: &str = r#"{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object"}}}"#;
+const URL: &str =
+    r#"{"method":"elicitation/create","params":{"mode":"url","message":"?","url":"https://acme.example"}}"#;
+
+/// What has been written.
+#[derive(Default)]
+struct Messages(Vec<String>);
+
+impl Messages {
+    fn add(&mut self, write: impl FnOnce(&mut String)) {
+        let mut out = String::new();
+        write(&mut out);
+        serde_json::from_str::<Value>(&out).unwrap_or_else(|error| panic!("{error}: {out}"));
+        self.0.push(out);
+    }
+
+    /// The errors that a request can be answered with, but for those of the other generation.
+    fn add_errors_but(&mut self, others: &[i64]) {
+        for error in every_error().iter().filter(|error| !others.contains(&error.code())) {
+            self.add(|out| error.write_response(out, None));
+        }
+    }
+}
+
+fn features() -> Features {
+    Features {
+        tools: Some(Listed { list_changed: true }),
+        resources: Some(Watched {
+            list_changed: true,
+            subscribe: true,
+        }),
+        prompts: Some(Listed { list_changed: true }),
+        completions: true,
+        logging: true,
+        tasks: true,
+    }
+}
+
+fn tool() -> ToolEntry<'static> {
+    ToolEntry {
+        name: "t",
+        title: None,
+        description: None,
+        input_schema: r#"{"type":"object"}"#,
+        output_schema: None,
+        annotations: None,
+        icons: None,
+        meta: None,
+        policy: TaskPolicy::Optional,
+    }
+}
+
+/// Everything a legacy client can be sent.
+fn legacy_messages(id: RequestId<'_>) -> Vec<String> {
+    let (records, given) = (
+        every_record(),
+        Json::trusted(r#"{"content":[],"resultType":"complete","ttlMs":1,"cacheScope":"public"}"#),
+    );
+    let task = &records[0].task;
+    let mut all = Messages::default();
+    all.add(|out| legacy::handshake::write_initialize(out, Version::V2025_11_25, &features(), &identity()));
+    all.add(|out| legacy::tools::write_list(out, &[tool()], None, Version::V2025_11_25));
+    all.add(|out| legacy::list::write(out, Listing::Prompts, &[], Some("c")));
+    all.add(|out| legacy::result::write_cacheable(out, id, &given));
+    all.add(|out| {
+        write_progress(
+            out,
+            id,
+            Progress {
+                current: 1.0,
+                total: None,
+            },
+            None,
+            Some(&task.id),
+        )
+    });
+    all.add(|out| write_log(out, LogLevel::Info, None, "1", Some(&task.id)));
+    all.add(|out| write_list_changed(out, Change::Tools, None));
+    all.add(|out| write_resource_updated(out, "a:b", None));
+    all.add(|out| write_cancelled(out, id, None));
+    all.add(|out| legacy::question::write_elicitation_complete(out, "e"));
+    all.add(|out| legacy::write_ping(out, "p"));
+    all.add(|out| hosted::write_get(out, "p", "t"));
+    all.add(|out| hosted::write_result(out, "p", "t"));
+    all.add(|out| hosted::write_cancel(out, "p", "t"));
+    for question in [FORM, URL] {
+        let delivery = Delivery {
+            id: "d",
+            question,
+            task: Some(&task.id),
+            hosted: Some(TaskWish { ttl: Some(1) }),
+            elicitation_id: None,
+        };
+        all.add(|out| delivery.write(out).unwrap());
+    }
+    for record in &records {
+        all.add(|out| legacy::tasks::write_created(out, &record.task, Some("hint"), NINE));
+        all.add(|out| legacy::tasks::write_get(out, record, NINE));
+        all.add(|out| legacy::tasks::write_status_notification(out, &record.task, None, NINE));
+        if let Some(outcome) = &record.outcome {
+            all.add(|out| legacy::tasks::write_payload(out, id, &record.task.id, outcome));
+        }
+    }
+    all.add_errors_but(&[-32020, -32021, -32022]);
+    all.0
+}
+
+/// Everything a modern client can be sent, but for legacy tasks (C-12), which are what they are.
+fn modern_messages(id: RequestId<'_>) -> Vec<String> {
+    let (records, given) = (every_record(), Json::trusted(r#"{"content":[]}"#));
+    let accepted = Listen {
+        task_ids: vec!["t".into()],
+        ..Listen::default()
+    };
+    let mut all = Messages::default();
+    all.add(|out| modern::handshake::write_discover(out, &features(), FRESH, &identity()));
+    all.add(|out| modern::tools::write_list(out, &[tool()], None, FRESH, &identity()));
+    all.add(|out| modern::list::write(out, Listing::Resources, &[], None, FRESH, &identity()));
+    all.add(|out| modern::result::write(out, id, &given, Some(FRESH), &identity()));
+    all.add(|out| modern::input_required::write(out, [("a", FORM), ("b", URL)], Some("s"), &identity()));
+    all.add(|out| modern::tasks::write_ack(out, &identity()));
+    all.add(|out| modern::subscription::write_acknowledged(out, id, &accepted));
+    all.add(|out| modern::subscription::write_end(out, id, &identity()));
+    all.add(|out| {
+        write_progress(
+            out,
+            id,
+            Progress {
+                current: 1.0,
+                total: None,
+            },
+            None,
+            None,
+        )
+    });
+    all.add(|out| write_log(out, LogLevel::Info, None, "1", None));
+    all.add(|out| write_list_changed(out, Change::Resources, Some(id)));
+    all.add(|out| write_resource_updated(out, "a:b", Some(id)));
+    all.add(|out| write_cancelled(out, id, None));
+    for record in &records {
+        all.add(|out| modern::tasks::write_created(out, &record.task, &identity(), NINE));
+        all.add(|out| modern::tasks::write_get(out, record, &identity(), NINE));
+        all.add(|out| modern::tasks::write_notification_for(out, record, id, NINE));
+    }
+    all.add_errors_but(&[-32002]);
+    all.0
+}
+
+/// The names of `foreign` and of drafts that stand on one of the messages.
+fn found<'a>(messages: &'a [String], foreign: &'a [&str]) -> Vec<(&'a str, &'a str)> {
+    let names = || RETIRED.iter().chain(foreign);
+    let of = |text: &'a String| {
+        names()
+            .filter(|name| text.contains(**name))
+            .map(move |name| (*name, text.as_str()))
+    };
+    messages.iter().flat_map(of).collect()
+}
+
+#[test]
+fn no_message_carries_a_name_of_a_draft_or_of_the_other_generation() {
+    let id = request(r#"{"jsonrpc":"2.0","id":7,"method":"m"}"#).id;
+    assert_eq!(found(&legacy_messages(id), MODERN), []);
+    // Questions to a modern client are what was asked, so what was asked holds none of them either.
+    assert!([FORM, URL].into_iter().all(|question| Question::read(question).is_ok()));
+    assert_eq!(found(&modern_messages(id), LEGACY), []);
+}
+
+/// The search finds what is there: each generation's messages do hold its own names.
+#[test]
+fn the_search_sees_each_generation_s_own_names() {
+    let id = request(r#"{"jsonrpc":"2.0","id":7,"method":"m"}"#).id;
+    for (messages, own, rare) in [
+        (legacy_messages(id), LEGACY, &["\"code\":-32042,"][..]),
+        (modern_messages(id), MODERN, &[][..]),
+    ] {
+        for name in own.iter().filter(|name| !rare.contains(name)) {
+            assert!(messages.iter().any(|text| text.contains(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+"""How the scripts reach a server, and how they tell what they saw: one line of JSON for each step, and one at the end."""
+
+import argparse
+import contextlib
+import importlib.metadata
+import json
+import warnings
+
+import anyio
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+# That 2.0 leaves these Tasks out is known.
+warnings.filterwarnings("ignore", category=DeprecationWarning)
+
+# Longer than any step takes, shorter than anyone's patience.
+PATIENCE = 30
+
+CLIENT = f"mcp {importlib.metadata.version('mcp')}"
+
+
+class Steps:
+    """Runs steps, goes on after one that fails, and knows in the end whether all was well."""
+
+    def __init__(self):
+        self.done = self.failed = 0
+
+    async def run(self, step, *args):
+        """A step is a function: its name is told, and it fails by raising, or by taking too long."""
+        line = {"client": CLIENT, "step": step.__name__.replace("_", " ")}
+        try:
+            with anyio.fail_after(PATIENCE):
+                await step(*args)
+            line["ok"] = True
+        except Exception as error:  # noqa: BLE001: whatever it was, it is told
+            line |= {"ok": False, "error": f"{type(error).__name__} {error}".rstrip()}
+            self.failed += 1
+        self.done += 1
+        print(json.dumps(line), flush=True)
+
+
+@contextlib.asynccontextmanager
+async def connect(server, **callbacks):
+    """A session with the server that the command line names."""
+    async with contextlib.AsyncExitStack() as stack:
+        if server.url:
+            read, write, _ = await stack.enter_async_context(streamable_http_client(server.url))
+        else:
+            program = StdioServerParameters(command=server.stdio[0], args=server.stdio[1:])
+            read, write = await stack.enter_async_context(stdio_client(program))
+        session = await stack.enter_async_context(ClientSession(read, write, **callbacks))
+        yield session
+
+
+def main(script):
+    """Runs a script with the server named by `--url URL` or `--stdio PROGRAM [ARG …]`."""
+    parser = argparse.ArgumentParser()
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--url")
+    where.add_argument("--stdio", nargs=argparse.REMAINDER)
+    steps = Steps()
+    anyio.run(script, parser.parse_args(), steps)
+    print(json.dumps({"client": CLIENT, "done": steps.done}))
+    raise SystemExit(1 if steps.failed else 0)

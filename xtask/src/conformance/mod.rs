@@ -1,0 +1,141 @@
+//! `cargo xtask conformance`: the official suite against the fixture server.
+//!
+//! Both requirement sets run whole, scored or not, and so does every scenario of the Tasks extension, which belongs to the newer set.
+
+mod suite;
+mod verdict;
+
+use crate::{
+    process::ProcessError,
+    requirement::RequirementError,
+    server::{Server, ServerError},
+    side_by_side, workspace,
+};
+use std::{
+    fs, io,
+    net::SocketAddr,
+    num::NonZero,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use suite::{Case, Suite};
+use verdict::Verdict;
+
+/// The revisions whose requirement sets have to pass.
+const REVISIONS: [&str; 2] = ["2026-07-28", "2025-11-25"];
+
+/// Scenarios at a time for each processor: most of their time they wait for tasks.
+const AT_A_TIME: usize = 2;
+
+/// `cargo xtask conformance`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only this scenario, in every set that lists it; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) scenario: Vec<String>,
+    /// Take this server instead of building one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
+    /// Report as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Why the suite did not pass.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConformanceError {
+    #[error(transparent)]
+    Requirement(#[from] RequirementError),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error("the suite's files cannot be used: {0}")]
+    Io(#[from] io::Error),
+    #[error("the suite's report cannot be read: {0}")]
+    Report(#[from] serde_json::Error),
+    #[error(
+        "the suite's list of what {revision} requires was not understood: {listed} scenarios read, {announced} announced"
+    )]
+    List {
+        revision: &'static str,
+        listed: usize,
+        announced: usize,
+    },
+    #[error("no requirement set lists a scenario `{0}` for servers")]
+    UnknownScenario(String),
+    #[error("{failed} of {scenarios} scenarios did not pass; what the suite said is in {kept}")]
+    Failed {
+        failed: usize,
+        scenarios: usize,
+        kept: PathBuf,
+    },
+}
+
+/// Installs the suite and runs its scenarios on the fixture server.
+pub(crate) fn run(args: &Args) -> Result<(), ConformanceError> {
+    let suite = Suite::install()?;
+    let cases = chosen(&suite, &args.scenario)?;
+    let program = workspace::fixtures().or_build(args.program.as_ref())?;
+    let reports = workspace::target()
+        .join("conformance")
+        .join(format!("report-{}", std::process::id()));
+    fs::create_dir_all(&reports)?;
+    let mut server = Server::start(
+        Command::new(program).args(["--listen", "127.0.0.1:0"]),
+        &reports.join("server.log"),
+    )?;
+    let address = server.ready()?;
+    let verdicts = run_all(&suite, cases, address, &reports)?;
+    verdict::report(args.json, &verdicts);
+    let failed = verdicts.iter().filter(|verdict| !verdict.is_good()).count();
+    if failed > 0 {
+        return Err(ConformanceError::Failed {
+            failed,
+            scenarios: verdicts.len(),
+            kept: reports,
+        });
+    }
+    drop(server);
+    Ok(fs::remove_dir_all(reports)?)
+}
+
+/// The names of all scenarios that the requirement sets list.
+pub(crate) fn scenarios() -> Result<Vec<String>, ConformanceError> {
+    let cases = chosen(&Suite::install()?, &[])?;
+    Ok(cases.into_iter().map(|case| case.scenario).collect())
+}
+
+/// What the requirement sets list, or of that what was asked for.
+fn chosen(suite: &Suite, asked: &[String]) -> Result<Vec<Case>, ConformanceError> {
+    let mut cases = Vec::new();
+    for revision in REVISIONS {
+        cases.extend(suite.list(revision)?);
+    }
+    let unknown = |name: &&String| cases.iter().all(|case| case.scenario != **name);
+    if let Some(name) = asked.iter().find(unknown) {
+        return Err(ConformanceError::UnknownScenario(name.clone()));
+    }
+    if !asked.is_empty() {
+        cases.retain(|case| asked.contains(&case.scenario));
+    }
+    Ok(cases)
+}
+
+/// Runs each case, those that disturb others first and one by one.
+fn run_all(
+    suite: &Suite,
+    cases: Vec<Case>,
+    address: SocketAddr,
+    reports: &Path,
+) -> Result<Vec<Verdict>, ConformanceError> {
+    let (disturbing, peaceful) = cases.into_iter().partition(Case::disturbs);
+    let run = |case: Case| {
+        let verdict = suite.run(&case, address, reports);
+        verdict.inspect(Verdict::tell)
+    };
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let mut verdicts = side_by_side::map(disturbing, 1, run);
+    verdicts.extend(side_by_side::map(peaceful, processors * AT_A_TIME, run));
+    verdicts.into_iter().collect()
+}

@@ -1,0 +1,171 @@
+//! The suite: installed once, asked what it has, run scenario by scenario.
+
+use super::{
+    ConformanceError,
+    verdict::{Check, Verdict},
+};
+use crate::{
+    node::{self, Node},
+    process::ProcessError,
+    requirement, workspace,
+};
+use std::{
+    fs::{self, File},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+const PACKAGE: &str = "@modelcontextprotocol/conformance";
+pub(super) const VERSION: &str = "0.2.0-alpha.12";
+
+/// A scenario as a revision requires it: run at that revision's wire.
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) revision: &'static str,
+    pub(super) scenario: String,
+}
+
+impl Case {
+    /// Whether it changes what the others look at: this one has the server's lists of tools and prompts change.
+    pub(super) fn disturbs(&self) -> bool {
+        self.scenario == "server-stateless"
+    }
+}
+
+/// The suite and the Node it runs under.
+pub(super) struct Suite {
+    node: Node,
+    program: PathBuf,
+}
+
+impl Suite {
+    /// Installs the suite below the target folder, unless it is there.
+    pub(super) fn install() -> Result<Self, ConformanceError> {
+        let home = workspace::target().join("conformance").join(VERSION);
+        let program = home.join("node_modules").join(PACKAGE).join("dist/index.js");
+        if !program.exists() {
+            let package = format!("{PACKAGE}@{VERSION}");
+            requirement::install_whole(&home, |draft| node::npm(draft, &["install", &package]))?;
+        }
+        let node = Node::install()?;
+        Ok(Self { node, program })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = self.node.command();
+        command.arg(&self.program).stdin(Stdio::null());
+        command
+    }
+
+    /// What a revision asks of servers, scored or not, in the suite's order.
+    pub(super) fn list(&self, revision: &'static str) -> Result<Vec<Case>, ConformanceError> {
+        let mut command = self.command();
+        command.args(["list", "--server", "--requirements", revision]);
+        let said = command.output().map_err(|source| ProcessError::Start {
+            line: "the suite's list".into(),
+            source,
+        })?;
+        let Listed {
+            servers,
+            required: listed,
+            announced,
+        } = Listed::read(&String::from_utf8_lossy(&said.stdout));
+        // An empty or half-read list would pass without having shown anything.
+        if listed != announced || servers.is_empty() {
+            return Err(ConformanceError::List {
+                revision,
+                listed,
+                announced,
+            });
+        }
+        let cases = servers.into_iter();
+        Ok(cases.map(|scenario| Case { revision, scenario }).collect())
+    }
+
+    /// Runs one scenario. Its own exit status leaves out what it does not score, so every check is read instead.
+    pub(super) fn run(&self, case: &Case, address: SocketAddr, reports: &Path) -> Result<Verdict, ConformanceError> {
+        let folder = reports.join(case.revision).join(&case.scenario);
+        fs::create_dir_all(&folder)?;
+        let said = File::create(folder.join("output.log"))?;
+        let mut command = self.command();
+        command.args(["server", "--url", &format!("http://{address}/mcp")]);
+        // Forced, because the scenarios of extensions are on no revision's time line.
+        command.args(["--scenario", &case.scenario, "--spec-version", case.revision, "--force"]);
+        command.arg("--output-dir").arg(&folder);
+        command.stdout(said.try_clone()?).stderr(said);
+        command.status().map_err(|source| ProcessError::Start {
+            line: format!("the suite's scenario {}", case.scenario),
+            source,
+        })?;
+        Ok(Verdict::new(case, read_checks(&folder)?))
+    }
+}
+
+/// The checks of every run in a folder: the suite makes a folder of its own for each, with a date in its name.
+fn read_checks(folder: &Path) -> Result<Vec<Check>, ConformanceError> {
+    let mut checks = Vec::new();
+    for run in fs::read_dir(folder)? {
+        let file = run?.path().join("checks.json");
+        if file.exists() {
+            checks.extend(serde_json::from_slice::<Vec<Check>>(&fs::read(file)?)?);
+        }
+    }
+    Ok(checks)
+}
+
+/// What the suite lists for a revision. It says so in prose:
+///
+/// ```text
+/// Required for 2026-07-28 (69 scenarios, frozen; …):
+///
+/// Server scenarios (test against a server):
+///   - server-stateless
+/// Client scenarios (test against a client):
+///   - request-metadata
+/// Run and reported, but never scored:
+///   extension (16):
+///     - tasks-lifecycle [server]
+/// ```
+#[derive(Default)]
+struct Listed {
+    /// What it lists for servers, scored or not.
+    servers: Vec<String>,
+    /// How many names were read where it lists what is required, of servers and clients together.
+    required: usize,
+    /// How many it says these are.
+    announced: usize,
+}
+
+impl Listed {
+    fn read(text: &str) -> Self {
+        let mut listed = Self::default();
+        let mut heading = "";
+        for line in text.lines() {
+            match line.trim_start().strip_prefix("- ") {
+                Some(item) => listed.add(heading, item.trim_end()),
+                None if line.starts_with("Required for ") => listed.announced = number_in_brackets(line),
+                None if line.starts_with(char::is_alphabetic) => heading = line,
+                None => {}
+            }
+        }
+        listed
+    }
+
+    fn add(&mut self, heading: &str, item: &str) {
+        if heading.starts_with("Server scenarios") {
+            self.required += 1;
+            self.servers.push(item.to_owned());
+        } else if heading.starts_with("Client scenarios") {
+            self.required += 1;
+        } else {
+            self.servers.extend(item.strip_suffix(" [server]").map(str::to_owned));
+        }
+    }
+}
+
+fn number_in_brackets(line: &str) -> usize {
+    let after = line.split_once('(').map_or("", |(_, after)| after);
+    let digits = after.split(' ').next().unwrap_or_default();
+    digits.parse().unwrap_or_default()
+}

@@ -1,0 +1,96 @@
+//! What came of a scenario, and how it is told.
+
+use super::suite::{self, Case};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::fmt;
+
+/// A check as the suite writes it down.
+#[derive(Deserialize)]
+pub(super) struct Check {
+    id: String,
+    status: String,
+    #[serde(rename = "errorMessage")]
+    error_message: Option<String>,
+}
+
+/// What came of a scenario.
+#[derive(Serialize)]
+pub(super) struct Verdict {
+    revision: &'static str,
+    scenario: String,
+    passed: usize,
+    /// What the suite itself left out.
+    skipped: Vec<String>,
+    /// What failed, and why.
+    failed: Vec<String>,
+}
+
+impl Verdict {
+    pub(super) fn new(case: &Case, checks: Vec<Check>) -> Self {
+        let mut verdict = Self {
+            revision: case.revision,
+            scenario: case.scenario.clone(),
+            passed: 0,
+            skipped: Vec::new(),
+            failed: Vec::new(),
+        };
+        for check in checks {
+            match check.status.as_str() {
+                "SUCCESS" => verdict.passed += 1,
+                "SKIPPED" => verdict.skipped.push(check.id),
+                "INFO" => {}
+                status => {
+                    let why = check.error_message.unwrap_or_default();
+                    verdict.failed.push(format!("{status} {}: {why}", check.id));
+                }
+            }
+        }
+        // What checked nothing has shown nothing, unless the suite itself left all of it out.
+        if verdict.passed + verdict.skipped.len() + verdict.failed.len() == 0 {
+            verdict.failed.push("nothing was checked".to_owned());
+        }
+        verdict
+    }
+
+    pub(super) fn is_good(&self) -> bool {
+        self.failed.is_empty()
+    }
+
+    /// As progress: what failed, or that nothing did.
+    pub(super) fn tell(&self) {
+        eprintln!("conformance: {self}");
+        self.failed.iter().for_each(|check| eprintln!("conformance:   {check}"));
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.passed + self.failed.len();
+        write!(out, "{} {:46} {}/{all}", self.revision, self.scenario, self.passed)?;
+        if !self.skipped.is_empty() {
+            write!(out, ", {} skipped", self.skipped.len())?;
+        }
+        if !self.is_good() {
+            write!(out, "  FAILED")?;
+        }
+        Ok(())
+    }
+}
+
+/// A table, or one line of JSON.
+pub(super) fn report(as_json: bool, verdicts: &[Verdict]) {
+    if as_json {
+        println!("{}", json!({"suite": suite::VERSION, "scenarios": verdicts}));
+        return;
+    }
+    verdicts.iter().for_each(|verdict| println!("{verdict}"));
+    let sum = |count: fn(&Verdict) -> usize| verdicts.iter().map(count).sum::<usize>();
+    println!(
+        "{} scenarios: {} checks passed, {} failed, {} skipped by the suite",
+        verdicts.len(),
+        sum(|verdict| verdict.passed),
+        sum(|verdict| verdict.failed.len()),
+        sum(|verdict| verdict.skipped.len()),
+    );
+}

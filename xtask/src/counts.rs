@@ -1,0 +1,151 @@
+//! `cargo xtask counts`: how many instructions and allocations the hot requests take, as valgrind counts them.
+//!
+//! The figures are printed and judge nothing: they change with the compiler and with every dependency.
+
+use crate::{
+    process::{self, ProcessError},
+    requirement::{self, RequirementError},
+    workspace,
+};
+use serde_json::{Value, json};
+use std::{
+    fs, io,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+/// `cargo xtask counts`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Report as lines of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Why nothing was counted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CountsError {
+    #[error(transparent)]
+    Requirement(#[from] RequirementError),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("the benchmark failed: {0}")]
+    Failed(std::process::ExitStatus),
+    #[error("Cargo.lock names no version of gungraun")]
+    Version,
+    #[error("gungraun's report is not understood: {line}")]
+    Report { line: String },
+}
+
+/// What one benchmark took.
+struct Count {
+    name: String,
+    instructions: u64,
+    allocations: u64,
+    bytes: u64,
+}
+
+/// Gets valgrind and gungraun's runner, counts, and prints a table.
+pub(crate) fn run(args: &Args) -> Result<(), CountsError> {
+    requirement::program("valgrind")?;
+    let runner = runner()?;
+    for count in counted(&runner)? {
+        count.report(args.json);
+    }
+    Ok(())
+}
+
+/// The runner, in the version that the benchmark's library wants; installed beside what is built, not into anyone's `PATH`.
+fn runner() -> Result<PathBuf, CountsError> {
+    let version = version()?;
+    let root = workspace::target().join("tools").join(format!("gungraun-{version}"));
+    let runner = root.join("bin").join("gungraun-runner");
+    if !process::answers(Command::new(&runner).arg("--version")) {
+        let mut cargo = workspace::cargo();
+        cargo.args([
+            "install",
+            "--locked",
+            "--version",
+            &version,
+            "gungraun-runner",
+            "--root",
+        ]);
+        process::run(cargo.arg(&root))?;
+    }
+    Ok(runner)
+}
+
+fn version() -> Result<String, CountsError> {
+    let lock = fs::read_to_string(workspace::root().join("Cargo.lock"))?;
+    let entry = lock
+        .split_once("name = \"gungraun\"\nversion = \"")
+        .map(|(_, rest)| rest);
+    let version = entry.and_then(|rest| rest.split('"').next());
+    version.map(str::to_owned).ok_or(CountsError::Version)
+}
+
+fn counted(runner: &PathBuf) -> Result<Vec<Count>, CountsError> {
+    let mut cargo = workspace::cargo();
+    cargo.args([
+        "bench",
+        "--locked",
+        "--profile",
+        "counts",
+        "--package",
+        "longhaul-counts",
+    ]);
+    cargo.args(["--bench", "counts", "--", "--output-format=json"]);
+    cargo.env("GUNGRAUN_RUNNER", runner);
+    let done = cargo.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
+    if !done.status.success() {
+        return Err(CountsError::Failed(done.status));
+    }
+    let report = String::from_utf8_lossy(&done.stdout);
+    report
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(Count::read)
+        .collect()
+}
+
+impl Count {
+    /// Reads one line of gungraun's report.
+    fn read(line: &str) -> Result<Self, CountsError> {
+        let strange = || CountsError::Report { line: line.to_owned() };
+        let report: Value = serde_json::from_str(line).map_err(|_| strange())?;
+        let metric = |name: &str| {
+            let found = report["profiles"].as_array().into_iter().flatten().find_map(|profile| {
+                profile
+                    .pointer(&format!("/data/total/metrics/{name}/values/new"))?
+                    .as_u64()
+            });
+            found.ok_or_else(strange)
+        };
+        let part = |name: &str| report[name].as_str().ok_or_else(strange);
+        Ok(Self {
+            name: format!("{} {}", part("function_name")?, part("id")?),
+            instructions: metric("Ir")?,
+            allocations: metric("TotalBlocks")?,
+            bytes: metric("TotalBytes")?,
+        })
+    }
+
+    fn report(&self, as_json: bool) {
+        let Self {
+            name,
+            instructions,
+            allocations,
+            bytes,
+        } = self;
+        if as_json {
+            println!(
+                "{}",
+                json!({"count": name, "instructions": instructions, "allocations": allocations, "bytes": bytes})
+            );
+        } else {
+            println!("{name:<32} {instructions:>8} instructions {allocations:>4} allocations {bytes:>7} bytes");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The clients: what each needs, how it is got, how it is run.
+
+use super::InteropError;
+use crate::{
+    node::{self, Node},
+    process,
+    requirement::{self, RequirementError},
+    workspace,
+};
+use std::{
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A client, and what it does: a file in the folder `interop`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// A program of this workspace, with the official Rust SDK.
+    Rmcp,
+    Python(&'static str),
+    TypeScript(&'static str),
+}
+
+impl Peer {
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Rmcp => "rmcp".to_owned(),
+            Self::Python(file) => format!("python/{file}"),
+            Self::TypeScript(file) => format!("typescript/{file}"),
+        }
+    }
+
+    /// How to run it, once all it needs is there.
+    pub(super) fn command(self) -> Result<Command, InteropError> {
+        match self {
+            Self::Rmcp => Ok(Command::new(workspace::interop_rmcp().or_build(None)?)),
+            Self::Python(file) => python(file),
+            Self::TypeScript(file) => typescript(file),
+        }
+    }
+}
+
+fn python(file: &str) -> Result<Command, InteropError> {
+    let version = requirement::python()?;
+    let source = source("python");
+    let wanted = source.join("requirements.txt");
+    let packages = installed("python", &(version, fs::read(&wanted)?));
+    if !packages.exists() {
+        requirement::install_whole(&packages, |draft| {
+            let mut pip = Command::new("python3");
+            pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+            // It stays apart from what else is installed.
+            pip.args(["--no-warn-conflicts", "--root-user-action", "ignore"]);
+            pip.arg("--requirement").arg(&wanted).arg("--target").arg(draft);
+            Ok(process::run(&mut pip)?)
+        })?;
+    }
+    let mut command = Command::new("python3");
+    // Without leaving byte code in the sources.
+    command.arg("-B").arg(source.join(file)).env("PYTHONPATH", packages);
+    Ok(command)
+}
+
+fn typescript(file: &str) -> Result<Command, InteropError> {
+    let source = source("typescript");
+    let home = installed("typescript", &fs::read(source.join("package-lock.json"))?);
+    if !home.exists() {
+        requirement::install_whole(&home, |draft| {
+            copy(&source, draft, "json").map_err(|source| RequirementError::Folder {
+                what: draft.display().to_string(),
+                source,
+            })?;
+            node::npm(draft, &["ci"])
+        })?;
+    }
+    // A script finds its packages beside itself.
+    copy(&source, &home, "mjs")?;
+    let mut command = Node::install()?.command();
+    command.arg(home.join(file));
+    Ok(command)
+}
+
+fn source(language: &str) -> PathBuf {
+    workspace::root().join("interop").join(language)
+}
+
+/// Where that is installed which is described so.
+fn installed(language: &str, description: &impl Hash) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    description.hash(&mut hasher);
+    let name = format!("{language}-{:016x}", hasher.finish());
+    workspace::target().join("interop").join(name)
+}
+
+/// Copies the files of a kind.
+fn copy(from: &Path, to: &Path, extension: &str) -> io::Result<()> {
+    for file in fs::read_dir(from)? {
+        let path = file?.path();
+        if let Some(name) = path.file_name()
+            && path.extension().is_some_and(|it| it == extension)
+        {
+            fs::copy(&path, to.join(name))?;
+        }
+    }
+    Ok(())
+}

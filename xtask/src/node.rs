@@ -1,0 +1,49 @@
+//! Node, for what is written for it: the conformance suite, and the clients in TypeScript.
+
+use crate::{
+    process,
+    requirement::{self, RequirementError},
+    workspace,
+};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The suite does not load under an older one.
+const PACKAGE: &str = "node@22";
+const VERSION_PREFIX: &str = "v22.";
+
+/// A Node of the version we need, whatever the machine has.
+pub(crate) struct Node(PathBuf);
+
+impl Node {
+    /// Installs it below the target folder, unless it is there.
+    pub(crate) fn install() -> Result<Self, RequirementError> {
+        let home = workspace::target().join("node");
+        let node = Self(home.join("node_modules/node/bin/node"));
+        if !node.works() {
+            requirement::install_whole(&home, |draft| npm(draft, &["install", PACKAGE]))?;
+        }
+        Ok(node)
+    }
+
+    fn works(&self) -> bool {
+        let version = self.command().arg("--version").output();
+        version.is_ok_and(|said| said.stdout.starts_with(VERSION_PREFIX.as_bytes()))
+    }
+
+    /// To run a script with.
+    pub(crate) fn command(&self) -> Command {
+        Command::new(&self.0)
+    }
+}
+
+/// Has npm work in a folder.
+pub(crate) fn npm(folder: &Path, words: &[&str]) -> Result<(), RequirementError> {
+    requirement::npm()?;
+    let mut npm = Command::new("npm");
+    npm.args(words)
+        .args(["--no-audit", "--no-fund", "--loglevel", "error", "--prefix"]);
+    Ok(process::run(npm.arg(folder))?)
+}
