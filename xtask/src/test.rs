@@ -187,7 +187,7 @@ fn planted_loss(json: bool) -> Result<(), Box<dyn Error>> {
     match crash::run(&crash_args(PLANTED_ROUNDS, Some(crash::Plant::LoseAck), json)) {
         Err(CrashError::Broken { lost, kept, .. }) if lost > 0 => {
             eprintln!("found, as it must be");
-            Ok(std::fs::remove_dir_all(kept)?)
+            Ok(crash::discard(&kept)?)
         }
         Ok(()) => Err(PlantError::NotFound.into()),
         Err(error) => Err(PlantError::FoundElse(error).into()),

@@ -18,7 +18,10 @@ mod worker;
 use crate::{process::ProcessError, server::ServerError, workspace};
 use rounds::{Halt, Run};
 use site::Site;
-use std::{fs, io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 use violation::Violation;
 pub(crate) use worker::{Args as WorkerArgs, run as work};
 
@@ -108,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
     match Run::at(site)?.all(args.rounds, seed) {
         Ok(report) => {
             report.print(args.json);
-            fs::remove_dir_all(kept)?;
+            discard(&kept)?;
             report.check()
         }
         Err(Halt::Server(error)) => Err(error.into()),
@@ -131,4 +134,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
             })
         }
     }
+}
+
+/// Removes what a run has kept, and ends what still runs there.
+pub(crate) fn discard(kept: &Path) -> io::Result<()> {
+    site::remove(kept)
 }

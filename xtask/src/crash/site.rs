@@ -8,13 +8,17 @@
 //! | `worker` | a copy of this program, which a build meanwhile cannot replace |
 //! | `server.log` | what the servers said |
 
-use super::{Plant, kind, violation::Violation};
-use crate::{server::Server, server::ServerError, workspace};
+use super::{Plant, kind, supervisors, violation::Violation};
+use crate::{clock, server::Server, server::ServerError, workspace};
 use std::{
     fs, io,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
+
+/// How long the processes of a site may take to be gone once they are killed.
+const GONE: Duration = Duration::from_secs(10);
 
 pub(super) struct Site {
     root: PathBuf,
@@ -86,5 +90,20 @@ impl Site {
 
     fn configuration(&self) -> PathBuf {
         self.root.join("crash.toml")
+    }
+}
+
+/// Removes a site at whose root nobody is needed any more. Commands outlive the server, and while one runs its supervisor goes on
+/// to make files: so they are ended first.
+pub(super) fn remove(root: &Path) -> io::Result<()> {
+    let gone = clock::wait_for(GONE, || {
+        for supervisor in supervisors::living(&root.join("data").join("attempts")) {
+            supervisor.kill();
+        }
+        (!supervisors::is_in_use(root)).then_some(())
+    });
+    match gone {
+        Some(()) => fs::remove_dir_all(root),
+        None => Err(io::Error::other(format!("processes still run in {}", root.display()))),
     }
 }

@@ -3,6 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::HashMap,
+    ffi::OsStr,
     fmt, fs,
     ops::RangeInclusive,
     os::unix::ffi::OsStrExt,
@@ -116,6 +117,16 @@ fn parent_of(pid: u32) -> Option<u32> {
         .find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
 }
 
+/// Whether any process has to do with `folder`: a server, a supervisor, a command that outlives its supervisor by a moment.
+pub(super) fn is_in_use(folder: &Path) -> bool {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines.any(|line| {
+        let mut words = line.split(|byte| *byte == 0);
+        words.any(|word| Path::new(OsStr::from_bytes(word)).starts_with(folder))
+    })
+}
+
 /// The attempt that the process `pid` supervises.
 pub(super) fn attempt_of(pid: u32) -> Option<Attempt> {
     Attempt::of(&supervised_by(pid)?)
@@ -127,5 +138,5 @@ fn supervised_by(pid: u32) -> Option<PathBuf> {
     let mut words = line.split(|byte| *byte == 0).skip(1);
     let word = words.next()?;
     let directory = words.next()?;
-    (word == WORD).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(directory)))
+    (word == WORD).then(|| PathBuf::from(OsStr::from_bytes(directory)))
 }
