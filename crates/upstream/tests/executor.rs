@@ -73,25 +73,10 @@ impl Server {
         let provider = CommandProvider::new(self.attempts.clone(), launcher, ports.clone()).with_kill_grace(200);
         let executor = provider.executor(self.definition.clone(), None).unwrap();
         let tool = Tool::new(ToolSettings {
-            name: "tool".into(),
-            title: None,
-            description: String::new(),
-            icons: None,
-            input_schema: json!({"type": "object"}),
-            output_schema: None,
-            annotations: None,
-            meta: None,
             policy: TaskPolicy::Always,
-            intake: None,
-            handoff: None,
             deadline: self.deadline,
-            queue_timeout: None,
-            retention: 60_000,
-            concurrency: None,
             retry: self.retry.clone(),
-            kind: KIND.into(),
-            definition: executor.definition(),
-            executor,
+            ..ToolSettings::new("tool", KIND, executor.definition(), executor)
         });
         let options = EngineOptions {
             store: Arc::clone(&self.store),

@@ -8,7 +8,6 @@ use longhaul_core::{
 use longhaul_runtime::{Call, Catalog, End, Engine, EngineOptions, Executor, Ports, TaskContext, Tool, ToolSettings};
 use longhaul_store::MemoryStore;
 use longhaul_upstream::in_process::{self, function};
-use serde_json::json;
 use std::{
     sync::{
         Arc,
@@ -58,25 +57,10 @@ async fn serve(executor: Arc<dyn Executor>, retry: Retry, deadline: Option<Milli
 
 async fn serve_on(ports: Ports, executor: Arc<dyn Executor>, retry: Retry, deadline: Option<Millis>) -> Engine {
     let tool = Tool::new(ToolSettings {
-        name: "it".into(),
-        title: None,
-        description: String::new(),
-        icons: None,
-        input_schema: json!({"type": "object"}),
-        output_schema: None,
-        annotations: None,
-        meta: None,
         policy: TaskPolicy::Always,
-        intake: None,
-        handoff: None,
         deadline,
-        queue_timeout: None,
-        retention: 60_000,
-        concurrency: None,
         retry,
-        kind: in_process::KIND.into(),
-        definition: Json::trusted("{}"),
-        executor,
+        ..ToolSettings::new("it", in_process::KIND, Json::trusted("{}"), executor)
     });
     let options = EngineOptions {
         store: Arc::new(MemoryStore::new()),

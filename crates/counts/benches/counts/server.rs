@@ -2,7 +2,7 @@
 
 use crate::still;
 use gungraun::prelude::*;
-use longhaul_core::{HostId, Json, Outcome, Quota, Retry, TaskPolicy, text_result};
+use longhaul_core::{HostId, Json, Outcome, Quota, TaskPolicy, text_result};
 use longhaul_runtime::{Catalog, End, Engine, EngineOptions, Tool, ToolSettings};
 use longhaul_server::{Front, FrontOptions, Limits, hook};
 use longhaul_store::MemoryStore;
@@ -121,31 +121,17 @@ async fn serve() -> Arc<Front> {
 }
 
 fn tool(name: &str, policy: TaskPolicy) -> Tool {
+    let executor = function(|_, _| async { End::Finished(Outcome::result(text_result("3", false))) });
     Tool::new(ToolSettings {
-        name: name.into(),
-        title: None,
         description: "Adds two numbers".to_owned(),
-        icons: None,
         input_schema: json!({
             "type": "object",
             "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
             "required": ["a", "b"],
             "additionalProperties": false,
         }),
-        output_schema: None,
-        annotations: None,
-        meta: None,
         policy,
-        intake: None,
-        handoff: None,
-        deadline: None,
-        queue_timeout: None,
-        retention: 3_600_000,
-        concurrency: None,
-        retry: Retry::default(),
-        kind: in_process::KIND.into(),
-        definition: Json::trusted("{}"),
-        executor: function(|_, _| async { End::Finished(Outcome::result(text_result("3", false))) }),
+        ..ToolSettings::new(name, in_process::KIND, Json::trusted("{}"), executor)
     })
     .unwrap()
 }

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
 
 /// From the end of a task to its deletion, unless the tool says otherwise: a day.
-const RETENTION: Duration = Duration::from_secs(24 * 3600);
+const RETENTION: Duration = Duration::from_millis(ToolSettings::RETENTION);
 
 /// A function that models call, and what is said about it.
 ///

@@ -4,7 +4,7 @@ use super::Intake;
 use crate::Executor;
 use longhaul_core::{Json, Millis, Retry, SpecId, TaskPolicy, ToolSpec};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
 use std::{fmt::Write, sync::Arc};
 
@@ -51,6 +51,44 @@ pub struct ToolSettings {
     pub definition: Json,
     /// Runs it.
     pub executor: Arc<dyn Executor>,
+}
+
+impl ToolSettings {
+    /// How long an ended task is kept unless its tool says otherwise: a day.
+    pub const RETENTION: Millis = 24 * 60 * 60 * 1000;
+
+    /// A tool of which nothing is known but who runs it: any object is an argument, a call is a task if the client can cope with one, no limit, no
+    /// retry, [`Self::RETENTION`].
+    ///
+    /// `kind` and `definition` are what the executor is found again by after a restart, see [`Provider`](crate::Provider).
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        kind: impl Into<Arc<str>>,
+        definition: Json,
+        executor: Arc<dyn Executor>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            description: String::new(),
+            icons: None,
+            input_schema: json!({"type": "object"}),
+            output_schema: None,
+            annotations: None,
+            meta: None,
+            policy: TaskPolicy::default(),
+            intake: None,
+            handoff: None,
+            deadline: None,
+            queue_timeout: None,
+            retention: Self::RETENTION,
+            concurrency: None,
+            retry: Retry::default(),
+            kind: kind.into(),
+            definition,
+            executor,
+        }
+    }
 }
 
 /// A tool in the catalog: settings, checked and ready.

@@ -1,6 +1,6 @@
 //! What the example servers share: flags, a store, an engine, a front.
 
-use longhaul_core::{HostId, Json, Retry, Store, TaskPolicy};
+use longhaul_core::{HostId, Json, Store, TaskPolicy};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Executor, Ports, Tool, ToolError, ToolSettings};
 use longhaul_server::{Front, FrontOptions, http::Listener};
 use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore};
@@ -9,8 +9,6 @@ use serde_json::{Value, json};
 use std::{error::Error, net::SocketAddr, path::PathBuf, sync::Arc};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
-
-const DAY: u64 = 24 * 3_600_000;
 
 /// A tool's settings: every property required, nothing else allowed.
 pub(crate) fn settings(
@@ -26,30 +24,15 @@ pub(crate) fn settings(
         .flat_map(|members| members.keys())
         .collect();
     ToolSettings {
-        name: name.into(),
-        title: None,
         description: description.to_owned(),
-        icons: None,
         input_schema: json!({
             "type": "object",
             "properties": properties,
             "required": required,
             "additionalProperties": false,
         }),
-        output_schema: None,
-        annotations: None,
-        meta: None,
         policy,
-        intake: None,
-        handoff: None,
-        deadline: None,
-        queue_timeout: None,
-        retention: DAY,
-        concurrency: None,
-        retry: Retry::default(),
-        kind: in_process::KIND.into(),
-        definition: Json::trusted("{}"),
-        executor,
+        ..ToolSettings::new(name, in_process::KIND, Json::trusted("{}"), executor)
     }
 }
 

@@ -1,9 +1,7 @@
 //! Tools that do what a test tells them, and tell what was done to them.
 
 use futures_util::future::try_join_all;
-use longhaul_core::{
-    BoxFuture, Json, LogLevel, Outcome, Retry, RpcFailure, StopReason, TaskId, TaskPolicy, text_result,
-};
+use longhaul_core::{BoxFuture, Json, LogLevel, Outcome, RpcFailure, StopReason, TaskId, TaskPolicy, text_result};
 use longhaul_runtime::{
     Ability, AskError, Attempt, Catalog, End, Executor, LogChunk, LogError, LogRange, Provider, Question, TaskContext,
     Tool, ToolSettings,
@@ -82,29 +80,16 @@ impl Stage {
 
     pub(crate) fn settings(&self, name: &str, policy: TaskPolicy) -> ToolSettings {
         ToolSettings {
-            name: name.into(),
-            title: None,
             description: format!("Does what it is told; {policy:?} a task"),
-            icons: None,
             input_schema: json!({
                 "type": "object",
                 "properties": {"act": {"type": "string"}},
                 "required": ["act"],
             }),
-            output_schema: None,
             annotations: Some(json!({"readOnlyHint": true})),
-            meta: None,
             policy,
-            intake: None,
-            handoff: None,
-            deadline: None,
-            queue_timeout: None,
             retention: 3_600_000,
-            concurrency: None,
-            retry: Retry::default(),
-            kind: in_process::KIND.into(),
-            definition: Json::trusted("{}"),
-            executor: self.executor(),
+            ..ToolSettings::new(name, in_process::KIND, Json::trusted("{}"), self.executor())
         }
     }
 

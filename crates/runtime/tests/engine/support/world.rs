@@ -1,7 +1,7 @@
 use super::{FaultyStore, ManualClock, guarded};
 use longhaul_core::{
-    BoxFuture, Entropy, HostId, Json, Origin, Outcome, Owner, Principal, Quota, Retry, Scope, State, Store, Task,
-    TaskId, TaskPolicy, store::Record,
+    BoxFuture, Entropy, HostId, Json, Origin, Outcome, Owner, Principal, Quota, Scope, State, Store, Task, TaskId,
+    store::Record,
 };
 use longhaul_runtime::{
     Call, Catalog, Engine, EngineOptions, Executor, Ports, Provider, Recovered, Spawner, Tool, ToolSettings,
@@ -141,25 +141,8 @@ pub(crate) fn scope() -> Scope {
 /// A tool without limits of any kind.
 pub(crate) fn tool(name: &str, executor: Arc<dyn Executor>) -> ToolSettings {
     ToolSettings {
-        name: name.into(),
-        title: None,
-        description: String::new(),
-        icons: None,
-        input_schema: json!({"type": "object"}),
-        output_schema: None,
-        annotations: None,
-        meta: None,
-        policy: TaskPolicy::Optional,
-        intake: None,
-        handoff: None,
-        deadline: None,
-        queue_timeout: None,
         retention: 3_600_000,
-        concurrency: None,
-        retry: Retry::default(),
-        kind: "script".into(),
-        definition: Json::from(json!({"name": name})),
-        executor,
+        ..ToolSettings::new(name, "script", Json::from(json!({"name": name})), executor)
     }
 }
 

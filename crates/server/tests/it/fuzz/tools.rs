@@ -1,7 +1,7 @@
 //! Tools that give back what they were given, byte for byte.
 
 use super::offers;
-use longhaul_core::{Json, Outcome, Retry, RpcFailure, TaskPolicy};
+use longhaul_core::{Json, Outcome, RpcFailure, TaskPolicy};
 use longhaul_runtime::{Catalog, End, Executor, TaskContext, Tool, ToolSettings};
 use longhaul_upstream::in_process::{self, function};
 use serde_json::json;
@@ -37,25 +37,10 @@ pub(super) fn catalog(started: &Arc<AtomicUsize>) -> Catalog {
 
 fn settings(name: &str, policy: TaskPolicy, started: &Arc<AtomicUsize>) -> ToolSettings {
     ToolSettings {
-        name: name.into(),
-        title: None,
         description: "Gives back what it was given".to_owned(),
-        icons: None,
         input_schema: json!({"type": "object", "properties": {"act": {"enum": ACTS}}, "required": ["act"]}),
-        output_schema: None,
-        annotations: None,
-        meta: None,
         policy,
-        intake: None,
-        handoff: None,
-        deadline: None,
-        queue_timeout: None,
-        retention: 3_600_000,
-        concurrency: None,
-        retry: Retry::default(),
-        kind: in_process::KIND.into(),
-        definition: Json::trusted("{}"),
-        executor: executor(started),
+        ..ToolSettings::new(name, in_process::KIND, Json::trusted("{}"), executor(started))
     }
 }
 
