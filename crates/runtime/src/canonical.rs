@@ -208,7 +208,8 @@ mod tests {
                     match self.choose(4) {
                         0 => number.to_string(),
                         1 => format!("{number}.0{zeros}"),
-                        2 => format!("{number}{zeros}e-{}", zeros.len()),
+                        // JSON has no 00.
+                        2 if number.as_i64() != Some(0) => format!("{number}{zeros}e-{}", zeros.len()),
                         _ => format!("{number}.{zeros}0E+00"),
                     }
                 }
