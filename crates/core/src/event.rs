@@ -1,6 +1,6 @@
 //! Everything that may happen to a task.
 
-use crate::{HostId, InputKey, Json, NodeId, Outcome, Progress, StopReason, UnixMillis};
+use crate::{Entry, HostId, InputKey, Json, NodeId, Outcome, Progress, StopReason, UnixMillis};
 use std::sync::Arc;
 
 /// How a cancel acts on work that is under way.
@@ -29,6 +29,14 @@ pub enum AttemptEnd {
     Stopped(StopReason),
     /// It is certain that nothing was ever started: the attempt costs nothing.
     NeverStarted,
+    /// All of the work waits, and what it has come to is in the journal: it holds nothing any more, and costs nothing. It runs again from
+    /// its start when something it waits for comes; at once, if that has happened since `woken` was read.
+    Suspended {
+        /// When the earliest of its timers fires.
+        until: Option<UnixMillis>,
+        /// [`Task::woken`](crate::Task::woken) as it was when everything it waits for was still to come.
+        woken: u32,
+    },
 }
 
 /// Something that happened. What each does to every state is written in [`transition`](crate::transition).
@@ -76,6 +84,17 @@ pub enum Event {
         /// Which question.
         key: InputKey,
     },
+    /// The tool's code has come to something: a new place in the journal, or another value for one it has.
+    Journaled(Entry),
+    /// The time that suspended work waits for is here.
+    TimerFired,
+    /// A task that this one started is over.
+    ChildEnded {
+        /// The place in this task's journal that takes what it came to.
+        entry: u32,
+        /// What it came to: a [`ChildEntry`](crate::ChildEntry).
+        value: Json,
+    },
     /// All of the work waits for answers; its slot is free.
     Parked,
     /// Parked work has a slot again.
@@ -107,6 +126,7 @@ impl Event {
             Self::Started
                 | Self::Reported { .. }
                 | Self::InputRequested { .. }
+                | Self::Journaled(_)
                 | Self::InputWithdrawn { .. }
                 | Self::Parked
                 | Self::Unparked
@@ -124,6 +144,9 @@ impl Event {
             Self::InputRequested { .. } => "input_requested",
             Self::InputAnswered { .. } => "input_answered",
             Self::InputWithdrawn { .. } => "input_withdrawn",
+            Self::Journaled(_) => "journaled",
+            Self::TimerFired => "timer_fired",
+            Self::ChildEnded { .. } => "child_ended",
             Self::Parked => "parked",
             Self::Unparked => "unparked",
             Self::AttemptEnded(_) => "attempt_ended",

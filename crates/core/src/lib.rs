@@ -8,11 +8,13 @@
 //! Time, randomness and identity come in from outside ([`Clock`], [`Entropy`]), so that a simulation can own them.
 
 mod attempt;
+mod child_entry;
 mod duration;
 mod entropy;
 mod event;
 mod id;
 mod input;
+mod journal;
 mod json;
 mod log_level;
 mod outcome;
@@ -27,11 +29,13 @@ mod timer;
 mod transition;
 
 pub use attempt::{Attempt, AttemptState, Fence, HostId, NodeId};
+pub use child_entry::ChildEntry;
 pub use duration::{InvalidDuration, format_duration, parse_duration};
 pub use entropy::Entropy;
 pub use event::{AttemptEnd, CancelMode, Event};
 pub use id::{InvalidTaskId, TaskId};
 pub use input::{Input, InputKey, InputState};
+pub use journal::{Entry, EntryKey, EntryKind, Lineage};
 pub use json::{InvalidJson, Json};
 pub use log_level::LogLevel;
 pub use outcome::{Failure, Outcome, RpcFailure, Verdict, text_result};

@@ -110,6 +110,17 @@ pub enum Failure {
     /// No slot became free in time.
     #[error("no slot became free within the queue timeout")]
     QueueTimeout,
+    /// It ended the process, or itself, at the same point again and again; this is how, oldest first.
+    #[error("set aside: {attempts} attempts failed without coming any further; the last: {}", .history.last().map_or("unknown", String::as_str))]
+    Poisoned {
+        /// How many there were.
+        attempts: u32,
+        /// What is known of each of them.
+        history: Vec<String>,
+    },
+    /// The tool's code, run again, did not do what its journal says it had done.
+    #[error("the tool's code does not follow its journal: {0}")]
+    Diverged(String),
     /// Nothing in this server can run the tool any more.
     #[error("this server can no longer run the tool: {0}")]
     Unavailable(String),
@@ -122,6 +133,8 @@ impl Failure {
             Self::Interrupted => "interrupted",
             Self::AttemptsUsedUp { .. } => "attempts_used_up",
             Self::QueueTimeout => "queue_timeout",
+            Self::Poisoned { .. } => "poisoned",
+            Self::Diverged(_) => "diverged",
             Self::Unavailable(_) => "unavailable",
         }
     }
@@ -132,7 +145,10 @@ impl From<Failure> for Outcome {
         Self::RpcError(RpcFailure {
             code: -32603,
             message: failure.to_string().into(),
-            data: Some(Json::from(json!({"reason": failure.reason()}))),
+            data: Some(Json::from(match &failure {
+                Failure::Poisoned { history, .. } => json!({"reason": failure.reason(), "history": history}),
+                _ => json!({"reason": failure.reason()}),
+            })),
         })
     }
 }

@@ -13,8 +13,8 @@
 //! - **Hints, not news.** A change hint says that a task has reached *at least* a version; readers look for themselves.
 
 use crate::{
-    BoxFuture, Event, Fence, HostId, IllegalEvent, Input, Json, Millis, NodeId, Origin, Outcome, Owner, Principal,
-    Quota, QuotaExceeded, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    BoxFuture, Entry, Event, Fence, HostId, IllegalEvent, Input, Json, Lineage, Millis, NodeId, Origin, Outcome, Owner,
+    Principal, Quota, QuotaExceeded, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
 };
 use std::sync::Arc;
 
@@ -58,6 +58,9 @@ pub enum CreateError {
     /// Too much is kept already.
     #[error(transparent)]
     Quota(#[from] QuotaExceeded),
+    /// The parent is over, is to stop, or is another's by now.
+    #[error("the parent cannot start it: {0}")]
+    Parent(ApplyError),
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -142,6 +145,31 @@ pub struct NewTask {
     pub idempotency: Option<Idempotency>,
     /// How much may be kept with it.
     pub quota: Quota,
+    /// The task that starts it, if one does. Its journal is written in the same write.
+    pub parent: Option<Parent>,
+}
+
+/// What a task writes of itself when it starts another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parent {
+    /// Where the new task comes from.
+    pub lineage: Lineage,
+    /// The parent's worker's right to start it.
+    pub fence: Fence,
+    /// The parent's entry, whose place is the [`Lineage::entry`].
+    pub entry: Entry,
+}
+
+impl Parent {
+    /// The change of the parent that goes with the creation.
+    pub fn change(&self, at: UnixMillis) -> Change {
+        Change {
+            task: self.lineage.parent.clone(),
+            fence: Some(self.fence),
+            events: vec![Event::Journaled(self.entry.clone())],
+            at,
+        }
+    }
 }
 
 impl NewTask {
@@ -172,6 +200,10 @@ impl NewTask {
             progress: None,
             open_inputs: Vec::new(),
             inputs_asked: 0,
+            journaled: 0,
+            woken: 0,
+            resume_at: None,
+            lineage: self.parent.as_ref().map(|parent| parent.lineage.clone()),
             version: 1,
         };
         let event = match (&self.outcome, &self.claim) {
@@ -317,7 +349,8 @@ pub trait Store: Send + Sync + 'static {
     /// finds the task (G2-16). An id that exists, and a definition that was never put, are [`StoreError::Failed`].
     ///
     /// All in the same write: a call whose [`NewTask::idempotency`] key is known gets the task it made the first time, whatever the
-    /// quota, and one that is new must fit [`NewTask::quota`]. Deciding either costs the same however many tasks are kept.
+    /// quota, and one that is new must fit [`NewTask::quota`]. One that another task starts is only written together with that one's
+    /// [`Parent::change`], which must be legal for a parent that is not asked to stop. Deciding any of it costs the same however many tasks are kept.
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
 
     /// How much one principal has, or all together.
@@ -326,7 +359,9 @@ pub trait Store: Send + Sync + 'static {
     /// Applies events to one task, all or none, and returns the task as it then is.
     ///
     /// The fence, if given or needed, must be that of the task's active attempt, in the same transaction (invariant 3). Answers
-    /// are kept with their question; questions that the task no longer lists as open become withdrawn.
+    /// are kept with their question; questions that the task no longer lists as open become withdrawn. Entries take their place in the
+    /// journal. A change that ends a task which another one started also is that one's [`Event::ChildEnded`], with a
+    /// [`ChildEntry`](crate::ChildEntry) as the value, if it is legal there; a hint tells of it as of any change.
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
 
     /// Takes up to `limit` ready tasks from one tool's queue, in order of `ready_at`, then id. No task is given to two claimers.
@@ -362,6 +397,16 @@ pub trait Store: Send + Sync + 'static {
 
     /// One question with its answer, once it was given; `None` before that, and for a question withdrawn or unknown.
     fn answer(&self, id: &TaskId, key: &crate::InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
+
+    /// Up to `limit` entries of a task's journal that come after place `after`, in order; whoever owns it.
+    fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
+
+    /// Up to `limit` live tasks that `parent` started and that were not asked to stop, in order of their ids.
+    fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+
+    /// Up to `limit` live tasks, not asked to stop, whose parent is over or asked to stop, in order of their ids. For recovery: a process may have died
+    /// before it had cancelled them.
+    fn stranded(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
     /// Who called: the [`NewTask::requestor`] of a task, whoever owns it; `None` for an unknown one.
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;

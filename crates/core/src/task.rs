@@ -1,7 +1,7 @@
 //! The task: one long tool call.
 
 use crate::{
-    Attempt, AttemptState, Fence, HostId, InputKey, Millis, NodeId, Owner, SpecId, TaskId, UnixMillis, Verdict,
+    Attempt, AttemptState, Fence, HostId, InputKey, Lineage, Millis, NodeId, Owner, SpecId, TaskId, UnixMillis, Verdict,
 };
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ pub enum State {
     Queued,
     /// An attempt works on it.
     Running,
-    /// An attempt waits for someone's answer and holds no slot.
+    /// Waits for an answer, a moment or another task, and holds no slot. Without an active attempt it holds nothing at all: its code
+    /// runs again, answered by the journal, when what it waits for comes.
     Parked,
     /// Over, with this kind of outcome. Nothing changes it any more (invariant 2).
     Done(Verdict),
@@ -106,6 +107,14 @@ pub struct Task {
     pub open_inputs: Vec<InputKey>,
     /// How many questions were ever asked: the next key's number, less one.
     pub inputs_asked: u32,
+    /// Places in its journal.
+    pub journaled: u32,
+    /// How often something came that suspended work may wait for: an answer, the end of a child.
+    pub woken: u32,
+    /// When the earliest timer of suspended work fires.
+    pub resume_at: Option<UnixMillis>,
+    /// The task that started this one, if one did.
+    pub lineage: Option<Lineage>,
     /// Counts changes; a reader who has seen version v has nothing to learn until it is higher.
     pub version: u64,
 }
@@ -114,6 +123,11 @@ impl Task {
     /// Whether it is over.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done(_))
+    }
+
+    /// Whether its code has been let go until something comes.
+    pub fn is_suspended(&self) -> bool {
+        self.state == State::Parked && self.active_attempt().is_none()
     }
 
     /// The attempt that holds a slot and files, if one does.
@@ -131,9 +145,11 @@ impl Task {
         self.deadline.map(|deadline| self.created_at.plus(deadline))
     }
 
-    /// When its wait for a slot has been too long.
+    /// When its wait for a slot has been too long. Work that has come to something is never given up for that.
     pub fn queue_until(&self) -> Option<UnixMillis> {
-        let timeout = self.queue_timeout.filter(|_| self.state == State::Queued)?;
+        let timeout = self
+            .queue_timeout
+            .filter(|_| self.state == State::Queued && self.journaled == 0)?;
         Some(self.ready_at.plus(timeout))
     }
 

@@ -15,7 +15,12 @@ impl Task {
         if self.is_done() {
             return None;
         }
-        let timers = [self.open_deadline(), self.queue_until(), self.extend_ttl_at()];
+        let timers = [
+            self.open_deadline(),
+            self.queue_until(),
+            self.resume_at,
+            self.extend_ttl_at(),
+        ];
         timers.into_iter().flatten().min()
     }
 
@@ -47,6 +52,9 @@ impl Task {
         } else if self.queue_until().is_some_and(|at| at <= now) {
             events.push(Event::QueueTimedOut);
             return events;
+        }
+        if self.resume_at.is_some_and(|at| at <= now) {
+            events.push(Event::TimerFired);
         }
         if self.extend_ttl_at().is_some_and(|at| at <= now) {
             events.push(Event::TtlExtended {

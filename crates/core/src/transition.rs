@@ -1,7 +1,8 @@
 //! The one function that says what may happen when.
 
 use crate::{
-    Attempt, AttemptEnd, AttemptState, CancelMode, Event, InputKey, Outcome, State, Stop, StopReason, Task, UnixMillis,
+    Attempt, AttemptEnd, AttemptState, CancelMode, EntryKind, Event, InputKey, Outcome, State, Stop, StopReason, Task,
+    UnixMillis,
 };
 
 /// Why an event is not legal.
@@ -19,7 +20,7 @@ pub enum Reason {
     /// The question is not open: unknown, answered, or withdrawn (invariant 4).
     #[error("the question is not open")]
     InputNotOpen,
-    /// The new question's key is not the next one.
+    /// The new question's key, or the new entry's place, is not the next one.
     #[error("the key is not the next one")]
     KeyOutOfOrder,
     /// The moment the event speaks of has not come, or would go back.
@@ -48,10 +49,14 @@ pub struct IllegalEvent {
 /// | `Started` | – | attempt Live, once (Stopping stays) | the same | accepted while the attempt still stops |
 /// | `Reported` | – | news | news | – |
 /// | `InputRequested` | – | question open | question open | – |
-/// | `InputAnswered`, `InputWithdrawn` | – | question closed | question closed | – |
+/// | `InputAnswered`, `InputWithdrawn` | question closed | question closed | question closed; Queued, if suspended | – |
+/// | `Journaled` | – | place taken | place taken | – |
+/// | `TimerFired` | – | – | Queued, if suspended and it is time | – |
+/// | `ChildEnded` | noted | noted | noted; Queued, if suspended | – |
 /// | `Parked` | – | Parked | – | – |
 /// | `Unparked` | – | – | Running | – |
 /// | `AttemptEnded` | – | Done, or Queued again | the same | attempt Ended, the outcome is dropped |
+/// | `AttemptEnded(Suspended)` | – | Parked without attempt, or Queued if something came | the same | attempt Ended |
 /// | `CancelRequested` | Done(Cancelled) | stop; at once: Done | the same | – |
 /// | `DeadlinePassed` | Done(ToolError) | stop | stop | – |
 /// | `QueueTimedOut` | Done(RpcError) | – | – | – |
@@ -84,7 +89,15 @@ pub fn transition(task: &Task, event: &Event, at: UnixMillis) -> Result<(Task, O
 
 /// Who works on a task is nobody's business but ours; nor is how the attempt of a done task goes away (invariant 2).
 fn is_visible(event: &Event) -> bool {
-    !matches!(event, Event::Adopted { .. } | Event::Promoted)
+    !matches!(
+        event,
+        Event::Adopted { .. }
+            | Event::Promoted
+            | Event::Journaled(_)
+            | Event::TimerFired
+            | Event::ChildEnded { .. }
+            | Event::AttemptEnded(AttemptEnd::Suspended { .. })
+    )
 }
 
 impl Task {
@@ -135,6 +148,32 @@ impl Task {
                     .position(|open| open == key)
                     .ok_or(Reason::InputNotOpen)?;
                 self.open_inputs.remove(position);
+                self.wake(at);
+            }
+            Event::Journaled(entry) => {
+                self.require_working()?;
+                if entry.seq == 0 || entry.seq > self.journaled + 1 {
+                    return Err(Reason::KeyOutOfOrder);
+                }
+                self.journaled = self.journaled.max(entry.seq);
+                if entry.key.kind != EntryKind::Failure {
+                    // It has come further: failures before this are no sign that it never ends (the attempt under way still counts).
+                    self.attempts_used = self.attempts_used.min(1);
+                }
+            }
+            Event::TimerFired => {
+                self.require(State::Parked)?;
+                if self.resume_at.is_none_or(|resume| resume > at) {
+                    return Err(Reason::TooEarly);
+                }
+                self.wake(at);
+            }
+            Event::ChildEnded { entry, .. } => {
+                self.require_live()?;
+                if *entry == 0 || *entry > self.journaled {
+                    return Err(Reason::KeyOutOfOrder);
+                }
+                self.wake(at);
             }
             Event::Parked => {
                 self.require(State::Running)?;
@@ -229,6 +268,18 @@ impl Task {
                 (None, Some(retry_at)) => self.requeue(*retry_at, at),
                 (None, None) => Some(outcome.clone()),
             },
+            AttemptEnd::Suspended { until, woken } => {
+                self.attempts_used = self.attempts_used.saturating_sub(1);
+                if let Some(stop) = self.stop {
+                    return Some(self.stopped(stop.reason));
+                }
+                self.state = State::Parked;
+                self.resume_at = *until;
+                if self.woken != *woken || until.is_some_and(|until| until <= at) {
+                    self.resume(at);
+                }
+                None
+            }
             AttemptEnd::NeverStarted => {
                 self.attempts_used = self.attempts_used.saturating_sub(1);
                 match self.stop {
@@ -243,8 +294,26 @@ impl Task {
         self.state = State::Queued;
         self.ready_at = ready_at.max(at);
         self.progress = None;
-        self.open_inputs.clear();
+        // What is in the journal is asked for again, under the same key.
+        if self.journaled == 0 {
+            self.open_inputs.clear();
+        }
         None
+    }
+
+    /// Something came that the work may wait for.
+    fn wake(&mut self, at: UnixMillis) {
+        self.woken += 1;
+        if self.is_suspended() {
+            self.resume(at);
+        }
+    }
+
+    /// Suspended work goes on as soon as there is a slot.
+    fn resume(&mut self, at: UnixMillis) {
+        self.state = State::Queued;
+        self.ready_at = at;
+        self.resume_at = None;
     }
 
     fn stopped(&self, reason: StopReason) -> Outcome {
@@ -289,6 +358,7 @@ impl Task {
         self.state = State::Done(outcome.verdict());
         self.ended_at = Some(at);
         self.open_inputs.clear();
+        self.resume_at = None;
         self.announced_until = self.announced_until.max(at.plus(self.retention));
     }
 }

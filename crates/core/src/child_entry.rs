@@ -1,0 +1,102 @@
+//! What a parent's journal says of a child: first who it is, then what it came to.
+
+use crate::{InvalidJson, Json, Outcome, RpcFailure, TaskId};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// The value of an [`EntryKind::Child`](crate::EntryKind::Child) entry.
+///
+/// ```
+/// use longhaul_core::{ChildEntry, Outcome};
+/// let ended = ChildEntry { task: "t1".parse().unwrap(), outcome: Some(Outcome::Cancelled) };
+/// assert_eq!(ended.to_json().as_str(), r#"{"task":"t1","ended":"cancelled"}"#);
+/// assert_eq!(ChildEntry::from_json(&ended.to_json()).unwrap(), ended);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildEntry {
+    /// The child.
+    pub task: TaskId,
+    /// What it came to, once it is over.
+    pub outcome: Option<Outcome>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Layout<'a> {
+    #[serde(borrow)]
+    task: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    ended: Option<Ended<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Ended<'a> {
+    #[serde(borrow)]
+    Result(&'a RawValue),
+    #[serde(borrow)]
+    Error(ErrorLayout<'a>),
+    Cancelled,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ErrorLayout<'a> {
+    code: i32,
+    #[serde(borrow)]
+    message: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    data: Option<&'a RawValue>,
+}
+
+impl ChildEntry {
+    /// As it is kept.
+    ///
+    /// # Panics
+    /// Never: what is put in is JSON.
+    pub fn to_json(&self) -> Json {
+        let raw = |json: &'_ Json| {
+            serde_json::from_str::<&RawValue>(json.as_str())
+                .ok()
+                .map(ToOwned::to_owned)
+        };
+        let (result, data) = match &self.outcome {
+            Some(Outcome::Result { json, .. }) => (raw(json), None),
+            Some(Outcome::RpcError(failure)) => (None, failure.data.as_ref().and_then(raw)),
+            _ => (None, None),
+        };
+        let ended = self.outcome.as_ref().map(|outcome| match outcome {
+            Outcome::Result { .. } => Ended::Result(result.as_deref().unwrap_or(RawValue::NULL)),
+            Outcome::RpcError(failure) => Ended::Error(ErrorLayout {
+                code: failure.code,
+                message: Cow::Borrowed(&failure.message),
+                data: data.as_deref(),
+            }),
+            Outcome::Cancelled => Ended::Cancelled,
+        });
+        let layout = Layout {
+            task: Cow::Borrowed(self.task.as_str()),
+            ended,
+        };
+        // Texts and JSON texts always can be written.
+        Json::trusted(serde_json::to_string(&layout).unwrap_or_default())
+    }
+
+    /// As it was kept.
+    ///
+    /// # Errors
+    /// [`InvalidJson`] for what [`to_json`](Self::to_json) did not write.
+    pub fn from_json(json: &Json) -> Result<Self, InvalidJson> {
+        let layout: Layout<'_> = serde_json::from_str(json.as_str()).map_err(|error| InvalidJson(error.to_string()))?;
+        let task = layout.task.parse().map_err(|error| InvalidJson(format!("{error}")))?;
+        let outcome = layout.ended.map(|ended| match ended {
+            Ended::Result(result) => Outcome::result(result.into()),
+            Ended::Error(error) => Outcome::RpcError(RpcFailure {
+                code: error.code,
+                message: error.message.into(),
+                data: error.data.map(Json::from),
+            }),
+            Ended::Cancelled => Outcome::Cancelled,
+        });
+        Ok(Self { task, outcome })
+    }
+}

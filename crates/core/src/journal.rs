@@ -1,0 +1,131 @@
+//! What a tool's code has already come to: the entries from which it goes on after its process has died, or after a long wait.
+//!
+//! A task's journal is a list. An entry is written when its result is known (a step), or when it begins and again when it is settled
+//! (a question, a timer, a child). It is found again by its [`EntryKey`], which the tool's code, run again from its start, forms anew.
+
+use crate::{Json, TaskId, UnixMillis};
+use std::{fmt, sync::Arc};
+
+/// What an entry is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EntryKind {
+    /// Work with an effect: its result, or the failures so far.
+    Step,
+    /// A moment to wait for.
+    Timer,
+    /// A question to the client.
+    Input,
+    /// Another task, started for this one.
+    Child,
+    /// Looking at something outside until it is ready: how often so far, then what was found.
+    Poll,
+    /// Output given before the end.
+    Emit,
+    /// What time it was.
+    Now,
+    /// Random bytes.
+    Random,
+    /// Which of several branches was first.
+    Select,
+    /// That the code as it now is went past this point.
+    Version,
+    /// An attempt that failed: part of the history, never asked for by the tool.
+    Failure,
+}
+
+impl EntryKind {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Step,
+        Self::Timer,
+        Self::Input,
+        Self::Child,
+        Self::Poll,
+        Self::Emit,
+        Self::Now,
+        Self::Random,
+        Self::Select,
+        Self::Version,
+        Self::Failure,
+    ];
+
+    /// A word for stores, errors and people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Timer => "timer",
+            Self::Input => "input",
+            Self::Child => "child",
+            Self::Poll => "poll",
+            Self::Emit => "emit",
+            Self::Now => "now",
+            Self::Random => "random",
+            Self::Select => "select",
+            Self::Version => "version",
+            Self::Failure => "failure",
+        }
+    }
+
+    /// The kind of this [`name`](Self::name).
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// By what an entry is found again: where in the code, and the how manieth of its kind and name there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryKey {
+    /// The branch of the code: empty for its trunk, `1.0` for the first branch of the trunk's second fork.
+    pub path: Arc<str>,
+    /// What it is about.
+    pub kind: EntryKind,
+    /// As the author calls it; empty where nobody needs a name.
+    pub name: Arc<str>,
+    /// Counts from 1 those of the same branch, kind and name.
+    pub nth: u32,
+}
+
+/// As people read it: `step "build"`, `timer #2 in branch 1.0`.
+impl fmt::Display for EntryKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.name())?;
+        if !self.name.is_empty() {
+            write!(f, " {:?}", self.name)?;
+        }
+        if self.nth > 1 {
+            write!(f, " #{}", self.nth)?;
+        }
+        if !self.path.is_empty() {
+            write!(f, " in branch {}", self.path)?;
+        }
+        Ok(())
+    }
+}
+
+/// One entry of a task's journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place, from 1 without gaps. Writing a place again replaces the value, and nothing else.
+    pub seq: u32,
+    /// By what it is found again.
+    pub key: EntryKey,
+    /// Whether it was asked for while something else in its branch was not settled; then its place says nothing about its order.
+    pub beside: bool,
+    /// What was come to, in the runtime's words.
+    pub value: Json,
+    /// When the entry was first written.
+    pub at: UnixMillis,
+}
+
+/// Where a task comes from that another one started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lineage {
+    /// The task that waits for it.
+    pub parent: TaskId,
+    /// The parent's entry that takes its outcome.
+    pub entry: u32,
+    /// The first of the line, which a client called.
+    pub root: TaskId,
+    /// How many are above it: 1 for the child of a task that a client called.
+    pub depth: u32,
+}
