@@ -350,7 +350,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// All in the same write: a call whose [`NewTask::idempotency`] key is known gets the task it made the first time, whatever the
     /// quota, and one that is new must fit [`NewTask::quota`]. One that another task starts is only written together with that one's
-    /// [`Parent::change`], which must be legal for a parent that is not asked to stop. Deciding any of it costs the same however many tasks are kept.
+    /// [`Parent::change`], which must be legal for a parent that is not asked to stop; one that is over as it is created is at once its parent's
+    /// [`Event::ChildEnded`]. A repeated call writes nothing of the parent either. Deciding any of it costs the same however many tasks are kept.
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
 
     /// How much one principal has, or all together.
@@ -404,8 +405,8 @@ pub trait Store: Send + Sync + 'static {
     /// Up to `limit` live tasks that `parent` started and that were not asked to stop, in order of their ids.
     fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
-    /// Up to `limit` live tasks, not asked to stop, whose parent is over or asked to stop, in order of their ids. For recovery: a process may have died
-    /// before it had cancelled them.
+    /// Up to `limit` live tasks, not asked to stop, whose parent is over, deleted or asked to stop, in order of their parent, then id. For recovery: a
+    /// process may have died before it had cancelled them. Costs as much as there are live tasks with a parent.
     fn stranded(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
     /// Who called: the [`NewTask::requestor`] of a task, whoever owns it; `None` for an unknown one.

@@ -26,6 +26,9 @@ pub enum Reason {
     /// The moment the event speaks of has not come, or would go back.
     #[error("it is not the time for it")]
     TooEarly,
+    /// The task is asked to stop, and starts nothing more.
+    #[error("the task is asked to stop")]
+    Stopping,
 }
 
 /// An event that may not happen to a task in its present state. Nothing was changed.
@@ -81,7 +84,7 @@ pub fn transition(task: &Task, event: &Event, at: UnixMillis) -> Result<(Task, O
         next.finish(outcome, at);
     }
     next.version += 1;
-    if is_visible(event) && !task.is_done() {
+    if (is_visible(event) || outcome.is_some()) && !task.is_done() {
         next.updated_at = next.updated_at.max(at);
     }
     Ok((next, outcome))
@@ -166,7 +169,7 @@ impl Task {
                 if self.resume_at.is_none_or(|resume| resume > at) {
                     return Err(Reason::TooEarly);
                 }
-                self.wake(at);
+                self.resume(at);
             }
             Event::ChildEnded { entry, .. } => {
                 self.require_live()?;

@@ -116,6 +116,7 @@ fn the_table_has_every_event() {
         Event::Parked | Event::Unparked | Event::AttemptEnded(_) | Event::CancelRequested(_) => {}
         Event::DeadlinePassed | Event::QueueTimedOut | Event::Promoted => {}
         Event::Abandoned(_) | Event::TtlExtended { .. } => {}
+        Event::Journaled(_) | Event::TimerFired | Event::ChildEnded { .. } => {}
     };
     sixteen(&Event::Started);
     assert_eq!(in_table.len(), 16);
@@ -150,6 +151,7 @@ fn reason(reason: Reason) -> &'static str {
         Reason::InputNotOpen => "input",
         Reason::KeyOutOfOrder => "key",
         Reason::TooEarly => "early",
+        Reason::Stopping => "stopping",
     }
 }
 
@@ -209,6 +211,10 @@ fn task_at(state: &str, attempt: &str) -> Task {
         }),
         open_inputs: if working { vec![InputKey::nth(1)] } else { Vec::new() },
         inputs_asked: 1,
+        journaled: 0,
+        woken: 0,
+        resume_at: None,
+        lineage: None,
         version: 7,
     }
 }
@@ -485,6 +491,7 @@ prop_compose! {
             outcome: None,
             idempotency: keyed.then(|| Idempotency { key: "key".into(), digest: [0; 32] }),
             quota: longhaul_core::Quota::default(),
+            parent: None,
         };
         new.task().0
     }

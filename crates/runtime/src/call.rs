@@ -310,6 +310,7 @@ impl Inner {
                 digest: canonical::digest(&call.arguments),
             }),
             quota: self.quota,
+            parent: None,
         }
     }
 

@@ -104,6 +104,10 @@ pub(crate) fn create_failed(error: CreateError) -> RpcError {
             RpcError::invalid_params("The idempotency key stands for a call with other arguments; use a new key")
         }
         CreateError::Quota(exceeded) => Busy::Quota(exceeded).into(),
+        CreateError::Parent(refused) => {
+            error!(%refused, "a client's call has no parent");
+            RpcError::internal("The task that starts this one cannot do so any more")
+        }
         CreateError::Store(error) => store_failed(error),
     }
 }

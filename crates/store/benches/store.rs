@@ -52,6 +52,7 @@ fn new_task(at: u64, outcome: Option<Outcome>) -> NewTask {
         outcome,
         idempotency: None,
         quota: longhaul_core::Quota::default(),
+        parent: None,
     }
 }
 

@@ -1,7 +1,7 @@
-//! What a change makes of a task and of its questions: the part of every store that needs no storage.
+//! What a change makes of a task, its questions and its journal: the part of every store that needs no storage.
 
 use longhaul_core::{
-    Event, InputKey, Json, Outcome, Task, UnixMillis,
+    ChildEntry, Entry, Event, IllegalEvent, InputKey, Json, Outcome, Reason, Task, UnixMillis,
     store::{ApplyError, Change},
     transition,
 };
@@ -15,6 +15,8 @@ pub(crate) struct Decision<'a> {
     pub(crate) outcome: Option<Outcome>,
     /// What becomes of its questions, in order.
     pub(crate) questions: Vec<Question<'a>>,
+    /// What becomes of its journal, in order.
+    pub(crate) places: Vec<Place<'a>>,
 }
 
 /// One write to a task's questions.
@@ -32,6 +34,14 @@ pub(crate) enum Question<'a> {
     Withdrawn { key: InputKey },
 }
 
+/// One write to a task's journal.
+pub(crate) enum Place<'a> {
+    /// The next place is taken.
+    Taken(&'a Entry),
+    /// One that was taken has another value, and nothing else.
+    Rewritten { seq: u32, value: &'a Json },
+}
+
 /// Runs the events of `change` over `task`.
 pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
     check_fence(task, change)?;
@@ -40,8 +50,10 @@ pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>
         task: task.clone(),
         outcome: None,
         questions: Vec::new(),
+        places: Vec::new(),
     };
     for event in &change.events {
+        let journaled = decision.task.journaled;
         let (task, outcome) = transition(&decision.task, event, change.at)?;
         decision.task = task;
         decision.outcome = decision.outcome.or(outcome);
@@ -62,6 +74,10 @@ pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>
                     answer,
                 });
             }
+            Event::Journaled(entry) if entry.seq > journaled => decision.places.push(Place::Taken(entry)),
+            Event::Journaled(Entry { seq, value, .. }) | Event::ChildEnded { entry: seq, value } => {
+                decision.places.push(Place::Rewritten { seq: *seq, value });
+            }
             _ => {}
         }
     }
@@ -70,6 +86,34 @@ pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>
         .questions
         .extend(withdrawn.map(|key| Question::Withdrawn { key }));
     Ok(decision)
+}
+
+/// What `parent` writes of itself when it starts another task. One that is to stop starts nothing: whoever cancels the children it has must
+/// come to an end.
+pub(crate) fn decide_start<'a>(parent: &Task, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
+    let decision = decide(parent, change)?;
+    if parent.stop.is_some() {
+        return Err(ApplyError::Illegal(IllegalEvent {
+            state: parent.state,
+            event: change.events.first().map_or("", Event::name),
+            reason: Reason::Stopping,
+        }));
+    }
+    Ok(decision)
+}
+
+/// What the end of `task`, if it has come with this `outcome`, is to the one that started it.
+pub(crate) fn end_for_parent(task: &Task, outcome: Option<&Outcome>, at: UnixMillis) -> Option<Change> {
+    let (lineage, outcome) = (task.lineage.as_ref()?, outcome?);
+    let ended = ChildEntry {
+        task: task.id.clone(),
+        outcome: Some(outcome.clone()),
+    };
+    let event = Event::ChildEnded {
+        entry: lineage.entry,
+        value: ended.to_json(),
+    };
+    Some(Change::of(&lineage.parent, event, at))
 }
 
 /// Invariant 3: whoever shows a fence must hold the active attempt, and a worker's events need one.

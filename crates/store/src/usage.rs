@@ -1,7 +1,7 @@
 //! What counts towards a quota, in every store alike.
 
-use crate::decision::{Decision, Question};
-use longhaul_core::{Json, Outcome, Task, Usage, store::NewTask};
+use crate::decision::{Decision, Place, Question};
+use longhaul_core::{Entry, Json, Outcome, Task, Usage, store::NewTask};
 
 /// What a new task adds.
 pub(crate) fn of_new(new: &NewTask, task: &Task, outcome: Option<&Outcome>) -> Usage {
@@ -11,13 +11,22 @@ pub(crate) fn of_new(new: &NewTask, task: &Task, outcome: Option<&Outcome>) -> U
     }
 }
 
-/// The bytes that a change adds; it takes none away.
+/// The bytes that a change writes and that stay. Those of the values it writes over go.
 pub(crate) fn of_decision(decision: &Decision<'_>) -> u64 {
     let questions = decision.questions.iter().map(|question| match question {
         Question::Asked { request: json, .. } | Question::Answered { answer: json, .. } => bytes(json),
         Question::Withdrawn { .. } => 0,
     });
-    decision.outcome.as_ref().map_or(0, of_outcome) + questions.sum::<u64>()
+    let places = decision.places.iter().map(|place| match place {
+        Place::Taken(entry) => of_entry(entry),
+        Place::Rewritten { value, .. } => bytes(value),
+    });
+    decision.outcome.as_ref().map_or(0, of_outcome) + questions.sum::<u64>() + places.sum::<u64>()
+}
+
+/// The bytes of an entry of the journal.
+pub(crate) fn of_entry(entry: &Entry) -> u64 {
+    (entry.key.path.len() + entry.key.name.len()) as u64 + bytes(&entry.value)
 }
 
 /// The bytes of an outcome.

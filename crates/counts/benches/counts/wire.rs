@@ -52,6 +52,7 @@ fn record() -> Written {
         outcome: Some(outcome),
         idempotency: None,
         quota: Quota::default(),
+        parent: None,
     };
     let (task, outcome) = ended.task();
     Written {

@@ -82,5 +82,6 @@ fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTa
         outcome: Some(Outcome::result(result.clone())),
         idempotency: None,
         quota: longhaul_core::Quota::default(),
+        parent: None,
     }
 }

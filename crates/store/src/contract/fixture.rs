@@ -135,6 +135,7 @@ pub(super) fn new_task(name: &str, front: NodeId, at: i64) -> NewTask {
         outcome: None,
         idempotency: None,
         quota: longhaul_core::Quota::default(),
+        parent: None,
     }
 }
 

@@ -1,11 +1,11 @@
 //! A task with all that belongs to it.
 
 use crate::{
-    decision::{Decision, Question},
+    decision::{Decision, Place, Question},
     usage,
 };
 use longhaul_core::{
-    Input, InputKey, InputState, Json, Outcome, Task, Usage,
+    Entry, Input, InputKey, InputState, Json, Outcome, Task, Usage,
     store::{Idempotency, NewTask, Record},
 };
 
@@ -15,6 +15,7 @@ pub(super) struct Kept {
     pub(super) requestor: Json,
     pub(super) outcome: Option<Outcome>,
     pub(super) inputs: Vec<Input>,
+    pub(super) journal: Vec<Entry>,
     pub(super) idempotency: Option<Idempotency>,
 }
 
@@ -27,6 +28,7 @@ impl Kept {
             requestor: new.requestor,
             outcome,
             inputs: Vec::new(),
+            journal: Vec::new(),
             idempotency: new.idempotency,
         }
     }
@@ -37,10 +39,14 @@ impl Kept {
             InputState::Answered(answer) => usage::bytes(&input.request) + usage::bytes(answer),
             InputState::Open | InputState::Withdrawn => usage::bytes(&input.request),
         });
+        let journal = self.journal.iter().map(usage::of_entry);
         let call = usage::bytes(&self.arguments) + usage::bytes(&self.requestor);
         Usage {
             live: u64::from(!self.task.is_done()),
-            bytes: call + self.outcome.as_ref().map_or(0, usage::of_outcome) + inputs.sum::<u64>(),
+            bytes: call
+                + self.outcome.as_ref().map_or(0, usage::of_outcome)
+                + inputs.sum::<u64>()
+                + journal.sum::<u64>(),
         }
     }
 
@@ -69,6 +75,16 @@ impl Kept {
                 }),
                 Question::Answered { key, answer } => self.set(&key, InputState::Answered(answer.clone())),
                 Question::Withdrawn { key } => self.set(&key, InputState::Withdrawn),
+            }
+        }
+        for place in decision.places {
+            match place {
+                Place::Taken(entry) => self.journal.push(entry.clone()),
+                Place::Rewritten { seq, value } => {
+                    if let Some(entry) = self.journal.iter_mut().find(|entry| entry.seq == seq) {
+                        entry.value = value.clone();
+                    }
+                }
             }
         }
     }

@@ -2,11 +2,14 @@
 
 mod kept;
 
-use crate::{decision::decide, refusal};
+use crate::{
+    decision::{Decision, decide, decide_start, end_for_parent},
+    refusal,
+};
 use kept::Kept;
 use longhaul_core::{
-    BoxFuture, Event, HostId, Input, InputKey, InputState, Json, NodeId, Principal, QuotaExceeded, QuotaScope, Scope,
-    SessionKey, SpecId, State, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    BoxFuture, Entry, Event, HostId, Input, InputKey, InputState, Json, NodeId, Principal, QuotaExceeded, QuotaScope,
+    Scope, SessionKey, SpecId, State, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Hint, Listener, NewTask, Page, Record,
         SigningKey, StoreError,
@@ -102,6 +105,35 @@ impl Everything {
         found.into_iter().map(|(_, task)| task).collect()
     }
 
+    /// Writes what was decided, and tells the parent of a task that it ended. A parent that is over learns nothing more.
+    fn write(&mut self, decision: Decision<'_>, at: UnixMillis) {
+        let Some(kept) = self.tasks.get_mut(&decision.task.id) else {
+            return;
+        };
+        let changed = decision.task.version != kept.task.version;
+        let end = end_for_parent(&decision.task, decision.outcome.as_ref(), at);
+        kept.write(decision);
+        if changed {
+            let task = kept.task.clone();
+            self.tell(&[&task]);
+        }
+        if let Some(change) = end {
+            self.tell_parent(&change);
+        }
+    }
+
+    fn decided_start<'a>(&self, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
+        let parent = self.tasks.get(&change.task).ok_or(ApplyError::NotFound)?;
+        decide_start(&parent.task, change)
+    }
+
+    fn tell_parent(&mut self, change: &Change) {
+        let parent = self.tasks.get(&change.task).map(|kept| &kept.task);
+        if let Some(Ok(decision)) = parent.map(|parent| decide(parent, change)) {
+            self.write(decision, change.at);
+        }
+    }
+
     /// Applies one event, which the caller has found to be legal, to each of `ids`.
     fn take(&mut self, ids: Vec<TaskId>, event: &Event, at: UnixMillis) -> Vec<Claimed> {
         let mut taken = Vec::new();
@@ -150,6 +182,12 @@ fn queued_for<'a>(tool: &'a str) -> impl Fn(&Task) -> Option<(UnixMillis, TaskId
     move |task| (task.state == State::Queued && *task.tool == *tool).then(|| (task.ready_at, task.id.clone()))
 }
 
+/// Who would cancel it: the one that started it, while it lives and is not asked to stop.
+fn parent_of(task: &Task) -> Option<&TaskId> {
+    let lineage = task.lineage.as_ref()?;
+    (!task.is_done() && task.stop.is_none()).then_some(&lineage.parent)
+}
+
 impl Store for MemoryStore {
     fn open_node(&self, _host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>> {
         let mut all = self.lock();
@@ -172,6 +210,11 @@ impl Store for MemoryStore {
         if let Some(first) = all.repeated(&new) {
             return answer(first);
         }
+        let start = new.parent.as_ref().map(|parent| parent.change(new.at));
+        let start = match start.as_ref().map(|change| all.decided_start(change)).transpose() {
+            Ok(start) => start,
+            Err(refused) => return answer(Err(CreateError::Parent(refused))),
+        };
         let kept = Kept::new(new.clone());
         if let Err(exceeded) = all.admit(&new, kept.usage()) {
             return answer(Err(exceeded.into()));
@@ -183,8 +226,15 @@ impl Store for MemoryStore {
             return answer(Err(refusal::id_taken().into()));
         }
         let task = kept.task.clone();
+        let end = end_for_parent(&task, kept.outcome.as_ref(), new.at);
         all.tasks.insert(task.id.clone(), kept);
         all.tell(&[&task]);
+        if let Some(decision) = start {
+            all.write(decision, new.at);
+        }
+        if let Some(change) = end {
+            all.tell_parent(&change);
+        }
         answer(Ok(Created::New(task)))
     }
 
@@ -194,19 +244,15 @@ impl Store for MemoryStore {
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         let mut all = self.lock();
-        let Some(kept) = all.tasks.get_mut(&change.task) else {
+        let Some(kept) = all.tasks.get(&change.task) else {
             return answer(Err(ApplyError::NotFound));
         };
         let decision = match decide(&kept.task, &change) {
             Ok(decision) => decision,
             Err(refused) => return answer(Err(refused)),
         };
-        let changed = decision.task.version != kept.task.version;
-        kept.write(decision);
-        let task = kept.task.clone();
-        if changed {
-            all.tell(&[&task]);
-        }
+        let task = decision.task.clone();
+        all.write(decision, change.at);
         answer(Ok(task))
     }
 
@@ -279,6 +325,36 @@ impl Store for MemoryStore {
             inputs.find(|input| input.key == *key && matches!(input.state, InputState::Answered(_)))
         });
         answer(Ok(answered.cloned()))
+    }
+
+    fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        let all = self.lock();
+        let entries = all.tasks.get(id).map_or(&[][..], |kept| &kept.journal);
+        let later = entries.iter().filter(|entry| entry.seq > after);
+        answer(Ok(later.take(limit).cloned().collect()))
+    }
+
+    fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let all = self.lock();
+        let wanted = |task: &Task| {
+            parent_of(task)
+                .filter(|found| *found == parent)
+                .map(|_| task.id.clone())
+        };
+        answer(Ok(first(all.ranked(wanted), limit)))
+    }
+
+    fn stranded(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let all = self.lock();
+        let goes_on = |id: &TaskId| {
+            let parent = all.tasks.get(id).map(|kept| &kept.task);
+            parent.is_some_and(|parent| !parent.is_done() && parent.stop.is_none())
+        };
+        let wanted = |task: &Task| {
+            let parent = parent_of(task).filter(|parent| !goes_on(parent))?;
+            Some((parent.clone(), task.id.clone()))
+        };
+        answer(Ok(first(all.ranked(wanted), limit)))
     }
 
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {

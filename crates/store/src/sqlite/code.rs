@@ -1,6 +1,6 @@
 //! The numbers that stand for words in the file. A word's number is its place in its table: tables only ever grow at their end.
 
-use longhaul_core::{AttemptState, Origin, State, StopReason, Verdict};
+use longhaul_core::{AttemptState, EntryKind, Origin, State, StopReason, Verdict};
 use rusqlite::{Error, Result, Row, types::Type};
 
 pub(super) const STATES: [State; 7] = [
@@ -20,6 +20,19 @@ pub(super) const ATTEMPT_STATES: [AttemptState; 4] = [
 ];
 pub(super) const STOP_REASONS: [StopReason; 2] = [StopReason::Cancel, StopReason::Deadline];
 pub(super) const ORIGINS: [Origin; 2] = [Origin::Legacy, Origin::Modern];
+pub(super) const ENTRY_KINDS: [EntryKind; 11] = [
+    EntryKind::Step,
+    EntryKind::Timer,
+    EntryKind::Input,
+    EntryKind::Child,
+    EntryKind::Poll,
+    EntryKind::Emit,
+    EntryKind::Now,
+    EntryKind::Random,
+    EntryKind::Select,
+    EntryKind::Version,
+    EntryKind::Failure,
+];
 
 /// The number of `word`. Every word is in its table; the test below says so, and the compiler cannot.
 pub(super) fn of<T: PartialEq>(table: &[T], word: T) -> i64 {
@@ -81,6 +94,22 @@ mod tests {
                 Origin::Modern => 1,
             };
             assert_eq!(of(&ORIGINS, origin), expected);
+        }
+        for kind in EntryKind::ALL {
+            let expected = match kind {
+                EntryKind::Step => 0,
+                EntryKind::Timer => 1,
+                EntryKind::Input => 2,
+                EntryKind::Child => 3,
+                EntryKind::Poll => 4,
+                EntryKind::Emit => 5,
+                EntryKind::Now => 6,
+                EntryKind::Random => 7,
+                EntryKind::Select => 8,
+                EntryKind::Version => 9,
+                EntryKind::Failure => 10,
+            };
+            assert_eq!(of(&ENTRY_KINDS, kind), expected);
         }
     }
 }

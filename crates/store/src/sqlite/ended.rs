@@ -180,6 +180,7 @@ mod tests {
             outcome: Some(Outcome::result(Json::trusted("x".repeat(bytes)))),
             idempotency: None,
             quota: Quota::default(),
+            parent: None,
         };
         let (task, outcome) = new.task();
         Record {

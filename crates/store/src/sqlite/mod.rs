@@ -11,6 +11,7 @@ mod directory;
 mod ended;
 mod fault;
 mod filesystem;
+mod journal;
 mod ledger;
 mod news;
 mod open_error;

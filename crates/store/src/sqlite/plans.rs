@@ -1,6 +1,6 @@
 //! The cost of a question must not grow with what is merely kept, so every one must go through its index.
 
-use super::{SqliteOptions, SqliteStore, ledger, read, write};
+use super::{SqliteOptions, SqliteStore, journal, ledger, read, write};
 use longhaul_core::{
     Json, NodeId, Origin, Outcome, Owner, Principal, SessionKey, SpecId, Store, TaskId, ToolSpec, UnixMillis,
     store::NewTask,
@@ -21,13 +21,9 @@ fn kept() -> usize {
 const OTHERS: &[(&str, &[&str])] = &[
     // Walk through what is queued, and what is being worked on: partial indices, covering, without what is over.
     (read::COUNT_QUEUED, &["SCAN tasks USING COVERING INDEX tasks_queued"]),
-    (
-        read::COUNT_WORKING,
-        &[
-            "SCAN tasks USING COVERING INDEX tasks_working",
-            "USE TEMP B-TREE FOR GROUP BY",
-        ],
-    ),
+    (read::COUNT_RUNNING, &["SCAN tasks USING COVERING INDEX tasks_working"]),
+    // Each live child's parent, by its id.
+    (read::STRANDED, &["CORRELATED SCALAR SUBQUERY 1"]),
     // The rows of one task.
     (
         write::DELETABLE,
@@ -35,6 +31,7 @@ const OTHERS: &[(&str, &[&str])] = &[
             "CORRELATED SCALAR SUBQUERY 1",
             "CORRELATED SCALAR SUBQUERY 2",
             "CORRELATED SCALAR SUBQUERY 3",
+            "CORRELATED SCALAR SUBQUERY 4",
         ],
     ),
     // Jumps from tool to tool; `queued` is its own short list.
@@ -111,7 +108,13 @@ fn statements() -> Vec<&'static str> {
         read::NEXT_READY,
         read::QUEUED_TOOLS,
         read::COUNT_QUEUED,
-        read::COUNT_WORKING,
+        read::COUNT_RUNNING,
+        read::COUNT_PARKED,
+        read::CHILDREN,
+        read::STRANDED,
+        journal::READ,
+        journal::LENGTH,
+        journal::REWRITE,
         read::SIGNING_KEYS,
     ];
     let writes = [
@@ -177,5 +180,6 @@ fn finished(n: usize) -> NewTask {
         outcome: Some(Outcome::tool_error("no")),
         idempotency: None,
         quota: longhaul_core::Quota::default(),
+        parent: None,
     }
 }

@@ -5,7 +5,7 @@ use super::{
     row::{self, MORE, select_tasks},
 };
 use longhaul_core::{
-    Input, InputKey, InputState, Json, NodeId, Principal, Scope, SessionKey, SpecId, State, Task, TaskId, ToolSpec,
+    Input, InputKey, InputState, Json, NodeId, Principal, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec,
     UnixMillis, Usage,
     store::{Counts, Page, Record, SigningKey},
 };
@@ -68,9 +68,23 @@ pub(super) const QUEUED_TOOLS: &str = "WITH RECURSIVE queued (tool) AS ( \
          SELECT (SELECT min(tool) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool > queued.tool) \
          FROM queued WHERE queued.tool IS NOT NULL \
      ) SELECT tool FROM queued WHERE tool IS NOT NULL";
+pub(super) const CHILDREN: &str = select_tasks!(
+    "",
+    "INDEXED BY tasks_children CROSS JOIN specs ON specs.seq = tasks.spec \
+     WHERE tasks.parent = ?1 AND tasks.state < 3 AND tasks.stop_at IS NULL ORDER BY tasks.id LIMIT ?2"
+);
+pub(super) const STRANDED: &str = select_tasks!(
+    "",
+    "INDEXED BY tasks_children CROSS JOIN specs ON specs.seq = tasks.spec \
+     WHERE tasks.parent IS NOT NULL AND tasks.state < 3 AND tasks.stop_at IS NULL AND NOT EXISTS ( \
+         SELECT 1 FROM tasks AS parents WHERE parents.id = tasks.parent AND parents.state < 3 AND parents.stop_at IS NULL \
+     ) ORDER BY tasks.parent, tasks.id LIMIT ?1"
+);
 /// Walks what lives, and nothing that is over.
 pub(super) const COUNT_QUEUED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_queued WHERE state = 0";
-pub(super) const COUNT_WORKING: &str = "SELECT state, count(*) FROM tasks INDEXED BY tasks_working WHERE attempt_state < 3 AND state IN (1, 2) GROUP BY state";
+pub(super) const COUNT_RUNNING: &str =
+    "SELECT count(*) FROM tasks INDEXED BY tasks_working WHERE attempt_state < 3 AND state = 1";
+pub(super) const COUNT_PARKED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_parked WHERE state = 2";
 pub(super) const SIGNING_KEYS: &str = "SELECT id, secret FROM signing_keys WHERE purpose = ?1 ORDER BY id DESC";
 
 /// [`longhaul_core::Store::get`].
@@ -223,6 +237,19 @@ pub(super) fn forsaken(connection: &Connection, node: NodeId, limit: usize) -> R
     tasks(connection.prepare_cached(FORSAKEN)?, params![node.0, bound(limit)])
 }
 
+/// [`longhaul_core::Store::children`].
+pub(super) fn children(connection: &Connection, parent: &TaskId, limit: usize) -> Result<Vec<Task>> {
+    tasks(
+        connection.prepare_cached(CHILDREN)?,
+        params![parent.as_str(), bound(limit)],
+    )
+}
+
+/// [`longhaul_core::Store::stranded`].
+pub(super) fn stranded(connection: &Connection, limit: usize) -> Result<Vec<Task>> {
+    tasks(connection.prepare_cached(STRANDED)?, params![bound(limit)])
+}
+
 /// [`longhaul_core::Store::queued_tools`].
 pub(super) fn queued_tools(connection: &Connection) -> Result<Vec<Arc<str>>> {
     let mut statement = connection.prepare_cached(QUEUED_TOOLS)?;
@@ -234,19 +261,12 @@ pub(super) fn queued_tools(connection: &Connection) -> Result<Vec<Arc<str>>> {
 pub(super) fn counts(connection: &Connection) -> Result<Counts> {
     // One transaction, so that a task on its way from queued to running is counted once.
     let snapshot = connection.unchecked_transaction()?;
-    let mut counts = Counts {
-        queued: snapshot.prepare_cached(COUNT_QUEUED)?.query_row([], number)?,
-        ..Counts::default()
-    };
-    let mut statement = snapshot.prepare_cached(COUNT_WORKING)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        match code::read(row, 0, &code::STATES)? {
-            State::Parked => counts.parked = row.get::<_, i64>(1)?.cast_unsigned(),
-            _ => counts.running = row.get::<_, i64>(1)?.cast_unsigned(),
-        }
-    }
-    Ok(counts)
+    let count = |sql| snapshot.prepare_cached(sql)?.query_row([], number);
+    Ok(Counts {
+        queued: count(COUNT_QUEUED)?,
+        running: count(COUNT_RUNNING)?,
+        parked: count(COUNT_PARKED)?,
+    })
 }
 
 /// [`longhaul_core::Store::usage`].

@@ -2,8 +2,8 @@
 
 use super::code::{self, ATTEMPT_STATES, ORIGINS, STATES, STOP_REASONS};
 use longhaul_core::{
-    Attempt, HostId, InputKey, Json, Millis, NodeId, Outcome, Owner, Principal, Progress, RpcFailure, SessionKey,
-    SpecId, State, Stop, Task, TaskId, UnixMillis, Verdict, store::Idempotency,
+    Attempt, HostId, InputKey, Json, Lineage, Millis, NodeId, Outcome, Owner, Principal, Progress, RpcFailure,
+    SessionKey, SpecId, State, Stop, Task, TaskId, UnixMillis, Verdict, store::Idempotency,
 };
 use rusqlite::{
     CachedStatement, Connection, Result, Row, ToSql, params,
@@ -19,7 +19,7 @@ macro_rules! select_tasks {
             "SELECT tasks.seq, tasks.id, principal, session, tool, specs.id, origin, front, announced, tasks.state, stop_reason, \
              stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, attempts_used, created_at, updated_at, ready_at, \
              queue_timeout, deadline, retention, announced_until, ended_at, status, progress, progress_total, open_inputs, \
-             inputs_asked, version, idempotency_key IS NOT NULL",
+             inputs_asked, version, idempotency_key IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth",
             $more,
             " FROM tasks ",
             $tail
@@ -29,10 +29,10 @@ macro_rules! select_tasks {
 pub(super) use select_tasks;
 
 /// The first column after those of the task.
-pub(super) const MORE: usize = 32;
+pub(super) const MORE: usize = 39;
 
 /// The columns that change in a task's life, in the order of [`changing`].
-const CHANGING: [&str; 21] = [
+const CHANGING: [&str; 24] = [
     "announced",
     "state",
     "stop_reason",
@@ -51,13 +51,16 @@ const CHANGING: [&str; 21] = [
     "progress_total",
     "open_inputs",
     "inputs_asked",
+    "journaled",
+    "woken",
+    "resume_at",
     "version",
     "wake_at",
     "delete_at",
 ];
 
 /// Their values.
-fn changing(task: &Task) -> [Cell<'_>; 21] {
+fn changing(task: &Task) -> [Cell<'_>; 24] {
     let attempt = task.attempt.as_ref();
     [
         Cell::flag(task.announced),
@@ -78,6 +81,9 @@ fn changing(task: &Task) -> [Cell<'_>; 21] {
         Cell::real(task.progress.and_then(|progress| progress.total)),
         Cell::Text(join(&task.open_inputs)),
         Cell::Integer(i64::from(task.inputs_asked)),
+        Cell::Integer(i64::from(task.journaled)),
+        Cell::Integer(i64::from(task.woken)),
+        Cell::moment(task.resume_at),
         Cell::Integer(task.version.cast_signed()),
         Cell::moment(task.wake_at()),
         Cell::moment(task.delete_at()),
@@ -131,12 +137,13 @@ impl ToSql for Cell<'_> {
 /// Writes a new row and returns its `seq`. A definition that was never put violates `tasks.spec NOT NULL`.
 pub(super) fn insert(connection: &Connection, task: &Task, idempotency: Option<&Idempotency>) -> Result<i64> {
     const SQL: &str = "INSERT INTO tasks (id, principal, session, tool, spec, origin, front, created_at, queue_timeout, deadline, \
-         retention, idempotency_key, idempotency_digest, announced, state, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
+         retention, idempotency_key, idempotency_digest, parent, parent_entry, root, depth, announced, state, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
          attempts_used, updated_at, ready_at, announced_until, ended_at, status, progress, progress_total, open_inputs, \
-         inputs_asked, version, wake_at, delete_at) \
-         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+         inputs_asked, journaled, woken, resume_at, version, wake_at, delete_at) \
+         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
     let mut statement = connection.prepare_cached(SQL)?;
-    let fixed: [Cell; 13] = [
+    let lineage = task.lineage.as_ref();
+    let fixed: [Cell; 17] = [
         Cell::text(Some(task.id.as_str())),
         Cell::text(Some(task.owner.principal.as_str())),
         Cell::text(task.owner.session.as_ref().map(SessionKey::as_str)),
@@ -150,6 +157,10 @@ pub(super) fn insert(connection: &Connection, task: &Task, idempotency: Option<&
         Cell::Integer(task.retention.cast_signed()),
         Cell::text(idempotency.map(|idempotency| &*idempotency.key)),
         idempotency.map_or(Cell::Null, |idempotency| Cell::Blob(&idempotency.digest)),
+        Cell::text(lineage.map(|lineage| lineage.parent.as_str())),
+        Cell::integer(lineage.map(|lineage| i64::from(lineage.entry))),
+        Cell::text(lineage.map(|lineage| lineage.root.as_str())),
+        Cell::integer(lineage.map(|lineage| i64::from(lineage.depth))),
     ];
     bind(&mut statement, fixed.iter().chain(&changing(task)))?;
     statement.raw_execute()?;
@@ -237,6 +248,10 @@ pub(super) fn task(row: &Row<'_>) -> Result<(i64, Task)> {
         },
         open_inputs: split(row.get_ref(28)?.as_str()?),
         inputs_asked: row.get(29)?,
+        journaled: row.get(32)?,
+        woken: row.get(33)?,
+        resume_at: row.get::<_, Option<i64>>(34)?.map(UnixMillis),
+        lineage: lineage(row)?,
         version: row.get::<_, i64>(30)?.cast_unsigned(),
     };
     Ok((row.get(0)?, task))
@@ -290,6 +305,16 @@ fn attempt(row: &Row<'_>) -> Result<Option<Attempt>> {
         node: NodeId(row.get(13)?),
         host: row.get::<_, Option<Arc<str>>>(14)?.map(HostId),
         state: code::read(row, 15, &ATTEMPT_STATES)?,
+    }))
+}
+
+fn lineage(row: &Row<'_>) -> Result<Option<Lineage>> {
+    let Some(entry) = row.get(36)? else { return Ok(None) };
+    Ok(Some(Lineage {
+        parent: id(row, 35)?,
+        entry,
+        root: id(row, 37)?,
+        depth: row.get(38)?,
     }))
 }
 

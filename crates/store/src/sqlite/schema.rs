@@ -11,6 +11,7 @@ const APPLICATION_ID: i64 = 0x4c6f_6e67;
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_tasks.sql"),
     include_str!("migrations/0002_callers.sql"),
+    include_str!("migrations/0003_journals.sql"),
 ];
 
 /// Brings the file up to date, or says why it cannot be used.

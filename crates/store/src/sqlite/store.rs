@@ -1,10 +1,10 @@
 //! The promises of [`Store`], kept by SQLite.
 
-use super::{SqliteStore, read, write};
+use super::{SqliteStore, journal, read, write};
 use crate::usage;
 use longhaul_core::{
-    AttemptEnd, BoxFuture, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store,
-    Task, TaskId, ToolSpec, UnixMillis, Usage,
+    AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId,
+    Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
         StoreError,
@@ -119,6 +119,20 @@ impl Store for SqliteStore {
         self.at_once(|connection| read::answer(connection, id, key))
     }
 
+    fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        let id = id.clone();
+        self.in_turn(move |connection| journal::read(connection, &id, after, limit))
+    }
+
+    fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let parent = parent.clone();
+        self.in_turn(move |connection| read::children(connection, &parent, limit))
+    }
+
+    fn stranded(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        self.in_turn(move |connection| read::stranded(connection, limit))
+    }
+
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
         self.at_once(|connection| read::requestor(connection, id))
     }
@@ -180,7 +194,10 @@ impl Store for SqliteStore {
 
 fn event_bytes(event: &Event) -> u64 {
     match event {
-        Event::InputRequested { request: json, .. } | Event::InputAnswered { answer: json, .. } => usage::bytes(json),
+        Event::InputRequested { request: json, .. }
+        | Event::InputAnswered { answer: json, .. }
+        | Event::ChildEnded { value: json, .. } => usage::bytes(json),
+        Event::Journaled(entry) => usage::of_entry(entry),
         Event::AttemptEnded(AttemptEnd::Finished(outcome) | AttemptEnd::Failed { outcome, .. })
         | Event::Abandoned(outcome) => usage::of_outcome(outcome),
         _ => 0,

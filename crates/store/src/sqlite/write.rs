@@ -4,13 +4,14 @@
 //! failed, in which case the whole transaction is rolled back.
 
 use super::{
+    journal,
     ledger::Entry,
     read::{self, bound},
     row::{self, MORE, select_tasks},
     writer::Tx,
 };
 use crate::{
-    decision::{Question, decide},
+    decision::{Decision, Question, decide, decide_start, end_for_parent},
     refusal, usage,
 };
 use longhaul_core::{
@@ -43,12 +44,14 @@ pub(super) const DELETABLE: &str = "SELECT seq, principal, \
      (SELECT octet_length(json) + octet_length(requestor) FROM arguments WHERE task = tasks.seq) \
      + coalesce((SELECT coalesce(octet_length(json), 0) + coalesce(octet_length(message), 0) FROM outcomes WHERE task = tasks.seq), 0) \
      + coalesce((SELECT sum(octet_length(request) + coalesce(octet_length(answer), 0)) FROM inputs WHERE task = tasks.seq), 0) \
+     + coalesce((SELECT sum(octet_length(path) + octet_length(name) + octet_length(value)) FROM journal WHERE task = tasks.seq), 0) \
      FROM tasks WHERE id = ?1 AND delete_at <= ?2";
 pub(super) const SET_ANSWER: &str = "UPDATE inputs SET state = 1, answer = ?3 WHERE task = ?1 AND key = ?2";
 pub(super) const WITHDRAW: &str = "UPDATE inputs SET state = 2 WHERE task = ?1 AND key = ?2";
 pub(super) const FORGET_SESSIONS: &str = "DELETE FROM ended_sessions WHERE until <= ?1";
 /// A task and all that belongs to it.
-pub(super) const DELETE: [&str; 4] = [
+pub(super) const DELETE: [&str; 5] = [
+    "DELETE FROM journal WHERE task = ?1",
     "DELETE FROM inputs WHERE task = ?1",
     "DELETE FROM outcomes WHERE task = ?1",
     "DELETE FROM arguments WHERE task = ?1",
@@ -65,6 +68,12 @@ pub(super) fn create(
     if let Some(first) = repeated(tx.connection, new)? {
         return Ok(first);
     }
+    let start = new.parent.as_ref().map(|parent| parent.change(new.at));
+    let start = match start.as_ref().map(|change| parent(tx, change)).transpose()? {
+        Some(Err(refused)) => return Ok(Err(CreateError::Parent(refused))),
+        Some(Ok(start)) => Some(start),
+        None => None,
+    };
     let usage = usage::of_new(new, task, outcome);
     if let Err(exceeded) = admit(tx, new, usage)? {
         return Ok(Err(exceeded.into()));
@@ -81,7 +90,19 @@ pub(super) fn create(
     }
     tx.book(&task.owner.principal, usage.into());
     tx.changed(task);
+    if let Some((seq, before, decision)) = &start {
+        write(tx, *seq, before, decision)?;
+    }
+    tell_parent(tx, task, outcome, new.at)?;
     Ok(Ok(Created::New(task.clone())))
+}
+
+/// What the start of a task is to its parent.
+fn parent<'a>(tx: &Tx<'_>, change: &'a Change) -> Result<Result<(i64, Task, Decision<'a>), ApplyError>> {
+    let Some((seq, before)) = read::load(tx.connection, &change.task)? else {
+        return Ok(Err(ApplyError::NotFound));
+    };
+    Ok(decide_start(&before, change).map(|decision| (seq, before, decision)))
 }
 
 /// What the same call came to when it was made before.
@@ -137,23 +158,47 @@ pub(super) fn apply(tx: &mut Tx<'_>, change: &Change) -> Result<Result<Task, App
         Ok(decision) => decision,
         Err(refused) => return Ok(Err(refused)),
     };
-    row::update(tx.connection, seq, &before, &decision.task)?;
+    write(tx, seq, &before, &decision)?;
+    tell_parent(tx, &decision.task, decision.outcome.as_ref(), change.at)?;
+    Ok(Ok(decision.task))
+}
+
+fn write(tx: &mut Tx<'_>, seq: i64, before: &Task, decision: &Decision<'_>) -> Result<()> {
+    row::update(tx.connection, seq, before, &decision.task)?;
     if let Some(outcome) = &decision.outcome {
         row::insert_outcome(tx.connection, seq, outcome)?;
     }
     for question in &decision.questions {
         write_question(tx, seq, question)?;
     }
+    let mut written_over = 0;
+    for place in &decision.places {
+        written_over += journal::write(tx.connection, seq, place)?;
+    }
     let ended = !before.is_done() && decision.task.is_done();
     let entry = Entry {
         live: -i64::from(ended),
-        bytes: usage::of_decision(&decision).cast_signed(),
+        bytes: usage::of_decision(decision).cast_signed() - written_over,
     };
     tx.book(&before.owner.principal, entry);
     if decision.task.version != before.version {
         tx.changed(&decision.task);
     }
-    Ok(Ok(decision.task))
+    Ok(())
+}
+
+/// Tells the parent of a task that has ended with `outcome`. A parent that is over, or gone, learns nothing more.
+fn tell_parent(tx: &mut Tx<'_>, task: &Task, outcome: Option<&Outcome>, at: UnixMillis) -> Result<()> {
+    let Some(change) = end_for_parent(task, outcome, at) else {
+        return Ok(());
+    };
+    let Some((seq, before)) = read::load(tx.connection, &change.task)? else {
+        return Ok(());
+    };
+    match decide(&before, &change) {
+        Ok(decision) => write(tx, seq, &before, &decision),
+        Err(_) => Ok(()),
+    }
 }
 
 fn write_question(tx: &Tx<'_>, seq: i64, question: &Question<'_>) -> Result<()> {

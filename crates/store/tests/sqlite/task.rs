@@ -58,6 +58,7 @@ pub(crate) fn new_task(name: &str, node: NodeId, bytes: usize) -> NewTask {
         outcome: None,
         idempotency: None,
         quota: longhaul_core::Quota::default(),
+        parent: None,
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) fn task(id: &str, ttl: u64) -> Task {
         outcome: None,
         idempotency: None,
         quota: longhaul_core::Quota::default(),
+        parent: None,
     };
     new.task().0
 }

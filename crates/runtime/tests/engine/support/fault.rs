@@ -1,6 +1,6 @@
 use longhaul_core::{
-    BoxFuture, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId,
-    ToolSpec, UnixMillis, Usage,
+    BoxFuture, Entry, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
+    TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
         StoreError,
@@ -148,6 +148,9 @@ impl Store for FaultyStore {
         get(scope: &Scope, id: &TaskId) -> Result<Option<Record>, StoreError>;
         peek(id: &TaskId) -> Result<Option<Record>, StoreError>;
         answer(id: &TaskId, key: &InputKey) -> Result<Option<Input>, StoreError>;
+        journal(id: &TaskId, after: u32, limit: usize) -> Result<Vec<Entry>, StoreError>;
+        children(parent: &TaskId, limit: usize) -> Result<Vec<Task>, StoreError>;
+        stranded(limit: usize) -> Result<Vec<Task>, StoreError>;
         usage(of: Option<&Principal>) -> Result<Usage, StoreError>;
         requestor(id: &TaskId) -> Result<Option<Json>, StoreError>;
         list(scope: &Scope, before: Option<&TaskId>, limit: usize) -> Result<Page, StoreError>;

@@ -270,6 +270,7 @@ impl Chooser {
             outcome: over.then(|| self.outcome()),
             idempotency: self.idempotency(),
             quota: Quota::default(),
+            parent: None,
         }
     }
 

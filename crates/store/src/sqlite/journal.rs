@@ -1,0 +1,68 @@
+//! A task's journal as rows.
+
+use super::{
+    code::{self, ENTRY_KINDS},
+    read::bound,
+    row,
+};
+use crate::decision::Place;
+use longhaul_core::{Entry, EntryKey, TaskId, UnixMillis};
+use rusqlite::{Connection, Result, Row, params};
+
+const TAKE: &str =
+    "INSERT INTO journal (task, seq, kind, nth, beside, at, path, name, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+pub(super) const LENGTH: &str = "SELECT octet_length(value) FROM journal WHERE task = ?1 AND seq = ?2";
+pub(super) const REWRITE: &str = "UPDATE journal SET value = ?3 WHERE task = ?1 AND seq = ?2";
+pub(super) const READ: &str = "SELECT journal.seq, kind, nth, beside, at, path, name, value FROM tasks CROSS JOIN journal \
+     ON journal.task = tasks.seq WHERE tasks.id = ?1 AND journal.seq > ?2 ORDER BY journal.seq LIMIT ?3";
+
+/// Writes one place, and returns how many bytes it wrote over.
+pub(super) fn write(connection: &Connection, task: i64, place: &Place<'_>) -> Result<i64> {
+    match place {
+        Place::Taken(entry) => {
+            connection.prepare_cached(TAKE)?.execute(params![
+                task,
+                entry.seq,
+                code::of(&ENTRY_KINDS, entry.key.kind),
+                entry.key.nth,
+                entry.beside,
+                entry.at.0,
+                &entry.key.path,
+                &entry.key.name,
+                entry.value.as_str(),
+            ])?;
+            Ok(0)
+        }
+        Place::Rewritten { seq, value } => {
+            let length = connection
+                .prepare_cached(LENGTH)?
+                .query_row(params![task, seq], |row| row.get(0))?;
+            connection
+                .prepare_cached(REWRITE)?
+                .execute(params![task, seq, value.as_str()])?;
+            Ok(length)
+        }
+    }
+}
+
+/// [`longhaul_core::Store::journal`].
+pub(super) fn read(connection: &Connection, id: &TaskId, after: u32, limit: usize) -> Result<Vec<Entry>> {
+    let mut statement = connection.prepare_cached(READ)?;
+    let entries = statement.query_map(params![id.as_str(), after, bound(limit)], entry)?;
+    entries.collect()
+}
+
+fn entry(row: &Row<'_>) -> Result<Entry> {
+    Ok(Entry {
+        seq: row.get(0)?,
+        key: EntryKey {
+            path: row.get(5)?,
+            kind: code::read(row, 1, &ENTRY_KINDS)?,
+            name: row.get(6)?,
+            nth: row.get(2)?,
+        },
+        beside: row.get(3)?,
+        value: row::json(row, 7)?,
+        at: UnixMillis(row.get(4)?),
+    })
+}
