@@ -245,7 +245,7 @@ impl Server {
         self
     }
 
-    /// How many requests and streams each principal may have.
+    /// How many requests, connections and streams each client, and all together, may have.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self

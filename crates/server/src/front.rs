@@ -15,7 +15,7 @@ use crate::{
 use longhaul_core::{Principal, store::StoreError};
 use longhaul_runtime::Engine;
 use longhaul_wire::Identity;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// Between two looks at whether anybody needs this server.
@@ -106,7 +106,7 @@ impl Front {
             identity = identity.with_instructions(instructions);
         }
         Ok(Self {
-            meter: Meter::new(limits, Arc::clone(&engine.ports().clock)),
+            meter: Meter::new(&limits, &engine.ports().clock),
             sessions: seal(&engine, "session").await?,
             cursors: seal(&engine, "cursor").await?,
             streams: seal(&engine, "stream").await?,

@@ -11,7 +11,7 @@ const MOST: u32 = 1_000_000_000;
 /// How much clients may ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LimitsConfig {
-    /// Of requests and streams.
+    /// Of requests, connections and streams.
     pub(crate) front: Limits,
     /// Of live tasks and stored bytes.
     pub(crate) quota: Quota,
@@ -42,15 +42,23 @@ pub(super) fn read(section: &Section<'_>) -> Option<LimitsConfig> {
     let live_in_all = count("live_tasks_in_all", quota.live_in_all);
     let stored = size("stored", quota.bytes_per_principal);
     let stored_in_all = size("stored_in_all", quota.bytes_in_all);
-    let streams = section.get_or("streams", front.streams, |entry| {
-        usize::try_from(entry.count(MOST)?).ok()
-    });
-    let rate = section.optional("requests_per_second", |entry| NonZeroU32::new(entry.count(MOST)?));
+    let places = |key, default| section.get_or(key, default, |entry| usize::try_from(entry.count(MOST)?).ok());
+    let connections = places("connections", front.connections);
+    let connections_in_all = places("connections_in_all", front.connections_in_all);
+    let streams = places("streams", front.streams);
+    let streams_in_all = places("streams_in_all", front.streams_in_all);
+    let rate = |key| section.optional(key, |entry| NonZeroU32::new(entry.count(MOST)?));
+    let requests = rate("requests_per_second");
+    let requests_in_all = rate("requests_per_second_in_all");
     section.finish();
     Some(LimitsConfig {
         front: Limits {
-            requests_per_second: rate?,
+            requests_per_second: requests?,
+            requests_per_second_in_all: requests_in_all?,
+            connections: connections?,
+            connections_in_all: connections_in_all?,
             streams: streams?,
+            streams_in_all: streams_in_all?,
         },
         quota: Quota {
             live_per_principal: live?,

@@ -3,9 +3,9 @@
 use super::limits::LimitsConfig;
 use super::*;
 use longhaul_core::{Retry, RetryOn, TaskPolicy};
-use longhaul_server::http::HttpOptions;
+use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::json;
-use std::fs;
+use std::{fs, num::NonZeroU32};
 use tempfile::TempDir;
 
 /// Enough for a file to be sound, to which a test adds what it is about.
@@ -95,8 +95,12 @@ idle_exit = "5m"
 [server.limits]
 live_tasks = 3
 stored = "1GiB"
+connections = 20
+connections_in_all = 30
 streams = 7
+streams_in_all = 9
 requests_per_second = 50
+requests_per_second_in_all = 60
 
 [[tool]]
 name = "hash_tree"
@@ -159,11 +163,15 @@ task = "always"
     assert_eq!(tool.allow_leading_dash.iter().collect::<Vec<_>>(), ["path"]);
     assert_eq!(tool.output, Output::Json(Some(json!({"type": "array"}))));
     assert_eq!((tool.task, tool.handoff), (TaskPolicy::After(2_000), Some(45_000)));
-    let limits = &config.server.limits.front;
-    assert_eq!(
-        (limits.streams, limits.requests_per_second.map(Into::into)),
-        (7, Some(50))
-    );
+    let limits = Limits {
+        requests_per_second: NonZeroU32::new(50),
+        requests_per_second_in_all: NonZeroU32::new(60),
+        connections: 20,
+        connections_in_all: 30,
+        streams: 7,
+        streams_in_all: 9,
+    };
+    assert_eq!(config.server.limits.front, limits);
     assert_eq!((tool.deadline, tool.retention), (Some(3_600_000), 604_800_000));
     assert_eq!(
         (tool.max_output, tool.max_log, tool.concurrency),

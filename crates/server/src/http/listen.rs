@@ -11,7 +11,7 @@ use crate::{
     dispatch::{Incoming, dispatch},
     front::Front,
     legacy::push,
-    limits::{Busy, StreamPermit},
+    limits::{Busy, Full, StreamPermit},
     mail::Wire,
     session::Session,
     stream,
@@ -95,5 +95,5 @@ fn not_kept() -> RpcError {
 }
 
 fn too_many() -> RpcError {
-    Busy::Streams { limit: MOST_OF_ONE }.into()
+    Busy::Streams(Full::OfOne(MOST_OF_ONE)).into()
 }

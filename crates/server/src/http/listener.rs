@@ -1,23 +1,33 @@
 //! The listener: bounded in connections, time and memory, and drained when the server stops.
+//!
+//! A connection beyond those of all waits in the kernel. One beyond those of its address is taken and told so, since waiting it would stand in the way
+//! of other addresses.
 
-use super::{endpoint::router, places::is_loopback, stall::StallGuard};
-use crate::front::Front;
+use super::{endpoint::router, places::is_loopback, response::refuse, stall::StallGuard};
+use crate::{
+    front::Front,
+    limits::{Busy, ConnectionPermit},
+};
+use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::{GracefulConnection, GracefulShutdown},
     service::TowerToHyperService,
 };
+use longhaul_wire::RpcError;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tracing::{debug, warn};
 
-/// Connections at once, if the process may open twice as many files. The next one waits in the kernel until one closes.
-const MOST_CONNECTIONS: usize = 8192;
 /// How long a connection may be idle, or take to send its head.
 const HEAD_PATIENCE: Duration = Duration::from_secs(75);
+/// The same for a connection that is there to be refused.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
+/// Connections at once that are there to be refused; the next one is closed without a word.
+const REFUSALS: usize = 64;
 /// The largest head; MCP's is some hundred bytes.
 const HEAD_BYTES: usize = 64 * 1024;
 const HEADERS: usize = 100;
@@ -48,7 +58,6 @@ pub enum ListenError {
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    most_connections: usize,
 }
 
 impl Listener {
@@ -63,22 +72,9 @@ impl Listener {
         let bound = async {
             let socket = TcpListener::bind(address).await?;
             let address = socket.local_addr()?;
-            Ok(Self {
-                socket,
-                address,
-                most_connections: descriptors_for_connections().min(MOST_CONNECTIONS),
-            })
+            Ok(Self { socket, address })
         };
         bound.await.map_err(|source| ListenError::Bind { address, source })
-    }
-
-    /// With at most so many connections at once; by default 8192, or half of the descriptors the process may have.
-    #[must_use]
-    pub fn with_connections(self, most: usize) -> Self {
-        Self {
-            most_connections: most,
-            ..self
-        }
     }
 
     /// The address bound.
@@ -95,7 +91,9 @@ impl Listener {
     /// As [`serve`](Self::serve), with an application around the endpoint.
     pub async fn serve_router(self, app: axum::Router, front: Arc<Front>, stop: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
-        let places = Arc::new(Semaphore::new(self.most_connections));
+        let most = front.meter.most_connections().min(descriptors_for_connections());
+        let places = Arc::new(Semaphore::new(most));
+        let refusals = Arc::new(Semaphore::new(REFUSALS));
         let ports = front.engine.ports().clone();
         tokio::pin!(stop);
         loop {
@@ -109,16 +107,29 @@ impl Listener {
                 () = &mut stop => break,
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, from)) => {
                     let Some(present) = front.presence.enter() else {
                         continue;
                     };
-                    let connection = graceful.watch(connect(stream, app.clone(), &front));
+                    let (connection, held) = match front.meter.connection(from.ip()) {
+                        Ok(permit) => {
+                            let connection = connect(stream, app.clone(), &front, &protocol());
+                            (connection, Held::Place(place, permit))
+                        }
+                        Err(busy) => {
+                            let Ok(refusal) = Arc::clone(&refusals).try_acquire_owned() else {
+                                continue;
+                            };
+                            let connection = connect(stream, refusing(&front, busy), &front, &briefly());
+                            (connection, Held::Refusal(refusal))
+                        }
+                    };
+                    let connection = graceful.watch(connection);
                     ports.spawner.spawn(Box::pin(async move {
                         if let Err(error) = connection.await {
                             debug!(%error, "a connection ended");
                         }
-                        drop((place, present));
+                        drop((held, present));
                     }));
                 }
                 Err(error) if is_the_peers(&error) => debug!(%error, "a connection ended before it began"),
@@ -154,18 +165,45 @@ fn is_the_peers(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
+/// What a connection has taken as long as it lasts.
+#[expect(dead_code, reason = "only ever dropped")]
+enum Held {
+    Place(Option<OwnedSemaphorePermit>, ConnectionPermit),
+    Refusal(OwnedSemaphorePermit),
+}
+
 fn connect(
     stream: TcpStream,
     app: axum::Router,
     front: &Front,
+    protocol: &http1::Builder,
 ) -> impl GracefulConnection<Error = hyper::Error> + Send + 'static {
     // Answers are small and awaited; without it each would wait for the acknowledgement of the last.
     let _ = stream.set_nodelay(true);
     let guarded = StallGuard::new(stream, Arc::clone(&front.engine.ports().clock));
-    hyper::server::conn::http1::Builder::new()
+    protocol.serve_connection(TokioIo::new(guarded), TowerToHyperService::new(app))
+}
+
+fn protocol() -> http1::Builder {
+    let mut protocol = http1::Builder::new();
+    protocol
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
         .max_buf_size(HEAD_BYTES)
-        .max_headers(HEADERS)
-        .serve_connection(TokioIo::new(guarded), TowerToHyperService::new(app))
+        .max_headers(HEADERS);
+    protocol
+}
+
+/// For one request and its refusal.
+fn briefly() -> http1::Builder {
+    let mut protocol = protocol();
+    protocol.header_read_timeout(REFUSAL_PATIENCE).keep_alive(false);
+    protocol
+}
+
+/// Answers everything with why there is no place. Its peer may be sending a request already, which an answer must not overtake.
+fn refusing(front: &Arc<Front>, busy: Busy) -> axum::Router {
+    let front = Arc::clone(front);
+    let error = RpcError::from(busy);
+    axum::Router::new().fallback(async move || refuse(&front, &error))
 }

@@ -2,10 +2,10 @@
 
 use crate::{request::Post, schema};
 use serde_json::Value;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
 };
 
 pub(crate) struct Connection {
@@ -70,6 +70,16 @@ impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Self {
         Self {
             stream: BufReader::new(TcpStream::connect(address).await.unwrap()),
+            last_event_id: None,
+        }
+    }
+
+    /// A connection that comes from another address than the others'.
+    pub(crate) async fn open_from(source: IpAddr, address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((source, 0).into()).unwrap();
+        Self {
+            stream: BufReader::new(socket.connect(address).await.unwrap()),
             last_event_id: None,
         }
     }

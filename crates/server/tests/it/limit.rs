@@ -1,7 +1,7 @@
 //! What is bounded in time and number. The clock is paused, so that it goes to the next deadline as soon as all wait.
 
 use crate::{
-    client::Event,
+    client::{Connection, Event},
     request::{Post, act, act_as_task},
     server::{Options, Server, get, other, task_of},
 };
@@ -96,7 +96,10 @@ async fn a_reader_that_stops_reading_is_left() {
 #[tokio::test]
 async fn connections_beyond_the_limit_wait_for_a_place() {
     let server = Server::with(Options {
-        connections: 2,
+        limits: Limits {
+            connections_in_all: 2,
+            ..Limits::default()
+        },
         ..Options::default()
     })
     .await;
@@ -112,6 +115,79 @@ async fn connections_beyond_the_limit_wait_for_a_place() {
     assert!(!third.has_news());
     drop(second);
     assert_eq!(third.reply().await.status(), 200);
+}
+
+async fn with_two_connections_for_each_address() -> Server {
+    Server::with(Options {
+        limits: Limits {
+            connections: 2,
+            ..Limits::default()
+        },
+        ..Options::default()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn s_06_connections_beyond_those_of_an_address_are_told_so() {
+    let server = with_two_connections_for_each_address().await;
+    let (mut first, mut second) = (server.connect().await, server.connect().await);
+    first.result(&ping()).await;
+    second.result(&ping()).await;
+    let mut third = server.connect().await;
+    third.send(&ping().to_bytes()).await;
+    let refused = third.reply().await;
+    assert_eq!(refused.error(), (429, 429));
+    assert_eq!(refused.head.header("retry-after"), Some("5"));
+    assert_eq!(refused.head.header("connection"), Some("close"));
+    assert_eq!(third.read_to_close().await, 0);
+    drop(second);
+    loop {
+        let mut next = server.connect().await;
+        next.send(&ping().to_bytes()).await;
+        if next.reply().await.status() == 200 {
+            break;
+        }
+    }
+    first.result(&ping()).await;
+}
+
+/// Linux has all of 127.0.0.0/8 on the loopback device, other systems only 127.0.0.1.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_address_with_all_its_connections_does_not_stand_in_another_ones_way() {
+    let server = with_two_connections_for_each_address().await;
+    let (mut first, mut second) = (server.connect().await, server.connect().await);
+    first.result(&ping()).await;
+    second.result(&ping()).await;
+    // More than are there at once to be refused; each of them says nothing.
+    let mut refused = Vec::new();
+    for _ in 0..100 {
+        refused.push(server.connect().await);
+    }
+    let mut other = Connection::open_from([127, 0, 0, 2].into(), server.address).await;
+    other.result(&ping()).await;
+    tokio::time::pause();
+    for mut connection in refused {
+        connection.read_to_close().await;
+    }
+}
+
+#[tokio::test]
+async fn s_06_all_together_have_so_many_streams() {
+    let server = Server::with(Options {
+        limits: Limits {
+            streams_in_all: 1,
+            ..Limits::default()
+        },
+        ..Options::default()
+    })
+    .await;
+    let listen = Post::modern("subscriptions/listen", json!({"notifications": {}}));
+    let mut reader = server.connect().await;
+    reader.send(&listen.to_bytes()).await;
+    assert_eq!(reader.head().await.status, 200);
+    assert_eq!(server.error(&listen).await, (429, 429));
 }
 
 /// S-06, C-47: who asks too often is told when to come back, and what came before is not lost.

@@ -31,7 +31,6 @@ pub(crate) struct Server {
 /// What a test may want to be different.
 pub(crate) struct Options {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) connections: usize,
     pub(crate) strict_headers: bool,
     pub(crate) http: HttpOptions,
     pub(crate) limits: Limits,
@@ -43,7 +42,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             store: Arc::new(MemoryStore::default()),
-            connections: 5_000,
             strict_headers: false,
             http: HttpOptions::default(),
             limits: Limits::default(),
@@ -61,7 +59,10 @@ impl Server {
     /// A server that serves one connection at a time: if the next one is answered, the last one is over.
     pub(crate) async fn one_by_one() -> Self {
         Self::with(Options {
-            connections: 1,
+            limits: Limits {
+                connections_in_all: 1,
+                ..Limits::default()
+            },
             ..Options::default()
         })
         .await
@@ -95,7 +96,6 @@ impl Server {
         });
         let front = Arc::new(front.await.unwrap());
         let listener = Listener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-        let listener = listener.with_connections(options.connections);
         let address = listener.address();
         let (stop, stopping) = oneshot::channel();
         let (done, stopped) = oneshot::channel();

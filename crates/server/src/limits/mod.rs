@@ -1,0 +1,129 @@
+//! How much one principal, and all together, may ask of this server (S-06, G1-59).
+//!
+//! Requests, connections and streams are counted here; live tasks and stored bytes are counted by the store, in the transaction that creates.
+
+mod rate;
+mod tally;
+
+use longhaul_core::{Clock, Principal, QuotaExceeded};
+use longhaul_wire::RpcError;
+use rate::Rates;
+use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
+use tally::{Permit, Tally};
+
+pub(crate) use tally::Full;
+
+/// Limits of the front.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests of one principal in a second, with bursts of twice as many. Nobody is limited without authentication, since all
+    /// clients are the same principal then, unless this is given all the same.
+    pub requests_per_second: Option<NonZeroU32>,
+    /// Requests of all together in a second, with bursts of twice as many; by default as many as can be answered.
+    pub requests_per_second_in_all: Option<NonZeroU32>,
+    /// HTTP connections from one address at once, 4096 by default. Who has connected has not said who it is, so its address is all there is to
+    /// count by: behind a proxy all clients have the proxy's. One more is answered with 429, whatever it asks, and closed.
+    pub connections: usize,
+    /// HTTP connections of all together at once, at least 1; 8192 by default. Never more than half of the descriptors the process may have, since
+    /// the store, the commands and their logs need the others. The next one waits in the kernel until one closes.
+    pub connections_in_all: usize,
+    /// Long-lived streams of one principal at once, 1024 by default: GET streams and subscriptions.
+    pub streams: usize,
+    /// The same of all together, 8192 by default.
+    pub streams_in_all: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            requests_per_second: None,
+            requests_per_second_in_all: None,
+            connections: 4096,
+            connections_in_all: 8192,
+            streams: 1024,
+            streams_in_all: 8192,
+        }
+    }
+}
+
+/// What is said to those who have too many tasks or bytes: nobody knows when there will be room.
+const QUOTA_PAUSE: Duration = Duration::from_secs(10);
+/// The same for streams and connections.
+const PLACE_PAUSE: Duration = Duration::from_secs(5);
+
+/// Why a request is not answered now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Busy {
+    /// Too many requests.
+    #[error("Too many requests: at most {limit} in a second")]
+    Rate {
+        /// In a second.
+        limit: u32,
+        /// Until the next one is welcome.
+        wait: Duration,
+    },
+    /// Too many live tasks, or too many bytes.
+    #[error("The call was not taken: {0}")]
+    Quota(QuotaExceeded),
+    /// Too many streams.
+    #[error("Too many streams are open: at most {0}")]
+    Streams(Full),
+    /// Too many connections.
+    #[error("Too many connections are open: at most {0}")]
+    Connections(Full),
+}
+
+impl From<Busy> for RpcError {
+    /// HTTP 429 with `Retry-After`. The protocol defines no code for it (C-47), so ours is outside what it reserves.
+    fn from(busy: Busy) -> Self {
+        let wait = match &busy {
+            Busy::Rate { wait, .. } => *wait,
+            Busy::Streams(_) | Busy::Connections(_) => PLACE_PAUSE,
+            Busy::Quota(_) => QUOTA_PAUSE,
+        };
+        RpcError::busy(busy.to_string(), wait)
+    }
+}
+
+/// A principal's right to an open stream; given back when dropped.
+pub(crate) type StreamPermit = Permit<Principal>;
+
+/// An address's right to an open connection; given back when dropped.
+pub(crate) type ConnectionPermit = Permit<IpAddr>;
+
+/// Counts what is limited.
+pub(crate) struct Meter {
+    requests: Rates,
+    connections: Tally<IpAddr>,
+    streams: Tally<Principal>,
+}
+
+impl Meter {
+    pub(crate) fn new(limits: &Limits, clock: &Arc<dyn Clock>) -> Self {
+        Self {
+            requests: Rates::new(limits.requests_per_second, limits.requests_per_second_in_all, clock),
+            connections: Tally::new(limits.connections, limits.connections_in_all),
+            streams: Tally::new(limits.streams, limits.streams_in_all),
+        }
+    }
+
+    /// Counts a request.
+    pub(crate) fn request(&self, principal: &Principal) -> Result<(), Busy> {
+        self.requests.count(principal)
+    }
+
+    /// Counts a connection for as long as the permit lives.
+    pub(crate) fn connection(&self, from: IpAddr) -> Result<ConnectionPermit, Busy> {
+        self.connections.enter(from.to_canonical()).map_err(Busy::Connections)
+    }
+
+    /// How many connections all together may have.
+    pub(crate) fn most_connections(&self) -> usize {
+        self.connections.in_all
+    }
+
+    /// Counts a stream for as long as the permit lives.
+    pub(crate) fn stream(&self, principal: &Principal) -> Result<StreamPermit, Busy> {
+        self.streams.enter(principal.clone()).map_err(Busy::Streams)
+    }
+}

@@ -1,0 +1,222 @@
+//! Requests in a second.
+
+use super::Busy;
+use governor::{
+    Quota, RateLimiter,
+    clock::{Clock as _, Reference},
+    middleware::NoOpMiddleware,
+    nanos::Nanos,
+    state::{InMemoryState, NotKeyed, keyed::HashMapStateStore},
+};
+use longhaul_core::{Clock, Principal};
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// So many principals are remembered before those that have asked for nothing lately are forgotten for the first time.
+const REMEMBERED: usize = 10_000;
+
+type Of<State> = RateLimiter<NotKeyed, State, PortClock, NoOpMiddleware<Moment>>;
+type OfEach = RateLimiter<Principal, HashMapStateStore<Principal>, PortClock, NoOpMiddleware<Moment>>;
+
+/// Counts requests.
+pub(super) struct Rates {
+    clock: PortClock,
+    of_one: Option<(NonZeroU32, Each)>,
+    in_all: Option<(NonZeroU32, Of<InMemoryState>)>,
+}
+
+/// Counts requests by principal.
+struct Each {
+    limiter: OfEach,
+    /// How many are remembered when the idle ones are forgotten next: twice as many as were left the last time, so that the cost of looking at all
+    /// of them is spread over as many newcomers.
+    sweep_above: AtomicUsize,
+}
+
+impl Rates {
+    pub(super) fn new(of_one: Option<NonZeroU32>, in_all: Option<NonZeroU32>, clock: &Arc<dyn Clock>) -> Self {
+        let clock = PortClock(Arc::clone(clock));
+        let of_one = of_one.map(|most| {
+            let each = Each {
+                limiter: RateLimiter::new(rate(most), HashMapStateStore::default(), clock.clone()),
+                sweep_above: AtomicUsize::new(REMEMBERED),
+            };
+            (most, each)
+        });
+        let in_all = in_all.map(|most| (most, RateLimiter::direct_with_clock(rate(most), clock.clone())));
+        Self { clock, of_one, in_all }
+    }
+
+    /// Counts a request. Who asks too often is refused before it takes anything from all the others.
+    pub(super) fn count(&self, principal: &Principal) -> Result<(), Busy> {
+        let busy = |most: NonZeroU32, wait| Busy::Rate {
+            limit: most.get(),
+            wait,
+        };
+        if let Some((most, each)) = &self.of_one {
+            each.forget_idle();
+            let early = each.limiter.check_key(principal);
+            early.map_err(|early| busy(*most, early.wait_time_from(self.clock.now())))?;
+        }
+        if let Some((most, limiter)) = &self.in_all {
+            let early = limiter.check();
+            early.map_err(|early| busy(*most, early.wait_time_from(self.clock.now())))?;
+        }
+        Ok(())
+    }
+}
+
+impl Each {
+    fn forget_idle(&self) {
+        let above = self.sweep_above.load(Ordering::Relaxed);
+        if self.limiter.len() <= above {
+            return;
+        }
+        // Whoever comes meanwhile need not look, too.
+        let mine = self
+            .sweep_above
+            .compare_exchange(above, usize::MAX, Ordering::Relaxed, Ordering::Relaxed);
+        if mine.is_ok() {
+            self.limiter.retain_recent();
+            let next = self.limiter.len().saturating_mul(2).max(REMEMBERED);
+            self.sweep_above.store(next, Ordering::Relaxed);
+        }
+    }
+}
+
+fn rate(most: NonZeroU32) -> Quota {
+    Quota::per_second(most).allow_burst(most.saturating_mul(NonZeroU32::MIN.saturating_add(1)))
+}
+
+/// The clock port, as the limiters want to read it.
+#[derive(Clone)]
+struct PortClock(Arc<dyn Clock>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Moment(Nanos);
+
+impl governor::clock::Clock for PortClock {
+    type Instant = Moment;
+
+    fn now(&self) -> Moment {
+        let millis = u64::try_from(self.0.now().0).unwrap_or_default();
+        Moment(Nanos::from(Duration::from_millis(millis)))
+    }
+}
+
+impl Reference for Moment {
+    fn duration_since(&self, earlier: Self) -> Nanos {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    fn saturating_sub(&self, duration: Nanos) -> Self {
+        Self(self.0.saturating_sub(duration))
+    }
+}
+
+impl std::ops::Add<Nanos> for Moment {
+    type Output = Self;
+
+    fn add(self, more: Nanos) -> Self {
+        Self(self.0 + more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::{BoxFuture, UnixMillis};
+    use std::sync::atomic::AtomicI64;
+
+    struct Hand(AtomicI64);
+
+    impl Clock for Hand {
+        fn now(&self) -> UnixMillis {
+            UnixMillis(self.0.load(Ordering::SeqCst))
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn rates(of_one: Option<u32>, in_all: Option<u32>) -> (Arc<Hand>, Rates) {
+        let hand = Arc::new(Hand(AtomicI64::new(1_700_000_000_000)));
+        let clock: Arc<dyn Clock> = hand.clone();
+        let most = |most: Option<u32>| most.and_then(NonZeroU32::new);
+        (hand, Rates::new(most(of_one), most(in_all), &clock))
+    }
+
+    fn welcome(rates: &Rates, principal: &Principal, tries: usize) -> usize {
+        (0..tries).filter(|_| rates.count(principal).is_ok()).count()
+    }
+
+    #[test]
+    fn s_06_a_principal_gets_its_rate_and_is_told_when_the_next_request_is_welcome() {
+        let (hand, rates) = rates(Some(10), None);
+        let (one, other) = (Principal::named("one"), Principal::named("other"));
+        assert_eq!(welcome(&rates, &one, 50), 20, "a burst of two seconds");
+        let Err(Busy::Rate { limit: 10, wait }) = rates.count(&one) else {
+            panic!("limited")
+        };
+        assert!(rates.count(&other).is_ok(), "somebody else is not");
+        let wait = i64::try_from(wait.as_millis()).unwrap() + 1;
+        hand.0.fetch_add(wait, Ordering::SeqCst);
+        assert!(rates.count(&one).is_ok());
+        assert!(rates.count(&one).is_err());
+    }
+
+    #[test]
+    fn s_06_all_together_have_a_rate_that_a_principal_beyond_its_own_takes_nothing_of() {
+        let (_, rates) = rates(Some(2), Some(4));
+        let principals = ["one", "two", "three"].map(Principal::named);
+        let served = principals.each_ref().map(|principal| welcome(&rates, principal, 50));
+        assert_eq!(served, [4, 4, 0], "a burst of 4 for each, of 8 for all");
+        assert!(matches!(
+            rates.count(&Principal::named("four")),
+            Err(Busy::Rate { limit: 4, .. })
+        ));
+    }
+
+    #[test]
+    fn nobody_is_limited_without_a_rate() {
+        let (_, rates) = rates(None, None);
+        assert_eq!(welcome(&rates, &Principal::local(), 10_000), 10_000);
+    }
+
+    /// Lets `count` principals ask that never asked before; how often all of them were looked at.
+    fn newcomers(rates: &Rates, group: &str, count: usize) -> usize {
+        let (_, each) = rates.of_one.as_ref().unwrap();
+        let mut sweeps = 0;
+        for nth in 0..count {
+            let before = (each.limiter.len(), each.sweep_above.load(Ordering::Relaxed));
+            rates.count(&Principal::named(format!("{group} {nth}"))).unwrap();
+            sweeps += usize::from(before.0 > before.1);
+        }
+        sweeps
+    }
+
+    #[test]
+    fn idle_principals_are_forgotten() {
+        let (hand, rates) = rates(Some(1), None);
+        let (_, each) = rates.of_one.as_ref().unwrap();
+        for group in ["first", "second", "third"] {
+            newcomers(&rates, group, REMEMBERED + 1);
+            hand.0.fetch_add(10_000, Ordering::SeqCst);
+        }
+        newcomers(&rates, "last", 2);
+        assert!(each.limiter.len() <= REMEMBERED, "{}", each.limiter.len());
+    }
+
+    #[test]
+    fn as_long_as_nobody_is_idle_all_are_looked_at_less_and_less_often() {
+        let (_, rates) = rates(Some(1), None);
+        assert_eq!(newcomers(&rates, "busy", 16 * REMEMBERED), 4);
+    }
+}
