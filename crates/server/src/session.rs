@@ -9,6 +9,7 @@ use longhaul_runtime::Abilities;
 use longhaul_wire::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::sync::Arc;
 
 /// How long a session id is honoured: 30 days. After that the client initializes again.
 const LIFETIME: Millis = 30 * 24 * 3_600_000;
@@ -31,7 +32,7 @@ pub(crate) struct Session {
     /// Not honoured after this.
     pub expires_at: UnixMillis,
     /// What the client calls itself: `{"name":…,"version":…}`, for display only.
-    pub client: Option<Box<str>>,
+    pub client: Option<Arc<str>>,
 }
 
 impl Session {
@@ -98,7 +99,7 @@ impl Session {
 }
 
 /// Name and version of a client, as far as they are of a reasonable length: the id that carries them is a header.
-fn short(client: &RawValue) -> Option<Box<str>> {
+fn short(client: &RawValue) -> Option<Arc<str>> {
     #[derive(Serialize, Deserialize)]
     struct Info {
         name: String,

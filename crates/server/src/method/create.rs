@@ -25,24 +25,25 @@ use std::sync::Arc;
 /// The order is X-12's, with the mirrored headers where 2.6 has them: the tool exists → headers → gating → arguments.
 pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
     let wish = call.params.call_tool()?;
+    let arguments = wish.arguments.map(Json::from);
     let asked = Asked {
         method: Method::ToolsCall,
         target: &wish.name,
-        arguments: wish.arguments,
+        arguments: arguments.clone(),
         answers: &wish.input_responses,
         state: wish.request_state.as_deref(),
     };
     let Some(tool) = front.engine.catalog().tool(&wish.name) else {
         return match Follow::named(&wish.name, &front.engine.catalog().snapshot()) {
-            Some(follow) => handoff::answer(front, call, follow, &asked),
+            Some(follow) => handoff::answer(front, call, follow, asked),
             None => Err(RpcError::unknown_tool(&wish.name)),
         };
     };
     mirrored::check(front, call, &tool, wish.arguments)?;
     let route = Route::of(tool.settings().policy, tool.settings().handoff, asking(call)?)
         .map_err(|why| unroutable(why, &wish.name))?;
-    let round = Round::of(front, call, &asked)?;
-    let arguments = wish.arguments.map_or_else(|| Json::trusted("{}"), Json::from);
+    let round = Round::of(front, call, asked)?;
+    let arguments = arguments.unwrap_or_else(|| Json::trusted("{}"));
     let checked = tool.check(arguments.as_str());
     let mut requestor = call.caller.requestor(&call.meta)?;
     if route != Route::Task {

@@ -7,6 +7,7 @@ use crate::{
     handler,
     rounds::{Asked, Round},
 };
+use longhaul_core::Json;
 use longhaul_runtime::Prompt;
 use longhaul_wire::{Generation, Method, RpcError, legacy, modern};
 use serde_json::value::RawValue;
@@ -21,11 +22,11 @@ pub(super) fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcE
     let asked = Asked {
         method: Method::PromptsGet,
         target: &wish.name,
-        arguments: wish.arguments,
+        arguments: wish.arguments.map(Json::from),
         answers: &wish.input_responses,
         state: wish.request_state.as_deref(),
     };
-    let round = Round::of(front, call, &asked)?;
+    let round = Round::of(front, call, asked)?;
     let handler = Box::new(move |cx| Arc::clone(&prompt.handler).get(arguments, cx));
     let (writer, generation) = (Arc::clone(front), call.caller.generation);
     handler::answer(

@@ -20,7 +20,7 @@ use longhaul_runtime::{
 };
 use longhaul_wire::{Generation, RpcError, ToolEntry, legacy, modern};
 use serde::Deserialize;
-use serde_json::{json, value::RawValue};
+use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// How long `task_wait` waits unless it is told: below the 60 s after which many clients give up.
@@ -106,10 +106,10 @@ pub(super) fn answer(
     front: &Arc<Front>,
     call: &Call<'_>,
     follow: Follow,
-    asked: &Asked<'_>,
+    asked: Asked<'_>,
 ) -> Result<Answer, RpcError> {
     let arguments: Result<Arguments, String> =
-        serde_json::from_str(asked.arguments.map_or("{}", RawValue::get)).map_err(|error| error.to_string());
+        serde_json::from_str(asked.arguments.as_ref().map_or("{}", Json::as_str)).map_err(|error| error.to_string());
     let (engine, scope) = (front.engine.clone(), call.caller.scope());
     let handler: handler::Handler = Box::new(move |cx| -> BoxFuture<'static, _> {
         let (engine, scope) = (engine.clone(), scope.clone());

@@ -76,7 +76,7 @@ fn read_with(
     handler::answer(
         front,
         call,
-        Round::of(front, call, &asked)?,
+        Round::of(front, call, asked)?,
         Box::new(move |cx| reader.read(uri, variables, cx)),
         not_found,
         Box::new(move |out, id, result| match generation {

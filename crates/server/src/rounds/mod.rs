@@ -14,7 +14,6 @@ pub(crate) use state::{Binding, State};
 use crate::{answer::KeptId, conversation::Response, dispatch::Call, front::Front, seal::Seal};
 use longhaul_core::{Json, Millis};
 use longhaul_wire::{Generation, Method, RpcError, envelope::write_result, modern::input_required, params::Answers};
-use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// How long a client may take for a round: 15 minutes.
@@ -31,7 +30,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) method: Method,
     /// The tool's or prompt's name, or the resource's URI.
     pub(crate) target: &'a str,
-    pub(crate) arguments: Option<&'a RawValue>,
+    pub(crate) arguments: Option<Json>,
     pub(crate) answers: &'a Answers<'a>,
     pub(crate) state: Option<&'a str>,
 }
@@ -50,7 +49,7 @@ impl Round {
     ///
     /// # Errors
     /// As [`State::open`].
-    pub(crate) fn of(front: &Front, call: &Call<'_>, asked: &Asked<'_>) -> Result<Option<Self>, RpcError> {
+    pub(crate) fn of(front: &Front, call: &Call<'_>, asked: Asked<'_>) -> Result<Option<Self>, RpcError> {
         if call.caller.generation == Generation::Legacy {
             return Ok(None);
         }
@@ -58,7 +57,7 @@ impl Round {
             principal: call.caller.principal().clone(),
             method: asked.method,
             target: asked.target.to_owned(),
-            arguments: asked.arguments.map(Json::from),
+            arguments: asked.arguments,
         };
         let now = front.engine.ports().clock.now();
         let open = |text| State::open(text, &front.rounds.seal, &binding, now);
