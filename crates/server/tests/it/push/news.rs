@@ -1,0 +1,131 @@
+//! What a session hears without being asked: progress, log messages, statuses, changes.
+
+use super::{RELATED, create, form, next, next_status, result, wait};
+use crate::{client::Connection, request::Post, server::Server};
+use serde_json::{Value, json};
+
+/// G1-46: the creating call's token, rising, wherever its session listens; never for another session.
+#[tokio::test]
+async fn progress_goes_on_after_the_task_was_created() {
+    let server = Server::start().await;
+    let session = server.session_with("2025-11-25", form()).await;
+    let mut push = server.listen(&session).await;
+    let task = create(&server, &session, "report 1 2 2 3").await;
+    let figure = async |stream: &mut Connection, figure: u64| {
+        let news = next(stream, "notifications/progress").await;
+        assert_eq!(news["params"]["progress"], figure, "{news}");
+        assert_eq!(news["params"]["progressToken"], "p-1");
+        assert_eq!(news["params"]["_meta"][RELATED]["taskId"], task.as_str());
+        server.stage.released.count();
+    };
+    figure(&mut push, 1).await;
+    let stranger = server.session().await;
+    let (post, mut strange) = wait(&server, &stranger, &task).await;
+    figure(&mut push, 2).await;
+    // The second 2 is told to nobody.
+    let (_, mut stream) = wait(&server, &session, &task).await;
+    server.stage.released.count();
+    figure(&mut stream, 3).await;
+    assert_eq!(result(&mut stream, &post).await, "done");
+    assert_eq!(result(&mut strange, &post).await, "done");
+}
+
+/// A wait that is called off carries no longer; what is told goes where it went before.
+#[tokio::test]
+async fn the_push_stream_carries_again_when_a_wait_is_over() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let mut push = server.listen(&session).await;
+    let task = create(&server, &session, "report 1 2").await;
+    assert_eq!(next(&mut push, "notifications/progress").await["params"]["progress"], 1);
+    let (_, mut stream) = wait(&server, &session, &task).await;
+    let cancelled = Post::legacy(Some(&session), "notifications/cancelled", json!({"requestId": "wait"})).without_id();
+    assert_eq!(server.connect().await.exchange(&cancelled).await.status(), 202);
+    assert_eq!(stream.message().await, None);
+    server.stage.released.count();
+    assert_eq!(next(&mut push, "notifications/progress").await["params"]["progress"], 2);
+}
+
+/// U-08: from the level on that the session has set, tied to the task (C-23).
+#[tokio::test]
+async fn log_messages_are_heard_from_the_level_on_that_a_session_has_set() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let mut push = server.listen(&session).await;
+    let task = create(&server, &session, "log 3").await;
+    let heard = async |stream: &mut Connection, nth: u64, level: &str| {
+        let log = next(stream, "notifications/message").await;
+        assert_eq!(log["params"]["level"], level, "{log}");
+        assert_eq!(log["params"]["data"]["nth"], nth, "{log}");
+        assert_eq!(log["params"]["_meta"][RELATED]["taskId"], task.as_str());
+    };
+    let set = async |level: Value| {
+        let post = Post::legacy(Some(&session), "logging/setLevel", json!({"level": level}));
+        server.connect().await.exchange(&post).await
+    };
+    // Whoever hears of the task hears its log.
+    next(&mut push, "notifications/tasks/status").await;
+    server.stage.released.count();
+    heard(&mut push, 1, "info").await;
+    heard(&mut push, 1, "error").await;
+    assert_eq!(set(json!("error")).await.json()["result"], json!({}));
+    assert_eq!(set(json!("loud")).await.error(), (200, -32602));
+    server.stage.released.count();
+    heard(&mut push, 2, "error").await;
+    assert_eq!(set(json!("debug")).await.json()["result"], json!({}));
+    let (_, mut stream) = wait(&server, &session, &task).await;
+    server.stage.released.count();
+    for level in ["debug", "info", "error"] {
+        heard(&mut stream, 3, level).await;
+    }
+}
+
+/// G1-43: not every change, but the last one always; and nothing for tasks of others.
+#[tokio::test]
+async fn statuses_are_told_while_a_push_stream_is_open() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let mut push = server.listen(&session).await;
+    let other = server.session().await;
+    create(&server, &other, "status other").await;
+    let task = create(&server, &session, "status hello").await;
+    let news = next(&mut push, "notifications/tasks/status").await;
+    assert_eq!(news["params"]["taskId"], task.as_str());
+    assert_eq!(news["params"]["statusMessage"], "hello");
+    server.stage.released.count();
+    assert_eq!(next_status(&mut push, &task).await, "completed");
+    let failed = create(&server, &session, "refuse").await;
+    assert_eq!(next_status(&mut push, &failed).await, "failed");
+}
+
+/// Lists that change and resources that are watched.
+#[tokio::test]
+async fn lists_and_watched_resources_are_told_on_a_push_stream() {
+    let server = Server::start().await;
+    let capabilities = server.result(&Post::initialize("2025-11-25")).await["capabilities"].clone();
+    assert_eq!(capabilities["tools"], json!({"listChanged": true}));
+    assert_eq!(
+        capabilities["resources"],
+        json!({"listChanged": true, "subscribe": true})
+    );
+    assert_eq!(capabilities["logging"], json!({}));
+    let session = server.session().await;
+    let about = |method: &str, uri: &str| Post::legacy(Some(&session), method, json!({"uri": uri}));
+    for uri in ["test://watched", "test://dropped"] {
+        assert_eq!(server.result(&about("resources/subscribe", uri)).await, json!({}));
+    }
+    assert_eq!(
+        server.result(&about("resources/unsubscribe", "test://dropped")).await,
+        json!({})
+    );
+    let mut push = server.listen(&session).await;
+    let catalog = server.engine.catalog();
+    for uri in ["test://other", "test://dropped", "test://watched"] {
+        catalog.resource_updated(uri);
+    }
+    let updated = push.pushed().await;
+    assert_eq!(updated["method"], "notifications/resources/updated");
+    assert_eq!(updated["params"]["uri"], "test://watched");
+    assert!(server.engine.remove_tool("never"));
+    assert_eq!(push.pushed().await["method"], "notifications/tools/list_changed");
+}
