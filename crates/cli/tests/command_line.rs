@@ -6,7 +6,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
     path::Path,
     process::{Child, ChildStderr, Command, Output, Stdio},
     sync::mpsc,
@@ -151,6 +152,22 @@ impl Served {
         while !self.folder.path().join(file).exists() {
             thread::yield_now();
         }
+    }
+
+    /// Calls `echo` without a task on a connection that stays; what is answered, up to where its body begins.
+    fn post_echo(&self) -> (TcpStream, String) {
+        let address = self.url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
+        let mut connection = TcpStream::connect(address).unwrap();
+        let body =
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"words":["x"]}}}"#;
+        let length = body.len();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: {length}\r\n\r\n"
+        );
+        connection.write_all([&head, body].concat().as_bytes()).unwrap();
+        let lines = BufReader::new(&connection).lines().map_while(Result::ok);
+        let answer: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+        (connection, answer.join("\n"))
     }
 
     /// Begins a call of `gate` and waits until it is a task.
@@ -357,6 +374,27 @@ fn check_says_what_would_be_served_or_what_is_wrong() {
     }
     let bad = run(&["check", path, "--json"]);
     assert_eq!((exit(&bad), &json(&bad)["problems"][0]["line"]), (2, &Value::from(10)));
+}
+
+/// S-06: what the file says holds in the engine, which counts tasks, and in the front, which counts the rest.
+#[test]
+fn the_limits_of_the_file_are_kept() {
+    let served = Served::start_with("[server.limits]\nlive_tasks = 1\nconnections = 2\n");
+    let waiting = served.begin(&[]);
+    let (_connection, refused) = served.post_echo();
+    assert!(
+        refused.starts_with("HTTP/1.1 429 ") && refused.contains("retry-after: 10"),
+        "{refused}"
+    );
+    // Both connections are taken now, this one's and the one that waits for the task.
+    let (_, refused) = served.post_echo();
+    assert!(
+        refused.starts_with("HTTP/1.1 429 ") && refused.contains("retry-after: 5"),
+        "{refused}"
+    );
+    served.open_gate();
+    assert_eq!(waiting.finish().0, 0);
+    assert_eq!(exit(&run(&["call", &served.url, "echo", "words=x"])), 0);
 }
 
 /// A limit on file sizes stands for a full disk: the server's own files cannot grow any more.
