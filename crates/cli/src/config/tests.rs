@@ -117,6 +117,7 @@ output_schema = "out.json"
 progress = '(?<current>\d+)/(?<total>\d+)'
 task = "after"
 task_after = "2s"
+immediate_response = "Hashing has begun."
 handoff = "45s"
 deadline = "1h"
 retention = "7d"
@@ -163,6 +164,7 @@ task = "always"
     assert_eq!(tool.allow_leading_dash.iter().collect::<Vec<_>>(), ["path"]);
     assert_eq!(tool.output, Output::Json(Some(json!({"type": "array"}))));
     assert_eq!((tool.task, tool.handoff), (TaskPolicy::After(2_000), Some(45_000)));
+    assert_eq!(tool.immediate_response.as_deref(), Some("Hashing has begun."));
     let limits = Limits {
         requests_per_second: NonZeroU32::new(50),
         requests_per_second_in_all: NonZeroU32::new(60),

@@ -50,6 +50,8 @@ pub(crate) struct ToolConfig {
     pub(crate) progress: Option<String>,
     /// Which calls become tasks.
     pub(crate) task: TaskPolicy,
+    /// What a host may tell its model while the task runs.
+    pub(crate) immediate_response: Option<String>,
     /// A client that cannot have a task waits at most so long, in milliseconds, and is then told how to follow the work.
     pub(crate) handoff: Option<Millis>,
     /// Longest time from creation to the end, in milliseconds.
@@ -151,6 +153,7 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
     let output = read_output(section, surroundings);
     let progress = section.optional("progress", |entry| read_progress(&entry));
     let task = read_task_policy(section);
+    let immediate_response = section.optional("immediate_response", |entry| Some(entry.filled_text()?.to_owned()));
     let handoff = section.optional("handoff", |entry| entry.positive_duration());
     let deadline = section.optional("deadline", |entry| entry.positive_duration());
     let retention = section.get_or("retention", DEFAULT_RETENTION, |entry| entry.positive_duration());
@@ -175,6 +178,7 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
         output: output?,
         progress: progress?,
         task: task?,
+        immediate_response: immediate_response?,
         handoff: handoff?,
         deadline: deadline?,
         retention: retention?,

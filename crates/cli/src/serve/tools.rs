@@ -66,6 +66,9 @@ fn make(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) -> 
     if let Some(schema) = output_schema {
         offered = offered.output_schema(schema);
     }
+    if let Some(text) = tool.immediate_response {
+        offered = offered.immediate_response(text);
+    }
     if let Some(patience) = tool.handoff {
         offered = offered.handoff(millis(patience));
     }

@@ -57,6 +57,7 @@ pub struct Tool {
     input_schema: Value,
     output_schema: Option<Value>,
     policy: TaskPolicy,
+    immediate_response: Option<String>,
     handoff: Option<Duration>,
     deadline: Option<Duration>,
     queue_timeout: Option<Duration>,
@@ -117,6 +118,7 @@ impl Tool {
             input_schema,
             output_schema,
             policy: TaskPolicy::default(),
+            immediate_response: None,
             handoff: None,
             deadline: None,
             queue_timeout: None,
@@ -218,6 +220,21 @@ impl Tool {
     #[must_use]
     pub fn task(mut self, policy: TaskPolicy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// What a host may tell its model as soon as a call has become a task, in the place of the result that is to come (G1-15): what
+    /// goes on, and what to do meanwhile. By default a sentence that the tool has begun and goes on in the background. Hosts need not heed it,
+    /// and those of 2026-07-28 are not told.
+    ///
+    /// ```
+    /// use longhaul::Tool;
+    /// let render = Tool::new("render", async || "done")
+    ///     .immediate_response("Rendering has begun and takes some minutes. Go on with something else.");
+    /// ```
+    #[must_use]
+    pub fn immediate_response(mut self, text: impl Into<String>) -> Self {
+        self.immediate_response = Some(text.into());
         self
     }
 
@@ -346,6 +363,7 @@ impl Tool {
             meta: self.meta,
             policy: self.policy,
             intake: self.intake.map(|make| make(server.clone())),
+            immediate_response: self.immediate_response,
             handoff: self.handoff.map(millis),
             deadline: self.deadline.map(millis),
             queue_timeout: self.queue_timeout.map(millis),

@@ -1,7 +1,7 @@
 //! Tools: what they take, and how they are shown.
 
 use crate::{ERAS, connect, start};
-use longhaul::{Icon, TaskContext, Tool, schemars::JsonSchema};
+use longhaul::{Era, Icon, TaskContext, Tool, schemars::JsonSchema};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -165,4 +165,18 @@ async fn a_server_says_who_it_is() {
     });
     assert_eq!(discovered["_meta"]["io.modelcontextprotocol/serverInfo"], info);
     assert_eq!(initialized["serverInfo"], info);
+}
+
+/// G1-15
+#[tokio::test]
+async fn a_tool_says_what_a_model_may_hear_while_it_runs() {
+    let render = Tool::new("render", async || "done").immediate_response("Rendering takes some minutes.");
+    let server = start(|server| server.tool(render)).await;
+    let client = connect(&server, Era::Legacy).await;
+    let call = json!({"name": "render", "arguments": {}, "task": {}});
+    let created = client.request("tools/call", call).await.unwrap();
+    assert_eq!(
+        created["_meta"],
+        json!({"io.modelcontextprotocol/model-immediate-response": "Rendering takes some minutes."})
+    );
 }

@@ -33,6 +33,8 @@ pub struct ToolSettings {
     pub policy: TaskPolicy,
     /// Asks for what is missing before there is a task (G2-17).
     pub intake: Option<Arc<dyn Intake>>,
+    /// What a host may tell its model while a task of 2025-11-25 runs (G1-15); a sentence with the tool's title if absent.
+    pub immediate_response: Option<String>,
     /// Answers a waiting plain call after so long with how to follow it (design section 7, hand-off).
     pub handoff: Option<Millis>,
     /// From creation to the end of all work.
@@ -78,6 +80,7 @@ impl ToolSettings {
             meta: None,
             policy: TaskPolicy::default(),
             intake: None,
+            immediate_response: None,
             handoff: None,
             deadline: None,
             queue_timeout: None,

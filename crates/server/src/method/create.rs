@@ -20,7 +20,7 @@ use crate::{
 use longhaul_core::{BoxFuture, Json, Outcome, Task};
 use longhaul_runtime::{Call as ToolCall, HandlerError, Tool};
 use longhaul_wire::{Capability, Generation, Method, RpcError, envelope::write_result, legacy as wire, modern};
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// The order is X-12's, with the mirrored headers where 2.6 has them: the tool exists → headers → gating → arguments.
 pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
@@ -235,10 +235,15 @@ impl Start {
 }
 
 /// What a host may tell its model while the task runs (G1-15).
-fn meanwhile(tool: &Tool) -> String {
+fn meanwhile(tool: &Tool) -> Cow<'_, str> {
     let settings = tool.settings();
-    let name = settings.title.as_deref().unwrap_or(&settings.name);
-    format!("{name} has begun and goes on in the background; its result is not here yet.")
+    match &settings.immediate_response {
+        Some(text) => text.into(),
+        None => {
+            let name = settings.title.as_deref().unwrap_or(&settings.name);
+            format!("{name} has begun and goes on in the background; its result is not here yet.").into()
+        }
+    }
 }
 
 fn created(front: &Front, id: &KeptId, generation: Generation, task: &Task, hint: Option<&str>) -> Turn {

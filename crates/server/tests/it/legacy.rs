@@ -5,6 +5,8 @@ use crate::{
     request::{Post, act, act_as_task},
     server::{Server, task_of},
 };
+use longhaul_core::TaskPolicy;
+use longhaul_runtime::{Tool, ToolSettings};
 use serde_json::{Value, json};
 
 fn on_task(session: &str, method: &str, task: &str) -> Post {
@@ -272,4 +274,30 @@ async fn a_client_that_moves_on_finds_its_legacy_tasks() {
     assert_eq!(client.error(&moved("tasks/cancel", &task)).await, (200, -32602), "once");
     server.poll(&modern, "working").await;
     server.stage.released.count();
+}
+
+/// G1-15: the tool's own words, or a sentence with its name.
+#[tokio::test]
+async fn a_host_is_told_what_its_model_may_hear_meanwhile() {
+    let server = Server::start().await;
+    let own = ToolSettings {
+        immediate_response: Some("Go on with something else.".to_owned()),
+        ..server.stage.settings("own", TaskPolicy::Optional)
+    };
+    server.engine.put_tool(Tool::new(own).unwrap()).await.unwrap();
+    let session = server.session().await;
+    for (tool, text) in [
+        (
+            "optional",
+            "optional has begun and goes on in the background; its result is not here yet.",
+        ),
+        ("own", "Go on with something else."),
+    ] {
+        let call = Post::legacy(Some(&session), "tools/call", act_as_task(tool, "say"));
+        let created = server.result(&call).await;
+        assert_eq!(
+            created["_meta"]["io.modelcontextprotocol/model-immediate-response"],
+            text
+        );
+    }
 }
