@@ -45,28 +45,28 @@ pub struct IllegalEvent {
 
 /// What `event`, happening at `at`, makes of `task`.
 ///
-/// | event | Queued | Running | Parked | Done |
-/// | --- | --- | --- | --- | --- |
-/// | `Claimed` | Running, attempt Starting, unless it is too early | – | – | – |
-/// | `Adopted` | – | node changed | node changed | node changed while the attempt still stops |
-/// | `Started` | – | attempt Live, once (Stopping stays) | the same | accepted while the attempt still stops |
-/// | `Reported` | – | news | news | – |
-/// | `InputRequested` | – | question open | question open | – |
-/// | `InputAnswered`, `InputWithdrawn` | question closed | question closed | question closed; Queued, if suspended | – |
-/// | `Journaled` | – | place taken | place taken | – |
-/// | `TimerFired` | – | – | Queued, if suspended and it is time | – |
-/// | `ChildEnded` | noted | noted | noted; Queued, if suspended | – |
-/// | `Parked` | – | Parked | – | – |
-/// | `Unparked` | – | – | Running | – |
-/// | `AttemptEnded` | – | Done, or Queued again | the same | attempt Ended, the outcome is dropped |
-/// | `AttemptEnded(Suspended)` | – | Parked without attempt, or Queued if something came | the same | attempt Ended |
-/// | `CancelRequested` | Done(Cancelled) | stop; at once: Done | the same | – |
-/// | `DeadlinePassed` | Done(ToolError) | stop | stop | – |
-/// | `QueueTimedOut` | Done(RpcError) | – | – | – |
-/// | `Promoted`, once | announced | announced, unless stopping | the same | – |
-/// | `Promoted`, once, with an idempotency key | announced | announced | announced | announced |
-/// | `Abandoned` | Done | – | – | – |
-/// | `TtlExtended` | later | later | later | – |
+/// | event | Queued | Running | Parked | suspended (Parked without attempt) | Done |
+/// | --- | --- | --- | --- | --- | --- |
+/// | `Claimed` | Running, attempt Starting, unless it is too early | – | – | – | – |
+/// | `Adopted` | – | node changed | node changed | – | node changed while the attempt still stops |
+/// | `Started` | – | attempt Live, once (Stopping stays) | the same | – | accepted while the attempt still stops |
+/// | `Reported` | – | news | news | – | – |
+/// | `InputRequested` | – | question open | question open | – | – |
+/// | `InputAnswered`, `InputWithdrawn` | question closed | question closed | question closed | question closed, Queued | – |
+/// | `Journaled` | – | place taken, or its value replaced | the same | – | – |
+/// | `TimerFired` | – | – | – | Queued, if it is time | – |
+/// | `ChildEnded` | noted | noted | noted | noted, Queued | – |
+/// | `Parked` | – | Parked | – | – | – |
+/// | `Unparked` | – | – | Running | – | – |
+/// | `AttemptEnded` | – | Done, or Queued again | the same | – | attempt Ended, the outcome is dropped |
+/// | `AttemptEnded(Suspended)` | – | suspended; Queued, if something came since; Done, if it is to stop | the same | – | attempt Ended |
+/// | `CancelRequested` | Done(Cancelled) | stop; at once: Done | the same | Done(Cancelled) | – |
+/// | `DeadlinePassed` | Done(ToolError) | stop | stop | Done(ToolError) | – |
+/// | `QueueTimedOut`, unless it has a journal | Done(RpcError) | – | – | – | – |
+/// | `Promoted`, once | announced | announced, unless stopping | the same | announced | – |
+/// | `Promoted`, once, with an idempotency key | announced | announced | announced | announced | announced |
+/// | `Abandoned` | Done | – | – | – | – |
+/// | `TtlExtended` | later | later | later | later | – |
 ///
 /// Returns the changed task and, if this event ended it, the outcome to be stored with it.
 ///
@@ -184,6 +184,7 @@ impl Task {
             }
             Event::Unparked => {
                 self.require(State::Parked)?;
+                self.require_working()?;
                 self.state = State::Running;
             }
             Event::AttemptEnded(end) => {
@@ -241,9 +242,10 @@ impl Task {
         if self.is_done() { Err(Reason::Done) } else { Ok(()) }
     }
 
+    /// An attempt works on it: suspended work does nothing.
     fn require_working(&self) -> Result<(), Reason> {
         self.require_live()?;
-        if matches!(self.state, State::Running | State::Parked) {
+        if self.active_attempt().is_some() {
             Ok(())
         } else {
             Err(Reason::WrongState)

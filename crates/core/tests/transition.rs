@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use longhaul_core::{
-    Attempt, AttemptEnd, AttemptState, CancelMode, Event, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome,
-    Owner, Principal, Progress, Reason, SpecId, State, Stop, StopReason, Task, TaskId, UnixMillis, Verdict,
+    Attempt, AttemptEnd, AttemptState, CancelMode, Entry, EntryKey, EntryKind, Event, HostId, InputKey, Json, Millis,
+    NodeId, Origin, Outcome, Owner, Principal, Progress, Reason, SpecId, State, Stop, StopReason, Task, TaskId,
+    UnixMillis, Verdict,
     store::{Idempotency, NewTask},
     transition,
 };
@@ -15,7 +16,7 @@ const NOW: UnixMillis = UnixMillis(10_000);
 const NODE: NodeId = NodeId(2);
 
 /// Where a task and its attempt can stand together. No other pair can arise; `any_history_keeps_the_laws` says so.
-const PLACES: [(&str, &str); 11] = [
+const PLACES: [(&str, &str); 12] = [
     ("Queued", "None"),
     ("Queued", "Ended"),
     ("Running", "Starting"),
@@ -24,6 +25,7 @@ const PLACES: [(&str, &str); 11] = [
     ("Parked", "Starting"),
     ("Parked", "Live"),
     ("Parked", "Stopping"),
+    ("Parked", "Ended"),
     ("Done", "None"),
     ("Done", "Stopping"),
     ("Done", "Ended"),
@@ -34,42 +36,56 @@ const PLACES: [(&str, &str); 11] = [
 /// States: `Q`ueued, `R`unning, `P`arked, `D`one before already; ended by this event: `s`ucceeded, tool `e`rror, `r`pc error,
 /// `c`ancelled. Attempts: `N`one, `S`tarting, `L`ive, s`T`opping, `E`nded.
 ///
-/// A stopping attempt in a live task has been asked to by a cancel. The last but one column is a task that was cancelled at once.
+/// A stopping attempt in a live task has been asked to by a cancel. Parked with an attempt that has ended is suspended. The last but one
+/// column is a task that was cancelled at once.
 #[rustfmt::skip]
-const TABLE: [(&str, &str); 31] = [
-    //                      Queued           Running                 Parked                  Done
-    //                      None    Ended    Start   Live    Stop    Start   Live    Stop    None    Stop    Ended
-    ("claimed",            "RS      RS       state   state   state   state   state   state   done    done    done"),
-    ("claimed too early",  "early   early    state   state   state   state   state   state   done    done    done"),
-    ("adopted",            "attempt attempt  RS      RL      RT      PS      PL      PT      attempt DT      attempt"),
-    ("started",            "attempt attempt  RL      attempt RT      PL      attempt PT      attempt DT      attempt"),
-    ("reported",           "state   state    RS      RL      RT      PS      PL      PT      done    done    done"),
-    ("asked",              "state   state    RS      RL      RT      PS      PL      PT      done    done    done"),
-    ("asked out of order", "state   state    key     key     key     key     key     key     done    done    done"),
-    ("answered",           "input   input    RS      RL      RT      PS      PL      PT      done    done    done"),
-    ("answered another",   "input   input    input   input   input   input   input   input   done    done    done"),
-    ("withdrawn",          "input   input    RS      RL      RT      PS      PL      PT      done    done    done"),
-    ("parked",             "state   state    PS      PL      PT      state   state   state   done    done    done"),
-    ("unparked",           "state   state    state   state   state   RS      RL      RT      done    done    done"),
-    ("finished",           "attempt attempt  sE      sE      sE      sE      sE      sE      attempt DE      attempt"),
-    ("failed",             "attempt attempt  eE      eE      cE      eE      eE      cE      attempt DE      attempt"),
-    ("failed, to retry",   "attempt attempt  QE      QE      cE      QE      QE      cE      attempt DE      attempt"),
-    ("stopped",            "attempt attempt  cE      cE      cE      cE      cE      cE      attempt DE      attempt"),
-    ("stopped, deadline",  "attempt attempt  eE      eE      eE      eE      eE      eE      attempt DE      attempt"),
-    ("never started",      "attempt attempt  QE      QE      cE      QE      QE      cE      attempt DE      attempt"),
-    ("cancel at once",     "cN      cE       cT      cT      cT      cT      cT      cT      done    done    done"),
-    ("cancel",             "cN      cE       RT      RT      RT      PT      PT      PT      done    done    done"),
-    ("deadline",           "eN      eE       RT      RT      RT      PT      PT      PT      done    done    done"),
-    ("deadline too early", "early   early    early   early   early   early   early   early   done    done    done"),
-    ("deadline, not set",  "state   state    state   state   state   state   state   state   done    done    done"),
-    ("queue timeout",      "rN      rE       state   state   state   state   state   state   done    done    done"),
-    ("queue, too early",   "early   early    state   state   state   state   state   state   done    done    done"),
-    ("promoted",           "QN      QE       RS      RL      state   PS      PL      state   done    done    done"),
-    ("promoted again",     "state   state    state   state   state   state   state   state   done    done    done"),
-    ("promoted, keyed",    "QN      QE       RS      RL      RT      PS      PL      PT      DN      DT      DE"),
-    ("abandoned",          "rN      rE       state   state   state   state   state   state   done    done    done"),
-    ("kept longer",        "QN      QE       RS      RL      RT      PS      PL      PT      done    done    done"),
-    ("kept no longer",     "early   early    early   early   early   early   early   early   done    done    done"),
+const TABLE: [(&str, &str); 44] = [
+    //                      Queued           Running                 Parked                          Done
+    //                      None    Ended    Start   Live    Stop    Start   Live    Stop    Ended   None    Stop    Ended
+    ("claimed",            "RS      RS       state   state   state   state   state   state   state   done    done    done"),
+    ("claimed too early",  "early   early    state   state   state   state   state   state   state   done    done    done"),
+    ("adopted",            "attempt attempt  RS      RL      RT      PS      PL      PT      attempt attempt DT      attempt"),
+    ("started",            "attempt attempt  RL      attempt RT      PL      attempt PT      attempt attempt DT      attempt"),
+    ("reported",           "state   state    RS      RL      RT      PS      PL      PT      state   done    done    done"),
+    ("asked",              "state   state    RS      RL      RT      PS      PL      PT      state   done    done    done"),
+    ("asked out of order", "state   state    key     key     key     key     key     key     state   done    done    done"),
+    ("answered",           "input   input    RS      RL      RT      PS      PL      PT      QE      done    done    done"),
+    ("answered, kept",     "QN      QE       RS      RL      RT      PS      PL      PT      QE      done    done    done"),
+    ("answered another",   "input   input    input   input   input   input   input   input   input   done    done    done"),
+    ("withdrawn",          "input   input    RS      RL      RT      PS      PL      PT      QE      done    done    done"),
+    ("journaled",          "state   state    RS      RL      RT      PS      PL      PT      state   done    done    done"),
+    ("journaled again",    "state   state    RS      RL      RT      PS      PL      PT      state   done    done    done"),
+    ("journaled, a gap",   "state   state    key     key     key     key     key     key     state   done    done    done"),
+    ("journaled, place 0", "state   state    key     key     key     key     key     key     state   done    done    done"),
+    ("timer fired",        "state   state    state   state   state   early   early   early   QE      done    done    done"),
+    ("timer too early",    "state   state    state   state   state   early   early   early   early   done    done    done"),
+    ("child ended",        "QN      QE       RS      RL      RT      PS      PL      PT      QE      done    done    done"),
+    ("child of no place",  "key     key      key     key     key     key     key     key     key     done    done    done"),
+    ("parked",             "state   state    PS      PL      PT      state   state   state   state   done    done    done"),
+    ("unparked",           "state   state    state   state   state   RS      RL      RT      state   done    done    done"),
+    ("finished",           "attempt attempt  sE      sE      sE      sE      sE      sE      attempt attempt DE      attempt"),
+    ("failed",             "attempt attempt  eE      eE      cE      eE      eE      cE      attempt attempt DE      attempt"),
+    ("failed, to retry",   "attempt attempt  QE      QE      cE      QE      QE      cE      attempt attempt DE      attempt"),
+    ("stopped",            "attempt attempt  cE      cE      cE      cE      cE      cE      attempt attempt DE      attempt"),
+    ("stopped, deadline",  "attempt attempt  eE      eE      eE      eE      eE      eE      attempt attempt DE      attempt"),
+    ("never started",      "attempt attempt  QE      QE      cE      QE      QE      cE      attempt attempt DE      attempt"),
+    ("suspended",          "attempt attempt  PE      PE      cE      PE      PE      cE      attempt attempt DE      attempt"),
+    ("suspended, late",    "attempt attempt  QE      QE      cE      QE      QE      cE      attempt attempt DE      attempt"),
+    ("suspended too long", "attempt attempt  QE      QE      cE      QE      QE      cE      attempt attempt DE      attempt"),
+    ("cancel at once",     "cN      cE       cT      cT      cT      cT      cT      cT      cE      done    done    done"),
+    ("cancel",             "cN      cE       RT      RT      RT      PT      PT      PT      cE      done    done    done"),
+    ("deadline",           "eN      eE       RT      RT      RT      PT      PT      PT      eE      done    done    done"),
+    ("deadline too early", "early   early    early   early   early   early   early   early   early   done    done    done"),
+    ("deadline, not set",  "state   state    state   state   state   state   state   state   state   done    done    done"),
+    ("queue timeout",      "rN      rE       state   state   state   state   state   state   state   done    done    done"),
+    ("queue, too early",   "early   early    state   state   state   state   state   state   state   done    done    done"),
+    ("queue, journal",     "early   early    state   state   state   state   state   state   state   done    done    done"),
+    ("promoted",           "QN      QE       RS      RL      state   PS      PL      state   PE      done    done    done"),
+    ("promoted again",     "state   state    state   state   state   state   state   state   state   done    done    done"),
+    ("promoted, keyed",    "QN      QE       RS      RL      RT      PS      PL      PT      PE      DN      DT      DE"),
+    ("abandoned",          "rN      rE       state   state   state   state   state   state   state   done    done    done"),
+    ("kept longer",        "QN      QE       RS      RL      RT      PS      PL      PT      PE      done    done    done"),
+    ("kept no longer",     "early   early    early   early   early   early   early   early   early   done    done    done"),
 ];
 
 #[test]
@@ -110,7 +126,7 @@ fn the_table_has_every_event() {
         .map(|(name, _)| event_named(name, &mut task).name())
         .collect();
     // Exhaustive: a new event does not compile before someone has been here, and given it its rows.
-    let sixteen = |event: &Event| match event {
+    let nineteen = |event: &Event| match event {
         Event::Claimed { .. } | Event::Adopted { .. } | Event::Started | Event::Reported { .. } => {}
         Event::InputRequested { .. } | Event::InputAnswered { .. } | Event::InputWithdrawn { .. } => {}
         Event::Parked | Event::Unparked | Event::AttemptEnded(_) | Event::CancelRequested(_) => {}
@@ -118,8 +134,8 @@ fn the_table_has_every_event() {
         Event::Abandoned(_) | Event::TtlExtended { .. } => {}
         Event::Journaled(_) | Event::TimerFired | Event::ChildEnded { .. } => {}
     };
-    sixteen(&Event::Started);
-    assert_eq!(in_table.len(), 16);
+    nineteen(&Event::Started);
+    assert_eq!(in_table.len(), 19);
 }
 
 fn cell(before: &Task, after: &Task) -> String {
@@ -172,6 +188,7 @@ fn task_at(state: &str, attempt: &str) -> Task {
         _ => State::Done(Verdict::Succeeded),
     };
     let working = matches!(state, State::Running | State::Parked);
+    let suspended = state == State::Parked && attempt == Some(AttemptState::Ended);
     Task {
         id: "task".parse().unwrap(),
         owner: Owner {
@@ -211,9 +228,9 @@ fn task_at(state: &str, attempt: &str) -> Task {
         }),
         open_inputs: if working { vec![InputKey::nth(1)] } else { Vec::new() },
         inputs_asked: 1,
-        journaled: 0,
-        woken: 0,
-        resume_at: None,
+        journaled: u32::from(working),
+        woken: 3,
+        resume_at: suspended.then_some(NOW),
         lineage: None,
         version: 7,
     }
@@ -257,6 +274,35 @@ fn event_named(name: &str, task: &mut Task) -> Event {
             key: InputKey::nth(2),
             answer: json(),
         },
+        "answered, kept" => {
+            if task.state == State::Queued {
+                (task.journaled, task.open_inputs) = (1, vec![InputKey::nth(1)]);
+            }
+            Event::InputAnswered {
+                key: InputKey::nth(1),
+                answer: json(),
+            }
+        }
+        "journaled" => Event::Journaled(entry(2, EntryKind::Step)),
+        "journaled again" => Event::Journaled(entry(1, EntryKind::Step)),
+        "journaled, a gap" => Event::Journaled(entry(3, EntryKind::Step)),
+        "journaled, place 0" => Event::Journaled(entry(0, EntryKind::Step)),
+        "timer fired" => Event::TimerFired,
+        "timer too early" => {
+            task.resume_at = task.resume_at.map(|at| at.plus(1));
+            Event::TimerFired
+        }
+        "child ended" => {
+            task.journaled = 1;
+            Event::ChildEnded {
+                entry: 1,
+                value: json(),
+            }
+        }
+        "child of no place" => Event::ChildEnded {
+            entry: 2,
+            value: json(),
+        },
         "withdrawn" => Event::InputWithdrawn { key: InputKey::nth(1) },
         "parked" => Event::Parked,
         "unparked" => Event::Unparked,
@@ -266,6 +312,18 @@ fn event_named(name: &str, task: &mut Task) -> Event {
         "stopped" => Event::AttemptEnded(AttemptEnd::Stopped(StopReason::Cancel)),
         "stopped, deadline" => Event::AttemptEnded(AttemptEnd::Stopped(StopReason::Deadline)),
         "never started" => Event::AttemptEnded(AttemptEnd::NeverStarted),
+        "suspended" => Event::AttemptEnded(AttemptEnd::Suspended {
+            until: Some(NOW.plus(1)),
+            woken: task.woken,
+        }),
+        "suspended, late" => Event::AttemptEnded(AttemptEnd::Suspended {
+            until: None,
+            woken: task.woken - 1,
+        }),
+        "suspended too long" => Event::AttemptEnded(AttemptEnd::Suspended {
+            until: Some(NOW),
+            woken: task.woken,
+        }),
         "cancel at once" => Event::CancelRequested(CancelMode::AtOnce),
         "cancel" => Event::CancelRequested(CancelMode::Cooperative),
         "deadline" => Event::DeadlinePassed,
@@ -280,6 +338,10 @@ fn event_named(name: &str, task: &mut Task) -> Event {
         "queue timeout" => Event::QueueTimedOut,
         "queue, too early" => {
             task.queue_timeout = Some(8_001);
+            Event::QueueTimedOut
+        }
+        "queue, journal" => {
+            task.journaled = 1;
             Event::QueueTimedOut
         }
         "promoted" => {
@@ -302,6 +364,21 @@ fn event_named(name: &str, task: &mut Task) -> Event {
     }
 }
 
+fn entry(seq: u32, kind: EntryKind) -> Entry {
+    Entry {
+        seq,
+        key: EntryKey {
+            path: "".into(),
+            kind,
+            name: "build".into(),
+            nth: 1,
+        },
+        beside: false,
+        value: Json::trusted("1"),
+        at: NOW,
+    }
+}
+
 /// What holds between any task and what any legal event makes of it.
 fn keeps_the_laws(before: &Task, after: &Task) {
     assert_eq!(after.version, before.version + 1);
@@ -321,6 +398,20 @@ fn keeps_the_laws(before: &Task, after: &Task) {
     if after.is_done() {
         assert!(after.open_inputs.is_empty());
     }
+    assert!(after.journaled >= before.journaled && after.journaled <= before.journaled + 1);
+    assert!(after.woken >= before.woken);
+    assert!(
+        after.resume_at.is_none() || after.is_suspended(),
+        "who works, or waits for a slot, waits for no timer"
+    );
+    assert!(
+        !after.is_suspended() || after.stop.is_none(),
+        "nobody is left who could follow a request to stop"
+    );
+    assert!(
+        after.is_done() == before.is_done() || after.updated_at >= after.ended_at.unwrap(),
+        "the end is seen"
+    );
     if before.is_done() {
         // Invariant 2: all that a reader sees.
         let seen = |task: &Task| {
@@ -347,6 +438,7 @@ fn keeps_the_laws(before: &Task, after: &Task) {
         before.deadline,
         before.retention,
         before.front,
+        &before.lineage,
     );
     assert_eq!(
         (
@@ -355,9 +447,135 @@ fn keeps_the_laws(before: &Task, after: &Task) {
             after.created_at,
             after.deadline,
             after.retention,
-            after.front
+            after.front,
+            &after.lineage
         ),
         unchanged
+    );
+}
+
+/// Nothing that suspended work waits for passes unnoticed, whether it comes before or after the work is suspended.
+fn keeps_its_wake_ups(before: &Task, event: &Event, after: &Task, now: UnixMillis) {
+    match event {
+        Event::InputAnswered { .. } | Event::InputWithdrawn { .. } | Event::ChildEnded { .. } => {
+            assert_eq!(after.woken, before.woken + 1);
+            assert!(!after.is_suspended());
+        }
+        Event::TimerFired => assert!(!after.is_suspended()),
+        Event::AttemptEnded(AttemptEnd::Suspended { until, woken }) if !before.is_done() && before.stop.is_none() => {
+            let came = *woken != before.woken || until.is_some_and(|until| until <= now);
+            assert_eq!(after.is_suspended(), !came);
+            assert_eq!(after.state == State::Queued, came);
+            assert_eq!(after.open_inputs, before.open_inputs, "what is asked stays asked");
+            assert!(after.wake_at() <= after.resume_at || after.resume_at.is_none());
+        }
+        _ => {}
+    }
+}
+
+/// An attempt that has come further was not in vain, so those before it count no more; a noted failure is no step further.
+#[test]
+fn an_entry_takes_back_the_attempts_before_it() {
+    for kind in EntryKind::ALL {
+        let mut task = task_at("Running", "Live");
+        task.attempt.as_mut().unwrap().epoch = 5;
+        for (used, expected) in [(4, 1), (1, 1), (0, 0)] {
+            task.attempts_used = used;
+            let (next, _) = transition(&task, &Event::Journaled(entry(2, kind)), NOW).unwrap();
+            let expected = if kind == EntryKind::Failure { used } else { expected };
+            assert_eq!(next.attempts_used, expected, "{kind:?} after {used}");
+            assert_eq!((next.journaled, next.updated_at), (2, task.updated_at));
+        }
+    }
+}
+
+/// Waiting costs no attempt, however often the work is woken.
+#[test]
+fn to_be_suspended_costs_no_attempt() {
+    let mut task = task_at("Queued", "None");
+    for round in 1..5 {
+        let claimed = Event::Claimed { node: NODE, host: None };
+        task = transition(&task, &claimed, NOW).unwrap().0;
+        assert_eq!((task.attempts_used, task.attempt.as_ref().unwrap().epoch), (1, round));
+        let end = AttemptEnd::Suspended {
+            until: Some(NOW.plus(1)),
+            woken: task.woken,
+        };
+        task = transition(&task, &Event::AttemptEnded(end), NOW).unwrap().0;
+        assert!(task.is_suspended());
+        assert_eq!(task.attempts_used, 0);
+        task = transition(&task, &Event::TimerFired, NOW.plus(1)).unwrap().0;
+        assert_eq!((task.state, task.ready_at), (State::Queued, NOW.plus(1)));
+        task.ready_at = NOW;
+    }
+}
+
+/// What is in the journal is asked for again under the same key, so an attempt that failed leaves its questions open; and work that has come to
+/// something is not given up because no slot is free.
+#[test]
+fn a_journal_outlives_its_attempt() {
+    for (journaled, kept) in [(0, false), (1, true)] {
+        for name in ["failed, to retry", "never started"] {
+            let mut task = task_at("Running", "Live");
+            task.journaled = journaled;
+            let event = event_named(name, &mut task);
+            let (next, _) = transition(&task, &event, NOW).unwrap();
+            assert_eq!(next.state, State::Queued);
+            assert_eq!(next.open_inputs == task.open_inputs, kept, "{name}");
+            assert_eq!(next.queue_until().is_none(), kept, "{name}");
+        }
+    }
+}
+
+/// Suspended work has nobody who could follow a request to stop, so it ends with the request.
+#[test]
+fn a_stop_ends_suspended_work_and_work_that_would_be_suspended() {
+    let suspended = task_at("Parked", "Ended");
+    let stops = [Event::CancelRequested(CancelMode::Cooperative), Event::DeadlinePassed];
+    for stop in &stops {
+        let (next, outcome) = transition(&suspended, stop, NOW).unwrap();
+        assert!(next.is_done() && outcome.is_some() && next.wake_at().is_none());
+    }
+    for stop in &stops {
+        let (stopping, none) = transition(&task_at("Running", "Live"), stop, NOW).unwrap();
+        assert_eq!(none, None);
+        let late = NOW.plus(7);
+        let end = AttemptEnd::Suspended {
+            until: None,
+            woken: stopping.woken,
+        };
+        let (next, outcome) = transition(&stopping, &Event::AttemptEnded(end), late).unwrap();
+        assert!(next.is_done() && outcome.is_some());
+        assert_eq!(next.updated_at, late, "an end is seen");
+    }
+}
+
+/// A task that waits for days keeps its promises to readers, and wakes for nothing else.
+#[test]
+fn suspended_work_wakes_for_its_timer_its_deadline_and_its_readers() {
+    let mut task = task_at("Parked", "Ended");
+    task.resume_at = Some(UnixMillis(500_000));
+    task.deadline = None;
+    assert_eq!(
+        task.wake_at(),
+        Some(UnixMillis(31_000)),
+        "half a retention before its readers' time is up"
+    );
+    assert_eq!(
+        task.due(UnixMillis(31_000)),
+        [Event::TtlExtended {
+            until: UnixMillis(91_000)
+        }]
+    );
+    task.announced_until = UnixMillis(i64::MAX);
+    assert_eq!(task.wake_at(), task.resume_at);
+    assert_eq!(task.due(UnixMillis(499_999)), []);
+    assert_eq!(task.due(UnixMillis(500_000)), [Event::TimerFired]);
+    task.deadline = Some(499_000);
+    assert_eq!(
+        task.due(UnixMillis(500_000)),
+        [Event::DeadlinePassed],
+        "nothing comes after its end"
     );
 }
 
@@ -386,6 +604,12 @@ enum Next {
     Say(Event),
     Ask,
     Answer,
+    Journal(EntryKind),
+    /// With `woken` as it is, or as it was some wake-ups ago.
+    Suspend {
+        until: Option<Millis>,
+        late: u32,
+    },
     Due,
 }
 
@@ -416,6 +640,7 @@ fn attempt_end() -> impl Strategy<Value = AttemptEnd> {
         3 => (outcome(), proptest::option::of(moment())).prop_map(|(outcome, retry_at)| AttemptEnd::Failed { outcome, retry_at }),
         1 => prop_oneof![Just(StopReason::Cancel), Just(StopReason::Deadline)].prop_map(AttemptEnd::Stopped),
         1 => Just(AttemptEnd::NeverStarted),
+        2 => (proptest::option::of(moment()), 0u32..4).prop_map(|(until, woken)| AttemptEnd::Suspended { until, woken }),
     ]
 }
 
@@ -442,6 +667,12 @@ fn event() -> impl Strategy<Value = Event> {
         }),
         (key(), json()).prop_map(|(key, answer)| Event::InputAnswered { key, answer }),
         key().prop_map(|key| Event::InputWithdrawn { key }),
+        (0u32..4).prop_map(|seq| Event::Journaled(entry(seq, EntryKind::Step))),
+        Just(Event::TimerFired),
+        (0u32..4).prop_map(|entry| Event::ChildEnded {
+            entry,
+            value: Json::trusted("{}")
+        }),
         Just(Event::Parked),
         Just(Event::Unparked),
         attempt_end().prop_map(Event::AttemptEnded),
@@ -460,6 +691,9 @@ fn next() -> impl Strategy<Value = Next> {
         3 => (1i64..4).prop_map(|node| Next::Say(Event::Claimed { node: NodeId(node), host: None })),
         2 => Just(Next::Ask),
         2 => Just(Next::Answer),
+        3 => proptest::sample::select(&EntryKind::ALL[..]).prop_map(Next::Journal),
+        3 => (proptest::option::of(0u64..5_000), prop_oneof![3 => Just(0u32), 1 => 1u32..3])
+            .prop_map(|(until, late)| Next::Suspend { until, late }),
         2 => Just(Next::Due),
     ]
 }
@@ -523,12 +757,20 @@ proptest! {
                     key,
                     answer: Json::trusted("{}"),
                 }).collect(),
+                Next::Journal(kind) => vec![Event::Journaled(entry(task.journaled + 1, kind))],
+                Next::Suspend { until, late } => vec![Event::AttemptEnded(AttemptEnd::Suspended {
+                    until: until.map(|length| now.plus(length)),
+                    woken: task.woken.saturating_sub(late),
+                })],
                 Next::Due => {
                     let mut woken = task.clone();
-                    for event in task.due(now) {
-                        let woke = transition(&woken, &event, now);
-                        prop_assert!(woke.is_ok(), "due, and not legal: {event:?} {woke:?}");
-                        woken = woke.unwrap().0;
+                    // Twice: work that a timer wakes waits for a slot, and how long it may can be over at once.
+                    for _ in 0..2 {
+                        for event in woken.due(now) {
+                            let woke = transition(&woken, &event, now);
+                            prop_assert!(woke.is_ok(), "due, and not legal: {event:?} {woke:?}");
+                            woken = woke.unwrap().0;
+                        }
                     }
                     prop_assert!(woken.wake_at().is_none_or(|wake| wake > now), "it would be woken for ever");
                     task.due(now)
@@ -537,6 +779,7 @@ proptest! {
             for event in events {
                 let Ok((after, outcome)) = transition(&task, &event, now) else { continue };
                 keeps_the_laws(&task, &after);
+                keeps_its_wake_ups(&task, &event, &after, now);
                 prop_assert_eq!(outcome.is_some(), after.is_done() && !task.is_done());
                 if let Event::InputRequested { key, .. } = &event {
                     prop_assert!(asked.insert(key.clone()), "{key:?} was used before");
