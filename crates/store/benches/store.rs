@@ -5,8 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use longhaul_core::{
-    AttemptEnd, Entropy, Event, Json, NodeId, Origin, Outcome, Owner, Principal, Scope, SpecId, Store, TaskId,
-    ToolSpec, UnixMillis,
+    AttemptEnd, Entropy, Entry, EntryKey, EntryKind, Event, Json, NodeId, Origin, Outcome, Owner, Principal, Scope,
+    SpecId, Store, TaskId, ToolSpec, UnixMillis,
     store::{Change, NewTask},
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
@@ -127,6 +127,43 @@ async fn lives(store: &Arc<SqliteStore>, waiters: usize, total: u64) {
     .await;
 }
 
+/// One step a commit, each task on its own: what a durable tool does all day.
+async fn steps(store: &Arc<SqliteStore>, waiters: usize, total: u64, bytes: usize) {
+    let mut idle = Vec::new();
+    for n in 0..waiters {
+        let mut new = new_task(n as u64, None);
+        new.claim = Some((NODE, None));
+        idle.push(store.create(new).await.unwrap().into_task());
+    }
+    let (store, idle) = (store.clone(), Arc::new(std::sync::Mutex::new(idle)));
+    let name = format!("journal a step of {bytes} B");
+    measure(&name, waiters, total, move |_| {
+        let (store, idle) = (store.clone(), idle.clone());
+        async move {
+            let task = idle.lock().unwrap().pop().unwrap();
+            let entry = Entry {
+                seq: task.journaled + 1,
+                key: EntryKey {
+                    path: "".into(),
+                    kind: EntryKind::Step,
+                    name: "build".into(),
+                    nth: 1,
+                },
+                beside: false,
+                value: Json::from(serde_json::json!("x".repeat(bytes))),
+                at: UnixMillis(1_700_000_000_001),
+            };
+            let change = Change {
+                fence: task.active_attempt().map(|attempt| attempt.fence()),
+                ..Change::of(&task.id, Event::Journaled(entry), UnixMillis(1_700_000_000_001))
+            };
+            let task = store.apply(change).await.unwrap();
+            idle.lock().unwrap().push(task);
+        }
+    })
+    .await;
+}
+
 async fn gets(store: &Arc<SqliteStore>, ids: Arc<Vec<TaskId>>) {
     let (scope, count) = (Scope::of(Principal::local()), 200_000);
     let begun = Instant::now();
@@ -213,6 +250,9 @@ async fn main() {
     }
     for (waiters, total) in [(1, 500), (16, 10_000), (64, 30_000)] {
         lives(&store, waiters, total).await;
+    }
+    for (waiters, total, bytes) in [(1, 1_000, 200), (64, 60_000, 200), (64, 30_000, 4_000)] {
+        steps(&store, waiters, total, bytes).await;
     }
     let log = std::fs::metadata(directory.path().join("longhaul.db-wal"))
         .unwrap()

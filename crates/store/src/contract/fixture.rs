@@ -2,8 +2,8 @@
 
 use super::Fresh;
 use longhaul_core::{
-    AttemptEnd, Event, Fence, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome, Owner, Principal, Scope,
-    SessionKey, SpecId, Store, Task, TaskId, ToolSpec, UnixMillis,
+    AttemptEnd, Entry, EntryKey, EntryKind, Event, Fence, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome,
+    Owner, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec, UnixMillis,
     store::{ApplyError, Change, Claim, Claimed, Created, NewTask, Record},
 };
 use std::sync::Arc;
@@ -73,6 +73,10 @@ impl Bench {
             .await
             .expect("a task is read")
             .expect("the task exists")
+    }
+
+    pub(super) async fn journal(&self, id: &TaskId) -> Vec<Entry> {
+        self.store.journal(id, 0, 1_000).await.expect("a journal is read")
     }
 
     pub(super) async fn get(&self, who: &str, id: &TaskId) -> Option<Record> {
@@ -179,6 +183,22 @@ pub(super) fn answered(nth: u32, text: &str) -> Event {
     Event::InputAnswered {
         key: InputKey::nth(nth),
         answer: Json::trusted(format!(r#"{{"action":"accept","content":{{"is":"{text}"}}}}"#)),
+    }
+}
+
+/// What a step called `name` came to.
+pub(super) fn step(seq: u32, name: &str) -> Entry {
+    Entry {
+        seq,
+        key: EntryKey {
+            path: "".into(),
+            kind: EntryKind::Step,
+            name: name.into(),
+            nth: 1,
+        },
+        beside: false,
+        value: Json::trusted(format!(r#"{{"is":{seq}}}"#)),
+        at: UnixMillis(2),
     }
 }
 

@@ -37,6 +37,8 @@ pub mod hints;
 pub mod idempotent_creation;
 pub mod inputs_answered_once;
 pub mod isolation;
+pub mod journal;
+pub mod lineage;
 pub mod lists;
 pub mod live_is_never_deleted;
 pub mod queues;
@@ -47,6 +49,7 @@ pub mod sessions;
 pub mod signing_keys;
 pub mod specs;
 pub mod stale_fences;
+pub mod suspension;
 pub mod timers;
 
 /// A store under test.
@@ -76,6 +79,11 @@ macro_rules! contract_tests {
                 a_key_lives_as_long_as_its_task, of_calls_that_come_together_one_is_made, a_caller_with_a_key_can_come_back;
             inputs_answered_once: invariant_4_an_input_key_is_answered_once, questions_are_withdrawn_with_their_attempt;
             isolation: invariant_5_a_principal_cannot_learn_of_anothers_task, a_task_never_announced_is_not_shown;
+            journal: invariant_10_what_was_journaled_stays, a_place_that_is_taken_takes_another_value,
+                entries_come_in_order_and_from_their_worker, entries_are_counted_and_go_with_their_task;
+            lineage: a_childs_end_reaches_its_parent_with_it, a_child_is_written_with_its_parents_entry_or_not_at_all,
+                a_repeated_call_writes_nothing_of_the_parent, a_child_may_be_over_as_it_is_created,
+                the_end_of_a_child_changes_no_parent_that_is_over, children_and_stranded_ones_are_found;
             lists: lists_go_from_new_to_old_in_pages, a_sessions_live_tasks_are_found_oldest_first,
                 a_session_narrows_a_list_and_nothing_else;
             live_is_never_deleted: invariant_6_live_work_is_not_deleted, what_is_deleted_leaves_nothing;
@@ -87,6 +95,8 @@ macro_rules! contract_tests {
             signing_keys: the_first_key_stays;
             specs: definitions_are_kept_as_they_were;
             stale_fences: invariant_3_a_stale_fence_is_refused, workers_must_show_a_fence;
+            suspension: what_comes_before_work_is_suspended_is_not_lost, what_it_waits_for_wakes_suspended_work,
+                suspended_work_holds_nothing;
             timers: what_is_due_comes_earliest_first;
             differential: a_random_run_agrees_with_the_model;
         );

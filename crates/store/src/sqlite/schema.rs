@@ -77,7 +77,7 @@ pub(super) fn because(error: Error, path: &Path) -> OpenError {
 mod tests {
     use super::*;
     use crate::{SqliteOptions, SqliteStore};
-    use longhaul_core::{Json, Principal, Store, UnixMillis, Usage};
+    use longhaul_core::{Entry, EntryKey, EntryKind, Event, Json, Principal, Store, UnixMillis, Usage, store::Change};
 
     fn memory() -> Connection {
         Connection::open_in_memory().unwrap()
@@ -159,6 +159,67 @@ mod tests {
             let rest = Usage { live: 1, bytes: live };
             assert_eq!((usage("alice").await, usage("bob").await), (rest, Usage::default()));
             assert_eq!(store.usage(None).await.unwrap(), rest);
+        });
+    }
+
+    /// As the release before journals left it: one running, one parked, asked to stop, one over.
+    const SECOND_RELEASE: &str = r#"
+        INSERT INTO specs (seq, id, kind, definition) VALUES (1, 'spec', 'command', '{}');
+        INSERT INTO nodes (id, host, opened_at) VALUES (1, 'here', 1);
+        INSERT INTO tasks (seq, id, principal, tool, spec, origin, front, announced, state, stop_reason, stop_at, attempt_epoch, attempt_node,
+            attempt_state, attempts_used, created_at, updated_at, ready_at, retention, announced_until, ended_at, open_inputs, inputs_asked,
+            version, delete_at)
+        VALUES (1, 'running', 'alice', 'tool', 1, 1, 1, 1, 1, NULL, NULL, 1, 1, 1, 1, 5, 5, 5, 9, 14, NULL, '', 0, 3, NULL),
+               (2, 'parked', 'alice', 'tool', 1, 1, 1, 1, 2, 0, 6, 1, 1, 2, 1, 5, 5, 5, 9, 14, NULL, '', 0, 3, NULL),
+               (3, 'over', 'alice', 'tool', 1, 1, 1, 1, 3, NULL, NULL, 1, 1, 3, 1, 5, 5, 5, 9, 14, 5, '', 0, 4, 14);
+        INSERT INTO arguments (task, json) VALUES (1, '{}'), (2, '{}'), (3, '{}');
+        INSERT INTO outcomes (task, json) VALUES (3, '{}');
+        INSERT INTO usage (principal, live, bytes) VALUES ('alice', 2, 14);
+        UPDATE usage_in_all SET live = 2, bytes = 14;
+    "#;
+
+    /// It has no journal, no parent and waits for nothing; and from then on it can have a journal and be counted like any other.
+    #[test]
+    fn what_was_stored_before_journals_goes_on_with_an_empty_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("longhaul.db");
+        let mut old = Connection::open(&path).unwrap();
+        migrate_with(&mut old, &path, &MIGRATIONS[..2]).unwrap();
+        old.execute_batch(SECOND_RELEASE).unwrap();
+        drop(old);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
+            let counts = store.counts().await.unwrap();
+            assert_eq!((counts.queued, counts.running, counts.parked), (0, 1, 1));
+            for name in ["running", "parked", "over"] {
+                let task = store.peek(&name.parse().unwrap()).await.unwrap().unwrap().task;
+                assert_eq!(
+                    (task.journaled, task.woken, task.resume_at, &task.lineage),
+                    (0, 0, None, &None)
+                );
+                assert_eq!(store.journal(&task.id, 0, 9).await, Ok(vec![]));
+            }
+            let running = store.peek(&"running".parse().unwrap()).await.unwrap().unwrap().task;
+            let entry = Entry {
+                seq: 1,
+                key: EntryKey {
+                    path: "".into(),
+                    kind: EntryKind::Step,
+                    name: "build".into(),
+                    nth: 1,
+                },
+                beside: false,
+                value: Json::trusted("12"),
+                at: UnixMillis(7),
+            };
+            let change = Change {
+                fence: running.active_attempt().map(|attempt| attempt.fence()),
+                ..Change::of(&running.id, Event::Journaled(entry.clone()), UnixMillis(7))
+            };
+            assert_eq!(store.apply(change).await.unwrap().journaled, 1);
+            assert_eq!(store.journal(&running.id, 0, 9).await, Ok(vec![entry]));
+            assert_eq!(store.usage(None).await.unwrap().bytes, 14 + 7);
         });
     }
 

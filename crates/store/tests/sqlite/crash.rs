@@ -2,11 +2,11 @@
 
 use crate::{
     child,
-    task::{block_on, counts_agree, create, finish, id, open},
+    task::{block_on, counts_agree, create, create_child, finish, id, journal, open},
 };
-use longhaul_core::Store;
+use longhaul_core::{ChildEntry, Entry, Store, Task, TaskId};
 use longhaul_store::{
-    SqliteOptions,
+    SqliteOptions, SqliteStore,
     sqlite::{EXIT_COMMIT_FAILED, Plant},
 };
 use std::{
@@ -18,7 +18,7 @@ use std::{
 const ROUNDS: usize = 8;
 const WORKER: &str = "crash::child_works_until_it_is_killed";
 
-/// Creates and finishes tasks from many sides until it is killed, and says what was acknowledged.
+/// Creates and finishes tasks, with a step and a child each, from many sides until it is killed, and says what was acknowledged.
 #[test]
 #[ignore = "run by the tests below, in a process of its own"]
 fn child_works_until_it_is_killed() {
@@ -41,6 +41,16 @@ fn child_works_until_it_is_killed() {
                     let name = format!("n{}-w{worker}-{n}", node.0);
                     let task = create(&store, &name, node, 200).await.unwrap();
                     say("created", &name);
+                    if journal(&store, &task, 1, 50).await.is_err() {
+                        continue;
+                    }
+                    say("journaled", &name);
+                    let Ok(child) = create_child(&store, &format!("{name}-child"), &task, 2).await else {
+                        continue;
+                    };
+                    if finish(&store, &child).await.is_ok() {
+                        say("heard", &name);
+                    }
                     // Without a fault a task that was created is there. With it, it may not be there yet.
                     if finish(&store, &task).await.is_ok() {
                         say("finished", &name);
@@ -63,6 +73,35 @@ fn acknowledged(line: &str) -> Option<&str> {
     line.strip_prefix("acknowledged ")?.strip_suffix('.')
 }
 
+async fn is_kept(store: &SqliteStore, what: &str, task: &TaskId) -> bool {
+    let Some(record) = store.peek(task).await.unwrap() else {
+        return false;
+    };
+    let entries = store.journal(task, 0, 10).await.unwrap();
+    agrees(store, &record.task, &entries).await;
+    match what {
+        "created" => true,
+        "journaled" => !entries.is_empty(),
+        "heard" => entries.len() == 2 && ChildEntry::from_json(&entries[1].value).unwrap().outcome.is_some(),
+        _ => record.task.is_done() && record.outcome.is_some(),
+    }
+}
+
+/// Whatever was acknowledged: a task has the places it counts, and a child is there with its parent's entry, and over in both or in neither.
+async fn agrees(store: &SqliteStore, task: &Task, entries: &[Entry]) {
+    assert_eq!(task.journaled as usize, entries.len());
+    let child = store.peek(&id(&format!("{}-child", task.id))).await.unwrap();
+    let said = entries.get(1).map(|entry| ChildEntry::from_json(&entry.value).unwrap());
+    assert_eq!(
+        child.as_ref().map(|child| &child.task.id),
+        said.as_ref().map(|said| &said.task)
+    );
+    assert_eq!(
+        child.and_then(|child| child.outcome),
+        said.and_then(|said| said.outcome)
+    );
+}
+
 /// How many of the acknowledged changes are missing from what a child left.
 fn missing(directory: &Path, acknowledged: &[String]) -> usize {
     block_on(async {
@@ -70,11 +109,7 @@ fn missing(directory: &Path, acknowledged: &[String]) -> usize {
         let mut missing = 0;
         for said in acknowledged {
             let (what, name) = said.split_once(' ').unwrap();
-            let kept = match store.peek(&id(name)).await.unwrap() {
-                Some(record) => what == "created" || (record.task.is_done() && record.outcome.is_some()),
-                None => false,
-            };
-            missing += usize::from(!kept);
+            missing += usize::from(!is_kept(&store, what, &id(name)).await);
         }
         counts_agree(&store, directory).await;
         missing

@@ -1,6 +1,6 @@
 //! What deletion leaves behind: nothing.
 
-use crate::task::{create, finish, open};
+use crate::task::{create, finish, journal, open};
 use longhaul_core::{Event, InputKey, Json, NodeId, Store, UnixMillis, store::Change};
 use longhaul_store::{SqliteOptions, SqliteStore};
 use rusqlite::Connection;
@@ -13,7 +13,7 @@ fn number(directory: &Path, sql: &str) -> i64 {
     witness.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// Fifty tasks with arguments, a question, its answer and an outcome.
+/// Fifty tasks with arguments, a question, its answer, a journal and an outcome.
 async fn fill(store: &SqliteStore, node: NodeId, round: usize) {
     for n in 0..50 {
         let task = create(store, &format!("r{round}-{n}"), node, 20_000).await.unwrap();
@@ -39,6 +39,9 @@ async fn fill(store: &SqliteStore, node: NodeId, round: usize) {
             })
             .await
             .unwrap();
+        for seq in 1..4 {
+            journal(store, &task, seq, 1_000 * seq as usize).await.unwrap();
+        }
         finish(store, &task).await.unwrap();
     }
 }
@@ -59,7 +62,7 @@ async fn deleted_tasks_leave_no_rows_and_their_pages_are_used_again() {
             }
             store.delete(expired, FAR).await.unwrap();
         }
-        for table in ["tasks", "arguments", "outcomes", "inputs"] {
+        for table in ["tasks", "arguments", "outcomes", "inputs", "journal"] {
             assert_eq!(
                 number(directory.path(), &format!("SELECT count(*) FROM {table}")),
                 0,

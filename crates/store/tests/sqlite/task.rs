@@ -1,9 +1,9 @@
 //! A store with tasks in few words.
 
 use longhaul_core::{
-    AttemptEnd, Event, HostId, Json, NodeId, Origin, Outcome, Owner, Principal, SpecId, Store, Task, TaskId, ToolSpec,
-    UnixMillis, Usage,
-    store::{ApplyError, Change, CreateError, NewTask, StoreError},
+    AttemptEnd, ChildEntry, Entry, EntryKey, EntryKind, Event, HostId, Json, Lineage, NodeId, Origin, Outcome, Owner,
+    Principal, SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    store::{ApplyError, Change, CreateError, NewTask, Parent, StoreError},
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use rusqlite::Connection;
@@ -70,6 +70,65 @@ pub(crate) async fn create(store: &SqliteStore, name: &str, node: NodeId, bytes:
     }
 }
 
+/// Another value each time, so that a place that is written again counts the difference.
+pub(crate) async fn journal(store: &SqliteStore, task: &Task, seq: u32, bytes: usize) -> Result<Task, ApplyError> {
+    let entry = Entry {
+        seq,
+        key: EntryKey {
+            path: "1.0".into(),
+            kind: EntryKind::Step,
+            name: "step".into(),
+            nth: seq,
+        },
+        beside: false,
+        value: Json::from(serde_json::json!("x".repeat(bytes))),
+        at: UnixMillis(1_500),
+    };
+    let change = Change {
+        fence: task.active_attempt().map(|attempt| attempt.fence()),
+        ..Change::of(&task.id, Event::Journaled(entry), UnixMillis(1_500))
+    };
+    store.apply(change).await
+}
+
+/// A task that `parent` starts, as its entry `entry`.
+pub(crate) async fn create_child(
+    store: &SqliteStore,
+    name: &str,
+    parent: &Task,
+    entry: u32,
+) -> Result<Task, CreateError> {
+    let fence = parent.active_attempt().unwrap().fence();
+    let started = ChildEntry {
+        task: id(name),
+        outcome: None,
+    };
+    let entry = Entry {
+        seq: entry,
+        key: EntryKey {
+            path: "".into(),
+            kind: EntryKind::Child,
+            name: "child".into(),
+            nth: 1,
+        },
+        beside: false,
+        value: started.to_json(),
+        at: UnixMillis(1_500),
+    };
+    let mut new = new_task(name, fence.node, 100);
+    new.parent = Some(Parent {
+        lineage: Lineage {
+            parent: parent.id.clone(),
+            entry: entry.seq,
+            root: parent.id.clone(),
+            depth: 1,
+        },
+        fence,
+        entry,
+    });
+    Ok(store.create(new).await?.into_task())
+}
+
 pub(crate) async fn finish(store: &SqliteStore, task: &Task) -> Result<Task, ApplyError> {
     let end = AttemptEnd::Finished(Outcome::result(Json::trusted(r#"{"content":[]}"#)));
     let change = Change {
@@ -85,6 +144,7 @@ pub(crate) async fn counts_agree(store: &SqliteStore, directory: &Path) {
         (SELECT octet_length(json) + octet_length(requestor) FROM arguments WHERE task = tasks.seq)
         + coalesce((SELECT coalesce(octet_length(json), 0) + coalesce(octet_length(message), 0) FROM outcomes WHERE task = tasks.seq), 0)
         + coalesce((SELECT sum(octet_length(request) + coalesce(octet_length(answer), 0)) FROM inputs WHERE task = tasks.seq), 0)
+        + coalesce((SELECT sum(octet_length(path) + octet_length(name) + octet_length(value)) FROM journal WHERE task = tasks.seq), 0)
         ), 0) FROM tasks";
     let witness = Connection::open(directory.join("longhaul.db")).unwrap();
     let number = |row: &rusqlite::Row<'_>, column| row.get::<_, i64>(column).map(i64::cast_unsigned);

@@ -4,9 +4,10 @@ use super::step::{Answer, Refusal, Step};
 use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
-    AttemptEnd, CancelMode, Event, Fence, HostId, InputKey, Json, NodeId, Origin, Outcome, Owner, Principal, Progress,
-    Quota, RpcFailure, Scope, SessionKey, SpecId, State, StopReason, Store, Task, TaskId, ToolSpec, UnixMillis,
-    store::{Change, Claim, Created, Idempotency, NewTask},
+    AttemptEnd, CancelMode, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, InputKey, Json, Lineage,
+    NodeId, Origin, Outcome, Owner, Principal, Progress, Quota, RpcFailure, Scope, SessionKey, SpecId, State,
+    StopReason, Store, Task, TaskId, ToolSpec, UnixMillis,
+    store::{Change, Claim, Created, Idempotency, NewTask, Parent},
 };
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ pub(super) struct Chooser {
     node: i64,
     ids: Vec<TaskId>,
     answered: Vec<(TaskId, InputKey)>,
+    parents: Vec<TaskId>,
     setup: Vec<Step>,
 }
 
@@ -37,6 +39,7 @@ impl Chooser {
             node: 0,
             ids: Vec::new(),
             answered: Vec::new(),
+            parents: Vec::new(),
             setup: vec![
                 Step::OpenNode(HostId(HOSTS[0].into()), UnixMillis(1)),
                 Step::PutSpec(spec(SPECS[0])),
@@ -48,7 +51,11 @@ impl Chooser {
     pub(super) fn learn(&mut self, step: &Step, answer: &Result<Answer, Refusal>) {
         match (step, answer) {
             (Step::OpenNode(..), Ok(Answer::Node(node))) => self.node = node.0,
-            (Step::Create(_), Ok(Answer::Created(Created::New(task)))) => self.ids.push(task.id.clone()),
+            (Step::Create(_), Ok(Answer::Created(Created::New(task)))) => {
+                self.ids.push(task.id.clone());
+                self.parents
+                    .extend(task.lineage.as_ref().map(|lineage| lineage.parent.clone()));
+            }
             (Step::Apply(change), Ok(_)) => {
                 let keys = change.events.iter().filter_map(|event| match event {
                     Event::InputAnswered { key, .. } => Some(key.clone()),
@@ -80,6 +87,7 @@ impl Chooser {
             Step::Due(now, 10_000),
             Step::Expired(now, 10_000),
             Step::Forsaken(node, 10_000),
+            Step::Stranded(10_000),
         ];
         all.extend(TOOLS.map(|tool| Step::NextReady(tool.into())));
         all.extend(SPECS.map(|name| Step::Spec(SpecId::named(name))));
@@ -115,8 +123,11 @@ impl Chooser {
             765..800 => Step::Get(self.scope(), self.id()),
             800..815 => Step::Peek(self.id_or_unknown()),
             815..840 => self.question(),
-            840..848 => Step::Requestor(self.id_or_unknown()),
-            848..865 => {
+            840..844 => Step::Requestor(self.id_or_unknown()),
+            844..850 => Step::Journal(self.parent_or_any(), self.rng.u32(0..3), limit),
+            850..853 => Step::Children(self.parent_or_any(), limit),
+            853..855 => Step::Stranded(limit),
+            855..865 => {
                 let limit = if self.one_in(4) { 10_000 } else { limit };
                 Step::List(self.scope(), self.rng.bool().then(|| self.id()), limit)
             }
@@ -204,6 +215,15 @@ impl Chooser {
         if self.one_in(6) { fixed_id(1_000_000) } else { self.id() }
     }
 
+    /// One that has lately started another, if there is one.
+    fn parent_or_any(&mut self) -> TaskId {
+        let latest = self.parents.iter().rev().take(LATEST / 3);
+        match self.rng.choice(latest.collect::<Vec<_>>()) {
+            Some(parent) if self.rng.bool() => parent.clone(),
+            _ => self.id_or_unknown(),
+        }
+    }
+
     fn any_id(&mut self) -> TaskId {
         let unknown = || fixed_id(1_000_001);
         self.rng.choice(&self.ids).cloned().unwrap_or_else(unknown)
@@ -211,10 +231,74 @@ impl Chooser {
 
     async fn new_task(&mut self, model: &MemoryStore) -> NewTask {
         let mut new = self.any_task();
+        if self.one_in(3) {
+            new.parent = self.parent(model, &new.id).await;
+        }
         if self.one_in(6) {
             new.quota = self.tight_quota(model, &new.owner.principal).await;
         }
         new
+    }
+
+    /// Mostly one that can start a task.
+    async fn parent(&mut self, model: &MemoryStore, child: &TaskId) -> Option<Parent> {
+        let id = if self.one_in(30) {
+            fixed_id(1_000_000)
+        } else {
+            self.id()
+        };
+        let task = model.peek(&id).await.ok().flatten().map(|record| record.task);
+        let unheld = Fence {
+            node: NodeId(self.node),
+            epoch: 1,
+        };
+        let held = task
+            .as_ref()
+            .and_then(Task::active_attempt)
+            .map(|attempt| attempt.fence());
+        if task.is_some() && held.is_none() && !self.one_in(6) {
+            return None;
+        }
+        let mut entry = self.entry(task.as_ref());
+        entry.key.kind = EntryKind::Child;
+        let started = ChildEntry {
+            task: child.clone(),
+            outcome: None,
+        };
+        entry.value = started.to_json();
+        Some(Parent {
+            lineage: Lineage {
+                parent: id.clone(),
+                entry: entry.seq,
+                root: id,
+                depth: self.rng.u32(1..9),
+            },
+            fence: held.filter(|_| !self.one_in(20)).unwrap_or(unheld),
+            entry,
+        })
+    }
+
+    /// Mostly the next one, sometimes one that is there, rarely one out of order.
+    fn entry(&mut self, task: Option<&Task>) -> Entry {
+        let next = task.map_or(0, |task| task.journaled) + 1;
+        let seq = match self.rng.u32(0..20) {
+            0 => next + 1,
+            1 => 0,
+            2..7 => self.rng.u32(1..=next),
+            _ => next,
+        };
+        Entry {
+            seq,
+            key: EntryKey {
+                path: self.pick(&["", "0", "1.0"]).into(),
+                kind: self.pick(&EntryKind::ALL),
+                name: self.pick(&NAMES).into(),
+                nth: self.rng.u32(..),
+            },
+            beside: self.rng.bool(),
+            value: self.json("value"),
+            at: UnixMillis(self.now),
+        }
     }
 
     /// One that is full, or nearly.
@@ -354,11 +438,14 @@ impl Chooser {
     fn fitting_event(&mut self, task: &Task, asked: &mut u32) -> Event {
         match (task.state, task.open_inputs.is_empty(), self.rng.u32(0..4)) {
             (State::Queued, _, 0) => Event::Abandoned(self.outcome()),
+            (_, _, 3) if !task.is_done() && task.journaled > 0 && self.rng.bool() => self.child_ended(Some(task)),
             (State::Queued, ..) => Event::Claimed {
                 node: NodeId(self.node),
                 host: self.host(),
             },
-            (State::Parked, _, 0..2) => Event::Unparked,
+            (State::Parked, _, 0) if task.is_suspended() => Event::TimerFired,
+            (State::Parked, _, 0 | 1) => Event::Unparked,
+            (State::Running, _, 3) => Event::Journaled(self.entry(Some(task))),
             (_, false, 1) => Event::InputAnswered {
                 key: self.open_key(Some(task)),
                 answer: self.json("answer"),
@@ -366,6 +453,7 @@ impl Chooser {
             (_, false, 2) => Event::InputWithdrawn {
                 key: self.open_key(Some(task)),
             },
+            (State::Running, _, 0) if self.rng.bool() => self.suspended(task),
             (State::Running, _, 0) => Event::Parked,
             (State::Running | State::Parked, ..) => {
                 *asked += 1;
@@ -411,8 +499,11 @@ impl Chooser {
             52..56 => Event::InputWithdrawn {
                 key: self.open_key(task),
             },
-            56..63 => Event::Parked,
-            63..70 => Event::Unparked,
+            56..60 => Event::Parked,
+            60..64 => Event::Unparked,
+            64..67 => Event::Journaled(self.entry(task)),
+            67..69 => self.child_ended(task),
+            69..70 => Event::TimerFired,
             70..82 => Event::AttemptEnded(self.attempt_end()),
             82..85 => Event::CancelRequested(self.pick(&[CancelMode::AtOnce, CancelMode::Cooperative])),
             85..88 => Event::DeadlinePassed,
@@ -422,6 +513,25 @@ impl Chooser {
             _ => Event::TtlExtended {
                 until: UnixMillis(self.now + self.rng.i64(-500..100_000)),
             },
+        }
+    }
+
+    fn suspended(&mut self, task: &Task) -> Event {
+        Event::AttemptEnded(AttemptEnd::Suspended {
+            until: self.rng.bool().then(|| UnixMillis(self.now + self.rng.i64(-10..600))),
+            woken: task.woken.wrapping_sub(u32::from(self.one_in(4))),
+        })
+    }
+
+    fn child_ended(&mut self, task: Option<&Task>) -> Event {
+        let journaled = task.map_or(0, |task| task.journaled).max(1);
+        Event::ChildEnded {
+            entry: if self.one_in(6) {
+                self.pick(&[0, journaled + 1])
+            } else {
+                self.rng.u32(1..=journaled)
+            },
+            value: self.json("child"),
         }
     }
 

@@ -117,7 +117,12 @@ impl Run {
     /// Compares all that the two hold of the latest tasks, and every question that is not about one task.
     async fn compare(&self, latest: usize) {
         for id in self.chooser.ids().iter().rev().take(latest) {
-            for step in [Step::Peek(id.clone())].into_iter().chain(self.chooser.every_get(id)) {
+            let whole = [
+                Step::Peek(id.clone()),
+                Step::Journal(id.clone(), 0, usize::MAX),
+                Step::Children(id.clone(), usize::MAX),
+            ];
+            for step in whole.into_iter().chain(self.chooser.every_get(id)) {
                 self.agreed(&step).await.expect("reading does not fail");
             }
         }

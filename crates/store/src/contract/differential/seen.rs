@@ -5,8 +5,8 @@ use super::{
     tasks_of,
 };
 use longhaul_core::{
-    QuotaExceeded, QuotaScope, Reason, State,
-    store::{ApplyError, CreateError, Created},
+    AttemptEnd, Event, QuotaExceeded, QuotaScope, Reason, State,
+    store::{ApplyError, Change, CreateError, Created},
 };
 use std::collections::BTreeSet;
 
@@ -23,6 +23,12 @@ const ALL: &[&str] = &[
     "create: refused",
     "create: existing",
     "create: key taken",
+    "create: child",
+    "create: child, over",
+    "create: parent out of order",
+    "create: parent stopping",
+    "create: parent stale",
+    "create: parent unknown",
     "create: too many live of one",
     "create: too many live",
     "create: too many bytes of one",
@@ -35,6 +41,11 @@ const ALL: &[&str] = &[
     "apply: input_requested",
     "apply: input_answered",
     "apply: input_withdrawn",
+    "apply: journaled",
+    "apply: timer_fired",
+    "apply: child_ended",
+    "apply: suspended",
+    "apply: suspended, woken",
     "apply: parked",
     "apply: unparked",
     "apply: attempt_ended",
@@ -44,6 +55,7 @@ const ALL: &[&str] = &[
     "apply: promoted",
     "apply: abandoned",
     "apply: ttl_extended",
+    "apply: a child's end",
     "apply: nothing",
     "apply: several",
     "apply: not found",
@@ -71,6 +83,12 @@ const ALL: &[&str] = &[
     "peek: none",
     "answer: some",
     "answer: none",
+    "journal: some",
+    "journal: none",
+    "children: some",
+    "children: none",
+    "stranded: some",
+    "stranded: none",
     "requestor: some",
     "requestor: none",
     "list: more",
@@ -113,7 +131,13 @@ impl Seen {
                     CreateError::Store(_) => "create: refused",
                     CreateError::KeyTaken => "create: key taken",
                     CreateError::Quota(exceeded) => over(exceeded),
-                    CreateError::Parent(_) => "create: parent",
+                    CreateError::Parent(ApplyError::NotFound) => "create: parent unknown",
+                    CreateError::Parent(ApplyError::Stale) => "create: parent stale",
+                    CreateError::Parent(ApplyError::Illegal(illegal)) => match illegal.reason {
+                        Reason::Stopping => "create: parent stopping",
+                        _ => "create: parent out of order",
+                    },
+                    CreateError::Parent(ApplyError::Store(_)) => panic!("both refused {step:?}: {error:?}"),
                 },
                 (_, Refusal::Apply(ApplyError::NotFound)) => "apply: not found",
                 (_, Refusal::Apply(ApplyError::Stale)) => "apply: stale",
@@ -124,7 +148,7 @@ impl Seen {
                     Reason::InputNotOpen => "illegal: input not open",
                     Reason::KeyOutOfOrder => "illegal: key out of order",
                     Reason::TooEarly => "illegal: too early",
-                    Reason::Stopping => "illegal: stopping",
+                    Reason::Stopping => panic!("only a parent is refused for that: {step:?}"),
                 },
                 _ => panic!("both refused {step:?}: {error:?}"),
             }),
@@ -138,6 +162,7 @@ impl Seen {
             Answer::Record(record) => record.is_some(),
             Answer::Input(input) => input.is_some(),
             Answer::Json(json) => json.is_some(),
+            Answer::Entries(entries) => !entries.is_empty(),
             Answer::Spec(spec) => spec.is_some(),
             Answer::Ids(ids) => !ids.is_empty(),
             Answer::Number(number) => *number > 0,
@@ -151,11 +176,15 @@ impl Seen {
             Step::Spec(_) => either("spec: some", "spec: none"),
             Step::Create(_) => match answer {
                 Answer::Created(Created::Existing(_)) => "create: existing",
+                Answer::Created(Created::New(task)) if task.lineage.is_some() && task.is_done() => {
+                    "create: child, over"
+                }
+                Answer::Created(Created::New(task)) if task.lineage.is_some() => "create: child",
                 Answer::Created(Created::New(task)) if task.is_done() => "create: over",
                 Answer::Created(Created::New(task)) if task.state == State::Running => "create: claimed",
                 _ => "create: queued",
             },
-            Step::Apply(change) => return self.applied(change),
+            Step::Apply(change) => return self.applied(change, answer),
             Step::Claim(_) => either("claim: some", "claim: none"),
             Step::Adopt(..) => either("adopt: some", "adopt: none"),
             Step::Forsaken(..) => either("forsaken: some", "forsaken: none"),
@@ -169,6 +198,9 @@ impl Seen {
             },
             Step::Peek(_) => either("peek: some", "peek: none"),
             Step::Answer(..) => either("answer: some", "answer: none"),
+            Step::Journal(..) => either("journal: some", "journal: none"),
+            Step::Children(..) => either("children: some", "children: none"),
+            Step::Stranded(..) => either("stranded: some", "stranded: none"),
             Step::Requestor(..) => either("requestor: some", "requestor: none"),
             Step::List(..) => match answer {
                 Answer::Page(page) if page.more => "list: more",
@@ -190,7 +222,18 @@ impl Seen {
         self.note(name);
     }
 
-    fn applied(&mut self, change: &longhaul_core::store::Change) {
+    fn applied(&mut self, change: &Change, answer: &Answer) {
+        if let Answer::Task(task) = answer {
+            if task.lineage.is_some() && task.is_done() && task.active_attempt().is_none() {
+                self.note("apply: a child's end");
+            }
+            if let [Event::AttemptEnded(AttemptEnd::Suspended { .. })] = &change.events[..] {
+                self.note(match task.state {
+                    State::Parked => "apply: suspended",
+                    _ => "apply: suspended, woken",
+                });
+            }
+        }
         match change.events.len() {
             0 => self.note("apply: nothing"),
             1 => {}

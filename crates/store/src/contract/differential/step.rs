@@ -1,7 +1,7 @@
 //! One operation and its answer, as values.
 
 use longhaul_core::{
-    HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
+    Entry, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
     UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, NewTask, Page, Record, SigningKey, StoreError,
@@ -24,6 +24,9 @@ pub(super) enum Step {
     Get(Scope, TaskId),
     Peek(TaskId),
     Answer(TaskId, InputKey),
+    Journal(TaskId, u32, usize),
+    Children(TaskId, usize),
+    Stranded(usize),
     Requestor(TaskId),
     Usage(Option<Principal>),
     List(Scope, Option<TaskId>, usize),
@@ -52,6 +55,7 @@ pub(super) enum Answer {
     Moment(Option<UnixMillis>),
     Record(Option<Record>),
     Input(Option<Input>),
+    Entries(Vec<Entry>),
     Json(Option<Json>),
     Page(Page),
     Ids(Vec<TaskId>),
@@ -111,6 +115,9 @@ pub(super) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Re
         Step::Get(scope, id) => Answer::Record(store.get(&scope, &id).await?),
         Step::Peek(id) => Answer::Record(store.peek(&id).await?),
         Step::Answer(id, key) => Answer::Input(store.answer(&id, &key).await?),
+        Step::Journal(id, after, limit) => Answer::Entries(store.journal(&id, after, limit).await?),
+        Step::Children(parent, limit) => Answer::Tasks(store.children(&parent, limit).await?),
+        Step::Stranded(limit) => Answer::Tasks(store.stranded(limit).await?),
         Step::Requestor(id) => Answer::Json(store.requestor(&id).await?),
         Step::Usage(of) => Answer::Usage(store.usage(of.as_ref()).await?),
         Step::List(scope, before, limit) => Answer::Page(store.list(&scope, before.as_ref(), limit).await?),

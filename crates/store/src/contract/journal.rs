@@ -1,0 +1,210 @@
+//! What a tool's code has come to is kept in its places.
+
+use super::{Fresh, fixture::*};
+use longhaul_core::{
+    AttemptEnd, Entry, EntryKey, EntryKind, Event, Fence, Json, NodeId, Principal, Reason, UnixMillis,
+    store::ApplyError,
+};
+
+/// What was acknowledged is there after a failed attempt and after a restart, as it was written and in order.
+pub async fn invariant_10_what_was_journaled_stays(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (task, fence) = bench.running("a", 1).await;
+    let (other, others) = bench.running("b", 1).await;
+    let entries: Vec<Entry> = (1..)
+        .zip(EntryKind::ALL)
+        .map(|(seq, kind)| of_kind(seq, kind))
+        .collect();
+    for entry in &entries {
+        let event = Event::Journaled(entry.clone());
+        let after = bench.apply(&task.id, Some(fence), vec![event], 3).await;
+        assert_eq!(after.expect("an entry").journaled, entry.seq);
+        // Another task's journal in between is another task's.
+        let event = Event::Journaled(step(entry.seq, "of another"));
+        bench
+            .apply(&other.id, Some(others), vec![event], 3)
+            .await
+            .expect("an entry");
+    }
+    let failed = AttemptEnd::Failed {
+        outcome: answer_text("no"),
+        retry_at: Some(UnixMillis(4)),
+    };
+    bench
+        .apply(&task.id, Some(fence), vec![Event::AttemptEnded(failed)], 4)
+        .await
+        .expect("queued again");
+    assert_eq!(bench.journal(&task.id).await, entries);
+    let bench = bench.restart().await;
+    assert_eq!(bench.journal(&task.id).await, entries);
+    assert_eq!(
+        bench.store.journal(&task.id, 2, 3).await,
+        Ok(entries[2..5].to_vec()),
+        "a part of it"
+    );
+    assert_eq!(bench.store.journal(&task.id, 11, 3).await, Ok(vec![]));
+    assert_eq!(bench.store.journal(&id("nobody"), 0, 3).await, Ok(vec![]));
+}
+
+/// What is written again replaces the value, and nothing else.
+pub async fn a_place_that_is_taken_takes_another_value(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (task, fence) = bench.running("a", 1).await;
+    let write = async |entry: Entry| {
+        let event = Event::Journaled(entry);
+        bench
+            .apply(&task.id, Some(fence), vec![event], 2)
+            .await
+            .expect("an entry")
+    };
+    let first = of_kind(1, EntryKind::Poll);
+    write(first.clone()).await;
+    write(step(2, "build")).await;
+    let mut again = of_kind(1, EntryKind::Step);
+    again.value = Json::trusted(r#""twice""#);
+    again.at = UnixMillis(99);
+    again.key.name = "another".into();
+    assert_eq!(write(again.clone()).await.journaled, 2);
+    let expected = Entry {
+        value: again.value,
+        ..first
+    };
+    assert_eq!(bench.journal(&task.id).await, [expected, step(2, "build")]);
+}
+
+/// A gap, a stale worker, or none, is refused with all that came along.
+pub async fn entries_come_in_order_and_from_their_worker(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (task, fence) = bench.running("a", 1).await;
+    let one = Event::Journaled(step(1, "one"));
+    bench
+        .apply(&task.id, Some(fence), vec![one], 2)
+        .await
+        .expect("an entry");
+    let before = (bench.peek(&task.id).await, bench.journal(&task.id).await);
+    let again = Event::Journaled(Entry {
+        value: Json::trusted("7"),
+        ..step(1, "one")
+    });
+    let two = Event::Journaled(step(2, "two"));
+    let gap = Event::Journaled(step(4, "four"));
+    let refused = bench
+        .apply(
+            &task.id,
+            Some(fence),
+            vec![again.clone(), two.clone(), asked(1), gap],
+            3,
+        )
+        .await;
+    assert!(matches!(refused, Err(ApplyError::Illegal(illegal)) if illegal.reason == Reason::KeyOutOfOrder));
+    let stale = [
+        None,
+        Some(Fence {
+            epoch: fence.epoch + 1,
+            ..fence
+        }),
+        Some(Fence {
+            node: NodeId(fence.node.0 + 1),
+            ..fence
+        }),
+    ];
+    for stale in stale {
+        let refused = bench.apply(&task.id, stale, vec![again.clone(), two.clone()], 3).await;
+        assert_eq!(refused, Err(ApplyError::Stale), "{stale:?}");
+    }
+    assert_eq!((bench.peek(&task.id).await, bench.journal(&task.id).await), before);
+    bench
+        .apply(&task.id, Some(fence), vec![again, two, finished("done")], 4)
+        .await
+        .expect("all of it");
+    let values: Vec<_> = bench
+        .journal(&task.id)
+        .await
+        .into_iter()
+        .map(|entry| entry.value)
+        .collect();
+    assert_eq!(values, [Json::trusted("7"), step(2, "two").value]);
+    let late = bench
+        .apply(&task.id, Some(fence), vec![Event::Journaled(step(3, "late"))], 5)
+        .await;
+    assert_eq!(late, Err(ApplyError::Stale));
+}
+
+/// An entry counts as what it carries; writing it again counts the difference, and it goes with its task.
+pub async fn entries_are_counted_and_go_with_their_task(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (task, fence) = bench.running("a", 1).await;
+    let usage = async || {
+        bench
+            .store
+            .usage(Some(&Principal::named("alice")))
+            .await
+            .expect("usage")
+            .bytes
+    };
+    let call = usage().await;
+    let write = async |value: &str| {
+        let entry = Entry {
+            key: EntryKey {
+                path: "1.0".into(),
+                ..step(1, "\u{1F40C}").key
+            },
+            value: Json::trusted(value),
+            ..step(1, "")
+        };
+        let event = vec![Event::Journaled(entry)];
+        bench.apply(&task.id, Some(fence), event, 2).await.expect("an entry");
+    };
+    for value in ["\"\u{e4}\"", r#""a much longer one""#, "1", "1"] {
+        write(value).await;
+        assert_eq!(usage().await, call + 3 + 4 + value.len() as u64, "{value}");
+    }
+    let both = vec![
+        Event::Journaled(step(2, "")),
+        Event::Journaled(Entry {
+            value: Json::trusted("[1,2,3]"),
+            ..step(2, "")
+        }),
+    ];
+    bench
+        .apply(&task.id, Some(fence), both, 3)
+        .await
+        .expect("written and replaced at once");
+    assert_eq!(usage().await, call + 8 + 7);
+    let done = bench
+        .apply(
+            &task.id,
+            None,
+            vec![Event::CancelRequested(longhaul_core::CancelMode::AtOnce)],
+            4,
+        )
+        .await
+        .expect("cancelled");
+    bench
+        .apply(&task.id, Some(fence), vec![finished("late")], 4)
+        .await
+        .expect("let go");
+    assert_eq!(
+        usage().await,
+        call + 8 + 7,
+        "a done task keeps its journal for those who look back"
+    );
+    let at = UnixMillis(done.announced_until.0);
+    assert_eq!(bench.store.delete(vec![task.id.clone()], at).await, Ok(1));
+    assert_eq!((usage().await, bench.journal(&task.id).await), (0, vec![]));
+}
+
+fn of_kind(seq: u32, kind: EntryKind) -> Entry {
+    Entry {
+        seq,
+        key: EntryKey {
+            path: if seq.is_multiple_of(2) { "" } else { "1.0" }.into(),
+            kind,
+            name: "n\u{e4}me \0".into(),
+            nth: seq * 7,
+        },
+        beside: seq.is_multiple_of(3),
+        value: Json::trusted(format!(r#"{{"of":"{}"}}"#, kind.name())),
+        at: UnixMillis(i64::from(seq)),
+    }
+}

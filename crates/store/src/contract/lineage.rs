@@ -1,0 +1,284 @@
+//! A task that another one starts: together with its parent's entry, and its end with its parent's.
+
+use super::{Fresh, fixture::*};
+use longhaul_core::{
+    AttemptEnd, CancelMode, ChildEntry, Event, Fence, Lineage, NodeId, Outcome, Quota, Reason, State, Task, TaskId,
+    UnixMillis,
+    store::{ApplyError, Change, CreateError, Created, Hint, Idempotency, NewTask, Parent},
+};
+use std::sync::{Arc, Mutex};
+
+/// A task of another queue, started by `parent`, whose place `entry` it takes.
+fn child(name: &str, parent: &TaskId, fence: Fence, entry: u32) -> NewTask {
+    let mut new = new_task(name, fence.node, 5);
+    let started = ChildEntry {
+        task: new.id.clone(),
+        outcome: None,
+    };
+    let mut place = step(entry, "tests");
+    place.key.kind = longhaul_core::EntryKind::Child;
+    place.value = started.to_json();
+    new.tool = "tests".into();
+    new.parent = Some(Parent {
+        lineage: Lineage {
+            parent: parent.clone(),
+            entry,
+            root: parent.clone(),
+            depth: 1,
+        },
+        fence,
+        entry: place,
+    });
+    new
+}
+
+async fn said_of(bench: &Bench, parent: &TaskId, entry: usize) -> ChildEntry {
+    let journal = bench.journal(parent).await;
+    ChildEntry::from_json(&journal[entry - 1].value).expect("what a child came to")
+}
+
+fn ended(name: &str, outcome: Outcome) -> ChildEntry {
+    ChildEntry {
+        task: id(name),
+        outcome: Some(outcome),
+    }
+}
+
+fn ids(tasks: Result<Vec<Task>, longhaul_core::store::StoreError>) -> Vec<TaskId> {
+    tasks.expect("tasks").into_iter().map(|task| task.id).collect()
+}
+
+/// Whoever sees that the child is over finds what it came to in its parent's journal, and the parent queued.
+pub async fn a_childs_end_reaches_its_parent_with_it(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (parent, fence) = bench.running("a", 1).await;
+    let created = bench.create(child("b", &parent.id, fence, 1)).await;
+    let lineage = created.lineage.clone().expect("a lineage");
+    assert_eq!((&lineage.parent, lineage.entry, lineage.depth), (&parent.id, 1, 1));
+    assert_eq!(said_of(&bench, &parent.id, 1).await.outcome, None);
+    bench.create(child("c", &parent.id, fence, 2)).await;
+    let seen = bench.peek(&parent.id).await.task;
+    assert_eq!((seen.journaled, seen.woken), (2, 0));
+    let end = AttemptEnd::Suspended {
+        until: None,
+        woken: seen.woken,
+    };
+    let parked = bench
+        .apply(&parent.id, Some(fence), vec![Event::AttemptEnded(end)], 6)
+        .await
+        .expect("it waits");
+    assert!(parked.is_suspended());
+
+    let bench = bench.restart().await;
+    let hints = Arc::new(Mutex::new(Vec::new()));
+    let heard = hints.clone();
+    bench.store.listen(Arc::new(move |news: &[Hint]| {
+        heard.lock().expect("the listener's lock").extend_from_slice(news);
+    }));
+    let claimed = bench.claim("tests", 1, 7).await;
+    assert_eq!(claimed[0].task, bench.peek(&id("b")).await.task);
+    let fence = claimed[0].task.active_attempt().expect("an attempt").fence();
+    bench
+        .apply(&id("b"), Some(fence), vec![finished("passed")], 8)
+        .await
+        .expect("it ends");
+    let after = bench.peek(&parent.id).await.task;
+    assert_eq!(
+        (after.state, after.woken, after.ready_at),
+        (State::Queued, 1, UnixMillis(8))
+    );
+    assert_eq!(said_of(&bench, &parent.id, 1).await, ended("b", answer_text("passed")));
+    assert_eq!(said_of(&bench, &parent.id, 2).await.outcome, None);
+
+    // However it ends: cancelled while it waits for a slot.
+    let cancel = Event::CancelRequested(CancelMode::Cooperative);
+    bench.apply(&id("c"), None, vec![cancel], 9).await.expect("cancelled");
+    assert_eq!(said_of(&bench, &parent.id, 2).await, ended("c", Outcome::Cancelled));
+    let last = bench.peek(&parent.id).await.task;
+    assert_eq!((last.state, last.woken), (State::Queued, 2));
+    let bench = bench.restart().await;
+    assert_eq!(said_of(&bench, &parent.id, 1).await, ended("b", answer_text("passed")));
+    assert_eq!(said_of(&bench, &parent.id, 2).await, ended("c", Outcome::Cancelled));
+    let hints = hints.lock().expect("the hints");
+    let told = |task: &TaskId, version| hints.iter().any(|hint| hint.task == *task && hint.version >= version);
+    assert!(told(&parent.id, last.version) && told(&parent.id, after.version));
+}
+
+/// The parent's worker must hold its attempt, and the parent must not be asked to stop; else nothing is written of either.
+pub async fn a_child_is_written_with_its_parents_entry_or_not_at_all(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (parent, fence) = bench.running("a", 1).await;
+    let state = async || {
+        let usage = bench.store.usage(None).await.expect("usage");
+        (bench.peek(&parent.id).await, bench.journal(&parent.id).await, usage)
+    };
+    let refused = async |new: NewTask| {
+        let before = state().await;
+        let name = new.id.clone();
+        let refused = bench.store.create(new).await.expect_err("it is refused");
+        assert_eq!(bench.store.peek(&name).await, Ok(None));
+        assert_eq!(state().await, before);
+        refused
+    };
+    let stale = Fence {
+        node: NodeId(fence.node.0 + 1),
+        ..fence
+    };
+    assert_eq!(
+        refused(child("b", &parent.id, stale, 1)).await,
+        CreateError::Parent(ApplyError::Stale)
+    );
+    assert_eq!(
+        refused(child("b", &id("x"), fence, 1)).await,
+        CreateError::Parent(ApplyError::NotFound)
+    );
+    assert_eq!(
+        reason(refused(child("b", &parent.id, fence, 2)).await),
+        Reason::KeyOutOfOrder
+    );
+    // What speaks against the child keeps the parent as it was, too.
+    let mut too_much = child("b", &parent.id, fence, 1);
+    too_much.quota = Quota {
+        live_in_all: Some(1),
+        ..Quota::default()
+    };
+    assert!(matches!(refused(too_much).await, CreateError::Quota(_)));
+    let mut unknown = child("b", &parent.id, fence, 1);
+    unknown.spec = longhaul_core::SpecId::named("never put");
+    assert!(matches!(refused(unknown).await, CreateError::Store(_)));
+
+    bench.create(child("b", &parent.id, fence, 1)).await;
+    let cancel = Event::CancelRequested(CancelMode::Cooperative);
+    bench
+        .apply(&parent.id, None, vec![cancel], 6)
+        .await
+        .expect("asked to stop");
+    assert_eq!(
+        reason(refused(child("c", &parent.id, fence, 2)).await),
+        Reason::Stopping
+    );
+    let stopped = Event::AttemptEnded(AttemptEnd::Stopped(longhaul_core::StopReason::Cancel));
+    bench
+        .apply(&parent.id, Some(fence), vec![stopped], 7)
+        .await
+        .expect("it ends");
+    assert_eq!(
+        refused(child("c", &parent.id, fence, 2)).await,
+        CreateError::Parent(ApplyError::Stale)
+    );
+}
+
+fn reason(refused: CreateError) -> Reason {
+    match refused {
+        CreateError::Parent(ApplyError::Illegal(illegal)) => illegal.reason,
+        other => panic!("the parent's rules are meant, and not {other:?}"),
+    }
+}
+
+/// The same call made again is the same child, and its parent writes nothing.
+pub async fn a_repeated_call_writes_nothing_of_the_parent(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (parent, fence) = bench.running("a", 1).await;
+    let keyed = |name, entry| NewTask {
+        idempotency: Some(Idempotency {
+            key: "key".into(),
+            digest: [1; 32],
+        }),
+        ..child(name, &parent.id, fence, entry)
+    };
+    let first = bench.create(keyed("b", 1)).await;
+    let before = (bench.peek(&parent.id).await, bench.journal(&parent.id).await);
+    let again = bench.store.create(keyed("c", 2)).await;
+    assert_eq!(again, Ok(Created::Existing(first)));
+    assert_eq!((bench.peek(&parent.id).await, bench.journal(&parent.id).await), before);
+}
+
+/// A child that ends as it is created has ended for its parent too.
+pub async fn a_child_may_be_over_as_it_is_created(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (parent, fence) = bench.running("a", 1).await;
+    let mut new = child("b", &parent.id, fence, 1);
+    new.outcome = Some(Outcome::tool_error("no such file"));
+    assert!(bench.create(new).await.is_done());
+    assert_eq!(
+        said_of(&bench, &parent.id, 1).await,
+        ended("b", Outcome::tool_error("no such file"))
+    );
+    let task = bench.peek(&parent.id).await.task;
+    assert_eq!((task.journaled, task.woken), (1, 1));
+}
+
+/// A parent that is over, or gone, learns nothing more; its child ends all the same (invariant 2).
+pub async fn the_end_of_a_child_changes_no_parent_that_is_over(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (parent, fence) = bench.running("a", 1).await;
+    for (name, entry) in [("b", 1), ("c", 2)] {
+        bench.create(child(name, &parent.id, fence, entry)).await;
+    }
+    let done = bench
+        .apply(&parent.id, Some(fence), vec![finished("done")], 6)
+        .await
+        .expect("it ends");
+    let before = (bench.peek(&parent.id).await, bench.journal(&parent.id).await);
+    let cancel = |name: &str| {
+        Change::of(
+            &id(name),
+            Event::CancelRequested(CancelMode::Cooperative),
+            UnixMillis(7),
+        )
+    };
+    assert!(bench.store.apply(cancel("b")).await.expect("cancelled").is_done());
+    assert_eq!((bench.peek(&parent.id).await, bench.journal(&parent.id).await), before);
+    let at = done.delete_at().expect("it is over");
+    assert_eq!(bench.store.delete(vec![parent.id.clone()], at).await, Ok(1));
+    assert_eq!(ids(bench.store.stranded(10).await), [id("c")]);
+    assert!(bench.store.apply(cancel("c")).await.expect("cancelled").is_done());
+    assert_eq!(bench.store.peek(&parent.id).await, Ok(None));
+}
+
+/// Those whom a parent's cancel must reach, and those whom nobody reached before a crash.
+pub async fn children_and_stranded_ones_are_found(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let mut fences = Vec::new();
+    for name in ["p", "q", "r"] {
+        let (parent, fence) = bench.running(name, 1).await;
+        for (entry, nth) in [(1, 2), (2, 1), (3, 3)] {
+            bench
+                .create(child(&format!("{name}{nth}"), &parent.id, fence, entry))
+                .await;
+        }
+        fences.push(fence);
+    }
+    let children = async |name: &str, limit| ids(bench.store.children(&id(name), limit).await);
+    assert_eq!(children("p", 10).await, ["p1", "p2", "p3"].map(id));
+    assert_eq!(children("p", 2).await, ["p1", "p2"].map(id));
+    assert_eq!(children("p1", 10).await, []);
+    assert_eq!(ids(bench.store.stranded(10).await), []);
+
+    let cancel = || vec![Event::CancelRequested(CancelMode::Cooperative)];
+    bench.apply(&id("p1"), None, cancel(), 6).await.expect("over");
+    assert_eq!(children("p", 10).await, ["p2", "p3"].map(id));
+    // One that was asked to stop needs no asking.
+    let claimed = bench.claim("tests", 1, 6).await;
+    let asked_to_stop = claimed[0].task.id.clone();
+    bench
+        .apply(&asked_to_stop, None, cancel(), 6)
+        .await
+        .expect("asked to stop");
+    let left = |names: &[&str]| -> Vec<TaskId> {
+        let all = names.iter().map(|name| id(name));
+        all.filter(|name| *name != asked_to_stop).collect()
+    };
+    assert_eq!(children("p", 10).await, left(&["p2", "p3"]));
+
+    bench.apply(&id("p"), None, cancel(), 7).await.expect("asked to stop");
+    assert_eq!(ids(bench.store.stranded(10).await), left(&["p2", "p3"]));
+    bench
+        .apply(&id("r"), Some(fences[2]), vec![finished("without waiting")], 7)
+        .await
+        .expect("over");
+    let all = left(&["p2", "p3", "r1", "r2", "r3"]);
+    assert_eq!(ids(bench.store.stranded(10).await), all);
+    assert_eq!(ids(bench.store.stranded(2).await), all[..2]);
+    assert_eq!(children("q", 10).await, left(&["q1", "q2", "q3"]));
+}
