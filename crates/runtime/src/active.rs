@@ -3,7 +3,7 @@
 use longhaul_core::{StopReason, TaskId};
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::watch;
 
@@ -14,6 +14,8 @@ pub(crate) struct Active(Mutex<Entries>);
 #[derive(Default)]
 struct Entries {
     stops: HashMap<TaskId, watch::Sender<Option<StopReason>>>,
+    /// How many of them can be run again.
+    replaying: usize,
     missed: u64,
 }
 
@@ -60,6 +62,17 @@ impl Active {
         self.lock().stops.remove(task);
     }
 
+    /// Counts an attempt that can be run again, until what it returns is dropped.
+    pub(crate) fn replays(self: &Arc<Self>) -> Replaying {
+        self.lock().replaying += 1;
+        Replaying(Arc::clone(self))
+    }
+
+    /// How many can be run again.
+    pub(crate) fn replaying(&self) -> usize {
+        self.lock().replaying
+    }
+
     /// How many were asked to stop and have not yet.
     pub(crate) fn stopping(&self) -> usize {
         self.lock()
@@ -76,6 +89,15 @@ impl Active {
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An attempt that can be run again, and whose end is not written.
+pub(crate) struct Replaying(Arc<Active>);
+
+impl Drop for Replaying {
+    fn drop(&mut self) {
+        self.0.lock().replaying -= 1;
     }
 }
 

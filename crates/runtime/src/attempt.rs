@@ -3,15 +3,18 @@
 use crate::{
     Attempt, End, Executor, Requestor, TaskContext,
     active::Missed,
+    context::Terms,
     engine::{Inner, Runner},
-    question::open_questions,
+    journal::{Journal, write_drafts},
     slots::Slot,
 };
 use futures_util::FutureExt;
 use longhaul_core::{
-    AttemptEnd, Event, Failure, Outcome, Retry, RetryOn, RpcFailure, StopReason, Task, TaskId,
+    AttemptEnd, Entry, EntryKey, EntryKind, Event, Failure, Fence, Json, Outcome, Retry, RetryOn, RpcFailure,
+    StopReason, Task, TaskId, UnixMillis,
     store::{ApplyError, Claimed},
 };
+use serde::{Deserialize, Serialize};
 use std::{convert::Infallible, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
@@ -20,6 +23,9 @@ use tracing::{debug, error, warn};
 const NEWS_INTERVAL: Duration = Duration::from_millis(500);
 /// How long an attempt that could not be started waits before it goes back to the queue, so that a full disk is not a hot loop.
 const UNSTARTED_PAUSE: Duration = Duration::from_secs(1);
+
+/// Entries read at once.
+const JOURNAL_PAGE: usize = 1_000;
 
 /// How an attempt comes to this process.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,14 +48,13 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
         return inner.changed(&task);
     };
     let stop = enter(&inner, &task, missed).await;
-    let runner = match inner.runner(&task).await {
-        Ok(runner) => runner,
+    let Ok((runner, terms)) = prepare(&inner, &task, fence).await else {
         // The store is closed: what was begun is taken up at the next start.
-        Err(_) => return inner.active.leave(&task.id),
+        return inner.active.leave(&task.id);
     };
-    let concurrency = runner.as_ref().ok().and_then(|runner| runner.concurrency);
+    let _replaying = terms.journal.is_some().then(|| inner.active.replays());
     let requestor = Arc::new(Requestor::from_json(&requestor));
-    let cx = TaskContext::new(&inner, &task, requestor, fence, concurrency, stop, slot);
+    let cx = TaskContext::new(&inner, &task, requestor, terms, stop, slot);
     let end = match runner {
         Ok(Runner { executor, retry, .. }) => {
             let attempt = Attempt {
@@ -62,7 +67,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
             if let End::NeverStarted(why) = &end {
                 unstarted(&inner, &cx, why, begin).await;
             }
-            judge(&inner, &task, &retry, end)
+            judge(&cx, &task, &retry, end)
         }
         Err(why) => AttemptEnd::Failed {
             outcome: Failure::Unavailable(why).into(),
@@ -71,8 +76,41 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
     };
     inner.active.leave(&task.id);
     // The slot goes back first: whoever learns of the end may at once ask for the next.
-    cx.release_slot();
+    cx.close();
     write_end(&inner, &cx, end).await;
+}
+
+/// What runs the task, and what its attempt runs under: with the journal, if there is one.
+async fn prepare(inner: &Arc<Inner>, task: &Task, fence: Fence) -> Result<(Result<Runner, String>, Terms), ApplyError> {
+    let runner = inner.runner(task).await?;
+    let mut terms = Terms {
+        fence,
+        concurrency: None,
+        input_timeout: crate::INPUT_TIMEOUT,
+        journal: None,
+    };
+    if let Ok(runner) = &runner {
+        terms.concurrency = runner.concurrency;
+        terms.input_timeout = runner.input_timeout;
+        if runner.executor.replays() {
+            terms.journal = Some(Journal::of(read_journal(inner, task).await?));
+        }
+    }
+    Ok((runner, terms))
+}
+
+async fn read_journal(inner: &Inner, task: &Task) -> Result<Vec<Entry>, ApplyError> {
+    let mut entries = Vec::new();
+    while entries.len() < task.journaled as usize {
+        let after = entries.last().map_or(0, |entry: &Entry| entry.seq);
+        let read = || async { Ok(inner.store.journal(&task.id, after, JOURNAL_PAGE).await?) };
+        let page = inner.insist("reading a journal", read).await?;
+        if page.is_empty() {
+            break;
+        }
+        entries.extend(page);
+    }
+    Ok(entries)
 }
 
 /// Makes the attempt known, so that it can be asked to stop, and asks whether that has happened already.
@@ -98,7 +136,13 @@ async fn look_for_stop(inner: &Inner, id: &TaskId) {
 }
 
 /// Does the work and writes its news on the way. Work that is to stop already is not begun.
-async fn work(inner: &Inner, cx: &TaskContext, executor: Arc<dyn Executor>, attempt: Attempt, begin: Begin) -> End {
+async fn work(
+    inner: &Arc<Inner>,
+    cx: &TaskContext,
+    executor: Arc<dyn Executor>,
+    attempt: Attempt,
+    begin: Begin,
+) -> End {
     if begin == Begin::Fresh {
         let late = attempt.deadline_at.is_some_and(|deadline| deadline <= inner.now());
         if let Some(reason) = cx.stop_requested().or(late.then_some(StopReason::Deadline)) {
@@ -111,15 +155,44 @@ async fn work(inner: &Inner, cx: &TaskContext, executor: Arc<dyn Executor>, atte
             Begin::Resumed => executor.resume(attempt, cx.clone()).await,
         }
     };
-    tokio::select! {
+    let run = std::pin::pin!(AssertUnwindSafe(run).catch_unwind());
+    let end = tokio::select! {
         biased;
-        end = AssertUnwindSafe(run).catch_unwind() => end.unwrap_or_else(|_| {
-            error!("an executor panicked");
-            End::Errored(panicked())
-        }),
-        never = open_questions(cx) => match never {},
+        end = run => match end {
+            Ok(end) => followed(cx, end),
+            Err(_) => {
+                error!("an executor panicked");
+                if cx.keeps_journal() { End::Crashed } else { End::Errored(panicked()) }
+            }
+        },
+        (until, woken) = cx.let_go(), if cx.keeps_journal() => End::Suspended { until, woken },
+        until = released(inner), if cx.keeps_journal() => End::Suspended { until: Some(until), woken: 0 },
+        never = write_drafts(cx) => match never {},
         never = write_news(inner, cx) => match never {},
+    };
+    // Before the code is dropped, so that what it drops on the way is not taken for its wish.
+    cx.close();
+    end
+}
+
+/// An end of code that did not follow its journal is worth nothing, whatever it says. Code that was told to stop need not come to its end.
+fn followed(cx: &TaskContext, end: End) -> End {
+    let Some(journal) = cx.shared.journal.as_ref().filter(|_| cx.stop_requested().is_none()) else {
+        return end;
+    };
+    match journal.finish() {
+        Ok(()) => end,
+        Err(divergence) => {
+            error!(task = %cx.task(), %divergence, "a tool's code does not follow its journal");
+            End::Finished(Failure::Diverged(divergence.to_string()).into())
+        }
     }
+}
+
+/// Completes when the work is to go on in another process, at once.
+async fn released(inner: &Inner) -> UnixMillis {
+    inner.is_releasing().await;
+    inner.now()
 }
 
 /// The panic's own words may hold anything; they are on stderr already.
@@ -132,7 +205,7 @@ fn panicked() -> Outcome {
 }
 
 /// Writes news as they come, the latest only. They are best effort: what matters is written at the end.
-async fn write_news(inner: &Inner, cx: &TaskContext) -> Infallible {
+async fn write_news(inner: &Arc<Inner>, cx: &TaskContext) -> Infallible {
     loop {
         cx.has_news().await;
         let news = cx.take_news();
@@ -162,8 +235,9 @@ async fn unstarted(inner: &Inner, cx: &TaskContext, why: &str, begin: Begin) {
 }
 
 /// What the executor's words mean under the retry policy. Whether a stop was asked for meanwhile is decided by the transition.
-fn judge(inner: &Inner, task: &Task, retry: &Retry, end: End) -> AttemptEnd {
-    let used = task.attempts_used;
+fn judge(cx: &TaskContext, task: &Task, retry: &Retry, end: End) -> AttemptEnd {
+    let inner = &cx.shared.inner;
+    let used = cx.attempts_used(task);
     // A retry that could only begin after the deadline would never be: the work's own words are the better end.
     let again = |why| {
         let at = inner.now().plus(retry.wait_after(used, why)?);
@@ -176,9 +250,13 @@ fn judge(inner: &Inner, task: &Task, retry: &Retry, end: End) -> AttemptEnd {
             retry_at: again(RetryOn::Error),
         },
         End::Crashed => AttemptEnd::Failed {
-            outcome: crashed(retry, used),
+            outcome: match &cx.shared.journal {
+                Some(journal) => poisoned(journal, used),
+                None => crashed(retry, used),
+            },
             retry_at: again(RetryOn::Crash),
         },
+        End::Suspended { until, woken } => AttemptEnd::Suspended { until, woken },
         End::Stopped(reason) => AttemptEnd::Stopped(reason),
         End::NeverStarted(_) => AttemptEnd::NeverStarted,
     }
@@ -192,10 +270,74 @@ fn crashed(retry: &Retry, attempts: u32) -> Outcome {
     }
 }
 
+/// Set aside, with what is known of each attempt that came no further.
+fn poisoned(journal: &Journal, attempts: u32) -> Outcome {
+    let words = |entry: &Entry| serde_json::from_str::<FailureEntry>(entry.value.as_str()).ok();
+    let failures = journal.failures();
+    let recent = failures.len().saturating_sub(attempts.saturating_sub(1) as usize);
+    let mut history: Vec<String> = failures
+        .iter()
+        .skip(recent)
+        .filter_map(words)
+        .map(|failure| failure.why)
+        .collect();
+    history.push(why_it_failed(journal));
+    Failure::Poisoned { attempts, history }.into()
+}
+
+/// What the journal says of an attempt that failed.
+#[derive(Serialize, Deserialize)]
+struct FailureEntry {
+    why: String,
+}
+
+fn why_it_failed(journal: &Journal) -> String {
+    match journal.latest() {
+        Some(latest) => format!("it ended, or ended the process, after {latest}"),
+        None => "it ended, or ended the process, before it had come to anything".to_owned(),
+    }
+}
+
+impl TaskContext {
+    /// The entry that keeps how this attempt failed.
+    fn failure_entry(&self) -> Option<Event> {
+        let journal = self.shared.journal.as_ref()?;
+        let value = FailureEntry {
+            why: why_it_failed(journal),
+        };
+        let key = EntryKey {
+            path: Arc::from(""),
+            kind: EntryKind::Failure,
+            name: Arc::from(""),
+            nth: self.shared.fence.epoch,
+        };
+        Some(Event::Journaled(Entry {
+            seq: journal.next(),
+            key,
+            beside: false,
+            value: Json::trusted(serde_json::to_string(&value).unwrap_or_default()),
+            at: self.now(),
+        }))
+    }
+
+    /// Attempts since the journal last grew, this one included.
+    fn attempts_used(&self, task: &Task) -> u32 {
+        let grown = self
+            .shared
+            .journal
+            .as_ref()
+            .is_some_and(|journal| journal.next() > task.journaled + 1);
+        if grown { 1 } else { task.attempts_used }
+    }
+}
+
 /// Writes the end, with the last news if they may still be told, and insists on it: a finished outcome is not to be lost.
-async fn write_end(inner: &Inner, cx: &TaskContext, end: AttemptEnd) {
+async fn write_end(inner: &Arc<Inner>, cx: &TaskContext, end: AttemptEnd) {
     const WHAT: &str = "writing the end of an attempt";
     let mut events = cx.take_news().events();
+    if matches!(end, AttemptEnd::Failed { retry_at: Some(_), .. }) {
+        events.extend(cx.failure_entry());
+    }
     events.push(Event::AttemptEnded(end));
     let mut written = inner.insist(WHAT, || cx.apply(events.clone())).await;
     if matches!(written, Err(ApplyError::Illegal(_))) && events.len() > 1 {

@@ -5,7 +5,7 @@ use crate::{
     queues::Arrival,
 };
 use longhaul_core::{
-    CancelMode, Event, InputKey, Json, Origin, Outcome, Owner, Scope, Task, TaskId,
+    BoxFuture, CancelMode, Event, InputKey, Json, Origin, Outcome, Owner, Scope, Task, TaskId,
     store::{ApplyError, Change, Claimed, CreateError, Created, Idempotency, NewTask, Record, StoreError},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -180,7 +180,7 @@ impl Begun {
 
     /// The client has changed its mind. Asks for the call to stop, without waiting for it.
     pub fn abandon(&self) {
-        self.inner.cancel_soon(self.id.clone());
+        self.inner.cancel_soon(self.id.clone(), CancelMode::AtOnce);
     }
 }
 
@@ -315,7 +315,13 @@ impl Inner {
     }
 
     /// Writes a task, claimed at once if a slot is free and nobody of the same tool waits for one, and starts it.
-    async fn submit(self: &Arc<Self>, mut new: NewTask, cancel_unread: bool) -> Result<Created, CreateError> {
+    ///
+    /// Boxed, since what it starts may submit children in its turn.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        mut new: NewTask,
+        cancel_unread: bool,
+    ) -> BoxFuture<'static, Result<Created, CreateError>> {
         let arrival = self.queues.arrive(&new.tool, new.at, || self.free_slot(&new.tool));
         if matches!(arrival, Arrival::Slot(_)) {
             new.claim = Some((self.node, self.binding(&new.tool)));
@@ -353,11 +359,11 @@ impl Inner {
                 Arrival::Queue(place) => drop(place),
             }
         });
-        told.await.unwrap_or(Err(StoreError::Closed.into()))?.read()
+        Box::pin(async move { told.await.unwrap_or(Err(StoreError::Closed.into()))?.read() })
     }
 
     /// Lets the id of a call made before be given away.
-    async fn announced(&self, created: Created) -> Result<Task, StoreError> {
+    async fn announced(self: &Arc<Self>, created: Created) -> Result<Task, StoreError> {
         let task = created.into_task();
         if task.announced {
             return Ok(task);
@@ -381,7 +387,7 @@ impl Inner {
         }
     }
 
-    async fn request_cancel(&self, id: &TaskId, mode: CancelMode) -> Result<Task, ApplyError> {
+    pub(crate) async fn request_cancel(self: &Arc<Self>, id: &TaskId, mode: CancelMode) -> Result<Task, ApplyError> {
         let change = Change::of(id, Event::CancelRequested(mode), self.now());
         let task = self.store.apply(change).await?;
         self.changed(&task);
@@ -389,16 +395,14 @@ impl Inner {
     }
 
     /// Insists, since nobody else will ask: also a full disk must not leave a command running for no one.
-    fn cancel_soon(self: &Arc<Self>, id: TaskId) {
+    pub(crate) fn cancel_soon(self: &Arc<Self>, id: TaskId, mode: CancelMode) {
         let inner = Arc::clone(self);
         let pending = self.cancelling.begin();
         self.spawn(async move {
             let _pending = pending;
             let what = "cancelling a call whose caller has gone";
             // A refusal means that it is over.
-            let _ = inner
-                .insist(what, || inner.request_cancel(&id, CancelMode::AtOnce))
-                .await;
+            let _ = inner.insist(what, || inner.request_cancel(&id, mode)).await;
         });
     }
 }
@@ -422,7 +426,7 @@ impl Drop for Receipt {
             && self.cancel_unread
             && !task.keyed
         {
-            self.inner.cancel_soon(task.id);
+            self.inner.cancel_soon(task.id, CancelMode::AtOnce);
         }
     }
 }

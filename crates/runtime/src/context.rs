@@ -1,48 +1,86 @@
 //! What running work may ask of Longhaul.
 
 use crate::{
-    AskError, Question, Requestor, Said,
+    JournalError, Requestor, Said,
     engine::Inner,
+    journal::{Journal, Pending},
     news::News,
-    question::{Asked, Asking},
+    parking::{Activity, Ticket, Wait},
     slots::Slot,
 };
 use longhaul_core::{
-    AttemptState, Event, Fence, Json, LogLevel, Principal, Progress, StopReason, Task, TaskId, UnixMillis,
-    store::{ApplyError, Change, StoreError},
+    AttemptState, Event, Fence, Json, Lineage, LogLevel, Millis, Origin, Owner, Principal, Progress, StopReason, Task,
+    TaskId, UnixMillis,
+    store::{ApplyError, Change},
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 
-/// A running attempt's door to its task: news out, stop requests and answers in. Cheap to clone.
+/// A running attempt's door to its task: news out, stop requests and answers in, and the journal. Cheap to clone.
+///
+/// Each is the door of one branch of the code; [`fork`](Self::fork) makes more.
 #[derive(Clone)]
-pub struct TaskContext(pub(crate) Arc<Shared>);
+pub struct TaskContext {
+    pub(crate) shared: Arc<Shared>,
+    /// Which branch of the code this is: empty for its trunk.
+    pub(crate) path: Arc<str>,
+}
 
 pub(crate) struct Shared {
     pub(crate) inner: Arc<Inner>,
     pub(crate) task: TaskId,
     pub(crate) tool: Arc<str>,
     pub(crate) concurrency: Option<usize>,
-    pub(crate) asked: tokio::sync::Mutex<Asked>,
-    principal: Principal,
-    requestor: Arc<Requestor>,
-    /// Questions on their way to the store; `None` once the attempt is over.
-    asking: Mutex<Option<Vec<Asking>>>,
-    asks: Notify,
-    fence: Fence,
+    pub(crate) owner: Owner,
+    pub(crate) origin: Origin,
+    pub(crate) lineage: Option<Lineage>,
+    pub(crate) requestor: Arc<Requestor>,
+    pub(crate) fence: Fence,
+    /// How long a question waits that does not say so itself.
+    pub(crate) input_timeout: Millis,
+    /// What the code has come to, if its executor keeps that.
+    pub(crate) journal: Option<Arc<Journal>>,
+    /// What the branches of the code are doing.
+    pub(crate) activity: Activity,
+    /// How many questions the task has ever asked. Held while something is written whose number must be the next one.
+    pub(crate) asked: tokio::sync::Mutex<u32>,
+    /// What is to be written; `None` once the attempt is over.
+    drafts: Mutex<Option<Vec<Pending>>>,
+    pub(crate) drafted: Notify,
+    /// Held by a branch that waits for the slot to come back.
+    pub(crate) returning: tokio::sync::Mutex<()>,
+    /// Told when the code has waited long enough to be let go.
+    pub(crate) let_go: Arc<Notify>,
     stop: watch::Receiver<Option<StopReason>>,
     news: Mutex<News>,
     fresh: Notify,
     hold: Mutex<Hold>,
 }
 
+impl Shared {
+    /// How many tasks are above this one.
+    pub(crate) fn depth(&self) -> u32 {
+        self.lineage.as_ref().map_or(0, |lineage| lineage.depth)
+    }
+}
+
 /// The attempt's hold on its slot.
 enum Hold {
     Slot(#[expect(dead_code, reason = "held for its drop")] Slot),
-    /// Parked.
+    /// All of the code waits.
+    Parked(#[expect(dead_code, reason = "held for its drop")] Option<Ticket>),
+    /// The code goes on and has not got its slot back yet.
     Nothing,
     /// The attempt has ended; whoever still has its context gets no slot any more.
     Over,
+}
+
+/// What an attempt runs under.
+pub(crate) struct Terms {
+    pub(crate) fence: Fence,
+    pub(crate) concurrency: Option<usize>,
+    pub(crate) input_timeout: Millis,
+    pub(crate) journal: Option<Arc<Journal>>,
 }
 
 impl TaskContext {
@@ -50,53 +88,63 @@ impl TaskContext {
         inner: &Arc<Inner>,
         task: &Task,
         requestor: Arc<Requestor>,
-        fence: Fence,
-        concurrency: Option<usize>,
+        terms: Terms,
         stop: watch::Receiver<Option<StopReason>>,
         slot: Slot,
     ) -> Self {
         let starting = (task.active_attempt()).is_some_and(|attempt| attempt.state == AttemptState::Starting);
-        Self(Arc::new(Shared {
+        let shared = Shared {
             inner: Arc::clone(inner),
             task: task.id.clone(),
             tool: Arc::clone(&task.tool),
-            concurrency,
-            asked: tokio::sync::Mutex::new(Asked::before(task)),
-            principal: task.owner.principal.clone(),
+            concurrency: terms.concurrency,
+            owner: task.owner.clone(),
+            origin: task.origin,
+            lineage: task.lineage.clone(),
             requestor,
-            asking: Mutex::new(Some(Vec::new())),
-            asks: Notify::new(),
-            fence,
+            fence: terms.fence,
+            input_timeout: terms.input_timeout,
+            journal: terms.journal,
+            activity: Activity::new(),
+            asked: tokio::sync::Mutex::new(task.inputs_asked),
+            drafts: Mutex::new(Some(Vec::new())),
+            drafted: Notify::new(),
+            returning: tokio::sync::Mutex::new(()),
+            let_go: Arc::default(),
             stop,
             news: Mutex::new(News::of_attempt(starting)),
             fresh: Notify::new(),
             hold: Mutex::new(Hold::Slot(slot)),
-        }))
+        };
+        Self {
+            shared: Arc::new(shared),
+            path: Arc::from(""),
+        }
     }
 
     /// The task.
     pub fn task(&self) -> &TaskId {
-        &self.0.task
+        &self.shared.task
     }
 
     /// Whom it belongs to.
     pub fn principal(&self) -> &Principal {
-        &self.0.principal
+        &self.shared.owner.principal
     }
 
     /// What the sender of the call said about itself.
     pub fn requestor(&self) -> &Arc<Requestor> {
-        &self.0.requestor
+        &self.shared.requestor
     }
 
     /// Now.
     pub fn now(&self) -> UnixMillis {
-        self.0.inner.now()
+        self.shared.inner.now()
     }
 
     /// The ports, for work that needs time or concurrency of its own.
     pub fn ports(&self) -> &crate::Ports {
-        &self.0.inner.ports
+        &self.shared.inner.ports
     }
 
     /// Says that the work has begun. Best effort, like all news.
@@ -135,7 +183,7 @@ impl TaskContext {
 
     /// A log message for a client that waits and wants those. Nothing of it is kept.
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: Json) {
-        if self.0.inner.live.is_heard() {
+        if self.shared.inner.live.is_heard() {
             self.say(Said::Log {
                 level,
                 logger: logger.map(Arc::from),
@@ -150,17 +198,17 @@ impl TaskContext {
     }
 
     fn say(&self, said: Said) {
-        self.0.inner.live.say(&self.0.task, said);
+        self.shared.inner.live.say(&self.shared.task, said);
     }
 
     /// Why the work is asked to stop, if it is.
     pub fn stop_requested(&self) -> Option<StopReason> {
-        *self.0.stop.borrow()
+        *self.shared.stop.borrow()
     }
 
     /// Completes when the work is asked to stop.
     pub async fn stopped(&self) -> StopReason {
-        let mut stop = self.0.stop.clone();
+        let mut stop = self.shared.stop.clone();
         match stop.wait_for(Option::is_some).await.map(|reason| *reason) {
             Ok(Some(reason)) => reason,
             // The attempt is over and nobody can ask any more.
@@ -168,59 +216,68 @@ impl TaskContext {
         }
     }
 
-    /// Asks the client a question and waits for the answer, however long; meanwhile the attempt holds no slot.
-    ///
-    /// Several questions may be open at once; the slot comes back when none is. Those asked together, as with `join!`, are shown
-    /// together. Dropping the future withdraws the question.
-    ///
-    /// # Errors
-    /// [`AskError`] if the client cannot be asked this, if the work is asked to stop, if the task is over, or if the store failed.
-    pub async fn ask(&self, question: impl Into<Question>) -> Result<Json, AskError> {
-        let question = question.into();
-        question.fits(&self.0.requestor.abilities)?;
-        let (tell, told) = oneshot::channel();
-        match &mut *self.asking() {
-            Some(asking) => asking.push(Asking::new(question, tell)),
-            None => return Err(ApplyError::Stale.into()),
-        }
-        self.0.asks.notify_one();
-        told.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
-    }
-
-    /// The questions asked since this last completed; at least one.
-    pub(crate) async fn next_questions(&self) -> Vec<Asking> {
+    /// The drafts handed in since this last completed; at least one.
+    pub(crate) async fn next_drafts(&self) -> Vec<Pending> {
         loop {
-            let asked = self.asking().as_mut().map(std::mem::take).unwrap_or_default();
-            if !asked.is_empty() {
-                return asked;
+            let drafts = self.drafts().as_mut().map(std::mem::take).unwrap_or_default();
+            if !drafts.is_empty() {
+                return drafts;
             }
-            self.0.asks.notified().await;
+            self.shared.drafted.notified().await;
         }
     }
 
-    fn asking(&self) -> MutexGuard<'_, Option<Vec<Asking>>> {
-        self.0.asking.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn drafts(&self) -> MutexGuard<'_, Option<Vec<Pending>>> {
+        self.shared.drafts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the slot back while the work is parked.
+    /// All of the code waits: its slot is free. If it can be run again, it is let go when it has waited long enough.
     pub(crate) fn park(&self) {
-        self.set_hold(Hold::Nothing);
+        let ticket = self.shared.journal.as_ref().map(|_| {
+            let inner = &self.shared.inner;
+            inner.parking.enter(inner.now(), &self.shared.let_go)
+        });
+        self.set_hold(Hold::Parked(ticket));
+    }
+
+    /// Some of the code goes on; whoever does takes a slot first.
+    pub(crate) fn unpark(&self) {
+        let mut hold = self.hold_lock();
+        if matches!(*hold, Hold::Parked(_)) {
+            let parked = std::mem::replace(&mut *hold, Hold::Nothing);
+            drop(hold);
+            drop(parked);
+        }
     }
 
     /// Takes a slot for work that goes on.
-    pub(crate) fn unpark(&self, slot: Slot) {
+    pub(crate) fn hold(&self, slot: Slot) {
         self.set_hold(Hold::Slot(slot));
     }
 
-    /// Gives the slot back for good, whoever still holds this context, and takes no question any more.
-    pub(crate) fn release_slot(&self) {
-        *self.asking() = None;
+    pub(crate) fn has_slot(&self) -> bool {
+        !matches!(*self.hold_lock(), Hold::Nothing | Hold::Parked(_))
+    }
+
+    pub(crate) fn keeps_journal(&self) -> bool {
+        self.shared.journal.is_some()
+    }
+
+    /// Whether the attempt has ended as far as its code is concerned.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(*self.hold_lock(), Hold::Over)
+    }
+
+    /// Gives the slot back for good, whoever still holds this context, and takes no draft any more.
+    pub(crate) fn close(&self) {
+        let drafts = self.drafts().take();
+        drop(drafts);
         self.set_hold(Hold::Over);
     }
 
-    /// The lock is let go before the old slot is, since giving one back wakes others.
+    /// The lock is let go before the old hold is, since giving a slot back wakes others.
     fn set_hold(&self, new: Hold) {
-        let mut hold = self.0.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hold = self.hold_lock();
         if matches!(*hold, Hold::Over) {
             return;
         }
@@ -229,19 +286,66 @@ impl TaskContext {
         drop(old);
     }
 
+    fn hold_lock(&self) -> MutexGuard<'_, Hold> {
+        self.shared.hold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Completes when the code can be let go, with what its attempt ends in then.
+    pub(crate) async fn let_go(&self) -> (Option<UnixMillis>, u32) {
+        loop {
+            self.shared.let_go.notified().await;
+            match self.suspension().await {
+                Ok(Some(suspension)) => return suspension,
+                // Something has come, and the code goes on, or it still waits, and enters again.
+                Ok(None) | Err(_) => {
+                    if self.shared.activity.parked().is_some() {
+                        self.park();
+                    }
+                }
+            }
+        }
+    }
+
+    /// When the earliest timer of all that is waited for fires, and what the task had been woken by when all of it was still to come;
+    /// `None` if something has come.
+    async fn suspension(&self) -> Result<Option<(Option<UnixMillis>, u32)>, JournalError> {
+        let Some(waits) = self.shared.activity.parked() else {
+            return Ok(None);
+        };
+        let Some(record) = self.shared.inner.store.peek(&self.shared.task).await? else {
+            return Ok(None);
+        };
+        let until = waits.iter().filter_map(Wait::until).min();
+        if until.is_some_and(|until| until <= self.now()) {
+            return Ok(None);
+        }
+        for wait in &waits {
+            let has_come = match wait {
+                Wait::Input(key, _) => !record.task.open_inputs.contains(key),
+                // After the record: an end that is not seen here is not counted there either.
+                Wait::Child(entry) => self.child_outcome(*entry).await?.is_some(),
+                Wait::Timer(_) => false,
+            };
+            if has_come {
+                return Ok(None);
+            }
+        }
+        Ok(Some((until, record.task.woken)))
+    }
+
     fn tell(&self, write: impl FnOnce(&mut News)) {
         write(&mut self.news());
-        self.0.fresh.notify_one();
+        self.shared.fresh.notify_one();
     }
 
     fn news(&self) -> MutexGuard<'_, News> {
-        self.0.news.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Completes when there are news that were not taken.
     pub(crate) async fn has_news(&self) {
         while self.news().is_empty() {
-            self.0.fresh.notified().await;
+            self.shared.fresh.notified().await;
         }
     }
 
@@ -257,11 +361,11 @@ impl TaskContext {
     /// Writes events under this attempt's fence.
     pub(crate) async fn apply(&self, events: Vec<Event>) -> Result<Task, ApplyError> {
         let change = Change {
-            task: self.0.task.clone(),
-            fence: Some(self.0.fence),
+            task: self.shared.task.clone(),
+            fence: Some(self.shared.fence),
             events,
             at: self.now(),
         };
-        self.0.inner.store.apply(change).await
+        self.shared.inner.store.apply(change).await
     }
 }

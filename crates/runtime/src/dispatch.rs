@@ -21,6 +21,9 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         let freed = inner.slots.freed();
         tokio::pin!(freed);
         freed.as_mut().enable();
+        if inner.is_released() {
+            return;
+        }
         let next_ready = match fill_slots(&inner).await {
             Ok(next_ready) => next_ready,
             Err(error) => {

@@ -7,15 +7,18 @@ use crate::{
     dispatch,
     executor::Executor,
     hub::{Hub, Watch},
+    lineage,
     live::{Hearing, Live},
+    parking::Parking,
     provider::{LogChunk, LogRange},
     queues::Queues,
     recovery, retention,
     slots::{Slot, Slots},
     timers::{self, Alarm},
+    witness::Witness,
 };
 use longhaul_core::{
-    HostId, NodeId, Quota, Retry, Scope, State, Store, Task, TaskId, ToolSpec, UnixMillis,
+    HostId, Millis, NodeId, Quota, Retry, Scope, State, Store, Task, TaskId, ToolSpec, UnixMillis,
     store::{ApplyError, Page, Record, StoreError},
 };
 use std::{sync::Arc, time::Duration};
@@ -23,6 +26,9 @@ use tokio::sync::watch;
 
 /// Between two looks at what is still stopping.
 const SETTLE_EVERY: Duration = Duration::from_millis(20);
+
+/// How long a question waits whose tool does not say: 7 days.
+pub const INPUT_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
 
 /// What an engine is made of.
 pub struct EngineOptions {
@@ -40,6 +46,8 @@ pub struct EngineOptions {
     pub max_running: Option<usize>,
     /// How much callers may have live and stored.
     pub quota: Quota,
+    /// Watches steps, in tests.
+    pub witness: Option<Arc<dyn Witness>>,
 }
 
 /// An engine cannot be started.
@@ -65,11 +73,16 @@ pub(crate) struct Inner {
     pub(crate) hub: Arc<Hub>,
     pub(crate) live: Arc<Live>,
     pub(crate) slots: Arc<Slots>,
-    pub(crate) active: Active,
+    pub(crate) active: Arc<Active>,
     pub(crate) queues: Arc<Queues>,
     pub(crate) alarm: Alarm,
     /// Cancels under way that nobody waits for.
     pub(crate) cancelling: Cancelling,
+    /// Code that waits.
+    pub(crate) parking: Arc<Parking>,
+    pub(crate) witness: Option<Arc<dyn Witness>>,
+    /// Set before a stop: work that can be run again is let go.
+    releasing: watch::Sender<bool>,
     stop: watch::Sender<bool>,
 }
 
@@ -102,6 +115,7 @@ impl Engine {
             providers,
             max_running,
             quota,
+            witness,
         } = options;
         for tool in catalog.snapshot().tools.values() {
             store.put_spec(tool.spec().clone()).await?;
@@ -121,10 +135,13 @@ impl Engine {
             hub,
             live: Arc::default(),
             slots: Slots::new(max_running),
-            active: Active::default(),
+            active: Arc::default(),
             queues: Arc::default(),
             alarm: Alarm::default(),
             cancelling: Cancelling::default(),
+            parking: Arc::default(),
+            witness,
+            releasing: watch::Sender::new(false),
             stop: watch::Sender::new(false),
         });
         let recovered = match recovery::recover(&inner).await {
@@ -138,6 +155,8 @@ impl Engine {
         inner.spawn(dispatch::run(Arc::clone(&inner)));
         inner.spawn(timers::run(Arc::clone(&inner)));
         inner.spawn(retention::run(Arc::clone(&inner)));
+        let parking = Arc::clone(&inner);
+        inner.spawn(async move { parking.parking.run(&*parking.ports.clock).await });
         Ok((Self(inner), recovered))
     }
 
@@ -185,6 +204,18 @@ impl Engine {
             }
         };
         let _ = self.0.ports.within(limit, settled).await;
+    }
+
+    /// Lets go of all work that can be run again, and waits, at most `limit`, until that is written: after a stop that was announced it
+    /// goes on at the next start as if it had waited. Nothing is claimed any more.
+    pub async fn release(&self, limit: Duration) {
+        self.0.releasing.send_replace(true);
+        let released = async {
+            while self.0.active.replaying() > 0 {
+                self.0.ports.clock.sleep(SETTLE_EVERY).await;
+            }
+        };
+        let _ = self.0.ports.within(limit, released).await;
     }
 
     /// Attempts this node works on now.
@@ -248,9 +279,23 @@ pub(crate) struct Runner {
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) retry: Retry,
     pub(crate) concurrency: Option<usize>,
+    pub(crate) input_timeout: Millis,
 }
 
 impl Inner {
+    /// Whether nothing is to be claimed any more.
+    pub(crate) fn is_released(&self) -> bool {
+        *self.releasing.borrow()
+    }
+
+    /// Completes when work that can be run again is to be let go.
+    pub(crate) async fn is_releasing(&self) {
+        let mut releasing = self.releasing.subscribe();
+        if releasing.wait_for(|releasing| *releasing).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
     pub(crate) fn now(&self) -> UnixMillis {
         self.ports.clock.now()
     }
@@ -269,7 +314,7 @@ impl Inner {
     }
 
     /// What a committed change asks of this node: stop an attempt, look at a queue, wake earlier.
-    pub(crate) fn changed(&self, task: &Task) {
+    pub(crate) fn changed(self: &Arc<Self>, task: &Task) {
         if let Some(stop) = task.stop
             && task.active_attempt().is_some_and(|attempt| attempt.node == self.node)
         {
@@ -278,6 +323,7 @@ impl Inner {
         if task.state == State::Queued {
             self.queues.offer(&task.tool, task.ready_at);
         }
+        lineage::changed(self, task);
         self.alarm.set_for(task);
     }
 
@@ -300,9 +346,11 @@ impl Inner {
         bound.then(|| self.host.clone())
     }
 
-    /// The tool of `task`, if its definition is still the one that was frozen with the task.
+    /// The tool of `task`, if its definition is still the one that was frozen with the task. Code that replays cannot be frozen: it is
+    /// the one there is, and its journal tells whether it still fits.
     fn unchanged_tool(&self, task: &Task) -> Option<Arc<Tool>> {
-        self.catalog.tool(&task.tool).filter(|tool| tool.spec().id == task.spec)
+        let same = |tool: &Arc<Tool>| tool.spec().id == task.spec || tool.settings().executor.replays();
+        self.catalog.tool(&task.tool).filter(same)
     }
 
     fn provider(&self, kind: &str) -> Option<&Arc<dyn Provider>> {
@@ -328,6 +376,7 @@ impl Inner {
                 executor: Arc::clone(&settings.executor),
                 retry: settings.retry.clone(),
                 concurrency,
+                input_timeout: settings.input_timeout,
             }));
         }
         let read = || async { Ok(self.store.spec(&task.spec).await?) };
@@ -336,6 +385,7 @@ impl Inner {
             executor,
             retry,
             concurrency,
+            input_timeout: INPUT_TIMEOUT,
         }))
     }
 

@@ -27,6 +27,13 @@ pub enum End {
     Errored(Outcome),
     /// There is no record of how it ended (`retry.on` names this `crash`).
     Crashed,
+    /// The work keeps a journal, all of it waits, and it was let go. Said by the runtime, never by an executor.
+    Suspended {
+        /// When the earliest of its timers fires.
+        until: Option<UnixMillis>,
+        /// What the task had been woken by then.
+        woken: u32,
+    },
     /// It was made to stop, for this reason.
     Stopped(StopReason),
     /// It is certain that nothing was started, and that nothing will be: the attempt costs nothing. The text is for the log.
@@ -36,7 +43,8 @@ pub enum End {
 /// Runs the attempts of one tool, in one definition of it.
 ///
 /// The future may be dropped at any await (the server stops); what lives outside the process lives on and is taken up by
-/// [`Executor::resume`] in the next one. A panic ends the attempt as [`End::Errored`], with words that tell nothing.
+/// [`Executor::resume`] in the next one. A panic ends the attempt as [`End::Errored`], with words that tell nothing; of work that
+/// [replays](Executor::replays) as [`End::Crashed`].
 pub trait Executor: Send + Sync + 'static {
     /// Whether the work lives outside the process, so that only this host can take it up again.
     fn host_bound(&self) -> bool {
@@ -50,6 +58,12 @@ pub trait Executor: Send + Sync + 'static {
     fn check(&self, arguments: &serde_json::Map<String, serde_json::Value>) -> Result<(), String> {
         let _ = arguments;
         Ok(())
+    }
+
+    /// Whether the work keeps what it comes to in the journal, so that it can be run again from its start at any time: after its process
+    /// has died, and after a long wait, for which it is dropped.
+    fn replays(&self) -> bool {
+        false
     }
 
     /// Runs an attempt from its start. Not called for an attempt that was asked to stop, or passed its deadline, before that.

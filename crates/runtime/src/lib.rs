@@ -16,8 +16,11 @@ mod engine;
 mod executor;
 mod hub;
 mod insist;
+mod journal;
+mod lineage;
 mod live;
 mod news;
+mod parking;
 mod ports;
 mod provider;
 mod question;
@@ -29,6 +32,7 @@ mod requestor;
 mod retention;
 mod slots;
 mod timers;
+mod witness;
 
 pub use call::{Begun, Call, CancelError, Promotion, Step, Waiting};
 pub use canonical::digest as canonical_digest;
@@ -38,9 +42,13 @@ pub use catalog::{
     ToolError, ToolSettings, UriTemplate, Versions,
 };
 pub use context::TaskContext;
-pub use engine::{Engine, EngineOptions, StartError};
+pub use engine::{Engine, EngineOptions, INPUT_TIMEOUT, StartError};
 pub use executor::{Attempt, End, Executor};
 pub use hub::Watch;
+pub use journal::{
+    Backoff, ChildEnd, ChildError, Divergence, Fork, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES, Pace, Polled, Race,
+    StepError, StepFailure, StepPolicy, StepTry,
+};
 pub use live::{Hearing, Said};
 pub use ports::{Ports, Spawner};
 pub use provider::{LogChunk, LogError, LogRange, Provider};
@@ -49,3 +57,4 @@ pub use recovery::Recovered;
 pub use reply::{Reply, read_answer};
 pub use request::{RequestContext, Requesting};
 pub use requestor::{Abilities, Ability, Requestor, Trace};
+pub use witness::Witness;

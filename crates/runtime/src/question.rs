@@ -1,12 +1,18 @@
 //! A question to the client, from the asking to the answer.
 
-use crate::{Abilities, Ability, End, Requestor, TaskContext, hub::Watch, read_answer};
+use crate::{
+    Abilities, Ability, End, JournalError, Requestor, TaskContext,
+    hub::Watch,
+    journal::{Draft, EntryDraft, Place, WriteError, Written},
+    parking::Wait,
+    read_answer,
+};
 use longhaul_core::{
-    Event, Input, InputKey, InputState, Json, Outcome, RpcFailure, StopReason, Task,
+    ChildEntry, EntryKey, EntryKind, Input, InputKey, InputState, Json, Outcome, RpcFailure, StopReason, UnixMillis,
     store::{ApplyError, StoreError},
 };
-use std::{convert::Infallible, sync::Arc};
-use tokio::sync::oneshot;
+use serde::{Deserialize, Serialize};
+use std::{sync::Arc, time::Duration};
 
 /// Something to ask a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +23,8 @@ pub struct Question {
     pub request: Json,
     /// What the client must have declared to be asked this (U-13, G1-42).
     pub needs: Option<Ability>,
+    /// How long an answer is waited for; `None` for as long as the tool says.
+    pub within: Option<Duration>,
 }
 
 impl Question {
@@ -26,6 +34,7 @@ impl Question {
             name: None,
             request,
             needs: None,
+            within: None,
         }
     }
 
@@ -60,9 +69,15 @@ pub enum AskError {
     /// The question was withdrawn: the task is over, or nobody can be reached any more.
     #[error("the question was withdrawn")]
     Withdrawn,
+    /// Nobody answered in time; the question was withdrawn.
+    #[error("nobody answered in time")]
+    Unanswered,
     /// The client answered with an error.
     #[error("the client refused: {}", .0.message)]
     Refused(RpcFailure),
+    /// The tool's code does not follow its journal, or the journal has no room.
+    #[error(transparent)]
+    Journal(JournalError),
     /// The task could not be changed, or the store failed.
     #[error(transparent)]
     Task(#[from] ApplyError),
@@ -86,161 +101,259 @@ impl From<StoreError> for AskError {
     }
 }
 
-type Teller = oneshot::Sender<Result<Json, AskError>>;
-
-/// A question on its way to the store.
-pub(crate) struct Asking {
-    question: Question,
-    tell: Teller,
-}
-
-impl Asking {
-    pub(crate) fn new(question: Question, tell: Teller) -> Self {
-        Self { question, tell }
-    }
-}
-
-/// The questions of one attempt.
-pub(crate) struct Asked {
-    /// Over the task's life: the next key's number, less one.
-    ever: u32,
-    /// Now waiting for an answer. While it is above 0 the task is parked and holds no slot; also branches of the work that go on
-    /// meanwhile run without one.
-    open: usize,
-}
-
-impl Asked {
-    pub(crate) fn before(task: &Task) -> Self {
-        Self {
-            ever: task.inputs_asked,
-            open: 0,
+impl From<JournalError> for AskError {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::Stopped(reason) => Self::Stopped(reason),
+            JournalError::Task(error) => Self::Task(error),
+            other => Self::Journal(other),
         }
     }
 }
 
-/// Opens questions as the work asks them. What it asks without waiting in between is opened in one write, so that a reader who
-/// sees one of them sees all (G2-28): the work has been polled before this is.
-pub(crate) async fn open_questions(cx: &TaskContext) -> Infallible {
-    loop {
-        let asked = cx.next_questions().await;
-        // Not this future, which ends with the work, but the engine carries them through: dropped halfway, they would leave the
-        // task parked with a slot.
-        cx.0.inner.spawn(cx.clone().carry_questions(asked));
+/// What the journal says of a question.
+#[derive(Serialize, Deserialize)]
+struct Layout {
+    key: String,
+    /// Until when an answer is waited for, in unix milliseconds.
+    until: i64,
+    /// Set once none is waited for any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gone: Option<Gone>,
+}
+
+/// Why no answer is waited for any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Gone {
+    /// None came in time.
+    Unanswered,
+    /// Nobody wanted it any more.
+    Withdrawn,
+}
+
+impl From<Gone> for AskError {
+    fn from(gone: Gone) -> Self {
+        match gone {
+            Gone::Unanswered => Self::Unanswered,
+            Gone::Withdrawn => Self::Withdrawn,
+        }
     }
+}
+
+/// A question that is open, and its place in the journal if there is one.
+struct Open {
+    key: InputKey,
+    until: UnixMillis,
+    place: Option<Place>,
+}
+
+impl Open {
+    /// What takes it back.
+    fn withdrawal(&self, gone: Gone) -> Draft {
+        let entry = self.place.as_ref().map(|place| EntryDraft {
+            key: place.key.clone(),
+            beside: place.beside,
+            seq: place.found.as_ref().map(|(seq, _)| *seq),
+            value: self.layout(Some(gone)),
+        });
+        Draft::Withdraw(self.key.clone(), entry)
+    }
+
+    fn layout(&self, gone: Option<Gone>) -> Json {
+        let layout = Layout {
+            key: self.key.as_str().to_owned(),
+            until: self.until.0,
+            gone,
+        };
+        Json::trusted(serde_json::to_string(&layout).unwrap_or_default())
+    }
+}
+
+/// How a question stands.
+enum Standing {
+    Open,
+    Answered(Json),
+    Closed,
 }
 
 impl TaskContext {
-    async fn carry_questions(self, asked: Vec<Asking>) {
-        // Watched before they are written, so that no answer is missed.
-        let watches: Vec<Watch> = asked.iter().map(|_| self.0.inner.hub.watch(&self.0.task)).collect();
-        let opened = self.write_questions(&asked).await;
-        match opened {
-            Ok(keys) => {
-                for ((Asking { tell, .. }, key), watch) in asked.into_iter().zip(keys).zip(watches) {
-                    self.0.inner.spawn(self.clone().carry_question(key, watch, tell));
-                }
-            }
-            Err(error) => {
-                for Asking { tell, .. } in asked {
-                    let _ = tell.send(Err(error.clone()));
-                }
-            }
-        }
-    }
-
-    /// Waits for the answer and tells it. Ends early when the one who asked has gone.
-    async fn carry_question(self, key: InputKey, watch: Watch, mut tell: Teller) {
-        let answer = tokio::select! {
-            answer = self.answer_to(&key, watch) => answer,
-            reason = self.stopped() => Err(AskError::Stopped(reason)),
-            // Nobody hears which error it is.
-            () = tell.closed() => Err(AskError::Withdrawn),
+    /// Asks the client a question and waits for the answer; meanwhile the attempt holds no slot, and after a while nothing at all.
+    ///
+    /// Several questions may be open at once. Those asked together, as with `join!`, are shown together. Dropping the future withdraws
+    /// the question. In a tool that keeps a journal a question that was asked stays asked when its code is run again.
+    ///
+    /// # Errors
+    /// [`AskError`] if the client cannot be asked this, if nobody answers in time, if the work is asked to stop, if the task is over, or
+    /// if the store failed.
+    pub async fn ask(&self, question: impl Into<Question>) -> Result<Json, AskError> {
+        let question = question.into();
+        question.fits(&self.shared.requestor.abilities)?;
+        // Watched before it is written, so that no answer is missed.
+        let watch = self.shared.inner.hub.watch(&self.shared.task);
+        let open = self.open_question(question).await?;
+        let mut unheard = Unheard {
+            cx: self,
+            open: Some(open),
         };
-        let _ = tell.send(self.settle(&key, answer).await);
+        let answer = unheard.answer(watch).await;
+        // Whatever came of it, the question is settled, or ends with the task.
+        unheard.open = None;
+        read_answer(answer?)
     }
 
-    /// Lets the work go on after a question, unless the attempt is ending and needs no slot any more.
-    async fn settle(&self, key: &InputKey, answer: Result<Json, AskError>) -> Result<Json, AskError> {
-        match answer {
-            Ok(answer) => {
-                self.close_question().await?;
-                read_answer(answer)
-            }
-            Err(stopped @ AskError::Stopped(_)) => Err(stopped),
-            Err(error) => {
-                if self.withdraw(key).await {
-                    self.close_question().await?;
-                }
-                Err(error)
-            }
-        }
-    }
-
-    async fn write_questions(&self, asking: &[Asking]) -> Result<Vec<InputKey>, AskError> {
-        let mut asked = self.0.asked.lock().await;
-        if let Some(reason) = self.stop_requested() {
-            return Err(AskError::Stopped(reason));
-        }
-        let keys: Vec<InputKey> = (asked.ever + 1..).map(InputKey::nth).take(asking.len()).collect();
-        let opened = |(key, asking): (&InputKey, &Asking)| Event::InputRequested {
-            key: key.clone(),
-            name: asking.question.name.clone(),
-            request: asking.question.request.clone(),
+    /// Asks, unless it was asked before.
+    async fn open_question(&self, question: Question) -> Result<Open, AskError> {
+        let until = self
+            .now()
+            .plus(question.within.map_or(self.shared.input_timeout, |within| {
+                u64::try_from(within.as_millis()).unwrap_or(u64::MAX)
+            }));
+        let name = question.name.clone().unwrap_or_else(|| Arc::from(""));
+        let mut place = match &self.shared.journal {
+            Some(_) => Some(self.begin(EntryKind::Input, &name)?),
+            None => None,
         };
-        let mut events: Vec<Event> = keys.iter().zip(asking).map(opened).collect();
-        if asked.open == 0 {
-            events.push(Event::Parked);
+        if let Some(known) = place.as_ref().and_then(Place::found::<Layout>).transpose()? {
+            if let Some(gone) = known.gone {
+                return Err(gone.into());
+            }
+            return Ok(Open {
+                key: InputKey::named(known.key),
+                until: UnixMillis(known.until),
+                place,
+            });
         }
-        self.apply(events).await?;
-        asked.ever += u32::try_from(keys.len()).unwrap_or(u32::MAX);
-        asked.open += keys.len();
-        self.park();
-        Ok(keys)
+        let entry = match &place {
+            Some(place) => Some(place.draft(Json::trusted(until.0.to_string()))?),
+            None => None,
+        };
+        let Written { seq, input } = self
+            .write(Draft::Ask(question, entry))
+            .await
+            .map_err(JournalError::from)?;
+        let key = input.ok_or(StoreError::Closed)?;
+        if let Some(place) = &mut place {
+            // The writer has written the same, with the key.
+            place.written(seq, Json::trusted("null"));
+        }
+        Ok(Open { key, until, place })
     }
 
-    async fn answer_to(&self, key: &InputKey, mut watch: Watch) -> Result<Json, AskError> {
-        let store = &self.0.inner.store;
-        loop {
-            let record = store.peek(&self.0.task).await?;
-            if !record.is_some_and(|record| record.task.open_inputs.contains(key)) {
-                break;
-            }
-            watch.changed().await;
+    /// How a question stands in the store.
+    async fn standing(&self, key: &InputKey) -> Result<Standing, AskError> {
+        let store = &self.shared.inner.store;
+        let record = store.peek(&self.shared.task).await?;
+        if record.is_some_and(|record| record.task.open_inputs.contains(key)) {
+            return Ok(Standing::Open);
         }
-        match store.answer(&self.0.task, key).await? {
+        Ok(match store.answer(&self.shared.task, key).await? {
             Some(Input {
                 state: InputState::Answered(answer),
                 ..
-            }) => Ok(answer),
-            _ => Err(AskError::Withdrawn),
+            }) => Standing::Answered(answer),
+            _ => Standing::Closed,
+        })
+    }
+
+    /// Gives up what this branch has asked and begun, in earlier attempts too: its questions are withdrawn, its children cancelled.
+    pub(crate) async fn abandon(&self) -> Result<(), JournalError> {
+        let Some(journal) = &self.shared.journal else {
+            return Ok(());
+        };
+        for (key, seq, value) in journal.abandon(&self.path) {
+            match key.kind {
+                EntryKind::Input => self.withdraw_entry(key, seq, &value).await?,
+                EntryKind::Child => {
+                    if let Ok(ChildEntry { task, outcome: None }) = ChildEntry::from_json(&value) {
+                        self.cancel_child(&task);
+                    }
+                }
+                _ => {}
+            }
         }
+        Ok(())
     }
 
-    /// Takes back a question that nobody needs answered, and says whether the attempt still lives.
-    async fn withdraw(&self, key: &InputKey) -> bool {
-        let event = Event::InputWithdrawn { key: key.clone() };
-        let withdraw = || self.apply(vec![event.clone()]);
-        let withdrawn = self.0.inner.insist("withdrawing a question", withdraw).await;
-        // Illegal: its answer has come meanwhile, which is as good.
-        matches!(withdrawn, Ok(_) | Err(ApplyError::Illegal(_)))
-    }
-
-    async fn close_question(&self) -> Result<(), AskError> {
-        let mut asked = self.0.asked.lock().await;
-        asked.open -= 1;
-        if asked.open > 0 {
+    async fn withdraw_entry(&self, key: EntryKey, seq: u32, value: &Json) -> Result<(), JournalError> {
+        let Ok(known) = serde_json::from_str::<Layout>(value.as_str()) else {
+            return Ok(());
+        };
+        if known.gone.is_some() {
             return Ok(());
         }
-        let inner = &self.0.inner;
-        let slot = tokio::select! {
-            biased;
-            reason = self.stopped() => return Err(AskError::Stopped(reason)),
-            slot = inner.slots.take_back(&self.0.tool, self.0.concurrency) => slot,
+        let open = Open {
+            key: InputKey::named(known.key),
+            until: UnixMillis(known.until),
+            place: None,
         };
-        inner
-            .insist("going on after an answer", || self.apply(vec![Event::Unparked]))
-            .await?;
-        self.unpark(slot);
-        Ok(())
+        let entry = EntryDraft {
+            key,
+            beside: false,
+            seq: Some(seq),
+            value: open.layout(Some(Gone::Withdrawn)),
+        };
+        match self.write(Draft::Withdraw(open.key, Some(entry))).await {
+            // It was answered, or withdrawn, meanwhile: then nothing is open.
+            Ok(_) | Err(WriteError::Apply(ApplyError::Illegal(_))) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A question whose answer is waited for; dropping this withdraws it, unless the whole attempt goes.
+struct Unheard<'a> {
+    cx: &'a TaskContext,
+    open: Option<Open>,
+}
+
+impl Unheard<'_> {
+    async fn answer(&self, mut watch: Watch) -> Result<Json, AskError> {
+        let (cx, Some(open)) = (self.cx, &self.open) else {
+            return Err(AskError::Withdrawn);
+        };
+        let mut waiting = None;
+        loop {
+            match cx.standing(&open.key).await? {
+                Standing::Open => {}
+                Standing::Answered(answer) => {
+                    if let Some(waiting) = waiting {
+                        cx.go_on(waiting).await?;
+                    }
+                    return Ok(answer);
+                }
+                Standing::Closed => return Err(AskError::Withdrawn),
+            }
+            waiting.get_or_insert_with(|| cx.wait(Wait::Input(open.key.clone(), open.until)));
+            tokio::select! {
+                biased;
+                reason = cx.stopped() => return Err(AskError::Stopped(reason)),
+                () = watch.changed() => {}
+                () = cx.reach(open.until) => match self.expire(open).await {
+                    // Answered at the last moment.
+                    Err(WriteError::Apply(ApplyError::Illegal(_))) => {}
+                    Ok(()) => {
+                        if let Some(waiting) = waiting.take() {
+                            cx.go_on(waiting).await?;
+                        }
+                        return Err(AskError::Unanswered);
+                    }
+                    Err(error) => return Err(JournalError::from(error).into()),
+                },
+            }
+        }
+    }
+
+    async fn expire(&self, open: &Open) -> Result<(), WriteError> {
+        self.cx.write(open.withdrawal(Gone::Unanswered)).await.map(drop)
+    }
+}
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            // Refused if the attempt is over: then the question stays for the next one, or ends with the task.
+            let _ = self.cx.hand_in(open.withdrawal(Gone::Withdrawn));
+        }
     }
 }

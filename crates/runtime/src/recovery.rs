@@ -1,6 +1,6 @@
 //! Taking up what an earlier process left behind.
 
-use crate::{attempt, attempt::Begin, engine::Inner, timers};
+use crate::{attempt, attempt::Begin, engine::Inner, lineage, timers};
 use futures_util::future::join_all;
 use longhaul_core::{
     CancelMode, Event, Task,
@@ -25,6 +25,7 @@ pub struct Recovered {
 /// deadlines that passed while nobody ran are applied before anything is claimed.
 pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError> {
     let forsaken = cancel_forsaken(inner).await?;
+    lineage::cancel_stranded(inner).await?;
     let attempts = adopt(inner).await?;
     while matches!(timers::fire(inner).await?, timers::Fired::Some) {}
     let now = inner.now();

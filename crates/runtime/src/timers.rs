@@ -131,7 +131,7 @@ pub(crate) async fn fire(inner: &Arc<Inner>) -> Result<Fired, StoreError> {
 }
 
 /// Says whether there was anything to apply.
-async fn apply(inner: &Inner, task: Task, now: UnixMillis) -> Result<bool, ApplyError> {
+async fn apply(inner: &Arc<Inner>, task: Task, now: UnixMillis) -> Result<bool, ApplyError> {
     let events = task.due(now);
     if events.is_empty() {
         return Ok(false);

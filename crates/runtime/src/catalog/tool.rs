@@ -41,6 +41,8 @@ pub struct ToolSettings {
     pub deadline: Option<Millis>,
     /// The longest wait for a slot.
     pub queue_timeout: Option<Millis>,
+    /// How long a question of its work waits for an answer if it does not say so itself; [`INPUT_TIMEOUT`](crate::INPUT_TIMEOUT) is usual.
+    pub input_timeout: Millis,
     /// From the end to deletion.
     pub retention: Millis,
     /// At once on this node; `None` for no limit of its own.

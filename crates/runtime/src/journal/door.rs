@@ -1,0 +1,254 @@
+//! What the operations of the journal have in common: a place is begun, waited at, and settled.
+
+use super::{
+    Draft, JournalError, MAX_ENTRY_BYTES, Pending, Place, Written,
+    writer::{EntryDraft, WriteError},
+};
+use crate::{
+    TaskContext,
+    parking::{Turn, Wait},
+};
+use longhaul_core::{EntryKey, EntryKind, Json, StopReason, store::ApplyError};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+impl TaskContext {
+    pub(crate) fn begin(&self, kind: EntryKind, name: &Arc<str>) -> Result<Place, JournalError> {
+        let journal = self.shared.journal.as_ref().ok_or(JournalError::None)?;
+        let place = journal.begin(&self.path, kind, name)?;
+        match self.stop_requested() {
+            // What is known is known; new work is not begun.
+            Some(reason) if place.found.is_none() => Err(JournalError::Stopped(reason)),
+            _ => Ok(place),
+        }
+    }
+
+    /// Writes what a place came to, or has come to by now.
+    pub(crate) async fn settle(&self, place: &mut Place, value: Json) -> Result<(), JournalError> {
+        let draft = place.draft(value.clone())?;
+        let Written { seq, .. } = self.write(Draft::Entry(draft)).await?;
+        place.written(seq, value);
+        Ok(())
+    }
+
+    /// Has something written, and waits until it is.
+    pub(crate) async fn write(&self, draft: Draft) -> Result<Written, WriteError> {
+        // While it is written the branch goes on, though by other hands.
+        let working = self.works();
+        let written = self.hand_in(draft).ok_or(WriteError::Apply(ApplyError::Stale))?;
+        let written = written.await.unwrap_or(Err(WriteError::Apply(ApplyError::Stale)));
+        drop(working);
+        written
+    }
+
+    /// Has something written; `None` if the attempt is over.
+    pub(crate) fn hand_in(&self, draft: Draft) -> Option<oneshot::Receiver<Result<Written, WriteError>>> {
+        let (tell, told) = oneshot::channel();
+        self.drafts().as_mut()?.push(Pending { draft, tell });
+        self.shared.drafted.notify_one();
+        Some(told)
+    }
+
+    /// Begins to wait for something. With the last of its branches the whole attempt waits: its slot is free then.
+    pub(crate) fn wait(&self, wait: Wait) -> Waiting {
+        let (id, turn) = self.shared.activity.wait(&self.path, wait);
+        self.turned(turn);
+        Waiting { cx: self.clone(), id }
+    }
+
+    /// Goes on after a wait, with a slot.
+    pub(crate) async fn go_on(&self, waiting: Waiting) -> Result<(), JournalError> {
+        drop(waiting);
+        self.take_slot().await.map_err(JournalError::Stopped)
+    }
+
+    /// Says that the branch does something until this is dropped, whatever else it waits for.
+    pub(crate) fn works(&self) -> Working {
+        let turn = self.shared.activity.work(&self.path);
+        self.turned(turn);
+        Working { cx: self.clone() }
+    }
+
+    pub(crate) fn turned(&self, turn: Turn) {
+        match turn {
+            Turn::Parked => self.park(),
+            Turn::Woken => self.unpark(),
+            Turn::Same => {}
+        }
+    }
+
+    /// Has a slot, also if it was given back meanwhile.
+    async fn take_slot(&self) -> Result<(), StopReason> {
+        let _turn = self.shared.returning.lock().await;
+        if self.has_slot() {
+            return Ok(());
+        }
+        let slots = &self.shared.inner.slots;
+        let slot = tokio::select! {
+            biased;
+            reason = self.stopped() => return Err(reason),
+            slot = slots.take_back(&self.shared.tool, self.shared.concurrency) => slot,
+        };
+        self.hold(slot);
+        Ok(())
+    }
+
+    /// Tells whoever watches that a step's effect may happen now.
+    pub(super) fn witness(&self, key: &EntryKey) {
+        if let Some(witness) = &self.shared.inner.witness {
+            witness.step_begins(&self.shared.task, key);
+        }
+    }
+
+    /// Contexts for the branches of a fork. The branch waits for them until the fork is dropped.
+    pub fn fork(&self, count: usize) -> Result<Fork, JournalError> {
+        let journal = self.shared.journal.as_ref().ok_or(JournalError::None)?;
+        let paths = journal.fork(&self.path, count);
+        let turn = self.shared.activity.fork(&self.path, &paths);
+        self.turned(turn);
+        let branch = |path: &Arc<str>| TaskContext {
+            shared: Arc::clone(&self.shared),
+            path: Arc::clone(path),
+        };
+        let branches = paths.iter().map(branch).collect();
+        Ok(Fork {
+            trunk: self.clone(),
+            branches,
+        })
+    }
+}
+
+/// Branches of the code that run beside each other; made by [`TaskContext::fork`].
+pub struct Fork {
+    trunk: TaskContext,
+    branches: Vec<TaskContext>,
+}
+
+impl Fork {
+    /// The context of each branch.
+    pub fn branches(&self) -> &[TaskContext] {
+        &self.branches
+    }
+
+    /// Says that a branch has come to its end: it is not waited for any more.
+    pub fn over(&self, nth: usize) {
+        if let Some(branch) = self.branches.get(nth) {
+            let turn = self.trunk.shared.activity.over(&branch.path);
+            self.trunk.turned(turn);
+        }
+    }
+
+    /// Which branch won, if that was decided before.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn winner(&self) -> Result<Race, JournalError> {
+        let place = self.trunk.begin(EntryKind::Select, &Arc::from(""))?;
+        let winner = match &place.found {
+            Some((_, value)) => Some(place.read(value)?),
+            None => None,
+        };
+        Ok(Race { place, winner })
+    }
+
+    /// Writes down that branch `nth` won, and gives up what the others wait for: their questions are withdrawn, their children cancelled.
+    /// To be called when their futures are dropped.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub async fn decide(&self, mut race: Race, nth: usize) -> Result<(), JournalError> {
+        if race.winner.is_none() {
+            self.trunk
+                .settle(&mut race.place, Json::trusted(nth.to_string()))
+                .await?;
+        }
+        for (loser, branch) in self.branches.iter().enumerate() {
+            if loser != nth {
+                branch.abandon().await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Fork {
+    fn drop(&mut self) {
+        (0..self.branches.len()).for_each(|nth| self.over(nth));
+        let turn = self.trunk.shared.activity.joined(&self.trunk.path);
+        self.trunk.turned(turn);
+    }
+}
+
+/// A race of branches, decided or not.
+pub struct Race {
+    place: Place,
+    /// Who won, if it is decided.
+    pub winner: Option<usize>,
+}
+
+/// A branch waits until this is dropped.
+pub(crate) struct Waiting {
+    cx: TaskContext,
+    id: u64,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let turn = self.cx.shared.activity.waited(&self.cx.path, self.id);
+        self.cx.turned(turn);
+    }
+}
+
+/// A branch works until this is dropped.
+pub(crate) struct Working {
+    cx: TaskContext,
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let turn = self.cx.shared.activity.worked(&self.cx.path);
+        self.cx.turned(turn);
+    }
+}
+
+impl Place {
+    /// What is to be written here.
+    pub(crate) fn draft(&self, value: Json) -> Result<EntryDraft, JournalError> {
+        let bytes = value.as_str().len();
+        if bytes > MAX_ENTRY_BYTES {
+            return Err(JournalError::TooLarge {
+                asked: self.key.clone(),
+                bytes,
+            });
+        }
+        Ok(EntryDraft {
+            key: self.key.clone(),
+            beside: self.beside,
+            seq: self.found.as_ref().map(|(seq, _)| *seq),
+            value,
+        })
+    }
+
+    /// What was written here, if anything.
+    pub(crate) fn found<T: DeserializeOwned>(&self) -> Option<Result<T, JournalError>> {
+        self.found.as_ref().map(|(_, value)| self.read(value))
+    }
+
+    /// Reads what was written here.
+    pub(crate) fn read<T: DeserializeOwned>(&self, value: &Json) -> Result<T, JournalError> {
+        self.read_with(value, |value| serde_json::from_str(value.as_str()))
+    }
+
+    /// Reads what was written here in a layout of its own.
+    pub(crate) fn read_with<T, E: std::fmt::Display>(
+        &self,
+        value: &Json,
+        read: impl FnOnce(&Json) -> Result<T, E>,
+    ) -> Result<T, JournalError> {
+        read(value).map_err(|error| JournalError::Garbled {
+            asked: self.key.clone(),
+            why: error.to_string(),
+        })
+    }
+}

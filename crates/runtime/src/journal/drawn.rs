@@ -1,0 +1,75 @@
+//! What is drawn once and stays: time, randomness, the winner of a race, the version of the code. And what is given out on the way.
+
+use super::JournalError;
+use crate::TaskContext;
+use longhaul_core::{EntryKind, Json, UnixMillis};
+use std::sync::Arc;
+
+impl TaskContext {
+    /// What time it was when this was first reached.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub async fn draw_now(&self) -> Result<UnixMillis, JournalError> {
+        let draw = || Json::trusted(self.now().0.to_string());
+        Ok(UnixMillis(self.draw(EntryKind::Now, "", draw).await?))
+    }
+
+    /// Random bytes, the same each time this is reached.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub async fn draw_random<const N: usize>(&self) -> Result<[u8; N], JournalError> {
+        let draw = || {
+            let mut bytes = [0; N];
+            self.ports().entropy.fill(&mut bytes);
+            Json::from(serde_json::Value::from(bytes.as_slice()))
+        };
+        let bytes: Vec<u8> = self.draw(EntryKind::Random, "", draw).await?;
+        let mut drawn = [0; N];
+        for (to, from) in drawn.iter_mut().zip(bytes) {
+            *to = from;
+        }
+        Ok(drawn)
+    }
+
+    /// Whether the task runs the code that was written under `name`: true for every task that had not passed this point when that code
+    /// came, and false for those that had.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub async fn version(&self, name: &str) -> Result<bool, JournalError> {
+        let Some(journal) = &self.shared.journal else {
+            return Err(JournalError::None);
+        };
+        if journal.is_replaying(&self.path) && !journal.knows(&self.path, EntryKind::Version, name) {
+            return Ok(false);
+        }
+        self.draw(EntryKind::Version, name, || Json::trusted("true")).await
+    }
+
+    /// Appends to the task's output. Once, however often the code is run.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub async fn emit(&self, content: Json) -> Result<(), JournalError> {
+        let _: serde::de::IgnoredAny = self.draw(EntryKind::Emit, "", || content).await?;
+        Ok(())
+    }
+
+    /// The winner of a race, if it was decided before.
+    pub(crate) async fn draw<T: serde::de::DeserializeOwned>(
+        &self,
+        kind: EntryKind,
+        name: &str,
+        draw: impl FnOnce() -> Json,
+    ) -> Result<T, JournalError> {
+        let mut place = self.begin(kind, &Arc::from(name))?;
+        if let Some((_, value)) = &place.found {
+            return place.read(value);
+        }
+        let value = draw();
+        self.settle(&mut place, value.clone()).await?;
+        place.read(&value)
+    }
+}

@@ -1,0 +1,287 @@
+//! The journal of an attempt: what the tool's code, run again from its start, has already come to.
+//!
+//! Whatever must come out the same each time is a *place*: it is [begun](Journal::begin), which forms its key and says what is known of
+//! it, and [written](super::TaskContext::write), which makes it known for good. The order in which one branch of the code begins its places
+//! is what the journal is held to; see [`Divergence`].
+
+mod child;
+mod door;
+mod drawn;
+mod error;
+mod poll;
+mod step;
+mod timer;
+mod writer;
+
+pub use child::{ChildEnd, ChildError};
+pub use door::{Fork, Race};
+pub use error::{Divergence, JournalError};
+pub use poll::{Pace, Polled};
+pub use step::{Backoff, StepError, StepFailure, StepPolicy, StepTry};
+pub(crate) use writer::{Draft, EntryDraft, Pending, WriteError, Written, write_drafts};
+
+use longhaul_core::{Entry, EntryKey, EntryKind, Json};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// How many entries a task may have.
+pub const MAX_ENTRIES: u32 = 10_000;
+/// How long one entry's value may be, in bytes.
+pub const MAX_ENTRY_BYTES: usize = 1 << 20;
+
+/// What is known of a task's journal, and how far the code of this attempt has come along it.
+pub(crate) struct Journal(Mutex<State>);
+
+struct State {
+    known: HashMap<EntryKey, Known>,
+    branches: HashMap<Arc<str>, Branch>,
+    /// The latest place that was written.
+    last: u32,
+    children: u32,
+    failures: Vec<Entry>,
+    divergence: Option<Divergence>,
+}
+
+/// An entry, and whether the code has come to it.
+struct Known {
+    seq: u32,
+    value: Json,
+}
+
+/// A line of code that does one thing after the other.
+#[derive(Default)]
+struct Branch {
+    /// How many places of each kind and name were begun.
+    begun: HashMap<(EntryKind, Arc<str>), u32>,
+    /// How often it has forked.
+    forks: u32,
+    /// Places that are begun and not settled.
+    open: u32,
+    /// Entries that were begun with nothing else open, and that the code has not come to yet. While there are any, it can only come to
+    /// what is in the journal.
+    ahead: BTreeMap<u32, EntryKey>,
+    /// Other entries that it has not come to.
+    ahead_beside: BTreeMap<u32, EntryKey>,
+}
+
+/// A place in the code that was begun. Dropping it settles it.
+pub(crate) struct Place {
+    journal: Arc<Journal>,
+    pub(crate) key: EntryKey,
+    /// Whether something else in its branch was open when it was begun.
+    pub(crate) beside: bool,
+    /// Where it stands in the journal, and what it came to, if it has been written.
+    pub(crate) found: Option<(u32, Json)>,
+}
+
+impl Journal {
+    /// What earlier attempts came to, in the order of its places.
+    pub(crate) fn of(entries: Vec<Entry>) -> Arc<Self> {
+        let mut state = State {
+            known: HashMap::with_capacity(entries.len()),
+            branches: HashMap::new(),
+            last: 0,
+            children: 0,
+            failures: Vec::new(),
+            divergence: None,
+        };
+        for entry in entries {
+            state.last = state.last.max(entry.seq);
+            match entry.key.kind {
+                // Nothing that the code does.
+                EntryKind::Failure => {
+                    state.failures.push(entry);
+                    continue;
+                }
+                EntryKind::Child => state.children += 1,
+                _ => {}
+            }
+            let branch = state.branches.entry(Arc::clone(&entry.key.path)).or_default();
+            let ahead = if entry.beside {
+                &mut branch.ahead_beside
+            } else {
+                &mut branch.ahead
+            };
+            ahead.insert(entry.seq, entry.key.clone());
+            let known = Known {
+                seq: entry.seq,
+                value: entry.value,
+            };
+            state.known.insert(entry.key, known);
+        }
+        Arc::new(Self(Mutex::new(state)))
+    }
+
+    /// Begins the next place of this kind and name in a branch.
+    ///
+    /// # Errors
+    /// [`JournalError::Diverged`] if the journal says that something else came here; [`JournalError::TooManyEntries`].
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        path: &Arc<str>,
+        kind: EntryKind,
+        name: &Arc<str>,
+    ) -> Result<Place, JournalError> {
+        let mut state = self.lock();
+        if let Some(divergence) = &state.divergence {
+            return Err(divergence.clone().into());
+        }
+        let state = &mut *state;
+        let branch = state.branches.entry(Arc::clone(path)).or_default();
+        let nth = branch.begun.entry((kind, Arc::clone(name))).or_default();
+        *nth += 1;
+        let key = EntryKey {
+            path: Arc::clone(path),
+            kind,
+            name: Arc::clone(name),
+            nth: *nth,
+        };
+        let found = match state.known.get(&key) {
+            Some(known) => {
+                branch.ahead.remove(&known.seq);
+                branch.ahead_beside.remove(&known.seq);
+                Some((known.seq, known.value.clone()))
+            }
+            None => None,
+        };
+        if found.is_none() {
+            if let Some(expected) = branch.ahead.values().next() {
+                let divergence = Divergence::Otherwise {
+                    asked: key,
+                    expected: expected.clone(),
+                };
+                state.divergence = Some(divergence.clone());
+                return Err(divergence.into());
+            }
+            if state.last >= MAX_ENTRIES {
+                return Err(JournalError::TooManyEntries { asked: key });
+            }
+        }
+        let beside = branch.open > 0;
+        branch.open += 1;
+        Ok(Place {
+            journal: Arc::clone(self),
+            key,
+            beside,
+            found,
+        })
+    }
+
+    /// The paths of `count` branches of the next fork of a branch.
+    pub(crate) fn fork(&self, path: &str, count: usize) -> Vec<Arc<str>> {
+        let mut state = self.lock();
+        let branch = state.branches.entry(path.into()).or_default();
+        let fork = branch.forks;
+        branch.forks += 1;
+        let separator = if path.is_empty() { "" } else { "/" };
+        (0..count)
+            .map(|nth| format!("{path}{separator}{fork}.{nth}").into())
+            .collect()
+    }
+
+    /// Whether the code of a branch is still behind its journal.
+    pub(crate) fn is_replaying(&self, path: &str) -> bool {
+        let state = self.lock();
+        let ahead = |branch: &Branch| !branch.ahead.is_empty() || !branch.ahead_beside.is_empty();
+        state.branches.get(path).is_some_and(ahead)
+    }
+
+    /// Whether a branch has, somewhere, an entry of this kind and name.
+    pub(crate) fn knows(&self, path: &str, kind: EntryKind, name: &str) -> bool {
+        let state = self.lock();
+        let mut keys = state.known.keys();
+        keys.any(|key| *key.path == *path && key.kind == kind && *key.name == *name)
+    }
+
+    /// Takes all that is ahead in `path`, and in the branches it has forked into, as not to be come to any more, and returns what was known
+    /// of it.
+    pub(crate) fn abandon(&self, path: &str) -> Vec<(EntryKey, u32, Json)> {
+        let mut state = self.lock();
+        let under = |other: &str| {
+            other
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        for (_, branch) in state.branches.iter_mut().filter(|(other, _)| under(other)) {
+            branch.ahead.clear();
+            branch.ahead_beside.clear();
+        }
+        let known = state.known.iter().filter(|(key, _)| under(&key.path));
+        let mut known: Vec<_> = known
+            .map(|(key, known)| (key.clone(), known.seq, known.value.clone()))
+            .collect();
+        known.sort_by_key(|(_, seq, _)| *seq);
+        known
+    }
+
+    /// The code has come to its end.
+    ///
+    /// # Errors
+    /// [`Divergence`] if it did not follow its journal on the way, or has left entries behind that it never came to.
+    pub(crate) fn finish(&self) -> Result<(), Divergence> {
+        let state = self.lock();
+        if let Some(divergence) = &state.divergence {
+            return Err(divergence.clone());
+        }
+        let branches = state.branches.values();
+        let left = branches.flat_map(|branch| branch.ahead.iter().chain(&branch.ahead_beside));
+        match left.min_by_key(|(seq, _)| **seq) {
+            Some((_, key)) => Err(Divergence::NeverAsked { expected: key.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The place after the last one that was written.
+    pub(crate) fn next(&self) -> u32 {
+        self.lock().last + 1
+    }
+
+    /// Notes what was written.
+    pub(crate) fn wrote(&self, seq: u32, key: &EntryKey, value: &Json) {
+        let mut state = self.lock();
+        if seq > state.last {
+            state.last = seq;
+            state.children += u32::from(key.kind == EntryKind::Child);
+        }
+        let value = value.clone();
+        state.known.insert(key.clone(), Known { seq, value });
+    }
+
+    /// How many children were ever started.
+    pub(crate) fn children(&self) -> u32 {
+        self.lock().children
+    }
+
+    /// How earlier attempts failed, oldest first.
+    pub(crate) fn failures(&self) -> Vec<Entry> {
+        self.lock().failures.clone()
+    }
+
+    /// The entry that was written last, for people.
+    pub(crate) fn latest(&self) -> Option<EntryKey> {
+        let state = self.lock();
+        let latest = state.known.iter().max_by_key(|(_, known)| known.seq);
+        latest.map(|(key, _)| key.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Notes that it has been written.
+    pub(crate) fn written(&mut self, seq: u32, value: Json) {
+        self.found = Some((seq, value));
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(branch) = self.journal.lock().branches.get_mut(&self.key.path) {
+            branch.open -= 1;
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Work with an effect: done, and then never again.
+
+use super::{JournalError, Place};
+use crate::TaskContext;
+use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::{sync::Arc, time::Duration};
+
+/// How often a step that failed is tried, and how long each try may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepPolicy {
+    /// Tries in all, the first included.
+    pub attempts: u32,
+    /// Between two tries.
+    pub backoff: Backoff,
+    /// How long one try may take; `None` for as long as it likes.
+    pub timeout: Option<Duration>,
+    /// What the outside knows the effect by: kept with the entry, for whoever has to find out what became of it.
+    pub key: Option<Arc<str>>,
+}
+
+impl Default for StepPolicy {
+    /// One try, as long as it takes.
+    fn default() -> Self {
+        Self {
+            attempts: 1,
+            backoff: Backoff::default(),
+            timeout: None,
+            key: None,
+        }
+    }
+}
+
+/// The wait between two tries: doubled each time, up to a longest one, and spread by up to a half either way so that many do not come
+/// back at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// Before the second try, in milliseconds.
+    pub first: Millis,
+    /// The longest, in milliseconds.
+    pub longest: Millis,
+}
+
+impl Default for Backoff {
+    /// From a second to a minute.
+    fn default() -> Self {
+        Self {
+            first: 1_000,
+            longest: 60_000,
+        }
+    }
+}
+
+impl Backoff {
+    /// The wait after `failed` tries; `spread` is any number, drawn for this wait.
+    pub fn after(self, failed: u32, spread: u64) -> Millis {
+        let doublings = failed.saturating_sub(1).min(30);
+        let wait = self.first.saturating_mul(1 << doublings).min(self.longest);
+        wait / 2 + spread % (wait + 1)
+    }
+}
+
+/// Why one try of a step failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepFailure {
+    /// In words that the client may read.
+    pub message: String,
+    /// Whether another try may do better.
+    pub retriable: bool,
+}
+
+/// A step that failed for good: the same each time the code comes to it.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum StepError {
+    /// It was tried as often as it may be, or failed in a way that no other try mends.
+    #[error("{}", .trail.last().map_or("it failed", |last| last.why.as_str()))]
+    Failed {
+        /// All tries, oldest first.
+        trail: Vec<StepTry>,
+    },
+    /// The journal cannot be gone along.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// One try that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepTry {
+    /// When it had failed, in unix milliseconds.
+    pub at: i64,
+    /// Why.
+    pub why: String,
+}
+
+/// What an entry says of a step.
+#[derive(Serialize, Deserialize, Default)]
+struct Layout {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ok: Option<Box<RawValue>>,
+    /// Tries that failed; final if there is neither a result nor a next try.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<StepTry>,
+    /// When it is tried next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+}
+
+impl TaskContext {
+    /// Runs `work` until it is in the journal that it was done; from then on its result comes from there. What it did before may be
+    /// repeated: the process can die between the effect and the entry.
+    ///
+    /// # Errors
+    /// [`StepError`].
+    pub async fn step<F>(&self, name: &str, policy: &StepPolicy, mut work: impl FnMut() -> F) -> Result<Json, StepError>
+    where
+        F: Future<Output = Result<Json, StepFailure>>,
+    {
+        let mut place = self.begin(EntryKind::Step, &Arc::from(name))?;
+        let mut known = match &place.found {
+            Some((_, value)) => place.read::<Layout>(value)?,
+            None => Layout {
+                key: policy.key.as_deref().map(str::to_owned),
+                ..Layout::default()
+            },
+        };
+        loop {
+            if let Some(ok) = &known.ok {
+                return Ok(Json::from(&**ok));
+            }
+            match known.next {
+                Some(next) => self.wait_until(UnixMillis(next)).await?,
+                None if known.failed.is_empty() => {}
+                None => return Err(StepError::Failed { trail: known.failed }),
+            }
+            known = self.attempt_step(&mut place, known, policy, &mut work).await?;
+        }
+    }
+
+    /// One try, and what it makes of the entry.
+    async fn attempt_step<F>(
+        &self,
+        place: &mut Place,
+        mut known: Layout,
+        policy: &StepPolicy,
+        work: &mut impl FnMut() -> F,
+    ) -> Result<Layout, JournalError>
+    where
+        F: Future<Output = Result<Json, StepFailure>>,
+    {
+        if let Some(reason) = self.stop_requested() {
+            return Err(JournalError::Stopped(reason));
+        }
+        let working = self.works();
+        self.witness(&place.key);
+        let tried = match policy.timeout {
+            None => work().await,
+            Some(limit) => (self.ports().within(limit, work()).await).unwrap_or_else(|| Err(timed_out(limit))),
+        };
+        known.next = None;
+        match tried {
+            Ok(value) => {
+                // What is JSON already can be read as such.
+                known.ok = serde_json::from_str(value.as_str()).ok();
+            }
+            Err(failure) => {
+                known.failed.push(StepTry {
+                    at: self.now().0,
+                    why: failure.message,
+                });
+                let tries = u32::try_from(known.failed.len()).unwrap_or(u32::MAX);
+                if failure.retriable && tries < policy.attempts {
+                    let wait = policy.backoff.after(tries, self.spread());
+                    known.next = Some(self.now().plus(wait).0);
+                }
+            }
+        }
+        let value = Json::trusted(serde_json::to_string(&known).unwrap_or_default());
+        self.settle(place, value).await?;
+        drop(working);
+        Ok(known)
+    }
+
+    pub(super) fn spread(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.ports().entropy.fill(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+fn timed_out(limit: Duration) -> StepFailure {
+    let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    StepFailure {
+        message: format!("it took longer than {}", longhaul_core::format_duration(limit)),
+        retriable: true,
+    }
+}

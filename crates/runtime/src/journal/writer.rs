@@ -1,0 +1,222 @@
+//! Writing what the code has come to: one write for all that came together.
+
+use super::JournalError;
+use crate::{TaskContext, question::Question};
+use longhaul_core::{
+    Entry, EntryKey, Event, InputKey, Json, StopReason,
+    store::{ApplyError, CreateError, NewTask, Parent, StoreError},
+};
+use std::convert::Infallible;
+use tokio::sync::oneshot;
+
+/// Something to be written under the attempt's fence.
+pub(crate) enum Draft {
+    /// An entry: at its place, if it has one already.
+    Entry(EntryDraft),
+    /// A question, with its entry if the attempt keeps a journal. The entry's value names the question's key.
+    Ask(Question, Option<EntryDraft>),
+    /// A question that nobody needs answered any more.
+    Withdraw(InputKey, Option<EntryDraft>),
+    /// Another task, with the entry that names it.
+    Child(Box<NewTask>, EntryDraft),
+}
+
+/// An entry to be written.
+#[derive(Clone)]
+pub(crate) struct EntryDraft {
+    pub(crate) key: EntryKey,
+    pub(crate) beside: bool,
+    /// Where it stands already.
+    pub(crate) seq: Option<u32>,
+    /// What it says, of a question's entry without the key.
+    pub(crate) value: Json,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Written {
+    /// The entry's place, or 0 if there is no entry.
+    pub(crate) seq: u32,
+    /// The new question's key.
+    pub(crate) input: Option<InputKey>,
+}
+
+/// Why a draft was not written.
+#[derive(Debug, Clone)]
+pub(crate) enum WriteError {
+    Apply(ApplyError),
+    Create(CreateError),
+    Stopped(StopReason),
+}
+
+impl From<WriteError> for JournalError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Apply(error) => Self::Task(error),
+            WriteError::Stopped(reason) => Self::Stopped(reason),
+            WriteError::Create(CreateError::Store(error)) => Self::Task(error.into()),
+            WriteError::Create(other) => Self::Task(ApplyError::Store(StoreError::Failed(other.to_string()))),
+        }
+    }
+}
+
+/// A draft with someone waiting for it.
+pub(crate) struct Pending {
+    pub(crate) draft: Draft,
+    pub(crate) tell: oneshot::Sender<Result<Written, WriteError>>,
+}
+
+/// Writes drafts as the work hands them in. What it hands in without waiting in between is written at once, so that a reader who sees one
+/// question of several sees all (G2-28): the work has been polled before this is.
+pub(crate) async fn write_drafts(cx: &TaskContext) -> Infallible {
+    loop {
+        let batch = cx.next_drafts().await;
+        let (done, written) = oneshot::channel();
+        let carrier = cx.clone();
+        // Not this future, which ends with the work, but the engine carries them through: a write that was begun must be known of.
+        cx.shared.inner.spawn(async move {
+            carrier.write_batch(batch).await;
+            let _ = done.send(());
+        });
+        let _ = written.await;
+    }
+}
+
+impl TaskContext {
+    async fn write_batch(&self, batch: Vec<Pending>) {
+        let mut together = Vec::new();
+        for pending in batch {
+            if matches!(pending.draft, Draft::Child(..)) {
+                self.write_together(std::mem::take(&mut together)).await;
+                self.write_child(pending).await;
+            } else {
+                together.push(pending);
+            }
+        }
+        self.write_together(together).await;
+    }
+
+    async fn write_together(&self, batch: Vec<Pending>) {
+        if batch.is_empty() {
+            return;
+        }
+        match self.write_events(&batch).await {
+            Ok(written) => {
+                for (pending, written) in batch.into_iter().zip(written) {
+                    let _ = pending.tell.send(Ok(written));
+                }
+            }
+            // One of them is not legal any more, as a question that was answered meanwhile; the others have nothing to do with that.
+            Err(WriteError::Apply(ApplyError::Illegal(_))) if batch.len() > 1 => {
+                for pending in batch {
+                    Box::pin(self.write_together(vec![pending])).await;
+                }
+            }
+            Err(error) => {
+                for pending in batch {
+                    let _ = pending.tell.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// One write. What has come to something is not to be lost: while the store cannot write, it is tried again.
+    async fn write_events(&self, batch: &[Pending]) -> Result<Vec<Written>, WriteError> {
+        let mut asked = self.shared.asked.lock().await;
+        let mut next = self.shared.journal.as_ref().map_or(0, |journal| journal.next());
+        let mut ever = *asked;
+        let mut events = Vec::new();
+        let mut all = Vec::with_capacity(batch.len());
+        let mut entries = Vec::new();
+        for Pending { draft, .. } in batch {
+            let mut written = Written::default();
+            let mut entry = None;
+            match draft {
+                Draft::Entry(draft) => entry = Some((draft, draft.value.clone())),
+                Draft::Ask(question, draft) => {
+                    if let Some(reason) = self.stop_requested() {
+                        return Err(WriteError::Stopped(reason));
+                    }
+                    ever += 1;
+                    let key = InputKey::nth(ever);
+                    events.push(Event::InputRequested {
+                        key: key.clone(),
+                        name: question.name.clone(),
+                        request: question.request.clone(),
+                    });
+                    entry = draft.as_ref().map(|draft| (draft, asked_value(&key, &draft.value)));
+                    written.input = Some(key);
+                }
+                Draft::Withdraw(key, draft) => {
+                    events.push(Event::InputWithdrawn { key: key.clone() });
+                    entry = draft.as_ref().map(|draft| (draft, draft.value.clone()));
+                }
+                // Written by itself.
+                Draft::Child(..) => {}
+            }
+            if let Some((draft, value)) = entry {
+                let seq = draft.seq.unwrap_or(next);
+                next = next.max(seq + 1);
+                written.seq = seq;
+                events.push(Event::Journaled(self.entry(draft, seq, value.clone())));
+                entries.push((seq, draft.key.clone(), value));
+            }
+            all.push(written);
+        }
+        let applied = self
+            .shared
+            .inner
+            .insist("writing to a journal", || self.apply(events.clone()))
+            .await;
+        let task = applied.map_err(WriteError::Apply)?;
+        *asked = ever;
+        if let Some(journal) = &self.shared.journal {
+            for (seq, key, value) in &entries {
+                journal.wrote(*seq, key, value);
+            }
+        }
+        self.shared.inner.changed(&task);
+        Ok(all)
+    }
+
+    async fn write_child(&self, Pending { draft, tell }: Pending) {
+        let Draft::Child(new, draft) = draft else { return };
+        let _ = tell.send(self.create_child(*new, draft).await);
+    }
+
+    async fn create_child(&self, mut new: NewTask, draft: EntryDraft) -> Result<Written, WriteError> {
+        // One at a time: the place must be the next one.
+        let _turn = self.shared.asked.lock().await;
+        if let Some(reason) = self.stop_requested() {
+            return Err(WriteError::Stopped(reason));
+        }
+        let Some(journal) = &self.shared.journal else {
+            return Err(WriteError::Apply(ApplyError::Stale));
+        };
+        let seq = journal.next();
+        let parent = Parent {
+            lineage: self.lineage_of_child(seq),
+            fence: self.shared.fence,
+            entry: self.entry(&draft, seq, draft.value.clone()),
+        };
+        new.parent = Some(parent);
+        self.shared.inner.submit(new, false).await.map_err(WriteError::Create)?;
+        journal.wrote(seq, &draft.key, &draft.value);
+        Ok(Written { seq, input: None })
+    }
+
+    fn entry(&self, draft: &EntryDraft, seq: u32, value: Json) -> Entry {
+        Entry {
+            seq,
+            key: draft.key.clone(),
+            beside: draft.beside,
+            value,
+            at: self.now(),
+        }
+    }
+}
+
+/// The value of a question's entry: its key, and until when an answer is waited for.
+fn asked_value(key: &InputKey, until: &Json) -> Json {
+    Json::trusted(format!(r#"{{"key":"{}","until":{}}}"#, key.as_str(), until.as_str()))
+}
