@@ -79,6 +79,7 @@ impl ServerHandle {
             providers: server.providers,
             max_running: server.max_running,
             quota: server.quota,
+            witness: None,
         })
         .await?;
         let front = Front::new(FrontOptions {

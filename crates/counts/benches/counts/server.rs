@@ -104,6 +104,7 @@ async fn serve() -> Arc<Front> {
         providers: Vec::new(),
         max_running: None,
         quota: Quota::default(),
+        witness: None,
     })
     .await
     .unwrap();

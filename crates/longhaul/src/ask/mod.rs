@@ -92,6 +92,7 @@ impl<Q: Questioning> Ask<Q> {
                 name: self.key.clone(),
                 request: Json::from(request),
                 needs: Some(needs),
+                within: self.within,
             });
             match self.question.read(answer.await?.as_str()) {
                 Ok(answer) => return Ok(answer),

@@ -61,6 +61,7 @@ pub struct Tool {
     handoff: Option<Duration>,
     deadline: Option<Duration>,
     queue_timeout: Option<Duration>,
+    input_timeout: Option<Duration>,
     retention: Duration,
     concurrency: Option<usize>,
     retry: Retry,
@@ -122,6 +123,7 @@ impl Tool {
             handoff: None,
             deadline: None,
             queue_timeout: None,
+            input_timeout: None,
             retention: RETENTION,
             concurrency: None,
             retry: Retry::default(),
@@ -260,6 +262,13 @@ impl Tool {
         self
     }
 
+    /// How long a question waits for its answer, if it does not say so itself; by default 7 days.
+    #[must_use]
+    pub fn input_timeout(mut self, limit: Duration) -> Self {
+        self.input_timeout = Some(limit);
+        self
+    }
+
     /// How long a task is kept after its end; by default a day.
     #[must_use]
     pub fn retention(mut self, time: Duration) -> Self {
@@ -367,6 +376,7 @@ impl Tool {
             handoff: self.handoff.map(millis),
             deadline: self.deadline.map(millis),
             queue_timeout: self.queue_timeout.map(millis),
+            input_timeout: self.input_timeout.map_or(longhaul_runtime::INPUT_TIMEOUT, millis),
             retention: millis(self.retention),
             concurrency: self.concurrency,
             retry: self.retry,

@@ -86,6 +86,7 @@ impl ToolSettings {
             handoff: None,
             deadline: None,
             queue_timeout: None,
+            input_timeout: crate::INPUT_TIMEOUT,
             retention: Self::RETENTION,
             concurrency: None,
             retry: Retry::default(),

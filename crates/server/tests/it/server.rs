@@ -81,6 +81,7 @@ impl Server {
             providers: vec![Arc::new(Logs)],
             max_running: None,
             quota: options.quota,
+            witness: None,
         })
         .await
         .unwrap();

@@ -56,6 +56,7 @@ impl World {
                 providers: Vec::new(),
                 max_running: None,
                 quota: longhaul_core::Quota::default(),
+                witness: None,
             })
             .await
             .unwrap();
