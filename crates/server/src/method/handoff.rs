@@ -217,6 +217,7 @@ impl Relayed {
             name: Some(input.key.as_str().into()),
             needs: Ability::needed_by(&input.request),
             request: input.request.clone(),
+            within: None,
         };
         let cx = cx.clone();
         Some(Self {

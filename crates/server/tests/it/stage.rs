@@ -301,6 +301,7 @@ pub(crate) fn form(name: &str) -> Question {
         name: Some(name.into()),
         request: Json::from(json!({"method": "elicitation/create", "params": params})),
         needs: Some(Ability::ElicitForm),
+        within: None,
     }
 }
 
@@ -311,6 +312,7 @@ fn sampling() -> Question {
         name: Some("capital".into()),
         request: Json::from(request),
         needs: Some(Ability::Sampling),
+        within: None,
     }
 }
 
