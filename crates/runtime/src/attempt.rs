@@ -155,7 +155,14 @@ async fn work(
             Begin::Resumed => executor.resume(attempt, cx.clone()).await,
         }
     };
-    let run = std::pin::pin!(AssertUnwindSafe(run).catch_unwind());
+    let mut run = std::pin::pin!(AssertUnwindSafe(run).catch_unwind());
+    let run = std::future::poll_fn(|waker| {
+        let polled = run.as_mut().poll(waker);
+        if polled.is_pending() {
+            cx.rest();
+        }
+        polled
+    });
     let end = tokio::select! {
         biased;
         end = run => match end {

@@ -69,8 +69,6 @@ enum Hold {
     Slot(#[expect(dead_code, reason = "held for its drop")] Slot),
     /// All of the code waits.
     Parked(#[expect(dead_code, reason = "held for its drop")] Option<Ticket>),
-    /// The code goes on and has not got its slot back yet.
-    Nothing,
     /// The attempt has ended; whoever still has its context gets no slot any more.
     Over,
 }
@@ -240,13 +238,17 @@ impl TaskContext {
         self.set_hold(Hold::Parked(ticket));
     }
 
-    /// Some of the code goes on; whoever does takes a slot first.
+    /// The code has done what it can for now. If one of several waits is over, and nothing came of it but that, all of it waits again.
+    pub(crate) fn rest(&self) {
+        if self.shared.activity.is_parked() && !self.is_parked() {
+            self.park();
+        }
+    }
+
+    /// Some of the code goes on, though nobody has waited for a slot: what was waited for is given up.
     pub(crate) fn unpark(&self) {
-        let mut hold = self.hold_lock();
-        if matches!(*hold, Hold::Parked(_)) {
-            let parked = std::mem::replace(&mut *hold, Hold::Nothing);
-            drop(hold);
-            drop(parked);
+        if self.is_parked() {
+            self.set_hold(Hold::Slot(self.shared.inner.slots.take_anyway(&self.shared.tool)));
         }
     }
 
@@ -255,8 +257,8 @@ impl TaskContext {
         self.set_hold(Hold::Slot(slot));
     }
 
-    pub(crate) fn has_slot(&self) -> bool {
-        !matches!(*self.hold_lock(), Hold::Nothing | Hold::Parked(_))
+    pub(crate) fn is_parked(&self) -> bool {
+        matches!(*self.hold_lock(), Hold::Parked(_))
     }
 
     pub(crate) fn keeps_journal(&self) -> bool {
@@ -298,7 +300,7 @@ impl TaskContext {
                 Ok(Some(suspension)) => return suspension,
                 // Something has come, and the code goes on, or it still waits, and enters again.
                 Ok(None) | Err(_) => {
-                    if self.shared.activity.parked().is_some() {
+                    if self.shared.activity.is_parked() {
                         self.park();
                     }
                 }

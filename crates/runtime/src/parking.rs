@@ -135,6 +135,11 @@ impl Activity {
         self.lock().change(path, |line| line.forks -= 1)
     }
 
+    /// Whether all branches wait.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.lock().busy == 0
+    }
+
     /// What is waited for, if all branches wait.
     pub(crate) fn parked(&self) -> Option<Vec<Wait>> {
         let all = self.lock();

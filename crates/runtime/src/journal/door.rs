@@ -8,7 +8,7 @@ use crate::{
     TaskContext,
     parking::{Turn, Wait},
 };
-use longhaul_core::{EntryKey, EntryKind, Json, StopReason, store::ApplyError};
+use longhaul_core::{EntryKey, EntryKind, Json, store::ApplyError};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -57,10 +57,20 @@ impl TaskContext {
         Waiting { cx: self.clone(), id }
     }
 
-    /// Goes on after a wait, with a slot.
+    /// Goes on after a wait, with a slot, which all of the code may have to wait for.
     pub(crate) async fn go_on(&self, waiting: Waiting) -> Result<(), JournalError> {
+        let _turn = self.shared.returning.lock().await;
+        if self.is_parked() {
+            let slots = &self.shared.inner.slots;
+            let slot = tokio::select! {
+                biased;
+                reason = self.stopped() => return Err(JournalError::Stopped(reason)),
+                slot = slots.take_back(&self.shared.tool, self.shared.concurrency) => slot,
+            };
+            self.hold(slot);
+        }
         drop(waiting);
-        self.take_slot().await.map_err(JournalError::Stopped)
+        Ok(())
     }
 
     /// Says that the branch does something until this is dropped, whatever else it waits for.
@@ -76,22 +86,6 @@ impl TaskContext {
             Turn::Woken => self.unpark(),
             Turn::Same => {}
         }
-    }
-
-    /// Has a slot, also if it was given back meanwhile.
-    async fn take_slot(&self) -> Result<(), StopReason> {
-        let _turn = self.shared.returning.lock().await;
-        if self.has_slot() {
-            return Ok(());
-        }
-        let slots = &self.shared.inner.slots;
-        let slot = tokio::select! {
-            biased;
-            reason = self.stopped() => return Err(reason),
-            slot = slots.take_back(&self.shared.tool, self.shared.concurrency) => slot,
-        };
-        self.hold(slot);
-        Ok(())
     }
 
     /// Tells whoever watches that a step's effect may happen now.

@@ -120,7 +120,7 @@ impl TaskContext {
         }
     }
 
-    /// One write. What has come to something is not to be lost: while the store cannot write, it is tried again.
+    /// One write. What the journal is to keep is not to be lost: while the store cannot write, it is tried again.
     async fn write_events(&self, batch: &[Pending]) -> Result<Vec<Written>, WriteError> {
         let mut asked = self.shared.asked.lock().await;
         let mut next = self.shared.journal.as_ref().map_or(0, |journal| journal.next());
@@ -163,11 +163,14 @@ impl TaskContext {
             }
             all.push(written);
         }
-        let applied = self
-            .shared
-            .inner
-            .insist("writing to a journal", || self.apply(events.clone()))
-            .await;
+        let applied = if entries.is_empty() {
+            self.apply(events).await
+        } else {
+            let inner = &self.shared.inner;
+            inner
+                .insist("writing to a journal", || self.apply(events.clone()))
+                .await
+        };
         let task = applied.map_err(WriteError::Apply)?;
         *asked = ever;
         if let Some(journal) = &self.shared.journal {

@@ -70,7 +70,10 @@ async fn a_parked_task_needs_no_slot_to_stop() {
         let task = engine.create(engine.call("a")).await.unwrap();
         let run = runs.next().await;
         let asked = run.ask("sure?");
-        world.until(&engine, &task.id, |task| task.state == State::Parked).await;
+        world
+            .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
+            .await;
+        settle().await;
         engine.create(engine.call("a")).await.unwrap();
         let _holds_the_slot = runs.next().await;
         engine.cancel(&scope(), &task.id, mode).await.unwrap();

@@ -161,12 +161,16 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+type Asked = tokio::sync::oneshot::Receiver<Result<Json, longhaul_runtime::AskError>>;
+
 /// What the test knows, beside what the store says.
 struct Model {
     world: World,
     engine: Engine,
     runs: Vec<Runs>,
     open: BTreeMap<TaskId, Run>,
+    /// Those that have asked and not gone on: they hold no slot.
+    asking: BTreeMap<TaskId, Asked>,
     created: Vec<TaskId>,
     /// The last task of each tool that was started.
     last: [Option<TaskId>; 3],
@@ -194,6 +198,7 @@ impl Model {
             engine,
             runs,
             open: BTreeMap::new(),
+            asking: BTreeMap::new(),
             created: Vec::new(),
             last: [const { None }; 3],
             passed: [None; 3],
@@ -206,13 +211,16 @@ impl Model {
             Step::Burst(tool, count) => self.create(*tool, *count).await,
             Step::Finish(index) => {
                 if let Some(id) = pick(index, self.open.keys()) {
+                    self.asking.remove(&id);
                     self.open.remove(&id).unwrap().finish("done");
                 }
             }
             Step::Park(index) => {
-                if let Some(id) = pick(index, self.open.keys()) {
-                    // Asked by a future of its own, whoever hears the answer.
-                    drop(self.open[&id].ask("what?"));
+                if let Some(id) = pick(index, self.open.keys())
+                    && !self.asking.contains_key(&id)
+                {
+                    let asked = self.open[&id].ask("what?");
+                    self.asking.insert(id, asked);
                 }
             }
             Step::Answer(index) => {
@@ -262,11 +270,11 @@ impl Model {
         for id in &self.created {
             tasks.push(self.world.task(id).await);
         }
+        self.asking.retain(|_, asked| asked.try_recv().is_err());
         let number = |task: &Task| task.tool.parse::<usize>().unwrap();
         let in_state = |tool: usize, state: State| {
-            tasks
-                .iter()
-                .filter(|task| number(task) == tool && task.state == state)
+            (tasks.iter())
+                .filter(|task| number(task) == tool && task.state == state && !self.asking.contains_key(&task.id))
                 .count()
         };
         let running: Vec<usize> = (0..3).map(|tool| in_state(tool, State::Running)).collect();
@@ -283,7 +291,7 @@ impl Model {
             let waits = in_state(tool, State::Queued) > 0;
             prop_assert!(!(waits && below && all < SLOTS), "tool {tool} waits beside a free slot");
             let returns = (tasks.iter())
-                .any(|task| number(task) == tool && task.state == State::Parked && task.open_inputs.is_empty());
+                .any(|task| number(task) == tool && self.asking.contains_key(&task.id) && task.open_inputs.is_empty());
             prop_assert!(
                 !(returns && below && all < SLOTS),
                 "an answered task of tool {tool} waits beside a free slot"
