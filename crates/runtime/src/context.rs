@@ -261,8 +261,20 @@ impl TaskContext {
         matches!(*self.hold_lock(), Hold::Parked(_))
     }
 
-    pub(crate) fn keeps_journal(&self) -> bool {
+    /// Whether what the work comes to is kept in a journal.
+    pub fn keeps_journal(&self) -> bool {
         self.shared.journal.is_some()
+    }
+
+    /// Which branch of the code this is: empty for its trunk, `1.0` for the first branch of the trunk's second fork.
+    pub fn branch(&self) -> &str {
+        &self.path
+    }
+
+    /// Whether the branch has lost a race, and what it had asked and begun is given up already.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        let journal = self.shared.journal.as_ref();
+        journal.is_some_and(|journal| journal.is_abandoned(&self.path))
     }
 
     /// Whether the attempt has ended as far as its code is concerned.

@@ -51,7 +51,7 @@ struct Branches {
 struct Line {
     waits: u32,
     works: u32,
-    /// Branches it has forked into and waits for.
+    /// Branches it has begun and waits for.
     forks: u32,
 }
 
@@ -111,28 +111,33 @@ impl Activity {
         self.lock().change(path, |line| line.works -= 1)
     }
 
-    /// A branch forks, and waits for what it has forked into.
-    pub(crate) fn fork(&self, path: &Arc<str>, into: &[Arc<str>]) -> Turn {
+    /// A branch begins one that runs beside others, and waits for it.
+    pub(crate) fn fork(&self, path: &Arc<str>, into: &Arc<str>) -> Turn {
         let mut all = self.lock();
-        for branch in into {
-            all.lines.insert(Arc::clone(branch), Line::default());
-            all.busy += 1;
+        let before = all.is_busy(path);
+        if let Some(line) = all.lines.get_mut(path) {
+            line.forks += 1;
         }
-        all.change(path, |line| line.forks += 1)
+        all.lines.insert(Arc::clone(into), Line::default());
+        let after = all.is_busy(path) + 1;
+        all.settle(before, after)
     }
 
-    /// One of the branches that were forked is over.
-    pub(crate) fn over(&self, branch: &Arc<str>) -> Turn {
+    /// Branches that were begun by one are over; it goes on with the last of them. In one go, so that what goes on is not taken to wait
+    /// in between, which would cost it its slot.
+    pub(crate) fn over(&self, path: &Arc<str>, branches: &[Arc<str>]) -> Turn {
         let mut all = self.lock();
-        match all.lines.remove(branch) {
-            Some(line) if line.is_busy() => all.settle(1, 0),
-            _ => Turn::Same,
+        let mut before = all.is_busy(path);
+        for branch in branches {
+            before += all.is_busy(branch);
+            if all.lines.remove(branch).is_some()
+                && let Some(line) = all.lines.get_mut(path)
+            {
+                line.forks -= 1;
+            }
         }
-    }
-
-    /// A branch has come back from what it had forked into.
-    pub(crate) fn joined(&self, path: &Arc<str>) -> Turn {
-        self.lock().change(path, |line| line.forks -= 1)
+        let after = all.is_busy(path);
+        all.settle(before, after)
     }
 
     /// Whether all branches wait.
@@ -153,14 +158,19 @@ impl Activity {
 
 impl Branches {
     fn change(&mut self, path: &Arc<str>, change: impl FnOnce(&mut Line)) -> Turn {
+        let before = self.is_busy(path);
         // What a branch still held when it was over, nobody counts any more.
         let Some(line) = self.lines.get_mut(path) else {
             return Turn::Same;
         };
-        let before = usize::from(line.is_busy());
         change(line);
-        let after = usize::from(line.is_busy());
+        let after = self.is_busy(path);
         self.settle(before, after)
+    }
+
+    /// 1 if a line may go on by itself.
+    fn is_busy(&self, path: &str) -> usize {
+        usize::from(self.lines.get(path).is_some_and(Line::is_busy))
     }
 
     fn settle(&mut self, before: usize, after: usize) -> Turn {
@@ -268,7 +278,9 @@ mod tests {
     fn an_attempt_is_parked_when_its_last_branch_waits() {
         let activity = Activity::new();
         let branches = [path("0.0"), path("0.1")];
-        assert_eq!(activity.fork(&path(""), &branches), Turn::Same);
+        for branch in &branches {
+            assert_eq!(activity.fork(&path(""), branch), Turn::Same);
+        }
         let (first, turn) = activity.wait(&branches[0], Wait::Timer(UnixMillis(1)));
         assert_eq!(turn, Turn::Same, "the other branch may go on");
         let (_, turn) = activity.wait(&branches[1], Wait::Child(1));
@@ -276,12 +288,28 @@ mod tests {
         assert_eq!(activity.parked().map(|waits| waits.len()), Some(2));
         assert_eq!(activity.waited(&branches[0], first), Turn::Woken);
         assert_eq!(
-            activity.over(&branches[0]),
+            activity.over(&path(""), &branches[..1]),
             Turn::Parked,
             "only the other one is left, and waits"
         );
-        assert_eq!(activity.over(&branches[1]), Turn::Same);
-        assert_eq!(activity.joined(&path("")), Turn::Woken);
+        assert_eq!(
+            activity.over(&path(""), &branches[1..]),
+            Turn::Woken,
+            "the trunk goes on"
+        );
+        assert_eq!(activity.over(&path(""), &branches), Turn::Same);
+    }
+
+    #[test]
+    fn the_trunk_goes_on_after_its_branches_without_having_waited() {
+        let activity = Activity::new();
+        let branches = [path("0.0"), path("0.1")];
+        for branch in &branches {
+            activity.fork(&path(""), branch);
+        }
+        activity.wait(&branches[1], Wait::Child(1));
+        assert_eq!(activity.over(&path(""), &branches), Turn::Same);
+        assert!(activity.parked().is_none());
     }
 
     #[test]

@@ -351,7 +351,9 @@ impl Unheard<'_> {
 
 impl Drop for Unheard<'_> {
     fn drop(&mut self) {
-        if let Some(open) = self.open.take() {
+        if let Some(open) = self.open.take()
+            && !self.cx.is_abandoned()
+        {
             // Refused if the attempt is over: then the question stays for the next one, or ends with the task.
             let _ = self.cx.hand_in(open.withdrawal(Gone::Withdrawn));
         }

@@ -229,6 +229,7 @@ impl Drop for Unheard<'_> {
     fn drop(&mut self) {
         if let Some(child) = self.child.take()
             && !self.cx.is_over()
+            && !self.cx.is_abandoned()
         {
             self.cx.cancel_child(&child);
         }

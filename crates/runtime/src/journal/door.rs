@@ -95,41 +95,52 @@ impl TaskContext {
         }
     }
 
-    /// Contexts for the branches of a fork. The branch waits for them until the fork is dropped.
+    /// Forks into `count` branches, none of which has begun.
+    ///
+    /// # Errors
+    /// [`JournalError::None`].
     pub fn fork(&self, count: usize) -> Result<Fork, JournalError> {
         let journal = self.shared.journal.as_ref().ok_or(JournalError::None)?;
-        let paths = journal.fork(&self.path, count);
-        let turn = self.shared.activity.fork(&self.path, &paths);
-        self.turned(turn);
-        let branch = |path: &Arc<str>| TaskContext {
-            shared: Arc::clone(&self.shared),
-            path: Arc::clone(path),
-        };
-        let branches = paths.iter().map(branch).collect();
         Ok(Fork {
             trunk: self.clone(),
-            branches,
+            paths: journal.fork(&self.path, count),
         })
     }
 }
 
-/// Branches of the code that run beside each other; made by [`TaskContext::fork`].
+/// Branches of the code that run beside each other; made by [`TaskContext::fork`]. The branch that has forked waits for all that have
+/// begun until they are over, or this is dropped.
 pub struct Fork {
     trunk: TaskContext,
-    branches: Vec<TaskContext>,
+    paths: Vec<Arc<str>>,
 }
 
 impl Fork {
-    /// The context of each branch.
-    pub fn branches(&self) -> &[TaskContext] {
-        &self.branches
+    /// Begins a branch; `None` if there is none of this number. To be called once for each, and before another's [`over`](Self::over)
+    /// which it takes the place of.
+    pub fn begin(&self, nth: usize) -> Option<TaskContext> {
+        let path = self.paths.get(nth)?;
+        let turn = self.trunk.shared.activity.fork(&self.trunk.path, path);
+        self.trunk.turned(turn);
+        Some(self.branch(path))
     }
 
     /// Says that a branch has come to its end: it is not waited for any more.
     pub fn over(&self, nth: usize) {
-        if let Some(branch) = self.branches.get(nth) {
-            let turn = self.trunk.shared.activity.over(&branch.path);
-            self.trunk.turned(turn);
+        if let Some(path) = self.paths.get(nth) {
+            self.end(std::slice::from_ref(path));
+        }
+    }
+
+    fn end(&self, paths: &[Arc<str>]) {
+        let turn = self.trunk.shared.activity.over(&self.trunk.path, paths);
+        self.trunk.turned(turn);
+    }
+
+    fn branch(&self, path: &Arc<str>) -> TaskContext {
+        TaskContext {
+            shared: Arc::clone(&self.trunk.shared),
+            path: Arc::clone(path),
         }
     }
 
@@ -147,7 +158,10 @@ impl Fork {
     }
 
     /// Writes down that branch `nth` won, and gives up what the others wait for: their questions are withdrawn, their children cancelled.
-    /// To be called when their futures are dropped.
+    /// A number beyond the branches says that none did, and nothing is given up.
+    ///
+    /// Their futures are to be dropped after this, not before: what they give up while nothing is decided yet could win the race in the
+    /// next attempt.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -157,9 +171,9 @@ impl Fork {
                 .settle(&mut race.place, Json::trusted(nth.to_string()))
                 .await?;
         }
-        for (loser, branch) in self.branches.iter().enumerate() {
-            if loser != nth {
-                branch.abandon().await?;
+        if nth < self.paths.len() {
+            for (_, loser) in self.paths.iter().enumerate().filter(|(other, _)| *other != nth) {
+                self.branch(loser).abandon().await?;
             }
         }
         Ok(())
@@ -168,9 +182,7 @@ impl Fork {
 
 impl Drop for Fork {
     fn drop(&mut self) {
-        (0..self.branches.len()).for_each(|nth| self.over(nth));
-        let turn = self.trunk.shared.activity.joined(&self.trunk.path);
-        self.trunk.turned(turn);
+        self.end(&self.paths);
     }
 }
 

@@ -64,7 +64,7 @@ pub enum JournalError {
         why: String,
     },
     /// The executor of this tool keeps no journal.
-    #[error("this tool keeps no journal")]
+    #[error("only a durable tool keeps a journal, and this one is not made durable")]
     None,
     /// The task could not be changed, or the store failed.
     #[error(transparent)]

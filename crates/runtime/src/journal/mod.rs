@@ -64,6 +64,8 @@ struct Branch {
     ahead: BTreeMap<u32, EntryKey>,
     /// Other entries that it has not come to.
     ahead_beside: BTreeMap<u32, EntryKey>,
+    /// Whether it has lost a race: what it had asked and begun is given up.
+    abandoned: bool,
 }
 
 /// A place in the code that was begun. Dropping it settles it.
@@ -207,6 +209,7 @@ impl Journal {
         for (_, branch) in state.branches.iter_mut().filter(|(other, _)| under(other)) {
             branch.ahead.clear();
             branch.ahead_beside.clear();
+            branch.abandoned = true;
         }
         let known = state.known.iter().filter(|(key, _)| under(&key.path));
         let mut known: Vec<_> = known
@@ -214,6 +217,11 @@ impl Journal {
             .collect();
         known.sort_by_key(|(_, seq, _)| *seq);
         known
+    }
+
+    /// Whether all that a branch had asked and begun is given up already.
+    pub(crate) fn is_abandoned(&self, path: &str) -> bool {
+        self.lock().branches.get(path).is_some_and(|branch| branch.abandoned)
     }
 
     /// The code has come to its end.

@@ -1,6 +1,9 @@
 //! Looking at something outside until it is ready.
 
-use super::{Backoff, JournalError, StepError, StepFailure, step::StepTry};
+use super::{
+    Backoff, JournalError, StepError, StepFailure,
+    step::{StepTry, present},
+};
 use crate::TaskContext;
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
 use serde::{Deserialize, Serialize};
@@ -41,7 +44,7 @@ pub enum Polled {
 /// What an entry says: one, overwritten at each look.
 #[derive(Serialize, Deserialize, Default)]
 struct Layout {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     ready: Option<Box<RawValue>>,
     looks: u64,
     /// When it was looked at first, and is looked at next.

@@ -3,7 +3,7 @@
 use super::{JournalError, Place};
 use crate::TaskContext;
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use std::{sync::Arc, time::Duration};
 
@@ -96,7 +96,7 @@ pub struct StepTry {
 /// What an entry says of a step.
 #[derive(Serialize, Deserialize, Default)]
 struct Layout {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     ok: Option<Box<RawValue>>,
     /// Tries that failed; final if there is neither a result nor a next try.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -166,6 +166,10 @@ impl TaskContext {
                 known.ok = serde_json::from_str(value.as_str()).ok();
             }
             Err(failure) => {
+                // What fails once the work is to stop most likely fails for that.
+                if let Some(reason) = self.stop_requested() {
+                    return Err(JournalError::Stopped(reason));
+                }
                 known.failed.push(StepTry {
                     at: self.now().0,
                     why: failure.message,
@@ -188,6 +192,11 @@ impl TaskContext {
         self.ports().entropy.fill(&mut bytes);
         u64::from_le_bytes(bytes)
     }
+}
+
+/// A value that is there, also if it is null: steps may well return nothing.
+pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::deserialize(deserializer).map(Some)
 }
 
 fn timed_out(limit: Duration) -> StepFailure {
