@@ -1,8 +1,8 @@
 //! What a handler fails with: what the client reads, and what only the log says.
 
-use crate::AskError;
-use longhaul_core::{Json, RpcFailure};
-use longhaul_runtime::AskError as Unasked;
+use crate::{AskError, CallError, StepError};
+use longhaul_core::{Json, RpcFailure, StopReason};
+use longhaul_runtime::{AskError as Unasked, JournalError};
 use serde::Serialize;
 use std::fmt;
 
@@ -35,8 +35,12 @@ pub(crate) enum Fault {
     Rpc(RpcFailure),
     /// There is nothing of that name.
     NotFound,
-    /// A question that could not be asked, or was not answered; also the wish that the work stop.
+    /// A question that could not be asked, or was not answered.
     Asked(AskError),
+    /// The work is asked to stop.
+    Stopped(StopReason),
+    /// The journal cannot be gone along.
+    Journal(JournalError),
 }
 
 /// The result of a tool's function; see [`ToolOutput`](crate::ToolOutput) and [`IntoToolOutput`](crate::IntoToolOutput).
@@ -110,10 +114,10 @@ impl Error {
 /// One error type for `?`, whatever fails.
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
     fn from(error: E) -> Self {
-        // A question that was not answered is told apart, since it may mean something to the protocol.
+        // Some are told apart, since they mean something to the protocol or to the runtime.
         let error: Box<dyn std::error::Error + Send + Sync> = Box::new(error);
-        let error = match error.downcast::<AskError>() {
-            Ok(asked) => return Self(Fault::Asked(*asked)),
+        let error = match Fault::of(error) {
+            Ok(fault) => return Self(fault),
             Err(error) => error,
         };
         let mut behind = error.source();
@@ -125,6 +129,35 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
     }
 }
 
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Fault {
+    /// What more than a text is to be made of an error; or the error itself.
+    fn of(error: AnyError) -> Result<Self, AnyError> {
+        if let Some(journal) = journal_error(&*error) {
+            return Ok(match journal.clone() {
+                JournalError::Stopped(reason) => Self::Stopped(reason),
+                other => Self::Journal(other),
+            });
+        }
+        match *error.downcast::<AskError>()? {
+            AskError::Stopped(reason) => Ok(Self::Stopped(reason)),
+            other => Ok(Self::Asked(other)),
+        }
+    }
+}
+
+/// What is behind an error of an operation of the journal, if it is the journal.
+fn journal_error<'e>(error: &'e (dyn std::error::Error + Send + Sync + 'static)) -> Option<&'e JournalError> {
+    if let Some(error) = error.downcast_ref::<StepError>() {
+        return error.journal();
+    }
+    match (error.downcast_ref::<CallError>(), error.downcast_ref::<AskError>()) {
+        (Some(CallError::Journal(error)), _) | (_, Some(AskError::Journal(error))) => Some(error),
+        _ => error.downcast_ref(),
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -132,6 +165,8 @@ impl fmt::Display for Error {
             Fault::Rpc(failure) => write!(f, "{} ({})", failure.message, failure.code),
             Fault::NotFound => f.write_str("not found"),
             Fault::Asked(error) => error.fmt(f),
+            Fault::Stopped(_) => f.write_str("the work is to stop"),
+            Fault::Journal(error) => error.fmt(f),
         }
     }
 }
@@ -158,6 +193,8 @@ impl From<Error> for longhaul_runtime::HandlerError {
             Fault::NotFound => Self::NotFound,
             Fault::Asked(AskError::Unasked(unasked @ Unasked::Unsupported(_))) => unasked.into(),
             Fault::Asked(other) => rpc(other.to_string()),
+            Fault::Stopped(_) => rpc("the work is to stop".to_owned()),
+            Fault::Journal(error) => rpc(error.to_string()),
         }
     }
 }

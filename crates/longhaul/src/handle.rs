@@ -19,6 +19,9 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 /// How long work whose callers have gone may take to hear of it when the server stops.
 const SETTLE_PATIENCE: Duration = Duration::from_millis(1500);
 
+/// How long durable work may take to be let go when the server stops.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(3);
+
 /// A running server: what it offers can be changed, and it can be served, mounted, tested and stopped. Cheap to clone; a handler has it
 /// as [`RequestContext::server`](crate::RequestContext::server).
 ///
@@ -69,7 +72,10 @@ impl ServerHandle {
             server.templates,
             server.methods,
         )?;
-        let store = open(server.keep, &ports).await?;
+        let mut store = open(server.keep, &ports).await?;
+        if let Some(wrap) = server.wrap_store {
+            store = wrap(store);
+        }
         let (engine, recovered) = Engine::start(EngineOptions {
             store,
             ports,
@@ -79,7 +85,7 @@ impl ServerHandle {
             providers: server.providers,
             max_running: server.max_running,
             quota: server.quota,
-            witness: None,
+            witness: server.witness,
         })
         .await?;
         let front = Front::new(FrontOptions {
@@ -285,7 +291,7 @@ impl ServerHandle {
     }
 
     /// Stops: open calls are ended, work in this process is dropped where it stands. What tasks had come to stays kept as the server
-    /// keeps them. Returns how many attempts were under way; those of executors whose work lives outside the process live on.
+    /// keeps them; calls of durable tools are let go first, so that a stop costs them no attempt, and go on at the next start. Returns how many attempts were under way; those of executors whose work lives outside the process live on.
     pub async fn stop(&self) -> usize {
         let running = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Running { engine, front, .. }) = running else {
@@ -293,6 +299,7 @@ impl ServerHandle {
         };
         front.close();
         engine.settle(SETTLE_PATIENCE).await;
+        engine.release(RELEASE_PATIENCE).await;
         engine.stop();
         engine.running()
     }

@@ -4,6 +4,7 @@ mod ask;
 mod completion;
 mod content;
 mod context;
+mod durable;
 mod error;
 mod handle;
 mod intake;
@@ -26,6 +27,10 @@ pub use ask::{
 pub use completion::{IntoCompletions, Typed};
 pub use content::{Audience, Content, Icon, ResourceContents};
 pub use context::{Checkpoint, Client, Era, Figure, RequestContext, TaskContext};
+pub use durable::{
+    Call, CallError, CallResult, Ended, Final, Join, Joining, Poll, PollUntil, Racing, Random, Step, StepError,
+    StepFault, TryJoining,
+};
 pub use error::{Error, ToolResult};
 pub use handle::{ChangeError, ServerHandle};
 pub use message::Message;
@@ -36,8 +41,10 @@ pub use serve::{Listening, ServeError};
 pub use server::{DefinitionError, DefinitionErrors, Server, ToAddress};
 pub use tool::{Arguments, IntoToolOutput, Json, NoArguments, Tool, ToolHandler, ToolOutput};
 
-pub use longhaul_core::{LogLevel, Principal, Quota, RetryOn, Store, TaskId, TaskPolicy};
-pub use longhaul_runtime::{Abilities, Ability, Question, Recovered, Trace};
+pub use longhaul_core::{LogLevel, Outcome, Principal, Quota, RetryOn, Store, TaskId, TaskPolicy};
+pub use longhaul_runtime::{
+    Abilities, Ability, ChildError, Divergence, JournalError, Question, Recovered, StepTry, Trace, Witness,
+};
 pub use longhaul_server::{Limits, http::HttpOptions};
 pub use schemars;
 pub use serde;

@@ -5,7 +5,7 @@ use crate::{
     serve::stop_signal,
 };
 use longhaul_core::{Quota, Store};
-use longhaul_runtime::Provider;
+use longhaul_runtime::{Provider, Witness};
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::{Map, Value};
 use std::{
@@ -56,7 +56,12 @@ pub struct Server {
     pub(crate) quota: Quota,
     pub(crate) limits: Limits,
     pub(crate) http: HttpOptions,
+    pub(crate) witness: Option<Arc<dyn Witness>>,
+    pub(crate) wrap_store: Option<WrapStore>,
 }
+
+/// Puts a store around another.
+pub(crate) type WrapStore = Box<dyn FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send>;
 
 /// Where tasks are kept.
 pub(crate) enum Keep {
@@ -112,6 +117,8 @@ impl Server {
             quota: Quota::default(),
             limits: Limits::default(),
             http: HttpOptions::default(),
+            witness: None,
+            wrap_store: None,
         }
     }
 
@@ -254,6 +261,18 @@ impl Server {
     /// Which pages and hosts may ask over HTTP, and whether the endpoints of 2024-11-05 are served.
     pub fn http(mut self, options: HttpOptions) -> Self {
         self.http = options;
+        self
+    }
+
+    /// For tests: tells `witness` when a step of a durable tool begins, which leaves no trace of its own.
+    pub fn witness(mut self, witness: Arc<dyn Witness>) -> Self {
+        self.witness = Some(witness);
+        self
+    }
+
+    /// For tests: puts a store around the one that the tasks are kept in, as one that fails now and then.
+    pub fn wrap_store(mut self, wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send + 'static) -> Self {
+        self.wrap_store = Some(Box::new(wrap));
         self
     }
 

@@ -12,7 +12,7 @@ pub use sample::{IntoMessages, SampleTool, Sampled, Sampling, ToolChoice};
 
 use crate::RequestContext;
 use longhaul_core::{BoxFuture, Json, StopReason};
-use longhaul_runtime::{Ability, AskError as Unasked, Question};
+use longhaul_runtime::{Ability, AskError as Unasked, JournalError, Question};
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -50,7 +50,8 @@ impl<Q> Ask<Q> {
         self
     }
 
-    /// Waits at most so long for the answer, then withdraws the question: [`AskError::Unanswered`].
+    /// Waits at most so long for the answer, then withdraws the question: [`AskError::Unanswered`]. By default as long as the tool
+    /// [says](crate::Tool::input_timeout).
     pub fn within(mut self, time: Duration) -> Self {
         self.within = Some(time);
         self
@@ -72,14 +73,15 @@ pub trait Questioning: Send + Sync + 'static {
 impl<Q: Questioning> Ask<Q> {
     fn asked(self) -> BoxFuture<'static, Result<Q::Answer, AskError>> {
         Box::pin(async move {
-            let Some(limit) = self.within else {
-                return self.ask().await;
-            };
-            let ports = self.cx.ports().clone();
-            ports
-                .within(limit, self.ask())
-                .await
-                .unwrap_or(Err(AskError::Unanswered))
+            match self.within.filter(|_| !self.cx.is_task()) {
+                // A task's questions know it themselves, and over a restart.
+                None => self.ask().await,
+                Some(limit) => {
+                    let ports = self.cx.ports().clone();
+                    let answer = ports.within(limit, self.ask()).await;
+                    answer.unwrap_or(Err(AskError::Unanswered))
+                }
+            }
         })
     }
 
@@ -133,6 +135,9 @@ pub enum AskError {
     /// No answer came within the time given.
     #[error("nobody answered in time")]
     Unanswered,
+    /// The tool's code does not follow its journal, or the journal has no room.
+    #[error(transparent)]
+    Journal(JournalError),
     /// The client has not declared that it can be asked this, it refused, the question was withdrawn, or the store failed.
     #[error(transparent)]
     Unasked(Unasked),
@@ -142,6 +147,8 @@ impl From<Unasked> for AskError {
     fn from(error: Unasked) -> Self {
         match error {
             Unasked::Stopped(reason) => Self::Stopped(reason),
+            Unasked::Unanswered => Self::Unanswered,
+            Unasked::Journal(error) => Self::Journal(error),
             other => Self::Unasked(other),
         }
     }

@@ -62,6 +62,10 @@ impl RequestContext {
         }
     }
 
+    pub(crate) fn is_task(&self) -> bool {
+        matches!(self.door, Door::Task(_))
+    }
+
     /// The family of protocol revisions the client speaks.
     pub fn era(&self) -> Era {
         match self.requestor().modern {

@@ -6,7 +6,6 @@ use longhaul_core::{StopReason, TaskId};
 use std::{
     future::{IntoFuture, Ready, ready},
     ops::Deref,
-    time::Duration,
 };
 
 /// A tool's door to its call: all of [`RequestContext`], and what only work has that may outlive its request. Cheap to clone.
@@ -34,6 +33,16 @@ impl TaskContext {
         }
     }
 
+    /// What is below: the attempt's door in the runtime.
+    pub(crate) fn journal(&self) -> &longhaul_runtime::TaskContext {
+        &self.task
+    }
+
+    /// As this one, for a branch of the function.
+    pub(crate) fn branch(&self, branch: longhaul_runtime::TaskContext) -> Self {
+        Self::new(branch, self.server().clone())
+    }
+
     /// The id of the call, the same in every attempt; that of the task if it has become one.
     pub fn task_id(&self) -> &TaskId {
         self.task.task()
@@ -49,17 +58,6 @@ impl TaskContext {
     pub fn quiet(&self) -> Checkpoint {
         self.task.quiet();
         Checkpoint::of(self.task.stop_requested())
-    }
-
-    /// Waits, unless the work is asked to stop before the time is over.
-    ///
-    /// # Errors
-    /// [`AskError::Stopped`].
-    pub async fn sleep(&self, time: Duration) -> Result<(), AskError> {
-        tokio::select! {
-            () = self.task.ports().clock.sleep(time) => Ok(()),
-            stopped = self.cancelled() => Err(stopped),
-        }
     }
 
     /// Whether the work is asked to stop: it was cancelled, its deadline has passed, or its caller has gone.

@@ -1,5 +1,8 @@
-//! Durations in words: `minutes(5)`.
+//! Durations in words: `minutes(5)`. And moments.
 
+mod moment;
+
+pub use moment::{InvalidMoment, Moment};
 pub use std::time::Duration;
 
 /// So many milliseconds.

@@ -3,13 +3,14 @@
 use super::{ToolOutput, handler::Work};
 use crate::{AskError, Error, ServerHandle, TaskContext, error::Fault};
 use longhaul_core::{BoxFuture, Outcome, RpcFailure};
-use longhaul_runtime::{Attempt, End, Executor, Requestor};
+use longhaul_runtime::{Attempt, End, Executor, JournalError, Requestor};
 use longhaul_upstream::in_process;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// A function, and what its results are checked against.
 pub(super) struct Function {
+    durable: bool,
     tool: Arc<str>,
     work: Work,
     output: Option<jsonschema::Validator>,
@@ -22,12 +23,14 @@ impl Function {
     pub(super) fn new(
         tool: &Arc<str>,
         work: Work,
+        durable: bool,
         output: Option<&Value>,
         server: ServerHandle,
     ) -> Result<Arc<Self>, String> {
         let output = output.map(jsonschema::validator_for).transpose();
         let output = output.map_err(|error| format!("the output schema is not usable: {error}"))?;
         Ok(Arc::new(Self {
+            durable,
             tool: Arc::clone(tool),
             work,
             output,
@@ -62,7 +65,10 @@ impl Function {
                 Fault::Said(text) => End::Errored(Outcome::tool_error(&text)),
                 Fault::Rpc(failure) => End::Errored(Outcome::RpcError(failure)),
                 Fault::NotFound => End::Errored(Outcome::tool_error("not found")),
-                Fault::Asked(AskError::Stopped(reason)) => End::Stopped(reason),
+                Fault::Stopped(reason) => End::Stopped(reason),
+                // It is not the tool that failed. What it had come to is kept, so it can be run again.
+                Fault::Journal(JournalError::Task(_)) => End::Crashed,
+                Fault::Journal(error) => End::Errored(Outcome::tool_error(&error.to_string())),
                 Fault::Asked(AskError::Unasked(unasked)) => unasked.into_end(requestor),
                 Fault::Asked(error) => End::Errored(Outcome::tool_error(&error.to_string())),
             },
@@ -73,6 +79,10 @@ impl Function {
 impl Executor for Function {
     fn check(&self, arguments: &Map<String, Value>) -> Result<(), String> {
         (self.work.check)(arguments)
+    }
+
+    fn replays(&self) -> bool {
+        self.durable
     }
 
     fn run(self: Arc<Self>, attempt: Attempt, cx: longhaul_runtime::TaskContext) -> BoxFuture<'static, End> {

@@ -22,6 +22,11 @@ use std::{sync::Arc, time::Duration};
 /// From the end of a task to its deletion, unless the tool says otherwise: a day.
 const RETENTION: Duration = Duration::from_millis(ToolSettings::RETENTION);
 
+/// How many attempts of a durable tool may come no further than the one before.
+const DURABLE_ATTEMPTS: u32 = 5;
+/// The wait before the second of them.
+const DURABLE_BACKOFF: Duration = Duration::from_millis(200);
+
 /// A function that models call, and what is said about it.
 ///
 /// The function is async and takes, as it needs them, a [`TaskContext`](crate::TaskContext) and its arguments: any type that derives
@@ -74,7 +79,10 @@ type MakeIntake = Box<dyn FnOnce(ServerHandle) -> Arc<dyn Intake> + Send>;
 
 /// What runs a tool's calls.
 enum Runs {
-    Function(Work),
+    Function {
+        work: Work,
+        durable: bool,
+    },
     Executor {
         kind: Arc<str>,
         definition: Frozen,
@@ -87,8 +95,75 @@ impl Tool {
     ///
     /// The name is unique on its server: 1 to 128 of `A-Z a-z 0-9 _ - .` (X-02). Its schemas come from the function's types.
     pub fn new<In: 'static, H: ToolHandler<In>>(name: impl Into<Arc<str>>, handler: H) -> Self {
+        Self::function(name.into(), handler, false)
+    }
+
+    /// A tool that runs a function of this process which outlives it: as [`new`](Self::new), but what the function comes to is kept in a
+    /// journal, and the function may be run again from its start at any time: after a crash, when the server is started again, and after
+    /// every long wait, for which it is let go. Run again, each operation of its [`TaskContext`](crate::TaskContext) gives what it gave
+    /// before, without doing anything, until the function is where it was.
+    ///
+    /// So everything with an effect, and everything that comes out differently each time, belongs into such an operation; between them the
+    /// function must do the same each time. If it does not, the task fails and says what it asked for, and what it had asked for before.
+    ///
+    /// | operation | what it keeps |
+    /// | --- | --- |
+    /// | [`step`](crate::TaskContext::step) | that something was done, and what it returned |
+    /// | [`elicit`](crate::RequestContext::elicit) and the other questions | that it was asked, and the answer |
+    /// | [`sleep`](crate::TaskContext::sleep), [`sleep_until`](crate::TaskContext::sleep_until) | until when |
+    /// | [`call`](crate::TaskContext::call) | the task that was started, and how it ended |
+    /// | [`poll_until`](crate::TaskContext::poll_until) | how often was looked, and what was found |
+    /// | [`now`](crate::TaskContext::now), [`random`](crate::TaskContext::random), [`version`](crate::TaskContext::version) | what was drawn |
+    /// | [`emit`](crate::TaskContext::emit) | what was given out |
+    /// | [`join`](crate::TaskContext::join), [`select`](crate::TaskContext::select) | what was first |
+    ///
+    /// An attempt that ends in a crash or a panic is followed by another, up to 5 that come no further than the one before; then the task
+    /// is set aside with its history. [`retry`](Self::retry) says otherwise. How much outlives the process is the store's business: see
+    /// [`Server`](crate::Server).
+    ///
+    /// ```
+    /// use longhaul::{TaskContext, Tool, ToolOutput, ToolResult, time::{Moment, days}};
+    /// use serde_json::json;
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Release { rev: String }
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Approval {
+    ///     approved: bool,
+    ///     /// When to publish.
+    ///     window: Moment,
+    /// }
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Build { id: u64 }
+    /// # async fn build(_: &str) -> Result<Build, std::io::Error> { Ok(Build { id: 1 }) }
+    /// # async fn publish(_: &Build) -> Result<(), std::io::Error> { Ok(()) }
+    ///
+    /// async fn release(cx: TaskContext, args: Release) -> ToolResult {
+    ///     let build = cx.step("build", || build(&args.rev)).await?; // journaled: not repeated after a crash
+    ///     cx.status(format!("built {}", build.id)).await?;
+    ///     let ok: Approval = cx.elicit("Ship it?").within(days(3)).await?; // nothing is held while waiting
+    ///     if !ok.approved {
+    ///         return Ok(ToolOutput::text("declined"));
+    ///     }
+    ///     cx.sleep_until(ok.window).await?; // a durable timer
+    ///     let smoke = cx.call("smoke_tests", json!({"build": build.id})).await?; // a child task, with lineage
+    ///     cx.step("publish", || publish(&build)).retry(5).idempotency_key(cx.key("publish")).await?;
+    ///     Ok(ToolOutput::json(&smoke)?)
+    /// }
+    /// let tool = Tool::durable("release", release).description("Builds, asks, and ships");
+    /// ```
+    pub fn durable<In: 'static, H: ToolHandler<In>>(name: impl Into<Arc<str>>, handler: H) -> Self {
+        Self::function(name.into(), handler, true).retry(DURABLE_ATTEMPTS, DURABLE_BACKOFF, [RetryOn::Crash])
+    }
+
+    fn function<In: 'static, H: ToolHandler<In>>(name: Arc<str>, handler: H, durable: bool) -> Self {
         let work = Work::of(handler);
-        Self::of(name.into(), H::input_schema(), H::output_schema(), Runs::Function(work))
+        Self::of(
+            name,
+            H::input_schema(),
+            H::output_schema(),
+            Runs::Function { work, durable },
+        )
     }
 
     /// A tool whose calls an [`Executor`] of yours runs; `kind` and `definition` are kept with its tasks, so that a
@@ -327,7 +402,7 @@ impl Tool {
         W: Future<Output = Result<Ready, Error>> + Send + 'static,
     {
         self.input_schema = Wish::schema();
-        if let Runs::Function(work) = &mut self.runs {
+        if let Runs::Function { work, .. } = &mut self.runs {
             work.check = Arc::new(handler::check::<Wish>);
         }
         self.intake = Some(Box::new(|server| intake::of(ask, server)));
@@ -351,9 +426,9 @@ impl Tool {
                 definition,
                 executor,
             } => (kind, definition, executor),
-            Runs::Function(work) => {
+            Runs::Function { work, durable } => {
                 let function =
-                    Function::new(&name, work, self.output_schema.as_ref(), server.clone()).map_err(wrong)?;
+                    Function::new(&name, work, durable, self.output_schema.as_ref(), server.clone()).map_err(wrong)?;
                 (
                     in_process::KIND.into(),
                     Frozen::trusted("{}"),
