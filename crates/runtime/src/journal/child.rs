@@ -1,14 +1,12 @@
 //! Tasks that a task starts.
 
-use super::{
-    Draft, JournalError, Written,
-    writer::{EntryDraft, WriteError},
-};
+use super::{Draft, JournalError, Place, WriteError, Written};
 use crate::{Requestor, TaskContext, Tool, hub::Watch, parking::Wait};
 use longhaul_core::{
     CancelMode, ChildEntry, EntryKind, Json, Lineage, Outcome, QuotaExceeded, TaskId,
     store::{CreateError, NewTask},
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// How far down a line of children may go.
@@ -28,24 +26,33 @@ pub struct ChildEnd {
 /// A child could not be started or waited for.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ChildError {
-    /// No tool of that name is offered.
-    #[error("there is no tool {0:?}")]
-    UnknownTool(Arc<str>),
-    /// The tool refuses the arguments.
+    /// It was not started, for this reason: the same each time the code comes to it.
     #[error("{0}")]
-    Arguments(String),
-    /// The line of children would be too long.
-    #[error("a line of more than {DEEPEST} tasks, each started by the one before, is not allowed")]
-    TooDeep,
-    /// The task has started too many.
-    #[error("a task may start {MOST} others")]
-    TooMany,
-    /// The caller has no room for more.
-    #[error(transparent)]
-    Quota(QuotaExceeded),
+    Refused(Arc<str>),
     /// The journal cannot be gone along.
     #[error(transparent)]
     Journal(#[from] JournalError),
+}
+
+/// Why a child is not started.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("there is no such tool")]
+    UnknownTool,
+    #[error("{0}")]
+    Arguments(String),
+    #[error("a line of more than {DEEPEST} tasks, each started by the one before, is not allowed")]
+    TooDeep,
+    #[error("a task may start {MOST} others")]
+    TooMany,
+    #[error(transparent)]
+    Quota(QuotaExceeded),
+}
+
+/// What the entry of a child says that was not started.
+#[derive(Serialize, Deserialize)]
+struct RefusedEntry {
+    refused: String,
 }
 
 impl TaskContext {
@@ -60,6 +67,9 @@ impl TaskContext {
         let mut place = self.begin(EntryKind::Child, &Arc::from(tool))?;
         let (seq, child, mut watch) = match place.found.clone() {
             Some((seq, value)) => {
+                if let Ok(RefusedEntry { refused }) = serde_json::from_str(value.as_str()) {
+                    return Err(ChildError::Refused(refused.into()));
+                }
                 let entry = place.read_with(&value, ChildEntry::from_json)?;
                 if let Some(outcome) = entry.outcome {
                     return Ok(ChildEnd {
@@ -70,26 +80,10 @@ impl TaskContext {
                 let watch = self.shared.inner.hub.watch(&entry.task);
                 (seq, entry.task, watch)
             }
-            None => {
-                let new = self.new_child(tool, arguments)?;
-                let child = new.id.clone();
-                // Watched before it is written, so that its end is not missed.
-                let watch = self.shared.inner.hub.watch(&child);
-                let value = ChildEntry {
-                    task: child.clone(),
-                    outcome: None,
-                }
-                .to_json();
-                let draft = EntryDraft {
-                    key: place.key.clone(),
-                    beside: place.beside,
-                    seq: None,
-                    value: value.clone(),
-                };
-                let Written { seq, .. } = self.write(Draft::Child(Box::new(new), draft)).await.map_err(refused)?;
-                place.written(seq, value);
-                (seq, child, watch)
-            }
+            None => match self.start_child(&mut place, tool, arguments).await? {
+                Ok(started) => started,
+                Err(refusal) => return Err(self.refuse(&mut place, &refusal).await?),
+            },
         };
         let unheard = Unheard {
             cx: self,
@@ -135,24 +129,59 @@ impl TaskContext {
         Ok(child.outcome)
     }
 
-    fn new_child(&self, name: &str, arguments: Json) -> Result<NewTask, ChildError> {
+    /// Starts a child: the entry's place, the child, and what watches it.
+    async fn start_child(
+        &self,
+        place: &mut Place,
+        tool: &str,
+        arguments: Json,
+    ) -> Result<Result<(u32, TaskId, Watch), Refusal>, JournalError> {
+        let new = match self.new_child(tool, arguments) {
+            Ok(new) => new,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let child = new.id.clone();
+        // Watched before it is written, so that its end is not missed.
+        let watch = self.shared.inner.hub.watch(&child);
+        let value = ChildEntry {
+            task: child.clone(),
+            outcome: None,
+        }
+        .to_json();
+        let draft = place.draft(value.clone())?;
+        match self.write(Draft::Child(Box::new(new), draft)).await {
+            Ok(Written { seq, .. }) => {
+                place.written(seq, value);
+                Ok(Ok((seq, child, watch)))
+            }
+            Err(WriteError::Create(CreateError::Quota(exceeded))) => Ok(Err(Refusal::Quota(exceeded))),
+            Err(WriteError::Create(CreateError::Parent(error))) => Err(JournalError::Task(error)),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Keeps that there is no child, so that the code is told the same the next time.
+    async fn refuse(&self, place: &mut Place, refusal: &Refusal) -> Result<ChildError, JournalError> {
+        let entry = RefusedEntry {
+            refused: refusal.to_string(),
+        };
+        self.settle(place, Json::trusted(serde_json::to_string(&entry).unwrap_or_default()))
+            .await?;
+        Ok(ChildError::Refused(entry.refused.into()))
+    }
+
+    fn new_child(&self, name: &str, arguments: Json) -> Result<NewTask, Refusal> {
         let inner = &self.shared.inner;
-        let journal = self.shared.journal.as_ref().ok_or(JournalError::None)?;
-        if let Some(reason) = self.stop_requested() {
-            return Err(JournalError::Stopped(reason).into());
-        }
+        let children = self.shared.journal.as_ref().map_or(0, |journal| journal.children());
         if self.shared.depth() >= DEEPEST {
-            return Err(ChildError::TooDeep);
+            return Err(Refusal::TooDeep);
         }
-        if journal.children() >= MOST {
-            return Err(ChildError::TooMany);
+        if children >= MOST {
+            return Err(Refusal::TooMany);
         }
-        let tool = inner
-            .catalog
-            .tool(name)
-            .ok_or_else(|| ChildError::UnknownTool(name.into()))?;
+        let tool = inner.catalog.tool(name).ok_or(Refusal::UnknownTool)?;
         tool.check(arguments.as_str())
-            .map_err(|error| ChildError::Arguments(error.0))?;
+            .map_err(|error| Refusal::Arguments(error.0))?;
         Ok(self.child_of(&tool, arguments))
     }
 
@@ -202,14 +231,6 @@ impl TaskContext {
     /// Asks a child to stop that nobody waits for any more.
     pub(crate) fn cancel_child(&self, child: &TaskId) {
         self.shared.inner.cancel_soon(child.clone(), CancelMode::Cooperative);
-    }
-}
-
-fn refused(error: WriteError) -> ChildError {
-    match error {
-        WriteError::Create(CreateError::Quota(exceeded)) => ChildError::Quota(exceeded),
-        WriteError::Create(CreateError::Parent(error)) => ChildError::Journal(JournalError::Task(error)),
-        other => ChildError::Journal(other.into()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the operations of the journal have in common: a place is begun, waited at, and settled.
 
 use super::{
-    Draft, JournalError, MAX_ENTRY_BYTES, Pending, Place, Written,
+    Draft, JournalError, MAX_ENTRY_BYTES, Pending, Place, Written, step,
     writer::{EntryDraft, WriteError},
 };
 use crate::{
@@ -17,6 +17,12 @@ impl TaskContext {
     pub(crate) fn begin(&self, kind: EntryKind, name: &Arc<str>) -> Result<Place, JournalError> {
         let journal = self.shared.journal.as_ref().ok_or(JournalError::None)?;
         let place = journal.begin(&self.path, kind, name)?;
+        if let Some(step) = step::under_way() {
+            return Err(JournalError::InsideStep {
+                asked: place.key.clone(),
+                step,
+            });
+        }
         match self.stop_requested() {
             // What is known is known; new work is not begun.
             Some(reason) if place.found.is_none() => Err(JournalError::Stopped(reason)),

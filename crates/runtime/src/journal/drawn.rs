@@ -1,6 +1,6 @@
 //! What is drawn once and stays: time, randomness, the winner of a race, the version of the code. And what is given out on the way.
 
-use super::JournalError;
+use super::{JournalError, MAX_ENTRY_BYTES};
 use crate::TaskContext;
 use longhaul_core::{EntryKind, Json, UnixMillis};
 use std::sync::Arc;
@@ -34,18 +34,18 @@ impl TaskContext {
     }
 
     /// Whether the task runs the code that was written under `name`: true for every task that had not passed this point when that code
-    /// came, and false for those that had.
+    /// came, and false for those that had. Decided when this is first reached in a branch, for all of the branch.
     ///
     /// # Errors
     /// [`JournalError`].
     pub async fn version(&self, name: &str) -> Result<bool, JournalError> {
-        let Some(journal) = &self.shared.journal else {
-            return Err(JournalError::None);
-        };
-        if journal.is_replaying(&self.path) && !journal.knows(&self.path, EntryKind::Version, name) {
-            return Ok(false);
+        let journal = self.shared.journal.as_ref().ok_or(JournalError::None)?;
+        if let Some(decided) = journal.version(&self.path, name) {
+            return Ok(decided);
         }
-        self.draw(EntryKind::Version, name, || Json::trusted("true")).await
+        let is_new = self.draw(EntryKind::Version, name, || Json::trusted("true")).await?;
+        journal.decide_version(&self.path, name, is_new);
+        Ok(is_new)
     }
 
     /// Appends to the task's output. Once, however often the code is run.
@@ -53,12 +53,17 @@ impl TaskContext {
     /// # Errors
     /// [`JournalError`].
     pub async fn emit(&self, content: Json) -> Result<(), JournalError> {
+        let bytes = content.as_str().len();
+        if bytes > MAX_ENTRY_BYTES {
+            // Before it has a place, since it will never have an entry.
+            return Err(JournalError::TooMuch { bytes });
+        }
         let _: serde::de::IgnoredAny = self.draw(EntryKind::Emit, "", || content).await?;
         Ok(())
     }
 
-    /// The winner of a race, if it was decided before.
-    pub(crate) async fn draw<T: serde::de::DeserializeOwned>(
+    /// What was drawn before, or is now.
+    async fn draw<T: serde::de::DeserializeOwned>(
         &self,
         kind: EntryKind,
         name: &str,

@@ -5,6 +5,7 @@ use longhaul_core::{
     EntryKey, StopReason,
     store::{ApplyError, StoreError},
 };
+use std::sync::Arc;
 
 /// A tool's code, run again, did not do what it had done before. It was changed while the task was under way, or something in it comes
 /// out differently each time: time, randomness, a map's order, a race.
@@ -54,6 +55,20 @@ pub enum JournalError {
         asked: EntryKey,
         /// How long it is.
         bytes: usize,
+    },
+    /// What is to be given out is too long.
+    #[error("the output is {bytes} bytes long, and may have {MAX_ENTRY_BYTES} at once: give it out in parts")]
+    TooMuch {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// A step uses the journal. Once the step is known, nothing would ask for what is in it.
+    #[error("{asked} is asked for inside of step {step:?}: it belongs before or after it")]
+    InsideStep {
+        /// What is asked for.
+        asked: EntryKey,
+        /// The step's name.
+        step: Arc<str>,
     },
     /// What is in the journal cannot be read: another version of Longhaul has written it.
     #[error("{asked} cannot be read: {why}")]

@@ -17,7 +17,7 @@ pub use child::{ChildEnd, ChildError};
 pub use door::{Fork, Race};
 pub use error::{Divergence, JournalError};
 pub use poll::{Pace, Polled};
-pub use step::{Backoff, StepError, StepFailure, StepPolicy, StepTry};
+pub use step::{Backoff, StepError, StepFailure, StepPolicy, StepTry, Trail};
 pub(crate) use writer::{Draft, EntryDraft, Pending, WriteError, Written, write_drafts};
 
 use longhaul_core::{Entry, EntryKey, EntryKind, Json};
@@ -57,6 +57,8 @@ struct Branch {
     begun: HashMap<(EntryKind, Arc<str>), u32>,
     /// How often it has forked.
     forks: u32,
+    /// By which versions of the code it goes, of those it was asked about.
+    versions: HashMap<Arc<str>, bool>,
     /// Places that are begun and not settled.
     open: u32,
     /// Entries that were begun with nothing else open, and that the code has not come to yet. While there are any, it can only come to
@@ -183,18 +185,33 @@ impl Journal {
             .collect()
     }
 
-    /// Whether the code of a branch is still behind its journal.
-    pub(crate) fn is_replaying(&self, path: &str) -> bool {
-        let state = self.lock();
-        let ahead = |branch: &Branch| !branch.ahead.is_empty() || !branch.ahead_beside.is_empty();
-        state.branches.get(path).is_some_and(ahead)
+    /// Whether the code of a branch goes by a version, if that is decided: it does not if the branch was past this point without it.
+    pub(crate) fn version(&self, path: &Arc<str>, name: &str) -> Option<bool> {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let branch = state.branches.entry(Arc::clone(path)).or_default();
+        if let Some(decided) = branch.versions.get(name) {
+            return Some(*decided);
+        }
+        let key = EntryKey {
+            path: Arc::clone(path),
+            kind: EntryKind::Version,
+            name: name.into(),
+            nth: 1,
+        };
+        let is_behind = !branch.ahead.is_empty() || !branch.ahead_beside.is_empty();
+        if !is_behind || state.known.contains_key(&key) {
+            return None;
+        }
+        branch.versions.insert(key.name, false);
+        Some(false)
     }
 
-    /// Whether a branch has, somewhere, an entry of this kind and name.
-    pub(crate) fn knows(&self, path: &str, kind: EntryKind, name: &str) -> bool {
-        let state = self.lock();
-        let mut keys = state.known.keys();
-        keys.any(|key| *key.path == *path && key.kind == kind && *key.name == *name)
+    /// Notes by which version a branch goes.
+    pub(crate) fn decide_version(&self, path: &str, name: &str, is_new: bool) {
+        if let Some(branch) = self.lock().branches.get_mut(path) {
+            branch.versions.insert(name.into(), is_new);
+        }
     }
 
     /// Takes all that is ahead in `path`, and in the branches it has forked into, as not to be come to any more, and returns what was known

@@ -2,7 +2,7 @@
 
 use super::{
     Backoff, JournalError, StepError, StepFailure,
-    step::{StepTry, present},
+    step::{Trail, bounded, inside, present},
 };
 use crate::TaskContext;
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
@@ -51,8 +51,8 @@ struct Layout {
     since: i64,
     next: i64,
     /// Failures since the last look that did not fail.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    failed: Vec<StepTry>,
+    #[serde(default, skip_serializing_if = "Trail::is_empty")]
+    failed: Trail,
     /// Whether the failures have come to an end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     over: bool,
@@ -80,14 +80,14 @@ impl TaskContext {
                 return Ok(Json::from(&**ready));
             }
             if known.over {
-                return Err(StepError::Failed { trail: known.failed });
+                return Err(StepError::Failed(known.failed));
             }
             self.wait_until(UnixMillis(known.next)).await?;
             if let Some(reason) = self.stop_requested() {
                 return Err(JournalError::Stopped(reason).into());
             }
             let working = self.works();
-            let looked = look().await;
+            let looked = inside(&place.key.name, async { look().await }).await;
             self.note(&mut known, pace, looked);
             let value = Json::trusted(serde_json::to_string(&known).unwrap_or_default());
             self.settle(&mut place, value).await?;
@@ -99,20 +99,23 @@ impl TaskContext {
         let now = self.now();
         known.looks += 1;
         match looked {
-            Ok(Polled::Ready(value)) => known.ready = serde_json::from_str(value.as_str()).ok(),
+            Ok(Polled::Ready(value)) => match bounded(value) {
+                Ok(value) => known.ready = serde_json::from_str(value.as_str()).ok(),
+                Err(failure) => {
+                    known.failed.push(now, &failure.message);
+                    known.over = true;
+                }
+            },
             Ok(Polled::Pending(hint)) => {
-                known.failed.clear();
+                known.failed = Trail::default();
                 let hint = hint.map(|hint| u64::try_from(hint.as_millis()).unwrap_or(u64::MAX));
                 let passed = now.since(UnixMillis(known.since));
                 let pause = hint.unwrap_or_else(|| (passed / 10).clamp(pace.first, pace.longest.max(pace.first)));
                 known.next = now.plus(pause).0;
             }
             Err(failure) => {
-                known.failed.push(StepTry {
-                    at: now.0,
-                    why: failure.message,
-                });
-                let failures = u32::try_from(known.failed.len()).unwrap_or(u32::MAX);
+                known.failed.push(now, &failure.message);
+                let failures = known.failed.tries;
                 known.over = !failure.retriable || failures >= pace.failures;
                 let backoff = Backoff {
                     first: pace.first,

@@ -1,11 +1,11 @@
 //! Work with an effect: done, and then never again.
 
-use super::{JournalError, Place};
+use super::{JournalError, MAX_ENTRY_BYTES, Place};
 use crate::TaskContext;
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// How often a step that failed is tried, and how long each try may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,23 +74,67 @@ pub struct StepFailure {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StepError {
     /// It was tried as often as it may be, or failed in a way that no other try mends.
-    #[error("{}", .trail.last().map_or("it failed", |last| last.why.as_str()))]
-    Failed {
-        /// All tries, oldest first.
-        trail: Vec<StepTry>,
-    },
+    #[error(transparent)]
+    Failed(Trail),
     /// The journal cannot be gone along.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
+
+/// The tries of a step that failed, or the looks of a poll since the last that did not.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Trail {
+    /// How many there were.
+    pub tries: u32,
+    /// The last 20 of them, oldest first.
+    pub last: Vec<StepTry>,
+}
+
+impl Trail {
+    /// How many are kept.
+    const KEPT: usize = 20;
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tries == 0
+    }
+
+    pub(super) fn push(&mut self, at: UnixMillis, why: &str) {
+        self.tries = self.tries.saturating_add(1);
+        if self.last.len() >= Self::KEPT {
+            self.last.remove(0);
+        }
+        self.last.push(StepTry::new(at, why));
+    }
+}
+
+impl fmt::Display for Trail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.last.last().map_or("it failed", |last| last.why.as_str()))
+    }
+}
+
+impl std::error::Error for Trail {}
 
 /// One try that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepTry {
     /// When it had failed, in unix milliseconds.
     pub at: i64,
-    /// Why.
+    /// Why; at most 4 KiB of it.
     pub why: String,
+}
+
+impl StepTry {
+    /// The longest reason that is kept, in bytes.
+    const LONGEST: usize = 4 << 10;
+
+    fn new(at: UnixMillis, why: &str) -> Self {
+        let cut = |(at, _): &(usize, char)| *at < Self::LONGEST;
+        Self {
+            at: at.0,
+            why: why.char_indices().take_while(cut).map(|(_, char)| char).collect(),
+        }
+    }
 }
 
 /// What an entry says of a step.
@@ -99,14 +143,46 @@ struct Layout {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     ok: Option<Box<RawValue>>,
     /// Tries that failed; final if there is neither a result nor a next try.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    failed: Vec<StepTry>,
+    #[serde(default, skip_serializing_if = "Trail::is_empty")]
+    failed: Trail,
     /// When it is tried next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     next: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
 }
+
+tokio::task_local! {
+    /// The step that this is polled inside of.
+    static UNDER_WAY: Arc<str>;
+}
+
+/// The step that asks, if it is not the tool's code itself.
+pub(super) fn under_way() -> Option<Arc<str>> {
+    UNDER_WAY.try_with(Arc::clone).ok()
+}
+
+/// Has `work` known to be inside of a step, or a poll, of this name.
+pub(super) fn inside<W: Future>(name: &Arc<str>, work: W) -> impl Future<Output = W::Output> {
+    UNDER_WAY.scope(Arc::clone(name), work)
+}
+
+/// What may be kept of a result: a longer one would never have an entry, and the step would be repeated for ever.
+pub(super) fn bounded(value: Json) -> Result<Json, StepFailure> {
+    let bytes = value.as_str().len();
+    if bytes <= LONGEST_RESULT {
+        return Ok(value);
+    }
+    Err(StepFailure {
+        message: format!(
+            "its result is {bytes} bytes long, and may have {LONGEST_RESULT}: keep it elsewhere, and return where"
+        ),
+        retriable: false,
+    })
+}
+
+/// The rest of an entry is for the trail.
+const LONGEST_RESULT: usize = MAX_ENTRY_BYTES - 128 * 1024;
 
 impl TaskContext {
     /// Runs `work` until it is in the journal that it was done; from then on its result comes from there. What it did before may be
@@ -133,7 +209,7 @@ impl TaskContext {
             match known.next {
                 Some(next) => self.wait_until(UnixMillis(next)).await?,
                 None if known.failed.is_empty() => {}
-                None => return Err(StepError::Failed { trail: known.failed }),
+                None => return Err(StepError::Failed(known.failed)),
             }
             known = self.attempt_step(&mut place, known, policy, &mut work).await?;
         }
@@ -155,12 +231,13 @@ impl TaskContext {
         }
         let working = self.works();
         self.witness(&place.key);
+        let work = inside(&place.key.name, async { work().await });
         let tried = match policy.timeout {
-            None => work().await,
-            Some(limit) => (self.ports().within(limit, work()).await).unwrap_or_else(|| Err(timed_out(limit))),
+            None => work.await,
+            Some(limit) => (self.ports().within(limit, work).await).unwrap_or_else(|| Err(timed_out(limit))),
         };
         known.next = None;
-        match tried {
+        match tried.and_then(bounded) {
             Ok(value) => {
                 // What is JSON already can be read as such.
                 known.ok = serde_json::from_str(value.as_str()).ok();
@@ -170,11 +247,8 @@ impl TaskContext {
                 if let Some(reason) = self.stop_requested() {
                     return Err(JournalError::Stopped(reason));
                 }
-                known.failed.push(StepTry {
-                    at: self.now().0,
-                    why: failure.message,
-                });
-                let tries = u32::try_from(known.failed.len()).unwrap_or(u32::MAX);
+                known.failed.push(self.now(), &failure.message);
+                let tries = known.failed.tries;
                 if failure.retriable && tries < policy.attempts {
                     let wait = policy.backoff.after(tries, self.spread());
                     known.next = Some(self.now().plus(wait).0);
