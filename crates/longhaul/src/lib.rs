@@ -43,7 +43,7 @@ pub use tool::{Arguments, IntoToolOutput, Json, NoArguments, Tool, ToolHandler, 
 
 pub use longhaul_core::{LogLevel, Outcome, Principal, Quota, RetryOn, Store, TaskId, TaskPolicy};
 pub use longhaul_runtime::{
-    Abilities, Ability, ChildError, Divergence, JournalError, Question, Recovered, StepTry, Trace, Witness,
+    Abilities, Ability, Divergence, JournalError, Question, Recovered, StepTry, Trace, Witness,
 };
 pub use longhaul_server::{Limits, http::HttpOptions};
 pub use schemars;

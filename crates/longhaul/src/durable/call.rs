@@ -58,7 +58,12 @@ impl Call {
             // What a tool without arguments is called with.
             Ok(Value::Null) => json!({}),
             Ok(arguments) => arguments,
-            Err(why) => return Err(CallError::refused(&tool, ChildError::Arguments(why))),
+            Err(why) => {
+                return Err(CallError::Refused {
+                    tool,
+                    why: format!("its arguments cannot be written as JSON: {why}").into(),
+                });
+            }
         };
         match journal.call(&tool, Json::from(arguments)).await {
             Ok(end) => Ok(Ended {
@@ -67,7 +72,7 @@ impl Call {
                 outcome: end.outcome,
             }),
             Err(ChildError::Journal(error)) => Err(CallError::Journal(error)),
-            Err(why) => Err(CallError::refused(&tool, why)),
+            Err(ChildError::Refused(why)) => Err(CallError::Refused { tool, why }),
         }
     }
 }
@@ -182,7 +187,7 @@ pub enum CallError {
         /// What was to be called.
         tool: Arc<str>,
         /// Why not.
-        why: ChildError,
+        why: Arc<str>,
     },
     /// The tool failed.
     #[error("the tool {tool:?} failed: {why}")]
@@ -205,13 +210,4 @@ pub enum CallError {
     /// The journal cannot be gone along.
     #[error(transparent)]
     Journal(#[from] JournalError),
-}
-
-impl CallError {
-    fn refused(tool: &Arc<str>, why: ChildError) -> Self {
-        Self::Refused {
-            tool: Arc::clone(tool),
-            why,
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Why there is nothing to go on with from a step.
 
 use longhaul_core::Json;
-use longhaul_runtime::{JournalError, StepError as Unstepped, StepTry};
+use longhaul_runtime::{JournalError, StepError as Unstepped, StepTry, Trail};
 use serde::de::DeserializeOwned;
 use std::{fmt, sync::Arc};
 
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Cause {
-    Failed(Vec<StepTry>),
+    Failed(Trail),
     /// What was kept does not fit the type any more.
     Unreadable(String),
     Journal(JournalError),
@@ -45,7 +45,7 @@ impl StepError {
             Ok(value) => {
                 serde_json::from_str(value.as_str()).map_err(|error| failed(Cause::Unreadable(error.to_string())))
             }
-            Err(Unstepped::Failed { trail }) => Err(failed(Cause::Failed(trail))),
+            Err(Unstepped::Failed(trail)) => Err(failed(Cause::Failed(trail))),
             Err(Unstepped::Journal(error)) => Err(failed(Cause::Journal(error))),
         }
     }
@@ -55,24 +55,27 @@ impl StepError {
         &self.name
     }
 
-    /// All tries that failed, oldest first: when, and why. Of [`poll_until`](crate::TaskContext::poll_until) those since the last look
+    /// The last 20 tries, oldest first: when, and why. Of [`poll_until`](crate::TaskContext::poll_until) those since the last look
     /// that did not fail. Empty if it was not the step that failed.
     pub fn trail(&self) -> &[StepTry] {
         match &self.cause {
-            Cause::Failed(trail) => trail,
+            Cause::Failed(trail) => &trail.last,
             _ => &[],
         }
     }
 
-    /// How often it was tried.
-    pub fn attempts(&self) -> usize {
-        self.trail().len()
+    /// How often it was tried; 0 if it was not the step that failed.
+    pub fn attempts(&self) -> u32 {
+        match &self.cause {
+            Cause::Failed(trail) => trail.tries,
+            _ => 0,
+        }
     }
 
     /// Why the last try failed; or what else was in the way.
     pub fn message(&self) -> String {
         match &self.cause {
-            Cause::Failed(trail) => trail.last().map_or_else(String::new, |last| last.why.clone()),
+            Cause::Failed(trail) => trail.to_string(),
             Cause::Unreadable(why) => why.clone(),
             Cause::Journal(error) => error.to_string(),
         }
@@ -97,10 +100,10 @@ impl fmt::Display for StepError {
         match &self.cause {
             Cause::Failed(trail) => {
                 write!(f, "{what} {name:?} failed")?;
-                if trail.len() > 1 {
-                    write!(f, " {} times, the last time", trail.len())?;
+                if trail.tries > 1 {
+                    write!(f, " {} times, the last time", trail.tries)?;
                 }
-                write!(f, ": {}", self.message())
+                write!(f, ": {trail}")
             }
             Cause::Unreadable(why) => {
                 write!(

@@ -3,7 +3,7 @@
 use super::{ToolOutput, handler::Work};
 use crate::{AskError, Error, ServerHandle, TaskContext, error::Fault};
 use longhaul_core::{BoxFuture, Outcome, RpcFailure};
-use longhaul_runtime::{Attempt, End, Executor, JournalError, Requestor};
+use longhaul_runtime::{AskError as Unasked, Attempt, End, Executor, JournalError, Requestor};
 use longhaul_upstream::in_process;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -69,6 +69,7 @@ impl Function {
                 // It is not the tool that failed. What it had come to is kept, so it can be run again.
                 Fault::Journal(JournalError::Task(_)) => End::Crashed,
                 Fault::Journal(error) => End::Errored(Outcome::tool_error(&error.to_string())),
+                Fault::Asked(AskError::Unasked(Unasked::Task(_))) if self.durable => End::Crashed,
                 Fault::Asked(AskError::Unasked(unasked)) => unasked.into_end(requestor),
                 Fault::Asked(error) => End::Errored(Outcome::tool_error(&error.to_string())),
             },
