@@ -153,3 +153,10 @@ impl From<Unasked> for AskError {
         }
     }
 }
+
+/// So that a branch which asks and one which waits can fail alike.
+impl From<JournalError> for AskError {
+    fn from(error: JournalError) -> Self {
+        Unasked::from(error).into()
+    }
+}

@@ -204,6 +204,11 @@ impl Client {
         self.task(&created)
     }
 
+    /// A task that was created before, over another connection or with an earlier server on the same store.
+    pub fn follow(&self, id: impl Into<String>) -> Task<'_> {
+        Task::new(self, id.into())
+    }
+
     fn task(&self, created: &Value) -> Result<Task<'_>, Failure> {
         let task = if self.era == Era::Legacy {
             &created["task"]

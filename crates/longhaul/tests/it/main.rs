@@ -5,6 +5,7 @@
 mod changes;
 mod context;
 mod definitions;
+mod durable;
 mod outputs;
 mod prompts;
 mod questions;

@@ -1,0 +1,157 @@
+//! Calls of other tools.
+
+use super::{Effects, Place, replayed, waits::until_journaled};
+use longhaul::{CallError, Error, Outcome, TaskContext, TaskId, Tool, ToolOutput, ToolResult, time::days};
+use longhaul_core::EntryKind;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn smoke(effects: &Effects) -> Tool {
+    let effects = effects.clone();
+    Tool::new("smoke", move |args: Value| {
+        effects.happen("smoke");
+        let output = match args["build"].as_u64() {
+            Some(build) => ToolOutput::json(&json!({"passed": build})),
+            None => Err(Error::new("there is no build")),
+        };
+        std::future::ready(output)
+    })
+}
+
+#[tokio::test]
+async fn a_call_is_made_once() {
+    let effects = Effects::default();
+    let came_to = replayed(vec![smoke(&effects)], |cx| async move {
+        let smoke = cx.call("smoke", json!({"build": 7})).await?;
+        let typed: Value = smoke.json()?;
+        Ok(json!([smoke, typed, smoke.text(), smoke.task_id().as_str()]))
+    })
+    .await;
+    assert_eq!(came_to[0], json!({"passed": 7}));
+    assert_eq!(came_to[1], json!({"passed": 7}));
+    assert_eq!(came_to[2], r#"{"passed":7}"#);
+    assert_eq!(effects.count("smoke"), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_fails_is_an_error_or_a_value() {
+    let effects = Effects::default();
+    let came_to = replayed(vec![smoke(&effects)], |cx| async move {
+        let ended = cx.call("smoke", ()).ended().await?;
+        let is_error = matches!(ended.outcome(), Outcome::Result { is_error: true, .. });
+        let failed = cx.call("smoke", json!({})).await.unwrap_err();
+        Ok(json!([is_error, failed.to_string()]))
+    })
+    .await;
+    assert_eq!(came_to, json!([true, "the tool \"smoke\" failed: there is no build"]));
+    assert_eq!(effects.count("smoke"), 2);
+}
+
+/// Also when the tool is there by then: what was told once stays.
+#[tokio::test]
+async fn a_call_that_could_not_be_made_is_not_made_later() {
+    let effects = Effects::default();
+    let late = smoke(&effects);
+    let late = std::sync::Mutex::new(Some(late));
+    let came_to = replayed(vec![], move |cx| {
+        let late = late.lock().unwrap().take();
+        async move {
+            let Err(CallError::Refused { why, .. }) = cx.call("smoke", json!({"build": 1})).await else {
+                return Err(Error::new("it was called"));
+            };
+            cx.step("go on", async || Ok::<_, Error>(())).await?;
+            if let Some(late) = late {
+                cx.server().put_tool(late).await?;
+            }
+            Ok(json!(&*why))
+        }
+    })
+    .await;
+    assert_eq!(came_to, "there is no such tool");
+    assert_eq!(effects.count("smoke"), 0);
+}
+
+fn parent_and_child() -> Vec<Tool> {
+    vec![
+        Tool::durable("child", |cx: TaskContext| async move {
+            cx.sleep(days(1)).await?;
+            ToolResult::Ok("rested")
+        }),
+        Tool::durable("parent", |cx: TaskContext| async move {
+            let rested = cx.call("child", json!({})).await?;
+            ToolResult::Ok(rested.text())
+        }),
+    ]
+}
+
+#[tokio::test]
+async fn children_know_their_parent_and_are_cancelled_with_it() {
+    for place in Place::all() {
+        let (server, client, store) = place.serve(parent_and_child()).await;
+        let parent = client.start("parent", json!({})).await.unwrap();
+        until_journaled(&store, parent.id(), EntryKind::Child).await;
+        let id: TaskId = parent.id().parse().unwrap();
+        let child = store.children(&id, 10).await.unwrap().remove(0);
+        let lineage = child.lineage.clone().unwrap();
+        assert_eq!((&lineage.parent, &lineage.root, lineage.depth), (&id, &id, 1));
+        parent.cancel().await.unwrap();
+        let child = client.follow(child.id.as_str());
+        assert_eq!(child.next().await.unwrap()["status"], "cancelled");
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_child_goes_on_over_a_restart() {
+    for place in Place::all() {
+        let tools = || {
+            vec![
+                Tool::durable("ask", |cx: TaskContext| async move {
+                    cx.call("nap", json!({})).await?;
+                    ToolResult::Ok("woke up")
+                }),
+                Tool::durable("nap", |cx: TaskContext| async move {
+                    let until = cx.now().await? + longhaul::time::millis(200);
+                    cx.sleep_until(until).await?;
+                    ToolResult::Ok("rested")
+                }),
+            ]
+        };
+        let (server, client, store) = place.serve(tools()).await;
+        let task = client.start("ask", json!({})).await.unwrap();
+        until_journaled(&store, task.id(), EntryKind::Child).await;
+        let id = task.id().to_owned();
+        drop(task);
+        server.stop().await;
+        drop((server, client, store));
+        let (server, client, store) = place.serve(tools()).await;
+        assert_eq!(client.follow(&*id).wait().await.unwrap().text(), "woke up");
+        assert_eq!(super::entries(&store, &id, EntryKind::Child).await.len(), 1);
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_future_is_dropped_is_cancelled() {
+    let mut tools = parent_and_child();
+    tools.push(Tool::durable("impatient", |cx: TaskContext| async move {
+        let (first, ()) = cx
+            .select((
+                async |cx: TaskContext| drop(cx.call("child", json!({})).await),
+                async |cx: TaskContext| drop(cx.sleep(longhaul::time::millis(5)).await),
+            ))
+            .await?;
+        ToolResult::Ok(first.to_string())
+    }));
+    let (server, client, store) = Place::Memory(Arc::default()).serve(tools).await;
+    let task = client.start("impatient", json!({})).await.unwrap();
+    until_journaled(&store, task.id(), EntryKind::Child).await;
+    let entry = super::entries(&store, task.id(), EntryKind::Child).await.remove(0);
+    let child = longhaul_core::ChildEntry::from_json(&entry.value).unwrap().task;
+    assert_eq!(task.wait().await.unwrap().text(), "1");
+    assert_eq!(
+        client.follow(child.as_str()).next().await.unwrap()["status"],
+        "cancelled"
+    );
+    server.stop().await;
+}

@@ -1,0 +1,298 @@
+//! Steps, what is drawn, what is looked for, what is given out.
+
+use super::{Effects, Place, entries, replayed};
+use longhaul::{
+    Error, Final, Poll, RetryOn, StepFault, TaskContext, Tool, ToolResult,
+    time::{Moment, millis, seconds},
+};
+use longhaul_core::EntryKind;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+#[tokio::test]
+async fn what_was_done_is_not_done_again() {
+    let effects = Effects::default();
+    let seen = effects.clone();
+    let came_to = replayed(vec![], move |cx| {
+        let effects = effects.clone();
+        async move {
+            let borrowed = String::from("built");
+            let built = cx.step("build", || build(&effects, &borrowed)).await?;
+            // Nothing is a result, too.
+            cx.step("tidy", async || {
+                effects.happen("tidied");
+                Ok::<(), Error>(())
+            })
+            .await?;
+            for _ in 0..3 {
+                cx.step("page", async || Ok::<_, Error>(effects.happen("page"))).await?;
+            }
+            Ok(json!(built))
+        }
+    })
+    .await;
+    assert_eq!(came_to, json!(["built", 1]));
+    let counts = ["built", "tidied", "page"].map(|what| seen.count(what));
+    assert_eq!(counts, [1, 1, 3]);
+}
+
+async fn build(effects: &Effects, what: &str) -> Result<(String, u32), std::io::Error> {
+    Ok((what.to_owned(), effects.happen(what)))
+}
+
+#[tokio::test]
+async fn what_is_drawn_stays() {
+    let came_to = replayed(vec![], |cx| async move {
+        let now: Moment = cx.now().await?;
+        let first: u64 = cx.random().await?;
+        let bytes: [u8; 16] = cx.random().await?;
+        let wide = cx.random::<u128>().await?;
+        let mut versions = Vec::new();
+        for _ in 0..2 {
+            versions.push(cx.version("v2").await?);
+        }
+        Ok(json!([now, first, bytes, wide.to_string(), versions, cx.key("pay")]))
+    })
+    .await;
+    assert_ne!(came_to[2], json!([0_u8; 16].as_slice()));
+    assert_eq!(came_to[4], json!([true, true]));
+    assert!(came_to[5].as_str().unwrap().ends_with("::pay"), "{came_to}");
+}
+
+#[tokio::test]
+async fn a_step_is_tried_as_often_as_it_may_be_and_its_trail_is_kept() {
+    let effects = Effects::default();
+    let seen = effects.clone();
+    let came_to = replayed(vec![], move |cx| {
+        let effects = effects.clone();
+        async move {
+            let tried = cx
+                .step("upload", async || {
+                    let nth = effects.happen("upload");
+                    Err::<(), _>(Error::new(format!("refused the {nth}. time")))
+                })
+                .retry(3)
+                .backoff(millis(1), millis(2));
+            let failed = tried.await.unwrap_err();
+            let trail: Vec<_> = failed.trail().iter().map(|one| one.why.clone()).collect();
+            Ok(json!([failed.to_string(), failed.name(), failed.attempts(), trail]))
+        }
+    })
+    .await;
+    assert_eq!(
+        came_to[0],
+        "step \"upload\" failed 3 times, the last time: refused the 3. time"
+    );
+    assert_eq!(came_to[1], "upload");
+    assert_eq!(came_to[2], 3);
+    assert_eq!(
+        came_to[3],
+        json!(["refused the 1. time", "refused the 2. time", "refused the 3. time"])
+    );
+    assert_eq!(seen.count("upload"), 3);
+}
+
+#[tokio::test]
+async fn a_step_that_fails_at_first_goes_on() {
+    let effects = Effects::default();
+    let came_to = replayed(vec![], move |cx| {
+        let effects = effects.clone();
+        async move {
+            let upload = || async {
+                match effects.happen("upload") {
+                    1 => Err(std::io::Error::other("busy")),
+                    nth => Ok(nth),
+                }
+            };
+            Ok(json!(
+                cx.step("upload", upload).retry(9).backoff(millis(1), millis(1)).await?
+            ))
+        }
+    })
+    .await;
+    assert_eq!(came_to, 2);
+}
+
+#[tokio::test]
+async fn a_final_error_is_not_tried_again() {
+    let effects = Effects::default();
+    let seen = effects.clone();
+    let came_to = replayed(vec![], move |cx| {
+        let effects = effects.clone();
+        async move {
+            let pay = || async {
+                effects.happen("pay");
+                Err::<(), StepFault>(Final("there is no card").into())
+            };
+            cx.step("pay", pay).retry(9).await?;
+            Ok(Value::Null)
+        }
+    })
+    .await;
+    assert_eq!(came_to, "step \"pay\" failed: there is no card");
+    assert_eq!(seen.count("pay"), 1);
+}
+
+#[tokio::test]
+async fn a_try_that_takes_too_long_has_failed() {
+    let came_to = replayed(vec![], |cx| async move {
+        let hang = || std::future::pending::<Result<(), Error>>();
+        cx.step("hang", hang).timeout(millis(5)).await?;
+        Ok(Value::Null)
+    })
+    .await;
+    assert_eq!(came_to, "step \"hang\" failed: it took longer than 5ms");
+}
+
+#[tokio::test]
+async fn a_result_too_long_to_keep_is_a_failure_and_not_repeated() {
+    let effects = Effects::default();
+    let seen = effects.clone();
+    let came_to = replayed(vec![], move |cx| {
+        let effects = effects.clone();
+        async move {
+            let long = async || {
+                effects.happen("long");
+                Ok::<_, Error>("x".repeat(1 << 20))
+            };
+            let failed = cx.step("long", long).retry(5).await.unwrap_err();
+            cx.step("after", async || Ok::<_, Error>(())).await?;
+            Ok(json!(failed.message()))
+        }
+    })
+    .await;
+    assert!(came_to.as_str().unwrap().contains("bytes long"), "{came_to}");
+    assert_eq!(seen.count("long"), 1);
+}
+
+#[tokio::test]
+async fn the_journal_is_not_used_inside_of_a_step() {
+    let came_to = replayed(vec![], |cx| async move {
+        let inner = cx.clone();
+        let outer = async || {
+            inner.step("inner", async || Ok::<_, Error>(())).await?;
+            Ok::<_, StepFault>(())
+        };
+        cx.step("outer", outer).await?;
+        Ok(Value::Null)
+    })
+    .await;
+    assert_eq!(
+        came_to,
+        "step \"outer\" failed: step \"inner\" is asked for inside of step \"outer\": it belongs before or after it"
+    );
+}
+
+#[tokio::test]
+async fn what_is_looked_for_is_found_once() {
+    let effects = Effects::default();
+    let seen = effects.clone();
+    let came_to = replayed(vec![], move |cx| {
+        let effects = effects.clone();
+        async move {
+            let look = async || match effects.happen("look") {
+                1 => Err(Error::new("no answer")),
+                2 => Ok(Poll::Pending),
+                3 => Ok(Poll::after(millis(2))),
+                nth => Ok(Poll::Ready(nth)),
+            };
+            let found = cx
+                .poll_until("job", look)
+                .pace(millis(1), millis(5))
+                .tolerate(1)
+                .await?;
+            let broken = async || Err::<Poll<()>, _>(Error::new("it is gone"));
+            let failed = cx
+                .poll_until("gone", broken)
+                .pace(millis(1), millis(1))
+                .tolerate(1)
+                .await
+                .unwrap_err();
+            Ok(json!([found, failed.to_string()]))
+        }
+    })
+    .await;
+    assert_eq!(
+        came_to,
+        json!([4, "polling \"gone\" failed 2 times, the last time: it is gone"])
+    );
+    assert_eq!(seen.count("look"), 4);
+}
+
+#[tokio::test]
+async fn output_is_given_out_once() {
+    let effects = Effects::default();
+    let emit = move |cx: TaskContext| {
+        let effects = effects.clone();
+        async move {
+            for part in 1..=3 {
+                cx.emit(format!("part {part}")).await?;
+            }
+            assert!(effects.happen("run") > 1, "the first attempt ends here");
+            ToolResult::Ok("all")
+        }
+    };
+    let tool = Tool::durable("emit", emit).retry(2, millis(1), [RetryOn::Crash]);
+    let (server, client, store) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let task = client.start("emit", json!({})).await.unwrap();
+    assert_eq!(task.wait().await.unwrap().text(), "all");
+    let given: Vec<Value> = (entries(&store, task.id(), EntryKind::Emit).await.iter())
+        .map(|entry| serde_json::from_str(entry.value.as_str()).unwrap())
+        .collect();
+    let texts: Vec<_> = given.iter().map(|block| block["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["part 1", "part 2", "part 3"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn code_that_does_not_follow_its_journal_fails_and_says_both_sides() {
+    let effects = Effects::default();
+    let changed = move |cx: TaskContext| {
+        let effects = effects.clone();
+        async move {
+            let name = if effects.happen("run") == 1 { "build" } else { "compile" };
+            cx.step(name, async || Ok::<_, Error>(())).await?;
+            assert!(effects.count("run") > 1, "the first attempt ends here");
+            ToolResult::Ok("done")
+        }
+    };
+    let tool = Tool::durable("changed", changed).retry(3, millis(1), [RetryOn::Crash]);
+    let (server, client, _) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let failure = client.call("changed", json!({})).await.unwrap_err();
+    assert!(failure.message.contains("step \"compile\""), "{failure}");
+    assert!(failure.message.contains("step \"build\""), "{failure}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_keeps_no_journal_says_so() {
+    let plain = |cx: TaskContext| async move {
+        cx.sleep(millis(1)).await?;
+        cx.sleep_until(std::time::UNIX_EPOCH).await?;
+        cx.step("build", async || Ok::<_, Error>(()))
+            .timeout(seconds(1))
+            .await?;
+        ToolResult::Ok("done")
+    };
+    let (server, client, _) = Place::Memory(Arc::default())
+        .serve(vec![Tool::new("plain", plain)])
+        .await;
+    let called = client.call("plain", json!({})).await.unwrap();
+    assert!(called.is_error());
+    assert!(called.text().contains("durable"), "{}", called.text());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_each_time_is_set_aside_with_its_history() {
+    let panics = |cx: TaskContext| async move {
+        cx.step("build", async || Ok::<_, Error>(())).await?;
+        assert!(cx.is_cancelled(), "this tool is broken");
+        ToolResult::Ok("done")
+    };
+    let tool = Tool::durable("panics", panics).retry(3, millis(1), [RetryOn::Crash]);
+    let (server, client, _) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let failure = client.call("panics", json!({})).await.unwrap_err();
+    assert!(failure.message.contains("step \"build\""), "{failure}");
+    server.stop().await;
+}
