@@ -145,6 +145,11 @@ impl Activity {
         self.lock().busy == 0
     }
 
+    /// Whether a branch waits for others that it has begun.
+    pub(crate) fn has_forked(&self, path: &str) -> bool {
+        self.lock().lines.get(path).is_some_and(|line| line.forks > 0)
+    }
+
     /// What is waited for, if all branches wait.
     pub(crate) fn parked(&self) -> Option<Vec<Wait>> {
         let all = self.lock();

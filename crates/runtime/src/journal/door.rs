@@ -16,17 +16,30 @@ use tokio::sync::oneshot;
 impl TaskContext {
     pub(crate) fn begin(&self, kind: EntryKind, name: &Arc<str>) -> Result<Place, JournalError> {
         let journal = self.shared.journal.as_ref().ok_or(JournalError::None)?;
-        let place = journal.begin(&self.path, kind, name)?;
+        // Both before it counts: in another attempt this may not be come to at all.
         if let Some(step) = step::under_way() {
-            return Err(JournalError::InsideStep {
-                asked: place.key.clone(),
-                step,
-            });
+            let asked = EntryKey {
+                path: Arc::clone(&self.path),
+                kind,
+                name: Arc::clone(name),
+                nth: 1,
+            };
+            return Err(JournalError::InsideStep { asked, step });
         }
+        self.is_its_own()?;
+        let place = journal.begin(&self.path, kind, name)?;
         match self.stop_requested() {
             // What is known is known; new work is not begun.
             Some(reason) if place.found.is_none() => Err(JournalError::Stopped(reason)),
             _ => Ok(place),
+        }
+    }
+
+    /// What several branches share cannot tell them apart: which of them comes first may be another the next time.
+    fn is_its_own(&self) -> Result<(), JournalError> {
+        match self.shared.activity.has_forked(&self.path) {
+            true => Err(JournalError::Forked),
+            false => Ok(()),
         }
     }
 
@@ -104,9 +117,10 @@ impl TaskContext {
     /// Forks into `count` branches, none of which has begun.
     ///
     /// # Errors
-    /// [`JournalError::None`].
+    /// [`JournalError::None`], [`JournalError::Forked`].
     pub fn fork(&self, count: usize) -> Result<Fork, JournalError> {
         let journal = self.shared.journal.as_ref().ok_or(JournalError::None)?;
+        self.is_its_own()?;
         Ok(Fork {
             trunk: self.clone(),
             paths: journal.fork(&self.path, count),

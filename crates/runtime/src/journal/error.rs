@@ -62,6 +62,9 @@ pub enum JournalError {
         /// How long it is.
         bytes: usize,
     },
+    /// A branch uses the context of the one it comes from, which cannot tell it from the others.
+    #[error("a branch of the code uses the context it was forked from: it is to use the one that it is given")]
+    Forked,
     /// A step uses the journal. Once the step is known, nothing would ask for what is in it.
     #[error("{asked} is asked for inside of step {step:?}: it belongs before or after it")]
     InsideStep {
