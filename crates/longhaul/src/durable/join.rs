@@ -11,8 +11,8 @@ use std::{future::IntoFuture, marker::PhantomData};
 
 impl TaskContext {
     /// Runs branches of the function beside each other, and waits for all: an iterator of async functions of one type, or a tuple of two
-    /// to four different ones. Each is given a context of its own and uses no other: by it the journal tells the branches apart, so that
-    /// it does not matter which of them was faster.
+    /// to four different ones. Each is given a context of its own and uses no other, or is told so: by it the journal tells the branches
+    /// apart, and it does not matter which of them was faster.
     ///
     /// Awaiting gives what each returned, in their order: a vector or a tuple. [`all`](Join::all) takes results apart.
     ///

@@ -68,6 +68,20 @@ async fn no_more_run_at_once_than_the_limit() {
     assert_eq!(came_to, json!([0, 1, 2, 3, 4, 5, 6]));
 }
 
+/// Whose step is whose would depend on which of them is faster.
+#[tokio::test]
+async fn a_branch_that_uses_the_context_of_all_is_told_so() {
+    let came_to = replayed(vec![], |cx| async move {
+        let shared = &cx;
+        let pages = (0..2).map(|page| {
+            move |_: TaskContext| async move { shared.step("page", async || Ok::<_, Error>(page)).await.unwrap_err() }
+        });
+        Ok(json!(cx.join(pages).await?[1].message()))
+    })
+    .await;
+    assert!(came_to.as_str().unwrap().contains("forked from"), "{came_to}");
+}
+
 #[tokio::test]
 async fn nothing_joined_is_nothing() {
     let came_to = replayed(vec![], |cx| async move {

@@ -1,16 +1,21 @@
 //! Calls of other tools.
 
 use super::{Effects, Place, replayed, waits::until_journaled};
-use longhaul::{CallError, Error, Outcome, TaskContext, TaskId, Tool, ToolOutput, ToolResult, time::days};
+use longhaul::{CallError, Error, Outcome, TaskContext, TaskId, Tool, ToolOutput, ToolResult, schemars, time::days};
 use longhaul_core::EntryKind;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Smoke {
+    build: Option<u64>,
+}
+
 fn smoke(effects: &Effects) -> Tool {
     let effects = effects.clone();
-    Tool::new("smoke", move |args: Value| {
+    Tool::new("smoke", move |args: Smoke| {
         effects.happen("smoke");
-        let output = match args["build"].as_u64() {
+        let output = match args.build {
             Some(build) => ToolOutput::json(&json!({"passed": build})),
             None => Err(Error::new("there is no build")),
         };

@@ -2,7 +2,7 @@
 
 use super::{Effects, Place};
 use longhaul::{
-    AskError, Error, Store, TaskContext, Tool, ToolResult,
+    AskError, Error, Store, TaskContext, Tool, ToolResult, schemars,
     time::{Moment, days, millis},
 };
 use longhaul_core::EntryKind;
@@ -15,8 +15,6 @@ struct Approval {
     /// When to publish.
     window: Moment,
 }
-
-use longhaul::schemars;
 
 fn release(effects: &Effects) -> Tool {
     let effects = effects.clone();
