@@ -23,7 +23,8 @@ const MAX_BODY: usize = 32 << 20;
 ///
 /// **What is kept.** Without [`data_dir`](Self::data_dir) or [`store`](Self::store) tasks are kept in memory: they survive their
 /// client's connection, and end with this process. With one, a task that was acknowledged is on disk: after a crash its result can still
-/// be fetched, and if it was running it runs again as its [`retry`](Tool::retry) policy says, or ends as interrupted.
+/// be fetched, and if it was running it runs again as its [`retry`](Tool::retry) policy says, or ends as interrupted. One of a
+/// [durable](Tool::durable) tool goes on where it was.
 ///
 /// ```no_run
 /// use longhaul::{Server, Tool};

@@ -359,7 +359,8 @@ impl Tool {
     }
 
     /// Runs a call again after an end of these kinds, up to `attempts` times in all, waiting `backoff` before the second attempt and
-    /// twice as long before each further one. By default nothing is run again: only you know whether that is harmless.
+    /// twice as long before each further one. By default nothing is run again: only you know whether that is harmless. Of a
+    /// [durable](Self::durable) tool an attempt that came further than the one before begins the count anew.
     ///
     /// ```
     /// use longhaul::{RetryOn, Tool, time::seconds};
