@@ -271,10 +271,10 @@ impl TaskContext {
         &self.path
     }
 
-    /// Whether the branch has lost a race, and what it had asked and begun is given up already.
-    pub(crate) fn is_abandoned(&self) -> bool {
+    /// Whether a branch has lost a race, and what it had asked and begun is given up already.
+    pub(crate) fn is_abandoned(&self, path: &str) -> bool {
         let journal = self.shared.journal.as_ref();
-        journal.is_some_and(|journal| journal.is_abandoned(&self.path))
+        journal.is_some_and(|journal| journal.is_abandoned(path))
     }
 
     /// Whether the attempt has ended as far as its code is concerned.

@@ -275,6 +275,31 @@ impl TaskContext {
         Ok(())
     }
 
+    /// Withdraws a question that was written while the one who asked it went away.
+    pub(crate) fn take_back_question(&self, key: InputKey, entry: Option<EntryDraft>, seq: u32) {
+        if entry.as_ref().is_some_and(|entry| self.is_abandoned(&entry.key.path)) {
+            return;
+        }
+        let open = Open {
+            key,
+            // What was drafted as the entry's value.
+            until: UnixMillis(
+                entry
+                    .as_ref()
+                    .and_then(|entry| entry.value.as_str().parse().ok())
+                    .unwrap_or(0),
+            ),
+            place: None,
+        };
+        let entry = entry.map(|entry| EntryDraft {
+            seq: Some(seq),
+            value: open.layout(Some(Gone::Withdrawn)),
+            ..entry
+        });
+        // Refused if the attempt is over.
+        let _ = self.hand_in(Draft::Withdraw(open.key, entry));
+    }
+
     async fn withdraw_entry(&self, key: EntryKey, seq: u32, value: &Json) -> Result<(), JournalError> {
         let Ok(known) = serde_json::from_str::<Layout>(value.as_str()) else {
             return Ok(());
@@ -352,7 +377,7 @@ impl Unheard<'_> {
 impl Drop for Unheard<'_> {
     fn drop(&mut self) {
         if let Some(open) = self.open.take()
-            && !self.cx.is_abandoned()
+            && !self.cx.is_abandoned(&self.cx.path)
         {
             // Refused if the attempt is over: then the question stays for the next one, or ends with the task.
             let _ = self.cx.hand_in(open.withdrawal(Gone::Withdrawn));

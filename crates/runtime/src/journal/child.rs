@@ -250,7 +250,7 @@ impl Drop for Unheard<'_> {
     fn drop(&mut self) {
         if let Some(child) = self.child.take()
             && !self.cx.is_over()
-            && !self.cx.is_abandoned()
+            && !self.cx.is_abandoned(&self.cx.path)
         {
             self.cx.cancel_child(&child);
         }

@@ -1,7 +1,7 @@
 //! What the operations of the journal have in common: a place is begun, waited at, and settled.
 
 use super::{
-    Draft, JournalError, MAX_ENTRY_BYTES, Pending, Place, Written, step,
+    Draft, JournalError, MAX_ENTRY_BYTES, Pending, Place, Told, Written, step,
     writer::{EntryDraft, WriteError},
 };
 use crate::{
@@ -55,8 +55,14 @@ impl TaskContext {
     pub(crate) async fn write(&self, draft: Draft) -> Result<Written, WriteError> {
         // While it is written the branch goes on, though by other hands.
         let working = self.works();
-        let written = self.hand_in(draft).ok_or(WriteError::Apply(ApplyError::Stale))?;
-        let written = written.await.unwrap_or(Err(WriteError::Apply(ApplyError::Stale)));
+        let begun = draft.begun();
+        let receiver = self.hand_in(draft).ok_or(WriteError::Apply(ApplyError::Stale))?;
+        let told = Told {
+            cx: self,
+            begun,
+            receiver,
+        };
+        let written = told.written().await;
         drop(working);
         written
     }

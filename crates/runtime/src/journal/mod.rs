@@ -18,7 +18,7 @@ pub use door::{Fork, Race};
 pub use error::{Divergence, JournalError};
 pub use poll::{Pace, Polled};
 pub use step::{Backoff, StepError, StepFailure, StepPolicy, StepTry, Trail};
-pub(crate) use writer::{Draft, EntryDraft, Pending, WriteError, Written, write_drafts};
+pub(crate) use writer::{Draft, EntryDraft, Pending, Told, WriteError, Written, write_drafts};
 
 use longhaul_core::{Entry, EntryKey, EntryKind, Json};
 use std::{

@@ -3,10 +3,10 @@
 use super::JournalError;
 use crate::{TaskContext, question::Question};
 use longhaul_core::{
-    Entry, EntryKey, Event, InputKey, Json, StopReason,
+    Entry, EntryKey, Event, InputKey, Json, StopReason, TaskId,
     store::{ApplyError, CreateError, NewTask, Parent, StoreError},
 };
-use std::convert::Infallible;
+use std::{convert::Infallible, sync::Arc};
 use tokio::sync::oneshot;
 
 /// Something to be written under the attempt's fence.
@@ -19,6 +19,26 @@ pub(crate) enum Draft {
     Withdraw(InputKey, Option<EntryDraft>),
     /// Another task, with the entry that names it.
     Child(Box<NewTask>, EntryDraft),
+}
+
+impl Draft {
+    /// What goes on by itself once this is written.
+    pub(crate) fn begun(&self) -> Begun {
+        match self {
+            Self::Ask(_, entry) => Begun::Question(entry.clone()),
+            Self::Child(new, entry) => Begun::Child(new.id.clone(), Arc::clone(&entry.key.path)),
+            Self::Entry(_) | Self::Withdraw(..) => Begun::Nothing,
+        }
+    }
+}
+
+/// What is to be given up if the one who has had it written goes away meanwhile.
+pub(crate) enum Begun {
+    Nothing,
+    /// A question, with what was drafted as its entry.
+    Question(Option<EntryDraft>),
+    /// A child of this branch.
+    Child(TaskId, Arc<str>),
 }
 
 /// An entry to be written.
@@ -82,7 +102,40 @@ pub(crate) async fn write_drafts(cx: &TaskContext) -> Infallible {
     }
 }
 
+/// A wait for something to be written. Dropping it gives up what was begun by that, also if it had been written and not been heard of.
+pub(crate) struct Told<'a> {
+    pub(crate) cx: &'a TaskContext,
+    pub(crate) begun: Begun,
+    pub(crate) receiver: oneshot::Receiver<Result<Written, WriteError>>,
+}
+
+impl Told<'_> {
+    pub(crate) async fn written(mut self) -> Result<Written, WriteError> {
+        let written = (&mut self.receiver).await;
+        written.unwrap_or(Err(WriteError::Apply(ApplyError::Stale)))
+    }
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        // From here on the writer knows.
+        self.receiver.close();
+        if let Ok(Ok(written)) = self.receiver.try_recv() {
+            let begun = std::mem::replace(&mut self.begun, Begun::Nothing);
+            self.cx.take_back(begun, written);
+        }
+    }
+}
+
 impl TaskContext {
+    fn take_back(&self, begun: Begun, written: Written) {
+        match (begun, written.input) {
+            (Begun::Question(entry), Some(key)) => self.take_back_question(key, entry, written.seq),
+            (Begun::Child(child, path), _) if !self.is_over() && !self.is_abandoned(&path) => self.cancel_child(&child),
+            _ => {}
+        }
+    }
+
     async fn write_batch(&self, batch: Vec<Pending>) {
         let mut together = Vec::new();
         for pending in batch {
@@ -102,8 +155,10 @@ impl TaskContext {
         }
         match self.write_events(&batch).await {
             Ok(written) => {
-                for (pending, written) in batch.into_iter().zip(written) {
-                    let _ = pending.tell.send(Ok(written));
+                for (Pending { draft, tell }, written) in batch.into_iter().zip(written) {
+                    if let Err(Ok(written)) = tell.send(Ok(written)) {
+                        self.take_back(draft.begun(), written);
+                    }
                 }
             }
             // One of them is not legal any more, as a question that was answered meanwhile; the others have nothing to do with that.
@@ -184,7 +239,10 @@ impl TaskContext {
 
     async fn write_child(&self, Pending { draft, tell }: Pending) {
         let Draft::Child(new, draft) = draft else { return };
-        let _ = tell.send(self.create_child(*new, draft).await);
+        let begun = Begun::Child(new.id.clone(), Arc::clone(&draft.key.path));
+        if let Err(Ok(written)) = tell.send(self.create_child(*new, draft).await) {
+            self.take_back(begun, written);
+        }
     }
 
     async fn create_child(&self, mut new: NewTask, draft: EntryDraft) -> Result<Written, WriteError> {
