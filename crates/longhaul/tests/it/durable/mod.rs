@@ -31,6 +31,7 @@ impl Place {
     }
 
     /// A server on it with these tools, and a client that answers nothing.
+    #[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
     pub(super) async fn serve(&self, tools: Vec<Tool>) -> (ServerHandle, Client, Arc<dyn Store>) {
         let store: Arc<dyn Store> = match self {
             Self::Memory(store) => Arc::clone(store) as _,
