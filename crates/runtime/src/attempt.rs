@@ -149,6 +149,10 @@ async fn work(
             return End::Stopped(reason);
         }
     }
+    if begin == Begin::Resumed && cx.keeps_journal() {
+        // Its process is gone, and its code with it. It runs again from its start, if it may.
+        return End::Crashed;
+    }
     let run = async {
         match begin {
             Begin::Fresh => executor.run(attempt, cx.clone()).await,

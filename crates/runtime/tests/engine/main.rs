@@ -7,6 +7,7 @@ mod cancellation;
 mod catalog;
 mod deadlines;
 mod durability;
+mod durable;
 mod fences;
 mod news;
 mod questions;

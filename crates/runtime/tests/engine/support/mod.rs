@@ -2,11 +2,13 @@
 
 mod clock;
 mod fault;
+mod program;
 mod script;
 mod world;
 
 pub(crate) use clock::ManualClock;
 pub(crate) use fault::FaultyStore;
+pub(crate) use program::{Effects, Fault, failure, program};
 pub(crate) use script::{Run, Runs, Script, text};
 pub(crate) use world::{CallOf, Process, World, scope, tool};
 

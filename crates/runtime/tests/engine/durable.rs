@@ -1,0 +1,361 @@
+//! Work that keeps a journal: let go while it waits, run again from its start, set aside when it comes no further.
+
+use crate::support::{
+    CallOf, Effects, Fault, ManualClock, Process, World, failure, guarded, program, scope, settle, text,
+};
+use longhaul_core::{InputKey, Json, Outcome, State, Task, TaskId, Verdict};
+use longhaul_runtime::{AskError, Engine, Question, StepPolicy, TaskContext, ToolSettings};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+const KEPT: i64 = 30_000;
+const DAY: i64 = 24 * 60 * 60 * 1000;
+
+async fn answer(engine: &Engine, id: &TaskId, nth: u32, words: &str) {
+    let said = Json::from(serde_json::json!({"says": words}));
+    let answers = BTreeMap::from([(InputKey::nth(nth), said)]);
+    engine.answer(&scope(), id, answers).await.unwrap().unwrap();
+}
+
+async fn ask(cx: &TaskContext, words: &str) -> Result<String, AskError> {
+    let question = Question::new(Json::from(serde_json::json!({"method": words})));
+    Ok(cx.ask(question).await?.as_str().to_owned())
+}
+
+/// Waits until the task has nothing left in memory.
+async fn suspended(world: &World, engine: &Engine, id: &TaskId) -> Task {
+    world.clock.sleeper(KEPT).await;
+    world.clock.advance(KEPT);
+    world.until(engine, id, |task| task.state == State::Parked).await
+}
+
+fn rpc_error(outcome: &Outcome) -> (&str, String) {
+    let Outcome::RpcError(failure) = outcome else {
+        panic!("an error, and not {outcome:?}");
+    };
+    let data = failure.data.as_ref().map(|data| data.as_str().to_owned());
+    (&failure.message, data.unwrap_or_default())
+}
+
+fn asks_between_two_steps(effects: &Effects) -> ToolSettings {
+    let effects = effects.clone();
+    program("asks", move |cx| {
+        let effects = effects.clone();
+        async move {
+            let before = effects.step(&cx, "before").await?;
+            let said = ask(&cx, "well?").await?;
+            let after = effects.step(&cx, "after").await?;
+            Ok(format!("{before} {said} {after}"))
+        }
+    })
+}
+
+#[tokio::test]
+async fn code_that_waits_long_is_let_go_and_run_again_by_the_answer() {
+    let world = World::in_memory().with_slots(1);
+    let effects = Effects::default();
+    let engine = world.start([asks_between_two_steps(&effects)]).await;
+    let task = engine.create(engine.call("asks")).await.unwrap();
+    let parked = suspended(&world, &engine, &task.id).await;
+    assert!(parked.active_attempt().is_none());
+    assert_eq!((parked.open_inputs, engine.running()), (vec![InputKey::nth(1)], 0));
+    answer(&engine, &task.id, 1, "go").await;
+    let outcome = guarded("the end", world.outcome(&engine, &task.id)).await;
+    assert_eq!(outcome, text(r#"1 {"says":"go"} 2"#));
+    assert_eq!(effects.count(), 2, "the first step is not repeated");
+}
+
+#[test]
+fn an_answer_while_nobody_runs_is_found_by_the_next_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new());
+    let effects = Effects::default();
+    let id = Process::run(directory.path(), &clock, async |world| {
+        let engine = world.start([asks_between_two_steps(&effects)]).await;
+        let task = engine.create(engine.call("asks")).await.unwrap();
+        suspended(&world, &engine, &task.id).await;
+        task.id
+    });
+    Process::run(directory.path(), &clock, async |world| {
+        let engine = world.start([asks_between_two_steps(&effects)]).await;
+        settle().await;
+        assert_eq!(engine.running(), 0, "what waits is not run again by a restart");
+        answer(&engine, &id, 1, "go").await;
+        assert_eq!(world.outcome(&engine, &id).await, text(r#"1 {"says":"go"} 2"#));
+    });
+    assert_eq!(effects.count(), 2);
+}
+
+/// The process dies while the question is open and the code still in memory: the same question is asked, not another.
+#[test]
+fn invariant_10_a_journaled_step_is_never_run_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new());
+    let effects = Effects::default();
+    let id = Process::run(directory.path(), &clock, async |world| {
+        let engine = world.start([asks_between_two_steps(&effects)]).await;
+        let task = engine.create(engine.call("asks")).await.unwrap();
+        world
+            .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
+            .await;
+        task.id
+    });
+    Process::run(directory.path(), &clock, async |world| {
+        let engine = world.start([asks_between_two_steps(&effects)]).await;
+        let task = world.until(&engine, &id, |task| task.state == State::Running).await;
+        assert_eq!(task.open_inputs, [InputKey::nth(1)]);
+        answer(&engine, &id, 1, "go").await;
+        assert_eq!(world.outcome(&engine, &id).await, text(r#"1 {"says":"go"} 2"#));
+        assert_eq!(world.task(&id).await.inputs_asked, 1);
+    });
+}
+
+#[tokio::test]
+async fn a_timer_holds_nothing_and_fires_when_its_time_has_come() {
+    let world = World::in_memory().with_slots(1);
+    let naps = |cx: TaskContext| async move {
+        cx.sleep(Duration::from_secs(3 * 24 * 60 * 60)).await?;
+        Ok("rested".to_owned())
+    };
+    let engine = world.start([program("naps", naps)]).await;
+    let task = engine.create(engine.call("naps")).await.unwrap();
+    suspended(&world, &engine, &task.id).await;
+    let other = engine.create(engine.call("naps")).await.unwrap();
+    assert_eq!(other.state, State::Running, "the slot is free");
+    settle().await;
+    world.clock.advance(3 * DAY);
+    assert_eq!(world.outcome(&engine, &task.id).await, text("rested"));
+}
+
+#[tokio::test]
+async fn a_question_nobody_answers_ends_after_its_time() {
+    let world = World::in_memory();
+    let asks = |cx: TaskContext| async move {
+        match ask(&cx, "anyone?").await {
+            Err(AskError::Unanswered) => Ok("nobody".to_owned()),
+            other => Ok(format!("{other:?}")),
+        }
+    };
+    let engine = world.start([program("asks", asks)]).await;
+    let task = engine.create(engine.call("asks")).await.unwrap();
+    suspended(&world, &engine, &task.id).await;
+    world.clock.advance(7 * DAY);
+    assert_eq!(world.outcome(&engine, &task.id).await, text("nobody"));
+    assert!(world.record(&task.id).await.inputs.is_empty());
+}
+
+#[tokio::test]
+async fn beyond_a_thousand_the_oldest_is_let_go_at_once() {
+    let world = World::in_memory();
+    let asks = |cx: TaskContext| async move { Ok(ask(&cx, "well?").await?) };
+    let engine = world.start([program("asks", asks)]).await;
+    let first = engine.create(engine.call("asks")).await.unwrap();
+    world
+        .until(&engine, &first.id, |task| !task.open_inputs.is_empty())
+        .await;
+    for _ in 0..1_000 {
+        engine.create(engine.call("asks")).await.unwrap();
+    }
+    world
+        .until(&engine, &first.id, |task| task.state == State::Parked)
+        .await;
+    settle().await;
+    assert_eq!(engine.running(), 1_000);
+}
+
+#[test]
+fn an_announced_stop_costs_no_attempt() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new());
+    let effects = Effects::default();
+    let id = Process::run(directory.path(), &clock, async |world| {
+        let engine = world.start([asks_between_two_steps(&effects)]).await;
+        let task = engine.create(engine.call("asks")).await.unwrap();
+        world
+            .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
+            .await;
+        engine.release(Duration::from_secs(5)).await;
+        engine.stop();
+        let left = world.task(&task.id).await;
+        assert_eq!((left.state, left.attempts_used), (State::Queued, 0));
+        task.id
+    });
+    Process::run(directory.path(), &clock, async |world| {
+        let engine = world.start([asks_between_two_steps(&effects)]).await;
+        answer(&engine, &id, 1, "go").await;
+        assert_eq!(world.outcome(&engine, &id).await, text(r#"1 {"says":"go"} 2"#));
+    });
+}
+
+#[tokio::test]
+async fn what_panics_at_the_same_point_each_time_is_set_aside_with_its_history() {
+    let world = World::in_memory();
+    let effects = Effects::default();
+    let counted = effects.clone();
+    let engine = world
+        .start([program("bad", move |cx| {
+            let counted = counted.clone();
+            async move {
+                counted.step(&cx, "good").await?;
+                counted.happen();
+                panic!("always here")
+            }
+        })])
+        .await;
+    let task = engine.create(engine.call("bad")).await.unwrap();
+    let outcome = world.outcome(&engine, &task.id).await;
+    let (message, data) = rpc_error(&outcome);
+    assert!(message.starts_with("set aside: 5 attempts"), "{message}");
+    assert!(
+        data.contains(r#""reason":"poisoned""#) && data.matches(r#"step \"good\""#).count() >= 4,
+        "{data}"
+    );
+    assert_eq!(effects.count(), 1 + 5, "the step once, and five tries after it");
+    assert_eq!(engine.running(), 0);
+}
+
+#[tokio::test]
+async fn what_comes_further_each_time_is_never_set_aside() {
+    let world = World::in_memory();
+    let effects = Effects::default();
+    let counted = effects.clone();
+    let engine = world
+        .start([program("slow", move |cx| {
+            let counted = counted.clone();
+            async move {
+                for step in 0..12 {
+                    let done = counted.count();
+                    counted.step(&cx, &step.to_string()).await?;
+                    assert_eq!(done, counted.count(), "the process dies after each step");
+                }
+                Ok("there".to_owned())
+            }
+        })])
+        .await;
+    let task = engine.create(engine.call("slow")).await.unwrap();
+    assert_eq!(world.outcome(&engine, &task.id).await, text("there"));
+    assert_eq!(effects.count(), 12);
+}
+
+#[tokio::test]
+async fn a_failing_step_is_tried_again_and_its_last_words_stay() {
+    let world = World::in_memory();
+    let effects = Effects::default();
+    let counted = effects.clone();
+    let engine = world
+        .start([program("fails", move |cx| {
+            let counted = counted.clone();
+            async move {
+                let policy = StepPolicy {
+                    attempts: 3,
+                    ..StepPolicy::default()
+                };
+                let work = || async { Err(failure(&format!("try {}", counted.happen()))) };
+                let first = cx.step("fails", &policy, work).await.unwrap_err().to_string();
+                Ok(first)
+            }
+        })])
+        .await;
+    let task = engine.create(engine.call("fails")).await.unwrap();
+    let outcome = guarded("the end", async {
+        loop {
+            settle().await;
+            world.clock.advance(2_000);
+            if let Some(outcome) = world.record(&task.id).await.outcome {
+                return outcome;
+            }
+        }
+    })
+    .await;
+    assert_eq!((outcome, effects.count()), (text("try 3"), 3));
+}
+
+#[test]
+fn code_that_was_changed_is_told_where_it_differs() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new());
+    let effects = Effects::default();
+    let version = |effects: &Effects, steps: &'static [&'static str]| {
+        let effects = effects.clone();
+        program("changes", move |cx| {
+            let effects = effects.clone();
+            async move {
+                for step in steps {
+                    effects.step(&cx, step).await?;
+                }
+                Ok::<_, Fault>(ask(&cx, "well?").await?)
+            }
+        })
+    };
+    let begin = |steps: &'static [&'static str]| {
+        Process::run(directory.path(), &clock, async |world| {
+            let engine = world.start([version(&effects, steps)]).await;
+            let task = engine.create(engine.call("changes")).await.unwrap();
+            suspended(&world, &engine, &task.id).await;
+            task.id
+        })
+    };
+    let end = |id: &TaskId, steps: &'static [&'static str]| {
+        Process::run(directory.path(), &clock, async |world| {
+            let engine = world.start([version(&effects, steps)]).await;
+            answer(&engine, id, 1, "go").await;
+            world.outcome(&engine, id).await
+        })
+    };
+    let outcome = end(&begin(&["build", "ship"]), &["compile", "ship"]);
+    let (message, data) = rpc_error(&outcome);
+    assert!(
+        message.contains(r#"asked for step "compile""#) && message.contains(r#"step "build" before"#),
+        "{message}"
+    );
+    assert!(data.contains("diverged"), "{data}");
+    // One thing less: the question is asked while the journal still has a step.
+    let outcome = end(&begin(&["build", "ship"]), &["build"]);
+    assert!(rpc_error(&outcome).0.contains(r#"step "ship""#), "{outcome:?}");
+    assert_eq!(effects.count(), 4, "nothing new was done");
+}
+
+#[tokio::test]
+async fn a_child_runs_beside_its_parent_and_ends_with_it() {
+    let world = World::in_memory().with_slots(1);
+    let calls = |cx: TaskContext| async move {
+        let child = cx.call("child", Json::trusted("{}")).await?;
+        Ok(format!("{:?}", child.outcome.verdict()))
+    };
+    let child = |cx: TaskContext| async move { Ok(ask(&cx, "well?").await?) };
+    let engine = world.start([program("calls", calls), program("child", child)]).await;
+    let task = engine.create(engine.call("calls")).await.unwrap();
+    let child = guarded("the child", async {
+        loop {
+            if let [child] = &world.store.children(&task.id, 9).await.unwrap()[..] {
+                return child.clone();
+            }
+            settle().await;
+        }
+    })
+    .await;
+    let lineage = child.lineage.clone().unwrap();
+    assert_eq!(
+        (lineage.parent, lineage.root, lineage.depth),
+        (task.id.clone(), task.id.clone(), 1)
+    );
+    world
+        .until(&engine, &child.id, |task| !task.open_inputs.is_empty())
+        .await;
+    answer(&engine, &child.id, 1, "fine").await;
+    assert_eq!(world.outcome(&engine, &task.id).await, text("Succeeded"));
+
+    let cancelled = engine.create(engine.call("calls")).await.unwrap();
+    let child = guarded("the child", async {
+        loop {
+            if let [child] = &world.store.children(&cancelled.id, 9).await.unwrap()[..] {
+                return child.id.clone();
+            }
+            settle().await;
+        }
+    })
+    .await;
+    let mode = longhaul_core::CancelMode::Cooperative;
+    engine.cancel(&scope(), &cancelled.id, mode).await.unwrap();
+    let ended = world.until(&engine, &child, Task::is_done).await;
+    assert_eq!(ended.state, State::Done(Verdict::Cancelled));
+}
