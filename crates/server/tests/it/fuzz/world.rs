@@ -1,6 +1,6 @@
 //! A whole server without a network, in which time passes only when nothing else can happen.
 
-use super::{still, tools};
+use super::{law, still, tools};
 use axum::{Router, body::Body};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request};
@@ -12,6 +12,7 @@ use longhaul_server::{
     http::{PATH, router},
 };
 use longhaul_store::MemoryStore;
+use serde_json::Value;
 use std::{
     sync::{
         Arc, Once,
@@ -39,6 +40,8 @@ pub(super) struct Reply {
     pub(super) session: Option<String>,
     pub(super) is_stream: bool,
     pub(super) body: Vec<u8>,
+    /// The messages in it, as text and as trees.
+    pub(super) messages: Vec<(String, Value)>,
     /// Whether the client gave up before the end.
     pub(super) is_cut: bool,
 }
@@ -90,7 +93,7 @@ impl World {
 
     /// Posts a body; headers that HTTP cannot carry are left out.
     pub(super) fn post(&self, headers: &[(String, Vec<u8>)], body: Vec<u8>) -> Reply {
-        let mut request = Request::post(PATH).body(Body::from(body)).unwrap();
+        let mut request = Request::post(PATH).body(Body::from(body.clone())).unwrap();
         let all = request.headers_mut();
         all.insert("host", HeaderValue::from_static("localhost"));
         for (name, value) in headers {
@@ -98,7 +101,9 @@ impl World {
                 all.append(name, value);
             }
         }
-        self.runtime.block_on(self.exchange(request))
+        let mut reply = self.runtime.block_on(self.exchange(request));
+        reply.messages = law::hear(&body, &reply);
+        reply
     }
 
     async fn exchange(&self, request: Request<Body>) -> Reply {
@@ -108,6 +113,7 @@ impl World {
             session: None,
             is_stream: false,
             body: Vec::new(),
+            messages: Vec::new(),
             is_cut: true,
         };
         let response = tokio::select! {
