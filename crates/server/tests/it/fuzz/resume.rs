@@ -163,7 +163,7 @@ impl<'w> Client<'w> {
                 assert_eq!(reply.messages[0].1["id"], "wait");
             }
             Some((stream, nth)) if stream.kind == Kind::Wait => {
-                assert!(nth > u64::from(u32::MAX), "a sound id: {reply:?}");
+                assert!(nth >= u64::from(u32::MAX), "a sound id: {reply:?}");
                 is_refused(&reply);
             }
             _ => is_refused(&reply),
