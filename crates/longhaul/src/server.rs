@@ -4,7 +4,7 @@ use crate::{
     Error, Icon, Prompt, RequestContext, Resource, ResourceTemplate, ServeError, ServerHandle, Tool, method::Method,
     serve::stop_signal,
 };
-use longhaul_core::{Quota, Store};
+use longhaul_core::{BoxFuture, Quota, Store};
 use longhaul_runtime::Provider;
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::{Map, Value};
@@ -56,7 +56,11 @@ pub struct Server {
     pub(crate) quota: Quota,
     pub(crate) limits: Limits,
     pub(crate) http: HttpOptions,
+    pub(crate) alongside: Vec<Alongside>,
 }
+
+/// Begins work beside a server.
+pub(crate) type Alongside = Box<dyn FnOnce(ServerHandle) -> BoxFuture<'static, ()> + Send>;
 
 /// Where tasks are kept.
 pub(crate) enum Keep {
@@ -112,6 +116,7 @@ impl Server {
             quota: Quota::default(),
             limits: Limits::default(),
             http: HttpOptions::default(),
+            alongside: Vec::new(),
         }
     }
 
@@ -254,6 +259,27 @@ impl Server {
     /// Which pages and hosts may ask over HTTP, and whether the endpoints of 2024-11-05 are served.
     pub fn http(mut self, options: HttpOptions) -> Self {
         self.http = options;
+        self
+    }
+
+    /// Runs work beside the server, which may change what is offered: `begin` is called before the first request is read, and what it
+    /// returns runs until it ends or the server stops.
+    ///
+    /// ```
+    /// use longhaul::{Resource, Server};
+    /// let server = Server::new("files", "1.0.0").resource(Resource::text("files://log", "")).alongside(|server| async move {
+    ///     while file_changed().await {
+    ///         server.resource_updated("files://log");
+    ///     }
+    /// });
+    /// # async fn file_changed() -> bool { false }
+    /// ```
+    pub fn alongside<F, W>(mut self, begin: F) -> Self
+    where
+        F: FnOnce(ServerHandle) -> W + Send + 'static,
+        W: Future<Output = ()> + Send + 'static,
+    {
+        self.alongside.push(Box::new(|server| Box::pin(begin(server))));
         self
     }
 
