@@ -136,8 +136,8 @@ struct Exchange<'a> {
     caller: &'a Caller,
     changes: &'a Changes,
     to: tokio::sync::mpsc::Sender<ClientJsonRpcMessage>,
-    asking: FuturesUnordered<BoxFuture<'a, Result<ClientJsonRpcMessage, Aborted>>>,
-    /// So that the handler can take a question back.
+    asking: FuturesUnordered<BoxFuture<'a, (RequestId, Result<ClientJsonRpcMessage, Aborted>)>>,
+    /// Of each that is open, so that the handler can take a question back.
     asked: HashMap<RequestId, AbortHandle>,
 }
 
@@ -162,7 +162,8 @@ impl Exchange<'_> {
                 },
                 // What was said before the answer is told before it.
                 Some(message) = from.recv() => self.hear(message).await,
-                Some(reply) = self.asking.next(), if !self.asking.is_empty() => {
+                Some((id, reply)) = self.asking.next(), if !self.asking.is_empty() => {
+                    self.asked.remove(&id);
                     // What was taken back needs no reply.
                     if let Ok(reply) = reply {
                         self.send(reply).await;
@@ -215,8 +216,10 @@ impl Exchange<'_> {
         let (handle, registration) = AbortHandle::new_pair();
         self.asked.insert(id.clone(), handle);
         let caller = self.caller;
-        let reply = async move { reply(id, caller.ask(question_of(request)).await) };
-        self.asking.push(Abortable::new(reply, registration).boxed());
+        let asked = id.clone();
+        let reply = async move { reply(asked, caller.ask(question_of(request)).await) };
+        let reply = Abortable::new(reply, registration);
+        self.asking.push(reply.map(|reply| (id, reply)).boxed());
     }
 
     fn note(&mut self, notification: ServerNotification) {
