@@ -155,15 +155,19 @@ async fn the_handler_sees_the_real_caller() {
     }
 }
 
-#[tokio::test]
+/// It hears so at once, and not only when it is dropped after a while.
+#[tokio::test(start_paused = true)]
 async fn a_tool_hears_that_it_is_cancelled() {
     for era in ERAS {
         let (server, state) = desk().await;
         let client = ann(&server, era).await;
         let task = client.start("polite", json!({})).await.unwrap();
         state.begun.notified().await;
+        #[expect(clippy::disallowed_methods, reason = "the time of the test's own runtime")]
+        let before = tokio::time::Instant::now();
         task.cancel().await.unwrap();
         state.dropped.notified().await;
+        assert!(before.elapsed() < seconds(10));
         while task.get().await.unwrap()["status"] != "cancelled" {
             tokio::task::yield_now().await;
         }
