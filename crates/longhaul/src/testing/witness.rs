@@ -60,7 +60,7 @@ mod absent {
     use serde_json::Value;
 
     #[derive(Default)]
-    pub(in crate::testing) struct Witness;
+    pub(in crate::testing) struct Witness {}
 
     impl Witness {
         pub(in crate::testing) fn sent(&self, _: &Value) {}
