@@ -2,12 +2,13 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use longhaul_schemas::Tap;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, ChildStderr, Command, Output, Stdio},
     sync::mpsc,
@@ -80,7 +81,11 @@ fn json(output: &Output) -> Value {
 struct Served {
     folder: TempDir,
     child: Child,
+    address: SocketAddr,
+    /// What clients speak to: the server, through the tap.
     url: String,
+    /// Hears what the server says, to the last word.
+    _tap: Tap,
 }
 
 impl Served {
@@ -92,8 +97,15 @@ impl Served {
     fn start_with(tools: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("jobs.toml"), [JOBS, tools].concat()).unwrap();
-        let (child, url) = serve(folder.path(), "127.0.0.1:0");
-        Self { folder, child, url }
+        let (child, address) = serve(folder.path(), "127.0.0.1:0");
+        let tap = Tap::before(address).unwrap();
+        Self {
+            folder,
+            child,
+            address,
+            url: format!("http://{}/mcp", tap.address()),
+            _tap: tap,
+        }
     }
 
     fn kill(&mut self) {
@@ -103,14 +115,7 @@ impl Served {
 
     /// After [`kill`](Self::kill): at the same address, on the same data.
     fn restart(&mut self) {
-        let address = self
-            .url
-            .strip_prefix("http://")
-            .unwrap()
-            .strip_suffix("/mcp")
-            .unwrap()
-            .to_owned();
-        (self.child, _) = serve(self.folder.path(), &address);
+        (self.child, _) = serve(self.folder.path(), &self.address.to_string());
     }
 
     /// Lets `gate` end.
@@ -187,7 +192,7 @@ impl Drop for Served {
     }
 }
 
-fn serve(folder: &Path, listen: &str) -> (Child, String) {
+fn serve(folder: &Path, listen: &str) -> (Child, SocketAddr) {
     let (file, data) = (folder.join("jobs.toml"), folder.join("data"));
     let words = [
         "serve",
@@ -204,7 +209,9 @@ fn serve(folder: &Path, listen: &str) -> (Child, String) {
         .read_line(&mut line)
         .unwrap();
     let ready: Value = serde_json::from_str(&line).unwrap();
-    (child, ready["url"].as_str().unwrap().to_owned())
+    let url = ready["url"].as_str().unwrap();
+    let address = url.strip_prefix("http://").and_then(|url| url.strip_suffix("/mcp"));
+    (child, address.unwrap().parse().unwrap())
 }
 
 /// A `longhaul` that is waiting for a task.

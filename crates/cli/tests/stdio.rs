@@ -2,6 +2,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use longhaul_schemas::Witness;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use std::{
@@ -102,6 +103,7 @@ struct Relay {
     input: Option<ChildStdin>,
     lines: mpsc::Receiver<String>,
     id: u64,
+    witness: Witness,
 }
 
 impl Relay {
@@ -128,10 +130,12 @@ impl Relay {
             child,
             lines,
             id: 0,
+            witness: Witness::default(),
         }
     }
 
     fn tell(&mut self, message: &Value) {
+        self.witness.sent(message);
         let input = self.input.as_mut().unwrap();
         writeln!(input, "{message}").unwrap();
         input.flush().unwrap();
@@ -139,7 +143,13 @@ impl Relay {
 
     fn line(&mut self) -> Option<Value> {
         let line = self.lines.recv_timeout(Duration::from_secs(60)).ok()?;
-        Some(serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a message: {line:?}")))
+        Some(serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line:?}")))
+    }
+
+    fn message(&mut self) -> Option<Value> {
+        let message = self.line()?;
+        self.witness.heard(&message).unwrap();
+        Some(message)
     }
 
     /// The result of a modern request.
@@ -154,7 +164,7 @@ impl Relay {
     fn result(&mut self, method: &str, params: Value) -> Value {
         self.id += 1;
         self.tell(&json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}));
-        let answer = self.line().unwrap_or_else(|| panic!("no answer to {method}"));
+        let answer = self.message().unwrap_or_else(|| panic!("no answer to {method}"));
         assert_eq!(answer["id"], json!(self.id), "{answer}");
         assert!(answer["result"].is_object(), "{answer}");
         answer["result"].clone()

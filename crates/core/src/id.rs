@@ -101,6 +101,17 @@ mod tests {
     }
 
     proptest! {
+        /// S-02: each of 130 bits of the source decides a bit of its own.
+        #[test]
+        fn g2_62_an_id_has_130_bits_of_the_random_source(seed in proptest::collection::vec(any::<u8>(), 26), nth in 0usize..26, bit in 0u32..5) {
+            let mut other = seed.clone();
+            other[nth] ^= 1 << bit;
+            let [one, other] = [seed, other].map(|random| TaskId::mint(UnixMillis(1), &Fixed(random)));
+            let pairs = one.as_str().chars().zip(other.as_str().chars());
+            let differing: Vec<usize> = pairs.enumerate().filter(|(_, (a, b))| a != b).map(|(at, _)| at).collect();
+            prop_assert_eq!(differing, [TIME_DIGITS + nth]);
+        }
+
         #[test]
         fn minted_ids_parse_and_sort_by_time(a in 0i64..1 << 48, b in 0i64..1 << 48, seed in proptest::collection::vec(any::<u8>(), 26)) {
             let entropy = Fixed(seed);

@@ -298,13 +298,13 @@ impl From<String> for Content {
 }
 
 /// A picture that stands for a server, a tool, a prompt or a resource.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Icon {
     src: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     mime_type: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     sizes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     theme: Option<String>,

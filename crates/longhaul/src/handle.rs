@@ -104,10 +104,13 @@ impl ServerHandle {
             .with_details(server.title.as_deref(), server.website.as_deref(), icons.as_deref());
         let running = Running {
             front: Arc::new(front),
-            engine,
+            engine: engine.clone(),
             recovered,
         };
         *handle.0.write().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        for begin in server.alongside {
+            engine.spawn(begin(handle.clone()));
+        }
         Ok(handle)
     }
 
@@ -278,6 +281,11 @@ impl ServerHandle {
     /// has stopped.
     pub fn front(&self) -> Option<Arc<Front>> {
         self.running().map(|running| running.front)
+    }
+
+    /// The engine, for adapters: its catalog takes prompts and resources of their own making. `None` once the server has stopped.
+    pub fn engine(&self) -> Option<Engine> {
+        self.running().map(|running| running.engine)
     }
 
     /// Binds a loopback address; port 0 takes a free one.

@@ -21,8 +21,8 @@ pub mod time;
 mod tool;
 
 pub use ask::{
-    Ask, AskError, Elicitation, Elicited, Field, Form, IntoMessages, Root, RootsQuestion, SampleTool, Sampled,
-    Sampling, ToolChoice,
+    Ask, AskError, Elicitation, Elicited, Field, Form, IntoMessages, Page, PageQuestion, Root, RootsQuestion,
+    SampleTool, Sampled, Sampling, ToolChoice,
 };
 pub use completion::{IntoCompletions, Typed};
 pub use content::{Audience, Content, Icon, ResourceContents};

@@ -4,7 +4,7 @@ use crate::{
     Error, Icon, Prompt, RequestContext, Resource, ResourceTemplate, ServeError, ServerHandle, Tool, method::Method,
     serve::stop_signal,
 };
-use longhaul_core::{Quota, Store};
+use longhaul_core::{BoxFuture, Quota, Store};
 use longhaul_runtime::{Provider, Witness};
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::{Map, Value};
@@ -59,10 +59,14 @@ pub struct Server {
     pub(crate) http: HttpOptions,
     pub(crate) witness: Option<Arc<dyn Witness>>,
     pub(crate) wrap_store: Option<WrapStore>,
+    pub(crate) alongside: Vec<Alongside>,
 }
 
 /// Puts a store around another.
 pub(crate) type WrapStore = Box<dyn FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send>;
+
+/// Begins work beside a server.
+pub(crate) type Alongside = Box<dyn FnOnce(ServerHandle) -> BoxFuture<'static, ()> + Send>;
 
 /// Where tasks are kept.
 pub(crate) enum Keep {
@@ -120,6 +124,7 @@ impl Server {
             http: HttpOptions::default(),
             witness: None,
             wrap_store: None,
+            alongside: Vec::new(),
         }
     }
 
@@ -274,6 +279,27 @@ impl Server {
     /// For tests: puts a store around the one that the tasks are kept in, as one that fails now and then.
     pub fn wrap_store(mut self, wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send + 'static) -> Self {
         self.wrap_store = Some(Box::new(wrap));
+        self
+    }
+
+    /// Runs work beside the server, which may change what is offered: `begin` is called before the first request is read, and what it
+    /// returns runs until it ends or the server stops.
+    ///
+    /// ```
+    /// use longhaul::{Resource, Server};
+    /// let server = Server::new("files", "1.0.0").resource(Resource::text("files://log", "")).alongside(|server| async move {
+    ///     while file_changed().await {
+    ///         server.resource_updated("files://log");
+    ///     }
+    /// });
+    /// # async fn file_changed() -> bool { false }
+    /// ```
+    pub fn alongside<F, W>(mut self, begin: F) -> Self
+    where
+        F: FnOnce(ServerHandle) -> W + Send + 'static,
+        W: Future<Output = ()> + Send + 'static,
+    {
+        self.alongside.push(Box::new(|server| Box::pin(begin(server))));
         self
     }
 

@@ -218,6 +218,11 @@ impl Engine {
         let _ = self.0.ports.within(limit, released).await;
     }
 
+    /// Runs `work` until it ends or the engine stops.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.spawn(work);
+    }
+
     /// Attempts this node works on now.
     pub fn running(&self) -> usize {
         self.0.active.len()
@@ -251,7 +256,7 @@ impl Engine {
 
     /// Whether any kind of tool may keep logs.
     pub fn keeps_logs(&self) -> bool {
-        !self.0.providers.is_empty()
+        self.0.providers.iter().any(|provider| provider.keeps_logs())
     }
 
     /// A part of the log of a task that the caller has already been found to own; `None` if it has none.

@@ -36,6 +36,11 @@ pub enum Said {
         /// What: any JSON.
         data: Json,
     },
+    /// What there was to do on a page that the client was asked to open is done (C-32).
+    ElicitationComplete {
+        /// The question's `elicitationId`.
+        id: Arc<str>,
+    },
     /// The work has nothing to say for a while: a legacy stream may be closed, to be resumed later (T-06).
     Quiet,
 }

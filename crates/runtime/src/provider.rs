@@ -42,6 +42,11 @@ pub trait Provider: Send + Sync + 'static {
     /// Why it cannot, for the caller to read.
     fn revive(&self, definition: &Json) -> Result<Arc<dyn Executor>, String>;
 
+    /// Whether its executors leave logs that [`read_log`](Self::read_log) finds.
+    fn keeps_logs(&self) -> bool {
+        true
+    }
+
     /// Removes what attempts of this task left outside the store. Called before the task is deleted, perhaps more than once, also
     /// for tasks that left nothing.
     fn forget(&self, task: &TaskId) -> BoxFuture<'_, Result<(), String>> {

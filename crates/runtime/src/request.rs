@@ -70,6 +70,12 @@ impl RequestContext {
         }
     }
 
+    /// Says that what there was to do on a page is done; `id` is the `elicitationId` of the question that sent a person there. Only clients of
+    /// 2025-11-25 are told (C-32), and nothing of it is kept.
+    pub fn elicitation_complete(&self, id: &Arc<str>) {
+        self.0.requesting.say(Said::ElicitationComplete { id: Arc::clone(id) });
+    }
+
     /// A log message for the client, if it wants those.
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: Json) {
         self.0.requesting.say(Said::Log {

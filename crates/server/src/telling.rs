@@ -3,13 +3,15 @@
 use crate::{answer::KeptId, dispatch::Call, front::Front};
 use longhaul_core::{LogLevel, Progress};
 use longhaul_runtime::Said;
-use longhaul_wire::{Generation, RpcError, notification};
+use longhaul_wire::{Generation, RpcError, legacy::question::write_elicitation_complete, notification};
 
 /// What one client wants to hear, and what it has been told.
 pub(crate) struct Telling {
     token: Option<KeptId>,
     told: Option<f64>,
     level: Option<LogLevel>,
+    /// Whether it can be sent to a page and is to hear when what there was to do there is done: modern clients are not (C-32).
+    pages: bool,
 }
 
 impl Telling {
@@ -30,6 +32,10 @@ impl Telling {
             token: call.meta.progress_token()?.map(KeptId::of),
             told: None,
             level,
+            pages: call
+                .caller
+                .session()
+                .is_some_and(|session| session.abilities.elicit_url),
         })
     }
 
@@ -46,6 +52,11 @@ impl Telling {
                 let mut text = String::new();
                 notification::write_log(&mut text, *level, logger.as_deref(), data.as_str(), None);
                 Some(text)
+            }
+            Said::ElicitationComplete { id } => {
+                let mut text = String::new();
+                write_elicitation_complete(&mut text, id);
+                self.pages.then_some(text)
             }
             Said::Quiet => None,
         }
@@ -78,6 +89,7 @@ mod tests {
             token: raw.map(|raw| KeptId::of(RequestId::from_raw(&raw).unwrap())),
             told: None,
             level,
+            pages: false,
         }
     }
 
@@ -100,6 +112,18 @@ mod tests {
     #[test]
     fn nothing_is_told_without_a_token() {
         assert_eq!(telling(None, Some(LogLevel::Debug)).tell(&progress(1.0)), None);
+    }
+
+    #[test]
+    fn c_32_the_end_of_a_page_is_told_to_those_who_can_be_sent_to_one() {
+        let over = Said::ElicitationComplete { id: "e".into() };
+        let told = |pages| {
+            let mut telling = telling(None, None);
+            telling.pages = pages;
+            telling.tell(&over)
+        };
+        assert_eq!(told(false), None);
+        assert!(told(true).unwrap().contains(r#""elicitationId":"e""#));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Asking a person: by a form, or by a page to open.
+//! Asking a person to fill in a form.
 
 use super::{Ask, AskError, Form, Questioning};
 use crate::RequestContext;
@@ -15,14 +15,9 @@ const NAMED_FAULTS: usize = 5;
 /// A question to a person; see [`RequestContext::elicit`].
 pub struct Elicitation<T> {
     message: String,
-    mode: Mode,
+    /// Or why there is none for the type.
+    form: Result<Form, String>,
     answer: PhantomData<fn() -> T>,
-}
-
-enum Mode {
-    /// Or why there is no form for the type.
-    Form(Result<Form, String>),
-    Url(String),
 }
 
 /// What a person did with a question.
@@ -37,6 +32,15 @@ pub enum Elicited<T> {
 }
 
 impl<T> Elicited<T> {
+    /// The same with another answer.
+    pub(super) fn map<U>(self, answer: impl FnOnce(T) -> U) -> Elicited<U> {
+        match self {
+            Self::Accepted(given) => Elicited::Accepted(answer(given)),
+            Self::Declined => Elicited::Declined,
+            Self::Dismissed => Elicited::Dismissed,
+        }
+    }
+
     /// The answer, or the error that it was declined or dismissed.
     ///
     /// # Errors
@@ -83,7 +87,7 @@ impl RequestContext {
     where
         T: DeserializeOwned + JsonSchema + Send + 'static,
     {
-        self.ask_person(message, Mode::Form(Form::of::<T>()))
+        self.ask_person(message, Form::of::<T>())
     }
 
     /// As [`elicit`](Self::elicit), with a form that is made while the server runs. The answer's members are those of the form.
@@ -96,19 +100,13 @@ impl RequestContext {
     /// # Ok(answer["city"].to_string()) }
     /// ```
     pub fn elicit_form(&self, message: impl Into<String>, form: Form) -> Ask<Elicitation<Map<String, Value>>> {
-        self.ask_person(message, Mode::Form(Ok(form)))
+        self.ask_person(message, Ok(form))
     }
 
-    /// Asks the person to open a page: to sign in, to pay, for anything that must not pass through the client. The answer is consent to
-    /// open it; what is done there the server learns by itself.
-    pub fn elicit_url(&self, message: impl Into<String>, url: impl Into<String>) -> Ask<Elicitation<()>> {
-        self.ask_person(message, Mode::Url(url.into()))
-    }
-
-    fn ask_person<T>(&self, message: impl Into<String>, mode: Mode) -> Ask<Elicitation<T>> {
+    fn ask_person<T>(&self, message: impl Into<String>, form: Result<Form, String>) -> Ask<Elicitation<T>> {
         let question = Elicitation {
             message: message.into(),
-            mode,
+            form,
             answer: PhantomData,
         };
         Ask::new(self, question)
@@ -136,9 +134,21 @@ impl<T: DeserializeOwned + Send + 'static> IntoFuture for Ask<Elicitation<T>> {
 
 /// An `ElicitResult`.
 #[derive(Deserialize)]
-struct Answer {
+pub(super) struct Answer {
     action: Action,
     content: Option<Value>,
+}
+
+impl Answer {
+    /// What the person did, with the content of what was accepted.
+    pub(super) fn read(answer: &str) -> Result<Elicited<Option<Value>>, String> {
+        let Self { action, content } = serde_json::from_str(answer).map_err(|error| error.to_string())?;
+        Ok(match action {
+            Action::Accept => Elicited::Accepted(content),
+            Action::Decline => Elicited::Declined,
+            Action::Cancel => Elicited::Dismissed,
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -157,36 +167,23 @@ impl<T: DeserializeOwned + Send + 'static> Questioning for Elicitation<T> {
             None => self.message.clone(),
             Some(why) => format!("{}\n\nThe last answer could not be used: {why}", self.message),
         };
-        let (params, needs) = match &self.mode {
-            Mode::Form(Err(why)) => return Err(AskError::Invalid(why.clone())),
-            Mode::Form(Ok(form)) => (
-                json!({"mode": "form", "message": message, "requestedSchema": form.schema()}),
-                Ability::ElicitForm,
-            ),
-            Mode::Url(url) => (
-                json!({"mode": "url", "message": message, "url": url}),
-                Ability::ElicitUrl,
-            ),
-        };
-        Ok((json!({"method": "elicitation/create", "params": params}), needs))
+        let form = self.form.as_ref().map_err(|why| AskError::Invalid(why.clone()))?;
+        let params = json!({"mode": "form", "message": message, "requestedSchema": form.schema()});
+        Ok((
+            json!({"method": "elicitation/create", "params": params}),
+            Ability::ElicitForm,
+        ))
     }
 
     fn read(&self, answer: &str) -> Result<Elicited<T>, String> {
-        let Answer { action, content } = serde_json::from_str(answer).map_err(|error| error.to_string())?;
-        let content = match action {
-            Action::Decline => return Ok(Elicited::Declined),
-            Action::Cancel => return Ok(Elicited::Dismissed),
-            Action::Accept => content,
+        let content = match Answer::read(answer)? {
+            Elicited::Accepted(content) => content.unwrap_or_else(|| json!({})),
+            Elicited::Declined => return Ok(Elicited::Declined),
+            Elicited::Dismissed => return Ok(Elicited::Dismissed),
         };
-        let content = match &self.mode {
-            // `()` is what is read from it.
-            Mode::Url(_) | Mode::Form(Err(_)) => Value::Null,
-            Mode::Form(Ok(form)) => {
-                let content = content.unwrap_or_else(|| json!({}));
-                check(&form.schema(), &content)?;
-                content
-            }
-        };
+        if let Ok(form) = &self.form {
+            check(&form.schema(), &content)?;
+        }
         serde_json::from_value(content)
             .map(Elicited::Accepted)
             .map_err(|error| error.to_string())

@@ -2,11 +2,13 @@
 
 mod elicit;
 mod form;
+mod page;
 mod roots;
 mod sample;
 
 pub use elicit::{Elicitation, Elicited};
 pub use form::{Field, Form};
+pub use page::{Page, PageQuestion};
 pub use roots::{Root, RootsQuestion};
 pub use sample::{IntoMessages, SampleTool, Sampled, Sampling, ToolChoice};
 

@@ -154,6 +154,13 @@ impl RequestContext {
         })
     }
 
+    pub(crate) fn elicitation_complete(&self, id: &Arc<str>) {
+        match &self.door {
+            Door::Request(cx) => cx.elicitation_complete(id),
+            Door::Task(cx) => cx.elicitation_complete(id),
+        }
+    }
+
     fn checkpoint(&self) -> Checkpoint {
         Checkpoint::of(match &self.door {
             Door::Request(_) => None,

@@ -1,5 +1,6 @@
 //! A connection in memory: messages out, answers and notifications back.
 
+use super::witness::Witness;
 use crate::ServerHandle;
 use serde_json::{Map, Value, json};
 use std::{
@@ -56,6 +57,7 @@ pub(super) struct Line {
     inbox: Mutex<Inbox>,
     news: Notify,
     answering: Arc<Answering>,
+    pub(super) witness: Witness,
 }
 
 #[derive(Default)]
@@ -77,6 +79,7 @@ impl Line {
             inbox: Mutex::default(),
             news: Notify::new(),
             answering,
+            witness: Witness::default(),
         });
         // Weak, so that the connection closes with its client.
         spawner.spawn(Box::pin(listen(Arc::downgrade(&line), reader)));
@@ -88,6 +91,7 @@ impl Line {
     }
 
     pub(super) async fn send(&self, message: &Value) -> Result<(), Failure> {
+        self.witness.sent(message);
         let line = format!("{message}\n");
         let written = self.writer.lock().await.write_all(line.as_bytes()).await;
         written.map_err(|error| Failure::of(error.to_string()))
@@ -129,6 +133,7 @@ impl Line {
     }
 
     async fn take(&self, message: Value) {
+        self.witness.heard(&message);
         match (message.get("method"), message["id"].clone()) {
             (Some(_), Value::Null) => {
                 self.inbox().notifications.push(message);
@@ -169,8 +174,9 @@ async fn listen(line: std::sync::Weak<Line>, reader: ReadHalf<DuplexStream>) {
     let mut lines = BufReader::new(reader).lines();
     while let Ok(Some(text)) = lines.next_line().await {
         let Some(line) = line.upgrade() else { return };
-        if let Ok(message) = serde_json::from_str(&text) {
-            line.take(message).await;
+        match serde_json::from_str(&text) {
+            Ok(message) => line.take(message).await,
+            Err(_) => line.witness.heard_junk(&text),
         }
     }
     if let Some(line) = line.upgrade() {

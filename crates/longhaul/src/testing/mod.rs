@@ -25,6 +25,7 @@
 
 mod line;
 mod task;
+mod witness;
 
 pub use line::Failure;
 pub use task::Task;
@@ -158,6 +159,12 @@ impl Called {
     }
 }
 
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.line.witness.testify();
+    }
+}
+
 impl Client {
     /// Connects to a server, as a client that declares everything and refuses all questions.
     pub fn connect(server: &ServerHandle, era: Era) -> Connect {
@@ -257,7 +264,9 @@ impl Client {
             all.extend(params["_meta"].as_object().cloned().unwrap_or_default());
             params["_meta"] = Value::Object(all);
         }
-        self.line.request(method, params).await
+        let answer = self.line.request(method, params).await;
+        self.line.witness.testify();
+        answer
     }
 
     /// The params of the next notification of this method that was not taken yet; waits for it.

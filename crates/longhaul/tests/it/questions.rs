@@ -291,3 +291,52 @@ async fn a_form_that_is_not_flat_is_refused() {
         assert!(asked.lock().unwrap().is_empty());
     }
 }
+
+/// C-32: a client of 2025-11-25 hears when what there was to do on a page is done, under the id it was sent there with, whatever sent it. Later
+/// ones know neither.
+#[tokio::test]
+async fn c_32_a_client_hears_when_a_page_is_done_with() {
+    const PAGE: &str = "https://acme.example/pay";
+    let pay = async |cx: TaskContext| -> ToolResult<&'static str> {
+        cx.elicit_url("Please pay", PAGE).await?.done();
+        // A task that is over is told of no more.
+        cx.elicit::<Name>("Who was it?").await?;
+        Ok("paid")
+    };
+    let invoice = async |cx: RequestContext| -> Result<String, Error> {
+        cx.elicit_url("Please pay", PAGE).await?.done();
+        Ok("Thank them.".to_owned())
+    };
+    let server = start(|server| {
+        server
+            .tool(Tool::new("pay", pay))
+            .prompt(Prompt::new("invoice", invoice))
+    })
+    .await;
+    for era in ERAS {
+        let (agreed, named) = (json!({"action": "accept"}), accept(json!({"name": "Ann"})));
+        let answers = [agreed.clone(), named.clone(), agreed.clone(), named, agreed];
+        let (client, asked) = answering(&server, era, answers).await;
+        assert_eq!(client.call("pay", json!({})).await.unwrap().text(), "paid");
+        let task = client.start("pay", json!({})).await.unwrap();
+        assert_eq!(task.wait().await.unwrap().text(), "paid");
+        client.get_prompt("invoice", json!({})).await.unwrap();
+        let pages: Vec<Value> = {
+            let asked = asked.lock().unwrap();
+            let pages = asked.iter().filter(|question| question["params"]["mode"] == "url");
+            pages
+                .map(|question| question["params"]["elicitationId"].clone())
+                .collect()
+        };
+        assert_eq!(pages.len(), 3);
+        for id in pages {
+            match era {
+                Era::Legacy => {
+                    let told = client.notification("notifications/elicitation/complete").await.unwrap();
+                    assert_eq!(told, json!({"elicitationId": id}));
+                }
+                Era::Modern => assert_eq!(id, Value::Null),
+            }
+        }
+    }
+}

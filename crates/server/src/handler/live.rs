@@ -27,7 +27,6 @@ impl Requesting for Live {
             question: question.request.as_str(),
             task: None,
             hosted: None,
-            elicitation_id: None,
         };
         let mut text = String::new();
         if let Err(error) = delivery.write(&mut text) {

@@ -9,7 +9,11 @@ use crate::{
 };
 use longhaul_core::{Input, InputKey, Progress, Task, TaskId, store::Record, store::StoreError};
 use longhaul_runtime::{Abilities, Hearing, Requestor, Said};
-use longhaul_wire::{Capability, Question, RequestId, legacy::question::Delivery, notification};
+use longhaul_wire::{
+    Capability, Question, RequestId,
+    legacy::question::{Delivery, write_elicitation_complete},
+    notification,
+};
 use serde_json::value::{RawValue, to_raw_value};
 use std::{collections::HashMap, sync::Arc};
 use tracing::warn;
@@ -103,7 +107,12 @@ impl Teller {
                 notification::write_log(&mut text, level, logger.as_deref(), data.as_str(), Some(&self.task));
                 self.outlet.sink().message(text).await
             }
-            Said::Quiet => Ok(()),
+            Said::ElicitationComplete { id } if self.session.abilities.elicit_url => {
+                let mut text = String::new();
+                write_elicitation_complete(&mut text, &id);
+                self.outlet.sink().message(text).await
+            }
+            Said::ElicitationComplete { .. } | Said::Quiet => Ok(()),
         }
     }
 
@@ -147,7 +156,6 @@ impl Teller {
             question: input.request.as_str(),
             task: Some(task),
             hosted: wish,
-            elicitation_id: None,
         };
         if delivery.write(&mut text).is_err() {
             return Ok(());

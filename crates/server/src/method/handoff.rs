@@ -194,8 +194,10 @@ async fn wait(
                 return Ok(text_result(&standing(&record, relayed.is_some(), seconds), false));
             }
             () = watch.changed() => {}
-            said = hearing.next() => if let Said::Progress { current, total, message } = said {
-                cx.progress(current, total, message.as_deref());
+            said = hearing.next() => match said {
+                Said::Progress { current, total, message } => cx.progress(current, total, message.as_deref()),
+                Said::ElicitationComplete { id } => cx.elicitation_complete(&id),
+                Said::Log { .. } | Said::Quiet => {}
             },
         }
     }

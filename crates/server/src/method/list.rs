@@ -220,7 +220,7 @@ impl<'a> ToolTexts<'a> {
         ToolEntry {
             name: self.tool.name(),
             title: settings.title.as_deref(),
-            description: Some(&settings.description),
+            description: Some(&*settings.description).filter(|text| !text.is_empty()),
             input_schema: &self.input_schema,
             output_schema: self.output_schema.as_deref(),
             annotations: self.annotations.as_deref(),

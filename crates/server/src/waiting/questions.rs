@@ -132,7 +132,6 @@ impl Plain {
                     question: input.request.as_str(),
                     task: None,
                     hosted: None,
-                    elicitation_id: None,
                 };
                 let mut text = String::new();
                 if let Err(error) = delivery.write(&mut text) {

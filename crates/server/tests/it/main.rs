@@ -4,7 +4,6 @@
 mod client;
 mod clock;
 mod request;
-mod schema;
 mod server;
 mod stage;
 

@@ -102,6 +102,12 @@ impl Post {
         self
     }
 
+    /// What comes before the body, but for the place it is posted to.
+    pub(crate) fn headers(&self) -> Vec<(String, Vec<u8>)> {
+        let bytes = |(name, value): &(String, String)| (name.clone(), value.clone().into_bytes());
+        self.headers.iter().map(bytes).collect()
+    }
+
     /// As it stands on the wire.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.to_bytes_with(self.body.to_string().as_bytes())

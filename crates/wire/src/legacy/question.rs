@@ -12,7 +12,8 @@ use crate::{
 };
 use longhaul_core::{Json, TaskId};
 
-/// One delivery of a question.
+/// One delivery of a question. What sends a person to a URL has an `elicitationId`, under which its end is announced
+/// ([`write_elicitation_complete`], C-32): its own if it has one, else the request's id.
 #[derive(Debug, Clone, Copy)]
 pub struct Delivery<'a> {
     /// The request's id, fresh for each delivery: unguessable where an answer comes on a connection of its own (C-51).
@@ -23,9 +24,6 @@ pub struct Delivery<'a> {
     pub task: Option<&'a TaskId>,
     /// Lets the client make a task of it, if it has declared that it can (G1-57). Not for roots.
     pub hosted: Option<TaskWish>,
-    /// What the end of a flow behind a URL is announced under ([`write_elicitation_complete`]); the request's id if absent. Forms
-    /// have none (C-32).
-    pub elicitation_id: Option<&'a str>,
 }
 
 impl Delivery<'_> {
@@ -52,7 +50,7 @@ impl Delivery<'_> {
             None => Edit::Remove("task"),
         });
         if question.is_url() {
-            json::push_string(&mut elicitation, self.elicitation_id.unwrap_or(self.id));
+            json::push_string(&mut elicitation, self.id);
             edits.push(Edit::Default("elicitationId", &elicitation));
         }
         let start = out.len();

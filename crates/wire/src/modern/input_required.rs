@@ -1,6 +1,10 @@
 //! Asking the client before answering it: a round of questions on the request itself (MRTR, U-10).
 
-use crate::{identity::Identity, json};
+use crate::{
+    identity::Identity,
+    json,
+    splice::{Edit, splice},
+};
 
 /// Appends the InputRequiredResult, which `tools/call`, `prompts/get` and `resources/read` may be answered with and nothing else.
 /// `requests` are the questions by key, each `{"method":…,"params":…}` without `jsonrpc` and `id` (U-15), and only of kinds the client
@@ -32,7 +36,15 @@ pub(super) fn push_requests<'a>(out: &mut String, requests: impl Iterator<Item =
         out.push_str(if nth == 0 { "" } else { "," });
         json::push_string(out, key);
         out.push(':');
-        out.push_str(request);
+        push_request(out, request);
     }
     out.push('}');
+}
+
+/// Appends the question, without the id that earlier revisions give the flow behind a URL (C-32).
+fn push_request(out: &mut String, request: &str) {
+    let edits = [Edit::Within("params", &[Edit::Remove("elicitationId")])];
+    if splice(out, request, &edits).is_err() {
+        out.push_str(request);
+    }
 }

@@ -50,7 +50,6 @@ fn every_delivery_matches_the_schema() {
                     question,
                     task,
                     hosted,
-                    elicitation_id: None,
                 };
                 let got = written(|out| delivery.write(out).unwrap());
                 schema::check(&format!("25:msg:{definition}"), &got);
@@ -73,12 +72,12 @@ fn every_delivery_matches_the_schema() {
 
 #[test]
 fn a_url_keeps_the_id_its_end_is_announced_under() {
+    let question = r#"{"method":"elicitation/create","params":{"mode":"url","message":"Pay","url":"https://acme.example","elicitationId":"el-1"}}"#;
     let delivery = Delivery {
         id: "srv-2",
-        question: URL,
+        question,
         task: None,
         hosted: None,
-        elicitation_id: Some("el-1"),
     };
     let got = written(|out| delivery.write(out).unwrap());
     assert_eq!(got["params"]["elicitationId"], "el-1");
@@ -98,7 +97,6 @@ fn a_delivery_replaces_what_an_earlier_one_left() {
         question,
         task: Some(&task),
         hosted: None,
-        elicitation_id: Some("el-1"),
     };
     let mut out = String::new();
     delivery.write(&mut out).unwrap();
@@ -128,7 +126,6 @@ fn what_is_no_question_is_not_asked() {
             question,
             task: None,
             hosted: None,
-            elicitation_id: None,
         };
         let mut out = String::from("kept");
         assert_eq!(delivery.write(&mut out).unwrap_err().code(), -32603);

@@ -172,7 +172,6 @@ fn legacy_handshake_tools_questions_and_progress() {
         question: &question,
         task: Some(&task),
         hosted: None,
-        elicitation_id: None,
     };
     assert_eq!(written(|out| delivery.write(out).unwrap()), elicit);
 
@@ -292,7 +291,6 @@ fn legacy_tasks_of_a_client() {
         question: &question,
         task: None,
         hosted: Some(TaskWish { ttl: Some(900_000) }),
-        elicitation_id: None,
     };
     assert_eq!(written(|out| delivery.write(out).unwrap()), asked);
 

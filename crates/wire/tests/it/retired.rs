@@ -67,6 +67,8 @@ const LEGACY: &[&str] = &[
 ];
 
 const FORM: &str = r#"{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object"}}}"#;
+/// As a legacy client's call has asked.
+const PAGE: &str = r#"{"method":"elicitation/create","params":{"mode":"url","message":"?","url":"https://acme.example","elicitationId":"e"}}"#;
 const URL: &str =
     r#"{"method":"elicitation/create","params":{"mode":"url","message":"?","url":"https://acme.example"}}"#;
 
@@ -157,7 +159,6 @@ fn legacy_messages(id: RequestId<'_>) -> Vec<String> {
             question,
             task: Some(&task.id),
             hosted: Some(TaskWish { ttl: Some(1) }),
-            elicitation_id: None,
         };
         all.add(|out| delivery.write(out).unwrap());
     }
@@ -185,7 +186,7 @@ fn modern_messages(id: RequestId<'_>) -> Vec<String> {
     all.add(|out| modern::tools::write_list(out, &[tool()], None, FRESH, &identity()));
     all.add(|out| modern::list::write(out, Listing::Resources, &[], None, FRESH, &identity()));
     all.add(|out| modern::result::write(out, id, &given, Some(FRESH), &identity()));
-    all.add(|out| modern::input_required::write(out, [("a", FORM), ("b", URL)], Some("s"), &identity()));
+    all.add(|out| modern::input_required::write(out, [("a", FORM), ("b", PAGE)], Some("s"), &identity()));
     all.add(|out| modern::tasks::write_ack(out, &identity()));
     all.add(|out| modern::subscription::write_acknowledged(out, id, &accepted));
     all.add(|out| modern::subscription::write_end(out, id, &identity()));
@@ -230,7 +231,11 @@ fn no_message_carries_a_name_of_a_draft_or_of_the_other_generation() {
     let id = request(r#"{"jsonrpc":"2.0","id":7,"method":"m"}"#).id;
     assert_eq!(found(&legacy_messages(id), MODERN), []);
     // Questions to a modern client are what was asked, so what was asked holds none of them either.
-    assert!([FORM, URL].into_iter().all(|question| Question::read(question).is_ok()));
+    assert!(
+        [FORM, PAGE, URL]
+            .into_iter()
+            .all(|question| Question::read(question).is_ok())
+    );
     assert_eq!(found(&modern_messages(id), LEGACY), []);
 }
 

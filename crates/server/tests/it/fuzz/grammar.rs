@@ -6,7 +6,7 @@ use super::{
     tools::{ACTS, TOOLS},
 };
 use bolero::{TypeGenerator, generator::produce};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What a client does, step by step.
 #[derive(Debug, Clone, TypeGenerator)]
@@ -16,7 +16,7 @@ pub(super) struct Scene {
 }
 
 /// Which generation the steps are written for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, TypeGenerator)]
 pub(super) enum Family {
     Legacy,
     Modern,
@@ -171,6 +171,22 @@ pub(super) struct Known {
     pub(super) asked: Vec<String>,
     /// Of the last round.
     pub(super) state: Option<String>,
+}
+
+impl Known {
+    /// What a response brings to light, but for tasks.
+    pub(super) fn learn(&mut self, response: &Value) {
+        let result = &response["result"];
+        if let Some(cursor) = result["nextCursor"].as_str() {
+            self.cursor = Some(cursor.to_owned());
+        }
+        if let Some(state) = result["requestState"].as_str() {
+            self.state = Some(state.to_owned());
+        }
+        let questions = result["inputRequests"].as_object();
+        self.questions
+            .extend(questions.into_iter().flat_map(|map| map.keys().cloned()));
+    }
 }
 
 /// As it goes over the wire.

@@ -1,7 +1,8 @@
 //! What must hold for every exchange, whatever was sent.
 
 use super::{tools::PLANNED, world::Reply};
-use crate::schema;
+use crate::client::tells_of_a_request;
+use longhaul_schemas::Witness;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use std::collections::HashMap;
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 #[serde(bound = "'de: 'a", default)]
 pub(super) struct Seen<'a> {
     pub(super) id: Option<&'a RawValue>,
-    method: Option<String>,
+    pub(super) method: Option<String>,
     params: Option<Params<'a>>,
 }
 
@@ -78,8 +79,8 @@ impl<'a> Seen<'a> {
         serde_json::from_str(self.params.as_ref()?.task_id?.get()).ok()
     }
 
-    /// As much of it as the schemas' discriminators look at.
-    fn outline(&self) -> Value {
+    /// As much of it as a witness must know.
+    pub(super) fn outline(&self) -> Value {
         let mut meta = json!({});
         if self.is_modern() {
             let declared = self.params.as_ref().and_then(|params| params.meta.as_ref()?.declared);
@@ -87,7 +88,8 @@ impl<'a> Seen<'a> {
             meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
             meta["io.modelcontextprotocol/clientCapabilities"] = declared.unwrap_or_default();
         }
-        json!({"method": self.method(), "params": {"_meta": meta}})
+        let id = self.sound_id().and_then(|id| longhaul_schemas::read(id).ok());
+        json!({"id": id, "method": self.method(), "params": {"_meta": meta}})
     }
 
     /// Whether the call goes on although its stream has ended: a legacy client takes it up again (T-06).
@@ -102,13 +104,25 @@ impl<'a> Seen<'a> {
     }
 
     /// Whether nothing ends it but time or another request.
-    fn may_take_forever(&self) -> bool {
+    pub(super) fn may_take_forever(&self) -> bool {
         ["tools/call", "tasks/result", "subscriptions/listen"].contains(&self.method())
     }
 }
 
+/// The messages of a reply, each as text and as a tree, and each as the schemas have it.
+pub(super) fn hear(body: &[u8], reply: &Reply) -> Vec<(String, Value)> {
+    let mut witness = Witness::default();
+    witness.sent(&Seen::of(body).outline());
+    let hear = |text: String| {
+        let message = tree(&text);
+        witness.heard(&message).unwrap();
+        (text, message)
+    };
+    texts(reply).into_iter().map(hear).collect()
+}
+
 /// The messages of a reply, each as it was written.
-fn messages(reply: &Reply) -> Vec<String> {
+fn texts(reply: &Reply) -> Vec<String> {
     let body = std::str::from_utf8(&reply.body).unwrap();
     if !reply.is_stream {
         return if body.is_empty() {
@@ -140,21 +154,19 @@ pub(super) fn check(seen: &Seen<'_>, reply: &Reply) -> Heard {
     if reply.is_cut {
         assert!(seen.may_take_forever(), "no end: {seen:?} {reply:?}");
     }
-    let outline = seen.outline();
     let mut heard = Heard::default();
-    for text in messages(reply) {
-        let message = tree(&text);
-        assert_eq!(message["jsonrpc"], "2.0");
+    for (text, message) in reply.messages.clone() {
         match (message.get("method"), message["id"].as_str()) {
             (Some(_), Some(id)) => {
                 assert!(!seen.is_modern(), "a modern client is asked by an answer: {text}");
-                schema::check_request(&message);
                 heard.questions.push((id.to_owned(), text));
             }
-            (Some(_), None) => schema::check_notification(&outline, &message),
+            (Some(_), None) => assert!(
+                tells_of_a_request(&message) || seen.method() == "subscriptions/listen",
+                "nothing else is sent on a stream: {text}"
+            ),
             (None, _) => {
                 assert!(heard.response.is_none(), "two responses: {reply:?}");
-                schema::check_answer(&outline, &message);
                 check_id(seen, &text);
                 heard.response = Some((text, message));
             }
@@ -173,18 +185,9 @@ pub(super) fn check(seen: &Seen<'_>, reply: &Reply) -> Heard {
     heard
 }
 
-/// A message as a tree. What comes back to its sender, ids and tokens, may hold half a surrogate, which JSON allows and no tree
-/// holds, so other characters stand in for all of them.
-fn tree(text: &str) -> Value {
-    let lower = text.replace("\\uD", "\\ud");
-    let mut pieces = lower.split("\\ud");
-    let mut whole = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        let is_half = piece.starts_with(|digit: char| "89abcdefABCDEF".contains(digit));
-        whole.push_str(if is_half { "\\ue" } else { "\\ud" });
-        whole.push_str(piece);
-    }
-    serde_json::from_str(&whole).unwrap_or_else(|flaw| panic!("{flaw}: {text}"))
+/// A message as a tree.
+pub(super) fn tree(text: &str) -> Value {
+    longhaul_schemas::read(text).unwrap_or_else(|flaw| panic!("{flaw}: {text}"))
 }
 
 /// A request's id comes back byte for byte (L-20).

@@ -9,8 +9,12 @@ mod grammar;
 mod json;
 mod law;
 mod offers;
+mod pipe;
 mod play;
+mod resume;
 mod session;
+mod state;
+mod stdio;
 mod still;
 mod tools;
 mod world;
@@ -22,18 +26,18 @@ const CHANCES: usize = 250;
 
 #[test]
 fn legacy() {
-    let stage = AssertUnwindSafe(play::Stage::default());
+    let worlds = AssertUnwindSafe(world::Worlds::default());
     bolero::check!(name = "legacy")
         .with_iterations(CHANCES)
         .with_type::<grammar::Scene>()
-        .for_each(move |scene| stage.play(scene, grammar::Family::Legacy));
+        .for_each(move |scene| worlds.with(|world| play::play(world, scene, grammar::Family::Legacy)));
 }
 
 #[test]
 fn modern() {
-    let stage = AssertUnwindSafe(play::Stage::default());
+    let worlds = AssertUnwindSafe(world::Worlds::default());
     bolero::check!(name = "modern")
         .with_iterations(CHANCES)
         .with_type::<grammar::Scene>()
-        .for_each(move |scene| stage.play(scene, grammar::Family::Modern));
+        .for_each(move |scene| worlds.with(|world| play::play(world, scene, grammar::Family::Modern)));
 }

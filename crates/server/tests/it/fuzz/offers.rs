@@ -1,5 +1,6 @@
 //! A prompt, a resource and a family of resources that give back what they were given.
 
+use crate::stage::form;
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{
     Catalog, Completer, HandlerError, Prompt, PromptHandler, RequestContext, Resource, ResourceHandler,
@@ -9,6 +10,8 @@ use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
 
 pub(super) const PROMPT: &str = "say";
+/// Asks before it answers.
+pub(super) const CURIOUS: &str = "curious";
 pub(super) const RESOURCE: &str = "echo://fixed";
 pub(super) const TEMPLATE: &str = "echo://words/{word}";
 
@@ -19,6 +22,13 @@ pub(super) fn put_into(catalog: &Catalog) {
         required: vec!["what".into()],
         handler: Arc::new(Echo),
         completer: Some(Arc::new(Echo)),
+    });
+    catalog.put_prompt(Prompt {
+        name: CURIOUS.into(),
+        shown: Json::from(json!({"name": CURIOUS})),
+        required: Vec::new(),
+        handler: Arc::new(Curious),
+        completer: None,
     });
     catalog.put_resource(Resource {
         uri: RESOURCE.into(),
@@ -34,6 +44,23 @@ pub(super) fn put_into(catalog: &Catalog) {
 }
 
 struct Echo;
+
+/// Says what it is answered.
+struct Curious;
+
+impl PromptHandler for Curious {
+    fn get(
+        self: Arc<Self>,
+        _: BTreeMap<String, String>,
+        cx: RequestContext,
+    ) -> BoxFuture<'static, Result<Json, HandlerError>> {
+        Box::pin(async move {
+            let answer = cx.ask(form("name")).await?;
+            let content = json!({"type": "text", "text": answer.as_str()});
+            Ok(Json::from(json!({"messages": [{"role": "user", "content": content}]})))
+        })
+    }
+}
 
 impl PromptHandler for Echo {
     fn get(

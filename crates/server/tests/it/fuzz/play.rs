@@ -4,41 +4,24 @@ use super::{
     grammar::{Family, Id, Known, Request, Scene, Sender, Sent, Step},
     json::Rarely,
     law::{self, Heard, Seen},
-    world::{World, panics},
+    world::World,
 };
 use serde_json::Value;
-use std::{cell::RefCell, collections::HashMap};
+use std::collections::HashMap;
 
-/// After so many scenes the world is made anew: one costs more than a scene, and one that is full of tasks is slow.
-const SCENES: usize = 32;
-
-/// Where one scene is played after the other.
-#[derive(Default)]
-pub(super) struct Stage(RefCell<Option<(World, usize)>>);
-
-impl Stage {
-    /// Plays a scene. If the server breaks a law, the next scene gets another one.
-    pub(super) fn play(&self, scene: &Scene, family: Family) {
-        let kept = self.0.borrow_mut().take();
-        let (world, played) = kept.unwrap_or_else(|| (World::new(), 0));
-        let before = panics();
-        let mut play = Play {
-            world: &world,
-            family,
-            known: Known::default(),
-            given: HashMap::new(),
-        };
-        if family == Family::Legacy {
-            play.step(&handshake());
-        }
-        for step in &scene.steps {
-            play.step(step);
-        }
-        // A panic in spawned work is caught, and would pass unseen.
-        assert_eq!(panics(), before, "something panicked");
-        if played < SCENES {
-            *self.0.borrow_mut() = Some((world, played + 1));
-        }
+/// Plays a scene.
+pub(super) fn play(world: &World, scene: &Scene, family: Family) {
+    let mut play = Play {
+        world,
+        family,
+        known: Known::default(),
+        given: HashMap::new(),
+    };
+    if family == Family::Legacy {
+        play.step(&handshake());
+    }
+    for step in &scene.steps {
+        play.step(step);
     }
 }
 
@@ -96,23 +79,9 @@ impl Play<'_> {
             self.known.session = Some(session);
         }
         if let Some((text, response)) = response {
-            self.learn(&response);
+            self.known.learn(&response);
             self.is_kept(&seen, &text, &response);
         }
-    }
-
-    fn learn(&mut self, response: &Value) {
-        let result = &response["result"];
-        if let Some(cursor) = result["nextCursor"].as_str() {
-            self.known.cursor = Some(cursor.to_owned());
-        }
-        if let Some(state) = result["requestState"].as_str() {
-            self.known.state = Some(state.to_owned());
-        }
-        let questions = result["inputRequests"].as_object();
-        self.known
-            .questions
-            .extend(questions.into_iter().flat_map(|map| map.keys().cloned()));
     }
 
     /// What a tool gave, and what it was given, arrives as it was (invariant 8).

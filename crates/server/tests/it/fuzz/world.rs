@@ -1,9 +1,10 @@
 //! A whole server without a network, in which time passes only when nothing else can happen.
 
-use super::{still, tools};
+use super::{law, pipe::Pipe, still, tools};
+use crate::request::Post;
 use axum::{Router, body::Body};
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Request};
+use http::{HeaderName, HeaderValue, Method, Request};
 use http_body_util::BodyExt;
 use longhaul_core::HostId;
 use longhaul_runtime::{Engine, EngineOptions};
@@ -12,7 +13,9 @@ use longhaul_server::{
     http::{PATH, router},
 };
 use longhaul_store::MemoryStore;
+use serde_json::Value;
 use std::{
+    cell::RefCell,
     sync::{
         Arc, Once,
         atomic::{AtomicUsize, Ordering},
@@ -28,6 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) struct World {
     runtime: Runtime,
     router: Router,
+    front: Arc<Front>,
     engine: Engine,
     started: Arc<AtomicUsize>,
 }
@@ -39,6 +43,8 @@ pub(super) struct Reply {
     pub(super) session: Option<String>,
     pub(super) is_stream: bool,
     pub(super) body: Vec<u8>,
+    /// The messages in it, as text and as trees.
+    pub(super) messages: Vec<(String, Value)>,
     /// Whether the client gave up before the end.
     pub(super) is_cut: bool,
 }
@@ -47,7 +53,7 @@ impl World {
     pub(super) fn new() -> Self {
         let runtime = still::runtime();
         let started = Arc::new(AtomicUsize::new(0));
-        let (engine, router) = runtime.block_on(async {
+        let (engine, front) = runtime.block_on(async {
             let (engine, _) = Engine::start(EngineOptions {
                 store: Arc::new(MemoryStore::default()),
                 ports: still::ports(),
@@ -70,11 +76,12 @@ impl World {
                 limits: longhaul_server::Limits::default(),
                 http: longhaul_server::http::HttpOptions::default(),
             });
-            (engine, router(Arc::new(front.await.unwrap())))
+            (engine, Arc::new(front.await.unwrap()))
         });
         Self {
             runtime,
-            router,
+            router: router(Arc::clone(&front)),
+            front,
             engine,
             started,
         }
@@ -82,16 +89,44 @@ impl World {
 
     /// How many runs of tools have started.
     pub(super) fn started(&self) -> usize {
-        let clock = &self.engine.ports().clock;
         // Time passes only when nothing else can run.
-        self.runtime
-            .block_on(async { clock.sleep(Duration::from_millis(1)).await });
+        self.pass(Duration::from_millis(1));
         self.started.load(Ordering::Relaxed)
+    }
+
+    /// Lets so much time pass.
+    pub(super) fn pass(&self, time: Duration) {
+        let clock = &self.engine.ports().clock;
+        self.runtime.block_on(async { clock.sleep(time).await });
+    }
+
+    /// Speaks to the server over a pipe, as long as `talk` lasts.
+    pub(super) fn over_a_pipe<T>(&self, talk: impl AsyncFnOnce(Pipe) -> T) -> T {
+        self.runtime.block_on(async {
+            let pipe = Pipe::open(&self.front, self.engine.ports());
+            talk(pipe).await
+        })
+    }
+
+    /// Posts what needs no bending.
+    pub(super) fn send(&self, post: &Post) -> Reply {
+        self.post(&post.headers(), post.body.to_string().into_bytes())
     }
 
     /// Posts a body; headers that HTTP cannot carry are left out.
     pub(super) fn post(&self, headers: &[(String, Vec<u8>)], body: Vec<u8>) -> Reply {
-        let mut request = Request::post(PATH).body(Body::from(body)).unwrap();
+        self.request(Method::POST, headers, body, PATIENCE)
+    }
+
+    /// Asks for a stream, and leaves it after a second.
+    pub(super) fn get(&self, headers: &[(String, Vec<u8>)]) -> Reply {
+        self.request(Method::GET, headers, Vec::new(), Duration::from_secs(1))
+    }
+
+    fn request(&self, method: Method, headers: &[(String, Vec<u8>)], body: Vec<u8>, patience: Duration) -> Reply {
+        let mut request = Request::new(Body::from(body.clone()));
+        *request.method_mut() = method;
+        *request.uri_mut() = http::Uri::from_static(PATH);
         let all = request.headers_mut();
         all.insert("host", HeaderValue::from_static("localhost"));
         for (name, value) in headers {
@@ -99,16 +134,19 @@ impl World {
                 all.append(name, value);
             }
         }
-        self.runtime.block_on(self.exchange(request))
+        let mut reply = self.runtime.block_on(self.exchange(request, patience));
+        reply.messages = law::hear(&body, &reply);
+        reply
     }
 
-    async fn exchange(&self, request: Request<Body>) -> Reply {
-        let mut patience = self.engine.ports().clock.sleep(PATIENCE);
+    async fn exchange(&self, request: Request<Body>, patience: Duration) -> Reply {
+        let mut patience = self.engine.ports().clock.sleep(patience);
         let mut reply = Reply {
             status: 0,
             session: None,
             is_stream: false,
             body: Vec::new(),
+            messages: Vec::new(),
             is_cut: true,
         };
         let response = tokio::select! {
@@ -146,7 +184,7 @@ impl Drop for World {
 }
 
 /// How many panics there have been, caught ones too, since this was first asked.
-pub(super) fn panics() -> usize {
+fn panics() -> usize {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -157,4 +195,26 @@ pub(super) fn panics() -> usize {
         }));
     });
     PANICS.load(Ordering::Relaxed)
+}
+
+/// After so many cases the world is made anew: one costs more than a case, and one that is full of tasks is slow.
+const CASES: usize = 32;
+
+/// One world after the other.
+#[derive(Default)]
+pub(super) struct Worlds(RefCell<Option<(World, usize)>>);
+
+impl Worlds {
+    /// Tries a case. If the server breaks a law, the next case gets another world.
+    pub(super) fn with(&self, case: impl FnOnce(&World)) {
+        let kept = self.0.borrow_mut().take();
+        let (world, tried) = kept.unwrap_or_else(|| (World::new(), 0));
+        let before = panics();
+        case(&world);
+        // A panic in spawned work is caught, and would pass unseen.
+        assert_eq!(panics(), before, "something panicked");
+        if tried < CASES {
+            *self.0.borrow_mut() = Some((world, tried + 1));
+        }
+    }
 }

@@ -9,8 +9,9 @@ ALTER TABLE tasks ADD COLUMN parent_entry INTEGER;
 ALTER TABLE tasks ADD COLUMN root TEXT;
 ALTER TABLE tasks ADD COLUMN depth INTEGER;
 
--- One after the other, a task's entries lie together and are read in one walk, and writing one touches one tree. The value is last: the length of
--- a long one is then known without reading it.
+-- With a rowid, so that the steps of many tasks that share a commit lie one after the other, and only the index knows which is whose. Without one each
+-- falls into a page of its own: measured with 64 tasks, 0.35 pages of log a step become 2.6 (values of 500 bytes), and reading is hardly faster.
+-- The value is last: the length of a long one is then known without reading it.
 CREATE TABLE journal (
     task   INTEGER NOT NULL,
     seq    INTEGER NOT NULL, -- from 1, without gaps
@@ -22,7 +23,7 @@ CREATE TABLE journal (
     name   TEXT NOT NULL,
     value  TEXT NOT NULL,
     PRIMARY KEY (task, seq)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- Those whom someone has to cancel when their parent is over or asked to stop.
 CREATE INDEX tasks_children ON tasks (parent, id) WHERE parent IS NOT NULL AND state < 3 AND stop_at IS NULL;

@@ -1,0 +1,105 @@
+//! Asking a person to open a page.
+
+use super::{Ask, AskError, Elicited, Questioning, elicit::Answer};
+use crate::{Era, RequestContext};
+use longhaul_core::BoxFuture;
+use longhaul_runtime::Ability;
+use serde_json::{Value, json};
+use std::{fmt, future::IntoFuture, sync::Arc};
+
+/// The question whether a person opens a page; see [`RequestContext::elicit_url`].
+pub struct PageQuestion {
+    message: String,
+    url: String,
+    page: Page,
+}
+
+/// A page that a person has agreed to open.
+#[derive(Clone)]
+pub struct Page {
+    cx: RequestContext,
+    id: Arc<str>,
+}
+
+impl RequestContext {
+    /// Asks the person to open a page: to sign in, to pay, for anything that must not pass through the client. The answer is consent to
+    /// open it; what is done there the server learns by itself, and may then say so, as clients show it: [`Page::done`].
+    ///
+    /// ```
+    /// # use longhaul::{TaskContext, ToolResult};
+    /// async fn buy(cx: TaskContext) -> ToolResult<&'static str> {
+    ///     let page = cx.elicit_url("Please pay", "https://acme.example/pay/7").await?;
+    ///     paid(7).await;
+    ///     page.done();
+    ///     Ok("bought")
+    /// }
+    /// # async fn paid(_: u32) {}
+    /// ```
+    pub fn elicit_url(&self, message: impl Into<String>, url: impl Into<String>) -> Ask<PageQuestion> {
+        let mut id = [0u8; 16];
+        self.ports().entropy.fill(&mut id);
+        let page = Page {
+            cx: self.clone(),
+            id: format!("{:032x}", u128::from_be_bytes(id)).into(),
+        };
+        let question = PageQuestion {
+            message: message.into(),
+            url: url.into(),
+            page,
+        };
+        Ask::new(self, question)
+    }
+}
+
+impl Page {
+    /// Tells the client that what there was to do on the page is done, so that it can stop showing that it waits. Clients of 2025-11-25 are told,
+    /// by `notifications/elicitation/complete`, if they listen then; later revisions have no such message, and see the work go on (C-32).
+    pub fn done(&self) {
+        self.cx.elicitation_complete(&self.id);
+    }
+}
+
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Page").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Ask<PageQuestion> {
+    /// Asks, and tells whether the person agreed, declined, or dismissed the question.
+    ///
+    /// # Errors
+    /// [`AskError`], but neither of those two.
+    pub fn answer(self) -> BoxFuture<'static, Result<Elicited<Page>, AskError>> {
+        self.asked()
+    }
+}
+
+impl IntoFuture for Ask<PageQuestion> {
+    type Output = Result<Page, AskError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.asked().await?.accepted() })
+    }
+}
+
+impl Questioning for PageQuestion {
+    type Answer = Elicited<Page>;
+
+    fn request(&self, _: Option<&str>) -> Result<(Value, Ability), AskError> {
+        let mut params = json!({"mode": "url", "message": self.message, "url": self.url});
+        if self.page.cx.era() == Era::Legacy {
+            params["elicitationId"] = json!(*self.page.id);
+        }
+        Ok((
+            json!({"method": "elicitation/create", "params": params}),
+            Ability::ElicitUrl,
+        ))
+    }
+
+    fn read(&self, answer: &str) -> Result<Elicited<Page>, String> {
+        let accepted = Answer::read(answer)?;
+        Ok(accepted.map(|_| self.page.clone()))
+    }
+}

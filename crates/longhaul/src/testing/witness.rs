@@ -1,0 +1,74 @@
+//! Whether what the server says fits the official schemas. Only our own tests ask (feature `schemas`): the schemas are large, and an
+//! author's tests are about the author's server.
+
+#[cfg(not(feature = "schemas"))]
+pub(super) use absent::Witness;
+#[cfg(feature = "schemas")]
+pub(super) use present::Witness;
+
+#[cfg(feature = "schemas")]
+mod present {
+    use serde_json::Value;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// Hears one connection.
+    #[derive(Default)]
+    pub(in crate::testing) struct Witness(Mutex<Heard>);
+
+    #[derive(Default)]
+    struct Heard {
+        witness: longhaul_schemas::Witness,
+        /// The first.
+        fault: Option<String>,
+    }
+
+    impl Witness {
+        fn lock(&self) -> MutexGuard<'_, Heard> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub(in crate::testing) fn sent(&self, message: &Value) {
+            self.lock().witness.sent(message);
+        }
+
+        pub(in crate::testing) fn heard(&self, message: &Value) {
+            let mut heard = self.lock();
+            if let Err(fault) = heard.witness.heard(message) {
+                heard.fault.get_or_insert(fault.to_string());
+            }
+        }
+
+        pub(in crate::testing) fn heard_junk(&self, line: &str) {
+            self.lock().fault.get_or_insert(format!("no message: {line}"));
+        }
+
+        /// Messages are heard in a task of their own, whose panic nobody would see: so it is the test that asks.
+        ///
+        /// # Panics
+        /// If one of the messages so far does not fit its schema.
+        pub(in crate::testing) fn testify(&self) {
+            let fault = self.lock().fault.clone();
+            if let Some(fault) = fault.filter(|_| !std::thread::panicking()) {
+                panic!("the server has said what the schemas do not allow: {fault}");
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "schemas"))]
+mod absent {
+    use serde_json::Value;
+
+    #[derive(Default)]
+    pub(in crate::testing) struct Witness {}
+
+    impl Witness {
+        pub(in crate::testing) fn sent(&self, _: &Value) {}
+
+        pub(in crate::testing) fn heard(&self, _: &Value) {}
+
+        pub(in crate::testing) fn heard_junk(&self, _: &str) {}
+
+        pub(in crate::testing) fn testify(&self) {}
+    }
+}

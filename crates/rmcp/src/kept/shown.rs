@@ -1,0 +1,74 @@
+//! A record as rmcp's types show it.
+
+use longhaul_core::{
+    Outcome, UnixMillis,
+    store::{Record, StoreError},
+};
+use rmcp::{
+    ErrorData,
+    model::{DetailedTask, InputRequests, JsonObject, Task, TaskPayload, TaskStatus},
+};
+use serde_json::json;
+
+pub(super) fn task(task: &longhaul_core::Task, poll_interval_ms: Option<u64>) -> Task {
+    let mut shown = Task::new(
+        task.id.as_str(),
+        TaskStatus::Working,
+        timestamp(task.created_at),
+        timestamp(task.updated_at),
+    );
+    shown.status_message = task.status.as_deref().map(str::to_owned);
+    shown.ttl_ms = task.deadline;
+    shown.poll_interval_ms = poll_interval_ms;
+    shown
+}
+
+pub(super) fn detailed(record: Record, poll_interval_ms: Option<u64>) -> Result<DetailedTask, ErrorData> {
+    let task = task(&record.task, poll_interval_ms);
+    let payload = payload(record)
+        .map_err(|error| ErrorData::internal_error(format!("the task's record cannot be read: {error}"), None))?;
+    // The payload says which status it is.
+    Ok(DetailedTask::new(task, payload))
+}
+
+fn payload(record: Record) -> Result<TaskPayload, serde_json::Error> {
+    // Work that is asked to stop waits for no answer any more.
+    let asks = !record.inputs.is_empty() && record.task.stop.is_none();
+    Ok(match record.outcome {
+        Some(Outcome::Result { json, .. }) => TaskPayload::Completed {
+            result: serde_json::from_str(json.as_str())?,
+        },
+        Some(Outcome::RpcError(failure)) => {
+            let mut error = JsonObject::new();
+            error.insert("code".to_owned(), failure.code.into());
+            error.insert("message".to_owned(), json!(&*failure.message));
+            if let Some(data) = failure.data {
+                error.insert("data".to_owned(), serde_json::from_str(data.as_str())?);
+            }
+            TaskPayload::Failed { error }
+        }
+        Some(Outcome::Cancelled) => TaskPayload::Cancelled,
+        None if asks => {
+            let asked = record.inputs.iter().map(|input| {
+                let name = input.name.as_deref().unwrap_or(input.key.as_str());
+                Ok((name.to_owned(), serde_json::from_str(input.request.as_str())?))
+            });
+            TaskPayload::InputRequired {
+                input_requests: asked.collect::<Result<InputRequests, serde_json::Error>>()?,
+            }
+        }
+        None => TaskPayload::Working,
+    })
+}
+
+fn timestamp(at: UnixMillis) -> String {
+    jiff::Timestamp::from_millisecond(at.0).unwrap_or_default().to_string()
+}
+
+pub(super) fn unknown(task_id: &str) -> ErrorData {
+    ErrorData::invalid_params(format!("unknown task: {task_id}"), None)
+}
+
+pub(super) fn not_kept(error: &StoreError) -> ErrorData {
+    ErrorData::internal_error(format!("the tasks' records: {error}"), None)
+}

@@ -1,0 +1,68 @@
+//! `kill -9` of the examples: what each grade promises.
+
+use crate::process::Process;
+use serde_json::json;
+
+#[test]
+fn a_call_of_the_handlers_is_lost_with_the_process_unless_its_hints_let_it_run_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut before = Process::start("served", &["--stdio"], directory.path());
+    let lost = before.call("render", json!({"frames": 2, "millis": 60_000}));
+    let again = before.call("render_again", json!({"frames": 20, "millis": 50}));
+    let asked = before.call("publish", json!({}));
+    let done = before.call("render", json!({"frames": 1, "millis": 0}));
+    before.ended(&done);
+    before.until(&asked, |state| state["status"] == "input_required");
+    before.kill();
+
+    let mut after = Process::start("served", &["--stdio"], directory.path());
+    for interrupted in [&lost, &asked] {
+        let state = after.ended(interrupted);
+        assert_eq!(state["status"], "failed", "{state}");
+        assert_eq!(state["error"]["data"]["reason"], "interrupted", "{state}");
+    }
+    assert_eq!(after.ended(&again)["result"]["content"][0]["text"], "20 frames");
+    assert_eq!(after.ended(&done)["result"]["content"][0]["text"], "1 frames");
+    after.kill();
+}
+
+#[test]
+fn records_survive_closures_do_not_and_functions_run_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut before = Process::start("kept", &[], directory.path());
+    let done = before.call("count_closure", json!({"to": 3, "millis": 0}));
+    let counted = before.ended(&done);
+    let closure = before.call("count_closure", json!({"to": 2, "millis": 60_000}));
+    let function = before.call("count", json!({"to": 20, "millis": 50}));
+    let asking = before.call("approve", json!({}));
+    let state = before.until(&asking, |state| state["status"] == "input_required");
+    assert!(state["inputRequests"]["first"].is_object(), "{state}");
+    let yes = json!({"action": "accept", "content": {"approved": true}});
+    before.request(
+        "tasks/update",
+        json!({"taskId": asking, "inputResponses": {"first": yes}}),
+    );
+    before.until(&asking, |state| state["inputRequests"]["second"].is_object());
+    before.kill();
+
+    let mut after = Process::start("kept", &[], directory.path());
+    assert_eq!(after.ended(&done), counted);
+    let state = after.ended(&closure);
+    assert_eq!(state["status"], "failed", "{state}");
+    assert_eq!(state["error"]["data"]["reason"], "interrupted", "{state}");
+    assert_eq!(state["ttlMs"], 300_000);
+    assert_eq!(state["pollIntervalMs"], 1_000);
+    assert_eq!(after.ended(&function)["result"]["content"][0]["text"], "counted to 20");
+    // What was answered before is not asked again.
+    let state = after.until(&asking, |state| state["status"] == "input_required");
+    assert!(state["inputRequests"].get("first").is_none(), "{state}");
+    after.request(
+        "tasks/update",
+        json!({"taskId": asking, "inputResponses": {"second": yes}}),
+    );
+    assert_eq!(
+        after.ended(&asking)["result"]["content"][0]["text"],
+        "approved: true, true"
+    );
+    after.kill();
+}

@@ -1,0 +1,264 @@
+//! The task manager behaves as rmcp's own does, and its records outlive it.
+
+use longhaul_rmcp::{TaskContext, TaskManager};
+use rmcp::{
+    ErrorData,
+    model::{CallToolResult, ContentBlock, ErrorCode, InputRequest, TaskPayload, TaskStatus},
+    task_manager::{TaskExit, TaskFuture, TaskOptions},
+};
+use serde_json::{Value, json};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+use tokio::sync::oneshot;
+
+fn text(text: &str) -> CallToolResult {
+    CallToolResult::success(vec![ContentBlock::text(text)])
+}
+
+fn question() -> InputRequest {
+    let params = json!({"mode": "form", "message": "Go on?", "requestedSchema": {"type": "object", "properties": {}}});
+    serde_json::from_value(json!({"method": "elicitation/create", "params": params})).unwrap()
+}
+
+async fn until(tasks: &TaskManager, id: &str, status: TaskStatus) -> TaskPayload {
+    loop {
+        let task = tasks.get_task(id).await.unwrap();
+        if task.status() == status {
+            return task.payload;
+        }
+        assert!(!task.status().is_terminal(), "{task:?}");
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn manager() -> TaskManager {
+    TaskManager::builder().in_memory().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_task_completes_with_its_result_inlined() {
+    let tasks = manager().await;
+    let options = TaskOptions::default()
+        .with_status_message("soon")
+        .with_poll_interval_ms(250);
+    let task = tasks
+        .spawn(options, |_| Box::pin(async { Ok(text("42")) }))
+        .await
+        .unwrap();
+    assert_eq!(task.status, TaskStatus::Working);
+    assert_eq!((task.ttl_ms, task.poll_interval_ms), (Some(300_000), Some(250)));
+    assert_eq!(task.status_message.as_deref(), Some("soon"));
+    let TaskPayload::Completed { result } = until(&tasks, &task.task_id, TaskStatus::Completed).await else {
+        panic!("no result")
+    };
+    assert_eq!(result["content"][0]["text"], "42");
+    let shown = tasks.get_task(&task.task_id).await.unwrap().task;
+    assert_eq!((shown.ttl_ms, shown.poll_interval_ms), (Some(300_000), Some(250)));
+    assert_eq!(shown.created_at, task.created_at);
+    assert_eq!(tasks.running_task_count().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn the_works_own_word_counts_after_a_cancel() {
+    type End = fn() -> Result<CallToolResult, TaskExit>;
+    let ends: [(TaskStatus, End); 3] = [
+        (TaskStatus::Cancelled, || Err(TaskExit::Cancelled)),
+        (TaskStatus::Completed, || Ok(text("finished all the same"))),
+        (TaskStatus::Failed, || {
+            Err(ErrorData::internal_error("the disk", None).into())
+        }),
+    ];
+    for (status, end) in ends {
+        let tasks = manager().await;
+        let work = move |cx: TaskContext| -> TaskFuture {
+            Box::pin(async move {
+                cx.cancelled().await;
+                assert!(cx.is_cancel_requested());
+                end()
+            })
+        };
+        let task = tasks.spawn(TaskOptions::default(), work).await.unwrap();
+        assert_eq!(tasks.running_task_count().await.unwrap(), 1);
+        tasks.cancel_task(&task.task_id).await.unwrap();
+        let payload = until(&tasks, &task.task_id, status).await;
+        if let TaskPayload::Failed { error } = payload {
+            assert_eq!(error["message"], "the disk");
+        }
+        // Cancelling what is over is no error.
+        tasks.cancel_task(&task.task_id).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn questions_are_asked_under_their_keys_and_a_key_once() {
+    let tasks = manager().await;
+    let work = |cx: TaskContext| -> TaskFuture {
+        Box::pin(async move {
+            let both = tokio::join!(cx.request_input("a", question()), cx.request_input("b", question()));
+            let (a, b) = (both.0?, both.1?);
+            assert!(matches!(
+                cx.request_input("a", question()).await,
+                Err(TaskExit::Error(_))
+            ));
+            Ok(text(&format!("{} {}", a["action"], b["action"])))
+        })
+    };
+    let task = tasks.spawn(TaskOptions::default(), work).await.unwrap();
+    let TaskPayload::InputRequired { input_requests } = until(&tasks, &task.task_id, TaskStatus::InputRequired).await
+    else {
+        panic!("no questions")
+    };
+    assert_eq!(input_requests.keys().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(input_requests["a"], question());
+    let answers = |key: &str, action: &str| [(key.to_owned(), json!({"action": action}))];
+    tasks.update_task(&task.task_id, answers("a", "accept")).await.unwrap();
+    // Answered already, and never asked: ignored.
+    tasks.update_task(&task.task_id, answers("a", "cancel")).await.unwrap();
+    tasks.update_task(&task.task_id, answers("c", "cancel")).await.unwrap();
+    tasks.update_task(&task.task_id, answers("b", "decline")).await.unwrap();
+    let TaskPayload::Completed { result } = until(&tasks, &task.task_id, TaskStatus::Completed).await else {
+        panic!("no result")
+    };
+    assert_eq!(result["content"][0]["text"], r#""accept" "decline""#);
+}
+
+#[tokio::test]
+async fn a_cancel_wakes_who_waits_for_an_answer() {
+    let tasks = manager().await;
+    let work = |cx: TaskContext| -> TaskFuture {
+        Box::pin(async move { cx.request_input("k", question()).await.map(|_: Value| text("answered")) })
+    };
+    let task = tasks.spawn(TaskOptions::default(), work).await.unwrap();
+    until(&tasks, &task.task_id, TaskStatus::InputRequired).await;
+    tasks.cancel_task(&task.task_id).await.unwrap();
+    until(&tasks, &task.task_id, TaskStatus::Cancelled).await;
+}
+
+#[tokio::test]
+async fn unknown_tasks_are_invalid_params() {
+    let tasks = manager().await;
+    for id in ["nope", "", "not/an/id"] {
+        let errors = [
+            tasks.get_task(id).await.map(drop).unwrap_err(),
+            tasks.update_task(id, []).await.unwrap_err(),
+            tasks.cancel_task(id).await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.code, ErrorCode::INVALID_PARAMS, "{id:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_outlives_its_time_is_dropped_and_has_failed() {
+    struct Tell(Option<oneshot::Sender<()>>);
+    impl Drop for Tell {
+        fn drop(&mut self) {
+            let _ = self.0.take().unwrap().send(());
+        }
+    }
+    let tasks = manager().await;
+    let (tell, dropped) = oneshot::channel();
+    let tell = Tell(Some(tell));
+    let work = |_: TaskContext| -> TaskFuture {
+        Box::pin(async move {
+            let _tell = tell;
+            std::future::pending().await
+        })
+    };
+    let task = tasks
+        .spawn(TaskOptions::default().with_ttl_ms(30_000), work)
+        .await
+        .unwrap();
+    assert_eq!(tasks.get_task(&task.task_id).await.unwrap().task.ttl_ms, Some(30_000));
+    drop(tasks.cancel_task(&task.task_id).await);
+    // Asked to stop, it may take its time…
+    assert_eq!(
+        tasks.get_task(&task.task_id).await.unwrap().status(),
+        TaskStatus::Working
+    );
+    // …but not for ever: see the next.
+    tasks.shutdown();
+    dropped.await.unwrap();
+
+    let tasks = manager().await;
+    let forever = |_: TaskContext| -> TaskFuture { Box::pin(std::future::pending()) };
+    let task = tasks
+        .spawn(TaskOptions::default().with_ttl_ms(200), forever)
+        .await
+        .unwrap();
+    let TaskPayload::Failed { error } = until(&tasks, &task.task_id, TaskStatus::Failed).await else {
+        panic!("not failed")
+    };
+    assert_eq!(error["message"], "task expired: TTL elapsed before completion");
+}
+
+#[tokio::test]
+async fn a_panic_fails_its_task_and_no_other() {
+    let tasks = manager().await;
+    let task = tasks
+        .spawn(TaskOptions::default(), |_| Box::pin(async { panic!("on purpose") }))
+        .await
+        .unwrap();
+    until(&tasks, &task.task_id, TaskStatus::Failed).await;
+    let task = tasks
+        .spawn(TaskOptions::default(), |_| Box::pin(async { Ok(text("fine")) }))
+        .await
+        .unwrap();
+    until(&tasks, &task.task_id, TaskStatus::Completed).await;
+}
+
+#[tokio::test]
+async fn a_manager_opened_later_finds_the_records_and_runs_functions_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let open = |stays: bool| {
+        let begun = Arc::clone(&begun);
+        let work = move |_: TaskContext, arguments: serde_json::Map<String, Value>| -> TaskFuture {
+            begun.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async move {
+                if stays {
+                    std::future::pending::<()>().await;
+                }
+                Ok(text(arguments["say"].as_str().unwrap()))
+            })
+        };
+        TaskManager::builder().function("work", work).open(directory.path())
+    };
+    let tasks = open(true).await.unwrap();
+    let say = json!({"say": "again"}).as_object().cloned().unwrap();
+    let function = tasks
+        .spawn_function(TaskOptions::default(), "work", say.clone())
+        .await
+        .unwrap();
+    let unknown = tasks
+        .spawn_function(TaskOptions::default(), "wrok", say)
+        .await
+        .unwrap_err();
+    assert!(unknown.message.contains("wrok"));
+    let forever = |_: TaskContext| -> TaskFuture { Box::pin(std::future::pending()) };
+    let closure = tasks
+        .spawn(TaskOptions::default().with_ttl_ms(None), forever)
+        .await
+        .unwrap();
+    while begun.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    tasks.shutdown();
+    drop(tasks);
+
+    let tasks = open(false).await.unwrap();
+    let TaskPayload::Failed { error } = until(&tasks, &closure.task_id, TaskStatus::Failed).await else {
+        panic!("not failed")
+    };
+    assert_eq!(error["data"]["reason"], "interrupted");
+    assert_eq!(tasks.get_task(&closure.task_id).await.unwrap().task.ttl_ms, None);
+    let TaskPayload::Completed { result } = until(&tasks, &function.task_id, TaskStatus::Completed).await else {
+        panic!("no result")
+    };
+    assert_eq!(result["content"][0]["text"], "again");
+    assert_eq!(begun.load(Ordering::SeqCst), 2);
+    tasks.shutdown();
+}

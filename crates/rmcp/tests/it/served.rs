@@ -1,0 +1,253 @@
+//! What a handler offers and does comes through unchanged.
+
+use crate::{ERAS, ann, desk};
+use longhaul::{Era, Server, TaskPolicy, time::seconds};
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+
+#[tokio::test]
+async fn definitions_come_through_whole_and_in_order() {
+    let (server, state) = desk().await;
+    while state.initialized.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    for era in ERAS {
+        let client = ann(&server, era).await;
+        let tools = client.tools().await.unwrap();
+        let echo = tools[0].as_object().unwrap();
+        let given = [
+            ("name", json!("echo")),
+            ("title", json!("Echo")),
+            ("description", json!("Says it again")),
+            (
+                "inputSchema",
+                json!({"type": "object", "properties": {"text": {"type": "string", "x-unknown": [1, 2.5]}}, "required": ["text"]}),
+            ),
+            (
+                "outputSchema",
+                json!({"type": "object", "properties": {"text": {"type": "string"}}}),
+            ),
+            (
+                "annotations",
+                json!({"title": "Echo!", "readOnlyHint": true, "openWorldHint": false}),
+            ),
+            (
+                "icons",
+                json!([{"src": "https://example.com/e.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}]),
+            ),
+            ("_meta", json!({"com.example/team": {"n": 1}})),
+        ];
+        for (member, value) in given {
+            assert_eq!(echo[member], value, "{member}");
+        }
+        assert_eq!(tools[1]["name"], "wait");
+        assert!(tools[1].get("description").is_none());
+        assert_eq!(tools.len(), 14);
+        let prompts = client.request("prompts/list", json!({})).await.unwrap();
+        assert_eq!(prompts["prompts"][0]["title"], "A letter");
+        assert_eq!(prompts["prompts"][0]["_meta"], json!({"com.example/x": 1}));
+        let resources = client.request("resources/list", json!({})).await.unwrap();
+        assert_eq!(resources["resources"][0]["size"], 4);
+        let templates = client.request("resources/templates/list", json!({})).await.unwrap();
+        assert_eq!(templates["resourceTemplates"].as_array().unwrap().len(), 1);
+    }
+    // Once, however many clients there are.
+    assert_eq!(state.initialized.load(Ordering::SeqCst), 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_server_says_of_itself_what_the_handler_says() {
+    let (server, _) = desk().await;
+    let client = ann(&server, Era::Modern).await;
+    let about = client.request("server/discover", json!({})).await.unwrap();
+    assert_eq!(about["instructions"], "Ask the desk.");
+    let about = about.to_string();
+    for said in ["\"desk\"", "\"2.1.0\"", "The desk", "https://example.com"] {
+        assert!(about.contains(said), "{said} in {about}");
+    }
+}
+
+#[tokio::test]
+async fn results_and_errors_come_through_as_they_are() {
+    let (server, _) = desk().await;
+    for era in ERAS {
+        let client = ann(&server, era).await;
+        let echoed = client.call("echo", json!({"text": "é"})).await.unwrap();
+        assert_eq!(echoed.structured(), &json!({"text": "é"}));
+        assert_eq!(echoed.result["_meta"]["com.example/cost"], 3);
+        assert!(client.call("says_no", json!({})).await.unwrap().is_error());
+        let broken = client.call("breaks", json!({})).await.unwrap_err();
+        assert_eq!(
+            (broken.code, &*broken.message, broken.data),
+            (-32050, "broken", json!({"part": 7}))
+        );
+        let refused = client.call("panics", json!({})).await.unwrap_err();
+        assert_eq!(refused.code, -32603);
+        assert!(!refused.message.contains("on purpose"));
+        // The server lives on.
+        assert!(!client.call("echo", json!({"text": "x"})).await.unwrap().is_error());
+    }
+}
+
+#[tokio::test]
+async fn prompts_resources_and_completions_are_the_handlers() {
+    let (server, _) = desk().await;
+    for era in ERAS {
+        let client = ann(&server, era).await;
+        // It asks on the way.
+        let letter = client.get_prompt("letter", json!({"to": "Bob"})).await.unwrap();
+        assert_eq!(letter["messages"][0]["content"]["text"], "Dear Bob, yours Ann");
+        let page = client.read("desk://page/7").await.unwrap();
+        assert_eq!(page[0]["text"], "this is desk://page/7");
+        assert_eq!(
+            client.read("desk://book").await.unwrap()[0]["text"],
+            "this is desk://book"
+        );
+        assert!(client.read("desk://page/13").await.is_err());
+        let typed = json!({"ref": {"type": "ref/prompt", "name": "letter"}, "argument": {"name": "to", "value": "A"}});
+        let completed = client.request("completion/complete", typed).await.unwrap();
+        assert_eq!(completed["completion"]["values"], json!(["Ada"]));
+    }
+}
+
+#[tokio::test]
+async fn a_slow_tool_is_a_task_that_shows_its_progress() {
+    for era in ERAS {
+        let (server, state) = desk().await;
+        let client = ann(&server, era).await;
+        let task = client.start("wait", json!({})).await.unwrap();
+        state.begun.notified().await;
+        while task.get().await.unwrap()["statusMessage"] != "halfway" {
+            tokio::task::yield_now().await;
+        }
+        state.go.notify_one();
+        assert_eq!(task.wait().await.unwrap().text(), "done");
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn the_handler_sees_the_real_caller() {
+    let (server, _) = desk().await;
+    for era in ERAS {
+        let client = ann(&server, era).await;
+        let trace = json!({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"});
+        let params = json!({"name": "whoami", "arguments": {}, "_meta": trace});
+        let mut told = client.send("tools/call", params).await.unwrap();
+        if told["resultType"] == "task" {
+            told = loop {
+                let state = client
+                    .request("tasks/get", json!({"taskId": told["taskId"]}))
+                    .await
+                    .unwrap();
+                if state["status"] == "completed" {
+                    break state["result"].clone();
+                }
+                tokio::task::yield_now().await;
+            };
+        }
+        let seen: Value = serde_json::from_str(told["content"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(seen["client"]["name"], "longhaul-testing");
+        assert_eq!(seen["can"]["elicitation"], json!({"form": {}, "url": {}}));
+        assert_eq!(seen["can"]["sampling"], json!({"tools": {}}));
+        assert_eq!(seen["meta"]["traceparent"], trace["traceparent"]);
+    }
+}
+
+/// It hears so at once, and not only when it is dropped after a while.
+#[tokio::test(start_paused = true)]
+async fn a_tool_hears_that_it_is_cancelled() {
+    for era in ERAS {
+        let (server, state) = desk().await;
+        let client = ann(&server, era).await;
+        let task = client.start("polite", json!({})).await.unwrap();
+        state.begun.notified().await;
+        #[expect(clippy::disallowed_methods, reason = "the time of the test's own runtime")]
+        let before = tokio::time::Instant::now();
+        task.cancel().await.unwrap();
+        state.dropped.notified().await;
+        assert!(before.elapsed() < seconds(10));
+        while task.get().await.unwrap()["status"] != "cancelled" {
+            tokio::task::yield_now().await;
+        }
+        server.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_does_not_listen_is_dropped_after_a_while() {
+    let (server, state) = desk().await;
+    let client = ann(&server, Era::Modern).await;
+    let task = client.start("deaf", json!({})).await.unwrap();
+    state.begun.notified().await;
+    #[expect(clippy::disallowed_methods, reason = "the time of the test's own runtime")]
+    let before = tokio::time::Instant::now();
+    task.cancel().await.unwrap();
+    assert_eq!(task.get().await.unwrap()["status"], "working");
+    state.dropped.notified().await;
+    assert!(before.elapsed() >= seconds(10));
+    assert_eq!(task.next().await.unwrap()["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn work_is_dropped_when_the_server_stops() {
+    let (server, state) = desk().await;
+    let client = ann(&server, Era::Modern).await;
+    client.start("deaf", json!({})).await.unwrap();
+    state.begun.notified().await;
+    server.stop().await;
+    state.dropped.notified().await;
+}
+
+#[tokio::test]
+async fn a_list_that_changes_is_read_again() {
+    let (server, _) = desk().await;
+    let client = ann(&server, Era::Legacy).await;
+    client.call("grow", json!({})).await.unwrap();
+    loop {
+        client.notification("notifications/tools/list_changed").await.unwrap();
+        let tools = client.tools().await.unwrap();
+        let named = |name: &str| tools.iter().any(|tool| tool["name"] == name);
+        if named("grown") && !named("roots") {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn updates_of_resources_are_passed_on() {
+    let (server, state) = desk().await;
+    // The handler hears that someone wants to know, for those that tell only who asked.
+    while state.subscribed.lock().unwrap().as_slice() != ["desk://book"] {
+        tokio::task::yield_now().await;
+    }
+    let client = ann(&server, Era::Legacy).await;
+    let book = json!({"uri": "desk://book"});
+    client.request("resources/subscribe", book.clone()).await.unwrap();
+    client.call("touch", json!({})).await.unwrap();
+    assert_eq!(
+        client.notification("notifications/resources/updated").await.unwrap()["uri"],
+        book["uri"]
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn settings_are_the_authors() {
+    let served = longhaul_rmcp::server(crate::desk::Desk::default());
+    let server = served
+        .tool("wait", |tool| tool.task(TaskPolicy::Never).title("Waits"))
+        .await
+        .unwrap();
+    let client = server.in_memory(Era::Legacy).await.unwrap();
+    assert_eq!(client.tools().await.unwrap()[1]["title"], "Waits");
+    assert!(client.start("wait", json!({})).await.is_err());
+}
+
+#[tokio::test]
+async fn a_setting_for_no_tool_is_an_error() {
+    let served = longhaul_rmcp::server(crate::desk::Desk::default()).tool("wiat", |tool| tool);
+    let error = served.await.map(|_: Server| ()).unwrap_err().to_string();
+    assert!(error.contains("wiat") && error.contains("wait"), "{error}");
+}

@@ -1,0 +1,113 @@
+//! One value against one definition.
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
+
+/// By schema and definition.
+type Compiled = HashMap<(Schema, String), Arc<Validator>>;
+
+/// One of the published schemas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Schema {
+    /// Revision 2025-11-25.
+    Legacy,
+    /// Revision 2026-07-28.
+    Modern,
+    /// The extension for tasks, of which there is a draft.
+    Tasks,
+}
+
+/// A message that is not what it claims to be.
+#[derive(Clone, thiserror::Error)]
+#[error("{claim}: {flaws:#?}\n{message:#}")]
+pub struct Fault {
+    /// What the message is held to be.
+    claim: String,
+    flaws: Vec<String>,
+    message: Value,
+}
+
+/// As [`Display`](fmt::Display), so that `unwrap` shows the message and its flaws.
+impl fmt::Debug for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{self}")
+    }
+}
+
+impl Fault {
+    pub(crate) fn new(claim: impl Into<String>, flaw: impl Into<String>, message: &Value) -> Self {
+        Self {
+            claim: claim.into(),
+            flaws: vec![flaw.into()],
+            message: message.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Schema {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Legacy => "2025-11-25",
+            Self::Modern => "2026-07-28",
+            Self::Tasks => "ext-tasks",
+        })
+    }
+}
+
+impl Schema {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Legacy => include_str!("../schemas/mcp-2025-11-25.schema.json"),
+            Self::Modern => include_str!("../schemas/mcp-2026-07-28.schema.json"),
+            Self::Tasks => include_str!("../schemas/ext-tasks-draft.schema.json"),
+        }
+    }
+
+    /// Holds a value against one of the definitions.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    ///
+    /// # Panics
+    /// If the schema has no such definition.
+    pub fn check(self, definition: &str, value: &Value) -> Result<(), Fault> {
+        let flaws: Vec<String> = self
+            .validator(definition)
+            .iter_errors(value)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        if flaws.is_empty() {
+            return Ok(());
+        }
+        Err(Fault {
+            claim: format!("not a {definition} of {self}"),
+            flaws,
+            message: value.clone(),
+        })
+    }
+
+    /// Compiled once for each definition: that takes longer than checking.
+    fn validator(self, definition: &str) -> Arc<Validator> {
+        static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
+        let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        let compile = || Arc::new(self.compile(definition));
+        Arc::clone(compiled.entry((self, definition.to_owned())).or_insert_with(compile))
+    }
+
+    fn compile(self, definition: &str) -> Validator {
+        let schema: Value = serde_json::from_str(self.text()).expect("a published schema is JSON");
+        let defs = &schema["$defs"];
+        assert!(defs.get(definition).is_some(), "{self} defines no {definition}");
+        let root = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$ref": format!("#/$defs/{definition}"),
+            "$defs": defs,
+        });
+        jsonschema::draft202012::new(&root).expect("a published schema is a schema")
+    }
+}

@@ -1,0 +1,203 @@
+//! What a message claims to be, by what it answers or by its method, and what the schemas cannot say about it.
+
+use crate::{Fault, Schema};
+use serde_json::{Value, json};
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+/// Whether a request is of the modern era.
+pub(crate) fn is_modern(request: &Value) -> bool {
+    request["params"]["_meta"].get(VERSION).is_some()
+}
+
+/// Whether a notification belongs to a modern subscription.
+pub(crate) fn is_of_subscription(notification: &Value) -> bool {
+    notification["params"]["_meta"].get(SUBSCRIPTION).is_some()
+}
+
+/// The answer to a request.
+pub(crate) fn answer(request: &Value, answer: &Value) -> Result<(), Fault> {
+    let is_modern = is_modern(request);
+    if answer.get("error").is_some() {
+        return error(is_modern, answer);
+    }
+    let (method, result) = (request["method"].as_str().unwrap_or_default(), &answer["result"]);
+    if !is_modern {
+        Schema::Legacy.check("JSONRPCResultResponse", answer)?;
+        return legacy(method, result);
+    }
+    Schema::Modern.check("JSONRPCResultResponse", answer)?;
+    let declared = &request["params"]["_meta"][CAPABILITIES];
+    if declared["tasks"].is_object() && !declared["extensions"][TASKS].is_object() && method.starts_with("tasks/") {
+        // The one modern answer with a legacy task in it (C-12).
+        Schema::Legacy.check("GetTaskResult", result)?;
+        return is_complete(method, result);
+    }
+    modern(method, result)
+}
+
+/// An error, whose code says of which era it is if it could be of one only.
+pub(crate) fn error(is_modern: bool, answer: &Value) -> Result<(), Fault> {
+    let definition = match answer["error"]["code"].as_i64() {
+        Some(-32020) => "HeaderMismatchError",
+        Some(-32021) => "MissingRequiredClientCapabilityError",
+        Some(-32022) => "UnsupportedProtocolVersionError",
+        _ if is_modern => "JSONRPCErrorResponse",
+        _ => return Schema::Legacy.check("JSONRPCErrorResponse", answer),
+    };
+    Schema::Modern.check(definition, answer)
+}
+
+fn modern(method: &str, result: &Value) -> Result<(), Fault> {
+    let definition = match (method, result["resultType"].as_str()) {
+        ("tools/call" | "prompts/get" | "resources/read", Some("input_required")) => {
+            Schema::Modern.check("InputRequiredResult", result)?;
+            must(result["requestState"].is_string(), "a round leads to no other", result)?;
+            return is_signed(result);
+        }
+        ("tools/call", Some("task")) => {
+            Schema::Tasks.check("CreateTaskResult", result)?;
+            return is_signed(result);
+        }
+        ("tasks/get", _) => {
+            Schema::Tasks.check("GetTaskResult", result)?;
+            if result["status"] == "completed" {
+                Schema::Modern.check("CallToolResult", &result["result"])?;
+            }
+            return is_signed(result);
+        }
+        ("tasks/update", _) => {
+            Schema::Tasks.check("UpdateTaskResult", result)?;
+            return is_signed(result);
+        }
+        ("tasks/cancel", _) => {
+            Schema::Tasks.check("CancelTaskResult", result)?;
+            return is_signed(result);
+        }
+        ("tools/call", _) => "CallToolResult",
+        ("server/discover", _) => "DiscoverResult",
+        ("tools/list", _) => "ListToolsResult",
+        ("resources/list", _) => "ListResourcesResult",
+        ("resources/templates/list", _) => "ListResourceTemplatesResult",
+        ("resources/read", _) => "ReadResourceResult",
+        ("prompts/list", _) => "ListPromptsResult",
+        ("prompts/get", _) => "GetPromptResult",
+        ("completion/complete", _) => "CompleteResult",
+        ("subscriptions/listen", _) => "SubscriptionsListenResult",
+        (other, _) if is_ones_own(other) => "Result",
+        (other, _) => return Err(Fault::new(other, "there is no such answer in the modern era", result)),
+    };
+    Schema::Modern.check(definition, result)?;
+    is_complete(method, result)?;
+    is_signed(result)
+}
+
+fn is_complete(method: &str, result: &Value) -> Result<(), Fault> {
+    let flaw = format!("the result of {method} is not said to be complete");
+    must(result["resultType"] == "complete", &flaw, result)
+}
+
+/// L-08: each modern result says whose it is.
+fn is_signed(result: &Value) -> Result<(), Fault> {
+    Schema::Modern
+        .check("Implementation", &result["_meta"][SERVER_INFO])
+        .map_err(|_| Fault::new("a modern result", "it does not say whose it is", result))
+}
+
+fn legacy(method: &str, result: &Value) -> Result<(), Fault> {
+    must(
+        result.get("resultType").is_none(),
+        "legacy results have no type",
+        result,
+    )?;
+    let definition = match method {
+        "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => {
+            return must(*result == json!({}), "there is nothing to say", result);
+        }
+        "initialize" => "InitializeResult",
+        "tools/list" => "ListToolsResult",
+        "tools/call" if result.get("task").is_some() => "CreateTaskResult",
+        "tools/call" => "CallToolResult",
+        "tasks/get" => "GetTaskResult",
+        "tasks/cancel" => "CancelTaskResult",
+        "tasks/list" => "ListTasksResult",
+        "tasks/result" => {
+            let task = &result["_meta"][RELATED_TASK]["taskId"];
+            must(task.is_string(), "it does not say of which task it is (G1-31)", result)?;
+            "CallToolResult"
+        }
+        "resources/list" => "ListResourcesResult",
+        "resources/templates/list" => "ListResourceTemplatesResult",
+        "resources/read" => "ReadResourceResult",
+        "prompts/list" => "ListPromptsResult",
+        "prompts/get" => "GetPromptResult",
+        "completion/complete" => "CompleteResult",
+        other if is_ones_own(other) => "Result",
+        other => return Err(Fault::new(other, "there is no such answer in the legacy era", result)),
+    };
+    Schema::Legacy.check(definition, result)
+}
+
+/// Whether a method is a server's own: those carry a domain of their author's.
+fn is_ones_own(method: &str) -> bool {
+    method.split('/').next().is_some_and(|domain| domain.contains('.'))
+}
+
+/// What a server asks of a legacy client; a modern one is asked by answers.
+pub(crate) fn request(message: &Value) -> Result<(), Fault> {
+    let definition = match message["method"].as_str().unwrap_or_default() {
+        "elicitation/create" => "ElicitRequest",
+        "sampling/createMessage" => "CreateMessageRequest",
+        "roots/list" => "ListRootsRequest",
+        "tasks/get" => "GetTaskRequest",
+        "tasks/result" => "GetTaskPayloadRequest",
+        "tasks/cancel" => "CancelTaskRequest",
+        other => return Err(Fault::new(other, "no client is asked that", message)),
+    };
+    Schema::Legacy.check(definition, message)
+}
+
+/// A notification to a client of the legacy era, or on the stream of a modern request that is no subscription.
+pub(crate) fn notification(is_modern: bool, message: &Value) -> Result<(), Fault> {
+    let definition = match message["method"].as_str().unwrap_or_default() {
+        "notifications/progress" => "ProgressNotification",
+        "notifications/message" => "LoggingMessageNotification",
+        "notifications/cancelled" => "CancelledNotification",
+        "notifications/tasks/status" if !is_modern => "TaskStatusNotification",
+        "notifications/elicitation/complete" if !is_modern => "ElicitationCompleteNotification",
+        "notifications/tools/list_changed" if !is_modern => "ToolListChangedNotification",
+        "notifications/prompts/list_changed" if !is_modern => "PromptListChangedNotification",
+        "notifications/resources/list_changed" if !is_modern => "ResourceListChangedNotification",
+        "notifications/resources/updated" if !is_modern => "ResourceUpdatedNotification",
+        other => return Err(Fault::new(other, "no client is told that", message)),
+    };
+    let schema = if is_modern { Schema::Modern } else { Schema::Legacy };
+    schema.check(definition, message)
+}
+
+/// A notification of a modern subscription.
+pub(crate) fn of_subscription(message: &Value) -> Result<(), Fault> {
+    let definition = match message["method"].as_str().unwrap_or_default() {
+        "notifications/tasks" => return Schema::Tasks.check("TaskStatusNotification", message),
+        "notifications/subscriptions/acknowledged" => "SubscriptionsAcknowledgedNotification",
+        "notifications/tools/list_changed" => "ToolListChangedNotification",
+        "notifications/prompts/list_changed" => "PromptListChangedNotification",
+        "notifications/resources/list_changed" => "ResourceListChangedNotification",
+        "notifications/resources/updated" => "ResourceUpdatedNotification",
+        other => return Err(Fault::new(other, "nobody can subscribe to that", message)),
+    };
+    Schema::Modern.check(definition, message)
+}
+
+fn must(is_so: bool, flaw: &str, message: &Value) -> Result<(), Fault> {
+    if is_so {
+        Ok(())
+    } else {
+        Err(Fault::new("against the protocol", flaw, message))
+    }
+}

@@ -1,0 +1,146 @@
+//! One who hears everything.
+
+use crate::{Fault, law};
+use serde_json::Value;
+
+/// Hears what a client and a server say to each other, and holds what the server says against the schema of its era. The era of an
+/// answer is that of its request, so a witness is told both sides.
+///
+/// ```
+/// use longhaul_schemas::Witness;
+/// use serde_json::json;
+///
+/// let mut witness = Witness::default();
+/// witness.sent(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+/// assert!(witness.heard(&json!({"jsonrpc": "2.0", "id": 1, "result": {}})).is_ok());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Witness {
+    /// Requests of the client's that have no answer yet.
+    open: Vec<Value>,
+}
+
+impl Witness {
+    /// The client has sent this.
+    pub fn sent(&mut self, message: &Value) {
+        if message.get("method").is_some() && message.get("id").is_some() {
+            self.open.push(message.clone());
+        }
+    }
+
+    /// The client has sent these bytes; what is no message, or only a part of one, is passed over. Messages are lines.
+    pub fn sent_bytes(&mut self, bytes: &[u8]) {
+        for line in bytes.split(|byte| *byte == b'\n') {
+            if let Some(message) = std::str::from_utf8(line).ok().and_then(|line| crate::read(line).ok()) {
+                self.sent(&message);
+            }
+        }
+    }
+
+    /// The server has said this. An answer whose request is not known is held against the frame of an answer only.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn heard(&mut self, message: &Value) -> Result<(), Fault> {
+        match (message.get("method"), message.get("id")) {
+            (Some(_), Some(_)) => law::request(message),
+            (Some(_), None) if law::is_of_subscription(message) => law::of_subscription(message),
+            (Some(_), None) => law::notification(self.is_told_in_the_modern_era(message), message),
+            (None, id) => match self.answered(id) {
+                Some(request) => law::answer(&request, message),
+                None if message.get("error").is_some() => law::error(false, message),
+                None => crate::Schema::Legacy.check("JSONRPCResultResponse", message),
+            },
+        }
+    }
+
+    /// The newest request of this id, which is answered now: an id may be used again after its request was called off.
+    fn answered(&mut self, id: Option<&Value>) -> Option<Value> {
+        let place = self.open.iter().rposition(|request| request.get("id") == id)?;
+        Some(self.open.remove(place))
+    }
+
+    /// Whether a modern request is what a notification is about.
+    fn is_told_in_the_modern_era(&self, message: &Value) -> bool {
+        let params = &message["params"];
+        let is_about = |request: &Value| match message["method"].as_str() {
+            Some("notifications/progress") => request["params"]["_meta"]["progressToken"] == params["progressToken"],
+            Some("notifications/message") => {
+                let wanted = &request["params"]["_meta"]["io.modelcontextprotocol/logLevel"];
+                wanted.is_string()
+            }
+            Some("notifications/cancelled") => request["id"] == params["requestId"],
+            _ => false,
+        };
+        self.open
+            .iter()
+            .any(|request| law::is_modern(request) && is_about(request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn hears(request: &Value, message: &Value) -> Result<(), Fault> {
+        let mut witness = Witness::default();
+        witness.sent(request);
+        witness.heard(message)
+    }
+
+    fn request(method: &str, meta: &Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta}})
+    }
+
+    #[test]
+    fn each_message_is_held_against_its_own_era() {
+        let modern = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let plain = json!({"content": []});
+        let typed = json!({
+            "content": [],
+            "resultType": "complete",
+            "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "n", "version": "1"}},
+        });
+        for (meta, good, bad) in [(json!({}), &plain, &typed), (modern, &typed, &plain)] {
+            let call = request("tools/call", &meta);
+            let answer = |result: &Value| json!({"jsonrpc": "2.0", "id": 1, "result": result});
+            hears(&call, &answer(good)).unwrap();
+            hears(&call, &answer(bad)).unwrap_err();
+            let mut broken = good.clone();
+            broken["content"] = json!([{"type": "text"}]);
+            let fault = hears(&call, &answer(&broken)).unwrap_err().to_string();
+            assert!(
+                fault.contains("CallToolResult") && fault.contains("/content/0"),
+                "{fault}"
+            );
+            hears(&request("nobody/knows", &meta), &answer(good)).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_of_itself_is_known_by_its_method() {
+        let call = request("tools/call", &json!({}));
+        let told = |method: &str, params: Value| json!({"jsonrpc": "2.0", "method": method, "params": params});
+        hears(
+            &call,
+            &told("notifications/progress", json!({"progressToken": 1, "progress": 1})),
+        )
+        .unwrap();
+        hears(&call, &told("notifications/progress", json!({"progress": 1}))).unwrap_err();
+        hears(&call, &told("notifications/whatever", json!({}))).unwrap_err();
+        let of = json!({"io.modelcontextprotocol/subscriptionId": "s"});
+        hears(&call, &told("notifications/tools/list_changed", json!({"_meta": of}))).unwrap();
+        hears(
+            &call,
+            &told(
+                "notifications/progress",
+                json!({"_meta": of, "progressToken": 1, "progress": 1}),
+            ),
+        )
+        .unwrap_err();
+    }
+}
