@@ -186,12 +186,17 @@ async fn work(
     end
 }
 
-/// An end of code that did not follow its journal is worth nothing, whatever it says. Code that was told to stop need not come to its end.
+/// An end of code that did not follow its journal is worth nothing, whatever it says. Code that was told to stop, or has crashed, need
+/// not have come to its end.
 fn followed(cx: &TaskContext, end: End) -> End {
     let Some(journal) = cx.shared.journal.as_ref().filter(|_| cx.stop_requested().is_none()) else {
         return end;
     };
-    match journal.finish() {
+    let followed = match end {
+        End::Finished(_) | End::Errored(_) => journal.finish(),
+        _ => journal.has_diverged(),
+    };
+    match followed {
         Ok(()) => end,
         Err(divergence) => {
             error!(task = %cx.task(), %divergence, "a tool's code does not follow its journal");

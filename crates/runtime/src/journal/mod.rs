@@ -241,15 +241,21 @@ impl Journal {
         self.lock().branches.get(path).is_some_and(|branch| branch.abandoned)
     }
 
+    /// Whether the code has come to something else than before.
+    ///
+    /// # Errors
+    /// [`Divergence`] if it has.
+    pub(crate) fn has_diverged(&self) -> Result<(), Divergence> {
+        self.lock().divergence.clone().map_or(Ok(()), Err)
+    }
+
     /// The code has come to its end.
     ///
     /// # Errors
     /// [`Divergence`] if it did not follow its journal on the way, or has left entries behind that it never came to.
     pub(crate) fn finish(&self) -> Result<(), Divergence> {
+        self.has_diverged()?;
         let state = self.lock();
-        if let Some(divergence) = &state.divergence {
-            return Err(divergence.clone());
-        }
         let branches = state.branches.values();
         let left = branches.flat_map(|branch| branch.ahead.iter().chain(&branch.ahead_beside));
         match left.min_by_key(|(seq, _)| **seq) {
