@@ -9,13 +9,15 @@ use tokio::sync::watch;
 
 /// Attempts by task. A task has at most one active attempt, so its id is key enough.
 #[derive(Default)]
-pub(crate) struct Active(Mutex<Entries>);
+pub(crate) struct Active {
+    entries: Mutex<Entries>,
+    /// How many of them can be run again, until their end is written.
+    replaying: watch::Sender<usize>,
+}
 
 #[derive(Default)]
 struct Entries {
     stops: HashMap<TaskId, watch::Sender<Option<StopReason>>>,
-    /// How many of them can be run again.
-    replaying: usize,
     missed: u64,
 }
 
@@ -64,13 +66,14 @@ impl Active {
 
     /// Counts an attempt that can be run again, until what it returns is dropped.
     pub(crate) fn replays(self: &Arc<Self>) -> Replaying {
-        self.lock().replaying += 1;
+        self.replaying.send_modify(|count| *count += 1);
         Replaying(Arc::clone(self))
     }
 
-    /// How many can be run again.
-    pub(crate) fn replaying(&self) -> usize {
-        self.lock().replaying
+    /// Completes when there is none left that can be run again.
+    pub(crate) async fn none_replays(&self) {
+        // The sender is ours, so it is there.
+        let _ = self.replaying.subscribe().wait_for(|count| *count == 0).await;
     }
 
     /// How many were asked to stop and have not yet.
@@ -88,7 +91,7 @@ impl Active {
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,7 +100,7 @@ pub(crate) struct Replaying(Arc<Active>);
 
 impl Drop for Replaying {
     fn drop(&mut self) {
-        self.0.lock().replaying -= 1;
+        self.0.replaying.send_modify(|count| *count -= 1);
     }
 }
 

@@ -210,12 +210,7 @@ impl Engine {
     /// goes on at the next start as if it had waited. Nothing is claimed any more.
     pub async fn release(&self, limit: Duration) {
         self.0.releasing.send_replace(true);
-        let released = async {
-            while self.0.active.replaying() > 0 {
-                self.0.ports.clock.sleep(SETTLE_EVERY).await;
-            }
-        };
-        let _ = self.0.ports.within(limit, released).await;
+        let _ = self.0.ports.within(limit, self.0.active.none_replays()).await;
     }
 
     /// Runs `work` until it ends or the engine stops.
