@@ -6,6 +6,7 @@ mod changes;
 mod context;
 mod definitions;
 mod durable;
+mod examples;
 mod outputs;
 mod prompts;
 mod questions;
