@@ -22,7 +22,7 @@ impl TaskContext {
     /// use longhaul::{TaskContext, ToolResult, time::hours};
     /// async fn remind(cx: TaskContext) -> ToolResult<String> {
     ///     let (first, answer) = cx.select((
-    ///         async |cx: TaskContext| cx.elicit_url("Please sign", "https://example.com").await.map(|()| "signed"),
+    ///         async |cx: TaskContext| cx.elicit_url("Please sign", "https://example.com").await.map(|_| "signed"),
     ///         async |cx: TaskContext| { cx.sleep(hours(8)).await?; Ok("too late") },
     ///     )).await?;
     ///     Ok(format!("{}, by branch {first}", answer?))
