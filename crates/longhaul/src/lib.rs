@@ -6,6 +6,8 @@ mod content;
 mod context;
 mod durable;
 mod error;
+#[doc = include_str!("../../../docs/durable-tools.md")]
+pub mod guide {}
 mod handle;
 mod intake;
 mod message;
