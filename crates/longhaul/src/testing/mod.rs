@@ -23,6 +23,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod crash;
 mod line;
 mod task;
 mod witness;

@@ -4,6 +4,7 @@
 
 mod changes;
 mod context;
+mod crash;
 mod definitions;
 mod durable;
 mod examples;

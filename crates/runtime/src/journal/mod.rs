@@ -17,7 +17,7 @@ pub use child::{ChildEnd, ChildError};
 pub use door::{Fork, Race};
 pub use error::{Divergence, JournalError};
 pub use poll::{Pace, Polled};
-pub use step::{Backoff, StepError, StepFailure, StepPolicy, StepTry, Trail};
+pub use step::{Backoff, StepError, StepFailure, StepPolicy, StepTry, Trail, step_is_settled};
 pub(crate) use writer::{Draft, EntryDraft, Pending, Told, WriteError, Written, write_drafts};
 
 use longhaul_core::{Entry, EntryKey, EntryKind, Json};

@@ -152,6 +152,12 @@ struct Layout {
     key: Option<String>,
 }
 
+/// Whether the value of a step's entry says how the step ended: then its work is never begun again (invariant 10). For tests.
+pub fn step_is_settled(entry: &Json) -> bool {
+    let known = serde_json::from_str::<Layout>(entry.as_str()).unwrap_or_default();
+    known.ok.is_some() || (known.next.is_none() && !known.failed.is_empty())
+}
+
 tokio::task_local! {
     /// The step that this is polled inside of.
     static UNDER_WAY: Arc<str>;

@@ -1,0 +1,70 @@
+//! What one process of a crash test is to do.
+
+use super::point::Point;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The variable by which a process learns that it is one of a crash test's.
+pub(super) const VARIABLE: &str = "LONGHAUL_CRASH_TEST";
+
+/// The variable by which an author asks for one point only.
+pub(super) const ONLY: &str = "LONGHAUL_CRASH_ONLY";
+
+/// One process of a crash test.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Plan {
+    /// Which crash test of the test function, counted from 0.
+    pub(super) nth: u32,
+    /// Where the run keeps what it comes to; all processes of the run share it.
+    pub(super) directory: PathBuf,
+    pub(super) act: Act,
+}
+
+/// How it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Act {
+    /// To the end of the task.
+    Through,
+    /// To the end of the task, with each write made twice.
+    Twice,
+    /// Until it kills itself.
+    Until(Point),
+}
+
+impl Plan {
+    /// The plan of this process, if it has one.
+    ///
+    /// # Errors
+    /// What stands in the variable is none.
+    pub(super) fn of_this_process() -> Result<Option<Self>, String> {
+        match std::env::var(VARIABLE) {
+            Ok(text) => match serde_json::from_str(&text) {
+                Ok(plan) => Ok(Some(plan)),
+                Err(error) => Err(format!(
+                    "{VARIABLE} is set by crash tests alone, and not to this: {error}"
+                )),
+            },
+            Err(_) => Ok(None),
+        }
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    pub(super) fn trace(&self) -> PathBuf {
+        trace_in(&self.directory)
+    }
+
+    pub(super) fn report(&self) -> PathBuf {
+        report_in(&self.directory)
+    }
+}
+
+pub(super) fn trace_in(directory: &Path) -> PathBuf {
+    directory.join("trace.jsonl")
+}
+
+pub(super) fn report_in(directory: &Path) -> PathBuf {
+    directory.join("report.json")
+}

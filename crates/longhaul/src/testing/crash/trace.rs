@@ -1,0 +1,76 @@
+//! What the processes of one run leave behind beside the store: a file of lines, each written at once, so that a killed process loses none.
+
+use longhaul_core::{Entry, EntryKind};
+use longhaul_runtime::step_is_settled;
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::Path,
+};
+
+/// One thing that happened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) enum Line {
+    /// A step's effect may happen from now on.
+    Begins { task: String, step: String },
+    /// A write is about to begin, the nth of its process.
+    Write { nth: u32, what: String },
+    /// The store has acknowledged these entries.
+    Committed { task: String, entries: Vec<Kept> },
+    /// The store has acknowledged the end of a task.
+    Ended { task: String, outcome: String },
+    /// A write made twice was not as good as once.
+    Repeated { what: String, fault: String },
+}
+
+/// An entry of a journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    pub(super) seq: u32,
+    pub(super) key: String,
+    /// Whether it is a step's that is over: nothing changes it any more.
+    pub(super) settled: bool,
+    pub(super) value: String,
+}
+
+impl From<&Entry> for Kept {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            seq: entry.seq,
+            key: entry.key.to_string(),
+            settled: entry.key.kind == EntryKind::Step && step_is_settled(&entry.value),
+            value: entry.value.as_str().to_owned(),
+        }
+    }
+}
+
+/// Writes lines.
+pub(super) struct Trace(File);
+
+impl Trace {
+    pub(super) fn append_to(path: &Path) -> io::Result<Self> {
+        OpenOptions::new().create(true).append(true).open(path).map(Self)
+    }
+
+    /// # Panics
+    /// If it cannot be written: without it the run proves nothing.
+    pub(super) fn put(&self, line: &Line) {
+        let mut text = serde_json::to_string(line).unwrap_or_default();
+        text.push('\n');
+        if let Err(error) = (&self.0).write_all(text.as_bytes()) {
+            panic!("the crash test cannot write its trace: {error}");
+        }
+    }
+}
+
+/// Reads all lines; a file that is not there has none.
+pub(super) fn read(path: &Path) -> io::Result<Vec<Line>> {
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        read => read?,
+    };
+    text.lines()
+        .map(|line| serde_json::from_str(line).map_err(io::Error::from))
+        .collect()
+}

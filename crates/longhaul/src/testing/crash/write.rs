@@ -1,0 +1,46 @@
+//! Which changes of a store are points to be killed at, and what they are called.
+
+use longhaul_core::{
+    AttemptEnd, Event,
+    store::{Change, NewTask},
+};
+
+/// What a change is about, in words; `None` for one that the work does not depend on, as a line of progress.
+pub(super) fn change(change: &Change) -> Option<String> {
+    let what: Vec<String> = change.events.iter().filter_map(event).collect();
+    (!what.is_empty()).then(|| what.join(" and "))
+}
+
+/// What a creation is about, in words.
+pub(super) fn creation(new: &NewTask) -> String {
+    match &new.parent {
+        Some(parent) => parent.entry.key.to_string(),
+        None => format!("the call of {:?}", new.tool),
+    }
+}
+
+fn event(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Journaled(entry) => entry.key.to_string(),
+        Event::InputRequested { key, .. } => format!("question {}", key.as_str()),
+        Event::InputAnswered { key, .. } => format!("the answer to {}", key.as_str()),
+        Event::InputWithdrawn { key } => format!("the withdrawal of {}", key.as_str()),
+        Event::TimerFired => "the end of a wait".to_owned(),
+        Event::ChildEnded { entry, .. } => format!("the end of the child of entry {entry}"),
+        Event::CancelRequested(_) => "a cancellation".to_owned(),
+        Event::DeadlinePassed => "the deadline".to_owned(),
+        Event::AttemptEnded(AttemptEnd::Finished(_)) => "the end of the task".to_owned(),
+        Event::AttemptEnded(AttemptEnd::Suspended { .. }) => "letting go of the task".to_owned(),
+        Event::AttemptEnded(_) => "the end of an attempt".to_owned(),
+        Event::Abandoned(_) => "giving up the task".to_owned(),
+        Event::Claimed { .. }
+        | Event::Adopted { .. }
+        | Event::Started
+        | Event::Reported { .. }
+        | Event::Parked
+        | Event::Unparked
+        | Event::QueueTimedOut
+        | Event::Promoted
+        | Event::TtlExtended { .. } => return None,
+    })
+}

@@ -1,0 +1,163 @@
+//! The crash test itself: tools with every kind of entry pass it, and what is broken does not.
+
+mod hasty;
+
+use hasty::Hasty;
+use longhaul::{
+    Error, Poll, Server, TaskContext, Tool, ToolResult,
+    testing::crash::{CrashFailure, CrashTest},
+    time::{Moment, days, millis},
+};
+use serde_json::json;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Approval {
+    approved: bool,
+}
+
+/// An entry of every kind.
+async fn everything(cx: TaskContext) -> ToolResult<String> {
+    let begun: Moment = cx.now().await?;
+    let lot: u64 = cx.random().await?;
+    let renamed = cx.version("v2").await?;
+    let built = cx.step("build", async || Ok::<_, Error>(7_u32)).await?;
+    cx.emit(format!("built {built}")).await?;
+    let ok: Approval = cx.elicit("Ship it?").key("ship").await?;
+    cx.sleep(millis(5)).await?;
+    let smoke = cx.call("smoke", json!({})).await?.text();
+    let mut looks = 0;
+    let look = || {
+        looks += 1;
+        let found = if looks > 1 {
+            Poll::Ready("done".to_owned())
+        } else {
+            Poll::Pending
+        };
+        async move { Ok::<_, Error>(found) }
+    };
+    let job: String = cx.poll_until("job", look).pace(millis(1), millis(1)).await?;
+    let sides = ["left", "right"]
+        .map(|side| move |cx: TaskContext| async move { cx.step(side, async || Ok::<_, Error>(side.len())).await });
+    let sides = cx.join(sides).all().await?;
+    let publish = cx.step("publish", async || Ok::<_, Error>(()));
+    publish.retry(3).idempotency_key(cx.key("publish")).await?;
+    let drawn = begun > Moment::from(std::time::UNIX_EPOCH) && lot > 0;
+    Ok(format!(
+        "{drawn} {renamed} {built} {} {smoke} {job} {sides:?}",
+        ok.approved
+    ))
+}
+
+async fn smoke(cx: TaskContext) -> ToolResult<String> {
+    Ok(cx.step("smoke", async || Ok::<_, Error>("no smoke".to_owned())).await?)
+}
+
+#[test]
+fn a_tool_with_every_kind_of_entry_survives() {
+    let server = || {
+        let tools = [Tool::durable("everything", everything), Tool::durable("smoke", smoke)];
+        Server::new("test", "1.0.0").tools(tools)
+    };
+    let survived = CrashTest::new(server)
+        .call("everything", json!({}))
+        .answering(|_| json!({"action": "accept", "content": {"approved": true}}))
+        .same_output()
+        .run();
+    assert!(survived.writes >= 14, "{survived:?}");
+    // What follows the end may be over before its process is killed.
+    assert!(survived.killed >= 3 * survived.writes as usize - 3, "{survived:?}");
+}
+
+async fn two_steps(cx: TaskContext) -> ToolResult<String> {
+    cx.step("build", async || Ok::<_, Error>(())).await?;
+    cx.step("publish", async || Ok::<_, Error>(())).await?;
+    Ok("done".to_owned())
+}
+
+fn faults(test: CrashTest) -> String {
+    let failure = test.check().expect_err("what is broken is found");
+    assert!(matches!(failure, CrashFailure::Harmed(_)), "{failure}");
+    failure.to_string()
+}
+
+#[test]
+fn a_store_that_acknowledges_before_it_commits_is_found() {
+    let server = || {
+        Server::new("test", "1.0.0")
+            .tool(Tool::durable("two_steps", two_steps))
+            .wrap_store(Hasty::over)
+    };
+    let found = faults(CrashTest::new(server).call("two_steps", json!({})));
+    assert!(
+        found.contains("step \"build\" began again after it had been journaled"),
+        "{found}"
+    );
+    assert!(found.contains("step \"build\", before its acknowledgement"), "{found}");
+}
+
+#[test]
+fn code_that_goes_another_way_each_time_is_found() {
+    async fn wayward(cx: TaskContext) -> ToolResult<String> {
+        cx.step(
+            format!("of process {}", std::process::id()),
+            async || Ok::<_, Error>(()),
+        )
+        .await?;
+        two_steps(cx).await
+    }
+    let server = || Server::new("test", "1.0.0").tool(Tool::durable("wayward", wayward));
+    let found = faults(CrashTest::new(server).call("wayward", json!({})));
+    assert!(found.contains("does not follow its journal"), "{found}");
+    assert!(found.contains("LONGHAUL_CRASH_ONLY="), "{found}");
+}
+
+#[test]
+fn output_that_is_not_the_same_is_found_where_it_is_to_be() {
+    async fn raw(cx: TaskContext) -> ToolResult<String> {
+        cx.step("build", async || Ok::<_, Error>(())).await?;
+        Ok(format!("by process {}", std::process::id()))
+    }
+    let server = || Server::new("test", "1.0.0").tool(Tool::durable("raw", raw));
+    CrashTest::new(server).call("raw", json!({})).run();
+    let found = faults(CrashTest::new(server).call("raw", json!({})).same_output());
+    assert!(found.contains("by process"), "{found}");
+}
+
+#[test]
+fn a_tool_that_keeps_no_journal_cannot_be_tested() {
+    let server = || Server::new("test", "1.0.0").tool(Tool::new("plain", async || "done"));
+    let failure = CrashTest::new(server).call("plain", json!({})).check().unwrap_err();
+    assert!(failure.to_string().contains("Tool::durable"), "{failure}");
+}
+
+#[test]
+fn a_process_that_does_not_end_is_stopped() {
+    async fn stuck(cx: TaskContext) -> ToolResult<String> {
+        cx.sleep(days(1)).await?;
+        Ok("done".to_owned())
+    }
+    let server = || Server::new("test", "1.0.0").tool(Tool::durable("stuck", stuck));
+    let test = CrashTest::new(server).call("stuck", json!({})).limit(millis(1_500));
+    let failure = test.check().unwrap_err();
+    assert!(failure.to_string().contains("had not ended"), "{failure}");
+}
+
+#[test]
+fn without_the_name_of_its_function_it_asks_for_it() {
+    let check = || {
+        CrashTest::new(|| Server::new("test", "1.0.0"))
+            .call("none", json!({}))
+            .check()
+    };
+    let failure = std::thread::scope(|scope| scope.spawn(check).join().unwrap()).unwrap_err();
+    assert!(failure.to_string().contains("named"), "{failure}");
+}
+
+#[test]
+fn a_name_that_is_no_tests_is_said_to_be_none() {
+    let test = CrashTest::new(|| Server::new("test", "1.0.0"))
+        .call("none", json!({}))
+        .named("crash::no_test");
+    let failure = test.check().unwrap_err();
+    assert!(failure.to_string().contains("full name"), "{failure}");
+}
