@@ -13,6 +13,7 @@ use std::{error::Error, time::Duration};
 /// Every run of the tests kills the server at the same decisions.
 const SEED: u64 = 2663;
 const ROUNDS: u32 = 200;
+const NATIVE_ROUNDS: u32 = 60;
 /// A planted fault is found long before.
 const PLANTED_ROUNDS: u32 = 40;
 
@@ -56,10 +57,11 @@ const PARTS: [(&str, Part); 6] = [
 ];
 
 /// These look at the server through `/proc` and strace.
-const LINUX_PARTS: [(&str, Part); 3] = [
+const LINUX_PARTS: [(&str, Part); 4] = [
     ("durability", durability),
     ("a planted loss is found", planted_loss),
     ("crashes", crashes),
+    ("crashes of durable tools", native_crashes),
 ];
 
 /// Gets what is needed and runs every part, up to the first that fails.
@@ -194,11 +196,20 @@ fn planted_loss(json: bool) -> Result<(), Box<dyn Error>> {
     }
 }
 
+fn native_crashes(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(crash::run(&crash::Args {
+        native: true,
+        program: Some(workspace::under_fire().path()),
+        ..crash_args(NATIVE_ROUNDS, None, json)
+    })?)
+}
+
 fn crash_args(rounds: u32, plant: Option<crash::Plant>, json: bool) -> crash::Args {
     crash::Args {
         rounds,
         seed: Some(SEED),
         plant,
+        native: false,
         program: Some(workspace::longhaul().path()),
         json,
     }

@@ -40,6 +40,16 @@ pub(crate) fn fixtures() -> Program {
     }
 }
 
+/// The server with the durable tools that are killed.
+pub(crate) fn under_fire() -> Program {
+    Program {
+        package: "longhaul",
+        kind: "--example",
+        name: "under_fire",
+        path: "debug/examples/under_fire",
+    }
+}
+
 /// The client that is made of the official Rust SDK.
 pub(crate) fn interop_rmcp() -> Program {
     Program {

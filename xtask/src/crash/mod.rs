@@ -7,6 +7,7 @@ mod journal;
 mod kind;
 mod ledger;
 mod load;
+mod native;
 mod plan;
 mod report;
 mod rounds;
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// Replay the decisions of an earlier run
     #[arg(long)]
     pub(crate) seed: Option<u64>,
+    /// Kill a server with durable tools in Rust, and count what their steps do
+    #[arg(long, conflicts_with = "plant")]
+    pub(crate) native: bool,
     /// Plant a fault and run until it is found, which is then a failure
     #[arg(long)]
     pub(crate) plant: Option<Plant>,
@@ -84,7 +88,7 @@ pub(crate) enum CrashError {
     Io(#[from] io::Error),
     #[error(
         "{count} promises broken by round {round} of seed {seed}; data, journal and logs are in {kept}, and \
-         `cargo xtask crash --rounds {rounds} --seed {seed}` makes the same decisions again"
+         `cargo xtask crash{native} --rounds {rounds} --seed {seed}` makes the same decisions again"
     )]
     Broken {
         count: usize,
@@ -93,9 +97,18 @@ pub(crate) enum CrashError {
         rounds: u32,
         seed: u64,
         kept: PathBuf,
+        /// The word that the run was asked for with.
+        native: &'static str,
     },
     #[error("the run shows nothing: no {what} (seed {seed}); more rounds may help")]
     Idle { what: &'static str, seed: u64 },
+}
+
+/// What a run is made from, whichever it is.
+struct Seeded {
+    seed: u64,
+    program: Option<PathBuf>,
+    json: bool,
 }
 
 /// Runs all rounds.
@@ -103,8 +116,16 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
     if !cfg!(target_os = "linux") {
         return Err(CrashError::NotLinux);
     }
-    let program = workspace::longhaul().or_build(args.program.as_ref())?;
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
+    if args.native {
+        let seeded = Seeded {
+            seed,
+            program: args.program.clone(),
+            json: args.json,
+        };
+        return native::run(args.rounds, seeded);
+    }
+    let program = workspace::longhaul().or_build(args.program.as_ref())?;
     eprintln!("crash: {} rounds, seed {seed}", args.rounds);
     let site = Site::prepare(program, seed, args.plant)?;
     let kept = site.root().to_owned();
@@ -131,6 +152,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
                 rounds: args.rounds,
                 seed,
                 kept,
+                native: "",
             })
         }
     }

@@ -1,0 +1,238 @@
+//! The same for durable tools in Rust: their server is killed under load, and what their steps did outside is counted.
+//!
+//! A step leaves a line in a file before it is journaled. So the file shows that nothing was left out, and that a step never happened
+//! again once a later one of its call had: that could only be if it had been journaled and then forgotten.
+
+use super::{CrashError, Seeded};
+use crate::{
+    clock,
+    mcp::{Client, Era, Outcome, Trouble},
+    server::Server,
+    workspace,
+};
+use fastrand::Rng;
+use serde_json::json;
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+/// Open calls are let to be at most so many.
+const MOST_OPEN: usize = 24;
+/// Calls that a round makes at most.
+const CREATES: usize = 12;
+/// How long the last server may take to end what is left.
+const DRAIN: Duration = Duration::from_secs(120);
+const STOP: Duration = Duration::from_secs(15);
+/// As the example has them.
+const BRANCHES: u32 = 3;
+
+/// A call that was acknowledged.
+struct Call {
+    task: String,
+    token: String,
+    steps: u32,
+}
+
+/// What a run came to.
+struct Report {
+    seed: u64,
+    rounds: u32,
+    acknowledged: usize,
+    effects: usize,
+    /// Effects that happened again, because the process died between them and their entries.
+    repeated: usize,
+}
+
+/// Kills the server `rounds` times.
+pub(super) fn run(rounds: u32, Seeded { seed, program, json }: Seeded) -> Result<(), CrashError> {
+    let program = workspace::under_fire().or_build(program.as_ref())?;
+    eprintln!("crash: {rounds} rounds of durable tools, seed {seed}");
+    let name = format!("native-{seed}-{}", std::process::id());
+    let root = workspace::target().join("crash").join(name);
+    fs::create_dir_all(&root)?;
+    let run = Run { root, program };
+    let report = run.all(rounds, seed)?;
+    report.print(json);
+    fs::remove_dir_all(&run.root)?;
+    match report.repeated {
+        0 => Err(CrashError::Idle {
+            what: "step was caught between its effect and its entry",
+            seed,
+        }),
+        _ => Ok(()),
+    }
+}
+
+struct Run {
+    root: PathBuf,
+    program: PathBuf,
+}
+
+impl Run {
+    fn all(&self, rounds: u32, seed: u64) -> Result<Report, CrashError> {
+        let mut rng = Rng::with_seed(seed);
+        let mut client = Client::new(Era::Legacy, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let mut calls = Vec::new();
+        let mut ended = 0;
+        for round in 1..=rounds {
+            let mut server = self.serve()?;
+            client.moved(server.ready()?);
+            ended = self.judge(&calls, round, rounds, seed)?.max(ended);
+            for _ in 0..rng.usize(1..=CREATES) {
+                if calls.len() - ended < MOST_OPEN {
+                    calls.extend(create(&mut client, &mut rng, calls.len())?);
+                }
+            }
+            clock::pause(Duration::from_millis(rng.u64(20..300)));
+            server.kill()?;
+            if round % 20 == 0 {
+                eprintln!(
+                    "crash: round {round}: {} acknowledged, {ended} seen to end",
+                    calls.len()
+                );
+            }
+        }
+        let mut server = self.serve()?;
+        client.moved(server.ready()?);
+        let since = clock::now();
+        for call in &calls {
+            let outcome = client.result(&call.task);
+            let right = matches!(&outcome, Ok(Outcome::Result { is_error: false, text }) if *text == call.token);
+            if !right || since.elapsed() > DRAIN {
+                return Err(self.broken(format!("call {} came to {outcome:?}", call.token), rounds, rounds, seed));
+            }
+        }
+        if self.judge(&calls, rounds, rounds, seed)? != calls.len() {
+            return Err(self.broken("a call ended without all of its steps".to_owned(), rounds, rounds, seed));
+        }
+        let pid = server.pid();
+        server.stop(pid, STOP)?;
+        let effects = self.effects()?;
+        let different: HashSet<_> = effects.iter().collect();
+        Ok(Report {
+            seed,
+            rounds,
+            acknowledged: calls.len(),
+            effects: effects.len(),
+            repeated: effects.len() - different.len(),
+        })
+    }
+
+    fn serve(&self) -> Result<Server, CrashError> {
+        let mut command = Command::new(&self.program);
+        command.arg("--data-dir").arg(self.root.join("data"));
+        command.arg("--side").arg(self.side());
+        Ok(Server::start(&mut command, &self.root.join("server.log"))?)
+    }
+
+    fn side(&self) -> PathBuf {
+        self.root.join("side")
+    }
+
+    /// What happened, in order: token and step.
+    fn effects(&self) -> Result<Vec<(String, String)>, CrashError> {
+        let text = if self.side().exists() {
+            fs::read_to_string(self.side())?
+        } else {
+            String::new()
+        };
+        let read = |line: &str| {
+            line.split_once(' ')
+                .map(|(token, step)| (token.to_owned(), step.to_owned()))
+        };
+        Ok(text.lines().filter_map(read).collect())
+    }
+
+    /// Holds what happened against the order in which it may; says how many calls have come to their last step.
+    fn judge(&self, calls: &[Call], round: u32, rounds: u32, seed: u64) -> Result<usize, CrashError> {
+        let mut done: HashMap<&str, u32> = HashMap::new();
+        let plans: HashMap<&str, &Call> = calls.iter().map(|call| (call.token.as_str(), call)).collect();
+        let effects = self.effects()?;
+        for (token, step) in &effects {
+            // The acknowledgement may have been lost with its server; then nobody knows how many steps there are.
+            let Some(call) = plans.get(token.as_str()) else {
+                continue;
+            };
+            let rank = rank(step, call.steps);
+            let furthest = done.entry(token).or_default();
+            if rank < *furthest {
+                let what = format!("step {step} of call {token} happened after a later step had");
+                return Err(self.broken(what, round, rounds, seed));
+            }
+            *furthest = rank;
+        }
+        let came_to_the_last = |call: &&Call| done.get(call.token.as_str()).is_some_and(|rank| *rank >= last(call));
+        Ok(calls.iter().filter(came_to_the_last).count())
+    }
+
+    fn broken(&self, what: String, round: u32, rounds: u32, seed: u64) -> CrashError {
+        eprintln!("crash: by round {round}: {what}");
+        CrashError::Broken {
+            count: 1,
+            lost: 0,
+            round,
+            rounds,
+            seed,
+            kept: Path::to_owned(&self.root),
+            native: " --native",
+        }
+    }
+}
+
+/// Where a step stands among those of its call. Branches come between their step and the next, in any order.
+fn rank(step: &str, steps: u32) -> u32 {
+    let (trunk, branch) = step
+        .split_once('/')
+        .map_or((step, None), |(trunk, nth)| (trunk, Some(nth)));
+    let trunk: u32 = trunk.parse().unwrap_or(steps);
+    debug_assert!(branch.is_none_or(|nth| nth.parse().is_ok_and(|nth: u32| nth < BRANCHES)));
+    trunk * 2 + 2 + u32::from(branch.is_some())
+}
+
+/// The rank of a call's last step; its branches may come after it.
+fn last(call: &Call) -> u32 {
+    call.steps * 2
+}
+
+/// `None` if nobody knows whether there is such a call.
+fn create(client: &mut Client, rng: &mut Rng, nth: usize) -> Result<Option<Call>, CrashError> {
+    let tool = if rng.u8(0..4) == 0 { "family" } else { "chain" };
+    let (token, steps) = (format!("c{nth}.{}", rng.u32(..)), rng.u32(2..9));
+    let arguments = json!({"token": token, "steps": steps, "millis": rng.u64(0..25)});
+    match client.create(tool, arguments) {
+        Ok(task) => Ok(Some(Call { task, token, steps })),
+        Err(Trouble::Broken(_)) => Ok(None),
+        Err(trouble) => Err(CrashError::Io(std::io::Error::other(trouble.to_string()))),
+    }
+}
+
+impl Report {
+    fn print(&self, as_json: bool) {
+        if as_json {
+            println!(
+                "{}",
+                json!({
+                    "seed": self.seed,
+                    "rounds": self.rounds,
+                    "acknowledged": self.acknowledged,
+                    "effects": self.effects,
+                    "repeated": self.repeated,
+                })
+            );
+            return;
+        }
+        println!("seed                {}", self.seed);
+        println!("rounds              {}", self.rounds);
+        println!("acknowledged        {}", self.acknowledged);
+        println!("effects of steps    {}", self.effects);
+        println!(
+            "repeated            {}, each cut off between its effect and its entry",
+            self.repeated
+        );
+    }
+}
