@@ -63,6 +63,11 @@ pub enum AskError {
     /// The client has not declared that it can be asked this.
     #[error("the client has not declared {0}")]
     Unsupported(Ability),
+    /// The task was started by another one: the client has called that, and knows nothing of this.
+    #[error(
+        "a task that another one has started cannot ask the client: ask before it is called, and hand the answer down"
+    )]
+    Child,
     /// The work is asked to stop; nobody waits for the answer any more.
     #[error("the work is to stop")]
     Stopped(StopReason),
@@ -188,7 +193,14 @@ impl TaskContext {
     /// if the store failed.
     pub async fn ask(&self, question: impl Into<Question>) -> Result<Json, AskError> {
         let question = question.into();
-        question.fits(&self.shared.requestor.abilities)?;
+        let fits = question.fits(&self.shared.requestor.abilities);
+        fits.map_err(|unfit| {
+            if self.shared.lineage.is_some() {
+                AskError::Child
+            } else {
+                unfit
+            }
+        })?;
         // Watched before it is written, so that no answer is missed.
         let watch = self.shared.inner.hub.watch(&self.shared.task);
         let open = self.open_question(question).await?;

@@ -41,7 +41,7 @@ enum Refusal {
     UnknownTool,
     #[error("{0}")]
     Arguments(String),
-    #[error("a line of more than {DEEPEST} tasks, each started by the one before, is not allowed")]
+    #[error("it would stand more than {DEEPEST} tasks below the one that the client has called")]
     TooDeep,
     #[error("a task may start {MOST} others")]
     TooMany,

@@ -52,6 +52,22 @@ async fn a_call_that_fails_is_an_error_or_a_value() {
     assert_eq!(effects.count("smoke"), 2);
 }
 
+/// Not that the client lacked something: it has declared all there is.
+#[tokio::test]
+async fn a_child_that_asks_is_told_that_it_cannot() {
+    let child = Tool::durable("child", |cx: TaskContext| async move {
+        cx.elicit::<Smoke>("which build?").await?;
+        ToolResult::Ok("asked")
+    });
+    let came_to = replayed(vec![child], |cx| async move {
+        let failed = cx.call("child", json!({})).await.unwrap_err();
+        Ok(json!(failed.to_string()))
+    })
+    .await;
+    let told = came_to.as_str().unwrap();
+    assert!(told.contains("cannot ask the client"), "{told}");
+}
+
 /// Also when the tool is there by then: what was told once stays.
 #[tokio::test]
 async fn a_call_that_could_not_be_made_is_not_made_later() {
