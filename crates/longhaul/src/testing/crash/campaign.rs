@@ -107,6 +107,12 @@ impl Campaign<'_> {
         Ok(process::run(&self.name, &self.plan(directory, act), self.test.limit).await?)
     }
 
+    fn faults(&self, run: &Run, directory: &Path) -> Vec<String> {
+        let mut faults = verdict::faults(&run.trace, &run.report);
+        faults.extend((self.test.afterwards)(&plan::outside_in(directory)).err());
+        faults
+    }
+
     /// A run that nobody kills.
     async fn unharmed(&self, act: Act, run: &'static str) -> Result<Run, CrashFailure> {
         let directory = directory()?;
@@ -123,7 +129,7 @@ impl Campaign<'_> {
             Ended::Badly(why) => return fail(vec![why]),
         }
         let run = read(directory.path())?;
-        match verdict::faults(&run.trace, &run.report) {
+        match self.faults(&run, directory.path()) {
             faults if faults.is_empty() => Ok(run),
             faults => fail(faults),
         }
@@ -142,7 +148,7 @@ impl Campaign<'_> {
             Ended::Well => {
                 let run = read(directory.path())?;
                 found = verdict::journal(&run.report);
-                let mut faults = verdict::faults(&run.trace, &run.report);
+                let mut faults = self.faults(&run, directory.path());
                 faults.extend(verdict::unlike(&self.test.likeness, learned, &run.report));
                 faults
             }

@@ -2,7 +2,7 @@
 
 use super::{
     CrashTest,
-    plan::Plan,
+    plan::{self, Plan},
     store::{Course, Watched},
     trace::{Kept, Trace},
 };
@@ -71,7 +71,9 @@ fn said(error: impl std::fmt::Display) -> String {
 
 async fn call(test: &CrashTest, plan: &Plan) -> Result<Report, String> {
     let trace = Trace::append_to(&plan.trace()).map_err(said)?;
-    let server = (watched((test.server)(), plan, Course::new(plan.act, trace))
+    let outside = plan::outside_in(&plan.directory);
+    std::fs::create_dir_all(&outside).map_err(said)?;
+    let server = (watched((test.server)(&outside), plan, Course::new(plan.act, trace))
         .start()
         .await)
         .map_err(said)?;

@@ -14,7 +14,7 @@
 //! #[test]
 //! # fn hidden() {}
 //! fn release_survives() {
-//!     CrashTest::new(|| Server::new("ci", "1.0.0").tool(Tool::durable("release", release)))
+//!     CrashTest::new(|_| Server::new("ci", "1.0.0").tool(Tool::durable("release", release)))
 //!         .call("release", json!({"rev": "abc"}))
 //!         .run();
 //! }
@@ -33,8 +33,8 @@
 //! A failure says where the process was killed, shows both journals, and how to run this point alone.
 //!
 //! **What it does not prove.** The page cache survives `kill -9`, so nothing is said about the loss of power. What a tool does outside of
-//! its steps is not seen. A step that is killed on its way is repeated, and whether the outside minds is not looked at; let your steps leave
-//! traces, and look at them in the test. The points are those of the run without a crash: of a tool that writes more another time, as one
+//! its steps is not seen. A step that is killed on its way is repeated, and whether the outside minds is not seen; let
+//! your steps leave traces, and look at them [`afterwards`](CrashTest::afterwards). The points are those of the run without a crash: of a tool that writes more another time, as one
 //! that polls, some are missed. Two writes that travel together are one point.
 //!
 //! **What it needs.** Waits are waited for: give the tool short ones by its arguments or by the answers. The outcome is compared by its
@@ -58,25 +58,34 @@ use crate::Server;
 use campaign::Campaign;
 use plan::Plan;
 use serde_json::{Value, json};
-use std::{cell::Cell, sync::Arc, time::Duration};
+use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
 use verdict::Likeness;
 
 /// How long one process may take, unless the test says otherwise.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Looks at a folder; says what is wrong in it.
+type Look = dyn Fn(&Path) -> Result<(), String> + Send + Sync;
 
 thread_local! {
     /// How many crash tests the test function on this thread has made.
     static MADE: Cell<u32> = const { Cell::new(0) };
 }
 
+/// Whether this process is one that a crash test has started: then what the test function prepares before the test is prepared already.
+pub fn is_inside() -> bool {
+    std::env::var_os(plan::VARIABLE).is_some()
+}
+
 /// A crash test of one call; see the [module](self).
 #[must_use = "nothing is tested until `run`"]
 pub struct CrashTest {
-    server: Box<dyn Fn() -> Server + Send + Sync>,
+    server: Box<dyn Fn(&Path) -> Server + Send + Sync>,
     tool: String,
     arguments: Value,
     answering: Arc<dyn Fn(&Value) -> Value + Send + Sync>,
     likeness: Likeness,
+    afterwards: Box<Look>,
     limit: Duration,
     name: Option<String>,
 }
@@ -91,14 +100,16 @@ pub struct Survived {
 }
 
 impl CrashTest {
-    /// A crash test of a server; where it keeps its tasks is the test's choice. It is built anew in each process.
-    pub fn new(server: impl Fn() -> Server + Send + Sync + 'static) -> Self {
+    /// A crash test of a server, which is built anew in each process; where it keeps its tasks is the test's choice. `server` is given an empty
+    /// folder for what the tool does outside: the process after the crash finds it as the killed one has left it, and each kill has its own.
+    pub fn new(server: impl Fn(&Path) -> Server + Send + Sync + 'static) -> Self {
         Self {
             server: Box::new(server),
             tool: String::new(),
             arguments: json!({}),
             answering: Arc::new(child::no_answer),
             likeness: Likeness::Verdict,
+            afterwards: Box::new(|_| Ok(())),
             limit: LIMIT,
             name: None,
         }
@@ -121,6 +132,12 @@ impl CrashTest {
     /// Asks for the same output after each crash, to the letter; only for tools whose output is the same each time.
     pub fn same_output(mut self) -> Self {
         self.likeness = Likeness::Output;
+        self
+    }
+
+    /// Looks at what the tool has done outside, in the folder that the server was built with, after each run; an error says what is wrong.
+    pub fn afterwards(mut self, look: impl Fn(&Path) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        self.afterwards = Box::new(look);
         self
     }
 

@@ -61,6 +61,11 @@ impl Plan {
     }
 }
 
+/// What the tool does outside.
+pub(super) fn outside_in(directory: &Path) -> PathBuf {
+    directory.join("outside")
+}
+
 pub(super) fn trace_in(directory: &Path) -> PathBuf {
     directory.join("trace.jsonl")
 }

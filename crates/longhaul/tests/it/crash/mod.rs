@@ -9,6 +9,7 @@ use longhaul::{
     time::{Moment, days, millis},
 };
 use serde_json::json;
+use std::{io::Write, path::Path};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Approval {
@@ -54,7 +55,7 @@ async fn smoke(cx: TaskContext) -> ToolResult<String> {
 
 #[test]
 fn a_tool_with_every_kind_of_entry_survives() {
-    let server = || {
+    let server = |_: &Path| {
         let tools = [Tool::durable("everything", everything), Tool::durable("smoke", smoke)];
         Server::new("test", "1.0.0").tools(tools)
     };
@@ -82,7 +83,7 @@ fn faults(test: CrashTest) -> String {
 
 #[test]
 fn a_store_that_acknowledges_before_it_commits_is_found() {
-    let server = || {
+    let server = |_: &Path| {
         Server::new("test", "1.0.0")
             .tool(Tool::durable("two_steps", two_steps))
             .wrap_store(Hasty::over)
@@ -105,7 +106,7 @@ fn code_that_goes_another_way_each_time_is_found() {
         .await?;
         two_steps(cx).await
     }
-    let server = || Server::new("test", "1.0.0").tool(Tool::durable("wayward", wayward));
+    let server = |_: &Path| Server::new("test", "1.0.0").tool(Tool::durable("wayward", wayward));
     let found = faults(CrashTest::new(server).call("wayward", json!({})));
     assert!(found.contains("does not follow its journal"), "{found}");
     assert!(found.contains("LONGHAUL_CRASH_ONLY="), "{found}");
@@ -117,7 +118,7 @@ fn output_that_is_not_the_same_is_found_where_it_is_to_be() {
         cx.step("build", async || Ok::<_, Error>(())).await?;
         Ok(format!("by process {}", std::process::id()))
     }
-    let server = || Server::new("test", "1.0.0").tool(Tool::durable("raw", raw));
+    let server = |_: &Path| Server::new("test", "1.0.0").tool(Tool::durable("raw", raw));
     CrashTest::new(server).call("raw", json!({})).run();
     let found = faults(CrashTest::new(server).call("raw", json!({})).same_output());
     assert!(found.contains("by process"), "{found}");
@@ -125,7 +126,7 @@ fn output_that_is_not_the_same_is_found_where_it_is_to_be() {
 
 #[test]
 fn a_tool_that_keeps_no_journal_cannot_be_tested() {
-    let server = || Server::new("test", "1.0.0").tool(Tool::new("plain", async || "done"));
+    let server = |_: &Path| Server::new("test", "1.0.0").tool(Tool::new("plain", async || "done"));
     let failure = CrashTest::new(server).call("plain", json!({})).check().unwrap_err();
     assert!(failure.to_string().contains("Tool::durable"), "{failure}");
 }
@@ -136,7 +137,7 @@ fn a_process_that_does_not_end_is_stopped() {
         cx.sleep(days(1)).await?;
         Ok("done".to_owned())
     }
-    let server = || Server::new("test", "1.0.0").tool(Tool::durable("stuck", stuck));
+    let server = |_: &Path| Server::new("test", "1.0.0").tool(Tool::durable("stuck", stuck));
     let test = CrashTest::new(server).call("stuck", json!({})).limit(millis(1_500));
     let failure = test.check().unwrap_err();
     assert!(failure.to_string().contains("had not ended"), "{failure}");
@@ -145,7 +146,7 @@ fn a_process_that_does_not_end_is_stopped() {
 #[test]
 fn without_the_name_of_its_function_it_asks_for_it() {
     let check = || {
-        CrashTest::new(|| Server::new("test", "1.0.0"))
+        CrashTest::new(|_| Server::new("test", "1.0.0"))
             .call("none", json!({}))
             .check()
     };
@@ -155,9 +156,36 @@ fn without_the_name_of_its_function_it_asks_for_it() {
 
 #[test]
 fn a_name_that_is_no_tests_is_said_to_be_none() {
-    let test = CrashTest::new(|| Server::new("test", "1.0.0"))
+    let test = CrashTest::new(|_| Server::new("test", "1.0.0"))
         .call("none", json!({}))
         .named("crash::no_test");
     let failure = test.check().unwrap_err();
     assert!(failure.to_string().contains("full name"), "{failure}");
+}
+
+#[test]
+fn an_effect_that_its_author_finds_wrong_is_found() {
+    let server = |outside: &Path| {
+        let log = outside.join("log");
+        let careless = move |cx: TaskContext| {
+            let log = log.clone();
+            async move {
+                let append = async || append(&log);
+                Ok::<_, Error>(cx.step("append", append).await?)
+            }
+        };
+        Server::new("test", "1.0.0").tool(Tool::durable("careless", careless))
+    };
+    let once = |outside: &Path| match std::fs::read_to_string(outside.join("log")) {
+        Ok(log) if log == "done\n" => Ok(()),
+        log => Err(format!("the log is {log:?}")),
+    };
+    let found = faults(CrashTest::new(server).call("careless", json!({})).afterwards(once));
+    assert!(found.contains("killed before the commit of step \"append\""), "{found}");
+    assert!(found.contains(r#"the log is Ok("done\ndone\n")"#), "{found}");
+}
+
+fn append(log: &Path) -> std::io::Result<()> {
+    let mut log = std::fs::File::options().create(true).append(true).open(log)?;
+    log.write_all(b"done\n")
 }

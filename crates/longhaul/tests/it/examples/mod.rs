@@ -1,5 +1,6 @@
 //! The examples as processes, killed on the way.
 
+mod crashes;
 mod process;
 
 use process::{Running, Server, first_line, program};

@@ -1,0 +1,78 @@
+//! The durable examples, killed around each of their writes.
+
+use super::process::{Running, first_line, program};
+use longhaul::testing::crash::{self, CrashTest};
+use serde_json::json;
+use std::{fs, path::Path, process::Stdio};
+
+#[path = "../../../examples/fan_out.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is also a program")]
+mod fan_out;
+#[path = "../../../examples/jobs/main.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is also a program")]
+mod jobs;
+#[path = "../../../examples/release.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is also a program")]
+mod release;
+
+#[test]
+fn a_release_is_published_once() {
+    CrashTest::new(|outside| release::server_in(outside))
+        .call("release", json!({"rev": "1.4"}))
+        .answering(|_| json!({"action": "accept", "content": {"approved": true, "window": "2026-01-01T00:00:00Z"}}))
+        .afterwards(|outside| {
+            let names = |folder: &str| -> Vec<_> {
+                let entries = fs::read_dir(outside.join(folder)).into_iter().flatten().flatten();
+                entries.map(|entry| entry.file_name()).collect()
+            };
+            match (names("builds").len(), &names("published")[..]) {
+                (1, [artefact]) if artefact == "1.4.txt" => Ok(()),
+                (builds, published) => Err(format!("{builds} builds, and published {published:?}")),
+            }
+        })
+        .run();
+}
+
+#[test]
+fn a_survey_asks_and_counts_whatever_happens() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("survey");
+    if !crash::is_inside() {
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("a.txt"), "one two").unwrap();
+        fs::write(folder.join("picture.png"), b"\x89PNG").unwrap();
+    }
+    CrashTest::new(|_| fan_out::server())
+        .call("survey", json!({"folder": folder}))
+        .answering(|_| json!({"action": "accept", "content": {"leave_out": true}}))
+        .same_output()
+        .run();
+}
+
+#[test]
+fn a_job_is_submitted_once() {
+    let port = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jobs-service");
+    let service = (!crash::is_inside()).then(|| {
+        let mut service = program("jobs");
+        service.args(["--service", "127.0.0.1:0"]).stdout(Stdio::piped());
+        let mut service = Running(service.spawn().unwrap());
+        fs::write(&port, first_line(&mut service.0)).unwrap();
+        service
+    });
+    let url = fs::read_to_string(port).unwrap();
+    let submitted = url.clone();
+    let survived = CrashTest::new(move |_| jobs::server_for(&url))
+        .call("render", json!({"scene": "beach", "seconds": 0}))
+        .run();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let jobs = runtime.block_on(async {
+        reqwest::get(format!("{submitted}/jobs"))
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap()
+    });
+    // Each run has one call and so one job, whether killed or not: one for each point, and two without a kill.
+    assert_eq!(jobs, json!({"jobs": 3 * survived.writes + 2}).to_string());
+    drop(service);
+}
