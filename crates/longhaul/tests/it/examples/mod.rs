@@ -24,7 +24,9 @@ async fn a_job_is_submitted_once_and_found_again_after_a_crash() {
     };
     let mut before = server();
     let task = before.call("render", json!({"scene": "beach", "seconds": 2}));
-    while submitted().await != r#"{"jobs":1}"# {}
+    while submitted().await != r#"{"jobs":1}"# {
+        before.until(&task, |state| state["status"] == "working");
+    }
     before.kill();
 
     let result = server().result(&task);

@@ -92,22 +92,21 @@ impl Server {
             .to_owned()
     }
 
-    /// A task, once this is so.
+    /// A task, once this is so. It must not end before that.
     pub(super) fn until(&mut self, task: &str, so: impl Fn(&Value) -> bool) -> Value {
         loop {
             let state = self.request("tasks/get", json!({"taskId": task}));
             if so(&state) {
                 return state;
             }
+            assert!(!is_over(&state), "{state}");
             std::thread::yield_now();
         }
     }
 
     /// What a task came to.
     pub(super) fn result(&mut self, task: &str) -> Value {
-        let state = self.until(task, |state| {
-            !matches!(state["status"].as_str(), Some("working" | "input_required"))
-        });
+        let state = self.until(task, is_over);
         assert_eq!(state["status"], "completed", "{state}");
         state["result"].clone()
     }
@@ -122,4 +121,8 @@ impl Server {
             .collect();
         self.request("tasks/update", json!({"taskId": task, "inputResponses": answers}));
     }
+}
+
+fn is_over(state: &Value) -> bool {
+    !matches!(state["status"].as_str(), Some("working" | "input_required"))
 }
