@@ -350,6 +350,8 @@ impl TaskContext {
 /// Writes the end, with the last news if they may still be told, and insists on it: a finished outcome is not to be lost.
 async fn write_end(inner: &Arc<Inner>, cx: &TaskContext, end: AttemptEnd) {
     const WHAT: &str = "writing the end of an attempt";
+    // What the work had handed in may still be on its way: the entry that says how it failed comes after that, and not in its place.
+    let _turn = cx.shared.asked.lock().await;
     let mut events = cx.take_news().events();
     if matches!(end, AttemptEnd::Failed { retry_at: Some(_), .. }) {
         events.extend(cx.failure_entry());

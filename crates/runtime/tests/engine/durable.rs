@@ -3,9 +3,17 @@
 use crate::support::{
     CallOf, Effects, Fault, ManualClock, Process, World, failure, guarded, program, scope, settle, text,
 };
+use futures_util::future::join;
 use longhaul_core::{InputKey, Json, Outcome, State, Task, TaskId, Verdict};
 use longhaul_runtime::{AskError, Engine, Question, StepPolicy, TaskContext, ToolSettings};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 const KEPT: i64 = 30_000;
 const DAY: i64 = 24 * 60 * 60 * 1000;
@@ -358,4 +366,34 @@ async fn a_child_runs_beside_its_parent_and_ends_with_it() {
     engine.cancel(&scope(), &cancelled.id, mode).await.unwrap();
     let ended = world.until(&engine, &child, Task::is_done).await;
     assert_eq!(ended.state, State::Done(Verdict::Cancelled));
+}
+
+/// Found by the simulation: the entry that says how an attempt failed took the place of a step's that was still on its way, and wrote it over.
+#[tokio::test]
+async fn invariant_10_a_step_whose_entry_is_on_its_way_is_journaled_though_its_attempt_fails() {
+    let (world, store) = World::faulty();
+    let effects = Effects::default();
+    let (done, clock, first) = (effects.clone(), world.clock.clone(), Arc::new(AtomicBool::new(true)));
+    let tool = program("fails", move |cx| {
+        let (done, clock, first) = (done.clone(), clock.clone(), first.clone());
+        async move {
+            let beside = async {
+                if first.swap(false, Ordering::SeqCst) {
+                    // The step is done, and the store has no room for its entry.
+                    clock.sleeper(50).await;
+                    panic!("as the test says");
+                }
+            };
+            let (step, ()) = join(done.step(&cx, "once"), beside).await;
+            Ok(step?.to_string())
+        }
+    });
+    let engine = world.start([tool]).await;
+    store.be_full_for("journaled", 1);
+    let task = engine.create(engine.call("fails")).await.unwrap();
+    world.clock.sleeper(50).await;
+    settle().await;
+    world.clock.advance(50);
+    assert_eq!(guarded("the end", world.outcome(&engine, &task.id)).await, text("1"));
+    assert_eq!(effects.count(), 1, "what was journaled is not repeated");
 }
