@@ -116,7 +116,7 @@ impl TaskContext {
     /// Tells whoever watches that a step's effect may happen now.
     pub(super) fn witness(&self, key: &EntryKey) {
         if let Some(witness) = &self.shared.inner.witness {
-            witness.step_begins(&self.shared.task, key);
+            witness.step_begins(&self.shared.task, self.shared.fence, key);
         }
     }
 

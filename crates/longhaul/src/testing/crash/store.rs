@@ -7,8 +7,8 @@ use super::{
     write,
 };
 use longhaul_core::{
-    BoxFuture, ChildEntry, Entry, EntryKey, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey,
-    SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    BoxFuture, ChildEntry, Entry, EntryKey, Event, Fence, HostId, Input, InputKey, Json, NodeId, Principal, Scope,
+    SessionKey, SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
         StoreError,
@@ -86,7 +86,7 @@ impl Course {
 }
 
 impl Witness for Course {
-    fn step_begins(&self, task: &TaskId, step: &EntryKey) {
+    fn step_begins(&self, task: &TaskId, _fence: Fence, step: &EntryKey) {
         self.go_on();
         self.trace.put(&Line::Begins {
             task: task.as_str().to_owned(),
