@@ -245,8 +245,9 @@ async fn unstarted(inner: &Inner, cx: &TaskContext, why: &str, begin: Begin) {
     }
     warn!(why, "an attempt could not be started and goes back to its queue");
     tokio::select! {
-        () = inner.ports.clock.sleep(UNSTARTED_PAUSE) => {}
+        biased;
         _ = cx.stopped() => {}
+        () = inner.ports.clock.sleep(UNSTARTED_PAUSE) => {}
     }
 }
 

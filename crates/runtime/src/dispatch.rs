@@ -34,6 +34,8 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             }
         };
         tokio::select! {
+            // Not for the order, which does not matter, but so that none is drawn: a simulated run must be the same twice.
+            biased;
             () = freed => {}
             () = inner.queues.offered() => {}
             () = until(&inner, next_ready) => {}

@@ -48,6 +48,7 @@ impl Ports {
     /// Waits for `future`, at most `limit`; `None` if the time ran out first.
     pub async fn within<T>(&self, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
+            biased;
             value = future => Some(value),
             () = self.clock.sleep(limit) => None,
         }

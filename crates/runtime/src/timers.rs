@@ -68,8 +68,9 @@ impl Alarm {
                 return;
             }
             tokio::select! {
-                () = clock.sleep(Duration::from_millis(wait.min(LONGEST_SLEEP))) => {}
+                biased;
                 () = self.moved.notified() => {}
+                () = clock.sleep(Duration::from_millis(wait.min(LONGEST_SLEEP))) => {}
                 () = &mut longest => return,
             }
         }
