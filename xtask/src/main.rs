@@ -18,6 +18,7 @@ mod process;
 mod requirement;
 mod server;
 mod side_by_side;
+mod sim;
 mod test;
 mod workspace;
 
@@ -42,6 +43,8 @@ enum Task {
     Interop(interop::Args),
     /// Kill the server again and again under load, and check from outside that it kept its promises
     Crash(crash::Args),
+    /// Simulate the runtime with crashes, delays and clock jumps: one seed, one schedule
+    Sim(sim::Args),
     /// Show with strace that nothing is acknowledged before it is on disk
     Durability(durability::Args),
     /// Count the instructions that the hot requests take
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Task::Conformance(args) => boxed(conformance::run(&args)),
         Task::Interop(args) => boxed(interop::run(&args)),
         Task::Crash(args) => boxed(crash::run(&args)),
+        Task::Sim(args) => boxed(sim::run(&args)),
         Task::Durability(args) => boxed(durability::run(&args)),
         Task::Counts(args) => boxed(counts::run(&args)),
         Task::Fuzz(args) => boxed(fuzz::run(&args)),

@@ -5,6 +5,7 @@ use crate::{
     crash::{self, CrashError},
     deny, durability, interop, process,
     requirement::{self, RequirementError},
+    sim::{self, SimError},
     workspace,
 };
 use serde_json::json;
@@ -14,6 +15,11 @@ use std::{error::Error, time::Duration};
 const SEED: u64 = 2663;
 const ROUNDS: u32 = 200;
 const NATIVE_ROUNDS: u32 = 60;
+/// Others than the tests run, and few enough for a development build.
+const SIMULATED: u64 = 300;
+const SIMULATED_FROM: u64 = 1_000;
+/// A planted fault is found in the first of them, or soon after.
+const PLANTED_SEEDS: u64 = 20;
 /// A planted fault is found long before.
 const PLANTED_ROUNDS: u32 = 40;
 
@@ -41,17 +47,21 @@ enum PlantError {
     NotFound,
     #[error("the crash run with acknowledgements before their commits found something else: {0}")]
     FoundElse(CrashError),
+    #[error("the simulation with the fault {0} passed, and must not")]
+    NotSimulated(&'static str),
 }
 
 /// What is run; its report is JSON if asked for.
 type Part = fn(json: bool) -> Result<(), Box<dyn Error>>;
 
 /// In the order of what they cost.
-const PARTS: [(&str, Part); 6] = [
+const PARTS: [(&str, Part); 8] = [
     ("build", build),
     ("tests", tests),
     ("examples in the documentation", documentation),
     ("what the tests cover", |_| Ok(coverage::run()?)),
+    ("planted faults are found", planted_faults),
+    ("simulation", simulation),
     ("conformance", conformance),
     ("clients by others", interop),
 ];
@@ -167,6 +177,32 @@ fn interop(json: bool) -> Result<(), Box<dyn Error>> {
         program,
         json,
     })?)
+}
+
+fn simulation(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(sim::run(&sim_args(SIMULATED, None, json))?)
+}
+
+/// A simulation that does not find these proves nothing.
+fn planted_faults(json: bool) -> Result<(), Box<dyn Error>> {
+    for plant in ["ack-before-commit", "missing-fence", "reused-key"] {
+        match sim::run(&sim_args(PLANTED_SEEDS, Some(plant), json)) {
+            Err(SimError::Broken) => eprintln!("found, as it must be"),
+            Ok(()) => return Err(PlantError::NotSimulated(plant).into()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn sim_args(seeds: u64, plant: Option<&str>, json: bool) -> sim::Args {
+    sim::Args {
+        seeds,
+        from: SIMULATED_FROM,
+        plant: plant.map(str::to_owned),
+        log: false,
+        json,
+    }
 }
 
 fn counts(json: bool) -> Result<(), Box<dyn Error>> {

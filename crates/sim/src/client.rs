@@ -1,0 +1,316 @@
+//! Those who call: they create, wait, leave, promote, answer, cancel, look, and look where they must see nothing.
+
+use crate::{
+    tool::{DURABLE, HURRIED, PLAIN},
+    world::{Node, World},
+};
+use futures_util::future::{Either, select};
+use longhaul_core::{
+    CancelMode, InputKey, Json, Origin, Outcome, Owner, Principal, Scope, Task, TaskId, store::CreateError,
+};
+use longhaul_runtime::{Call, CancelError, Promotion, Requestor, Waiting};
+use serde_json::json;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A client. All of its requests go to whatever node lives, and any can be cut off by that node's death.
+pub(crate) struct Client {
+    world: Arc<World>,
+    nth: usize,
+    /// Announced tasks of its own, and whether it has been given the outcome.
+    tasks: Vec<(TaskId, bool)>,
+    /// Announced tasks of others; it must not know them, and tries all the same.
+    foreign: Arc<std::sync::Mutex<Vec<(usize, TaskId)>>>,
+}
+
+/// How many idempotency keys a client uses over and over.
+const KEYS: u64 = 3;
+
+impl Client {
+    pub(crate) fn new(world: &Arc<World>, nth: usize, foreign: &Arc<std::sync::Mutex<Vec<(usize, TaskId)>>>) -> Self {
+        Self {
+            world: Arc::clone(world),
+            nth,
+            tasks: Vec::new(),
+            foreign: Arc::clone(foreign),
+        }
+    }
+
+    /// Does this and that while harm is done, and then sees all of its tasks through.
+    pub(crate) async fn live(mut self) {
+        while !self.world.is_calm() {
+            self.world.sleep(self.world.between(0..=4_000)).await;
+            if let Some(node) = self.world.some_node() {
+                self.act(&node).await;
+            }
+        }
+        for round in 0_u32.. {
+            self.world.sleep(3_000).await;
+            if let Some(node) = self.world.some_node() {
+                // Those that come last need slots that those before gave back.
+                if round % 3 == 0 && round < 14 {
+                    self.create(&node).await;
+                } else if round % 3 == 1 && round < 14 {
+                    self.cancel(&node).await;
+                }
+                for at in 0..self.tasks.len() {
+                    self.see_to(&node, at).await;
+                }
+            }
+        }
+    }
+
+    async fn act(&mut self, node: &Node) {
+        match self.world.between(0..=19) {
+            0..5 => self.create(node).await,
+            5..7 => self.wait(node).await,
+            7 => self.cancel(node).await,
+            8 => self.pry(node).await,
+            9 => self.list(node).await,
+            _ => {
+                if let Some(at) = self.any() {
+                    self.see_to(node, at).await;
+                }
+            }
+        }
+    }
+
+    fn any(&self) -> Option<usize> {
+        let last = self.tasks.len().checked_sub(1)?;
+        usize::try_from(self.world.between(0..=last as u64)).ok()
+    }
+
+    fn principal(&self) -> Principal {
+        Principal::named(format!("client {}", self.nth))
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::of(self.principal())
+    }
+
+    /// A call, its number, and its idempotency key if it has one.
+    fn draw_call(&self, node: &Node) -> Option<(Call, u64, Option<Arc<str>>)> {
+        let world = &self.world;
+        let key = world.once_in(5).then(|| world.between(1..=KEYS));
+        // What is called under a key is always the same.
+        let (number, program, tool) = match key {
+            Some(key) => (1_000_000 + self.nth as u64 * KEYS + key, key * 10, DURABLE),
+            None => {
+                let tools = [DURABLE, DURABLE, DURABLE, PLAIN, HURRIED];
+                let tool = usize::try_from(world.between(0..=4)).unwrap_or(0);
+                (world.new_call(), world.between(0..=1_000_000) * 10, tools[tool])
+            }
+        };
+        let key: Option<Arc<str>> = key.map(|key| Arc::from(format!("key {key}")));
+        let call = Call {
+            tool: node.engine.catalog().tool(tool)?,
+            arguments: Json::from(json!({"program": program, "call": number})),
+            owner: Owner {
+                principal: self.principal(),
+                session: None,
+            },
+            origin: Origin::Modern,
+            requestor: Requestor::default(),
+            idempotency_key: key.clone(),
+            cancel_if_caller_leaves: world.once_in(2),
+        };
+        Some((call, number, key))
+    }
+
+    async fn create(&mut self, node: &Node) {
+        let Some((call, number, key)) = self.draw_call(node) else {
+            return;
+        };
+        let cancels = call.cancel_if_caller_leaves && key.is_none();
+        match self.reach(node, node.engine.create(call)).await {
+            Some(Ok(task)) => self.told(&task, key.as_ref()),
+            Some(Err(CreateError::KeyTaken)) => self.world.judge(|judge| judge.key_taken(number)),
+            Some(Err(_)) => {}
+            None if cancels => self.world.judge(|judge| judge.given_up(number)),
+            None => {}
+        }
+    }
+
+    /// Its task's id was given to this client.
+    fn told(&mut self, task: &Task, key: Option<&Arc<str>>) {
+        let world = &self.world;
+        world.note_client(self.nth, |judge| format!("is told of {}", judge.name(&task.id)));
+        world.judge(|judge| {
+            judge.announced(&world.disk, task);
+            if let Some(key) = key {
+                judge.keyed(self.nth, key, &task.id);
+            }
+        });
+        if !self.tasks.iter().any(|(id, _)| *id == task.id) {
+            self.tasks.push((task.id.clone(), false));
+            crate::executor::lock(&self.foreign).push((self.nth, task.id.clone()));
+        }
+    }
+
+    /// A plain call: waits a while, and then leaves, or has it made a task.
+    async fn wait(&mut self, node: &Node) {
+        let Some((call, number, key)) = self.draw_call(node) else {
+            return;
+        };
+        let cancels = call.cancel_if_caller_leaves && key.is_none();
+        let Some(begun) = self.reach(node, node.engine.begin(call)).await else {
+            if cancels {
+                self.world.judge(|judge| judge.given_up(number));
+            }
+            return;
+        };
+        let Ok(mut waiting) = begun else { return };
+        let patience = self.world.between(0..=10_000);
+        let ended = {
+            let patience = std::pin::pin!(self.world.sleep(patience));
+            let ended = std::pin::pin!(self.reach(node, waiting.ended(|_| ())));
+            match select(ended, patience).await {
+                Either::Left((ended, _)) => Some(ended),
+                Either::Right(_) => None,
+            }
+        };
+        match ended {
+            Some(Some(Ok(outcome))) => self.ended(waiting.id(), &outcome),
+            Some(_) => {}
+            None if self.world.once_in(2) => self.promote(node, waiting, key.as_ref()).await,
+            None => {
+                self.world.judge(|judge| judge.given_up(number));
+                waiting.begun().leave();
+            }
+        }
+    }
+
+    async fn promote(&mut self, node: &Node, mut waiting: Waiting, key: Option<&Arc<str>>) {
+        let id = waiting.id().clone();
+        match self.reach(node, waiting.promote()).await {
+            Some(Ok(Promotion::Task(task))) => self.told(&task, key),
+            Some(Ok(Promotion::Ended(outcome))) => self.ended(&id, &outcome),
+            Some(Err(_)) | None => {}
+        }
+    }
+
+    fn ended(&self, id: &TaskId, outcome: &Outcome) {
+        let world = &self.world;
+        world.judge(|judge| judge.ended(&world.disk, id, outcome));
+    }
+
+    /// Looks at a task of its own, and answers what it asks.
+    async fn see_to(&mut self, node: &Node, at: usize) {
+        let (id, over) = self.tasks[at].clone();
+        if over && self.world.is_calm() {
+            return;
+        }
+        let Some(Ok(record)) = self.reach(node, node.engine.get(&self.scope(), &id)).await else {
+            return;
+        };
+        let world = Arc::clone(&self.world);
+        world.judge(|judge| judge.shown(&world.disk, &id, record.as_ref()));
+        let Some(record) = record else {
+            self.tasks[at].1 = true;
+            return;
+        };
+        if let Some(outcome) = &record.outcome {
+            self.tasks[at].1 = true;
+            self.ended(&id, outcome);
+        }
+        for input in &record.inputs {
+            if world.once_in(if world.is_calm() { 12 } else { 4 }) {
+                self.answer(node, &id, &input.key, &input.request).await;
+            }
+        }
+    }
+
+    async fn answer(&self, node: &Node, id: &TaskId, key: &InputKey, request: &Json) {
+        let world = &self.world;
+        let answer = Json::from(json!({"action": "accept", "content": {"answer": world.between(0..=1_000_000)}}));
+        let answers = BTreeMap::from([(key.clone(), answer)]);
+        if let Some(Ok(Some(()))) = self.reach(node, node.engine.answer(&self.scope(), id, answers)).await {
+            world.note_client(self.nth, |judge| {
+                format!("has answered {} of {}", key.as_str(), judge.name(id))
+            });
+            world.judge(|judge| judge.answer_told(&world.disk, id, key, request));
+        }
+    }
+
+    async fn cancel(&self, node: &Node) {
+        let Some(at) = self.any() else { return };
+        let id = &self.tasks[at].0;
+        let world = &self.world;
+        let mode = if world.once_in(2) {
+            CancelMode::AtOnce
+        } else {
+            CancelMode::Cooperative
+        };
+        world.judge(|judge| judge.cancel_asked(id));
+        if let Some(Ok(_)) = self.reach(node, node.engine.cancel(&self.scope(), id, mode)).await {
+            world.judge(|judge| judge.cancel_told(&world.disk, id));
+        }
+    }
+
+    /// Asks for what is another's, and for what is nobody's; both must look the same.
+    async fn pry(&self, node: &Node) {
+        let world = &self.world;
+        let theirs = {
+            let foreign = crate::executor::lock(&self.foreign);
+            let theirs: Vec<&TaskId> = (foreign.iter().filter(|(owner, _)| *owner != self.nth))
+                .map(|(_, id)| id)
+                .collect();
+            match theirs.len().checked_sub(1) {
+                Some(last) => usize::try_from(world.between(0..=last as u64))
+                    .ok()
+                    .map(|nth| theirs[nth].clone()),
+                None => None,
+            }
+        };
+        let Some(id) = theirs.or_else(|| "nobodys".parse().ok()) else {
+            return;
+        };
+        let scope = self.scope();
+        if let Some(Ok(Some(_))) = self.reach(node, node.engine.get(&scope, &id)).await {
+            world.judge(|judge| judge.leaked("a client was shown another's task"));
+        }
+        let answers = BTreeMap::from([(InputKey::nth(1), Json::trusted("{}"))]);
+        if let Some(Ok(Some(()))) = self.reach(node, node.engine.answer(&scope, &id, answers)).await {
+            world.judge(|judge| judge.leaked("a client's answer to another's task was taken"));
+        }
+        match self
+            .reach(node, node.engine.cancel(&scope, &id, CancelMode::AtOnce))
+            .await
+        {
+            None | Some(Err(CancelError::NotFound | CancelError::Store(_))) => {}
+            Some(_) => {
+                world.judge(|judge| judge.leaked("a client's cancel of another's task was not refused as unknown"))
+            }
+        }
+    }
+
+    async fn list(&self, node: &Node) {
+        let Some(Ok(page)) = self.reach(node, node.engine.list(&self.scope(), None, 100)).await else {
+            return;
+        };
+        let mine = self.principal();
+        if page.tasks.iter().any(|task| task.owner.principal != mine) {
+            self.world
+                .judge(|judge| judge.leaked("a client's list shows another's task"));
+        }
+    }
+
+    /// Waits for what a node says, while it lives and this client has patience.
+    async fn reach<T>(&self, node: &Node, said: impl Future<Output = T>) -> Option<T> {
+        let world = &self.world;
+        let patience = if world.is_calm() || !world.once_in(10) {
+            600_000
+        } else {
+            world.between(0..=200)
+        };
+        let mut died = node.died.clone();
+        let gone = std::pin::pin!(async {
+            let died = std::pin::pin!(died.wait_for(|died| *died));
+            let patience = std::pin::pin!(world.sleep(patience));
+            select(died, patience).await;
+        });
+        match select(std::pin::pin!(said), gone).await {
+            Either::Left((said, _)) => Some(said),
+            Either::Right(_) => None,
+        }
+    }
+}

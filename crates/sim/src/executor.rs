@@ -1,0 +1,269 @@
+//! The only thread of the simulation: runs what is ready in an order drawn from the seed, and lets time pass when nothing is.
+
+use longhaul_core::BoxFuture;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
+};
+
+/// A process of the simulated world: what dies together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Process(pub(crate) u32);
+
+impl Process {
+    /// Clients, disks and chance, which never die.
+    pub(crate) const WORLD: Self = Self(0);
+}
+
+/// Futures, time, and whose turn it is.
+pub(crate) struct Executor {
+    state: Mutex<State>,
+    ready: Arc<Mutex<BTreeSet<u64>>>,
+}
+
+struct State {
+    jobs: BTreeMap<u64, Job>,
+    begun: u64,
+    dead: BTreeSet<Process>,
+    /// Milliseconds since the beginning.
+    elapsed: u64,
+    sleepers: BTreeMap<(u64, u64), Waker>,
+    sleeps: u64,
+    turns: fastrand::Rng,
+}
+
+struct Job {
+    process: Process,
+    /// Away while it is polled.
+    future: Option<BoxFuture<'static, ()>>,
+    waker: Waker,
+}
+
+/// Marks a job as ready. The set is ordered, so it does not matter in which order several are woken.
+struct Ready {
+    job: u64,
+    ready: Arc<Mutex<BTreeSet<u64>>>,
+}
+
+impl Wake for Ready {
+    fn wake(self: Arc<Self>) {
+        lock(&self.ready).insert(self.job);
+    }
+}
+
+/// What a turn came to.
+pub(crate) enum Turn {
+    /// This job was polled.
+    Ran(u64),
+    /// Nothing was ready, and time has passed.
+    Waited,
+    /// Nothing is ready, and nothing will be.
+    Idle,
+    /// A job panicked, with these words.
+    Panicked(String),
+}
+
+impl Executor {
+    pub(crate) fn new(turns: fastrand::Rng) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State {
+                jobs: BTreeMap::new(),
+                begun: 0,
+                dead: BTreeSet::new(),
+                elapsed: 0,
+                sleepers: BTreeMap::new(),
+                sleeps: 0,
+                turns,
+            }),
+            ready: Arc::default(),
+        })
+    }
+
+    /// Milliseconds since the beginning.
+    pub(crate) fn elapsed(&self) -> u64 {
+        lock(&self.state).elapsed
+    }
+
+    /// Begins a job, unless its process is dead.
+    pub(crate) fn spawn(&self, process: Process, future: BoxFuture<'static, ()>) {
+        let mut state = lock(&self.state);
+        if state.dead.contains(&process) {
+            drop(state);
+            return drop(future);
+        }
+        let job = state.begun;
+        state.begun += 1;
+        let waker = Waker::from(Arc::new(Ready {
+            job,
+            ready: Arc::clone(&self.ready),
+        }));
+        state.jobs.insert(
+            job,
+            Job {
+                process,
+                future: Some(future),
+                waker,
+            },
+        );
+        lock(&self.ready).insert(job);
+    }
+
+    pub(crate) fn is_dead(&self, process: Process) -> bool {
+        lock(&self.state).dead.contains(&process)
+    }
+
+    /// Ends a process: all of its futures are dropped wherever they stand, and it can begin nothing any more.
+    pub(crate) fn kill(&self, process: Process) {
+        let mut state = lock(&self.state);
+        state.dead.insert(process);
+        self.drop_jobs(state, |job| job.process == process);
+    }
+
+    /// Drops everything, so that nothing is kept alive by what waits for it.
+    pub(crate) fn clear(&self) {
+        let state = lock(&self.state);
+        self.drop_jobs(state, |_| true);
+    }
+
+    fn drop_jobs(&self, mut state: MutexGuard<'_, State>, which: impl Fn(&Job) -> bool) {
+        let gone: Vec<u64> = (state.jobs.iter().filter(|(_, job)| which(job)))
+            .map(|(id, _)| *id)
+            .collect();
+        let jobs: Vec<Job> = gone.iter().filter_map(|id| state.jobs.remove(id)).collect();
+        // Dropping them may wake or begin others.
+        drop(state);
+        for job in jobs {
+            drop(job);
+        }
+        let mut ready = lock(&self.ready);
+        for id in gone {
+            ready.remove(&id);
+        }
+    }
+
+    /// Runs one job that is ready, or lets time pass until one is.
+    pub(crate) fn turn(&self) -> Turn {
+        let Some(id) = self.draw() else {
+            return self.pass_time();
+        };
+        let (mut future, waker) = {
+            let mut state = lock(&self.state);
+            let Some(job) = state.jobs.get_mut(&id) else {
+                return Turn::Ran(id);
+            };
+            match job.future.take() {
+                Some(future) => (future, job.waker.clone()),
+                None => return Turn::Ran(id),
+            }
+        };
+        let mut cx = Context::from_waker(&waker);
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut cx))) {
+            Ok(Poll::Pending) => {
+                let mut state = lock(&self.state);
+                match state.jobs.get_mut(&id) {
+                    Some(job) => job.future = Some(future),
+                    None => {
+                        drop(state);
+                        drop(future);
+                    }
+                }
+            }
+            Ok(Poll::Ready(())) => {
+                lock(&self.state).jobs.remove(&id);
+                drop(future);
+            }
+            Err(panic) => {
+                lock(&self.state).jobs.remove(&id);
+                return Turn::Panicked(words(&*panic));
+            }
+        }
+        Turn::Ran(id)
+    }
+
+    fn draw(&self) -> Option<u64> {
+        let mut ready = lock(&self.ready);
+        if ready.is_empty() {
+            return None;
+        }
+        let nth = lock(&self.state).turns.usize(..ready.len());
+        let id = ready.iter().nth(nth).copied()?;
+        ready.remove(&id);
+        Some(id)
+    }
+
+    fn pass_time(&self) -> Turn {
+        let mut state = lock(&self.state);
+        let Some((&(until, _), _)) = state.sleepers.first_key_value() else {
+            return Turn::Idle;
+        };
+        state.elapsed = state.elapsed.max(until);
+        let mut due = Vec::new();
+        while let Some(entry) = state.sleepers.first_entry() {
+            if entry.key().0 > until {
+                break;
+            }
+            due.push(entry.remove());
+        }
+        drop(state);
+        due.into_iter().for_each(Waker::wake);
+        Turn::Waited
+    }
+
+    /// Completes after `duration`. Counts from now, like a real sleep, and not from when it is first waited for.
+    pub(crate) fn sleep(self: &Arc<Self>, duration: Duration) -> Sleep {
+        let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Sleep {
+            until: self.elapsed().saturating_add(millis),
+            executor: Arc::clone(self),
+            key: None,
+        }
+    }
+}
+
+/// A sleep; dropping it takes its alarm along.
+pub(crate) struct Sleep {
+    executor: Arc<Executor>,
+    until: u64,
+    key: Option<(u64, u64)>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = lock(&self.executor.state);
+        if state.elapsed >= self.until {
+            return Poll::Ready(());
+        }
+        let key = self.key.unwrap_or_else(|| {
+            state.sleeps += 1;
+            (self.until, state.sleeps)
+        });
+        state.sleepers.insert(key, cx.waker().clone());
+        drop(state);
+        self.key = Some(key);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            lock(&self.executor.state).sleepers.remove(&key);
+        }
+    }
+}
+
+fn words(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
+        .unwrap_or_else(|| "a panic without words".to_owned())
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,146 @@
+//! What goes wrong: nodes die, come, lose their lease to one that comes while they live, and clocks jump.
+
+use crate::{
+    executor::Process,
+    ports::{self, Skew},
+    store::NodeStore,
+    tool::{Watching, tools},
+    world::{Node, World},
+};
+use longhaul_core::Quota;
+use longhaul_runtime::{Catalog, Engine, EngineOptions};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// How many nodes live at once. All but the newest have lost their lease, and do not know it.
+const MOST_NODES: usize = 3;
+
+/// Does harm for a while, and then leaves one node alone, with a clock that is right. In some worlds that is the first one: what it has
+/// forgotten to do is then not made good by the next.
+pub(crate) async fn harm(world: Arc<World>) {
+    let gentle = world.once_in(4);
+    let rounds = world.between(3..=14);
+    start(&world, 0);
+    for _ in 0..rounds {
+        world.sleep(world.between(100..=15_000)).await;
+        if !gentle {
+            round(&world);
+        } else if let Some(node) = world.some_node().filter(|_| world.once_in(3)) {
+            jump(&world, &node.skew);
+        }
+    }
+    world.note(Process::WORLD, |_| "calm".to_owned());
+    if gentle && let Some(node) = world.some_node() {
+        node.skew.store(world.latest(), Ordering::SeqCst);
+        return world.be_calm();
+    }
+    for process in 1..=world.last_process() {
+        world.crash(Process(process));
+    }
+    world.be_calm();
+    world.sleep(1_000).await;
+    start(&world, world.latest());
+}
+
+fn round(world: &Arc<World>) {
+    let nodes = world.nodes();
+    match world.between(0..=9) {
+        0..4 => {
+            if let Some(node) = world.some_node() {
+                world.crash(node.process);
+            }
+        }
+        4 => {
+            if let Some(node) = world.some_node() {
+                jump(world, &node.skew);
+            }
+        }
+        5 => {
+            if let Some(node) = world.some_node() {
+                let engine = node.engine.clone();
+                let ending = Arc::clone(world);
+                world.executor.spawn(
+                    Process::WORLD,
+                    Box::pin(async move {
+                        ending.note(node.process, |_| "is asked to end".to_owned());
+                        engine.release(Duration::from_secs(5)).await;
+                        engine.stop();
+                        ending.crash(node.process);
+                    }),
+                );
+            }
+        }
+        _ if nodes.len() >= MOST_NODES => {
+            if let Some(node) = world.some_node() {
+                world.crash(node.process);
+            }
+        }
+        _ => {}
+    }
+    if world.nodes().is_empty() || (world.nodes().len() < MOST_NODES && world.once_in(3)) {
+        start(world, 0);
+    }
+}
+
+fn jump(world: &World, skew: &Skew) {
+    let longest = if world.once_in(5) { 86_400_000 } else { 120_000 };
+    let by = i64::try_from(world.between(0..=2 * longest)).unwrap_or(0) - i64::try_from(longest).unwrap_or(0);
+    let skew = skew.fetch_add(by, Ordering::SeqCst) + by;
+    world.saw_skew(skew);
+    world.note(Process::WORLD, |_| format!("a clock jumps by {by} ms"));
+}
+
+/// Starts a node whose clock is off by `skew`.
+fn start(world: &Arc<World>, skew: i64) {
+    let process = world.new_process();
+    let skew: Skew = Arc::new(AtomicI64::new(skew));
+    let world = Arc::clone(world);
+    let starting = Arc::clone(&world);
+    starting.executor.spawn(process, Box::pin(run(world, process, skew)));
+}
+
+async fn run(world: Arc<World>, process: Process, skew: Skew) {
+    let Ok(catalog) = Catalog::new(tools(&world, process)) else {
+        return;
+    };
+    let calm = world.is_calm();
+    let options = EngineOptions {
+        store: Arc::new(NodeStore::new(&world, process)),
+        ports: ports::ports(&world.executor, process, &skew, world.fork_chance()),
+        host: world.host.clone(),
+        catalog,
+        providers: Vec::new(),
+        max_running: (calm || world.once_in(2)).then(|| usize::try_from(world.between(1..=4)).unwrap_or(1)),
+        quota: Quota::default(),
+        witness: Some(Arc::new(Watching {
+            world: Arc::clone(&world),
+            process,
+        })),
+    };
+    match Engine::start(options).await {
+        Ok((engine, recovered)) => {
+            world.note(process, |_| format!("has started: {recovered:?}"));
+            let (die, died) = watch::channel(false);
+            world.add_node(Node {
+                process,
+                engine,
+                skew,
+                died,
+                die: Arc::new(die),
+            });
+        }
+        Err(error) => {
+            world.note(process, |_| format!("cannot start: {error}"));
+            let dying = Arc::clone(&world);
+            world
+                .executor
+                .spawn(Process::WORLD, Box::pin(async move { dying.crash(process) }));
+        }
+    }
+}

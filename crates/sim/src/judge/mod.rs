@@ -1,0 +1,507 @@
+//! Watches from outside: records what was made, told and begun, and says which invariant that breaks.
+
+mod known;
+
+use crate::{
+    executor::Process,
+    log::Log,
+    peek::{self, entries},
+};
+use known::Known;
+use longhaul_core::{
+    Entry, EntryKey, EntryKind, Event, Fence, InputKey, Json, NodeId, Outcome, State, Task, TaskId, UnixMillis,
+    Verdict,
+    store::{ApplyError, Change, NewTask, Record},
+};
+use longhaul_store::MemoryStore;
+use serde::Serialize;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// What must hold: one of the invariants of the design, or what they rest on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Invariant {
+    /// As the design counts them; `None` for what it takes for granted.
+    pub number: Option<u8>,
+    /// In words.
+    pub words: &'static str,
+}
+
+impl Invariant {
+    const fn numbered(number: u8, words: &'static str) -> Self {
+        Self {
+            number: Some(number),
+            words,
+        }
+    }
+
+    const fn unnumbered(words: &'static str) -> Self {
+        Self { number: None, words }
+    }
+
+    pub(crate) const DURABLE_FIRST: Self = Self::numbered(1, "nothing is announced before it is durable");
+    pub(crate) const DONE_IS_FINAL: Self = Self::numbered(2, "a done task never changes");
+    pub(crate) const FENCED: Self = Self::numbered(
+        3,
+        "every effect of a worker carries its (node, epoch) fence, and a stale one is refused",
+    );
+    pub(crate) const ANSWERED_ONCE: Self = Self::numbered(4, "an input key is answered once, and never given again");
+    pub(crate) const ISOLATED: Self = Self::numbered(5, "one principal cannot learn that another's task exists");
+    pub(crate) const LIVE_IS_KEPT: Self = Self::numbered(6, "live work is not ended by its time to live");
+    pub(crate) const NOT_CANCELLED_BY_LEAVING: Self =
+        Self::numbered(9, "a dropped connection never cancels an announced task");
+    pub(crate) const STEP_ONCE: Self = Self::numbered(10, "a journaled step is never run again");
+    pub(crate) const NOTHING_LOST: Self = Self::numbered(
+        11,
+        "a crash at any instruction loses no acknowledged task and yields at most one outcome",
+    );
+    pub(crate) const RUN_ONCE: Self = Self::numbered(12, "an attempt is run at most once");
+    pub(crate) const REPLAYS: Self = Self::unnumbered("run again, code comes to what it came to before");
+    pub(crate) const ENDS: Self = Self::unnumbered("every task ends, once there is a node that lives");
+    pub(crate) const CALM: Self = Self::unnumbered("nothing panics and nothing spins");
+    pub(crate) const SAME_TWICE: Self = Self::unnumbered("two runs of a seed are the same");
+}
+
+impl std::fmt::Display for Invariant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.number {
+            Some(number) => write!(f, "invariant {number}: {}", self.words),
+            None => f.write_str(self.words),
+        }
+    }
+}
+
+/// An invariant that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Broken {
+    /// Which.
+    pub invariant: Invariant,
+    /// What was seen.
+    pub what: String,
+}
+
+/// So long a task may be queued once nothing goes wrong any more, in milliseconds.
+const LONGEST_QUEUED: u64 = 120_000;
+/// And so long asked to stop.
+const LONGEST_STOP: u64 = 20_000;
+
+/// All that was seen of a simulation so far.
+pub(crate) struct Judge {
+    log: Log,
+    broken: Option<Broken>,
+    tasks: BTreeMap<TaskId, Known>,
+    nodes: BTreeMap<Process, NodeId>,
+    /// The calls whose callers asked for a stop, or left where that means one.
+    given_up: std::collections::BTreeSet<u64>,
+    keyed: BTreeMap<(usize, Arc<str>), TaskId>,
+}
+
+impl Judge {
+    pub(crate) fn new(log: Log) -> Self {
+        Self {
+            log,
+            broken: None,
+            tasks: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            given_up: Default::default(),
+            keyed: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    pub(crate) fn note(&mut self, line: String) {
+        self.log.write(line);
+    }
+
+    pub(crate) fn turn(&mut self, job: u64) {
+        self.log.turn(job);
+    }
+
+    pub(crate) fn broken(&self) -> Option<&Broken> {
+        self.broken.as_ref()
+    }
+
+    /// The first thing that is broken counts: what comes after may follow from it.
+    pub(crate) fn breaks(&mut self, invariant: Invariant, what: String) {
+        self.note(format!("BROKEN {invariant}: {what}"));
+        self.broken.get_or_insert(Broken { invariant, what });
+    }
+
+    /// A short name for a task, for the log.
+    pub(crate) fn name(&self, id: &TaskId) -> String {
+        match self.tasks.get(id) {
+            Some(known) => format!("t{}", known.nth),
+            None => format!("t?{}", id.as_str().get(..14).unwrap_or_default()),
+        }
+    }
+
+    // What nodes and disks do.
+
+    pub(crate) fn node_opened(&mut self, process: Process, node: NodeId) {
+        self.nodes.insert(process, node);
+    }
+
+    fn node(&self, process: Process) -> Option<NodeId> {
+        self.nodes.get(&process).copied()
+    }
+
+    /// A task was written.
+    pub(crate) fn created(&mut self, disk: &MemoryStore, process: Process, new: &NewTask, parent: Option<&Task>) {
+        let nth = self.tasks.len();
+        self.tasks.insert(new.id.clone(), Known::new(nth, new));
+        if let (Some(start), Some(before)) = (&new.parent, parent) {
+            self.fence_held(process, before, Some(start.fence), "a child was started");
+            self.look(disk, &start.lineage.parent);
+        }
+        self.look(disk, &new.id);
+    }
+
+    /// A change was made, or refused.
+    pub(crate) fn applied(
+        &mut self,
+        disk: &MemoryStore,
+        process: Process,
+        change: &Change,
+        before: Option<&Task>,
+        result: &Result<Task, ApplyError>,
+    ) {
+        let Some(before) = before else {
+            return;
+        };
+        if result.is_ok() {
+            let needed = change.events.iter().find(|event| event.needs_fence());
+            if let Some(event) = needed {
+                self.fence_held(process, before, change.fence, event.name());
+            }
+            if change.events.contains(&Event::Promoted) && self.nodes.values().max() > Some(&before.front) {
+                self.tasks
+                    .entry(change.task.clone())
+                    .and_modify(|known| known.promoted_late = true);
+            }
+            let ends_now =
+                !before.is_done() && matches!(result, Ok(task) if task.state == State::Done(Verdict::Cancelled));
+            if ends_now {
+                self.cancelled_for_a_reason(before);
+            }
+        }
+        self.look(disk, &change.task);
+        if let Some(lineage) = &before.lineage {
+            self.look(disk, &lineage.parent);
+        }
+    }
+
+    fn fence_held(&mut self, process: Process, before: &Task, fence: Option<Fence>, what: &str) {
+        let held = before.active_attempt().map(longhaul_core::Attempt::fence);
+        let mine = self.node(process);
+        if held.is_none() || held != fence || held.map(|fence| fence.node) != mine {
+            let name = self.name(&before.id);
+            self.breaks(
+                Invariant::FENCED,
+                format!("{what} of {name} was accepted from {mine:?} with {fence:?}, while its attempt is {held:?}"),
+            );
+        }
+    }
+
+    fn cancelled_for_a_reason(&mut self, before: &Task) {
+        let asked = self
+            .tasks
+            .get(&before.id)
+            .is_some_and(|known| self.given_up.contains(&known.call));
+        // A front that had lost its lease gave the id away while its successor was about to cancel what nobody had been told of. No front of
+        // a store with one owner can.
+        let late = self.tasks.get(&before.id).is_some_and(|known| known.promoted_late);
+        let nobody_waits = late || (!before.announced && !before.keyed);
+        if !asked && !nobody_waits && before.lineage.is_none() {
+            let name = self.name(&before.id);
+            self.breaks(
+                Invariant::NOT_CANCELLED_BY_LEAVING,
+                format!("{name} was cancelled, and nobody had asked for it"),
+            );
+        }
+    }
+
+    /// Tasks were claimed or adopted.
+    pub(crate) fn taken(&mut self, disk: &MemoryStore, ids: impl Iterator<Item = TaskId>) {
+        for id in ids {
+            self.look(disk, &id);
+        }
+    }
+
+    /// Tasks were deleted, at this moment of the one who did.
+    pub(crate) fn deleted(&mut self, disk: &MemoryStore, ids: &[TaskId], at: UnixMillis) {
+        for id in ids {
+            if peek::record(disk, id).is_some() {
+                continue;
+            }
+            let Some(known) = self.tasks.get_mut(id).filter(|known| !known.deleted) else {
+                continue;
+            };
+            known.deleted = true;
+            let (live, told) = (!known.is_over(), known.told_until);
+            let name = self.name(id);
+            if live {
+                self.breaks(Invariant::LIVE_IS_KEPT, format!("{name} was deleted while it lived"));
+            } else if told.is_some_and(|told| told > at) {
+                self.breaks(
+                    Invariant::LIVE_IS_KEPT,
+                    format!("{name} was deleted at {at:?}, and its client had been told {told:?}"),
+                );
+            }
+        }
+    }
+
+    /// Holds a task to what was known of it.
+    fn look(&mut self, disk: &MemoryStore, id: &TaskId) {
+        let Some(known) = self.tasks.get_mut(id) else { return };
+        if known.deleted {
+            return;
+        }
+        let found = match peek::record(disk, id) {
+            Some(record) => known.look(disk, record),
+            None => Err((Invariant::NOTHING_LOST, "is not in the store any more".to_owned())),
+        };
+        if let Err((invariant, what)) = found {
+            let name = self.name(id);
+            self.breaks(invariant, format!("{name} {what}"));
+        }
+    }
+
+    /// Looks at everything that must be there.
+    pub(crate) fn look_at_all(&mut self, disk: &MemoryStore) {
+        for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
+            self.look(disk, &id);
+        }
+    }
+
+    /// A task that nothing keeps from going on, and that does not: a wake-up was lost. Looked for at each moment, once nothing goes wrong.
+    pub(crate) fn dawdles(&mut self, disk: &MemoryStore, now: u64) -> Option<String> {
+        let Self { tasks, .. } = self;
+        let late = tasks.iter_mut().find_map(|(id, known)| known.dawdles(disk, id, now));
+        late.map(|(nth, what)| format!("t{nth} {what}"))
+    }
+
+    /// The tasks that are not over, for people.
+    pub(crate) fn live(&self, disk: &MemoryStore) -> String {
+        let live = self.tasks.keys().filter_map(|id| peek::record(disk, id));
+        let live = live.filter(|record| !record.task.is_done());
+        let words: Vec<String> = live
+            .map(|Record { task, .. }| {
+                let name = self.name(&task.id);
+                let Task {
+                    state,
+                    attempt,
+                    open_inputs,
+                    resume_at,
+                    woken,
+                    stop,
+                    ..
+                } = task;
+                format!("{name} {state:?} {attempt:?} asks {open_inputs:?} until {resume_at:?} woken {woken} {stop:?}")
+            })
+            .collect();
+        words.join("; ")
+    }
+
+    // What tools do.
+
+    /// An executor is asked to run an attempt from its start.
+    pub(crate) fn runs(&mut self, id: &TaskId, epoch: u32) {
+        let first = (self.tasks.get_mut(id)).is_none_or(|known| known.runs.insert(epoch));
+        if !first {
+            let name = self.name(id);
+            self.breaks(Invariant::RUN_ONCE, format!("attempt {epoch} of {name} was run twice"));
+        }
+    }
+
+    /// A step's effect may happen now. What a stale worker begins cannot be helped, but it cannot journal it either.
+    pub(crate) fn step_begins(&mut self, disk: &MemoryStore, id: &TaskId, fence: Fence, key: &EntryKey) {
+        let Some(record) = peek::record(disk, id) else { return };
+        let settled = entries(disk, id)
+            .into_iter()
+            .any(|entry| entry.key == *key && is_settled(&entry));
+        if settled && record.task.attempt_held_by(fence).is_some() {
+            let name = self.name(id);
+            self.breaks(
+                Invariant::STEP_ONCE,
+                format!("{key} of {name} begins again, and its result is in the journal"),
+            );
+        }
+    }
+
+    /// The code of a task was told what its act of this number came to.
+    pub(crate) fn came_to(&mut self, disk: &MemoryStore, id: &TaskId, act: u32, step: Option<&str>, what: &str) {
+        if let Some(step) = step {
+            self.step_is_journaled(disk, id, step);
+        }
+        let Some(known) = self.tasks.get_mut(id) else { return };
+        let before = known.came_to.entry(act).or_insert_with(|| what.to_owned()).clone();
+        if before != what {
+            let name = self.name(id);
+            let what = format!("act {act} of {name} came to {what}, and had come to {before} before");
+            self.breaks(Invariant::REPLAYS, what);
+        }
+    }
+
+    fn step_is_journaled(&mut self, disk: &MemoryStore, id: &TaskId, step: &str) {
+        if peek::record(disk, id).is_none() && self.tasks.get(id).is_some_and(|known| known.deleted) {
+            return;
+        }
+        let settled = entries(disk, id).into_iter();
+        let mut settled = settled.filter(|entry| entry.key.kind == EntryKind::Step && *entry.key.name == *step);
+        if !settled.any(|entry| is_settled(&entry)) {
+            let name = self.name(id);
+            self.breaks(
+                Invariant::DURABLE_FIRST,
+                format!("the code of {name} was given the result of {step}, which is not in its journal"),
+            );
+        }
+    }
+
+    // What clients are told.
+
+    /// Someone was given the id of a task.
+    pub(crate) fn announced(&mut self, disk: &MemoryStore, task: &Task) {
+        let announced = peek::record(disk, &task.id).is_some_and(|record| record.task.announced);
+        let deleted = self.tasks.get(&task.id).is_some_and(|known| known.deleted);
+        if !announced && !deleted {
+            let name = self.name(&task.id);
+            self.breaks(
+                Invariant::DURABLE_FIRST,
+                format!("{name} was announced to its client, and is not in the store as an announced task"),
+            );
+        }
+        if let Some(known) = self.tasks.get_mut(&task.id) {
+            known.tell_until(task.announced_until);
+        }
+    }
+
+    /// A call with an idempotency key was given a task.
+    pub(crate) fn keyed(&mut self, client: usize, key: &Arc<str>, id: &TaskId) {
+        let place = (client, Arc::clone(key));
+        if let Some(first) = self.keyed.insert(place, id.clone())
+            && first != *id
+            && self.tasks.get(&first).is_some_and(|known| !known.deleted)
+        {
+            let (first, second) = (self.name(&first), self.name(id));
+            self.breaks(
+                Invariant::NOTHING_LOST,
+                format!("the same call under one idempotency key became {first} and {second}"),
+            );
+        }
+    }
+
+    /// A call under an idempotency key was refused as another call than before; it never is.
+    pub(crate) fn key_taken(&mut self, call: u64) {
+        self.breaks(
+            Invariant::NOTHING_LOST,
+            format!("call {call} was refused as another one under its key"),
+        );
+    }
+
+    /// The caller of this call wants no answer any more, in a way that asks for a stop.
+    pub(crate) fn given_up(&mut self, call: u64) {
+        self.given_up.insert(call);
+    }
+
+    /// A client asks for a task of its own to be cancelled.
+    pub(crate) fn cancel_asked(&mut self, id: &TaskId) {
+        if let Some(known) = self.tasks.get(id) {
+            self.given_up.insert(known.call);
+        }
+    }
+
+    /// A client was told that its wish to cancel is written.
+    pub(crate) fn cancel_told(&mut self, disk: &MemoryStore, id: &TaskId) {
+        let record = peek::record(disk, id);
+        if record.is_some_and(|record| !record.task.is_done() && record.task.stop.is_none()) {
+            let name = self.name(id);
+            self.breaks(
+                Invariant::DURABLE_FIRST,
+                format!("a cancel of {name} was acknowledged, and is not in the store"),
+            );
+        }
+    }
+
+    /// A client was told that its answer is written, if it came in time.
+    pub(crate) fn answer_told(&mut self, disk: &MemoryStore, id: &TaskId, key: &InputKey, request: &Json) {
+        let record = peek::record(disk, id);
+        let open = record.is_some_and(|record| {
+            let mut inputs = record.inputs.iter();
+            inputs.any(|input| input.key == *key && input.request == *request)
+        });
+        if open {
+            let name = self.name(id);
+            self.breaks(
+                Invariant::DURABLE_FIRST,
+                format!(
+                    "an answer to {} of {name} was acknowledged, and is not in the store",
+                    key.as_str()
+                ),
+            );
+        }
+    }
+
+    /// A client was shown a task of its own.
+    pub(crate) fn shown(&mut self, disk: &MemoryStore, id: &TaskId, record: Option<&Record>) {
+        let Some(known) = self.tasks.get_mut(id) else { return };
+        let wrong = match record {
+            Some(record) => known.shown(record),
+            None if !known.deleted && peek::record(disk, id).is_some_and(|record| record.task.announced) => Some((
+                Invariant::NOTHING_LOST,
+                "is kept, and its owner was told that it is unknown".to_owned(),
+            )),
+            None => None,
+        };
+        if let Some((invariant, what)) = wrong {
+            let name = self.name(id);
+            self.breaks(invariant, format!("{name} {what}"));
+        }
+    }
+
+    /// A client was told how a call of its own ended.
+    pub(crate) fn ended(&mut self, disk: &MemoryStore, id: &TaskId, outcome: &Outcome) {
+        let kept = peek::record(disk, id).map(|record| record.outcome);
+        let known = self.tasks.get(id).and_then(|known| known.outcome.as_ref());
+        if kept.is_some_and(|kept| kept.as_ref() != Some(outcome)) || known.is_some_and(|known| known != outcome) {
+            let name = self.name(id);
+            self.breaks(
+                Invariant::NOTHING_LOST,
+                format!("the client of {name} was given another outcome than the store has"),
+            );
+        }
+    }
+
+    /// A client was shown something of a task that is another's, or that does not exist.
+    pub(crate) fn leaked(&mut self, what: &str) {
+        self.breaks(Invariant::ISOLATED, what.to_owned());
+    }
+}
+
+/// Whether the entry of a step says that it is over: done, or failed for good.
+fn is_settled(entry: &Entry) -> bool {
+    let value: serde_json::Value = serde_json::from_str(entry.value.as_str()).unwrap_or_default();
+    value.get("ok").is_some() || (value.get("failed").is_some() && value.get("next").is_none())
+}
+
+/// The events of a change, for the log.
+pub(crate) fn describe(events: &[Event]) -> String {
+    let words: Vec<String> = events
+        .iter()
+        .map(|event| match event {
+            Event::Journaled(entry) => format!("journaled {} as {}: {}", entry.key, entry.seq, short(&entry.value)),
+            Event::InputRequested { key, request, .. } => format!("asked {} {}", key.as_str(), short(request)),
+            Event::InputAnswered { key, .. } => format!("answered {}", key.as_str()),
+            Event::InputWithdrawn { key } => format!("withdrew {}", key.as_str()),
+            Event::AttemptEnded(end) => format!("attempt ended: {end:?}"),
+            Event::CancelRequested(mode) => format!("cancel {mode:?}"),
+            other => other.name().to_owned(),
+        })
+        .collect();
+    words.join(", ")
+}
+
+fn short(json: &Json) -> String {
+    json.as_str().chars().take(80).collect()
+}

@@ -1,0 +1,121 @@
+//! `longhaul-sim`: runs seeds, and says which invariant each breaks. `cargo xtask sim` runs it.
+
+use clap::Parser;
+use longhaul_sim::{Options, Plant, Report, run, run_twice};
+use serde_json::json;
+use std::{
+    process::ExitCode,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
+
+/// Simulate the runtime: one seed, one schedule
+#[derive(Debug, Parser)]
+#[command(name = "longhaul-sim", bin_name = "cargo xtask sim")]
+struct Args {
+    /// How many seeds
+    #[arg(long, default_value_t = 300, value_name = "N")]
+    seeds: u64,
+    /// The first one
+    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    from: u64,
+    /// So many of the first are run twice, and must be the same twice
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    twice: u64,
+    /// Break the store on purpose: ack-before-commit, missing-fence or reused-key
+    #[arg(long)]
+    plant: Option<Plant>,
+    /// Write down all that happens, to standard error
+    #[arg(long)]
+    log: bool,
+    /// Report as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let turns = AtomicU64::new(0);
+    let found = search(&args, &turns);
+    let turns = turns.into_inner();
+    match &found {
+        Some((seed, report)) => tell(&args, *seed, report),
+        None if args.json => {
+            let passed = json!({"seeds": args.seeds, "from": args.from, "turns": turns, "broken": null});
+            println!("{passed}");
+        }
+        None => println!(
+            "{} seeds from {}, {turns} turns: nothing is broken",
+            args.seeds, args.from
+        ),
+    }
+    if found.is_some() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Runs the seeds, on as many threads as there are processors, up to the lowest that breaks something.
+fn search(args: &Args, turns: &AtomicU64) -> Option<(u64, Report)> {
+    let next = AtomicU64::new(0);
+    let found: Mutex<Option<(u64, Report)>> = Mutex::new(None);
+    let options = Options {
+        plant: args.plant,
+        aloud: args.log,
+    };
+    let threads = if args.log {
+        1
+    } else {
+        thread::available_parallelism().map_or(1, usize::from)
+    };
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let nth = next.fetch_add(1, Ordering::SeqCst);
+                    if nth >= args.seeds {
+                        return;
+                    }
+                    let seed = args.from.wrapping_add(nth);
+                    let report = if nth < args.twice && !args.log {
+                        run_twice(seed, options)
+                    } else {
+                        run(seed, options)
+                    };
+                    turns.fetch_add(report.turns, Ordering::SeqCst);
+                    if report.broken.is_some() {
+                        next.store(args.seeds, Ordering::SeqCst);
+                        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                        if found.as_ref().is_none_or(|(other, _)| seed < *other) {
+                            *found = Some((seed, report));
+                        }
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    found.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn tell(args: &Args, seed: u64, report: &Report) {
+    let Some(broken) = &report.broken else { return };
+    let plant = args.plant.map_or(String::new(), |plant| format!(" --plant {plant}"));
+    let again = format!("cargo xtask sim --seeds 1 --from {seed}{plant} --log");
+    if args.json {
+        let found = json!({"seed": seed, "broken": broken, "last": report.last, "again": again});
+        println!("{found}");
+        return;
+    }
+    for line in &report.last {
+        println!("  {line}");
+    }
+    println!(
+        "seed {seed} breaks {}\n  {}\nto see it again: {again}",
+        broken.invariant, broken.what
+    );
+}

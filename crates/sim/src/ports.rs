@@ -1,0 +1,78 @@
+//! The ports of a simulated process: a clock that jumps, randomness from the seed, futures on the simulation's one thread.
+
+use crate::executor::{Executor, Process, lock};
+use longhaul_core::{BoxFuture, Clock, Entropy, UnixMillis};
+use longhaul_runtime::{Ports, Spawner};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+/// When every simulation begins, in unix milliseconds.
+const BEGINNING: i64 = 1_700_000_000_000;
+
+/// What a process's clock says beside the time that has really passed, in milliseconds.
+pub(crate) type Skew = Arc<AtomicI64>;
+
+/// The ports of `process`.
+pub(crate) fn ports(executor: &Arc<Executor>, process: Process, skew: &Skew, entropy: fastrand::Rng) -> Ports {
+    Ports {
+        clock: Arc::new(JumpingClock {
+            executor: Arc::clone(executor),
+            skew: Arc::clone(skew),
+        }),
+        entropy: Arc::new(Seeded(Mutex::new(entropy))),
+        spawner: Arc::new(InProcess {
+            executor: Arc::clone(executor),
+            process,
+        }),
+    }
+}
+
+/// What time it is for a process.
+pub(crate) fn now(executor: &Executor, skew: &Skew) -> UnixMillis {
+    let passed = i64::try_from(executor.elapsed()).unwrap_or(i64::MAX);
+    UnixMillis(BEGINNING + passed + skew.load(Ordering::SeqCst))
+}
+
+struct JumpingClock {
+    executor: Arc<Executor>,
+    skew: Skew,
+}
+
+impl Clock for JumpingClock {
+    fn now(&self) -> UnixMillis {
+        now(&self.executor, &self.skew)
+    }
+
+    /// Of the monotonic kind, like the system's: who sleeps sleeps as long as before, however the clock jumps.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(self.executor.sleep(duration))
+    }
+}
+
+struct Seeded(Mutex<fastrand::Rng>);
+
+impl Entropy for Seeded {
+    fn fill(&self, bytes: &mut [u8]) {
+        lock(&self.0).fill(bytes);
+    }
+}
+
+struct InProcess {
+    executor: Arc<Executor>,
+    process: Process,
+}
+
+impl Spawner for InProcess {
+    fn spawn(&self, work: BoxFuture<'static, ()>) {
+        self.executor.spawn(self.process, work);
+    }
+
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        self.executor.spawn(self.process, Box::pin(async move { work() }));
+    }
+}

@@ -1,0 +1,106 @@
+//! What a simulated tool does, drawn from its arguments: the same each time it is run.
+
+/// One thing after the other.
+pub(crate) type Program = Vec<Act>;
+
+/// A thing that a program does. Its number is its own in the whole program.
+#[derive(Debug)]
+pub(crate) struct Act {
+    pub(crate) number: u32,
+    pub(crate) what: What,
+}
+
+#[derive(Debug)]
+pub(crate) enum What {
+    /// Work with an effect, which may fail and be tried again.
+    Step { tries: u32, timeout: Option<u64> },
+    /// A wait, in milliseconds.
+    Sleep(u64),
+    /// A question, and how long an answer is waited for, in milliseconds.
+    Ask(u64),
+    /// Another task, with the program of this seed.
+    Call { durable: bool, program: u64 },
+    /// Something outside that is ready after a while.
+    Poll,
+    /// The time.
+    Now,
+    /// Randomness.
+    Random,
+    /// The version of the code.
+    Version,
+    /// Output on the way.
+    Emit,
+    /// Branches beside each other, and whether the first to end is enough.
+    Fork { race: bool, branches: Vec<Program> },
+    /// Two things at once in one branch.
+    Beside(Box<Act>, Box<Act>),
+}
+
+/// How deep forks and children go.
+const DEEPEST: u32 = 2;
+
+/// Draws the program of this seed.
+pub(crate) fn drawn(seed: u64) -> Program {
+    let mut drawing = Drawing {
+        chance: fastrand::Rng::with_seed(seed),
+        acts: 0,
+        // A child's seed says how deep it is, in its lowest digit.
+        children: u32::try_from(seed % 10).unwrap_or(0),
+    };
+    let length = drawing.chance.u32(1..=6);
+    drawing.program(length, 0)
+}
+
+struct Drawing {
+    chance: fastrand::Rng,
+    acts: u32,
+    children: u32,
+}
+
+impl Drawing {
+    fn program(&mut self, length: u32, depth: u32) -> Program {
+        (0..length).map(|_| self.act(depth)).collect()
+    }
+
+    fn act(&mut self, depth: u32) -> Act {
+        self.acts += 1;
+        let number = self.acts;
+        let what = match self.chance.u32(..22) {
+            16..19 if depth < DEEPEST => self.fork(depth),
+            19 if depth < DEEPEST => {
+                let (first, second) = (self.act(DEEPEST), self.act(DEEPEST));
+                What::Beside(Box::new(first), Box::new(second))
+            }
+            20.. if self.children < DEEPEST => What::Call {
+                durable: self.chance.bool(),
+                program: self.chance.u64(..1_000_000) * 10 + u64::from(self.children) + 1,
+            },
+            0..3 => What::Sleep(self.chance.u64(0..=2_000)),
+            3 => What::Sleep(self.chance.u64(10_000..=90_000)),
+            4..7 => What::Ask(self.chance.u64(1_000..=120_000)),
+            7 => What::Poll,
+            8 => What::Now,
+            9 => What::Random,
+            10 => What::Version,
+            11 => What::Emit,
+            _ => What::Step {
+                tries: self.chance.u32(1..=3),
+                timeout: self.chance.bool().then(|| self.chance.u64(50..=2_000)),
+            },
+        };
+        Act { number, what }
+    }
+
+    fn fork(&mut self, depth: u32) -> What {
+        let branches = self.chance.usize(2..=3);
+        What::Fork {
+            race: self.chance.bool(),
+            branches: (0..branches)
+                .map(|_| {
+                    let length = self.chance.u32(1..=3);
+                    self.program(length, depth + 1)
+                })
+                .collect(),
+        }
+    }
+}

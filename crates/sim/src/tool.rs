@@ -1,0 +1,378 @@
+//! Tools of the simulated nodes: executors that play programs.
+
+use crate::{
+    executor::Process,
+    program::{self, Act, Program, What},
+    world::World,
+};
+use futures_util::future::{Either, join, select};
+use longhaul_core::{BoxFuture, EntryKey, Fence, Json, Outcome, Retry, RetryOn, StopReason, TaskId, text_result};
+use longhaul_runtime::{
+    AskError, Attempt, Backoff, ChildError, End, Executor, JournalError, Pace, Polled, Question, StepError,
+    StepFailure, StepPolicy, TaskContext, Tool, ToolSettings, Witness,
+};
+use serde_json::json;
+use std::{future::poll_fn, panic::resume_unwind, sync::Arc, task::Poll, time::Duration};
+
+/// Programs with a journal.
+pub(crate) const DURABLE: &str = "durable";
+/// Work that is run once, and again from its start if it fails.
+pub(crate) const PLAIN: &str = "plain";
+/// As [`DURABLE`], with a deadline and one slot.
+pub(crate) const HURRIED: &str = "hurried";
+
+/// How long work that is asked to stop may take to, in milliseconds.
+const GRACE: u64 = 3_000;
+
+/// What every node offers.
+pub(crate) fn tools(world: &Arc<World>, process: Process) -> Vec<Tool> {
+    let stage = Stage {
+        world: Arc::clone(world),
+        process,
+    };
+    let settings = |name: &str, executor: Arc<dyn Executor>| ToolSettings {
+        retention: world.retention,
+        retry: Retry {
+            attempts: 4,
+            backoff: 200,
+            on: vec![RetryOn::Crash, RetryOn::Error],
+        },
+        ..ToolSettings::new(name, "simulated", Json::from(json!({"name": name})), executor)
+    };
+    let hurried = ToolSettings {
+        deadline: Some(40_000),
+        queue_timeout: Some(20_000),
+        concurrency: Some(1),
+        ..settings(HURRIED, Arc::new(Durable(stage.clone())))
+    };
+    let all = [
+        settings(DURABLE, Arc::new(Durable(stage.clone()))),
+        settings(PLAIN, Arc::new(Plain(stage))),
+        hurried,
+    ];
+    all.into_iter()
+        .filter_map(|settings| Tool::new(settings).ok())
+        .collect()
+}
+
+/// Where programs are played.
+#[derive(Clone)]
+struct Stage {
+    world: Arc<World>,
+    process: Process,
+}
+
+/// Tells the judge of each step that begins.
+pub(crate) struct Watching {
+    pub(crate) world: Arc<World>,
+    pub(crate) process: Process,
+}
+
+impl Witness for Watching {
+    fn step_begins(&self, task: &TaskId, fence: Fence, step: &EntryKey) {
+        let (world, process) = (&self.world, self.process);
+        world.note(process, |judge| format!("{} begins {step}", judge.name(task)));
+        world.judge(|judge| judge.step_begins(&world.disk, task, fence, step));
+    }
+}
+
+struct Durable(Stage);
+
+impl Executor for Durable {
+    fn replays(&self) -> bool {
+        true
+    }
+
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+        Box::pin(async move {
+            self.0.runs(&attempt);
+            let program = program::drawn(seed(&attempt.arguments));
+            let work = std::pin::pin!(async {
+                let played = play(&self.0, cx.clone(), &program).await;
+                let fails = seed(&attempt.arguments).is_multiple_of(7);
+                match played {
+                    Ok(()) if fails => End::Errored(Outcome::tool_error("as the program says")),
+                    Ok(()) => End::Finished(Outcome::result(text_result("done", false))),
+                    Err(fault) => fault.into(),
+                }
+            });
+            let outlasted = std::pin::pin!(async {
+                let reason = cx.stopped().await;
+                self.0.world.sleep(GRACE).await;
+                End::Stopped(reason)
+            });
+            match select(work, outlasted).await {
+                Either::Left((end, _)) | Either::Right((end, _)) => end,
+            }
+        })
+    }
+}
+
+struct Plain(Stage);
+
+impl Executor for Plain {
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+        Box::pin(async move {
+            let Stage { world, .. } = &self.0;
+            self.0.runs(&attempt);
+            cx.started();
+            cx.status("at work");
+            let work = std::pin::pin!(async {
+                world.sleep(world.between(0..=3_000)).await;
+                if world.once_in(3) {
+                    let asked = Question {
+                        within: Some(Duration::from_secs(60)),
+                        ..Question::new(question(1))
+                    };
+                    match cx.ask(asked).await {
+                        Ok(_) => {}
+                        Err(AskError::Stopped(reason)) => return End::Stopped(reason),
+                        Err(error) => return End::Errored(Outcome::tool_error(&error.to_string())),
+                    }
+                }
+                cx.progress(1.0, Some(2.0));
+                match world.between(0..=12) {
+                    0 if !world.is_calm() => resume_unwind(Box::new("as drawn")),
+                    1 if !world.is_calm() => End::NeverStarted("as drawn".to_owned()),
+                    2 => End::Errored(Outcome::tool_error("as drawn")),
+                    _ => End::Finished(Outcome::result(text_result("done", false))),
+                }
+            });
+            let stopped = std::pin::pin!(async {
+                let reason = cx.stopped().await;
+                world.sleep(world.between(0..=GRACE)).await;
+                End::Stopped(reason)
+            });
+            match select(work, stopped).await {
+                Either::Left((end, _)) | Either::Right((end, _)) => end,
+            }
+        })
+    }
+}
+
+fn seed(arguments: &Json) -> u64 {
+    let arguments: serde_json::Value = serde_json::from_str(arguments.as_str()).unwrap_or_default();
+    arguments["program"].as_u64().unwrap_or_default()
+}
+
+fn question(number: u32) -> Json {
+    Json::from(json!({"method": "elicitation/create", "params": {"message": format!("question {number}")}}))
+}
+
+/// Why a program does not come to its end.
+enum Fault {
+    Stopped(StopReason),
+    /// The task could not be written; what it had come to is kept.
+    Lost,
+    Said(String),
+}
+
+impl From<JournalError> for Fault {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::Stopped(reason) => Self::Stopped(reason),
+            JournalError::Task(_) => Self::Lost,
+            other => Self::Said(other.to_string()),
+        }
+    }
+}
+
+impl From<Fault> for End {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Stopped(reason) => Self::Stopped(reason),
+            Fault::Lost => Self::Crashed,
+            Fault::Said(text) => Self::Errored(Outcome::tool_error(&text)),
+        }
+    }
+}
+
+impl Stage {
+    fn runs(&self, attempt: &Attempt) {
+        let Self { world, process } = self;
+        world.note(*process, |judge| {
+            format!("{} runs, attempt {}", judge.name(&attempt.task), attempt.epoch)
+        });
+        world.judge(|judge| judge.runs(&attempt.task, attempt.epoch));
+    }
+
+    /// An act came to something, which must be the same each time.
+    fn came_to(&self, cx: &TaskContext, number: u32, step: Option<&str>, what: &str) {
+        let Self { world, process } = self;
+        let id = cx.task();
+        world.note(*process, |judge| {
+            format!("{} act {number} came to {what}", judge.name(id))
+        });
+        world.judge(|judge| judge.came_to(&world.disk, id, number, step, what));
+    }
+}
+
+fn play<'a>(stage: &'a Stage, cx: TaskContext, program: &'a [Act]) -> BoxFuture<'a, Result<(), Fault>> {
+    Box::pin(async move {
+        for act in program {
+            if !stage.world.is_calm() && stage.world.once_in(150) {
+                resume_unwind(Box::new("as drawn"));
+            }
+            perform(stage, &cx, act).await?;
+        }
+        Ok(())
+    })
+}
+
+fn perform<'a>(stage: &'a Stage, cx: &'a TaskContext, act: &'a Act) -> BoxFuture<'a, Result<(), Fault>> {
+    Box::pin(async move {
+        let number = act.number;
+        let came = match &act.what {
+            What::Step { tries, timeout } => return step(stage, cx, number, *tries, *timeout).await,
+            What::Fork { race, branches } => return fork(stage, cx, number, *race, branches).await,
+            What::Beside(first, second) => {
+                let (first, second) = join(perform(stage, cx, first), perform(stage, cx, second)).await;
+                return first.and(second);
+            }
+            What::Sleep(millis) => {
+                cx.sleep(Duration::from_millis(*millis)).await?;
+                "its end".to_owned()
+            }
+            What::Ask(within) => ask(cx, number, *within).await?,
+            What::Call { durable, program } => call(stage, cx, *durable, *program).await?,
+            What::Poll => poll(stage, cx, number).await?,
+            What::Now => format!("{:?}", cx.draw_now().await?),
+            What::Random => format!("{:?}", cx.draw_random::<4>().await?),
+            What::Version => format!("{}", cx.version(&format!("v{number}")).await?),
+            What::Emit => {
+                cx.emit(Json::from(json!({"said": number}))).await?;
+                "its end".to_owned()
+            }
+        };
+        stage.came_to(cx, number, None, &came);
+        Ok(())
+    })
+}
+
+/// What it comes to, fails of, and takes is left to chance; what it came to must then stay.
+async fn step(stage: &Stage, cx: &TaskContext, number: u32, tries: u32, timeout: Option<u64>) -> Result<(), Fault> {
+    let world = &stage.world;
+    let name = format!("s{number}");
+    let policy = StepPolicy {
+        attempts: tries,
+        backoff: Backoff {
+            first: 100,
+            longest: 2_000,
+        },
+        timeout: timeout.map(Duration::from_millis),
+        key: None,
+    };
+    let work = || async {
+        world
+            .sleep(if world.once_in(2) { 0 } else { world.between(0..=800) })
+            .await;
+        match world.between(0..=9) {
+            0 => Err(StepFailure {
+                message: format!("failure {}", world.between(0..=1_000_000)),
+                retriable: world.once_in(2),
+            }),
+            1..4 => Ok(Json::trusted("null")),
+            _ => Ok(Json::trusted(world.between(0..=1_000_000).to_string())),
+        }
+    };
+    let came = match cx.step(&name, &policy, work).await {
+        Ok(value) => value.as_str().to_owned(),
+        Err(StepError::Failed(trail)) => format!("{trail:?}"),
+        Err(StepError::Journal(error)) => return Err(error.into()),
+    };
+    stage.came_to(cx, number, Some(&name), &came);
+    Ok(())
+}
+
+async fn ask(cx: &TaskContext, number: u32, within: u64) -> Result<String, Fault> {
+    let asked = Question {
+        within: Some(Duration::from_millis(within)),
+        ..Question::new(question(number))
+    };
+    match cx.ask(asked).await {
+        Ok(answer) => Ok(answer.as_str().to_owned()),
+        Err(AskError::Unanswered) => Ok("no answer".to_owned()),
+        Err(AskError::Stopped(reason)) => Err(Fault::Stopped(reason)),
+        Err(AskError::Task(_)) => Err(Fault::Lost),
+        Err(AskError::Journal(error)) => Err(error.into()),
+        Err(other) => Err(Fault::Said(other.to_string())),
+    }
+}
+
+async fn call(stage: &Stage, cx: &TaskContext, durable: bool, program: u64) -> Result<String, Fault> {
+    let tool = if durable { DURABLE } else { PLAIN };
+    let arguments = json!({"program": program, "call": stage.world.new_call()});
+    match cx.call(tool, Json::from(arguments)).await {
+        Ok(end) => Ok(format!("{} {:?}", end.task, end.outcome)),
+        Err(ChildError::Refused(why)) => Ok(why.to_string()),
+        Err(ChildError::Journal(error)) => Err(error.into()),
+    }
+}
+
+async fn poll(stage: &Stage, cx: &TaskContext, number: u32) -> Result<String, Fault> {
+    let world = &stage.world;
+    let pace = Pace {
+        first: 500,
+        longest: 5_000,
+        failures: 3,
+    };
+    let look = || async {
+        match world.between(0..=5) {
+            0 => Err(StepFailure {
+                message: "it does not answer".to_owned(),
+                retriable: true,
+            }),
+            1..4 => Ok(Polled::Pending(None)),
+            4 => Ok(Polled::Ready(Json::trusted("null"))),
+            _ => Ok(Polled::Ready(Json::trusted(world.between(0..=1_000_000).to_string()))),
+        }
+    };
+    match cx.poll_until(&format!("p{number}"), pace, look).await {
+        Ok(value) => Ok(value.as_str().to_owned()),
+        Err(StepError::Failed(trail)) => Ok(format!("{trail:?}")),
+        Err(StepError::Journal(error)) => Err(error.into()),
+    }
+}
+
+async fn fork(stage: &Stage, cx: &TaskContext, number: u32, race: bool, branches: &[Program]) -> Result<(), Fault> {
+    let fork = cx.fork(branches.len())?;
+    let undecided = if race { Some(fork.winner()?) } else { None };
+    let decided = undecided.as_ref().and_then(|race| race.winner);
+    let mut running: Vec<(usize, BoxFuture<'_, Result<(), Fault>>)> = Vec::new();
+    for (nth, program) in branches.iter().enumerate() {
+        if decided.is_none_or(|winner| winner == nth)
+            && let Some(branch) = fork.begin(nth)
+        {
+            running.push((nth, play(stage, branch, program)));
+        }
+    }
+    if let Some(race) = undecided {
+        let (winner, played) = first(&mut running).await;
+        fork.decide(race, winner).await?;
+        stage.came_to(cx, number, None, &format!("branch {winner}"));
+        return played;
+    }
+    let mut all = Ok(());
+    while !running.is_empty() {
+        let (nth, played) = first(&mut running).await;
+        fork.over(nth);
+        all = all.and(played);
+    }
+    all
+}
+
+/// The next branch to end, of those that end together the first. It is taken out.
+async fn first(running: &mut Vec<(usize, BoxFuture<'_, Result<(), Fault>>)>) -> (usize, Result<(), Fault>) {
+    poll_fn(|cx| {
+        for at in 0..running.len() {
+            let (nth, branch) = &mut running[at];
+            if let Poll::Ready(played) = branch.as_mut().poll(cx) {
+                let nth = *nth;
+                drop(running.remove(at));
+                return Poll::Ready((nth, played));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}

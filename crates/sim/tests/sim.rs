@@ -1,0 +1,76 @@
+//! The simulation, held to itself: it is the same twice, it finds what is planted, and hundreds of seeds break nothing.
+
+use longhaul_sim::{Broken, Options, Plant, run, run_twice};
+
+/// Whoever changes the runtime runs more: `cargo xtask sim --seeds 10000`.
+fn hold(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let report = run(seed, Options::default());
+        if let Some(Broken { invariant, what }) = report.broken {
+            let last = report.last.join("\n");
+            panic!("{last}\nseed {seed} breaks {invariant}\n{what}\ncargo xtask sim --seeds 1 --from {seed} --log");
+        }
+    }
+}
+
+#[test]
+fn two_runs_of_a_seed_are_the_same() {
+    for seed in 0..10 {
+        let report = run_twice(seed, Options::default());
+        assert_eq!(report.broken, None);
+        assert!(report.lines > 50, "seed {seed} has hardly done anything");
+    }
+    let hashes: std::collections::BTreeSet<u64> = (0..10).map(|seed| run(seed, Options::default()).hash).collect();
+    assert_eq!(hashes.len(), 10, "each seed has a schedule of its own");
+}
+
+/// What is planted is found within a few seeds, and as what it is.
+fn finds(plant: Plant, invariants: &[u8]) {
+    let options = Options {
+        plant: Some(plant),
+        ..Options::default()
+    };
+    let found = (0..20).find_map(|seed| run(seed, options).broken);
+    let Some(Broken { invariant, what }) = found else {
+        panic!("{plant} was not found")
+    };
+    let number = invariant
+        .number
+        .unwrap_or_else(|| panic!("{plant} was found as {invariant}: {what}"));
+    assert!(invariants.contains(&number), "{plant} was found as {invariant}: {what}");
+}
+
+#[test]
+fn invariant_1_an_acknowledgement_before_its_commit_is_found() {
+    finds(Plant::AckBeforeCommit, &[1, 10, 11]);
+}
+
+#[test]
+fn invariant_3_a_missing_fence_is_found() {
+    finds(Plant::MissingFence, &[3]);
+}
+
+#[test]
+fn invariant_4_a_reused_key_is_found() {
+    finds(Plant::ReusedKey, &[4]);
+}
+
+#[test]
+fn invariant_11_seeds_0_to_49_break_nothing() {
+    hold(0..50);
+}
+
+#[test]
+fn invariant_11_seeds_50_to_99_break_nothing() {
+    hold(50..100);
+}
+
+#[test]
+fn invariant_11_seeds_100_to_149_break_nothing() {
+    hold(100..150);
+}
+
+#[test]
+fn invariant_11_seeds_150_to_199_break_nothing() {
+    hold(150..200);
+}
