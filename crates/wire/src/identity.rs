@@ -1,6 +1,7 @@
 //! What the server calls itself.
 
-use crate::{json, meta};
+use crate::{json, lineage, meta};
+use longhaul_core::Task;
 
 /// The server's name and version, ready to be put into answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +70,23 @@ impl Identity {
     /// Appends `,"_meta":{…serverInfo…}`: the last member of every modern result Longhaul writes (L-08).
     pub(crate) fn push_meta(&self, out: &mut String) {
         out.push_str(&self.meta_member);
+    }
+
+    /// As [`push_meta`](Self::push_meta), with more members, which `more` appends.
+    pub(crate) fn push_meta_with(&self, out: &mut String, more: impl FnOnce(&mut String)) {
+        self.push_meta(out);
+        out.pop();
+        out.push(',');
+        more(out);
+        out.push('}');
+    }
+
+    /// As [`push_meta`](Self::push_meta), with where the task comes from that the result is of.
+    pub(crate) fn push_meta_of(&self, out: &mut String, task: &Task) {
+        match &task.lineage {
+            Some(lineage) => self.push_meta_with(out, |out| lineage::push_members(out, lineage)),
+            None => self.push_meta(out),
+        }
     }
 
     /// As [`push_meta`](Self::push_meta), with all there is to know about the server.

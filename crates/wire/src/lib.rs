@@ -20,6 +20,7 @@ pub mod header;
 mod identity;
 pub mod json;
 pub mod legacy;
+mod lineage;
 mod list;
 mod log_level;
 mod log_uri;

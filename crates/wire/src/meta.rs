@@ -27,8 +27,14 @@ pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Key under which a client names a creation, so that a repeat finds the same task (design section 7).
 pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotency-key";
+/// Key of the task that started this one.
+pub const PARENT: &str = "dev.longhaul/parent";
+/// Key of the first task of the line that this one belongs to: the one that a client called.
+pub const ROOT: &str = "dev.longhaul/root";
 /// Key that says which part of a task's log a content is.
 pub const LOG_STRETCH: &str = "dev.longhaul/log";
+/// Key that says which part of a task's output a result is.
+pub const OUTPUT_PAGE: &str = "dev.longhaul/output";
 
 /// A progress token: like a request's id a string or an integer, echoed byte for byte (U-01).
 pub type ProgressToken<'a> = RequestId<'a>;

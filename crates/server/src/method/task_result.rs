@@ -101,7 +101,13 @@ impl Wait {
     fn response(&self, record: &Record) -> Option<String> {
         let outcome = record.outcome.as_ref()?;
         let mut text = String::new();
-        legacy::tasks::write_payload(&mut text, self.id.get(), &self.task, outcome);
+        legacy::tasks::write_payload(
+            &mut text,
+            self.id.get(),
+            &self.task,
+            record.task.lineage.as_ref(),
+            outcome,
+        );
         Some(text)
     }
 

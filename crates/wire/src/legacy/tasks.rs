@@ -4,14 +4,14 @@ use super::{push_task_ref, tools};
 use crate::{
     envelope::{RequestId, write_notification, write_spliced},
     error::RpcError,
-    json,
+    json, lineage,
     list::push_next_cursor,
-    meta::RELATED_TASK,
+    meta::{PARENT, RELATED_TASK, ROOT},
     projection::{Names, Shown, Status},
     splice::Edit,
     version::Generation,
 };
-use longhaul_core::{Outcome, Task, TaskId, UnixMillis, store::Record};
+use longhaul_core::{Lineage, Outcome, Task, TaskId, UnixMillis, store::Record};
 
 pub(crate) const NAMES: Names = Names {
     ttl: r#","ttl":"#,
@@ -57,9 +57,15 @@ pub fn write_created(out: &mut String, task: &Task, hint: Option<&str>, now: Uni
     out.push('}');
 }
 
-/// Appends the GetTaskResult: the bare Task (G1-24).
+/// Appends the GetTaskResult, or the CancelTaskResult: the bare Task (G1-24), and in its `_meta` where it comes from.
 pub fn write_get(out: &mut String, record: &Record, now: UnixMillis) {
     write_task(out, &record.task, record.outcome.as_ref(), now);
+    if let Some(lineage) = &record.task.lineage {
+        out.pop();
+        out.push_str(r#","_meta":{"#);
+        lineage::push_members(out, lineage);
+        out.push_str("}}");
+    }
 }
 
 /// Appends the ListTasksResult.
@@ -73,19 +79,25 @@ pub fn write_list(out: &mut String, tasks: &[Task], next: Option<&str>, now: Uni
     }
     out.push(']');
     push_next_cursor(out, next);
+    lineage::push_list_meta(out, tasks);
     out.push('}');
 }
 
 /// Appends the whole response to `tasks/result` for a task that is over: what the call itself would have answered (G1-29), a
-/// result with the task's id in its `_meta` (G1-30).
-pub fn write_payload(out: &mut String, id: RequestId<'_>, task: &TaskId, outcome: &Outcome) {
+/// result with the task's id in its `_meta` (G1-30), and where it comes from.
+pub fn write_payload(out: &mut String, id: RequestId<'_>, task: &TaskId, lineage: Option<&Lineage>, outcome: &Outcome) {
     match outcome {
-        Outcome::Result { json, .. } => {
+        Outcome::Result { json: result, .. } => {
             let mut related = String::new();
             push_task_ref(&mut related, task);
             let [result_type, structured] = tools::PLAIN;
-            let tie = [Edit::Set(RELATED_TASK, &related)];
-            write_spliced(out, id, json, &[result_type, structured, Edit::Within("_meta", &tie)]);
+            let line = lineage.map(lineage::texts);
+            let tie = Edit::Set(RELATED_TASK, &related);
+            let ties = match &line {
+                Some([parent, root]) => &[tie, Edit::Set(PARENT, parent), Edit::Set(ROOT, root)][..],
+                None => &[tie],
+            };
+            write_spliced(out, id, result, &[result_type, structured, Edit::Within("_meta", ties)]);
         }
         Outcome::RpcError(failure) => tools::write_failed(out, id, failure),
         Outcome::Cancelled => RpcError::task_cancelled(task.as_str()).write_response(out, Some(id)),

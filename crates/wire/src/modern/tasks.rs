@@ -5,7 +5,7 @@ use crate::{
     envelope::{RequestId, write_notification},
     error::RpcError,
     identity::Identity,
-    json, legacy,
+    json, legacy, lineage,
     meta::RELATED_TASK,
     projection::{Names, Shown, Status},
     splice::{Edit, splice},
@@ -42,7 +42,7 @@ pub fn write_get(out: &mut String, record: &Record, identity: &Identity, now: Un
     out.push_str(COMPLETE);
     out.push(',');
     push_detailed(out, record, now);
-    identity.push_meta(out);
+    identity.push_meta_of(out, &record.task);
     out.push('}');
 }
 
@@ -59,7 +59,7 @@ pub fn write_core_task(out: &mut String, record: &Record, identity: &Identity, n
         now,
     }
     .push_members(out, legacy::tasks::NAMES);
-    identity.push_meta(out);
+    identity.push_meta_of(out, task);
     out.push('}');
 }
 
@@ -77,6 +77,12 @@ pub fn write_notification_for(out: &mut String, record: &Record, listen: Request
         push_detailed(out, record, now);
         out.push(',');
         push_subscription(out, listen);
+        if let Some(lineage) = &record.task.lineage {
+            out.pop();
+            out.push(',');
+            lineage::push_members(out, lineage);
+            out.push('}');
+        }
         out.push('}');
     });
 }

@@ -1,7 +1,7 @@
 //! Whatever the state of a task, what is written about it matches the official schemas.
 
 use crate::{fixture::*, schema};
-use longhaul_core::{Outcome, Progress, UnixMillis, store::Record};
+use longhaul_core::{Lineage, Outcome, Progress, TaskId, UnixMillis, store::Record};
 use longhaul_wire::{
     Capability, Generation, Message, Refusal, RpcError, Version, legacy, modern,
     notification::{write_cancelled, write_progress},
@@ -58,7 +58,7 @@ fn legacy_task_messages_match_the_schema() {
         schema::check("25:msg:TaskStatusNotification", &pushed);
         let Some(outcome) = outcome else { continue };
         let asking = request(r#"{"jsonrpc":"2.0","id":"r","method":"m"}"#);
-        let payload = written(|out| legacy::tasks::write_payload(out, asking.id, &task.id, outcome));
+        let payload = written(|out| legacy::tasks::write_payload(out, asking.id, &task.id, None, outcome));
         match outcome {
             Outcome::Result { .. } => {
                 schema::check("25:res:CallToolResult", &payload);
@@ -224,4 +224,56 @@ fn unsupported_version_offers_what_makes_sense() {
     );
     let all = data(&RpcError::unsupported_version("2031-01-01"));
     assert_eq!(all["supported"].as_array().unwrap().len(), Version::ALL.len());
+}
+
+/// Wherever the schemas have a place for it, and nowhere for a task that a client called.
+#[test]
+fn where_a_task_comes_from_is_shown_beside_it() {
+    let [parent, root]: [TaskId; 2] = ["tsk_parent", "tsk_root"].map(|id| id.parse().unwrap());
+    let task = || task("tsk_1", 60_000);
+    let lineage = Lineage {
+        parent,
+        root,
+        entry: 3,
+        depth: 2,
+    };
+    let child = longhaul_core::Task {
+        lineage: Some(lineage.clone()),
+        ..task()
+    };
+    let record = done(child.clone(), result(&json!({"content": [], "_meta": {"mine": 1}})));
+    let asking = request(r#"{"jsonrpc":"2.0","id":"r","method":"m"}"#);
+    let shown = |meta: &Value| {
+        assert_eq!(
+            (&meta["dev.longhaul/parent"], &meta["dev.longhaul/root"]),
+            (&json!("tsk_parent"), &json!("tsk_root")),
+            "{meta}"
+        );
+    };
+
+    let got = respond(|out| legacy::tasks::write_get(out, &record, NINE));
+    schema::check("25:res:GetTaskResult", &got);
+    shown(&got["result"]["_meta"]);
+    let outcome = record.outcome.as_ref().unwrap();
+    let payload = written(|out| legacy::tasks::write_payload(out, asking.id, &child.id, Some(&lineage), outcome));
+    schema::check("25:res:CallToolResult", &payload);
+    shown(&payload["result"]["_meta"]);
+    assert_eq!(payload["result"]["_meta"]["mine"], 1);
+    let listed = respond(|out| legacy::tasks::write_list(out, &[task(), child.clone()], Some("c"), NINE));
+    schema::check("25:res:ListTasksResult", &listed);
+    shown(&listed["result"]["_meta"]["dev.longhaul/lineage"]["tsk_1"]);
+
+    let got = respond(|out| modern::tasks::write_get(out, &record, &identity(), NINE));
+    schema::check("x:res:GetTaskResult", &got);
+    shown(&got["result"]["_meta"]);
+    assert!(got["result"]["_meta"]["io.modelcontextprotocol/serverInfo"].is_object());
+    let pushed = written(|out| modern::tasks::write_notification_for(out, &record, asking.id, NINE));
+    schema::check("x:msg:TaskStatusNotification", &pushed);
+    shown(&pushed["params"]["_meta"]);
+
+    let plain = respond(|out| legacy::tasks::write_get(out, &live(task()), NINE));
+    let list = respond(|out| legacy::tasks::write_list(out, &[task()], None, NINE));
+    for nothing in [plain, list] {
+        assert!(nothing["result"].get("_meta").is_none(), "{nothing}");
+    }
 }

@@ -47,7 +47,7 @@ proptest! {
         let asking = request(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
 
         let mut payload = String::new();
-        legacy::tasks::write_payload(&mut payload, asking.id, &record.task.id, &outcome);
+        legacy::tasks::write_payload(&mut payload, asking.id, &record.task.id, None, &outcome);
         let mut called = String::new();
         modern::tools::write_called(&mut called, asking.id, &Json::trusted(stored.as_str()), &identity());
         let given = Json::trusted(stored.as_str());

@@ -97,15 +97,15 @@ fn legacy_answers() {
     let rendered = result(&json!({"content": [{"type":"text","text":"Rendered p-17."},
         {"type":"resource_link","uri":"file:///out/p-17.mp4","name":"p-17.mp4","mimeType":"video/mp4"}], "isError": false}));
     answers(LEGACY, "7", |out, rid| {
-        legacy::tasks::write_payload(out, rid, &of(id), &rendered)
+        legacy::tasks::write_payload(out, rid, &of(id), None, &rendered)
     });
     let died = rpc_error(-32603, "Encoder process died", Some(json!({"exit":137})));
     answers(LEGACY, "8", |out, rid| {
-        legacy::tasks::write_payload(out, rid, &of(id), &died)
+        legacy::tasks::write_payload(out, rid, &of(id), None, &died)
     });
     let refused = result(&json!({"content":[{"type":"text","text":"Project p-99 has no tracks."}],"isError":true}));
     answers(LEGACY, "9", |out, rid| {
-        legacy::tasks::write_payload(out, rid, &of("tsk_Yb3"), &refused)
+        legacy::tasks::write_payload(out, rid, &of("tsk_Yb3"), None, &refused)
     });
 
     let finished = done(updated(task(), "09:21:40"), rendered);

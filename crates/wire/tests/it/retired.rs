@@ -167,7 +167,7 @@ fn legacy_messages(id: RequestId<'_>) -> Vec<String> {
         all.add(|out| legacy::tasks::write_get(out, record, NINE));
         all.add(|out| legacy::tasks::write_status_notification(out, &record.task, None, NINE));
         if let Some(outcome) = &record.outcome {
-            all.add(|out| legacy::tasks::write_payload(out, id, &record.task.id, outcome));
+            all.add(|out| legacy::tasks::write_payload(out, id, &record.task.id, None, outcome));
         }
     }
     all.add_errors_but(&[-32020, -32021, -32022]);
