@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// Call a tool and wait for its result
     #[command(after_help = CALL_HELP)]
     Call(Call),
-    /// Look at a task, wait for it, cancel it, or print its log
+    /// Look at a task, wait for it, cancel it, or print its log or its history
     #[command(after_help = TASK_HELP)]
     Task(Task),
 }
@@ -162,6 +162,9 @@ pub(crate) struct TaskAction {
     /// Print the end of what the task wrote
     #[arg(long)]
     pub(crate) log: bool,
+    /// Print what the task has come to, entry by entry
+    #[arg(long)]
+    pub(crate) history: bool,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::{
     call::{self, Display, Exit, Failure, Interrupt, print_outcome},
     output,
 };
-use longhaul_client::{Connection, Outcome, TaskHandle, TaskSnapshot};
+use longhaul_client::{Connection, HistoryEntry, Outcome, TaskHandle, TaskSnapshot};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -26,6 +26,7 @@ async fn act(args: &args::Task) -> Result<Exit, Failure> {
         args::TaskAction { wait: true, .. } => wait(&task, args.json).await,
         args::TaskAction { cancel: true, .. } => cancel(&task, args.json).await,
         args::TaskAction { log: true, .. } => log(&task, args.json).await,
+        args::TaskAction { history: true, .. } => history(&task, args.json).await,
         _ => show(&task, args.json).await,
     };
     if !matches!(exit, Ok(Exit::Interrupted)) {
@@ -69,6 +70,37 @@ async fn log(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
         output::text(&log);
     }
     Ok(Exit::Answered)
+}
+
+async fn history(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
+    let entries = task.history().await?;
+    if json {
+        output::json_line(&json!({"taskId": task.id(), "entries": entries}));
+    } else {
+        let lines: String = entries.iter().map(chapter).collect();
+        output::text(&lines);
+    }
+    Ok(Exit::Answered)
+}
+
+/// An entry as lines: what it is and how it stands, then why, and which of its tries failed.
+fn chapter(entry: &HistoryEntry) -> String {
+    let state = match (&entry.until, &entry.task) {
+        (Some(until), _) => format!("{} until {until}", entry.state),
+        (None, Some(task)) => format!("{} ({task})", entry.state),
+        (None, None) => entry.state.clone(),
+    };
+    let mut lines = format!("{:>5}  {}  {}  {state}\n", entry.place, entry.at, entry.what);
+    if let Some(failed) = &entry.failed {
+        let (tries, shown) = (failed.tries, failed.last.len());
+        for (nth, one) in (tries.saturating_sub(shown as u64) + 1..).zip(&failed.last) {
+            let why = output::plain(&one.why, "");
+            lines.push_str(&format!("       {}  try {nth} failed: {why}\n", one.at));
+        }
+    } else if let Some(why) = &entry.why {
+        lines.push_str(&format!("       {}\n", output::plain(why, "")));
+    }
+    lines
 }
 
 async fn show(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {

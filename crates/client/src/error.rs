@@ -44,8 +44,8 @@ pub enum RequestError {
     /// An answer that breaks the protocol.
     #[error("the server's answer makes no sense: {0}")]
     Invalid(String),
-    /// The task is not a Longhaul server's, and only those keep logs.
-    #[error("only Longhaul servers keep logs, and this task id is not from one")]
+    /// The task is not a Longhaul server's, and only those keep logs and histories.
+    #[error("only Longhaul servers keep logs and histories, and this task id is not from one")]
     NoLog,
     /// An answer beyond [`Options::max_response`](crate::Options::max_response).
     #[error("the server's answer is larger than {limit} bytes")]

@@ -3,7 +3,7 @@
 use crate::{RequestError, TaskHandle};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use longhaul_core::TaskId;
-use longhaul_wire::{LogUri, Method};
+use longhaul_wire::{Method, TaskPart, TaskUri};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -20,25 +20,34 @@ struct Content {
 
 impl TaskHandle {
     /// The end of the task's log, as far as the server shows it at once (a Longhaul server: 64 KiB). Only Longhaul servers
-    /// keep one, as a resource ([`LogUri`]).
+    /// keep one, as a resource ([`TaskUri`]).
     ///
     /// # Errors
     /// [`RequestError::NoLog`] without asking when the id is not a Longhaul server's; else any [`RequestError`],
     /// [`RequestError::Rpc`] when there is no such log.
     pub async fn log(&self) -> Result<Vec<u8>, RequestError> {
+        self.read(TaskPart::Log, None).await
+    }
+
+    /// A part of what is kept of the task, from a place on.
+    pub(crate) async fn read(&self, part: TaskPart, from: Option<u64>) -> Result<Vec<u8>, RequestError> {
         let id: TaskId = self.id().parse().map_err(|_| RequestError::NoLog)?;
-        let params = Map::from_iter([("uri".to_owned(), Value::from(LogUri::of(id).to_string()))]);
+        let uri = TaskUri {
+            from,
+            ..TaskUri::of(id, part)
+        };
+        let params = Map::from_iter([("uri".to_owned(), Value::from(uri.to_string()))]);
         let read = self.connection().request(Method::ResourcesRead, params).await?;
-        let invalid = |reason: String| RequestError::Invalid(format!("its log: {reason}"));
+        let invalid = |reason: String| RequestError::Invalid(format!("its {}: {reason}", part.name()));
         let read: Read = serde_json::from_str(read.as_str()).map_err(|error| invalid(error.to_string()))?;
-        let mut log = Vec::new();
+        let mut bytes = Vec::new();
         for content in read.contents {
             match (content.text, content.blob) {
-                (Some(text), _) => log.extend_from_slice(text.as_bytes()),
-                (None, Some(blob)) => log.extend(STANDARD.decode(blob).map_err(|error| invalid(error.to_string()))?),
+                (Some(text), _) => bytes.extend_from_slice(text.as_bytes()),
+                (None, Some(blob)) => bytes.extend(STANDARD.decode(blob).map_err(|error| invalid(error.to_string()))?),
                 (None, None) => {}
             }
         }
-        Ok(log)
+        Ok(bytes)
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     active::Missed,
     context::Terms,
     engine::{Inner, Runner},
-    journal::{Journal, write_drafts},
+    journal::{Journal, Standing, Story, write_drafts},
     slots::Slot,
 };
 use futures_util::FutureExt;
@@ -306,6 +306,16 @@ fn poisoned(journal: &Journal, attempts: u32) -> Outcome {
 #[derive(Serialize, Deserialize)]
 struct FailureEntry {
     why: String,
+}
+
+/// What an entry says of an attempt that failed.
+pub(crate) fn failure_story(value: &Json) -> Story {
+    Story {
+        standing: serde_json::from_str(value.as_str())
+            .ok()
+            .map(|FailureEntry { why }| Standing::Failed(why)),
+        ..Story::default()
+    }
 }
 
 fn why_it_failed(journal: &Journal) -> String {

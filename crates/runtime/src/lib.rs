@@ -46,8 +46,8 @@ pub use engine::{Engine, EngineOptions, INPUT_TIMEOUT, StartError};
 pub use executor::{Attempt, End, Executor};
 pub use hub::Watch;
 pub use journal::{
-    Backoff, ChildEnd, ChildError, Divergence, Fork, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES, Pace, Polled, Race,
-    StepError, StepFailure, StepPolicy, StepTry, Trail, step_is_settled,
+    Backoff, Chapter, ChildEnd, ChildError, Divergence, Fork, JournalError, JournalPage, MAX_ENTRIES, MAX_ENTRY_BYTES,
+    Pace, Polled, Race, Standing, StepError, StepFailure, StepPolicy, StepTry, Trail, step_is_settled,
 };
 pub use live::{Hearing, Said};
 pub use ports::{Ports, Spawner};

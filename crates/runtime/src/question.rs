@@ -3,7 +3,7 @@
 use crate::{
     Abilities, Ability, End, JournalError, Requestor, TaskContext,
     hub::Watch,
-    journal::{Draft, EntryDraft, Place, WriteError, Written},
+    journal::{self, Draft, EntryDraft, Place, Story, WriteError, Written},
     parking::Wait,
     read_answer,
 };
@@ -143,6 +143,16 @@ impl From<Gone> for AskError {
             Gone::Unanswered => Self::Unanswered,
             Gone::Withdrawn => Self::Withdrawn,
         }
+    }
+}
+
+/// Which question an entry is about, and until when it is waited for; or how it was settled otherwise than by an answer.
+pub(crate) fn question_story(value: &Json) -> Result<(InputKey, UnixMillis), Story> {
+    let known: Layout = serde_json::from_str(value.as_str()).map_err(|_| Story::default())?;
+    match known.gone {
+        None => Ok((InputKey::named(known.key), UnixMillis(known.until))),
+        Some(Gone::Unanswered) => Err(Story::of(journal::Standing::Unanswered)),
+        Some(Gone::Withdrawn) => Err(Story::of(journal::Standing::GivenUp)),
     }
 }
 

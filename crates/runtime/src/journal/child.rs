@@ -1,6 +1,6 @@
 //! Tasks that a task starts.
 
-use super::{Draft, JournalError, Place, WriteError, Written};
+use super::{Draft, JournalError, Place, Standing, Story, WriteError, Written};
 use crate::{Requestor, TaskContext, Tool, hub::Watch, parking::Wait};
 use longhaul_core::{
     CancelMode, ChildEntry, EntryKind, Json, Lineage, Outcome, QuotaExceeded, TaskId,
@@ -53,6 +53,39 @@ enum Refusal {
 #[derive(Serialize, Deserialize)]
 struct RefusedEntry {
     refused: String,
+}
+
+/// How a child stands, and who it is.
+pub(super) struct ChildStory {
+    pub(super) task: Option<TaskId>,
+    pub(super) story: Story,
+}
+
+/// How a child stands whose entry says this.
+pub(super) fn child_story(value: &Json) -> ChildStory {
+    if let Ok(RefusedEntry { refused }) = serde_json::from_str(value.as_str()) {
+        return ChildStory {
+            task: None,
+            story: Story::of(Standing::Failed(refused)),
+        };
+    }
+    let Ok(ChildEntry { task, outcome }) = ChildEntry::from_json(value) else {
+        return ChildStory {
+            task: None,
+            story: Story::default(),
+        };
+    };
+    let standing = match outcome {
+        None => Standing::Waiting(None),
+        Some(Outcome::Result { is_error: false, .. }) => Standing::Done,
+        Some(Outcome::Result { is_error: true, .. }) => Standing::Failed("the tool said that it failed".to_owned()),
+        Some(Outcome::RpcError(failure)) => Standing::Failed(failure.message.to_string()),
+        Some(Outcome::Cancelled) => Standing::Failed("it was cancelled".to_owned()),
+    };
+    ChildStory {
+        task: Some(task),
+        story: Story::of(standing),
+    }
 }
 
 impl TaskContext {

@@ -1,7 +1,7 @@
 //! Looking at something outside until it is ready.
 
 use super::{
-    Backoff, JournalError, StepError, StepFailure,
+    Backoff, JournalError, Standing, StepError, StepFailure, Story,
     step::{Trail, bounded, inside, present},
 };
 use crate::TaskContext;
@@ -56,6 +56,22 @@ struct Layout {
     /// Whether the failures have come to an end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     over: bool,
+}
+
+/// How a poll stands whose entry says this.
+pub(super) fn poll_story(value: &Json) -> Story {
+    let Ok(known) = serde_json::from_str::<Layout>(value.as_str()) else {
+        return Story::default();
+    };
+    let standing = match known.ready {
+        Some(_) => Standing::Done,
+        None if known.over => Standing::Failed(known.failed.to_string()),
+        None => Standing::Waiting(Some(UnixMillis(known.next))),
+    };
+    Story {
+        standing: Some(standing),
+        failed: known.failed,
+    }
 }
 
 impl TaskContext {

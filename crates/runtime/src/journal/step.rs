@@ -1,6 +1,6 @@
 //! Work with an effect: done, and then never again.
 
-use super::{JournalError, MAX_ENTRY_BYTES, Place};
+use super::{JournalError, MAX_ENTRY_BYTES, Place, Standing, Story};
 use crate::TaskContext;
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -189,6 +189,22 @@ pub(super) fn bounded(value: Json) -> Result<Json, StepFailure> {
 
 /// The rest of an entry is for the trail.
 const LONGEST_RESULT: usize = MAX_ENTRY_BYTES - 128 * 1024;
+
+/// How a step stands whose entry says this.
+pub(super) fn step_story(value: &Json) -> Story {
+    let Ok(known) = serde_json::from_str::<Layout>(value.as_str()) else {
+        return Story::default();
+    };
+    let standing = match (known.ok, known.next) {
+        (Some(_), _) => Standing::Done,
+        (None, Some(next)) => Standing::Waiting(Some(UnixMillis(next))),
+        (None, None) => Standing::Failed(known.failed.to_string()),
+    };
+    Story {
+        standing: Some(standing),
+        failed: known.failed,
+    }
+}
 
 impl TaskContext {
     /// Runs `work` until it is in the journal that it was done; from then on its result comes from there. What it did before may be

@@ -1,5 +1,6 @@
 //! `server/discover` (modern): what this server is and can (L-10).
 
+use super::task_resource;
 use crate::{answer::Answer, dispatch::Call, front::Front};
 use longhaul_wire::{Cache, CacheScope, Features, Listed, Watched, modern};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ pub(super) fn features(front: &Front) -> Features {
     let snapshot = front.engine.catalog().snapshot();
     let completes = snapshot.prompts.values().any(|prompt| prompt.completer.is_some())
         || snapshot.templates.values().any(|template| template.completer.is_some());
-    let resources = front.engine.keeps_logs() || snapshot.versions.resources > 0;
+    let resources = task_resource::are_kept(front, &snapshot) || snapshot.versions.resources > 0;
     Features {
         tools: Some(Listed { list_changed: true }),
         resources: resources.then_some(Watched {

@@ -2,7 +2,7 @@
 //!
 //! A first page is written once for each version of the catalog and dialect, since every client asks for it.
 
-use super::{handoff, resources::LOG_TEMPLATE};
+use super::{handoff, task_resource};
 use crate::{
     answer::Answer,
     dispatch::Call,
@@ -131,7 +131,9 @@ impl List {
         match self {
             Self::Tools => snapshot.versions.tools,
             Self::Prompts => snapshot.versions.prompts,
-            Self::Resources | Self::Templates => snapshot.versions.resources,
+            Self::Resources => snapshot.versions.resources,
+            // Which families of resources tasks have depends on the tools. Both only grow, and so does their sum.
+            Self::Templates => snapshot.versions.resources + snapshot.versions.tools,
         }
     }
 
@@ -154,7 +156,7 @@ impl List {
         }
     }
 
-    /// Logs are found by their task and never listed; their template leads the list where there are any.
+    /// What is kept of tasks is found by their ids and never listed; its templates lead the list where there may be any.
     fn entries<'a>(self, front: &Front, snapshot: &'a Snapshot, from: usize) -> Vec<&'a str> {
         match self {
             Self::Tools => Vec::new(),
@@ -168,8 +170,10 @@ impl List {
             }
             Self::Templates => {
                 let templates = snapshot.templates.values().skip(from).take(PAGE);
-                let log = (from == 0 && front.engine.keeps_logs()).then_some(LOG_TEMPLATE);
-                log.into_iter()
+                let of_tasks = (from == 0).then(|| task_resource::templates(front, snapshot));
+                let of_tasks = of_tasks.into_iter().flatten();
+                of_tasks
+                    .map(|shown| -> &'a str { shown })
                     .chain(templates.map(|template| template.shown.as_str()))
                     .collect()
             }

@@ -18,6 +18,7 @@ mod resources;
 mod route;
 mod set_level;
 mod subscribe;
+mod task_resource;
 mod task_result;
 mod update_task;
 

@@ -1,10 +1,19 @@
 //! A resource's content without caching hints.
 
-use crate::resource::{self, TextContent};
+use crate::resource::{self, OutputPage, TextContent};
 
 /// Appends the ReadResourceResult.
 pub fn write_content(out: &mut String, content: &TextContent<'_>) {
     out.push('{');
     resource::push_contents(out, content);
     out.push('}');
+}
+
+/// Appends the ReadResourceResult of a task's output.
+pub fn write_output(out: &mut String, page: &OutputPage<'_>) {
+    out.push('{');
+    page.push_contents(out);
+    out.push_str(r#","_meta":{"#);
+    page.push_place(out);
+    out.push_str("}}");
 }

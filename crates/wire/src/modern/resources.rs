@@ -4,7 +4,7 @@ use super::{COMPLETE, list::push_end};
 use crate::{
     cache::Cache,
     identity::Identity,
-    resource::{self, TextContent},
+    resource::{self, OutputPage, TextContent},
 };
 
 /// Appends the ReadResourceResult.
@@ -13,4 +13,14 @@ pub fn write_content(out: &mut String, content: &TextContent<'_>, cache: Cache, 
     out.push(',');
     resource::push_contents(out, content);
     push_end(out, None, cache, identity);
+}
+
+/// Appends the ReadResourceResult of a task's output.
+pub fn write_output(out: &mut String, page: &OutputPage<'_>, cache: Cache, identity: &Identity) {
+    out.push_str(COMPLETE);
+    out.push(',');
+    page.push_contents(out);
+    cache.push_members(out);
+    identity.push_meta_with(out, |out| page.push_place(out));
+    out.push('}');
 }

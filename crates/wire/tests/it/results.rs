@@ -5,7 +5,7 @@ use crate::{
     schema,
 };
 use longhaul_core::{Json, RpcFailure};
-use longhaul_wire::{Cache, RequestId, Stretch, TextContent, completion, legacy, modern};
+use longhaul_wire::{Cache, OutputPage, RequestId, Stretch, TextContent, completion, legacy, modern};
 use serde_json::{Value, json};
 
 fn asking() -> RequestId<'static> {
@@ -143,5 +143,47 @@ fn completions_are_cut_to_a_hundred() {
         let got = written(|out| legacy::result::write(out, asking(), &result));
         schema::check("25:res:CompleteResult", &got);
         assert_eq!(got["result"], json!({"completion": expected}));
+    }
+}
+
+#[test]
+fn what_a_task_gave_out_is_read_block_by_block() {
+    let task = "tsk_1".parse().unwrap();
+    let blocks = [
+        (2, r#"{"type":"text","text":"a \"b\""}"#),
+        (3, r#"{"type":"audio","data":"AQID","mimeType":"audio/wav"}"#),
+        (5, r#"{"type":"resource","resource":{"uri":"file:///a","text":"x"}}"#),
+        (8, r#"{"type":"resource_link","uri":"file:///a","name":"a"}"#),
+        (9, r#"{"type":"text","text":7}"#),
+    ];
+    let page = OutputPage {
+        task: &task,
+        blocks: &blocks,
+        next: 9,
+        total: 12,
+    };
+    let legacy = respond(|out| legacy::resources::write_output(out, &page));
+    schema::check("25:res:ReadResourceResult", &legacy);
+    let modern = respond(|out| modern::resources::write_output(out, &page, FRESH, &identity()));
+    schema::check("26:res:ReadResourceResult", &modern);
+    assert!(modern["result"]["_meta"]["io.modelcontextprotocol/serverInfo"].is_object());
+    let at = |after| format!("longhaul://task/tsk_1/output?after={after}&limit=1");
+    let as_json =
+        |nth: usize| json!({"uri": at(blocks[nth].0 - 1), "mimeType": "application/json", "text": blocks[nth].1});
+    for got in [legacy, modern] {
+        assert_eq!(
+            got["result"]["_meta"]["dev.longhaul/output"],
+            json!({"next": 9, "total": 12})
+        );
+        assert_eq!(
+            got["result"]["contents"],
+            json!([
+                {"uri": at(1), "mimeType": "text/plain", "text": "a \"b\""},
+                {"uri": at(2), "mimeType": "audio/wav", "blob": "AQID"},
+                {"uri": "file:///a", "text": "x"},
+                as_json(3),
+                as_json(4),
+            ])
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 mod branches;
 mod calls;
+mod seen;
 mod steps;
 mod waits;
 

@@ -1,0 +1,76 @@
+//! What a task's journal says.
+
+use crate::{RequestError, TaskHandle};
+use longhaul_wire::TaskPart;
+use serde::{Deserialize, Serialize};
+
+/// An entry of a task's journal, without what it came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryEntry {
+    /// Its place, from 1.
+    pub place: u64,
+    /// For people: `step "build"`.
+    pub what: String,
+    /// When it began, in RFC 3339.
+    pub at: String,
+    /// `done`, `failed`, `waiting`, `unanswered`, `given up`; other servers may have more.
+    pub state: String,
+    /// Until when it waits at most, in RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The task it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// The tries that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedTries>,
+}
+
+/// Tries that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedTries {
+    /// How many there were.
+    pub tries: u64,
+    /// The latest of them, oldest first.
+    pub last: Vec<FailedTry>,
+}
+
+/// A try that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedTry {
+    /// When, in RFC 3339.
+    pub at: String,
+    /// Why.
+    pub why: String,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    entries: Vec<HistoryEntry>,
+    next: u64,
+    total: u64,
+}
+
+impl TaskHandle {
+    /// What the task has come to so far, in order; nothing of a task that keeps no journal. Only Longhaul servers tell.
+    ///
+    /// # Errors
+    /// As [`log`](Self::log).
+    pub async fn history(&self) -> Result<Vec<HistoryEntry>, RequestError> {
+        let mut entries = Vec::new();
+        let mut after = 0;
+        loop {
+            let read = self.read(TaskPart::History, Some(after)).await?;
+            let invalid = |error: serde_json::Error| RequestError::Invalid(format!("its history: {error}"));
+            let page: Page = serde_json::from_slice(&read).map_err(invalid)?;
+            entries.extend(page.entries);
+            if page.next >= page.total || page.next <= after {
+                return Ok(entries);
+            }
+            after = page.next;
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What a task's owner sees of its journal: where it comes from, what it has given out, what it has come to.
+
+use super::{Effects, Place, waits::until_journaled};
+use crate::{ERAS, connect};
+use longhaul::{
+    Content, Error, RetryOn, ServerHandle, StepFault, TaskContext, Tool, ToolResult,
+    testing::Client,
+    time::{days, millis},
+};
+use longhaul_core::EntryKind;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn parent_and_child() -> Vec<Tool> {
+    vec![
+        Tool::durable("child", |cx: TaskContext| async move {
+            cx.sleep(millis(1)).await?;
+            ToolResult::Ok("rested")
+        }),
+        Tool::durable("parent", |cx: TaskContext| async move {
+            let rested = cx.call("child", json!({})).await?;
+            ToolResult::Ok(rested.task_id().as_str().to_owned())
+        }),
+    ]
+}
+
+#[tokio::test]
+async fn a_child_names_its_parent_and_the_first_of_its_line() {
+    let (server, client, _) = Place::Memory(Arc::default()).serve(parent_and_child()).await;
+    let parent = client.start("parent", json!({})).await.unwrap();
+    let child = parent.wait().await.unwrap().text().to_owned();
+    for era in ERAS {
+        let other = connect(&server, era).await;
+        let seen = other.follow(child.clone()).get().await.unwrap();
+        assert_eq!(seen["_meta"]["dev.longhaul/parent"], parent.id());
+        assert_eq!(seen["_meta"]["dev.longhaul/root"], parent.id());
+        let seen = other.follow(parent.id()).get().await.unwrap();
+        assert!(seen["_meta"].get("dev.longhaul/parent").is_none(), "{seen}");
+    }
+    server.stop().await;
+}
+
+fn emits() -> Tool {
+    Tool::durable("emits", |cx: TaskContext| async move {
+        cx.emit("one").await?;
+        cx.step("between", async || Ok::<_, Error>(1)).await?;
+        cx.emit(Content::image("image/png", [1, 2, 3])).await?;
+        cx.emit("three").await?;
+        ToolResult::Ok("done")
+    })
+}
+
+/// What was read, and the `_meta` that says where to go on.
+async fn read(client: &Client, uri: &str) -> (Vec<Value>, Value) {
+    let mut result = client.request("resources/read", json!({"uri": uri})).await.unwrap();
+    let place = result["_meta"]["dev.longhaul/output"].take();
+    (result["contents"].as_array().unwrap().clone(), place)
+}
+
+#[tokio::test]
+async fn what_is_given_out_is_read_in_order_and_in_parts() {
+    let (server, client, _) = Place::Memory(Arc::default()).serve(vec![emits()]).await;
+    let task = client.start("emits", json!({})).await.unwrap();
+    task.wait().await.unwrap();
+    let output = format!("longhaul://task/{}/output", task.id());
+    for era in ERAS {
+        let client = connect(&server, era).await;
+        let templates = client.request("resources/templates/list", json!({})).await.unwrap();
+        let templates = templates["resourceTemplates"].as_array().unwrap().clone();
+        for family in ["task_output", "task_history"] {
+            assert!(templates.iter().any(|one| one["name"] == family), "{templates:?}");
+        }
+        let (all, place) = read(&client, &output).await;
+        assert_eq!(place, json!({"next": 4, "total": 4}));
+        assert_eq!(
+            (&all[0]["text"], &all[0]["mimeType"]),
+            (&json!("one"), &json!("text/plain"))
+        );
+        assert_eq!(
+            (&all[1]["blob"], &all[1]["mimeType"]),
+            (&json!("AQID"), &json!("image/png"))
+        );
+        assert_eq!(all[2]["text"], "three");
+        let (first, place) = read(&client, &format!("{output}?limit=1")).await;
+        assert_eq!((first.as_slice(), &place["next"]), (&all[..1], &json!(1)));
+        let (rest, _) = read(&client, &format!("{output}?after=1")).await;
+        assert_eq!(rest, all[1..]);
+        for one in &all {
+            let (alone, _) = read(&client, one["uri"].as_str().unwrap()).await;
+            assert_eq!(alone, std::slice::from_ref(one), "each is read at its own address");
+        }
+        let unknown = client.read("longhaul://task/nobody/output").await.unwrap_err();
+        let other = client.read("longhaul://task/nobody/log").await.unwrap_err();
+        assert_eq!(unknown.code, other.code);
+    }
+    server.stop().await;
+}
+
+async fn history(server: &ServerHandle, task: &str, range: &str) -> Value {
+    let mut seen = Vec::new();
+    for era in ERAS {
+        let client = connect(server, era).await;
+        let uri = format!("longhaul://task/{task}/history{range}");
+        let contents = client.read(&uri).await.unwrap();
+        assert_eq!(contents[0]["mimeType"], "application/json");
+        seen.push(contents[0]["text"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(seen[0], seen[1]);
+    serde_json::from_str(&seen[0]).unwrap()
+}
+
+fn told(history: &Value) -> Vec<(&str, &str)> {
+    let entries = history["entries"].as_array().unwrap().iter();
+    entries
+        .map(|entry| (entry["what"].as_str().unwrap(), entry["state"].as_str().unwrap()))
+        .collect()
+}
+
+#[tokio::test]
+async fn the_history_says_what_a_task_came_to_and_not_its_values() {
+    let effects = Effects::default();
+    let tool = Tool::durable("works", move |cx: TaskContext| {
+        let effects = effects.clone();
+        async move {
+            cx.step("secret", async || Ok::<_, Error>("hunter2".to_owned())).await?;
+            cx.step("flaky", async || match effects.happen("flaky") {
+                1 => Err(StepFault::new("not yet")),
+                _ => Ok(2),
+            })
+            .retry(3)
+            .await?;
+            let failed = cx
+                .step("broken", async || Err::<u8, _>(StepFault::fatal("no such thing")))
+                .await;
+            assert!(failed.is_err());
+            cx.sleep(days(1)).await?;
+            ToolResult::Ok("done")
+        }
+    });
+    let (server, client, store) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let task = client.start("works", json!({})).await.unwrap();
+    until_journaled(&store, task.id(), EntryKind::Timer).await;
+    let seen = history(&server, task.id(), "").await;
+    assert_eq!(
+        told(&seen),
+        [
+            ("step \"secret\"", "done"),
+            ("step \"flaky\"", "done"),
+            ("step \"broken\"", "failed"),
+            ("timer", "waiting"),
+        ]
+    );
+    assert_eq!((&seen["next"], &seen["total"]), (&json!(4), &json!(4)));
+    let entries = &seen["entries"];
+    assert_eq!(entries[1]["failed"]["tries"], 1);
+    assert_eq!(entries[1]["failed"]["last"][0]["why"], "not yet");
+    assert_eq!(entries[2]["why"], "no such thing");
+    assert!(entries[3]["until"].is_string(), "{seen}");
+    assert!(!seen.to_string().contains("hunter2"), "{seen}");
+    let part = history(&server, task.id(), "?after=1&limit=2").await;
+    assert_eq!(part["entries"], json!([entries[1], entries[2]]));
+    assert_eq!(part["next"], 3);
+    task.cancel().await.unwrap();
+    assert_eq!(task.next().await.unwrap()["status"], "cancelled");
+    let over = history(&server, task.id(), "?after=3").await;
+    assert_eq!(told(&over), [("timer", "given up")]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_task_that_is_set_aside_has_its_history() {
+    let tool = Tool::durable("crashes", |cx: TaskContext| async move {
+        cx.step("before", async || Ok::<_, Error>(())).await?;
+        if cx.version("always").await? {
+            panic!("here");
+        }
+        ToolResult::Ok("never")
+    })
+    .retry(3, millis(1), [RetryOn::Crash]);
+    let (server, client, _) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let task = client.start("crashes", json!({})).await.unwrap();
+    let failure = task.wait().await.unwrap_err();
+    assert_eq!(failure.data["reason"], "poisoned", "{failure:?}");
+    let seen = history(&server, task.id(), "").await;
+    let failures: Vec<&Value> = (seen["entries"].as_array().unwrap().iter())
+        .filter(|entry| entry["what"].as_str().unwrap().starts_with("failure"))
+        .collect();
+    assert_eq!(failures.len() + 1, failure.data["history"].as_array().unwrap().len());
+    assert!(
+        failures
+            .iter()
+            .all(|entry| entry["why"].as_str().unwrap().contains("version")),
+        "{seen}"
+    );
+    server.stop().await;
+}

@@ -1,0 +1,191 @@
+//! A task's journal for those who look at the task: what it has given out, and what it has come to. Page by page, so that a look costs the
+//! same however much a task keeps.
+
+use super::{
+    child::{ChildStory, child_story},
+    poll::poll_story,
+    step::step_story,
+};
+use crate::{Engine, attempt::failure_story, journal::StepTry, question::question_story};
+use longhaul_core::{Entry, EntryKey, EntryKind, InputState, Json, Task, TaskId, UnixMillis, store::StoreError};
+
+/// How many entries are read at once.
+const BATCH: usize = 16;
+/// How many entries one look reads at most, wanted or not.
+const MOST_ENTRIES: usize = 500;
+/// How many bytes one look reads at most; the last batch may go beyond.
+const MOST_BYTES: usize = 1 << 20;
+
+/// A part of a journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalPage<T> {
+    /// What was looked for, in order, each with its place.
+    pub found: Vec<(u32, T)>,
+    /// The last place that was looked at: where to go on.
+    pub next: u32,
+    /// The last place there is. There is more to look at while `next` is less.
+    pub total: u32,
+}
+
+/// An entry of a task's journal, without what it came to: that may be long, or nobody else's business.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chapter {
+    /// What it is about.
+    pub key: EntryKey,
+    /// When it began.
+    pub at: UnixMillis,
+    /// How it stands.
+    pub standing: Standing,
+    /// The latest tries that failed, oldest first.
+    pub failed: Vec<StepTry>,
+    /// How many tries have failed.
+    pub tries_failed: u32,
+    /// The task that it has started.
+    pub child: Option<TaskId>,
+}
+
+/// How an entry stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It is settled.
+    Done,
+    /// It came to nothing, for this reason.
+    Failed(String),
+    /// It goes on, at the latest until a moment if there is one.
+    Waiting(Option<UnixMillis>),
+    /// A question that nobody answered in time.
+    Unanswered,
+    /// Nobody wanted it any more.
+    GivenUp,
+    /// It cannot be read: another version of Longhaul has written it.
+    Unreadable,
+}
+
+/// What an entry's value says of how it stands.
+#[derive(Default)]
+pub(crate) struct Story {
+    /// `None` if it cannot be read.
+    pub(crate) standing: Option<Standing>,
+    pub(crate) failed: super::Trail,
+}
+
+impl Story {
+    pub(crate) fn of(standing: Standing) -> Self {
+        Self {
+            standing: Some(standing),
+            failed: super::Trail::default(),
+        }
+    }
+}
+
+impl Engine {
+    /// Up to `limit` blocks of content that a task has given out, of those after place `after`. The caller has already been found to own it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn output(&self, task: &Task, after: u32, limit: usize) -> Result<JournalPage<Json>, StoreError> {
+        let emitted = |entry: Entry| (entry.key.kind == EntryKind::Emit).then_some(entry.value);
+        self.look_through(task, after, limit, emitted).await
+    }
+
+    /// Up to `limit` entries of a task's journal, of those after place `after`. The caller has already been found to own it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn history(&self, task: &Task, after: u32, limit: usize) -> Result<JournalPage<Chapter>, StoreError> {
+        let page = self.look_through(task, after, limit, Some).await?;
+        let mut found = Vec::with_capacity(page.found.len());
+        for (place, entry) in page.found {
+            found.push((place, self.chapter(task, entry).await?));
+        }
+        Ok(JournalPage {
+            found,
+            next: page.next,
+            total: page.total,
+        })
+    }
+
+    async fn look_through<T>(
+        &self,
+        task: &Task,
+        after: u32,
+        limit: usize,
+        mut wanted: impl FnMut(Entry) -> Option<T>,
+    ) -> Result<JournalPage<T>, StoreError> {
+        let mut page = JournalPage {
+            found: Vec::new(),
+            next: after,
+            total: task.journaled,
+        };
+        let (mut entries, mut bytes) = (0, 0);
+        while page.found.len() < limit && entries < MOST_ENTRIES && bytes < MOST_BYTES {
+            let batch = self.store().journal(&task.id, page.next, BATCH).await?;
+            if batch.is_empty() {
+                break;
+            }
+            for entry in batch {
+                if page.found.len() == limit {
+                    break;
+                }
+                page.next = entry.seq;
+                entries += 1;
+                bytes += entry.value.as_str().len();
+                page.found.extend(wanted(entry).map(|found| (page.next, found)));
+            }
+        }
+        // It may have grown meanwhile.
+        page.total = page.total.max(page.next);
+        Ok(page)
+    }
+
+    async fn chapter(&self, task: &Task, entry: Entry) -> Result<Chapter, StoreError> {
+        let mut child = None;
+        let Story { standing, failed } = match entry.key.kind {
+            EntryKind::Step => step_story(&entry.value),
+            EntryKind::Poll => poll_story(&entry.value),
+            EntryKind::Timer => self.timer_story(&entry.value),
+            EntryKind::Failure => failure_story(&entry.value),
+            EntryKind::Child => {
+                let ChildStory { task, story } = child_story(&entry.value);
+                child = task;
+                story
+            }
+            EntryKind::Input => match question_story(&entry.value) {
+                Ok((key, until)) if task.open_inputs.contains(&key) => Story::of(Standing::Waiting(Some(until))),
+                Ok((key, _)) => {
+                    let answer = self.store().answer(&task.id, &key).await?;
+                    let is_answered = matches!(answer.map(|input| input.state), Some(InputState::Answered(_)));
+                    Story::of(if is_answered { Standing::Done } else { Standing::GivenUp })
+                }
+                Err(settled) => settled,
+            },
+            EntryKind::Emit | EntryKind::Now | EntryKind::Random | EntryKind::Select | EntryKind::Version => {
+                Story::of(Standing::Done)
+            }
+        };
+        let standing = match standing.unwrap_or(Standing::Unreadable) {
+            // Nothing of it goes on any more.
+            Standing::Waiting(_) if task.is_done() => Standing::GivenUp,
+            standing => standing,
+        };
+        Ok(Chapter {
+            key: entry.key,
+            at: entry.at,
+            standing,
+            tries_failed: failed.tries,
+            failed: failed.last,
+            child,
+        })
+    }
+
+    fn timer_story(&self, value: &Json) -> Story {
+        let until = value.as_str().parse().ok().map(UnixMillis);
+        Story {
+            standing: until.map(|until| match until <= self.ports().clock.now() {
+                true => Standing::Done,
+                false => Standing::Waiting(Some(until)),
+            }),
+            ..Story::default()
+        }
+    }
+}
