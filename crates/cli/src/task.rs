@@ -175,3 +175,29 @@ fn error_of(task: &TaskSnapshot) -> Option<Value> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_says_how_each_entry_stands_and_which_tries_failed() {
+        let entries = json!([
+            {"place": 1, "what": "step \"build\"", "at": "2026-11-20T09:00:00.000Z", "state": "done",
+             "failed": {"tries": 22, "last": [{"at": "2026-11-20T09:00:01.000Z", "why": "no\u{7} answer"}]}},
+            {"place": 2, "what": "child \"smoke\"", "at": "2026-11-20T09:00:02.000Z", "state": "waiting", "task": "t-1"},
+            {"place": 3, "what": "timer", "at": "2026-11-20T09:00:03.000Z", "state": "waiting", "until": "2026-11-23T09:00:03.000Z"},
+            {"place": 4, "what": "failure", "at": "2026-11-20T09:00:04.000Z", "state": "failed", "why": "it ended"},
+        ]);
+        let entries: Vec<HistoryEntry> = serde_json::from_value(entries).unwrap();
+        let lines: String = entries.iter().map(chapter).collect();
+        let expected = "    1  2026-11-20T09:00:00.000Z  step \"build\"  done
+       2026-11-20T09:00:01.000Z  try 22 failed: no  answer
+    2  2026-11-20T09:00:02.000Z  child \"smoke\"  waiting (t-1)
+    3  2026-11-20T09:00:03.000Z  timer  waiting until 2026-11-23T09:00:03.000Z
+    4  2026-11-20T09:00:04.000Z  failure  failed
+       it ended
+";
+        assert_eq!(lines, expected);
+    }
+}

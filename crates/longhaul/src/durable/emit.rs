@@ -7,7 +7,7 @@ use serde_json::json;
 
 impl TaskContext {
     /// Gives out a text, or another block of content, before the end: it is appended to the task's output, once, however often the
-    /// function is run. A text becomes the status message as well.
+    /// function is run. Its owner reads that as the resource `longhaul://task/{id}/output`, while the task goes on and after its end. A text becomes the status message as well.
     ///
     /// # Errors
     /// [`JournalError`]; in a tool that is not [durable](crate::Tool::durable), [`JournalError::None`].

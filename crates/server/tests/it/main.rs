@@ -11,6 +11,7 @@ mod cancellation;
 mod connection;
 mod cors;
 mod drain;
+mod durable;
 mod era;
 mod fuzz;
 mod handlers;

@@ -1,0 +1,348 @@
+//! Work that keeps a journal, as its clients see it: let go while it waits, and run again when what it waits for comes.
+
+use crate::{
+    clock::TestClock,
+    questions::{request, response},
+    request::{Post, everything},
+    rounds::accept,
+    server::{Options, Server, get, task_of},
+    stage::form,
+};
+use longhaul_core::{BoxFuture, Json, Outcome, TaskId, TaskPolicy, text_result};
+use longhaul_runtime::{AskError, Attempt, End, Executor, JournalError, Question, TaskContext, Tool, ToolSettings};
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+/// A little more than code that waits is kept in memory.
+const KEPT: Duration = Duration::from_secs(31);
+
+/// A tool whose code does what its name says.
+struct Program {
+    name: &'static str,
+    latest: watch::Sender<Option<TaskId>>,
+}
+
+/// A server, its clock, and the task that was run last, announced or not.
+struct World {
+    server: Server,
+    clock: TestClock,
+    latest: watch::Sender<Option<TaskId>>,
+}
+
+impl Executor for Program {
+    fn replays(&self) -> bool {
+        true
+    }
+
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+        self.latest.send_replace(Some(attempt.task));
+        Box::pin(async move {
+            let said = match self.name {
+                "sleep" => cx.sleep(72 * HOUR).await.map(|()| "rested".to_owned()),
+                "race" => race(&cx).await,
+                "ask_twice" => match ask(&cx, "name").await {
+                    Ok(first) => ask(&cx, "town").await.map(|second| format!("{first} {second}")),
+                    stopped => stopped,
+                },
+                "ask_then_sleep" => match ask(&cx, "name").await {
+                    Ok(said) => cx.sleep(HOUR).await.map(|()| said),
+                    stopped => stopped,
+                },
+                _ => ask(&cx, "name").await,
+            };
+            match said {
+                Ok(said) => End::Finished(Outcome::result(text_result(&said, false))),
+                Err(JournalError::Stopped(reason)) => End::Stopped(reason),
+                Err(other) => End::Errored(Outcome::tool_error(&other.to_string())),
+            }
+        })
+    }
+}
+
+/// The answer, or that there was none; an hour is waited for it.
+async fn ask(cx: &TaskContext, name: &str) -> Result<String, JournalError> {
+    let question = Question {
+        within: Some(HOUR),
+        ..form(name)
+    };
+    match cx.ask(question).await {
+        Ok(answer) => Ok(answer.as_str().to_owned()),
+        Err(AskError::Unanswered) => Ok("nobody".to_owned()),
+        Err(AskError::Stopped(reason)) => Err(JournalError::Stopped(reason)),
+        Err(AskError::Journal(error)) => Err(error),
+        Err(other) => Ok(other.to_string()),
+    }
+}
+
+/// A question against half an hour.
+async fn race(cx: &TaskContext) -> Result<String, JournalError> {
+    let fork = cx.fork(2)?;
+    let race = fork.winner()?;
+    let (asks, sleeps) = (fork.begin(0).unwrap(), fork.begin(1).unwrap());
+    let mut answer = Box::pin(ask(&asks, "name"));
+    let mut rest = Box::pin(sleeps.sleep(HOUR / 2));
+    let (winner, said) = match race.winner {
+        Some(0) => (0, answer.as_mut().await?),
+        Some(_) => (1, rest.as_mut().await.map(|()| "too late".to_owned())?),
+        None => tokio::select! {
+            biased;
+            said = &mut answer => (0, said?),
+            slept = &mut rest => (1, slept.map(|()| "too late".to_owned())?),
+        },
+    };
+    fork.decide(race, winner).await?;
+    Ok(said)
+}
+
+/// A server with these tools.
+async fn serve(names: &[&'static str], policy: TaskPolicy) -> World {
+    let (clock, latest) = (TestClock::default(), watch::Sender::new(None));
+    let server = Server::with(Options {
+        clock: clock.clone(),
+        ..Options::default()
+    })
+    .await;
+    for &name in names {
+        let program = Program {
+            name,
+            latest: latest.clone(),
+        };
+        let settings = ToolSettings {
+            policy,
+            retention: 3_600_000,
+            ..ToolSettings::new(name, "program", Json::trusted("{}"), Arc::new(program))
+        };
+        server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
+    }
+    World { server, clock, latest }
+}
+
+impl World {
+    /// The first task that was run.
+    async fn task(&self) -> String {
+        let mut latest = self.latest.subscribe();
+        let task = latest.wait_for(Option::is_some).await.unwrap();
+        task.as_ref().unwrap().as_str().to_owned()
+    }
+}
+
+/// Waits until nothing of the task is in memory.
+async fn suspended(server: &Server, clock: &TestClock, task: &str) {
+    let id: TaskId = task.parse().unwrap();
+    loop {
+        clock.advance(KEPT);
+        for _ in 0..100 {
+            let record = server.engine.store().peek(&id).await.unwrap().unwrap();
+            if record.task.is_suspended() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn call(name: &str) -> Value {
+    json!({"name": name, "arguments": {}})
+}
+
+async fn create(server: &Server, name: &str) -> String {
+    let mut capabilities = everything();
+    capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+    let created = server
+        .result(&Post::modern_with("tools/call", call(name), capabilities))
+        .await;
+    task_of(&created)
+}
+
+async fn create_legacy(server: &Server, session: &str, name: &str) -> String {
+    let mut params = call(name);
+    params["task"] = json!({"ttl": 60_000});
+    task_of(&server.result(&Post::legacy(Some(session), "tools/call", params)).await)
+}
+
+async fn update(server: &Server, task: &str, key: &str) {
+    let answers = json!({"taskId": task, "inputResponses": {key: accept("name", "Ann")}});
+    server.result(&Post::modern("tasks/update", answers)).await;
+}
+
+fn text_of(result: &Value) -> &str {
+    result["content"][0]["text"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{result}"))
+}
+
+#[tokio::test]
+async fn what_is_suspended_asks_or_works_as_its_clients_see_it() {
+    let World { server, clock, .. } = serve(&["ask", "sleep"], TaskPolicy::Always).await;
+    let session = server.session_that_can_be_asked().await;
+    for (name, status) in [("ask", "input_required"), ("sleep", "working")] {
+        let task = create(&server, name).await;
+        suspended(&server, &clock, &task).await;
+        let shown = server.result(&get(&task)).await;
+        assert_eq!(shown["status"], status);
+        assert_eq!(shown.get("inputRequests").is_some(), status == "input_required");
+        let hint = shown["pollIntervalMs"].as_u64().unwrap();
+        assert!((500..=15_000).contains(&hint), "{hint}");
+        let legacy = Post::legacy(Some(&session), "tasks/get", json!({"taskId": task}));
+        assert_eq!(server.result(&legacy).await["status"], status);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_wakes_what_is_suspended_and_a_second_one_changes_nothing() {
+    let World { server, clock, .. } = serve(&["ask_then_sleep"], TaskPolicy::Always).await;
+    let task = create(&server, "ask_then_sleep").await;
+    server.poll(&task, "input_required").await;
+    suspended(&server, &clock, &task).await;
+    update(&server, &task, "in-1").await;
+    server.poll(&task, "working").await;
+    suspended(&server, &clock, &task).await;
+    let answers = json!({"taskId": task, "inputResponses": {"in-1": {"action": "decline"}}});
+    server.result(&Post::modern("tasks/update", answers)).await;
+    clock.advance(HOUR);
+    let done = server.poll(&task, "completed").await;
+    assert!(text_of(&done["result"]).contains("Ann"), "{done}");
+}
+
+/// By its time, or because another branch was faster.
+#[tokio::test]
+async fn a_question_that_ends_without_an_answer_is_gone_for_modern_clients() {
+    let World { server, clock, .. } = serve(&["ask_then_sleep", "race"], TaskPolicy::Always).await;
+    for (name, said) in [("ask_then_sleep", "nobody"), ("race", "too late")] {
+        let task = create(&server, name).await;
+        let asked = server.poll(&task, "input_required").await;
+        assert!(asked["inputRequests"]["in-1"].is_object(), "{asked}");
+        suspended(&server, &clock, &task).await;
+        clock.advance(HOUR);
+        if name == "ask_then_sleep" {
+            let working = server.poll(&task, "working").await;
+            assert!(working.get("inputRequests").is_none(), "{working}");
+            suspended(&server, &clock, &task).await;
+            update(&server, &task, "in-1").await;
+            clock.advance(HOUR);
+        }
+        let done = server.poll(&task, "completed").await;
+        assert_eq!(text_of(&done["result"]), said);
+        // Too late for anything, and no error.
+        update(&server, &task, "in-1").await;
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_ends_without_an_answer_is_taken_back_from_legacy_streams() {
+    for (name, said) in [("ask_then_sleep", "nobody"), ("race", "too late")] {
+        let World { server, clock, .. } = serve(&[name], TaskPolicy::Always).await;
+        let session = server.session_that_can_be_asked().await;
+        let task = create_legacy(&server, &session, name).await;
+        let wait = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task})).id(json!("wait"));
+        let mut stream = server.connect().await;
+        stream.send(&wait.to_bytes()).await;
+        assert!(stream.head().await.is_stream());
+        let asked = request(&mut stream).await;
+        suspended(&server, &clock, &task).await;
+        clock.advance(HOUR);
+        let taken_back = stream.pushed().await;
+        assert_eq!(taken_back["method"], "notifications/cancelled", "{taken_back}");
+        assert_eq!(taken_back["params"]["requestId"], asked["id"]);
+        let late = response(&session, &asked, accept("name", "Ann"));
+        assert_eq!(server.connect().await.exchange(&late).await.status(), 202);
+        if name == "ask_then_sleep" {
+            suspended(&server, &clock, &task).await;
+            clock.advance(HOUR);
+        }
+        let rest = stream.messages(&wait).await;
+        assert_eq!(text_of(&rest[0]["result"]), said, "{rest:?}");
+    }
+}
+
+/// The stream of `tasks/result` outlasts any number of runs of the code.
+#[tokio::test]
+async fn a_legacy_response_wakes_what_is_suspended() {
+    let World { server, clock, .. } = serve(&["ask_twice"], TaskPolicy::Always).await;
+    let session = server.session_that_can_be_asked().await;
+    let task = create_legacy(&server, &session, "ask_twice").await;
+    let wait = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task})).id(json!("wait"));
+    let mut stream = server.connect().await;
+    stream.send(&wait.to_bytes()).await;
+    assert!(stream.head().await.is_stream());
+    for name in ["name", "town"] {
+        let asked = request(&mut stream).await;
+        suspended(&server, &clock, &task).await;
+        let answer = response(&session, &asked, accept(name, "Ulm"));
+        assert_eq!(server.connect().await.exchange(&answer).await.status(), 202);
+    }
+    let rest = stream.messages(&wait).await;
+    assert_eq!(text_of(&rest[0]["result"]).matches("Ulm").count(), 2, "{rest:?}");
+}
+
+#[tokio::test]
+async fn a_plain_legacy_call_is_answered_after_its_code_was_let_go() {
+    let world = serve(&["ask_twice"], TaskPolicy::Optional).await;
+    let World { server, clock, .. } = &world;
+    let session = server.session_that_can_be_asked().await;
+    let call = Post::legacy(Some(&session), "tools/call", call("ask_twice"));
+    let mut stream = server.connect().await;
+    stream.send(&call.to_bytes()).await;
+    assert!(stream.head().await.is_stream());
+    let asked = request(&mut stream).await;
+    let task = world.task().await;
+    suspended(server, clock, &task).await;
+    let answer = response(&session, &asked, accept("name", "Ann"));
+    assert_eq!(server.connect().await.exchange(&answer).await.status(), 202);
+    let asked = request(&mut stream).await;
+    suspended(server, clock, &task).await;
+    // The second is not answered in time.
+    clock.advance(HOUR);
+    let taken_back = stream.pushed().await;
+    assert_eq!(taken_back["params"]["requestId"], asked["id"], "{taken_back}");
+    let rest = stream.messages(&call).await;
+    let said = text_of(&rest[0]["result"]);
+    assert!(said.contains("Ann") && said.ends_with("nobody"), "{said}");
+}
+
+#[tokio::test]
+async fn a_plain_modern_call_is_answered_after_its_code_was_let_go() {
+    let world = serve(&["ask_twice"], TaskPolicy::Optional).await;
+    let World { server, clock, .. } = &world;
+    let call = Post::modern_with("tools/call", call("ask_twice"), everything());
+    let mut round = server.result(&call).await;
+    let task = world.task().await;
+    for name in ["name", "town"] {
+        assert!(round["inputRequests"][name].is_object(), "{round}");
+        suspended(server, clock, &task).await;
+        let mut retry = call.clone().id(json!(name));
+        retry.body["params"]["inputResponses"] = json!({name: accept(name, "Ulm")});
+        retry.body["params"]["requestState"] = round["requestState"].clone();
+        round = server.result(&retry).await;
+    }
+    assert_eq!(round["resultType"], "complete", "{round}");
+    assert_eq!(text_of(&round).matches("Ulm").count(), 2, "{round}");
+}
+
+/// What has become a task while it was suspended is one like any other.
+#[tokio::test]
+async fn a_call_is_promoted_while_its_code_is_let_go() {
+    let world = serve(&["sleep"], TaskPolicy::After(600_000)).await;
+    let World { server, clock, .. } = &world;
+    let mut capabilities = everything();
+    capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+    let mut client = server.connect().await;
+    let post = Post::modern_with("tools/call", call("sleep"), capabilities);
+    client.send(&post.to_bytes()).await;
+    let task = world.task().await;
+    suspended(server, clock, &task).await;
+    clock.advance(HOUR);
+    // The clock has gone on for so long that the client was told to keep waiting, on a stream.
+    assert!(client.head().await.is_stream());
+    let created = client.messages(&post).await.pop().unwrap()["result"].clone();
+    assert_eq!(
+        (&created["resultType"], task_of(&created)),
+        (&json!("task"), task.clone())
+    );
+    assert_eq!(server.result(&get(&task)).await["status"], "working");
+    clock.advance(72 * HOUR);
+    let done = server.poll(&task, "completed").await;
+    assert_eq!(text_of(&done["result"]), "rested");
+}
