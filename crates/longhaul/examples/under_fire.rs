@@ -39,8 +39,11 @@ impl Side {
 
     async fn step(&self, cx: &TaskContext, args: &Chain, name: String) -> ToolResult<()> {
         let work = || async {
-            pause(args.millis).await;
-            self.happened(&args.token, &name)
+            pause(args.millis / 2).await;
+            self.happened(&args.token, &name)?;
+            // So that some are killed between their effect and their entry.
+            pause(args.millis / 2).await;
+            io::Result::Ok(())
         };
         Ok(cx.step(name.as_str(), work).await?)
     }
