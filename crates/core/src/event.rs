@@ -95,10 +95,6 @@ pub enum Event {
         /// What it came to: a [`ChildEntry`](crate::ChildEntry).
         value: Json,
     },
-    /// All of the work waits for answers; its slot is free.
-    Parked,
-    /// Parked work has a slot again.
-    Unparked,
     /// The attempt is over.
     AttemptEnded(AttemptEnd),
     /// Someone who may wants the task to stop.
@@ -128,8 +124,6 @@ impl Event {
                 | Self::InputRequested { .. }
                 | Self::Journaled(_)
                 | Self::InputWithdrawn { .. }
-                | Self::Parked
-                | Self::Unparked
                 | Self::AttemptEnded(_)
         )
     }
@@ -147,8 +141,6 @@ impl Event {
             Self::Journaled(_) => "journaled",
             Self::TimerFired => "timer_fired",
             Self::ChildEnded { .. } => "child_ended",
-            Self::Parked => "parked",
-            Self::Unparked => "unparked",
             Self::AttemptEnded(_) => "attempt_ended",
             Self::CancelRequested(_) => "cancel_requested",
             Self::DeadlinePassed => "deadline_passed",

@@ -313,9 +313,9 @@ impl std::fmt::Debug for SigningKey {
 pub struct Counts {
     /// Waiting for a slot.
     pub queued: u64,
-    /// Running.
+    /// Running, or waiting in memory.
     pub running: u64,
-    /// Waiting for an answer.
+    /// Suspended.
     pub parked: u64,
 }
 

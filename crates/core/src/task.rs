@@ -10,10 +10,10 @@ use std::sync::Arc;
 pub enum State {
     /// Waits for its time and a slot.
     Queued,
-    /// An attempt works on it.
+    /// An attempt works on it, or waits in memory.
     Running,
-    /// Waits for an answer, a moment or another task, and holds no slot. Without an active attempt it holds nothing at all: its code
-    /// runs again, answered by the journal, when what it waits for comes.
+    /// Suspended: waits for an answer, a moment or another task, and holds nothing, no slot and no attempt. Its code runs again, answered by
+    /// the journal, when what it waits for comes.
     Parked,
     /// Over, with this kind of outcome. Nothing changes it any more (invariant 2).
     Done(Verdict),
@@ -127,7 +127,7 @@ impl Task {
 
     /// Whether its code has been let go until something comes.
     pub fn is_suspended(&self) -> bool {
-        self.state == State::Parked && self.active_attempt().is_none()
+        self.state == State::Parked
     }
 
     /// The attempt that holds a slot and files, if one does.

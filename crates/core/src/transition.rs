@@ -45,28 +45,26 @@ pub struct IllegalEvent {
 
 /// What `event`, happening at `at`, makes of `task`.
 ///
-/// | event | Queued | Running | Parked | suspended (Parked without attempt) | Done |
-/// | --- | --- | --- | --- | --- | --- |
-/// | `Claimed` | Running, attempt Starting, unless it is too early | – | – | – | – |
-/// | `Adopted` | – | node changed | node changed | – | node changed while the attempt still stops |
-/// | `Started` | – | attempt Live, once (Stopping stays) | the same | – | accepted while the attempt still stops |
-/// | `Reported` | – | news | news | – | – |
-/// | `InputRequested` | – | question open | question open | – | – |
-/// | `InputAnswered`, `InputWithdrawn` | question closed | question closed | question closed | question closed, Queued | – |
-/// | `Journaled` | – | place taken, or its value replaced | the same | – | – |
-/// | `TimerFired` | – | – | – | Queued, if it is time | – |
-/// | `ChildEnded` | noted | noted | noted | noted, Queued | – |
-/// | `Parked` | – | Parked | – | – | – |
-/// | `Unparked` | – | – | Running | – | – |
-/// | `AttemptEnded` | – | Done, or Queued again | the same | – | attempt Ended, the outcome is dropped |
-/// | `AttemptEnded(Suspended)` | – | suspended; Queued, if something came since; Done, if it is to stop | the same | – | attempt Ended |
-/// | `CancelRequested` | Done(Cancelled) | stop; at once: Done | the same | Done(Cancelled) | – |
-/// | `DeadlinePassed` | Done(ToolError) | stop | stop | Done(ToolError) | – |
-/// | `QueueTimedOut`, unless it has a journal | Done(RpcError) | – | – | – | – |
-/// | `Promoted`, once | announced | announced, unless stopping | the same | announced | – |
-/// | `Promoted`, once, with an idempotency key | announced | announced | announced | announced | announced |
-/// | `Abandoned` | Done | – | – | – | – |
-/// | `TtlExtended` | later | later | later | later | – |
+/// | event | Queued | Running | Parked | Done |
+/// | --- | --- | --- | --- | --- |
+/// | `Claimed` | Running, attempt Starting, unless it is too early | – | – | – |
+/// | `Adopted` | – | node changed | – | node changed while the attempt still stops |
+/// | `Started` | – | attempt Live, once (Stopping stays) | – | accepted while the attempt still stops |
+/// | `Reported` | – | news | – | – |
+/// | `InputRequested` | – | question open | – | – |
+/// | `InputAnswered`, `InputWithdrawn` | question closed | question closed | question closed, Queued | – |
+/// | `Journaled` | – | place taken, or its value replaced | – | – |
+/// | `TimerFired` | – | – | Queued, if it is time | – |
+/// | `ChildEnded` | noted | noted | noted, Queued | – |
+/// | `AttemptEnded` | – | Done, or Queued again | – | attempt Ended, the outcome is dropped |
+/// | `AttemptEnded(Suspended)` | – | Parked; Queued, if something came since; Done, if it is to stop | – | attempt Ended |
+/// | `CancelRequested` | Done(Cancelled) | stop; at once: Done | Done(Cancelled) | – |
+/// | `DeadlinePassed` | Done(ToolError) | stop | Done(ToolError) | – |
+/// | `QueueTimedOut`, unless it has a journal | Done(RpcError) | – | – | – |
+/// | `Promoted`, once | announced | announced, unless stopping | announced | – |
+/// | `Promoted`, once, with an idempotency key | announced | announced | announced | announced |
+/// | `Abandoned` | Done | – | – | – |
+/// | `TtlExtended` | later | later | later | – |
 ///
 /// Returns the changed task and, if this event ended it, the outcome to be stored with it.
 ///
@@ -127,7 +125,7 @@ impl Task {
                 }
             }
             Event::Reported { status, progress } => {
-                self.require_working()?;
+                self.require(State::Running)?;
                 if status.is_some() {
                     self.status.clone_from(status);
                 }
@@ -136,7 +134,7 @@ impl Task {
                 }
             }
             Event::InputRequested { key, .. } => {
-                self.require_working()?;
+                self.require(State::Running)?;
                 if *key != InputKey::nth(self.inputs_asked + 1) {
                     return Err(Reason::KeyOutOfOrder);
                 }
@@ -154,7 +152,7 @@ impl Task {
                 self.wake(at);
             }
             Event::Journaled(entry) => {
-                self.require_working()?;
+                self.require(State::Running)?;
                 if entry.seq == 0 || entry.seq > self.journaled + 1 {
                     return Err(Reason::KeyOutOfOrder);
                 }
@@ -177,15 +175,6 @@ impl Task {
                     return Err(Reason::KeyOutOfOrder);
                 }
                 self.wake(at);
-            }
-            Event::Parked => {
-                self.require(State::Running)?;
-                self.state = State::Parked;
-            }
-            Event::Unparked => {
-                self.require(State::Parked)?;
-                self.require_working()?;
-                self.state = State::Running;
             }
             Event::AttemptEnded(end) => {
                 self.active()?.state = AttemptState::Ended;
@@ -240,16 +229,6 @@ impl Task {
 
     fn require_live(&self) -> Result<(), Reason> {
         if self.is_done() { Err(Reason::Done) } else { Ok(()) }
-    }
-
-    /// An attempt works on it: suspended work does nothing.
-    fn require_working(&self) -> Result<(), Reason> {
-        self.require_live()?;
-        if self.active_attempt().is_some() {
-            Ok(())
-        } else {
-            Err(Reason::WrongState)
-        }
     }
 
     fn active(&mut self) -> Result<&mut Attempt, Reason> {

@@ -16,15 +16,12 @@ const NOW: UnixMillis = UnixMillis(10_000);
 const NODE: NodeId = NodeId(2);
 
 /// Where a task and its attempt can stand together. No other pair can arise; `any_history_keeps_the_laws` says so.
-const PLACES: [(&str, &str); 12] = [
+const PLACES: [(&str, &str); 9] = [
     ("Queued", "None"),
     ("Queued", "Ended"),
     ("Running", "Starting"),
     ("Running", "Live"),
     ("Running", "Stopping"),
-    ("Parked", "Starting"),
-    ("Parked", "Live"),
-    ("Parked", "Stopping"),
     ("Parked", "Ended"),
     ("Done", "None"),
     ("Done", "Stopping"),
@@ -36,56 +33,53 @@ const PLACES: [(&str, &str); 12] = [
 /// States: `Q`ueued, `R`unning, `P`arked, `D`one before already; ended by this event: `s`ucceeded, tool `e`rror, `r`pc error,
 /// `c`ancelled. Attempts: `N`one, `S`tarting, `L`ive, s`T`opping, `E`nded.
 ///
-/// A stopping attempt in a live task has been asked to by a cancel. Parked with an attempt that has ended is suspended. The last but one
-/// column is a task that was cancelled at once.
+/// A stopping attempt in a live task has been asked to by a cancel. The last but one column is a task that was cancelled at once.
 #[rustfmt::skip]
-const TABLE: [(&str, &str); 44] = [
-    //                      Queued           Running                 Parked                          Done
-    //                      None    Ended    Start   Live    Stop    Start   Live    Stop    Ended   None    Stop    Ended
-    ("claimed",            "RS      RS       state   state   state   state   state   state   state   done    done    done"),
-    ("claimed too early",  "early   early    state   state   state   state   state   state   state   done    done    done"),
-    ("adopted",            "attempt attempt  RS      RL      RT      PS      PL      PT      attempt attempt DT      attempt"),
-    ("started",            "attempt attempt  RL      attempt RT      PL      attempt PT      attempt attempt DT      attempt"),
-    ("reported",           "state   state    RS      RL      RT      PS      PL      PT      state   done    done    done"),
-    ("asked",              "state   state    RS      RL      RT      PS      PL      PT      state   done    done    done"),
-    ("asked out of order", "state   state    key     key     key     key     key     key     state   done    done    done"),
-    ("answered",           "input   input    RS      RL      RT      PS      PL      PT      QE      done    done    done"),
-    ("answered, kept",     "QN      QE       RS      RL      RT      PS      PL      PT      QE      done    done    done"),
-    ("answered another",   "input   input    input   input   input   input   input   input   input   done    done    done"),
-    ("withdrawn",          "input   input    RS      RL      RT      PS      PL      PT      QE      done    done    done"),
-    ("journaled",          "state   state    RS      RL      RT      PS      PL      PT      state   done    done    done"),
-    ("journaled again",    "state   state    RS      RL      RT      PS      PL      PT      state   done    done    done"),
-    ("journaled, a gap",   "state   state    key     key     key     key     key     key     state   done    done    done"),
-    ("journaled, place 0", "state   state    key     key     key     key     key     key     state   done    done    done"),
-    ("timer fired",        "state   state    state   state   state   early   early   early   QE      done    done    done"),
-    ("timer too early",    "state   state    state   state   state   early   early   early   early   done    done    done"),
-    ("child ended",        "QN      QE       RS      RL      RT      PS      PL      PT      QE      done    done    done"),
-    ("child of no place",  "key     key      key     key     key     key     key     key     key     done    done    done"),
-    ("parked",             "state   state    PS      PL      PT      state   state   state   state   done    done    done"),
-    ("unparked",           "state   state    state   state   state   RS      RL      RT      state   done    done    done"),
-    ("finished",           "attempt attempt  sE      sE      sE      sE      sE      sE      attempt attempt DE      attempt"),
-    ("failed",             "attempt attempt  eE      eE      cE      eE      eE      cE      attempt attempt DE      attempt"),
-    ("failed, to retry",   "attempt attempt  QE      QE      cE      QE      QE      cE      attempt attempt DE      attempt"),
-    ("stopped",            "attempt attempt  cE      cE      cE      cE      cE      cE      attempt attempt DE      attempt"),
-    ("stopped, deadline",  "attempt attempt  eE      eE      eE      eE      eE      eE      attempt attempt DE      attempt"),
-    ("never started",      "attempt attempt  QE      QE      cE      QE      QE      cE      attempt attempt DE      attempt"),
-    ("suspended",          "attempt attempt  PE      PE      cE      PE      PE      cE      attempt attempt DE      attempt"),
-    ("suspended, late",    "attempt attempt  QE      QE      cE      QE      QE      cE      attempt attempt DE      attempt"),
-    ("suspended too long", "attempt attempt  QE      QE      cE      QE      QE      cE      attempt attempt DE      attempt"),
-    ("cancel at once",     "cN      cE       cT      cT      cT      cT      cT      cT      cE      done    done    done"),
-    ("cancel",             "cN      cE       RT      RT      RT      PT      PT      PT      cE      done    done    done"),
-    ("deadline",           "eN      eE       RT      RT      RT      PT      PT      PT      eE      done    done    done"),
-    ("deadline too early", "early   early    early   early   early   early   early   early   early   done    done    done"),
-    ("deadline, not set",  "state   state    state   state   state   state   state   state   state   done    done    done"),
-    ("queue timeout",      "rN      rE       state   state   state   state   state   state   state   done    done    done"),
-    ("queue, too early",   "early   early    state   state   state   state   state   state   state   done    done    done"),
-    ("queue, journal",     "early   early    state   state   state   state   state   state   state   done    done    done"),
-    ("promoted",           "QN      QE       RS      RL      state   PS      PL      state   PE      done    done    done"),
-    ("promoted again",     "state   state    state   state   state   state   state   state   state   done    done    done"),
-    ("promoted, keyed",    "QN      QE       RS      RL      RT      PS      PL      PT      PE      DN      DT      DE"),
-    ("abandoned",          "rN      rE       state   state   state   state   state   state   state   done    done    done"),
-    ("kept longer",        "QN      QE       RS      RL      RT      PS      PL      PT      PE      done    done    done"),
-    ("kept no longer",     "early   early    early   early   early   early   early   early   early   done    done    done"),
+const TABLE: [(&str, &str); 42] = [
+    //                      Queued          Running                 Parked  Done
+    //                      None    Ended   Start   Live    Stop    Ended   None    Stop    Ended
+    ("claimed",            "RS      RS      state   state   state   state   done    done    done"),
+    ("claimed too early",  "early   early   state   state   state   state   done    done    done"),
+    ("adopted",            "attempt attempt RS      RL      RT      attempt attempt DT      attempt"),
+    ("started",            "attempt attempt RL      attempt RT      attempt attempt DT      attempt"),
+    ("reported",           "state   state   RS      RL      RT      state   done    done    done"),
+    ("asked",              "state   state   RS      RL      RT      state   done    done    done"),
+    ("asked out of order", "state   state   key     key     key     state   done    done    done"),
+    ("answered",           "input   input   RS      RL      RT      QE      done    done    done"),
+    ("answered, kept",     "QN      QE      RS      RL      RT      QE      done    done    done"),
+    ("answered another",   "input   input   input   input   input   input   done    done    done"),
+    ("withdrawn",          "input   input   RS      RL      RT      QE      done    done    done"),
+    ("journaled",          "state   state   RS      RL      RT      state   done    done    done"),
+    ("journaled again",    "state   state   RS      RL      RT      state   done    done    done"),
+    ("journaled, a gap",   "state   state   key     key     key     state   done    done    done"),
+    ("journaled, place 0", "state   state   key     key     key     state   done    done    done"),
+    ("timer fired",        "state   state   state   state   state   QE      done    done    done"),
+    ("timer too early",    "state   state   state   state   state   early   done    done    done"),
+    ("child ended",        "QN      QE      RS      RL      RT      QE      done    done    done"),
+    ("child of no place",  "key     key     key     key     key     key     done    done    done"),
+    ("finished",           "attempt attempt sE      sE      sE      attempt attempt DE      attempt"),
+    ("failed",             "attempt attempt eE      eE      cE      attempt attempt DE      attempt"),
+    ("failed, to retry",   "attempt attempt QE      QE      cE      attempt attempt DE      attempt"),
+    ("stopped",            "attempt attempt cE      cE      cE      attempt attempt DE      attempt"),
+    ("stopped, deadline",  "attempt attempt eE      eE      eE      attempt attempt DE      attempt"),
+    ("never started",      "attempt attempt QE      QE      cE      attempt attempt DE      attempt"),
+    ("suspended",          "attempt attempt PE      PE      cE      attempt attempt DE      attempt"),
+    ("suspended, late",    "attempt attempt QE      QE      cE      attempt attempt DE      attempt"),
+    ("suspended too long", "attempt attempt QE      QE      cE      attempt attempt DE      attempt"),
+    ("cancel at once",     "cN      cE      cT      cT      cT      cE      done    done    done"),
+    ("cancel",             "cN      cE      RT      RT      RT      cE      done    done    done"),
+    ("deadline",           "eN      eE      RT      RT      RT      eE      done    done    done"),
+    ("deadline too early", "early   early   early   early   early   early   done    done    done"),
+    ("deadline, not set",  "state   state   state   state   state   state   done    done    done"),
+    ("queue timeout",      "rN      rE      state   state   state   state   done    done    done"),
+    ("queue, too early",   "early   early   state   state   state   state   done    done    done"),
+    ("queue, journal",     "early   early   state   state   state   state   done    done    done"),
+    ("promoted",           "QN      QE      RS      RL      state   PE      done    done    done"),
+    ("promoted again",     "state   state   state   state   state   state   done    done    done"),
+    ("promoted, keyed",    "QN      QE      RS      RL      RT      PE      DN      DT      DE"),
+    ("abandoned",          "rN      rE      state   state   state   state   done    done    done"),
+    ("kept longer",        "QN      QE      RS      RL      RT      PE      done    done    done"),
+    ("kept no longer",     "early   early   early   early   early   early   done    done    done"),
 ];
 
 #[test]
@@ -126,16 +120,16 @@ fn the_table_has_every_event() {
         .map(|(name, _)| event_named(name, &mut task).name())
         .collect();
     // Exhaustive: a new event does not compile before someone has been here, and given it its rows.
-    let nineteen = |event: &Event| match event {
+    let seventeen = |event: &Event| match event {
         Event::Claimed { .. } | Event::Adopted { .. } | Event::Started | Event::Reported { .. } => {}
         Event::InputRequested { .. } | Event::InputAnswered { .. } | Event::InputWithdrawn { .. } => {}
-        Event::Parked | Event::Unparked | Event::AttemptEnded(_) | Event::CancelRequested(_) => {}
+        Event::AttemptEnded(_) | Event::CancelRequested(_) => {}
         Event::DeadlinePassed | Event::QueueTimedOut | Event::Promoted => {}
         Event::Abandoned(_) | Event::TtlExtended { .. } => {}
         Event::Journaled(_) | Event::TimerFired | Event::ChildEnded { .. } => {}
     };
-    nineteen(&Event::Started);
-    assert_eq!(in_table.len(), 19);
+    seventeen(&Event::Started);
+    assert_eq!(in_table.len(), 17);
 }
 
 fn cell(before: &Task, after: &Task) -> String {
@@ -187,8 +181,7 @@ fn task_at(state: &str, attempt: &str) -> Task {
         _ if attempt == Some(AttemptState::Stopping) => State::Done(Verdict::Cancelled),
         _ => State::Done(Verdict::Succeeded),
     };
-    let working = matches!(state, State::Running | State::Parked);
-    let suspended = state == State::Parked && attempt == Some(AttemptState::Ended);
+    let begun = matches!(state, State::Running | State::Parked);
     Task {
         id: "task".parse().unwrap(),
         owner: Owner {
@@ -226,11 +219,11 @@ fn task_at(state: &str, attempt: &str) -> Task {
             current: 1.0,
             total: None,
         }),
-        open_inputs: if working { vec![InputKey::nth(1)] } else { Vec::new() },
+        open_inputs: if begun { vec![InputKey::nth(1)] } else { Vec::new() },
         inputs_asked: 1,
-        journaled: u32::from(working),
+        journaled: u32::from(begun),
         woken: 3,
-        resume_at: suspended.then_some(NOW),
+        resume_at: (state == State::Parked).then_some(NOW),
         lineage: None,
         version: 7,
     }
@@ -304,8 +297,6 @@ fn event_named(name: &str, task: &mut Task) -> Event {
             value: json(),
         },
         "withdrawn" => Event::InputWithdrawn { key: InputKey::nth(1) },
-        "parked" => Event::Parked,
-        "unparked" => Event::Unparked,
         "finished" => Event::AttemptEnded(AttemptEnd::Finished(Outcome::result(json()))),
         "failed" => Event::AttemptEnded(failed(None)),
         "failed, to retry" => Event::AttemptEnded(failed(Some(NOW.plus(1)))),
@@ -673,8 +664,6 @@ fn event() -> impl Strategy<Value = Event> {
             entry,
             value: Json::trusted("{}")
         }),
-        Just(Event::Parked),
-        Just(Event::Unparked),
         attempt_end().prop_map(Event::AttemptEnded),
         prop_oneof![Just(CancelMode::AtOnce), Just(CancelMode::Cooperative)].prop_map(Event::CancelRequested),
         Just(Event::DeadlinePassed),

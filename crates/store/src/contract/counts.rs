@@ -1,7 +1,7 @@
 //! How much lives.
 
 use super::{Fresh, fixture::*};
-use longhaul_core::{CancelMode, Event, store::Counts};
+use longhaul_core::{AttemptEnd, CancelMode, Event, store::Counts};
 
 /// Live tasks by state; what is over is not counted, also while its attempt still stops.
 pub async fn live_tasks_are_counted(fresh: Fresh) {
@@ -11,8 +11,9 @@ pub async fn live_tasks_are_counted(fresh: Fresh) {
     bench.create(new_task("b", bench.node, 1)).await;
     bench.running("c", 1).await;
     let (parked, fence) = bench.running("d", 1).await;
+    let waits = Event::AttemptEnded(AttemptEnd::Suspended { until: None, woken: 0 });
     bench
-        .apply(&parked.id, Some(fence), vec![asked(1), Event::Parked], 2)
+        .apply(&parked.id, Some(fence), vec![asked(1), waits], 2)
         .await
         .expect("it parks");
     let (over, _) = bench.running("e", 1).await;

@@ -37,8 +37,6 @@ pub async fn invariant_2_a_done_task_never_changes(fresh: Fresh) {
         asked(2),
         answered(1, "late"),
         Event::InputWithdrawn { key: InputKey::nth(1) },
-        Event::Parked,
-        Event::Unparked,
         Event::CancelRequested(CancelMode::Cooperative),
         Event::DeadlinePassed,
         Event::QueueTimedOut,

@@ -17,7 +17,7 @@ pub async fn every_change_is_hinted_in_order(fresh: Fresh) {
     let claimed = bench.claim("tool", 1, 2).await;
     let fence = fence(&claimed[0].task);
     bench
-        .apply(&task.id, None, vec![Event::Parked], 3)
+        .apply(&task.id, None, vec![Event::Started], 3)
         .await
         .expect_err("no fence");
     bench

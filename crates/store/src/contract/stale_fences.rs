@@ -71,8 +71,6 @@ pub async fn workers_must_show_a_fence(fresh: Fresh) {
         },
         asked(2),
         Event::InputWithdrawn { key: InputKey::nth(1) },
-        Event::Parked,
-        Event::Unparked,
         finished("forged"),
     ];
     for event in events {

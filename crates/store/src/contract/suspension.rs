@@ -105,12 +105,7 @@ pub async fn suspended_work_holds_nothing(fresh: Fresh) {
     let task = suspend(&bench, "a", None).await;
     assert!(task.is_suspended());
     let old = task.attempt.as_ref().expect("the last attempt").fence();
-    for event in [
-        asked(2),
-        Event::Journaled(step(2, "late")),
-        Event::Unparked,
-        finished("late"),
-    ] {
+    for event in [asked(2), Event::Journaled(step(2, "late")), finished("late")] {
         let refused = bench.apply(&task.id, Some(old), vec![event], 4).await;
         assert_eq!(refused, Err(ApplyError::Stale));
     }

@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_tasks.sql"),
     include_str!("migrations/0002_callers.sql"),
     include_str!("migrations/0003_journals.sql"),
+    include_str!("migrations/0004_suspended.sql"),
 ];
 
 /// Brings the file up to date, or says why it cannot be used.
@@ -77,7 +78,10 @@ pub(super) fn because(error: Error, path: &Path) -> OpenError {
 mod tests {
     use super::*;
     use crate::{SqliteOptions, SqliteStore};
-    use longhaul_core::{Entry, EntryKey, EntryKind, Event, Json, Principal, Store, UnixMillis, Usage, store::Change};
+    use longhaul_core::{
+        AttemptEnd, Entry, EntryKey, EntryKind, Event, HostId, InputKey, Json, NodeId, Outcome, Principal, State,
+        Store, UnixMillis, Usage, Verdict, store::Change,
+    };
 
     fn memory() -> Connection {
         Connection::open_in_memory().unwrap()
@@ -191,7 +195,7 @@ mod tests {
         runtime.block_on(async {
             let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
             let counts = store.counts().await.unwrap();
-            assert_eq!((counts.queued, counts.running, counts.parked), (0, 1, 1));
+            assert_eq!((counts.queued, counts.running, counts.parked), (0, 2, 0));
             for name in ["running", "parked", "over"] {
                 let task = store.peek(&name.parse().unwrap()).await.unwrap().unwrap().task;
                 assert_eq!(
@@ -220,6 +224,63 @@ mod tests {
             assert_eq!(store.apply(change).await.unwrap().journaled, 1);
             assert_eq!(store.journal(&running.id, 0, 9).await, Ok(vec![entry]));
             assert_eq!(store.usage(None).await.unwrap().bytes, 14 + 7);
+        });
+    }
+
+    /// As a version left it that parked work beside its attempt: one such, and one that was let go; both ask.
+    const PARKED: &str = r#"
+        INSERT INTO specs (seq, id, kind, definition) VALUES (1, 'spec', 'command', '{}');
+        INSERT INTO nodes (id, host, opened_at) VALUES (1, 'here', 1);
+        INSERT INTO tasks (seq, id, principal, tool, spec, origin, front, announced, state, attempt_epoch, attempt_node, attempt_state,
+            attempts_used, created_at, updated_at, ready_at, retention, announced_until, open_inputs, inputs_asked, version)
+        VALUES (1, 'beside', 'alice', 'tool', 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 5, 5, 9, 14, 'in-1', 1, 3),
+               (2, 'let-go', 'alice', 'tool', 1, 1, 1, 1, 2, 1, 1, 3, 0, 1, 5, 5, 9, 14, 'in-1', 1, 3);
+        INSERT INTO arguments (task, json) VALUES (1, '{}'), (2, '{}');
+        INSERT INTO inputs (task, key, request, state, asked_at) VALUES (1, 'in-1', '{}', 0, 5), (2, 'in-1', '{}', 0, 5);
+        INSERT INTO usage (principal, live, bytes) VALUES ('alice', 2, 12);
+        UPDATE usage_in_all SET live = 2, bytes = 12;
+    "#;
+
+    /// It is adopted and ends like any other; an answer queues what was let go, and nothing else.
+    #[test]
+    fn what_was_parked_beside_its_attempt_is_running() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("longhaul.db");
+        let mut old = Connection::open(&path).unwrap();
+        migrate_with(&mut old, &path, &MIGRATIONS[..3]).unwrap();
+        old.execute_batch(PARKED).unwrap();
+        drop(old);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
+            let counts = store.counts().await.unwrap();
+            assert_eq!((counts.queued, counts.running, counts.parked), (0, 1, 1));
+            let host = HostId("here".into());
+            let node = store.open_node(&host, UnixMillis(6)).await.unwrap();
+            let adopted = store.adopt(node, &host, 9, UnixMillis(6)).await.unwrap();
+            assert_eq!(adopted.len(), 1);
+            let fence = adopted[0].task.active_attempt().unwrap().fence();
+            assert_eq!(
+                (adopted[0].task.id.as_str(), fence.epoch, fence.node),
+                ("beside", 1, NodeId(2))
+            );
+            for (name, state) in [("beside", State::Running), ("let-go", State::Queued)] {
+                let answered = Event::InputAnswered {
+                    key: InputKey::nth(1),
+                    answer: Json::trusted("{}"),
+                };
+                let change = Change::of(&name.parse().unwrap(), answered, UnixMillis(7));
+                assert_eq!(store.apply(change).await.unwrap().state, state, "{name}");
+            }
+            let ended = AttemptEnd::Finished(Outcome::result(Json::trusted("{}")));
+            let change = Change {
+                fence: Some(fence),
+                ..Change::of(&adopted[0].task.id, Event::AttemptEnded(ended), UnixMillis(8))
+            };
+            assert_eq!(
+                store.apply(change).await.unwrap().state,
+                State::Done(Verdict::Succeeded)
+            );
         });
     }
 

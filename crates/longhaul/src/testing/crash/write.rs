@@ -37,8 +37,6 @@ fn event(event: &Event) -> Option<String> {
         | Event::Adopted { .. }
         | Event::Started
         | Event::Reported { .. }
-        | Event::Parked
-        | Event::Unparked
         | Event::QueueTimedOut
         | Event::Promoted
         | Event::TtlExtended { .. } => return None,

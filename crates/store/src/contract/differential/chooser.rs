@@ -443,8 +443,6 @@ impl Chooser {
                 node: NodeId(self.node),
                 host: self.host(),
             },
-            (State::Parked, _, 0) if task.is_suspended() => Event::TimerFired,
-            (State::Parked, _, 0 | 1) => Event::Unparked,
             (State::Running, _, 3) => Event::Journaled(self.entry(Some(task))),
             (_, false, 1) => Event::InputAnswered {
                 key: self.open_key(Some(task)),
@@ -453,9 +451,8 @@ impl Chooser {
             (_, false, 2) => Event::InputWithdrawn {
                 key: self.open_key(Some(task)),
             },
-            (State::Running, _, 0) if self.rng.bool() => self.suspended(task),
-            (State::Running, _, 0) => Event::Parked,
-            (State::Running | State::Parked, ..) => {
+            (State::Running, _, 0) => self.suspended(task),
+            (State::Running, ..) => {
                 *asked += 1;
                 Event::InputRequested {
                     key: InputKey::nth(*asked),
@@ -463,6 +460,7 @@ impl Chooser {
                     request: self.json("request"),
                 }
             }
+            (State::Parked, ..) => Event::TimerFired,
             (State::Done(_), ..) => Event::AttemptEnded(self.attempt_end()),
         }
     }
@@ -499,11 +497,9 @@ impl Chooser {
             52..56 => Event::InputWithdrawn {
                 key: self.open_key(task),
             },
-            56..60 => Event::Parked,
-            60..64 => Event::Unparked,
-            64..67 => Event::Journaled(self.entry(task)),
-            67..69 => self.child_ended(task),
-            69..70 => Event::TimerFired,
+            56..64 => Event::Journaled(self.entry(task)),
+            64..68 => self.child_ended(task),
+            68..70 => Event::TimerFired,
             70..82 => Event::AttemptEnded(self.attempt_end()),
             82..85 => Event::CancelRequested(self.pick(&[CancelMode::AtOnce, CancelMode::Cooperative])),
             85..88 => Event::DeadlinePassed,

@@ -46,8 +46,6 @@ const ALL: &[&str] = &[
     "apply: child_ended",
     "apply: suspended",
     "apply: suspended, woken",
-    "apply: parked",
-    "apply: unparked",
     "apply: attempt_ended",
     "apply: cancel_requested",
     "apply: deadline_passed",
