@@ -43,7 +43,7 @@ pub use serve::{Listening, ServeError};
 pub use server::{DefinitionError, DefinitionErrors, Server, ToAddress};
 pub use tool::{Arguments, IntoToolOutput, Json, NoArguments, Tool, ToolHandler, ToolOutput};
 
-pub use longhaul_core::{LogLevel, Outcome, Principal, Quota, RetryOn, Store, TaskId, TaskPolicy};
+pub use longhaul_core::{LogLevel, Outcome, Principal, Quota, RetryOn, Store, StoreLayer, TaskId, TaskPolicy};
 pub use longhaul_runtime::{
     Abilities, Ability, Divergence, JournalError, Question, Recovered, StepTry, Trace, Witness,
 };

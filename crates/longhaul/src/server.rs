@@ -276,7 +276,8 @@ impl Server {
         self
     }
 
-    /// For tests: puts a store around the one that the tasks are kept in, as one that fails now and then.
+    /// For tests: puts a store around the one that the tasks are kept in, as one that fails now and then. A [`StoreLayer`](crate::StoreLayer)
+    /// needs to say only what it does otherwise.
     pub fn wrap_store(mut self, wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send + 'static) -> Self {
         self.wrap_store = Some(Box::new(wrap));
         self

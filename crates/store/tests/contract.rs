@@ -1,7 +1,7 @@
-//! The contract, over the model and over SQLite.
+//! The contract: over the model, over a layer that passes everything on, and over SQLite.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use longhaul_core::{BoxFuture, Store};
+use longhaul_core::{BoxFuture, Store, StoreLayer};
 use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore, contract::Subject};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -11,9 +11,10 @@ fn block_on<F: Future>(future: F) -> F::Output {
     runtime.block_on(future)
 }
 
-struct Model(Arc<MemoryStore>);
+/// In memory, so there is nothing to open again.
+struct Kept(Arc<dyn Store>);
 
-impl Subject for Model {
+impl Subject for Kept {
     fn store(&self) -> Arc<dyn Store> {
         self.0.clone()
     }
@@ -24,7 +25,21 @@ impl Subject for Model {
 }
 
 fn model() -> BoxFuture<'static, Box<dyn Subject>> {
-    Box::pin(async { Box::new(Model(Arc::new(MemoryStore::new()))) as Box<dyn Subject> })
+    Box::pin(async { Box::new(Kept(Arc::new(MemoryStore::new()))) as Box<dyn Subject> })
+}
+
+/// Says nothing itself.
+#[derive(Default)]
+struct Layer(MemoryStore);
+
+impl StoreLayer for Layer {
+    fn inner(&self) -> &dyn Store {
+        &self.0
+    }
+}
+
+fn layer() -> BoxFuture<'static, Box<dyn Subject>> {
+    Box::pin(async { Box::new(Kept(Arc::new(Layer::default()))) as Box<dyn Subject> })
 }
 
 struct Sqlite {
@@ -64,6 +79,11 @@ fn sqlite() -> BoxFuture<'static, Box<dyn Subject>> {
 mod over_the_model {
     use super::{block_on, model};
     longhaul_store::contract_tests!(model, block_on);
+}
+
+mod over_a_layer {
+    use super::{block_on, layer};
+    longhaul_store::contract_tests!(layer, block_on);
 }
 
 mod over_sqlite {

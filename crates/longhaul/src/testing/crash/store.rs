@@ -7,12 +7,8 @@ use super::{
     write,
 };
 use longhaul_core::{
-    BoxFuture, ChildEntry, Entry, EntryKey, Event, Fence, HostId, Input, InputKey, Json, NodeId, Principal, Scope,
-    SessionKey, SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
-    store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
-        StoreError,
-    },
+    BoxFuture, ChildEntry, EntryKey, Event, Fence, Store, StoreLayer, Task, TaskId,
+    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, Record, StoreError},
 };
 use longhaul_runtime::{MAX_ENTRIES, Witness};
 use rustix::process::{Signal, getpid, kill_process};
@@ -193,15 +189,11 @@ impl Watched {
     }
 }
 
-macro_rules! pass {
-    ($($name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {
-        $(fn $name(&self, $($arg: $type),*) -> BoxFuture<'_, $answer> {
-            self.inner.$name($($arg),*)
-        })*
-    };
-}
+impl StoreLayer for Watched {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
 
-impl Store for Watched {
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         Box::pin(async move {
             let _turn = self.turn().await;
@@ -249,37 +241,5 @@ impl Store for Watched {
             let _turn = self.turn().await;
             self.inner.claim(claim).await
         })
-    }
-
-    fn listen(&self, listener: Listener) {
-        self.inner.listen(listener);
-    }
-
-    pass! {
-        open_node(host: &HostId, at: UnixMillis) -> Result<NodeId, StoreError>;
-        put_spec(spec: ToolSpec) -> Result<(), StoreError>;
-        spec(id: &SpecId) -> Result<Option<ToolSpec>, StoreError>;
-        adopt(node: NodeId, host: &HostId, limit: usize, at: UnixMillis) -> Result<Vec<Claimed>, StoreError>;
-        forsaken(node: NodeId, limit: usize) -> Result<Vec<Task>, StoreError>;
-        queued_tools() -> Result<Vec<Arc<str>>, StoreError>;
-        next_ready(tool: &str) -> Result<Option<UnixMillis>, StoreError>;
-        next_wake() -> Result<Option<UnixMillis>, StoreError>;
-        get(scope: &Scope, id: &TaskId) -> Result<Option<Record>, StoreError>;
-        peek(id: &TaskId) -> Result<Option<Record>, StoreError>;
-        answer(id: &TaskId, key: &InputKey) -> Result<Option<Input>, StoreError>;
-        journal(id: &TaskId, after: u32, limit: usize) -> Result<Vec<Entry>, StoreError>;
-        children(parent: &TaskId, limit: usize) -> Result<Vec<Task>, StoreError>;
-        stranded(limit: usize) -> Result<Vec<Task>, StoreError>;
-        usage(of: Option<&Principal>) -> Result<Usage, StoreError>;
-        requestor(id: &TaskId) -> Result<Option<Json>, StoreError>;
-        list(scope: &Scope, before: Option<&TaskId>, limit: usize) -> Result<Page, StoreError>;
-        live(owner: &Principal, session: &SessionKey, after: Option<&TaskId>, limit: usize) -> Result<Vec<Task>, StoreError>;
-        due(at: UnixMillis, limit: usize) -> Result<Vec<Task>, StoreError>;
-        expired(at: UnixMillis, limit: usize) -> Result<Vec<TaskId>, StoreError>;
-        delete(ids: Vec<TaskId>, at: UnixMillis) -> Result<usize, StoreError>;
-        counts() -> Result<Counts, StoreError>;
-        signing_keys(purpose: &str, fresh: [u8; 32]) -> Result<Vec<SigningKey>, StoreError>;
-        end_session(session: &SessionKey, until: UnixMillis) -> Result<(), StoreError>;
-        session_ended(session: &SessionKey) -> Result<bool, StoreError>;
     }
 }

@@ -1,0 +1,102 @@
+//! A store around another one.
+
+use crate::{
+    BoxFuture, Entry, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId,
+    ToolSpec, UnixMillis, Usage,
+    store::{
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
+        StoreError,
+    },
+};
+use std::sync::Arc;
+
+/// Declares [`StoreLayer`], and makes every layer a store. The list has each method of [`Store`] once: one that is missing does not compile.
+macro_rules! layer {
+    ($(#[$about:meta])* trait; $(fn $name:ident($($argument:ident: $of:ty),*) $(-> $answer:ty)?;)+) => {
+        $(#[$about])*
+        pub trait StoreLayer: Send + Sync + 'static {
+            /// The store that is wrapped.
+            fn inner(&self) -> &dyn Store;
+            $(
+                #[doc = concat!("[`Store::", stringify!($name), "`]. As given, the inner store's.")]
+                fn $name(&self, $($argument: $of),*) $(-> $answer)? {
+                    self.inner().$name($($argument),*)
+                }
+            )+
+        }
+
+        impl<L: StoreLayer> Store for L {
+            $(
+                fn $name(&self, $($argument: $of),*) $(-> $answer)? {
+                    StoreLayer::$name(self, $($argument),*)
+                }
+            )+
+        }
+    };
+}
+
+layer! {
+    /// A store that passes on to another one whatever it does not answer itself: to count, delay, refuse or watch what a program asks of its
+    /// store. Tests put one around theirs, with `Server::wrap_store` of the crate `longhaul` for instance.
+    ///
+    /// A layer is a [`Store`], and owes what every store [promises](crate::store) as far as it is to be relied on.
+    ///
+    /// ```
+    /// use longhaul_core::{BoxFuture, Store, StoreLayer, Task, store::{ApplyError, Change, StoreError}};
+    /// use std::sync::{Arc, atomic::{AtomicBool, Ordering}};
+    ///
+    /// /// While it is `full`, nothing changes any more.
+    /// struct Bounded {
+    ///     inner: Arc<dyn Store>,
+    ///     full: AtomicBool,
+    /// }
+    ///
+    /// impl StoreLayer for Bounded {
+    ///     fn inner(&self) -> &dyn Store {
+    ///         &*self.inner
+    ///     }
+    ///
+    ///     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+    ///         if self.full.load(Ordering::Relaxed) {
+    ///             return Box::pin(async { Err(StoreError::Full.into()) });
+    ///         }
+    ///         self.inner.apply(change)
+    ///     }
+    /// }
+    ///
+    /// fn around(inner: Arc<dyn Store>) -> Arc<dyn Store> {
+    ///     Arc::new(Bounded { inner, full: AtomicBool::new(false) })
+    /// }
+    /// ```
+    trait;
+
+    fn open_node(host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>>;
+    fn put_spec(spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn spec(id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;
+    fn create(new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
+    fn usage(of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>>;
+    fn apply(change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
+    fn claim(claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
+    fn adopt(node: NodeId, host: &HostId, limit: usize, at: UnixMillis) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
+    fn forsaken(node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn queued_tools() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
+    fn next_ready(tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+    fn get(scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
+    fn peek(id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
+    fn answer(id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
+    fn journal(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
+    fn children(parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn stranded(limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn requestor(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
+    fn list(scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>>;
+    fn live(owner: &Principal, session: &SessionKey, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn due(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn next_wake() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+    fn expired(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
+    fn delete(ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
+    fn counts() -> BoxFuture<'_, Result<Counts, StoreError>>;
+    fn signing_keys(purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
+    fn end_session(session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn session_ended(session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
+    fn listen(listener: Listener);
+}
