@@ -1,5 +1,4 @@
 //! What a parent's journal says of a child is read as it was written.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use longhaul_core::{ChildEntry, Failure, Json, Outcome, RpcFailure};
 

@@ -1,0 +1,5 @@
+//! What the domain's records and rules say of themselves.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod child_entry;
+mod transition;

@@ -1,0 +1,99 @@
+//! What holds whatever happens.
+
+use super::place::{PLACES, attempt_name, state_name};
+use longhaul_core::{AttemptEnd, Event, InputKey, State, Task, UnixMillis};
+use std::collections::BTreeSet;
+
+/// What holds between any task and what any legal event makes of it.
+pub(crate) fn keeps_the_laws(before: &Task, after: &Task) {
+    assert_eq!(after.version, before.version + 1);
+    assert!(after.updated_at >= before.updated_at);
+    assert!(after.announced_until >= before.announced_until);
+    assert!(after.inputs_asked >= before.inputs_asked);
+    assert!(after.announced || !before.announced);
+    assert!(
+        before.stop.is_none() || after.stop == before.stop,
+        "the first reason counts"
+    );
+    assert!(after.wake_at().is_none() || !after.is_done());
+    assert!(
+        after.delete_at().is_none() || (after.is_done() && after.active_attempt().is_none()),
+        "invariant 6"
+    );
+    if after.is_done() {
+        assert!(after.open_inputs.is_empty());
+    }
+    assert!(after.journaled >= before.journaled && after.journaled <= before.journaled + 1);
+    assert!(after.woken >= before.woken);
+    assert!(
+        after.resume_at.is_none() || after.is_suspended(),
+        "who works, or waits for a slot, waits for no timer"
+    );
+    assert!(
+        !after.is_suspended() || after.stop.is_none(),
+        "nobody is left who could follow a request to stop"
+    );
+    assert!(
+        after.is_done() == before.is_done() || after.updated_at >= after.ended_at.unwrap(),
+        "the end is seen"
+    );
+    if before.is_done() {
+        // Invariant 2: all that a reader sees.
+        let seen = |task: &Task| {
+            let times = (task.ended_at, task.updated_at, task.announced_until);
+            (task.state, times, task.stop, task.status.clone(), task.progress)
+        };
+        assert_eq!(seen(after), seen(before));
+        assert!(after.announced == before.announced || before.keyed);
+    }
+    let epoch = |task: &Task| task.attempt.as_ref().map_or(0, |attempt| attempt.epoch);
+    if epoch(after) != epoch(before) {
+        assert_eq!(epoch(after), epoch(before) + 1, "an epoch is never used twice");
+        assert!(before.active_attempt().is_none(), "at most one attempt is active");
+    }
+    assert!(after.attempts_used <= epoch(after));
+    let open: BTreeSet<&InputKey> = after.open_inputs.iter().collect();
+    assert_eq!(open.len(), after.open_inputs.len(), "open questions are unique");
+    let place = (state_name(after.state), attempt_name(after));
+    assert!(PLACES.contains(&place), "{place:?} is no place");
+    let unchanged = (
+        &before.id,
+        &before.owner,
+        before.created_at,
+        before.deadline,
+        before.retention,
+        before.front,
+        &before.lineage,
+    );
+    assert_eq!(
+        (
+            &after.id,
+            &after.owner,
+            after.created_at,
+            after.deadline,
+            after.retention,
+            after.front,
+            &after.lineage
+        ),
+        unchanged
+    );
+}
+
+/// Nothing that suspended work waits for passes unnoticed, whether it comes before or after the work is suspended.
+pub(crate) fn keeps_its_wake_ups(before: &Task, event: &Event, after: &Task, now: UnixMillis) {
+    match event {
+        Event::InputAnswered { .. } | Event::InputWithdrawn { .. } | Event::ChildEnded { .. } => {
+            assert_eq!(after.woken, before.woken + 1);
+            assert!(!after.is_suspended());
+        }
+        Event::TimerFired => assert!(!after.is_suspended()),
+        Event::AttemptEnded(AttemptEnd::Suspended { until, woken }) if !before.is_done() && before.stop.is_none() => {
+            let came = *woken != before.woken || until.is_some_and(|until| until <= now);
+            assert_eq!(after.is_suspended(), !came);
+            assert_eq!(after.state == State::Queued, came);
+            assert_eq!(after.open_inputs, before.open_inputs, "what is asked stays asked");
+            assert!(after.wake_at() <= after.resume_at || after.resume_at.is_none());
+        }
+        _ => {}
+    }
+}

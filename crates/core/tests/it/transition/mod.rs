@@ -1,0 +1,8 @@
+//! The transition function against a table of its own, and its laws under random events.
+
+mod entries;
+mod history;
+mod laws;
+mod place;
+mod suspension;
+mod table;

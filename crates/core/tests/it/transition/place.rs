@@ -1,0 +1,121 @@
+//! Where a task can stand, and tasks that stand there.
+
+use longhaul_core::{
+    Attempt, AttemptState, Entry, EntryKey, EntryKind, InputKey, Json, NodeId, Origin, Owner, Principal, Progress,
+    SpecId, State, Stop, StopReason, Task, UnixMillis, Verdict,
+};
+
+/// The moment of every event of the table, and the node that takes part in it.
+pub(crate) const NOW: UnixMillis = UnixMillis(10_000);
+pub(crate) const NODE: NodeId = NodeId(2);
+
+/// Where a task and its attempt can stand together. No other pair can arise; `any_history_keeps_the_laws` says so.
+pub(crate) const PLACES: [(&str, &str); 9] = [
+    ("Queued", "None"),
+    ("Queued", "Ended"),
+    ("Running", "Starting"),
+    ("Running", "Live"),
+    ("Running", "Stopping"),
+    ("Parked", "Ended"),
+    ("Done", "None"),
+    ("Done", "Stopping"),
+    ("Done", "Ended"),
+];
+
+/// An announced task of one minute's retention whose deadline and queue timeout have passed, in the given place.
+pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
+    let attempt = match attempt {
+        "None" => None,
+        "Starting" => Some(AttemptState::Starting),
+        "Live" => Some(AttemptState::Live),
+        "Stopping" => Some(AttemptState::Stopping),
+        _ => Some(AttemptState::Ended),
+    };
+    let state = match state {
+        "Queued" => State::Queued,
+        "Running" => State::Running,
+        "Parked" => State::Parked,
+        _ if attempt == Some(AttemptState::Stopping) => State::Done(Verdict::Cancelled),
+        _ => State::Done(Verdict::Succeeded),
+    };
+    let begun = matches!(state, State::Running | State::Parked);
+    Task {
+        id: "task".parse().unwrap(),
+        owner: Owner {
+            principal: Principal::local(),
+            session: None,
+        },
+        tool: "tool".into(),
+        spec: SpecId::named("spec"),
+        origin: Origin::Legacy,
+        front: NodeId(1),
+        announced: true,
+        keyed: false,
+        state,
+        stop: (attempt == Some(AttemptState::Stopping)).then_some(Stop {
+            reason: StopReason::Cancel,
+            at: UnixMillis(3_000),
+        }),
+        attempts_used: u32::from(attempt.is_some()),
+        attempt: attempt.map(|state| Attempt {
+            epoch: 1,
+            node: NodeId(1),
+            host: None,
+            state,
+        }),
+        created_at: UnixMillis(1_000),
+        updated_at: UnixMillis(4_000),
+        ready_at: UnixMillis(2_000),
+        queue_timeout: Some(5_000),
+        deadline: Some(8_000),
+        retention: 60_000,
+        announced_until: UnixMillis(61_000),
+        ended_at: matches!(state, State::Done(_)).then_some(UnixMillis(4_000)),
+        status: None,
+        progress: Some(Progress {
+            current: 1.0,
+            total: None,
+        }),
+        open_inputs: if begun { vec![InputKey::nth(1)] } else { Vec::new() },
+        inputs_asked: 1,
+        journaled: u32::from(begun),
+        woken: 3,
+        resume_at: (state == State::Parked).then_some(NOW),
+        lineage: None,
+        version: 7,
+    }
+}
+
+pub(crate) fn entry(seq: u32, kind: EntryKind) -> Entry {
+    Entry {
+        seq,
+        key: EntryKey {
+            path: "".into(),
+            kind,
+            name: "build".into(),
+            nth: 1,
+        },
+        beside: false,
+        value: Json::trusted("1"),
+        at: NOW,
+    }
+}
+
+pub(crate) fn state_name(state: State) -> &'static str {
+    match state {
+        State::Queued => "Queued",
+        State::Running => "Running",
+        State::Parked => "Parked",
+        State::Done(_) => "Done",
+    }
+}
+
+pub(crate) fn attempt_name(task: &Task) -> &'static str {
+    match task.attempt.as_ref().map(|attempt| attempt.state) {
+        None => "None",
+        Some(AttemptState::Starting) => "Starting",
+        Some(AttemptState::Live) => "Live",
+        Some(AttemptState::Stopping) => "Stopping",
+        Some(AttemptState::Ended) => "Ended",
+    }
+}
