@@ -24,6 +24,8 @@ pub enum AttemptEnd {
         outcome: Outcome,
         /// When the next attempt may begin.
         retry_at: Option<UnixMillis>,
+        /// Whether the next attempt asks again what is open, under the same names: then it stays open.
+        asks_again: bool,
     },
     /// It was made to stop.
     Stopped(StopReason),

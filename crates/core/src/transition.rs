@@ -246,10 +246,20 @@ impl Task {
         match end {
             AttemptEnd::Finished(outcome) => Some(outcome.clone()),
             AttemptEnd::Stopped(reason) => Some(self.stopped(*reason)),
-            AttemptEnd::Failed { outcome, retry_at } => match (self.stop, retry_at) {
+            AttemptEnd::Failed {
+                outcome,
+                retry_at,
+                asks_again,
+            } => match (self.stop, retry_at) {
                 // Failing is how much work answers a request to stop.
                 (Some(stop), _) => Some(self.stopped(stop.reason)),
-                (None, Some(retry_at)) => self.requeue(*retry_at, at),
+                (None, Some(retry_at)) => {
+                    // What is in the journal is asked for again too, under the same key.
+                    if self.journaled == 0 && !asks_again {
+                        self.open_inputs.clear();
+                    }
+                    self.requeue(*retry_at, at)
+                }
                 (None, None) => Some(outcome.clone()),
             },
             AttemptEnd::Suspended { until, woken } => {
@@ -278,10 +288,6 @@ impl Task {
         self.state = State::Queued;
         self.ready_at = ready_at.max(at);
         self.progress = None;
-        // What is in the journal is asked for again, under the same key.
-        if self.journaled == 0 {
-            self.open_inputs.clear();
-        }
         None
     }
 

@@ -72,6 +72,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
         Err(why) => AttemptEnd::Failed {
             outcome: Failure::Unavailable(why).into(),
             retry_at: None,
+            asks_again: false,
         },
     };
     inner.active.leave(&task.id);
@@ -87,11 +88,13 @@ async fn prepare(inner: &Arc<Inner>, task: &Task, fence: Fence) -> Result<(Resul
         fence,
         concurrency: None,
         input_timeout: crate::INPUT_TIMEOUT,
+        asks_again: false,
         journal: None,
     };
     if let Ok(runner) = &runner {
         terms.concurrency = runner.concurrency;
         terms.input_timeout = runner.input_timeout;
+        terms.asks_again = runner.executor.asks_again();
         if runner.executor.replays() {
             terms.journal = Some(Journal::of(read_journal(inner, task).await?));
         }
@@ -255,6 +258,7 @@ async fn unstarted(inner: &Inner, cx: &TaskContext, why: &str, begin: Begin) {
 fn judge(cx: &TaskContext, task: &Task, retry: &Retry, end: End) -> AttemptEnd {
     let inner = &cx.shared.inner;
     let used = cx.attempts_used(task);
+    let asks_again = cx.shared.asks_again;
     // A retry that could only begin after the deadline would never be: the work's own words are the better end.
     let again = |why| {
         let at = inner.now().plus(retry.wait_after(used, why)?);
@@ -265,6 +269,7 @@ fn judge(cx: &TaskContext, task: &Task, retry: &Retry, end: End) -> AttemptEnd {
         End::Errored(outcome) => AttemptEnd::Failed {
             outcome,
             retry_at: again(RetryOn::Error),
+            asks_again,
         },
         End::Crashed => AttemptEnd::Failed {
             outcome: match &cx.shared.journal {
@@ -272,6 +277,7 @@ fn judge(cx: &TaskContext, task: &Task, retry: &Retry, end: End) -> AttemptEnd {
                 None => crashed(retry, used),
             },
             retry_at: again(RetryOn::Crash),
+            asks_again,
         },
         End::Suspended { until, woken } => AttemptEnd::Suspended { until, woken },
         End::Stopped(reason) => AttemptEnd::Stopped(reason),

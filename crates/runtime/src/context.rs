@@ -42,6 +42,10 @@ pub(crate) struct Shared {
     pub(crate) journal: Option<Arc<Journal>>,
     /// What the branches of the code are doing.
     pub(crate) activity: Activity,
+    /// See [`Executor::asks_again`](crate::Executor::asks_again).
+    pub(crate) asks_again: bool,
+    /// How many questions earlier attempts have asked that this one may ask again.
+    pub(crate) asked_before: u32,
     /// How many questions the task has ever asked. Held while something is written whose number must be the next one.
     pub(crate) asked: tokio::sync::Mutex<u32>,
     /// What is to be written; `None` once the attempt is over.
@@ -78,6 +82,7 @@ pub(crate) struct Terms {
     pub(crate) fence: Fence,
     pub(crate) concurrency: Option<usize>,
     pub(crate) input_timeout: Millis,
+    pub(crate) asks_again: bool,
     pub(crate) journal: Option<Arc<Journal>>,
 }
 
@@ -104,6 +109,8 @@ impl TaskContext {
             input_timeout: terms.input_timeout,
             journal: terms.journal,
             activity: Activity::new(),
+            asks_again: terms.asks_again,
+            asked_before: if terms.asks_again { task.inputs_asked } else { 0 },
             asked: tokio::sync::Mutex::new(task.inputs_asked),
             drafts: Mutex::new(Some(Vec::new())),
             drafted: Notify::new(),

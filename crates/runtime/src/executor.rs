@@ -66,6 +66,13 @@ pub trait Executor: Send + Sync + 'static {
         false
     }
 
+    /// Whether work that is run again asks again, under the same name, what an attempt before it asked; no two questions of a task have the
+    /// same name then. A question that is open when an attempt is lost stays open, and is the one that the next attempt asks; what was
+    /// answered is answered.
+    fn asks_again(&self) -> bool {
+        false
+    }
+
     /// Runs an attempt from its start. Not called for an attempt that was asked to stop, or passed its deadline, before that.
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End>;
 

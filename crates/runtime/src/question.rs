@@ -226,11 +226,17 @@ impl TaskContext {
 
     /// Asks, unless it was asked before.
     async fn open_question(&self, question: Question) -> Result<Open, AskError> {
-        let until = self
-            .now()
-            .plus(question.within.map_or(self.shared.input_timeout, |within| {
-                u64::try_from(within.as_millis()).unwrap_or(u64::MAX)
-            }));
+        let within = question.within.map_or(self.shared.input_timeout, |within| {
+            u64::try_from(within.as_millis()).unwrap_or(u64::MAX)
+        });
+        if let Some(asked) = self.asked_before(&question).await? {
+            return Ok(Open {
+                key: asked.key,
+                until: asked.asked_at.plus(within),
+                place: None,
+            });
+        }
+        let until = self.now().plus(within);
         let name = question.name.clone().unwrap_or_else(|| Arc::from(""));
         let mut place = match &self.shared.journal {
             Some(_) => Some(self.begin(EntryKind::Input, &name)?),
@@ -260,6 +266,27 @@ impl TaskContext {
             place.written(seq, Json::trusted("null"));
         }
         Ok(Open { key, until, place })
+    }
+
+    /// The question of this name that an earlier attempt has asked, if it is open or answered.
+    async fn asked_before(&self, question: &Question) -> Result<Option<Input>, StoreError> {
+        if self.shared.asked_before == 0 || question.name.is_none() {
+            return Ok(None);
+        }
+        let (store, task) = (&self.shared.inner.store, &self.shared.task);
+        let record = store.peek(task).await?;
+        let mut open = record.into_iter().flat_map(|record| record.inputs);
+        if let Some(open) = open.find(|input| input.name == question.name) {
+            return Ok(Some(open));
+        }
+        // The open ones first: one that is answered in between is found here.
+        for nth in 1..=self.shared.asked_before {
+            let answered = store.answer(task, &InputKey::nth(nth)).await?;
+            if let Some(answered) = answered.filter(|input| input.name == question.name) {
+                return Ok(Some(answered));
+            }
+        }
+        Ok(None)
     }
 
     /// How a question stands in the store.

@@ -1,7 +1,7 @@
 //! What tasks of the manager run: closures of this process, and functions that every process knows by name.
 
 use super::TaskContext;
-use longhaul_core::{BoxFuture, Entropy, Json, Outcome, RpcFailure, StopReason, Store, ToolSpec};
+use longhaul_core::{BoxFuture, Entropy, Json, Outcome, RpcFailure, StopReason, ToolSpec};
 use longhaul_runtime::{Attempt, End, Executor, Provider};
 use rmcp::{
     ErrorData,
@@ -28,7 +28,6 @@ pub(super) type Closure = Box<dyn FnOnce(TaskContext) -> TaskFuture + Send>;
 pub(super) struct Work {
     pub(super) functions: HashMap<String, Function>,
     pub(super) closures: Closures,
-    pub(super) store: Arc<dyn Store>,
 }
 
 /// Closures whose tasks have not begun yet.
@@ -125,14 +124,17 @@ impl Kept {
 }
 
 impl Executor for Kept {
+    fn asks_again(&self) -> bool {
+        true
+    }
+
     fn run(self: Arc<Self>, attempt: Attempt, cx: longhaul_runtime::TaskContext) -> BoxFuture<'static, End> {
         Box::pin(async move {
             if let Some(line) = &self.definition.status_message {
                 cx.status(line.as_str());
             }
             cx.started();
-            let context = TaskContext::new(cx.clone(), Arc::clone(&self.work.store), attempt.epoch);
-            let Some(work) = self.begin(&attempt.arguments, context) else {
+            let Some(work) = self.begin(&attempt.arguments, TaskContext::new(cx.clone())) else {
                 return End::Crashed;
             };
             tokio::select! {

@@ -102,7 +102,6 @@ impl Builder {
         let work = Arc::new(Work {
             functions: self.functions,
             closures: Closures::new(&*ports.entropy),
-            store: Arc::clone(&store),
         });
         let options = EngineOptions {
             store,

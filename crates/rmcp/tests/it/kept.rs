@@ -262,3 +262,35 @@ async fn a_manager_opened_later_finds_the_records_and_runs_functions_again() {
     assert_eq!(begun.load(Ordering::SeqCst), 2);
     tasks.shutdown();
 }
+
+/// An answer is acknowledged when it is kept, whether or not anybody waits for it just then.
+#[tokio::test]
+async fn an_answer_is_kept_for_a_function_that_has_yet_to_ask_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || {
+        let work = |cx: TaskContext, _: serde_json::Map<String, Value>| -> TaskFuture {
+            Box::pin(async move {
+                let answer = cx.request_input("k", question()).await?;
+                Ok(text(answer["action"].as_str().unwrap()))
+            })
+        };
+        TaskManager::builder().function("work", work).open(directory.path())
+    };
+    let tasks = open().await.unwrap();
+    let asks = tasks.spawn_function(TaskOptions::default(), "work", Default::default());
+    let id = asks.await.unwrap().task_id;
+    until(&tasks, &id, TaskStatus::InputRequired).await;
+    tasks.shutdown();
+    drop(tasks);
+
+    let tasks = open().await.unwrap();
+    assert_eq!(tasks.get_task(&id).await.unwrap().status(), TaskStatus::InputRequired);
+    let answer = [("k".to_owned(), json!({"action": "decline"}))];
+    tasks.update_task(&id, answer).await.unwrap();
+    assert_eq!(tasks.get_task(&id).await.unwrap().status(), TaskStatus::Working);
+    let TaskPayload::Completed { result } = until(&tasks, &id, TaskStatus::Completed).await else {
+        panic!("no result")
+    };
+    assert_eq!(result["content"][0]["text"], "decline");
+    tasks.shutdown();
+}

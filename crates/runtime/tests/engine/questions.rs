@@ -1,8 +1,10 @@
 //! Work that asks its client, and holds no slot while it waits.
 
 use crate::support::{CallOf, Run, Runs, Script, World, guarded, scope, settle, text, tool};
-use longhaul_core::{CancelMode, InputKey, Json, Outcome, State, StopReason, Task, TaskId, store::StoreError};
-use longhaul_runtime::{AskError, End, Engine};
+use longhaul_core::{
+    CancelMode, InputKey, Json, Outcome, Retry, RetryOn, State, StopReason, Task, TaskId, store::StoreError,
+};
+use longhaul_runtime::{AskError, End, Engine, ToolSettings};
 use std::collections::BTreeMap;
 
 fn key(nth: u32) -> InputKey {
@@ -199,4 +201,59 @@ async fn a_question_that_cannot_be_written_is_an_error_and_the_work_keeps_its_sl
     next.finish("done");
     answer(&engine, &task.id, 1, "yes").await;
     assert_eq!(guarded("the answer", asked).await.unwrap(), Ok(says("yes")));
+}
+
+/// What a lost attempt asked can be answered at any time, also while nobody works on the task, and is told to the one that asks it again.
+#[tokio::test]
+async fn what_is_asked_again_is_asked_once() {
+    let world = World::in_memory();
+    let (script, mut runs) = Script::asking_again();
+    let settings = ToolSettings {
+        retry: Retry {
+            attempts: 2,
+            backoff: 1_000,
+            on: vec![RetryOn::Crash],
+        },
+        ..tool("a", script)
+    };
+    let engine = world.start([settings]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    let lost = runs.next().await;
+    let mut asked = Vec::new();
+    for (nth, name) in (1..).zip(["before", "between", "after"]) {
+        asked.push(lost.ask_named(name));
+        world.until(&engine, &task.id, |task| task.inputs_asked == nth).await;
+    }
+    answer(&engine, &task.id, 1, "before").await;
+    assert_eq!(
+        guarded("the answer", asked.remove(0)).await.unwrap(),
+        Ok(says("before"))
+    );
+    lost.end(End::Crashed);
+    let queued = world.until(&engine, &task.id, |task| task.state == State::Queued).await;
+    assert_eq!(queued.open_inputs, [key(2), key(3)]);
+    answer(&engine, &task.id, 2, "between").await;
+
+    world.clock.sleeper(1_000).await;
+    world.clock.advance(1_000);
+    let run = runs.next().await;
+    for name in ["before", "between"] {
+        assert_eq!(
+            guarded("the answer", run.ask_named(name)).await.unwrap(),
+            Ok(says(name))
+        );
+    }
+    let after = run.ask_named("after");
+    settle().await;
+    answer(&engine, &task.id, 3, "after").await;
+    assert_eq!(guarded("the answer", after).await.unwrap(), Ok(says("after")));
+    assert_eq!(world.task(&task.id).await.inputs_asked, 3);
+    let new = run.ask_named("new");
+    world
+        .until(&engine, &task.id, |task| task.open_inputs == [key(4)])
+        .await;
+    answer(&engine, &task.id, 4, "new").await;
+    assert_eq!(guarded("the answer", new).await.unwrap(), Ok(says("new")));
+    run.finish("done");
+    assert_eq!(world.outcome(&engine, &task.id).await, text("done"));
 }

@@ -48,6 +48,7 @@ pub async fn a_queue_is_in_order_of_readiness(fresh: Fresh) {
     let failed = Event::AttemptEnded(AttemptEnd::Failed {
         outcome: answer_text("no"),
         retry_at: Some(longhaul_core::UnixMillis(50)),
+        asks_again: false,
     });
     bench
         .apply(&task.id, Some(fence(&task)), vec![failed], 9)

@@ -67,6 +67,7 @@ pub async fn questions_are_withdrawn_with_their_attempt(fresh: Fresh) {
     let failed = AttemptEnd::Failed {
         outcome: answer_text("no"),
         retry_at: Some(UnixMillis(3)),
+        asks_again: false,
     };
     bench
         .apply(&task.id, Some(old), vec![Event::AttemptEnded(failed)], 3)

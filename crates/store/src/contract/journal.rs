@@ -29,6 +29,7 @@ pub async fn invariant_10_what_was_journaled_stays(fresh: Fresh) {
     let failed = AttemptEnd::Failed {
         outcome: answer_text("no"),
         retry_at: Some(UnixMillis(4)),
+        asks_again: false,
     };
     bench
         .apply(&task.id, Some(fence), vec![Event::AttemptEnded(failed)], 4)

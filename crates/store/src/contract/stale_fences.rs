@@ -10,6 +10,7 @@ pub async fn invariant_3_a_stale_fence_is_refused(fresh: Fresh) {
     let failed = AttemptEnd::Failed {
         outcome: answer_text("no"),
         retry_at: Some(UnixMillis(2)),
+        asks_again: false,
     };
     bench
         .apply(&task.id, Some(first), vec![Event::AttemptEnded(failed)], 2)

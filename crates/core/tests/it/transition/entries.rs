@@ -1,10 +1,7 @@
 //! What a journal does for its task.
 
-use super::{
-    place::{NOW, entry, task_at},
-    table::event_named,
-};
-use longhaul_core::{EntryKind, Event, State, transition};
+use super::place::{NOW, entry, task_at};
+use longhaul_core::{AttemptEnd, EntryKind, Event, Outcome, State, transition};
 
 /// An attempt that has come further was not in vain, so those before it count no more; a noted failure is no step further.
 #[test]
@@ -22,19 +19,32 @@ fn an_entry_takes_back_the_attempts_before_it() {
     }
 }
 
-/// What is in the journal is asked for again under the same key, so an attempt that failed leaves its questions open; and work that has come to
-/// something is not given up because no slot is free.
+/// What the next attempt asks again, by its journal or by name, an attempt that failed leaves open, and one that was never started has asked
+/// nothing; and work that has come to something is not given up because no slot is free.
 #[test]
-fn a_journal_outlives_its_attempt() {
-    for (journaled, kept) in [(0, false), (1, true)] {
-        for name in ["failed, to retry", "never started"] {
+fn what_is_asked_again_outlives_its_attempt() {
+    let failed = |asks_again| AttemptEnd::Failed {
+        outcome: Outcome::tool_error("exit 1"),
+        retry_at: Some(NOW.plus(1)),
+        asks_again,
+    };
+    for journaled in [0, 1] {
+        let ends = [
+            (failed(false), journaled > 0),
+            (failed(true), true),
+            (AttemptEnd::NeverStarted, true),
+        ];
+        for (end, kept) in ends {
             let mut task = task_at("Running", "Live");
             task.journaled = journaled;
-            let event = event_named(name, &mut task);
-            let (next, _) = transition(&task, &event, NOW).unwrap();
+            let (next, _) = transition(&task, &Event::AttemptEnded(end.clone()), NOW).unwrap();
             assert_eq!(next.state, State::Queued);
-            assert_eq!(next.open_inputs == task.open_inputs, kept, "{name}");
-            assert_eq!(next.queue_until().is_none(), kept, "{name}");
+            assert_eq!(
+                next.open_inputs == task.open_inputs,
+                kept,
+                "{end:?} after {journaled} entries"
+            );
+            assert_eq!(next.queue_until().is_none(), journaled > 0, "{end:?}");
         }
     }
 }

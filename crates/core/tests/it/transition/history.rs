@@ -52,7 +52,8 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 fn attempt_end() -> impl Strategy<Value = AttemptEnd> {
     prop_oneof![
         1 => outcome().prop_map(AttemptEnd::Finished),
-        3 => (outcome(), proptest::option::of(moment())).prop_map(|(outcome, retry_at)| AttemptEnd::Failed { outcome, retry_at }),
+        3 => (outcome(), proptest::option::of(moment()), any::<bool>())
+            .prop_map(|(outcome, retry_at, asks_again)| AttemptEnd::Failed { outcome, retry_at, asks_again }),
         1 => prop_oneof![Just(StopReason::Cancel), Just(StopReason::Deadline)].prop_map(AttemptEnd::Stopped),
         1 => Just(AttemptEnd::NeverStarted),
         2 => (proptest::option::of(moment()), 0u32..4).prop_map(|(until, woken)| AttemptEnd::Suspended { until, woken }),

@@ -154,6 +154,7 @@ pub(crate) fn event_named(name: &str, task: &mut Task) -> Event {
     let failed = |retry_at| AttemptEnd::Failed {
         outcome: Outcome::tool_error("exit 1"),
         retry_at,
+        asks_again: false,
     };
     match name {
         "claimed" => Event::Claimed { node, host: None },

@@ -1,5 +1,5 @@
 use longhaul_core::{BoxFuture, Json, Outcome, text_result};
-use longhaul_runtime::{Attempt, End, Executor, TaskContext};
+use longhaul_runtime::{Attempt, End, Executor, Question, TaskContext};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) struct Script {
     starts: mpsc::UnboundedSender<Run>,
     host_bound: bool,
+    asks_again: bool,
 }
 
 /// The attempts that were started, in order.
@@ -32,8 +33,22 @@ impl Script {
 
     /// One whose work lives outside the process.
     pub(crate) fn bound(host_bound: bool) -> (Arc<Self>, Runs) {
+        Self::with(host_bound, false)
+    }
+
+    /// One whose attempts ask again what those before them asked.
+    pub(crate) fn asking_again() -> (Arc<Self>, Runs) {
+        Self::with(false, true)
+    }
+
+    fn with(host_bound: bool, asks_again: bool) -> (Arc<Self>, Runs) {
         let (starts, started) = mpsc::unbounded_channel();
-        (Arc::new(Self { starts, host_bound }), Runs(started))
+        let script = Self {
+            starts,
+            host_bound,
+            asks_again,
+        };
+        (Arc::new(script), Runs(started))
     }
 
     fn play(self: Arc<Self>, attempt: Attempt, cx: TaskContext, resumed: bool) -> BoxFuture<'static, End> {
@@ -57,6 +72,10 @@ impl Script {
 impl Executor for Script {
     fn host_bound(&self) -> bool {
         self.host_bound
+    }
+
+    fn asks_again(&self) -> bool {
+        self.asks_again
     }
 
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
@@ -94,10 +113,23 @@ impl Run {
 
     /// Asks a question beside the work, which goes on.
     pub(crate) fn ask(&self, words: &str) -> oneshot::Receiver<Result<Json, longhaul_runtime::AskError>> {
+        let request = Json::from(serde_json::json!({"method": words}));
+        self.put(Question::new(request))
+    }
+
+    /// As [`ask`](Self::ask), by a name.
+    pub(crate) fn ask_named(&self, name: &str) -> oneshot::Receiver<Result<Json, longhaul_runtime::AskError>> {
+        self.put(Question {
+            name: Some(name.into()),
+            ..Question::new(Json::from(serde_json::json!({"method": name})))
+        })
+    }
+
+    fn put(&self, question: Question) -> oneshot::Receiver<Result<Json, longhaul_runtime::AskError>> {
         let (tell, told) = oneshot::channel();
-        let (cx, request) = (self.cx.clone(), Json::from(serde_json::json!({"method": words})));
+        let cx = self.cx.clone();
         self.cx.ports().spawner.spawn(Box::pin(async move {
-            let _ = tell.send(cx.ask(request).await);
+            let _ = tell.send(cx.ask(question).await);
         }));
         told
     }

@@ -544,6 +544,7 @@ impl Chooser {
             _ => AttemptEnd::Failed {
                 outcome: self.outcome(),
                 retry_at: (!self.one_in(4)).then(|| UnixMillis(self.now + self.rng.i64(-10..600))),
+                asks_again: self.rng.bool(),
             },
         }
     }
