@@ -77,7 +77,9 @@ async fn family(cx: TaskContext, args: Chain) -> ToolResult<String> {
     Ok(cx.call("chain", &args).await?.text())
 }
 
-fn server(side: Side) -> Server {
+/// The server, whose steps leave their traces in this file.
+pub fn server(side: impl Into<PathBuf>) -> Server {
+    let side = Side(side.into().into());
     let patient = |tool: Tool| tool.retry(ATTEMPTS, millis(10), [RetryOn::Crash]);
     let chain = move |cx: TaskContext, args: Chain| chain(cx, args, side.clone());
     Server::new("under-fire", env!("CARGO_PKG_VERSION"))
@@ -99,7 +101,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let data = data.ok_or("--data-dir says where tasks are kept")?;
     let side = side.ok_or("--side says where traces are left")?;
-    let running = server(Side(side.into())).data_dir(data).start().await?;
+    let running = server(side).data_dir(data).start().await?;
     let listening = running.listen("127.0.0.1:0").await?;
     println!("{}", listening.url());
     listening.serve_until_signal().await?;

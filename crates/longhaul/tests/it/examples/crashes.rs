@@ -14,6 +14,9 @@ mod jobs;
 #[path = "../../../examples/release.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is also a program")]
 mod release;
+#[path = "../../../examples/under_fire.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is also a program")]
+mod under_fire;
 
 #[test]
 fn a_release_is_published_once() {
@@ -75,4 +78,40 @@ fn a_job_is_submitted_once() {
     // Each run has one call and so one job, whether killed or not: one for each point, and two without a kill.
     assert_eq!(jobs, json!({"jobs": 3 * survived.writes + 2}).to_string());
     drop(service);
+}
+
+#[test]
+fn a_chain_of_steps_goes_on_where_it_was() {
+    for tool in ["chain", "family"] {
+        CrashTest::new(|outside| under_fire::server(outside.join("side")))
+            .call(tool, json!({"token": "t", "steps": 3, "millis": 0}))
+            .same_output()
+            .afterwards(|outside| in_turn(&fs::read_to_string(outside.join("side")).unwrap_or_default()))
+            .run();
+    }
+}
+
+/// Whether each step has left its trace, and none again after that of a later one: what is killed before it is journaled happens again,
+/// and only then. The branches of the fork come in any order.
+fn in_turn(side: &str) -> Result<(), String> {
+    let stages = [&["0"][..], &["1"], &["1/0", "1/1", "1/2"], &["2"]];
+    let mut now = 0;
+    let mut missing = stages[now].to_vec();
+    for line in side.lines() {
+        let step = line.strip_prefix("t ").ok_or_else(|| format!("another call's: {line}"))?;
+        let stage = stages.iter().position(|stage| stage.contains(&step));
+        match stage.ok_or_else(|| format!("no step: {line}"))? {
+            stage if stage == now => {}
+            stage if stage == now + 1 && missing.is_empty() => {
+                now = stage;
+                missing = stages[now].to_vec();
+            }
+            _ => return Err(format!("{step} is not in its turn:\n{side}")),
+        }
+        missing.retain(|one| *one != step);
+    }
+    match now + 1 == stages.len() && missing.is_empty() {
+        true => Ok(()),
+        false => Err(format!("it is not all there:\n{side}")),
+    }
 }
