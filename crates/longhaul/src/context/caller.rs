@@ -1,9 +1,11 @@
 //! Who asks.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A family of protocol revisions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// A family of protocol revisions; written as `legacy` and `modern`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Era {
     /// Up to 2025-11-25: sessions, and questions that the server sends.
     Legacy,

@@ -204,7 +204,11 @@ impl Client {
     /// # Errors
     /// The JSON-RPC error the call was answered with; also if it was answered with its result.
     pub async fn start(&self, tool: &str, arguments: Value) -> Result<Task<'_>, Failure> {
-        let mut params = json!({"name": tool, "arguments": arguments});
+        self.create(json!({"name": tool, "arguments": arguments})).await
+    }
+
+    /// Makes a call with these params as a task.
+    async fn create(&self, mut params: Value) -> Result<Task<'_>, Failure> {
         if self.era == Era::Legacy {
             params["task"] = json!({});
         }

@@ -3,7 +3,8 @@
 use super::{
     CrashFailure, CrashTest, Harm, Survived,
     child::Report,
-    plan::{self, Act, ONLY, Plan},
+    manner::Manner,
+    plan::{self, Act, Plan},
     point::{At, Point},
     process::{self, Ended},
     trace::{self, Line},
@@ -22,6 +23,9 @@ pub(super) struct Campaign<'t> {
     /// The name of the test function.
     pub(super) name: String,
     pub(super) nth: u32,
+    pub(super) manner: Manner,
+    /// The only point at which a process is to be killed.
+    pub(super) only: Option<Point>,
 }
 
 /// A run that came to its end.
@@ -32,41 +36,33 @@ struct Run {
 
 impl Campaign<'_> {
     pub(super) async fn run(&self) -> Result<Survived, CrashFailure> {
-        let only = match std::env::var(ONLY) {
-            Ok(text) => Some(text.parse::<Point>().map_err(CrashFailure::Impossible)?),
-            Err(_) => None,
-        };
         let learned = self.unharmed(Act::Through, "the run without a crash").await?;
         let writes = self.writes(&learned)?;
-        let points: Vec<Point> = match only {
+        let points: Vec<Point> = match self.only {
             Some(point) => vec![point],
             None => (1..=writes)
                 .flat_map(|write| At::ALL.map(|at| Point { write, at }))
                 .collect(),
         };
-        eprintln!(
-            "crash test of {:?}: {writes} writes, {} points",
-            self.test.tool,
-            points.len()
-        );
-        let runs = stream::iter(points)
+        let (tool, manner) = (&self.test.tool, self.manner.describe());
+        eprintln!("crash test of {tool:?}, called {manner}: {writes} writes, {} points", points.len());
+        let mut runs = 1 + points.len();
+        let harmed = stream::iter(points)
             .map(|point| self.harmed(point, &learned.report))
             .buffered(AT_ONCE);
-        let killed: Vec<bool> = runs.try_collect().await?;
+        let killed: Vec<bool> = harmed.try_collect().await?;
         let killed = killed.into_iter().filter(|killed| *killed).count();
         if killed == 0 {
             return Err(CrashFailure::Impossible(
                 "no process came to a point to be killed at".to_owned(),
             ));
         }
-        if only.is_none() {
+        if self.only.is_none() {
             self.unharmed(Act::Twice, "the run with each write made twice").await?;
+            runs += 1;
         }
-        eprintln!(
-            "crash test of {:?}: killed {killed} times, and survived",
-            self.test.tool
-        );
-        Ok(Survived { writes, killed })
+        eprintln!("crash test of {tool:?}, called {manner}: killed {killed} times, and survived");
+        Ok(Survived { writes, runs, killed })
     }
 
     fn writes(&self, learned: &Run) -> Result<u32, CrashFailure> {
@@ -99,6 +95,7 @@ impl Campaign<'_> {
         Plan {
             nth: self.nth,
             directory: directory.to_owned(),
+            manner: self.manner,
             act,
         }
     }
@@ -119,6 +116,7 @@ impl Campaign<'_> {
         let fail = |faults| {
             Err(CrashFailure::Unharmed {
                 tool: self.test.tool.clone(),
+                manner: self.manner.describe(),
                 run,
                 faults,
             })
@@ -168,12 +166,13 @@ impl Campaign<'_> {
         let trace = trace::read(&plan::trace_in(directory.path()))?;
         Err(CrashFailure::Harmed(Box::new(Harm {
             tool: self.test.tool.clone(),
+            manner: self.manner.describe(),
             point: describe(point, &trace),
             faults,
             expected: verdict::journal(learned),
             found,
             files: directory.keep().display().to_string(),
-            again: point.to_string(),
+            again: format!("{}:{point}", self.manner),
             test: self.name.clone(),
         })))
     }

@@ -6,11 +6,15 @@ use super::{
     store::{Course, Watched},
     trace::{Kept, Trace},
 };
-use crate::{Era, Server, server::Keep, testing::Client};
-use longhaul_core::{ChildEntry, Scope, Task, TaskId};
+use crate::{
+    Server,
+    server::Keep,
+    testing::{Called, Client, Failure},
+};
+use longhaul_core::{ChildEntry, Outcome, Scope, Task, TaskId};
 use longhaul_runtime::{Engine, MAX_ENTRIES};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The same in all processes of a run, so that a call made again is the call that was made before.
@@ -27,6 +31,8 @@ pub(super) struct Report {
     pub(super) task: String,
     /// A [`ChildEntry`]'s JSON: how it ended.
     pub(super) outcome: String,
+    /// What its client was told instead of that, if it was.
+    pub(super) misled: Option<String>,
     /// Questions of it that are still open.
     pub(super) open: Vec<String>,
     /// Tasks that are not over, by id and tool.
@@ -78,19 +84,17 @@ async fn call(test: &CrashTest, plan: &Plan) -> Result<Report, String> {
         .await)
         .map_err(said)?;
     let answering = Arc::clone(&test.answering);
-    let connecting = Client::connect(&server, Era::Modern).answering(move |question| answering(question));
+    let connecting = Client::connect(&server, plan.manner.era).answering(move |question| answering(question));
     let client = connecting.await.map_err(said)?;
     let params = json!({
         "name": test.tool,
         "arguments": test.arguments,
         "_meta": {"dev.longhaul/idempotency-key": KEY},
     });
-    let created = client.send("tools/call", params).await.map_err(said)?;
-    let task = client.task(&created).map_err(said)?;
-    // Whatever it comes to is an outcome, and read from the store.
-    let _ = task.wait().await;
+    let task = client.create(params).await.map_err(said)?;
+    let told = task.wait().await;
     let engine = server.engine().ok_or("the server has stopped")?;
-    report(&engine, &task.id().parse().map_err(said)?).await
+    report(&engine, &task.id().parse().map_err(said)?, &told).await
 }
 
 /// The author's server, over the run's directory and under our eyes. A store that the author has put around its own is kept: ours is
@@ -109,7 +113,7 @@ fn watched(mut server: Server, plan: &Plan, course: Arc<Course>) -> Server {
         .witness(witness)
 }
 
-async fn report(engine: &Engine, id: &TaskId) -> Result<Report, String> {
+async fn report(engine: &Engine, id: &TaskId, told: &Result<Called, Failure>) -> Result<Report, String> {
     let store = engine.store();
     let record = store.peek(id).await.map_err(said)?.ok_or("the task has vanished")?;
     let outcome = record.outcome.ok_or("the task was followed to its end, and has none")?;
@@ -133,6 +137,7 @@ async fn report(engine: &Engine, id: &TaskId) -> Result<Report, String> {
     let named = |task: &Task| format!("{} of {:?}", task.id.as_str(), task.tool);
     Ok(Report {
         task: id.as_str().to_owned(),
+        misled: (!is_told(&outcome, told)).then(|| format!("{told:?}")),
         outcome: ChildEntry {
             task: id.clone(),
             outcome: Some(outcome),
@@ -149,6 +154,21 @@ async fn report(engine: &Engine, id: &TaskId) -> Result<Report, String> {
         calls: tasks.iter().filter(|task| task.lineage.is_none()).count(),
         journals,
     })
+}
+
+/// Whether this is what a client is told of an outcome.
+fn is_told(outcome: &Outcome, told: &Result<Called, Failure>) -> bool {
+    match (outcome, told) {
+        (Outcome::Result { json, .. }, Ok(called)) => {
+            let kept: Map<String, Value> = serde_json::from_str(json.as_str()).unwrap_or_default();
+            // What is around it, and `_meta`, are the generation's.
+            let mut kept = kept.iter().filter(|(name, _)| *name != "_meta");
+            kept.all(|(name, value)| called.result.get(name) == Some(value))
+        }
+        (Outcome::RpcError(kept), Err(failure)) => failure.message == *kept.message,
+        (Outcome::Cancelled, Err(_)) => true,
+        _ => false,
+    }
 }
 
 /// Refuses to answer: the process says so, and its run ends there.

@@ -9,10 +9,12 @@ pub enum CrashFailure {
     #[error("the crash test cannot be made: {0}")]
     Impossible(String),
     /// Without any crash the tool did not come to an end, or not soundly.
-    #[error("crash test of {tool:?}: {run}\n  {}", .faults.join("\n  "))]
+    #[error("crash test of {tool:?}, called {manner}: {run}\n  {}", .faults.join("\n  "))]
     Unharmed {
         /// The tool.
         tool: String,
+        /// How the call was driven, in words.
+        manner: &'static str,
         /// Which run: alone, or with each write made twice.
         run: &'static str,
         /// All that was wrong.
@@ -26,13 +28,15 @@ pub enum CrashFailure {
 /// What a kill has done to a call.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "crash test of {tool:?}: killed {point}:\n  {}\njournal of the run without a crash:{expected}\njournal of this run:{found}\n\
+    "crash test of {tool:?}, called {manner}: killed {point}:\n  {}\njournal of the run without a crash:{expected}\njournal of this run:{found}\n\
      its files: {files}\nonly this point again: {ONLY}={again} cargo test -- --exact {test}",
     .faults.join("\n  ")
 )]
 pub struct Harm {
     /// The tool.
     pub tool: String,
+    /// How the call was driven, in words.
+    pub manner: &'static str,
     /// Where its process was killed, in words.
     pub point: String,
     /// All that was wrong.

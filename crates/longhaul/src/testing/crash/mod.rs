@@ -20,12 +20,13 @@
 //! }
 //! ```
 //!
-//! The test function runs itself again, in processes of their own: once to learn what the call writes, once with each write made twice, as if
-//! its acknowledgement had been lost, and then, for each write, three times with `kill -9`: before the commit (what was done is not
+//! The call is made by a client of each generation: a modern one, and one of 2025-11-25, which is asked on its connection and fetches the
+//! result when it is there. For each of them the test function runs itself again, in processes of their own: once to learn what the call
+//! writes, once with each write made twice, as if its acknowledgement had been lost, and then, for each write, three times with `kill -9`: before the commit (what was done is not
 //! journaled), between commit and acknowledgement, and after the acknowledgement, when the work goes on. After each kill a new process is
 //! started over the same data directory, and makes the call again under the same idempotency key. Then all of this must hold:
 //!
-//! - The call is one task, and has one outcome, like that of the run without a crash.
+//! - The call is one task, and has one outcome, like that of the run without a crash, and its client is told that one.
 //! - No step began again once it was journaled how it had ended. (Before that it may: the crash can come between effect and entry.)
 //! - Every acknowledged entry is in the journal.
 //! - Nothing is left over: no question is open, and no child lives.
@@ -44,6 +45,7 @@
 mod campaign;
 mod child;
 mod failure;
+mod manner;
 mod plan;
 mod point;
 mod process;
@@ -54,8 +56,9 @@ mod write;
 
 pub use failure::{CrashFailure, Harm};
 
-use crate::Server;
+use crate::{Era, Server};
 use campaign::Campaign;
+use manner::Manner;
 use plan::Plan;
 use serde_json::{Value, json};
 use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
@@ -88,15 +91,26 @@ pub struct CrashTest {
     afterwards: Box<Look>,
     limit: Duration,
     name: Option<String>,
+    eras: Vec<Era>,
 }
 
 /// What a crash test did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Survived {
-    /// Writes of the run without a crash; each has three points to be killed at.
+    /// Writes of the runs without a crash, one in each generation; each write has three points to be killed at.
     pub writes: u32,
+    /// All runs, each of which has made the call once: whether killed, unharmed or with each write made twice.
+    pub runs: usize,
     /// Points at which a process was killed. The last writes of a call may be over before a process can be killed after them.
     pub killed: usize,
+}
+
+impl Survived {
+    fn add(&mut self, other: Self) {
+        self.writes += other.writes;
+        self.runs += other.runs;
+        self.killed += other.killed;
+    }
 }
 
 impl CrashTest {
@@ -112,6 +126,7 @@ impl CrashTest {
             afterwards: Box::new(|_| Ok(())),
             limit: LIMIT,
             name: None,
+            eras: vec![Era::Modern, Era::Legacy],
         }
     }
 
@@ -138,6 +153,12 @@ impl CrashTest {
     /// Looks at what the tool has done outside, in the folder that the server was built with, after each run; an error says what is wrong.
     pub fn afterwards(mut self, look: impl Fn(&Path) -> Result<(), String> + Send + Sync + 'static) -> Self {
         self.afterwards = Box::new(look);
+        self
+    }
+
+    /// Has the call made by a client of this generation only; by default it is made by one of each, one after the other.
+    pub fn era(mut self, era: Era) -> Self {
+        self.eras = vec![era];
         self
     }
 
@@ -172,7 +193,7 @@ impl CrashTest {
         match Plan::of_this_process().map_err(CrashFailure::Impossible)? {
             Some(plan) if plan.nth == nth => child::run(&self, &plan),
             // Another of the same function is meant, which comes later.
-            Some(_) => Ok(Survived { writes: 0, killed: 0 }),
+            Some(_) => Ok(Survived::default()),
             None => self.campaign(nth),
         }
     }
@@ -188,7 +209,15 @@ impl CrashTest {
                 "the thread it is made on has not the name of a test function; say which it is with `named`".to_owned(),
             )
         })?;
-        let campaign = Campaign { test: &self, name, nth };
+        let only = plan::only().map_err(CrashFailure::Impossible)?;
+        let manners = only.map_or_else(|| Manner::of(&self.eras), |(manner, _)| vec![manner]);
+        let campaigns = manners.into_iter().map(|manner| Campaign {
+            test: &self,
+            name: name.clone(),
+            nth,
+            manner,
+            only: only.map(|(_, point)| point),
+        });
         let impossible = |error: std::io::Error| CrashFailure::Impossible(error.to_string());
         std::thread::scope(|scope| {
             // The test may run in a runtime, which cannot wait for another on its own thread.
@@ -199,7 +228,13 @@ impl CrashTest {
                         .enable_all()
                         .build()
                         .map_err(impossible)?;
-                    runtime.block_on(campaign.run())
+                    runtime.block_on(async {
+                        let mut survived = Survived::default();
+                        for campaign in campaigns {
+                            survived.add(campaign.run().await?);
+                        }
+                        Ok(survived)
+                    })
                 });
             let joined = runs.map_err(impossible)?.join();
             joined.unwrap_or_else(|_| Err(CrashFailure::Impossible("it panicked".to_owned())))

@@ -1,13 +1,13 @@
 //! What one process of a crash test is to do.
 
-use super::point::Point;
+use super::{manner::Manner, point::Point};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The variable by which a process learns that it is one of a crash test's.
 pub(super) const VARIABLE: &str = "LONGHAUL_CRASH_TEST";
 
-/// The variable by which an author asks for one point only.
+/// The variable by which an author asks for one point only: `legacy:3:before-commit`.
 pub(super) const ONLY: &str = "LONGHAUL_CRASH_ONLY";
 
 /// One process of a crash test.
@@ -17,6 +17,7 @@ pub(super) struct Plan {
     pub(super) nth: u32,
     /// Where the run keeps what it comes to; all processes of the run share it.
     pub(super) directory: PathBuf,
+    pub(super) manner: Manner,
     pub(super) act: Act,
 }
 
@@ -29,6 +30,20 @@ pub(super) enum Act {
     Twice,
     /// Until it kills itself.
     Until(Point),
+}
+
+/// The point that an author asks for, if one does.
+///
+/// # Errors
+/// What stands in the variable is none.
+pub(super) fn only() -> Result<Option<(Manner, Point)>, String> {
+    let Ok(text) = std::env::var(ONLY) else {
+        return Ok(None);
+    };
+    let (manner, point) = text
+        .split_once(':')
+        .ok_or_else(|| format!("{ONLY} is to be as `modern:3:before-commit`, and not `{text}`"))?;
+    Ok(Some((manner.parse()?, point.parse()?)))
 }
 
 impl Plan {

@@ -30,6 +30,7 @@ pub(super) fn faults(trace: &[Line], report: &Report) -> Vec<String> {
     faults.extend(
         (report.calls != 1).then(|| format!("the call was made {} times, under one idempotency key", report.calls)),
     );
+    faults.extend((report.misled.iter()).map(|told| format!("its client was told {told}, and it has come to {}", report.outcome)));
     faults.extend((report.open.iter()).map(|key| format!("the task is over, and its question {key} is open")));
     faults.extend((report.live.iter()).map(|task| format!("the task is over, and its child {task} is not")));
     faults
