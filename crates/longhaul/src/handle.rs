@@ -85,6 +85,7 @@ impl ServerHandle {
             providers: server.providers,
             max_running: server.max_running,
             quota: server.quota,
+            keep_waiting: server.keep_waiting,
             witness: server.witness,
         })
         .await?;

@@ -5,7 +5,7 @@ use crate::{
     serve::stop_signal,
 };
 use longhaul_core::{BoxFuture, Quota, Store};
-use longhaul_runtime::{Provider, Witness};
+use longhaul_runtime::{KEEP_WAITING, Provider, Witness};
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::{Map, Value};
 use std::{
@@ -13,6 +13,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// The largest body accepted, unless the server says otherwise: 32 MiB.
@@ -57,6 +58,7 @@ pub struct Server {
     pub(crate) quota: Quota,
     pub(crate) limits: Limits,
     pub(crate) http: HttpOptions,
+    pub(crate) keep_waiting: Duration,
     pub(crate) witness: Option<Arc<dyn Witness>>,
     pub(crate) wrap_store: Option<WrapStore>,
     pub(crate) alongside: Vec<Alongside>,
@@ -122,6 +124,7 @@ impl Server {
             quota: Quota::default(),
             limits: Limits::default(),
             http: HttpOptions::default(),
+            keep_waiting: KEEP_WAITING,
             witness: None,
             wrap_store: None,
             alongside: Vec::new(),
@@ -267,6 +270,14 @@ impl Server {
     /// Which pages and hosts may ask over HTTP, and whether the endpoints of 2024-11-05 are served.
     pub fn http(mut self, options: HttpOptions) -> Self {
         self.http = options;
+        self
+    }
+
+    /// How long a durable tool's code stays in memory while all of it waits; by default 30 s. Then it is dropped, and run again from its start,
+    /// through its journal, when what it waits for comes. A longer time costs memory, a shorter one runs; tests see with a short one what
+    /// else takes 30 s. At least a millisecond.
+    pub fn keep_waiting(mut self, time: Duration) -> Self {
+        self.keep_waiting = time;
         self
     }
 

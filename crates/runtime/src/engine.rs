@@ -46,6 +46,9 @@ pub struct EngineOptions {
     pub max_running: Option<usize>,
     /// How much callers may have live and stored.
     pub quota: Quota,
+    /// How long the code of durable work is kept in memory while all of it waits: [`KEEP_WAITING`](crate::KEEP_WAITING), but in tests that want to
+    /// see it let go, and run again, without the wait. At least a millisecond. What of it waits longest is let go sooner where too much waits.
+    pub keep_waiting: Duration,
     /// Watches steps, in tests.
     pub witness: Option<Arc<dyn Witness>>,
 }
@@ -115,6 +118,7 @@ impl Engine {
             providers,
             max_running,
             quota,
+            keep_waiting,
             witness,
         } = options;
         for tool in catalog.snapshot().tools.values() {
@@ -139,7 +143,7 @@ impl Engine {
             queues: Arc::default(),
             alarm: Alarm::default(),
             cancelling: Cancelling::default(),
-            parking: Arc::default(),
+            parking: Parking::new(keep_waiting),
             witness,
             releasing: watch::Sender::new(false),
             stop: watch::Sender::new(false),

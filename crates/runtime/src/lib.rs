@@ -50,6 +50,7 @@ pub use journal::{
     Pace, Polled, Race, Standing, StepError, StepFailure, StepPolicy, StepTry, Trail, step_is_settled,
 };
 pub use live::{Hearing, Said};
+pub use parking::KEEP_WAITING;
 pub use ports::{Ports, Spawner};
 pub use provider::{LogChunk, LogError, LogRange, Provider};
 pub use question::{AskError, Question};

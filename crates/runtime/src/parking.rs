@@ -1,6 +1,6 @@
 //! Waiting without holding anything: first the slot is given back, then the code itself is let go.
 
-use longhaul_core::{Clock, InputKey, UnixMillis};
+use longhaul_core::{Clock, InputKey, Millis, UnixMillis};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -8,8 +8,8 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// How long code that waits is kept in memory.
-const KEPT: u64 = 30_000;
+/// How long code that waits is kept in memory, unless the engine's options say otherwise.
+pub const KEEP_WAITING: Duration = Duration::from_secs(30);
 /// How many are kept at most; beyond that the ones that have waited longest are let go at once.
 const MOST: usize = 1_000;
 /// The longest time without a look: the system's clock may jump.
@@ -190,8 +190,9 @@ impl Branches {
 }
 
 /// The code that waits in this process, in the order in which it began to.
-#[derive(Default)]
 pub(crate) struct Parking {
+    /// How long it is kept.
+    kept: Millis,
     parked: Mutex<Parked>,
     moved: Notify,
 }
@@ -215,6 +216,15 @@ impl Drop for Ticket {
 }
 
 impl Parking {
+    /// Keeps code for at least a millisecond: what has just come, and is about to be taken up, is not looked for in a hot loop.
+    pub(crate) fn new(kept: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            kept: u64::try_from(kept.as_millis()).unwrap_or(u64::MAX).max(1),
+            parked: Mutex::default(),
+            moved: Notify::new(),
+        })
+    }
+
     /// Begins to wait. `let_go` is told when the code has waited long enough, or too many wait.
     pub(crate) fn enter(self: &Arc<Self>, now: UnixMillis, let_go: &Arc<Notify>) -> Ticket {
         let mut parked = self.lock();
@@ -257,7 +267,7 @@ impl Parking {
     fn let_go_of_the_oldest(&self, now: UnixMillis) -> Option<u64> {
         let mut parked = self.lock();
         while let Some(entry) = parked.by_age.first_entry() {
-            let leaves = entry.key().0.plus(KEPT);
+            let leaves = entry.key().0.plus(self.kept);
             if leaves > now {
                 return Some(leaves.since(now));
             }
@@ -327,7 +337,7 @@ mod tests {
 
     #[test]
     fn beyond_the_most_the_oldest_is_let_go_at_once() {
-        let parking = Arc::new(Parking::default());
+        let parking = Parking::new(KEEP_WAITING);
         let signs: Vec<Arc<Notify>> = (0..=MOST).map(|_| Arc::default()).collect();
         let tickets: Vec<Ticket> = (signs.iter().zip(1..))
             .map(|(sign, at)| parking.enter(UnixMillis(at), sign))

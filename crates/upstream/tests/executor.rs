@@ -86,6 +86,7 @@ impl Server {
             providers: vec![Arc::new(provider)],
             max_running: None,
             quota: longhaul_core::Quota::default(),
+            keep_waiting: longhaul_runtime::KEEP_WAITING,
             witness: None,
         };
         Engine::start(options).await.unwrap().0

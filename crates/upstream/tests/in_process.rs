@@ -70,6 +70,7 @@ async fn serve_on(ports: Ports, executor: Arc<dyn Executor>, retry: Retry, deadl
         providers: Vec::new(),
         max_running: Some(1),
         quota: longhaul_core::Quota::default(),
+        keep_waiting: longhaul_runtime::KEEP_WAITING,
         witness: None,
     };
     Engine::start(options).await.unwrap().0

@@ -104,6 +104,7 @@ async fn serve() -> Arc<Front> {
         providers: Vec::new(),
         max_running: None,
         quota: Quota::default(),
+        keep_waiting: longhaul_runtime::KEEP_WAITING,
         witness: None,
     })
     .await

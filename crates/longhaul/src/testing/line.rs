@@ -69,7 +69,7 @@ struct Inbox {
 
 impl Line {
     /// `None` if the server has stopped.
-    pub(super) fn open(server: &ServerHandle, answering: Arc<Answering>) -> Option<Arc<Self>> {
+    pub(super) fn open(server: &ServerHandle, answering: Arc<Answering>, witness: Witness) -> Option<Arc<Self>> {
         let (near, far) = tokio::io::duplex(CAPACITY);
         let spawner = server.serve_stream(far)?;
         let (reader, writer) = tokio::io::split(near);
@@ -79,7 +79,7 @@ impl Line {
             inbox: Mutex::default(),
             news: Notify::new(),
             answering,
-            witness: Witness::default(),
+            witness,
         });
         // Weak, so that the connection closes with its client.
         spawner.spawn(Box::pin(listen(Arc::downgrade(&line), reader)));

@@ -36,6 +36,7 @@ use line::{Answering, Line};
 use longhaul_core::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::{future::IntoFuture, sync::Arc};
+use witness::Witness;
 
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
@@ -72,6 +73,7 @@ pub struct Connect {
     era: Era,
     capabilities: Value,
     answering: Arc<Answering>,
+    witnessed: bool,
 }
 
 impl Connect {
@@ -88,8 +90,15 @@ impl Connect {
         self
     }
 
+    /// Whether our own tests hold what the server says against the schemas: where the same is said in hundreds of processes, once is enough.
+    fn witnessed(mut self, witnessed: bool) -> Self {
+        self.witnessed = witnessed;
+        self
+    }
+
     async fn connect(self) -> Result<Client, Failure> {
-        let line = Line::open(&self.server, self.answering).ok_or_else(|| Failure::of("the server has stopped"))?;
+        let line = Line::open(&self.server, self.answering, Witness::new(self.witnessed))
+            .ok_or_else(|| Failure::of("the server has stopped"))?;
         let client = Client {
             server: self.server,
             era: self.era,
@@ -174,6 +183,7 @@ impl Client {
             era,
             capabilities: everything(),
             answering: Arc::new(|question| Err(format!("the test does not answer {question}"))),
+            witnessed: true,
         }
     }
 

@@ -11,9 +11,8 @@ mod present {
     use serde_json::Value;
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
-    /// Hears one connection.
-    #[derive(Default)]
-    pub(in crate::testing) struct Witness(Mutex<Heard>);
+    /// Hears one connection, or none of it.
+    pub(in crate::testing) struct Witness(Option<Mutex<Heard>>);
 
     #[derive(Default)]
     struct Heard {
@@ -23,23 +22,32 @@ mod present {
     }
 
     impl Witness {
-        fn lock(&self) -> MutexGuard<'_, Heard> {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        pub(in crate::testing) fn new(hears: bool) -> Self {
+            Self(hears.then(Mutex::default))
+        }
+
+        fn lock(&self) -> Option<MutexGuard<'_, Heard>> {
+            Some(self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
         }
 
         pub(in crate::testing) fn sent(&self, message: &Value) {
-            self.lock().witness.sent(message);
+            if let Some(mut heard) = self.lock() {
+                heard.witness.sent(message);
+            }
         }
 
         pub(in crate::testing) fn heard(&self, message: &Value) {
-            let mut heard = self.lock();
-            if let Err(fault) = heard.witness.heard(message) {
+            if let Some(mut heard) = self.lock()
+                && let Err(fault) = heard.witness.heard(message)
+            {
                 heard.fault.get_or_insert(fault.to_string());
             }
         }
 
         pub(in crate::testing) fn heard_junk(&self, line: &str) {
-            self.lock().fault.get_or_insert(format!("no message: {line}"));
+            if let Some(mut heard) = self.lock() {
+                heard.fault.get_or_insert(format!("no message: {line}"));
+            }
         }
 
         /// Messages are heard in a task of their own, whose panic nobody would see: so it is the test that asks.
@@ -47,7 +55,7 @@ mod present {
         /// # Panics
         /// If one of the messages so far does not fit its schema.
         pub(in crate::testing) fn testify(&self) {
-            let fault = self.lock().fault.clone();
+            let fault = self.lock().and_then(|heard| heard.fault.clone());
             if let Some(fault) = fault.filter(|_| !std::thread::panicking()) {
                 panic!("the server has said what the schemas do not allow: {fault}");
             }
@@ -59,10 +67,13 @@ mod present {
 mod absent {
     use serde_json::Value;
 
-    #[derive(Default)]
     pub(in crate::testing) struct Witness {}
 
     impl Witness {
+        pub(in crate::testing) fn new(_: bool) -> Self {
+            Self {}
+        }
+
         pub(in crate::testing) fn sent(&self, _: &Value) {}
 
         pub(in crate::testing) fn heard(&self, _: &Value) {}

@@ -112,6 +112,7 @@ impl Builder {
             providers: vec![Arc::new(Reviving(Arc::clone(&work)))],
             max_running: None,
             quota: Quota::default(),
+            keep_waiting: longhaul_runtime::KEEP_WAITING,
             witness: None,
         };
         let (engine, _) = Engine::start(options).await?;

@@ -158,6 +158,7 @@ async fn whatever_the_order_every_task_ends_and_every_slot_comes_back() {
         providers: Vec::new(),
         max_running: Some(SLOTS),
         quota: longhaul_core::Quota::default(),
+        keep_waiting: longhaul_runtime::KEEP_WAITING,
         witness: None,
     };
     let (engine, _) = Engine::start(options).await.unwrap();

@@ -55,6 +55,7 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
         providers: Vec::new(),
         max_running: None,
         quota: longhaul_core::Quota::default(),
+        keep_waiting: longhaul_runtime::KEEP_WAITING,
         witness: None,
     })
     .await?;

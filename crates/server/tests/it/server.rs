@@ -81,6 +81,7 @@ impl Server {
             providers: vec![Arc::new(Logs)],
             max_running: None,
             quota: options.quota,
+            keep_waiting: longhaul_runtime::KEEP_WAITING,
             witness: None,
         })
         .await

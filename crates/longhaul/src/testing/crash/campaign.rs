@@ -8,7 +8,7 @@ use super::{
     point::{At, Point},
     process::{self, Ended},
     trace::{self, Line},
-    verdict,
+    verdict, write,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::path::Path;
@@ -24,6 +24,8 @@ pub(super) struct Campaign<'t> {
     pub(super) name: String,
     pub(super) nth: u32,
     pub(super) manner: Manner,
+    /// Whether there has been one in this generation, with the code kept in memory.
+    pub(super) again: bool,
     /// The only point at which a process is to be killed.
     pub(super) only: Option<Point>,
 }
@@ -34,10 +36,29 @@ struct Run {
     report: Report,
 }
 
+impl Run {
+    /// How often the code was let go.
+    fn let_go(&self) -> u32 {
+        let writes = self.trace.iter().filter(|line| match line {
+            Line::Write { what, .. } => what == write::LETTING_GO,
+            _ => false,
+        });
+        u32::try_from(writes.count()).unwrap_or(u32::MAX)
+    }
+}
+
 impl Campaign<'_> {
     pub(super) async fn run(&self) -> Result<Survived, CrashFailure> {
         let learned = self.unharmed(Act::Through, "the run without a crash").await?;
         let writes = self.writes(&learned)?;
+        let let_go = learned.let_go();
+        if self.again && let_go == 0 {
+            // It never waits, so there is nothing new in this.
+            return Ok(Survived {
+                runs: 1,
+                ..Survived::default()
+            });
+        }
         let points: Vec<Point> = match self.only {
             Some(point) => vec![point],
             None => (1..=writes)
@@ -45,7 +66,10 @@ impl Campaign<'_> {
                 .collect(),
         };
         let (tool, manner) = (&self.test.tool, self.manner.describe());
-        eprintln!("crash test of {tool:?}, called {manner}: {writes} writes, {} points", points.len());
+        eprintln!(
+            "crash test of {tool:?}, called {manner}: {writes} writes, {} points",
+            points.len()
+        );
         let mut runs = 1 + points.len();
         let harmed = stream::iter(points)
             .map(|point| self.harmed(point, &learned.report))
@@ -62,7 +86,12 @@ impl Campaign<'_> {
             runs += 1;
         }
         eprintln!("crash test of {tool:?}, called {manner}: killed {killed} times, and survived");
-        Ok(Survived { writes, runs, killed })
+        Ok(Survived {
+            writes,
+            runs,
+            killed,
+            let_go,
+        })
     }
 
     fn writes(&self, learned: &Run) -> Result<u32, CrashFailure> {
@@ -91,17 +120,15 @@ impl Campaign<'_> {
         }
     }
 
-    fn plan(&self, directory: &Path, act: Act) -> Plan {
-        Plan {
+    async fn process(&self, directory: &Path, act: Act, unharmed: bool) -> Result<Ended, CrashFailure> {
+        let plan = Plan {
             nth: self.nth,
             directory: directory.to_owned(),
             manner: self.manner,
             act,
-        }
-    }
-
-    async fn process(&self, directory: &Path, act: Act) -> Result<Ended, CrashFailure> {
-        Ok(process::run(&self.name, &self.plan(directory, act), self.test.limit).await?)
+            unharmed,
+        };
+        Ok(process::run(&self.name, &plan, self.test.limit).await?)
     }
 
     fn faults(&self, run: &Run, directory: &Path) -> Vec<String> {
@@ -121,7 +148,7 @@ impl Campaign<'_> {
                 faults,
             })
         };
-        match self.process(directory.path(), act).await? {
+        match self.process(directory.path(), act, true).await? {
             Ended::Well => {}
             Ended::Killed => return fail(vec!["it was killed, and not by the test".to_owned()]),
             Ended::Badly(why) => return fail(vec![why]),
@@ -136,10 +163,10 @@ impl Campaign<'_> {
     /// A run whose first process is killed at a point; says whether it got there.
     async fn harmed(&self, point: Point, learned: &Report) -> Result<bool, CrashFailure> {
         let directory = directory()?;
-        let mut ended = self.process(directory.path(), Act::Until(point)).await?;
+        let mut ended = self.process(directory.path(), Act::Until(point), false).await?;
         let killed = ended == Ended::Killed;
         if killed {
-            ended = self.process(directory.path(), Act::Through).await?;
+            ended = self.process(directory.path(), Act::Through, false).await?;
         }
         let mut found = String::new();
         let faults = match ended {

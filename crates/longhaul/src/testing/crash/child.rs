@@ -79,13 +79,15 @@ async fn call(test: &CrashTest, plan: &Plan) -> Result<Report, String> {
     let trace = Trace::append_to(&plan.trace()).map_err(said)?;
     let outside = plan::outside_in(&plan.directory);
     std::fs::create_dir_all(&outside).map_err(said)?;
-    let server = (watched((test.server)(&outside), plan, Course::new(plan.act, trace))
+    let server = (watched((test.server)(&outside), plan, Course::new(plan, trace))
         .start()
         .await)
         .map_err(said)?;
     let answering = Arc::clone(&test.answering);
-    let connecting = Client::connect(&server, plan.manner.era).answering(move |question| answering(question));
-    let client = connecting.await.map_err(said)?;
+    let client = Client::connect(&server, plan.manner.era)
+        .answering(move |question| answering(question))
+        .witnessed(plan.unharmed);
+    let client = client.await.map_err(said)?;
     let params = json!({
         "name": test.tool,
         "arguments": test.arguments,
@@ -101,6 +103,9 @@ async fn call(test: &CrashTest, plan: &Plan) -> Result<Report, String> {
 /// around both.
 fn watched(mut server: Server, plan: &Plan, course: Arc<Course>) -> Server {
     server.keep = Keep::Directory(plan.data());
+    if plan.manner.lets_go {
+        server.keep_waiting = Duration::ZERO;
+    }
     let around = server.wrap_store.take();
     let witness = Arc::clone(&course);
     server
@@ -175,4 +180,31 @@ fn is_told(outcome: &Outcome, told: &Result<Called, Failure>) -> bool {
 pub(super) fn no_answer(question: &Value) -> Value {
     eprintln!("the crash test is not told how to answer {question}: see `answering`");
     json!({"action": "cancel"})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_told_what_there_is_and_nothing_else() {
+        let outcome = Outcome::tool_error("no");
+        let content = json!([{"type": "text", "text": "no"}]);
+        let called = |result| Ok(Called { result });
+        assert!(is_told(
+            &outcome,
+            &called(json!({"content": content, "isError": true, "_meta": {}}))
+        ));
+        assert!(!is_told(
+            &outcome,
+            &called(json!({"content": content, "isError": false}))
+        ));
+        assert!(!is_told(&outcome, &called(json!({"content": [], "isError": true}))));
+        assert!(!is_told(&outcome, &Err(Failure::of("no"))));
+        assert!(is_told(&Outcome::Cancelled, &Err(Failure::of("cancelled"))));
+        assert!(!is_told(
+            &Outcome::Cancelled,
+            &called(json!({"content": content, "isError": true}))
+        ));
+    }
 }

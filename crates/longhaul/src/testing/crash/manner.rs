@@ -9,29 +9,53 @@ use std::{fmt, str::FromStr};
 pub(super) struct Manner {
     /// The generation that the client speaks.
     pub(super) era: Era,
+    /// Whether code is let go as soon as all of it waits. Else it stays in memory, as for waits that are short.
+    pub(super) lets_go: bool,
 }
 
 impl Manner {
-    const ALL: [Self; 2] = [Self { era: Era::Modern }, Self { era: Era::Legacy }];
+    const ALL: [Self; 4] = [
+        Self::keeping(Era::Modern),
+        Self::keeping(Era::Legacy),
+        Self::letting_go(Era::Modern),
+        Self::letting_go(Era::Legacy),
+    ];
 
-    /// All there are for these generations.
-    pub(super) fn of(eras: &[Era]) -> Vec<Self> {
-        let wanted = |manner: &Self| eras.contains(&manner.era);
-        Self::ALL.into_iter().filter(wanted).collect()
+    const fn keeping(era: Era) -> Self {
+        let lets_go = false;
+        Self { era, lets_go }
+    }
+
+    const fn letting_go(era: Era) -> Self {
+        let lets_go = true;
+        Self { era, lets_go }
+    }
+
+    /// Those of a test: both ways to wait, in one generation or in one each. How a call is made and answered and how its code waits have little
+    /// to do with each other, and each manner costs as much as the first.
+    pub(super) fn of(era: Option<Era>) -> [Self; 2] {
+        [
+            Self::keeping(era.unwrap_or(Era::Modern)),
+            Self::letting_go(era.unwrap_or(Era::Legacy)),
+        ]
     }
 
     fn name(self) -> &'static str {
-        match self.era {
-            Era::Modern => "modern",
-            Era::Legacy => "legacy",
+        match (self.era, self.lets_go) {
+            (Era::Modern, false) => "modern",
+            (Era::Legacy, false) => "legacy",
+            (Era::Modern, true) => "modern-let-go",
+            (Era::Legacy, true) => "legacy-let-go",
         }
     }
 
     /// In words, after "the call was made".
     pub(super) fn describe(self) -> &'static str {
-        match self.era {
-            Era::Modern => "by a modern client",
-            Era::Legacy => "by a legacy client",
+        match (self.era, self.lets_go) {
+            (Era::Modern, false) => "by a modern client",
+            (Era::Legacy, false) => "by a legacy client",
+            (Era::Modern, true) => "by a modern client, and let go when it waits",
+            (Era::Legacy, true) => "by a legacy client, and let go when it waits",
         }
     }
 }

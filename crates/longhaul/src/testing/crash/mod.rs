@@ -21,7 +21,8 @@
 //! ```
 //!
 //! The call is made by a client of each generation: a modern one, and one of 2025-11-25, which is asked on its connection and fetches the
-//! result when it is there. For each of them the test function runs itself again, in processes of their own: once to learn what the call
+//! result when it is there. While the code of the first call waits it stays in memory; that of the second is let go at once and run again
+//! for what comes, as it is else after 30 s ([`Server::keep_waiting`]). For each of the two the test function runs itself again, in processes of their own: once to learn what the call
 //! writes, once with each write made twice, as if its acknowledgement had been lost, and then, for each write, three times with `kill -9`: before the commit (what was done is not
 //! journaled), between commit and acknowledgement, and after the acknowledgement, when the work goes on. After each kill a new process is
 //! started over the same data directory, and makes the call again under the same idempotency key. Then all of this must hold:
@@ -91,16 +92,18 @@ pub struct CrashTest {
     afterwards: Box<Look>,
     limit: Duration,
     name: Option<String>,
-    eras: Vec<Era>,
+    era: Option<Era>,
 }
 
 /// What a crash test did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Survived {
-    /// Writes of the runs without a crash, one in each generation; each write has three points to be killed at.
+    /// Writes of the two runs without a crash; each write has three points to be killed at.
     pub writes: u32,
     /// All runs, each of which has made the call once: whether killed, unharmed or with each write made twice.
     pub runs: usize,
+    /// How often the tool's code was let go while it waited, in the runs without a crash.
+    pub let_go: u32,
     /// Points at which a process was killed. The last writes of a call may be over before a process can be killed after them.
     pub killed: usize,
 }
@@ -110,6 +113,7 @@ impl Survived {
         self.writes += other.writes;
         self.runs += other.runs;
         self.killed += other.killed;
+        self.let_go += other.let_go;
     }
 }
 
@@ -126,7 +130,7 @@ impl CrashTest {
             afterwards: Box::new(|_| Ok(())),
             limit: LIMIT,
             name: None,
-            eras: vec![Era::Modern, Era::Legacy],
+            era: None,
         }
     }
 
@@ -156,9 +160,10 @@ impl CrashTest {
         self
     }
 
-    /// Has the call made by a client of this generation only; by default it is made by one of each, one after the other.
+    /// Has the call made by clients of this generation only, once with code that stays in memory while it waits, and once with code that is
+    /// let go; by default it is made by a client of each, in one way each.
     pub fn era(mut self, era: Era) -> Self {
-        self.eras = vec![era];
+        self.era = Some(era);
         self
     }
 
@@ -210,12 +215,13 @@ impl CrashTest {
             )
         })?;
         let only = plan::only().map_err(CrashFailure::Impossible)?;
-        let manners = only.map_or_else(|| Manner::of(&self.eras), |(manner, _)| vec![manner]);
+        let manners = only.map_or_else(|| Manner::of(self.era).to_vec(), |(manner, _)| vec![manner]);
         let campaigns = manners.into_iter().map(|manner| Campaign {
             test: &self,
             name: name.clone(),
             nth,
             manner,
+            again: manner.lets_go && self.era.is_some() && only.is_none(),
             only: only.map(|(_, point)| point),
         });
         let impossible = |error: std::io::Error| CrashFailure::Impossible(error.to_string());

@@ -19,6 +19,8 @@ pub(super) struct Plan {
     pub(super) directory: PathBuf,
     pub(super) manner: Manner,
     pub(super) act: Act,
+    /// Whether this is a run without a crash: what its client hears is looked at more closely.
+    pub(super) unharmed: bool,
 }
 
 /// How it goes.

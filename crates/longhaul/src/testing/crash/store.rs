@@ -1,7 +1,7 @@
 //! A store that counts its writes, says what it has acknowledged, and kills its process at a point of one of them.
 
 use super::{
-    plan::Act,
+    plan::{Act, Plan},
     point::{At, Point},
     trace::{Kept, Line, Trace},
     write,
@@ -10,7 +10,7 @@ use longhaul_core::{
     BoxFuture, ChildEntry, EntryKey, Event, Fence, Store, StoreLayer, Task, TaskId,
     store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, Record, StoreError},
 };
-use longhaul_runtime::{MAX_ENTRIES, Witness};
+use longhaul_runtime::{MAX_ENTRIES, Ports, Witness};
 use rustix::process::{Signal, getpid, kill_process};
 use std::{
     sync::{
@@ -23,10 +23,14 @@ use tokio::sync::{Mutex, MutexGuard};
 
 /// How long work that was acknowledged may take to do the next thing before its process is killed anyway: it may have nothing to do.
 const NEXT: Duration = Duration::from_millis(20);
+/// How long an answer is held back for code that is to be let go before it: some of it may have more to do.
+const HELD: Duration = Duration::from_secs(1);
 
 /// How a process of a crash test goes: to be shared by its store and its witness.
 pub(super) struct Course {
     act: Act,
+    /// Whether answers come when the code has been let go.
+    lets_go: bool,
     trace: Trace,
     writes: AtomicU32,
     /// Whether the next thing that the work does is its last.
@@ -34,9 +38,10 @@ pub(super) struct Course {
 }
 
 impl Course {
-    pub(super) fn new(act: Act, trace: Trace) -> Arc<Self> {
+    pub(super) fn new(plan: &Plan, trace: Trace) -> Arc<Self> {
         Arc::new(Self {
-            act,
+            act: plan.act,
+            lets_go: plan.manner.lets_go,
             trace,
             writes: AtomicU32::new(0),
             last: AtomicBool::new(false),
@@ -130,6 +135,23 @@ impl Watched {
         }
     }
 
+    /// Where code is let go as soon as it waits, an answer comes after that: else whichever is quicker would.
+    async fn hold_back(&self, change: &Change) {
+        let is_answer = |event: &Event| matches!(event, Event::InputAnswered { .. });
+        if !self.course.lets_go || !change.events.iter().any(is_answer) {
+            return;
+        }
+        let ports = Ports::system();
+        let let_go = async {
+            while let Ok(Some(record)) = self.inner.peek(&change.task).await
+                && record.task.active_attempt().is_some()
+            {
+                ports.clock.sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let _ = ports.within(HELD, let_go).await;
+    }
+
     async fn acknowledged(&self, change: &Change) {
         let entries = change.events.iter().filter_map(|event| match event {
             Event::Journaled(entry) => Some(Kept::from(entry)),
@@ -218,6 +240,7 @@ impl StoreLayer for Watched {
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         Box::pin(async move {
+            self.hold_back(&change).await;
             let _turn = self.turn().await;
             let Some(what) = write::change(&change) else {
                 return self.inner.apply(change).await;

@@ -5,6 +5,7 @@ use super::{
     trace::{Kept, Line},
 };
 use longhaul_core::{ChildEntry, Json, Outcome};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How much alike the outcomes of all runs must be.
@@ -19,6 +20,7 @@ pub(super) enum Likeness {
 /// All that is wrong with a run, whose processes have left this.
 pub(super) fn faults(trace: &[Line], report: &Report) -> Vec<String> {
     let mut faults = steps(trace);
+    faults.extend(fails_by_itself(report));
     faults.extend(ends(trace, report));
     faults.extend(kept(trace, report));
     faults.extend(trace.iter().filter_map(|line| match line {
@@ -30,10 +32,21 @@ pub(super) fn faults(trace: &[Line], report: &Report) -> Vec<String> {
     faults.extend(
         (report.calls != 1).then(|| format!("the call was made {} times, under one idempotency key", report.calls)),
     );
-    faults.extend((report.misled.iter()).map(|told| format!("its client was told {told}, and it has come to {}", report.outcome)));
+    faults.extend(
+        (report.misled.iter()).map(|told| format!("its client was told {told}, and it has come to {}", report.outcome)),
+    );
     faults.extend((report.open.iter()).map(|key| format!("the task is over, and its question {key} is open")));
     faults.extend((report.live.iter()).map(|task| format!("the task is over, and its child {task} is not")));
     faults
+}
+
+/// A tool that cannot be run again, crash or no crash, is not worth comparing with itself.
+fn fails_by_itself(report: &Report) -> Option<String> {
+    let Some(Outcome::RpcError(failure)) = ending(report) else {
+        return None;
+    };
+    let data: Value = serde_json::from_str(failure.data.as_ref()?.as_str()).ok()?;
+    matches!(data["reason"].as_str(), Some("diverged" | "poisoned")).then(|| failure.message.to_string())
 }
 
 /// A step begins no more once it is journaled how it ended.

@@ -5,6 +5,9 @@ use longhaul_core::{
     store::{Change, NewTask},
 };
 
+/// What is written where code is let go.
+pub(super) const LETTING_GO: &str = "letting go of the task";
+
 /// What a change is about, in words; `None` for one that the work does not depend on, as a line of progress.
 pub(super) fn change(change: &Change) -> Option<String> {
     let what: Vec<String> = change.events.iter().filter_map(event).collect();
@@ -30,7 +33,7 @@ fn event(event: &Event) -> Option<String> {
         Event::CancelRequested(_) => "a cancellation".to_owned(),
         Event::DeadlinePassed => "the deadline".to_owned(),
         Event::AttemptEnded(AttemptEnd::Finished(_)) => "the end of the task".to_owned(),
-        Event::AttemptEnded(AttemptEnd::Suspended { .. }) => "letting go of the task".to_owned(),
+        Event::AttemptEnded(AttemptEnd::Suspended { .. }) => LETTING_GO.to_owned(),
         Event::AttemptEnded(_) => "the end of an attempt".to_owned(),
         Event::Abandoned(_) => "giving up the task".to_owned(),
         Event::Claimed { .. }

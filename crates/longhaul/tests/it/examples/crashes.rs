@@ -98,7 +98,9 @@ fn in_turn(side: &str) -> Result<(), String> {
     let mut now = 0;
     let mut missing = stages[now].to_vec();
     for line in side.lines() {
-        let step = line.strip_prefix("t ").ok_or_else(|| format!("another call's: {line}"))?;
+        let step = line
+            .strip_prefix("t ")
+            .ok_or_else(|| format!("another call's: {line}"))?;
         let stage = stages.iter().position(|stage| stage.contains(&step));
         match stage.ok_or_else(|| format!("no step: {line}"))? {
             stage if stage == now => {}

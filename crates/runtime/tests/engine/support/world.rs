@@ -72,6 +72,7 @@ impl World {
             providers: self.providers.clone(),
             max_running: self.max_running,
             quota: self.quota,
+            keep_waiting: longhaul_runtime::KEEP_WAITING,
             witness: None,
         };
         guarded("the engine to start", Engine::start(options)).await.unwrap()

@@ -62,6 +62,7 @@ impl World {
                 providers: Vec::new(),
                 max_running: None,
                 quota: longhaul_core::Quota::default(),
+                keep_waiting: longhaul_runtime::KEEP_WAITING,
                 witness: None,
             })
             .await
