@@ -334,7 +334,7 @@ impl TaskContext {
     }
 
     /// When the earliest timer of all that is waited for fires, and what the task had been woken by when all of it was still to come;
-    /// `None` if something has come.
+    /// `None` if something has come, or the code has gone on.
     async fn suspension(&self) -> Result<Option<(Option<UnixMillis>, u32)>, JournalError> {
         let Some(waits) = self.shared.activity.parked() else {
             return Ok(None);
@@ -342,11 +342,11 @@ impl TaskContext {
         let Some(record) = self.shared.inner.store.peek(&self.shared.task).await? else {
             return Ok(None);
         };
-        let until = waits.iter().filter_map(Wait::until).min();
+        let until = waits.values().filter_map(Wait::until).min();
         if until.is_some_and(|until| until <= self.now()) {
             return Ok(None);
         }
-        for wait in &waits {
+        for wait in waits.values() {
             let has_come = match wait {
                 Wait::Input(key, _) => !record.task.open_inputs.contains(key),
                 // After the record: an end that is not seen here is not counted there either.
@@ -357,7 +357,9 @@ impl TaskContext {
                 return Ok(None);
             }
         }
-        Ok(Some((until, record.task.woken)))
+        // The code may have gone on during the reads, for a reason of its own: what it does now is not to be cut off.
+        let still_waits = self.shared.activity.is_parked_for(&waits);
+        Ok(still_waits.then_some((until, record.task.woken)))
     }
 
     fn tell(&self, write: impl FnOnce(&mut News)) {

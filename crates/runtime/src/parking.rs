@@ -151,9 +151,15 @@ impl Activity {
     }
 
     /// What is waited for, if all branches wait.
-    pub(crate) fn parked(&self) -> Option<Vec<Wait>> {
+    pub(crate) fn parked(&self) -> Option<BTreeMap<u64, Wait>> {
         let all = self.lock();
-        (all.busy == 0).then(|| all.waits.values().cloned().collect())
+        (all.busy == 0).then(|| all.waits.clone())
+    }
+
+    /// Whether all branches wait, and for no less and no more than this.
+    pub(crate) fn is_parked_for(&self, waits: &BTreeMap<u64, Wait>) -> bool {
+        let all = self.lock();
+        all.busy == 0 && all.waits.keys().eq(waits.keys())
     }
 
     fn lock(&self) -> MutexGuard<'_, Branches> {

@@ -14,6 +14,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::sync::Notify;
 
 const KEPT: i64 = 30_000;
 const DAY: i64 = 24 * 60 * 60 * 1000;
@@ -115,6 +116,48 @@ fn invariant_10_a_journaled_step_is_never_run_again() {
         assert_eq!(world.outcome(&engine, &id).await, text(r#"1 {"says":"go"} 2"#));
         assert_eq!(world.task(&id).await.inputs_asked, 1);
     });
+}
+
+/// What code waits for besides may come while its task is read, to see whether the code can be let go.
+#[tokio::test]
+async fn code_that_goes_on_while_it_is_looked_at_is_not_let_go() {
+    let (world, store) = World::faulty();
+    let effects = Effects::default();
+    let (come, done) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let tool = {
+        let (effects, come, done) = (effects.clone(), come.clone(), done.clone());
+        program("waits", move |cx| {
+            let (effects, come, done) = (effects.clone(), come.clone(), done.clone());
+            async move {
+                let mut asked = std::pin::pin!(ask(&cx, "well?"));
+                tokio::select! {
+                    _ = &mut asked => {}
+                    () = come.notified() => {}
+                }
+                let work = || async {
+                    let effect = effects.happen();
+                    done.notified().await;
+                    Ok(Json::trusted(effect.to_string()))
+                };
+                let effect = cx.step("effect", &StepPolicy::default(), work).await?;
+                Ok(effect.as_str().to_owned())
+            }
+        })
+    };
+    let engine = world.start([tool]).await;
+    let task = engine.create(engine.call("waits")).await.unwrap();
+    world.clock.sleeper(KEPT).await;
+    store.hold_peeked.send_replace(true);
+    world.clock.advance(KEPT);
+    settle().await;
+    come.notify_one();
+    settle().await;
+    assert_eq!(effects.count(), 1, "it has gone on");
+    store.hold_peeked.send_replace(false);
+    settle().await;
+    done.notify_one();
+    assert_eq!(guarded("the end", world.outcome(&engine, &task.id)).await, text("1"));
+    assert_eq!(effects.count(), 1, "and was not cut off at it");
 }
 
 #[tokio::test]

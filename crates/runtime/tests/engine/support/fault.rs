@@ -1,6 +1,6 @@
 use longhaul_core::{
-    BoxFuture, Event, Store, StoreLayer, Task, UnixMillis,
-    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, StoreError},
+    BoxFuture, Event, Store, StoreLayer, Task, TaskId, UnixMillis,
+    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, Record, StoreError},
 };
 use std::sync::{
     Arc, Mutex,
@@ -17,6 +17,8 @@ pub(crate) struct FaultyStore {
     pub(crate) hold_created: watch::Sender<bool>,
     /// Claims are committed, and not acknowledged while this holds.
     pub(crate) hold_claimed: watch::Sender<bool>,
+    /// Tasks are read as they are, and not told while this holds.
+    pub(crate) hold_peeked: watch::Sender<bool>,
     /// The next moment to wake for is read, and not told while this holds.
     pub(crate) hold_next_wake: watch::Sender<bool>,
     /// So many changes that `fails` names still fail with [`StoreError::Full`].
@@ -33,6 +35,7 @@ impl FaultyStore {
             hold_creates: watch::Sender::new(false),
             hold_created: watch::Sender::new(false),
             hold_claimed: watch::Sender::new(false),
+            hold_peeked: watch::Sender::new(false),
             hold_next_wake: watch::Sender::new(false),
             full: Mutex::new((0, "")),
             full_claims: AtomicUsize::new(0),
@@ -114,6 +117,15 @@ impl StoreLayer for FaultyStore {
             let claimed = self.inner.claim(claim).await;
             released(&self.hold_claimed).await;
             claimed
+        })
+    }
+
+    fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        let peeked = self.inner.peek(id);
+        Box::pin(async move {
+            let peeked = peeked.await;
+            released(&self.hold_peeked).await;
+            peeked
         })
     }
 
