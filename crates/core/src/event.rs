@@ -88,6 +88,8 @@ pub enum Event {
     },
     /// The tool's code has come to something: a new place in the journal, or another value for one it has.
     Journaled(Entry),
+    /// The tool's code has come further without a new place: what crashed it before did not do so here.
+    CameFurther,
     /// The time that suspended work waits for is here.
     TimerFired,
     /// A task that this one started is over.
@@ -125,6 +127,7 @@ impl Event {
                 | Self::Reported { .. }
                 | Self::InputRequested { .. }
                 | Self::Journaled(_)
+                | Self::CameFurther
                 | Self::InputWithdrawn { .. }
                 | Self::AttemptEnded(_)
         )
@@ -141,6 +144,7 @@ impl Event {
             Self::InputAnswered { .. } => "input_answered",
             Self::InputWithdrawn { .. } => "input_withdrawn",
             Self::Journaled(_) => "journaled",
+            Self::CameFurther => "came_further",
             Self::TimerFired => "timer_fired",
             Self::ChildEnded { .. } => "child_ended",
             Self::AttemptEnded(_) => "attempt_ended",

@@ -53,7 +53,8 @@ pub struct IllegalEvent {
 /// | `Reported` | – | news | – | – |
 /// | `InputRequested` | – | question open | – | – |
 /// | `InputAnswered`, `InputWithdrawn` | question closed | question closed | question closed, Queued | – |
-/// | `Journaled` | – | place taken, or its value replaced | – | – |
+/// | `Journaled` | – | place taken, and failures before it forgiven; or its value replaced | – | – |
+/// | `CameFurther` | – | failures before it forgiven | – | – |
 /// | `TimerFired` | – | – | Queued, if it is time | – |
 /// | `ChildEnded` | noted | noted | noted, Queued | – |
 /// | `AttemptEnded` | – | Done, or Queued again | – | attempt Ended, the outcome is dropped |
@@ -95,6 +96,7 @@ fn is_visible(event: &Event) -> bool {
         Event::Adopted { .. }
             | Event::Promoted
             | Event::Journaled(_)
+            | Event::CameFurther
             | Event::TimerFired
             | Event::ChildEnded { .. }
             | Event::AttemptEnded(AttemptEnd::Suspended { .. })
@@ -156,11 +158,16 @@ impl Task {
                 if entry.seq == 0 || entry.seq > self.journaled + 1 {
                     return Err(Reason::KeyOutOfOrder);
                 }
-                self.journaled = self.journaled.max(entry.seq);
-                if entry.key.kind != EntryKind::Failure {
-                    // It has come further: failures before this are no sign that it never ends (the attempt under way still counts).
-                    self.attempts_used = self.attempts_used.min(1);
+                if entry.seq > self.journaled {
+                    self.journaled = entry.seq;
+                    if entry.key.kind != EntryKind::Failure {
+                        self.come_further();
+                    }
                 }
+            }
+            Event::CameFurther => {
+                self.require(State::Running)?;
+                self.come_further();
             }
             Event::TimerFired => {
                 self.require(State::Parked)?;
@@ -289,6 +296,11 @@ impl Task {
         self.ready_at = ready_at.max(at);
         self.progress = None;
         None
+    }
+
+    /// Failures before this are no sign that the work never ends. The attempt under way still counts.
+    fn come_further(&mut self) {
+        self.attempts_used = self.attempts_used.min(1);
     }
 
     /// Something came that the work may wait for.

@@ -63,11 +63,15 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
                 arguments,
                 deadline_at: task.deadline_at(),
             };
-            let end = work(&inner, &cx, executor, attempt, begin).await;
-            if let End::NeverStarted(why) = &end {
-                unstarted(&inner, &cx, why, begin).await;
+            match work(&inner, &cx, executor, attempt, begin).await {
+                Left::LetGo { until, woken } => AttemptEnd::Suspended { until, woken },
+                Left::Ended(end) => {
+                    if let End::NeverStarted(why) = &end {
+                        unstarted(&inner, &cx, why, begin).await;
+                    }
+                    judge(&cx, &task, &retry, end)
+                }
             }
-            judge(&cx, &task, &retry, end)
         }
         Err(why) => AttemptEnd::Failed {
             outcome: Failure::Unavailable(why).into(),
@@ -138,6 +142,19 @@ async fn look_for_stop(inner: &Inner, id: &TaskId) {
     }
 }
 
+/// Why work is not done any longer.
+enum Left {
+    /// Its executor has said so, or would have.
+    Ended(End),
+    /// All of it waits, and it can be run again from its start.
+    LetGo {
+        /// When the earliest of its timers fires.
+        until: Option<UnixMillis>,
+        /// What the task had been woken by then.
+        woken: u32,
+    },
+}
+
 /// Does the work and writes its news on the way. Work that is to stop already is not begun.
 async fn work(
     inner: &Arc<Inner>,
@@ -145,16 +162,16 @@ async fn work(
     executor: Arc<dyn Executor>,
     attempt: Attempt,
     begin: Begin,
-) -> End {
+) -> Left {
     if begin == Begin::Fresh {
         let late = attempt.deadline_at.is_some_and(|deadline| deadline <= inner.now());
         if let Some(reason) = cx.stop_requested().or(late.then_some(StopReason::Deadline)) {
-            return End::Stopped(reason);
+            return Left::Ended(End::Stopped(reason));
         }
     }
     if begin == Begin::Resumed && cx.keeps_journal() {
         // Its process is gone, and its code with it. It runs again from its start, if it may.
-        return End::Crashed;
+        return Left::Ended(End::Crashed);
     }
     let run = async {
         match begin {
@@ -170,23 +187,23 @@ async fn work(
         }
         polled
     });
-    let end = tokio::select! {
+    let left = tokio::select! {
         biased;
-        end = run => match end {
+        end = run => Left::Ended(match end {
             Ok(end) => followed(cx, end),
             Err(_) => {
                 error!("an executor panicked");
                 if cx.keeps_journal() { End::Crashed } else { End::Errored(panicked()) }
             }
-        },
-        (until, woken) = cx.let_go(), if cx.keeps_journal() => End::Suspended { until, woken },
-        until = released(inner), if cx.keeps_journal() => End::Suspended { until: Some(until), woken: 0 },
+        }),
+        (until, woken) = cx.let_go(), if cx.keeps_journal() => Left::LetGo { until, woken },
+        until = released(inner), if cx.keeps_journal() => Left::LetGo { until: Some(until), woken: 0 },
         never = write_drafts(cx) => match never {},
         never = write_news(inner, cx) => match never {},
     };
     // Before the code is dropped, so that what it drops on the way is not taken for its wish.
     cx.close();
-    end
+    left
 }
 
 /// An end of code that did not follow its journal is worth nothing, whatever it says. Code that was told to stop, or has crashed, need
@@ -279,7 +296,6 @@ fn judge(cx: &TaskContext, task: &Task, retry: &Retry, end: End) -> AttemptEnd {
             retry_at: again(RetryOn::Crash),
             asks_again,
         },
-        End::Suspended { until, woken } => AttemptEnd::Suspended { until, woken },
         End::Stopped(reason) => AttemptEnd::Stopped(reason),
         End::NeverStarted(_) => AttemptEnd::NeverStarted,
     }
@@ -353,14 +369,13 @@ impl TaskContext {
         }))
     }
 
-    /// Attempts since the journal last grew, this one included.
+    /// Attempts since the work last came further, this one included.
     fn attempts_used(&self, task: &Task) -> u32 {
-        let grown = self
-            .shared
-            .journal
-            .as_ref()
-            .is_some_and(|journal| journal.next() > task.journaled + 1);
-        if grown { 1 } else { task.attempts_used }
+        let journal = self.shared.journal.as_ref();
+        match journal.is_some_and(|journal| journal.has_come_further()) {
+            true => task.attempts_used.min(1),
+            false => task.attempts_used,
+        }
     }
 }
 

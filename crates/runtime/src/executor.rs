@@ -27,13 +27,6 @@ pub enum End {
     Errored(Outcome),
     /// There is no record of how it ended (`retry.on` names this `crash`).
     Crashed,
-    /// The work keeps a journal, all of it waits, and it was let go. Said by the runtime, never by an executor.
-    Suspended {
-        /// When the earliest of its timers fires.
-        until: Option<UnixMillis>,
-        /// What the task had been woken by then.
-        woken: u32,
-    },
     /// It was made to stop, for this reason.
     Stopped(StopReason),
     /// It is certain that nothing was started, and that nothing will be: the attempt costs nothing. The text is for the log.

@@ -7,6 +7,7 @@ use crate::{
     parking::Wait,
     read_answer,
 };
+use futures_util::future::try_join_all;
 use longhaul_core::{
     ChildEntry, EntryKey, EntryKind, Input, InputKey, InputState, Json, Outcome, RpcFailure, StopReason, UnixMillis,
     store::{ApplyError, StoreError},
@@ -156,6 +157,22 @@ pub(crate) fn question_story(value: &Json) -> Result<(InputKey, UnixMillis), Sto
     }
 }
 
+/// What takes a question back, and overwrites its entry, if it has one.
+fn withdrawal(key: InputKey, until: UnixMillis, gone: Gone, entry: Option<EntryDraft>) -> Draft {
+    let entry = entry.map(|entry| {
+        let layout = Layout {
+            key: key.as_str().to_owned(),
+            until: until.0,
+            gone: Some(gone),
+        };
+        EntryDraft {
+            value: Json::trusted(serde_json::to_string(&layout).unwrap_or_default()),
+            ..entry
+        }
+    });
+    Draft::Withdraw(key, entry)
+}
+
 /// A question that is open, and its place in the journal if there is one.
 struct Open {
     key: InputKey,
@@ -164,24 +181,9 @@ struct Open {
 }
 
 impl Open {
-    /// What takes it back.
     fn withdrawal(&self, gone: Gone) -> Draft {
-        let entry = self.place.as_ref().map(|place| EntryDraft {
-            key: place.key.clone(),
-            beside: place.beside,
-            seq: place.found.as_ref().map(|(seq, _)| *seq),
-            value: self.layout(Some(gone)),
-        });
-        Draft::Withdraw(self.key.clone(), entry)
-    }
-
-    fn layout(&self, gone: Option<Gone>) -> Json {
-        let layout = Layout {
-            key: self.key.as_str().to_owned(),
-            until: self.until.0,
-            gone,
-        };
-        Json::trusted(serde_json::to_string(&layout).unwrap_or_default())
+        let entry = self.place.as_ref().map(|place| place.entry(Json::trusted("null")));
+        withdrawal(self.key.clone(), self.until, gone, entry)
     }
 }
 
@@ -305,14 +307,16 @@ impl TaskContext {
         })
     }
 
-    /// Gives up what this branch has asked and begun, in earlier attempts too: its questions are withdrawn, its children cancelled.
+    /// Gives up what this branch has asked and begun, in earlier attempts too: its questions are withdrawn, in one write, and its children
+    /// cancelled. Completes when that is written.
     pub(crate) async fn abandon(&self) -> Result<(), JournalError> {
         let Some(journal) = &self.shared.journal else {
             return Ok(());
         };
+        let mut withdrawals = Vec::new();
         for (key, seq, value) in journal.abandon(&self.path) {
             match key.kind {
-                EntryKind::Input => self.withdraw_entry(key, seq, &value).await?,
+                EntryKind::Input => withdrawals.extend(withdrawal_of(key, seq, &value)),
                 EntryKind::Child => {
                     if let Ok(ChildEntry { task, outcome: None }) = ChildEntry::from_json(&value) {
                         self.cancel_child(&task);
@@ -321,7 +325,8 @@ impl TaskContext {
                 _ => {}
             }
         }
-        Ok(())
+        let written = withdrawals.into_iter().map(|draft| self.write_if_open(draft));
+        try_join_all(written).await.map(drop)
     }
 
     /// Withdraws a question that was written while the one who asked it went away.
@@ -329,50 +334,37 @@ impl TaskContext {
         if entry.as_ref().is_some_and(|entry| self.is_abandoned(&entry.key.path)) {
             return;
         }
-        let open = Open {
-            key,
-            // What was drafted as the entry's value.
-            until: UnixMillis(
-                entry
-                    .as_ref()
-                    .and_then(|entry| entry.value.as_str().parse().ok())
-                    .unwrap_or(0),
-            ),
-            place: None,
-        };
+        // What was drafted as the entry's value.
+        let drafted = entry.as_ref().and_then(|entry| entry.value.as_str().parse().ok());
+        let until = UnixMillis(drafted.unwrap_or(0));
         let entry = entry.map(|entry| EntryDraft {
             seq: Some(seq),
-            value: open.layout(Some(Gone::Withdrawn)),
             ..entry
         });
         // Refused if the attempt is over.
-        let _ = self.hand_in(Draft::Withdraw(open.key, entry));
+        let _ = self.hand_in(withdrawal(key, until, Gone::Withdrawn, entry));
     }
 
-    async fn withdraw_entry(&self, key: EntryKey, seq: u32, value: &Json) -> Result<(), JournalError> {
-        let Ok(known) = serde_json::from_str::<Layout>(value.as_str()) else {
-            return Ok(());
-        };
-        if known.gone.is_some() {
-            return Ok(());
-        }
-        let open = Open {
-            key: InputKey::named(known.key),
-            until: UnixMillis(known.until),
-            place: None,
-        };
-        let entry = EntryDraft {
-            key,
-            beside: false,
-            seq: Some(seq),
-            value: open.layout(Some(Gone::Withdrawn)),
-        };
-        match self.write(Draft::Withdraw(open.key, Some(entry))).await {
-            // It was answered, or withdrawn, meanwhile: then nothing is open.
+    /// Writes a withdrawal, unless the question was answered, or withdrawn, meanwhile.
+    async fn write_if_open(&self, withdrawal: Draft) -> Result<(), JournalError> {
+        match self.write(withdrawal).await {
             Ok(_) | Err(WriteError::Apply(ApplyError::Illegal(_))) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// What takes back the question that an entry is about, if that is not settled already.
+fn withdrawal_of(key: EntryKey, seq: u32, value: &Json) -> Option<Draft> {
+    let (question, until) = question_story(value).ok()?;
+    let entry = EntryDraft {
+        key,
+        beside: false,
+        seq: Some(seq),
+        again: false,
+        value: Json::trusted("null"),
+    };
+    Some(withdrawal(question, until, Gone::Withdrawn, Some(entry)))
 }
 
 /// A question whose answer is waited for; dropping this withdraws it, unless the whole attempt goes.

@@ -254,12 +254,18 @@ impl Place {
                 bytes,
             });
         }
-        Ok(EntryDraft {
+        Ok(self.entry(value))
+    }
+
+    /// The same, of a value that is known to be short.
+    pub(crate) fn entry(&self, value: Json) -> EntryDraft {
+        EntryDraft {
             key: self.key.clone(),
             beside: self.beside,
             seq: self.found.as_ref().map(|(seq, _)| *seq),
+            again: self.is_written,
             value,
-        })
+        }
     }
 
     /// What was written here, if anything.

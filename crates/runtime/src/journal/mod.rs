@@ -42,6 +42,8 @@ struct State {
     branches: HashMap<Arc<str>, Branch>,
     /// The latest place that was written.
     last: u32,
+    /// Whether this attempt has come further than those before it.
+    further: bool,
     children: u32,
     failures: Vec<Entry>,
     divergence: Option<Divergence>,
@@ -81,6 +83,8 @@ pub(crate) struct Place {
     pub(crate) beside: bool,
     /// Where it stands in the journal, and what it came to, if it has been written.
     pub(crate) found: Option<(u32, Json)>,
+    /// Whether this attempt has written it.
+    is_written: bool,
 }
 
 impl Journal {
@@ -90,6 +94,7 @@ impl Journal {
             known: HashMap::with_capacity(entries.len()),
             branches: HashMap::new(),
             last: 0,
+            further: false,
             children: 0,
             failures: Vec::new(),
             divergence: None,
@@ -173,6 +178,7 @@ impl Journal {
             key,
             beside,
             found,
+            is_written: false,
         })
     }
 
@@ -277,10 +283,21 @@ impl Journal {
         let mut state = self.lock();
         if seq > state.last {
             state.last = seq;
+            state.further = true;
             state.children += u32::from(key.kind == EntryKind::Child);
         }
         let value = value.clone();
         state.known.insert(key.clone(), Known { seq, value });
+    }
+
+    /// Notes that [`Event::CameFurther`](longhaul_core::Event::CameFurther) was written.
+    pub(crate) fn come_further(&self) {
+        self.lock().further = true;
+    }
+
+    /// Whether this attempt has come further than those before it, as the task's own count of its attempts has it.
+    pub(crate) fn has_come_further(&self) -> bool {
+        self.lock().further
     }
 
     /// How many children were ever started.
@@ -309,6 +326,7 @@ impl Place {
     /// Notes that it has been written.
     pub(crate) fn written(&mut self, seq: u32, value: Json) {
         self.found = Some((seq, value));
+        self.is_written = true;
     }
 }
 

@@ -48,6 +48,9 @@ pub(crate) struct EntryDraft {
     pub(crate) beside: bool,
     /// Where it stands already.
     pub(crate) seq: Option<u32>,
+    /// Whether this attempt has written it before. The first time it may only have come to where the one before it ended; the second time
+    /// it has come further, though to no new place: so does a poll at each of its looks.
+    pub(crate) again: bool,
     /// What it says, of a question's entry without the key.
     pub(crate) value: Json,
 }
@@ -183,6 +186,7 @@ impl TaskContext {
         let mut events = Vec::new();
         let mut all = Vec::with_capacity(batch.len());
         let mut entries = Vec::new();
+        let mut again = false;
         for Pending { draft, .. } in batch {
             let mut written = Written::default();
             let mut entry = None;
@@ -213,10 +217,14 @@ impl TaskContext {
                 let seq = draft.seq.unwrap_or(next);
                 next = next.max(seq + 1);
                 written.seq = seq;
+                again |= draft.again;
                 events.push(Event::Journaled(self.entry(draft, seq, value.clone())));
                 entries.push((seq, draft.key.clone(), value));
             }
             all.push(written);
+        }
+        if again {
+            events.push(Event::CameFurther);
         }
         let applied = if entries.is_empty() {
             self.apply(events).await
@@ -231,6 +239,9 @@ impl TaskContext {
         if let Some(journal) = &self.shared.journal {
             for (seq, key, value) in &entries {
                 journal.wrote(*seq, key, value);
+            }
+            if again {
+                journal.come_further();
             }
         }
         self.shared.inner.changed(&task);

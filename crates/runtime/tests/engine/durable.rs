@@ -5,7 +5,7 @@ use crate::support::{
 };
 use futures_util::future::join;
 use longhaul_core::{InputKey, Json, Outcome, State, Task, TaskId, Verdict};
-use longhaul_runtime::{AskError, Engine, Question, StepPolicy, TaskContext, ToolSettings};
+use longhaul_runtime::{AskError, Engine, Pace, Polled, Question, StepPolicy, TaskContext, ToolSettings};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -285,6 +285,60 @@ async fn what_comes_further_each_time_is_never_set_aside() {
     let task = engine.create(engine.call("slow")).await.unwrap();
     assert_eq!(world.outcome(&engine, &task.id).await, text("there"));
     assert_eq!(effects.count(), 12);
+}
+
+/// A tool whose every attempt looks `looks` times at something that is ready after the tenth look, and crashes at the next look.
+fn looks_and_crashes(looks: u32, effects: &Effects) -> ToolSettings {
+    let effects = effects.clone();
+    program("looks", move |cx| {
+        let effects = effects.clone();
+        async move {
+            let pace = Pace {
+                first: 0,
+                ..Pace::default()
+            };
+            let mut left = looks;
+            let look = || {
+                let crashes = left == 0;
+                left = left.saturating_sub(1);
+                let count = if crashes { 0 } else { effects.happen() };
+                async move {
+                    assert!(!crashes, "the process dies here");
+                    let ready = || Polled::Ready(Json::trusted(count.to_string()));
+                    Ok(if count < 10 { Polled::Pending(None) } else { ready() })
+                }
+            };
+            let seen = cx.poll_until("job", pace, look).await?;
+            Ok(seen.as_str().to_owned())
+        }
+    })
+}
+
+/// Each of its attempts writes the one entry of its poll again, and comes no further by that.
+#[tokio::test]
+async fn what_crashes_after_one_look_each_time_is_set_aside() {
+    let world = World::in_memory();
+    let effects = Effects::default();
+    let engine = world.start([looks_and_crashes(1, &effects)]).await;
+    let task = engine.create(engine.call("looks")).await.unwrap();
+    let outcome = guarded("the end", world.outcome(&engine, &task.id)).await;
+    assert!(
+        rpc_error(&outcome).0.starts_with("set aside: 5 attempts"),
+        "{outcome:?}"
+    );
+    assert_eq!(effects.count(), 5, "one look in each attempt");
+}
+
+/// A job may run for days, and servers die meanwhile: who has looked on since is not at fault.
+#[tokio::test]
+async fn what_looks_on_after_each_crash_is_never_set_aside() {
+    let world = World::in_memory();
+    let effects = Effects::default();
+    let mut tool = looks_and_crashes(2, &effects);
+    tool.retry.attempts = 2;
+    let engine = world.start([tool]).await;
+    let task = engine.create(engine.call("looks")).await.unwrap();
+    assert_eq!(guarded("the end", world.outcome(&engine, &task.id)).await, text("10"));
 }
 
 #[tokio::test]

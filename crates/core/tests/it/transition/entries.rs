@@ -19,6 +19,19 @@ fn an_entry_takes_back_the_attempts_before_it() {
     }
 }
 
+/// A place that is written again may be where every attempt ends, so it forgives nothing; to have come further without a new place does.
+#[test]
+fn an_entry_that_is_overwritten_takes_back_no_attempt() {
+    let mut task = task_at("Running", "Live");
+    (task.attempts_used, task.attempt.as_mut().unwrap().epoch) = (4, 5);
+    let overwritten = transition(&task, &Event::Journaled(entry(1, EntryKind::Poll)), NOW)
+        .unwrap()
+        .0;
+    assert_eq!((overwritten.attempts_used, overwritten.journaled), (4, 1));
+    let further = transition(&overwritten, &Event::CameFurther, NOW).unwrap().0;
+    assert_eq!((further.attempts_used, further.journaled), (1, 1));
+}
+
 /// What the next attempt asks again, by its journal or by name, an attempt that failed leaves open, and one that was never started has asked
 /// nothing; and work that has come to something is not given up because no slot is free.
 #[test]

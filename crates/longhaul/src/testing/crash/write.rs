@@ -40,6 +40,7 @@ fn event(event: &Event) -> Option<String> {
         | Event::Adopted { .. }
         | Event::Started
         | Event::Reported { .. }
+        | Event::CameFurther
         | Event::QueueTimedOut
         | Event::Promoted
         | Event::TtlExtended { .. } => return None,
