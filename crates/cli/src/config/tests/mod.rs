@@ -1,0 +1,26 @@
+//! Files, good and bad.
+
+mod mistakes;
+mod sound;
+
+use super::Surroundings;
+use std::fs;
+use tempfile::TempDir;
+
+/// Enough for a file to be sound, to which a test adds what it is about.
+const SERVER: &str = "[server]\nname = \"box\"\n";
+const TOOL: &str = "[[tool]]\nname = \"t\"\ndescription = \"d\"\n";
+
+fn surroundings() -> Surroundings {
+    Surroundings {
+        home: Some("/home/me".into()),
+        state_home: None,
+        cores: 6,
+    }
+}
+
+fn folder_with(text: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("jobs.toml"), text).unwrap();
+    folder
+}

@@ -1,0 +1,214 @@
+//! What a good file comes to.
+
+use super::{SERVER, TOOL, folder_with, surroundings};
+use crate::config::{Output, ServerConfig, limits::LimitsConfig, load};
+use longhaul_core::{Retry, RetryOn, TaskPolicy};
+use longhaul_server::{Limits, http::HttpOptions};
+use serde_json::json;
+use std::{fs, num::NonZeroU32, path::Path};
+
+#[test]
+fn the_smallest_file_gets_every_default() {
+    let folder = folder_with(&format!("{SERVER}{TOOL}command = [\"true\"]\n"));
+    let config = load(&folder.path().join("jobs.toml"), &surroundings()).unwrap();
+    assert_eq!(
+        config.server,
+        ServerConfig {
+            name: "box".to_owned(),
+            listen: "127.0.0.1:7411".parse().unwrap(),
+            data_dir: "/home/me/.local/state/longhaul/box".into(),
+            max_running: 6,
+            max_body: 4 << 20,
+            strict_headers: false,
+            queue_timeout: 86_400_000,
+            http: HttpOptions::default(),
+            idle_exit: 60_000,
+            limits: LimitsConfig::default(),
+        }
+    );
+    let tool = &config.tools[0];
+    assert_eq!(
+        tool.input_schema,
+        json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false})
+    );
+    assert_eq!((tool.cwd.as_path(), tool.stdin.as_str()), (folder.path(), ""));
+    assert_eq!(
+        (tool.task, tool.deadline, tool.retention),
+        (TaskPolicy::Optional, None, 86_400_000)
+    );
+    assert_eq!(
+        (tool.max_output, tool.max_log, tool.concurrency),
+        (1 << 20, 256 << 20, None)
+    );
+    assert_eq!(
+        (&tool.output, &tool.progress, &tool.retry),
+        (&Output::Text, &None, &Retry::default())
+    );
+    assert!(tool.env.is_empty() && tool.annotations.is_empty() && tool.allow_leading_dash.is_empty());
+}
+
+#[test]
+fn every_key_can_be_set() {
+    let folder = folder_with(
+        r#"
+[server]
+name = "build-box"
+listen = "[::1]:0"
+data_dir = "~/data"
+max_running = 8
+max_body = "1MiB"
+strict_headers = true
+queue_timeout = "1h30m"
+allowed_origins = ["https://app.example.com", "http://box:3000"]
+allowed_hosts = ["mcp.example.com"]
+legacy_sse = true
+idle_exit = "5m"
+
+[server.limits]
+live_tasks = 3
+stored = "1GiB"
+connections = 20
+connections_in_all = 30
+streams = 7
+streams_in_all = 9
+requests_per_second = 50
+requests_per_second_in_all = 60
+
+[[tool]]
+name = "hash_tree"
+description = "SHA-256 of every file below a folder"
+command = ["find", "{path}", "-type", "f", "-exec", "sha256sum", "{{}}", "+"]
+env = { LC_ALL = "C" }
+cwd = "sub"
+stdin = "{text}"
+input = { path = { type = "string", pattern = "^[/.]" }, text = { type = "string" } }
+optional = ["text"]
+allow_leading_dash = ["path"]
+output = "json"
+output_schema = "out.json"
+progress = '(?<current>\d+)/(?<total>\d+)'
+task = "after"
+task_after = "2s"
+immediate_response = "Hashing has begun."
+handoff = "45s"
+deadline = "1h"
+retention = "7d"
+max_output = "64KiB"
+max_log = "1GB"
+concurrency = 2
+retry = { attempts = 3, backoff = "0s", on = ["crash", "error"] }
+annotations = { title = "Hash", readOnlyHint = true, idempotentHint = true }
+
+[[tool]]
+name = "other"
+description = "from a file"
+command = ["echo", "{word}"]
+input_schema = "in.json"
+task = "always"
+"#,
+    );
+    fs::create_dir(folder.path().join("sub")).unwrap();
+    fs::write(folder.path().join("out.json"), r#"{"type":"array"}"#).unwrap();
+    let in_json = r##"{"type":"object","properties":{"word":{"$ref":"#/$defs/w"}},"$defs":{"w":{"type":"string"}}}"##;
+    fs::write(folder.path().join("in.json"), in_json).unwrap();
+
+    let config = load(&folder.path().join("jobs.toml"), &surroundings()).unwrap();
+    assert_eq!(config.server.data_dir, Path::new("/home/me/data"));
+    assert_eq!(config.server.listen, "[::1]:0".parse().unwrap());
+    assert_eq!(
+        (config.server.queue_timeout, config.server.strict_headers),
+        (5_400_000, true)
+    );
+    let http = HttpOptions {
+        allowed_origins: ["https://app.example.com", "http://box:3000"]
+            .map(|origin| origin.parse().unwrap())
+            .to_vec(),
+        allowed_hosts: vec!["mcp.example.com".parse().unwrap()],
+        legacy_sse: true,
+    };
+    assert_eq!((config.server.http, config.server.idle_exit), (http, 300_000));
+
+    let tool = &config.tools[0];
+    assert_eq!(tool.cwd, folder.path().join("sub"));
+    assert_eq!(tool.input_schema["required"], json!(["path"]));
+    assert_eq!(tool.input_schema["properties"]["path"]["pattern"], "^[/.]");
+    assert_eq!(tool.optional.iter().collect::<Vec<_>>(), ["text"]);
+    assert_eq!(tool.allow_leading_dash.iter().collect::<Vec<_>>(), ["path"]);
+    assert_eq!(tool.output, Output::Json(Some(json!({"type": "array"}))));
+    assert_eq!((tool.task, tool.handoff), (TaskPolicy::After(2_000), Some(45_000)));
+    assert_eq!(tool.immediate_response.as_deref(), Some("Hashing has begun."));
+    let limits = Limits {
+        requests_per_second: NonZeroU32::new(50),
+        requests_per_second_in_all: NonZeroU32::new(60),
+        connections: 20,
+        connections_in_all: 30,
+        streams: 7,
+        streams_in_all: 9,
+    };
+    assert_eq!(config.server.limits.front, limits);
+    assert_eq!((tool.deadline, tool.retention), (Some(3_600_000), 604_800_000));
+    assert_eq!(
+        (tool.max_output, tool.max_log, tool.concurrency),
+        (64 << 10, 1_000_000_000, Some(2))
+    );
+    assert_eq!(
+        tool.retry,
+        Retry {
+            attempts: 3,
+            backoff: 0,
+            on: vec![RetryOn::Crash, RetryOn::Error]
+        }
+    );
+    let annotations = json!({"title": "Hash", "readOnlyHint": true, "idempotentHint": true});
+    assert_eq!(serde_json::Value::from(tool.annotations.clone()), annotations);
+    assert_eq!(config.tools[1].optional.iter().collect::<Vec<_>>(), ["word"]);
+    assert_eq!(config.tools[1].task, TaskPolicy::Always);
+}
+
+/// The block that documents every key, values included that are only there to show their form.
+#[test]
+fn the_documented_example_is_sound() {
+    let folder = folder_with(
+        r#"
+[server]                         # every key but `name` has a default
+name = "build-box"
+listen = "127.0.0.1:7411"
+data_dir = "~/.local/state/longhaul/build-box"
+max_running = 8
+max_body = "4MiB"
+strict_headers = false
+queue_timeout = "24h"
+
+[[tool]]
+name = "hash_tree"
+description = "SHA-256 of every file below a folder"
+command = ["find", "{path}", "-type", "f", "-exec", "sha256sum", "{{}}", "+"]
+env = { LC_ALL = "C" }
+cwd = "."
+stdin = "{text}"
+input = { path = { type = "string", pattern = "^[/.]", description = "folder to hash" }, text = { type = "string" } }
+optional = ["text"]
+allow_leading_dash = []
+output = "text"
+progress = '(?<current>\d+)/(?<total>\d+)'
+task = "optional"
+task_after = "5s"
+deadline = "1h"
+retention = "24h"
+max_output = "1MiB"
+max_log = "256MiB"
+concurrency = 2
+retry = { attempts = 3, backoff = "10s", on = ["crash"] }
+annotations = { readOnlyHint = true, idempotentHint = true }
+"#,
+    );
+    let config = load(&folder.path().join("jobs.toml"), &surroundings()).unwrap();
+    assert_eq!(config.tools[0].task, TaskPolicy::Optional);
+}
+
+#[test]
+fn the_quickstart_is_sound() {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/quickstart.toml"));
+    let config = load(path, &surroundings()).unwrap();
+    assert!(config.tools.len() >= 3);
+}
