@@ -402,6 +402,10 @@ pub trait Store: Send + Sync + 'static {
     /// Up to `limit` entries of a task's journal that come after place `after`, in order; whoever owns it.
     fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
 
+    /// Up to `limit` of those entries of a task's journal that are output ([`EntryKind::Emit`](crate::EntryKind::Emit)) and come after place
+    /// `after`, in order; whoever owns it. Costs nothing for the entries in between.
+    fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
+
     /// Up to `limit` live tasks that `parent` started and that were not asked to stop, in order of their ids.
     fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 

@@ -85,6 +85,7 @@ layer! {
     fn peek(id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
     fn answer(id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
     fn journal(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
+    fn emitted(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
     fn children(parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn stranded(limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn requestor(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;

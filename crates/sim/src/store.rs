@@ -350,6 +350,11 @@ impl Store for NodeStore {
         self.read(move |disk| peek::now(disk.journal(&id, after, limit)))
     }
 
+    fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        let id = id.clone();
+        self.read(move |disk| peek::now(disk.emitted(&id, after, limit)))
+    }
+
     fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         let parent = parent.clone();
         self.read(move |disk| peek::now(disk.children(&parent, limit)))

@@ -1,5 +1,5 @@
 //! A task's journal for those who look at the task: what it has given out, and what it has come to. Page by page, so that a look costs the
-//! same however much a task keeps.
+//! same however much a task keeps; and what was given out is found without a look at what lies in between.
 
 use super::{
     child::{ChildStory, child_story},
@@ -7,12 +7,12 @@ use super::{
     step::step_story,
 };
 use crate::{Engine, attempt::failure_story, journal::StepTry, question::question_story};
-use longhaul_core::{Entry, EntryKey, EntryKind, InputState, Json, Task, TaskId, UnixMillis, store::StoreError};
+use longhaul_core::{
+    BoxFuture, Entry, EntryKey, EntryKind, InputState, Json, Task, TaskId, UnixMillis, store::StoreError,
+};
 
 /// How many entries are read at once.
 const BATCH: usize = 16;
-/// How many entries one look reads at most, wanted or not.
-const MOST_ENTRIES: usize = 500;
 /// How many bytes one look reads at most; the last batch may go beyond.
 const MOST_BYTES: usize = 1 << 20;
 
@@ -84,8 +84,14 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn output(&self, task: &Task, after: u32, limit: usize) -> Result<JournalPage<Json>, StoreError> {
-        let emitted = |entry: Entry| (entry.key.kind == EntryKind::Emit).then_some(entry.value);
-        self.look_through(task, after, limit, emitted).await
+        let read = |after, most| self.store().emitted(&task.id, after, most);
+        let page = page(task, after, limit, read).await?;
+        let values = page.found.into_iter().map(|(place, entry)| (place, entry.value));
+        Ok(JournalPage {
+            found: values.collect(),
+            next: page.next,
+            total: page.total,
+        })
     }
 
     /// Up to `limit` entries of a task's journal, of those after place `after`. The caller has already been found to own it.
@@ -93,7 +99,8 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn history(&self, task: &Task, after: u32, limit: usize) -> Result<JournalPage<Chapter>, StoreError> {
-        let page = self.look_through(task, after, limit, Some).await?;
+        let read = |after, most| self.store().journal(&task.id, after, most);
+        let page = page(task, after, limit, read).await?;
         let mut found = Vec::with_capacity(page.found.len());
         for (place, entry) in page.found {
             found.push((place, self.chapter(task, entry).await?));
@@ -103,39 +110,6 @@ impl Engine {
             next: page.next,
             total: page.total,
         })
-    }
-
-    async fn look_through<T>(
-        &self,
-        task: &Task,
-        after: u32,
-        limit: usize,
-        mut wanted: impl FnMut(Entry) -> Option<T>,
-    ) -> Result<JournalPage<T>, StoreError> {
-        let mut page = JournalPage {
-            found: Vec::new(),
-            next: after,
-            total: task.journaled,
-        };
-        let (mut entries, mut bytes) = (0, 0);
-        while page.found.len() < limit && entries < MOST_ENTRIES && bytes < MOST_BYTES {
-            let batch = self.store().journal(&task.id, page.next, BATCH).await?;
-            if batch.is_empty() {
-                break;
-            }
-            for entry in batch {
-                if page.found.len() == limit {
-                    break;
-                }
-                page.next = entry.seq;
-                entries += 1;
-                bytes += entry.value.as_str().len();
-                page.found.extend(wanted(entry).map(|found| (page.next, found)));
-            }
-        }
-        // It may have grown meanwhile.
-        page.total = page.total.max(page.next);
-        Ok(page)
     }
 
     async fn chapter(&self, task: &Task, entry: Entry) -> Result<Chapter, StoreError> {
@@ -188,4 +162,37 @@ impl Engine {
             ..Story::default()
         }
     }
+}
+
+/// What `read` finds after a place, batch after batch.
+async fn page<'a>(
+    task: &Task,
+    after: u32,
+    limit: usize,
+    read: impl Fn(u32, usize) -> BoxFuture<'a, Result<Vec<Entry>, StoreError>>,
+) -> Result<JournalPage<Entry>, StoreError> {
+    let mut page = JournalPage {
+        found: Vec::new(),
+        next: after,
+        total: task.journaled,
+    };
+    let mut bytes = 0;
+    while page.found.len() < limit && bytes < MOST_BYTES {
+        let most = BATCH.min(limit - page.found.len());
+        let batch = read(page.next, most).await?;
+        let is_last = batch.len() < most;
+        for entry in batch {
+            page.next = entry.seq;
+            bytes += entry.value.as_str().len();
+            page.found.push((entry.seq, entry));
+        }
+        if is_last {
+            // Of all that there was when the task was read, nothing else is one.
+            page.next = page.next.max(page.total);
+            break;
+        }
+    }
+    // It may have grown meanwhile.
+    page.total = page.total.max(page.next);
+    Ok(page)
 }

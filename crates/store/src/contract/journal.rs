@@ -2,7 +2,7 @@
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{
-    AttemptEnd, Entry, EntryKey, EntryKind, Event, Fence, Json, NodeId, Principal, Reason, UnixMillis,
+    AttemptEnd, Entry, EntryKey, EntryKind, Event, Fence, Json, NodeId, Principal, Reason, TaskId, UnixMillis,
     store::ApplyError,
 };
 
@@ -71,6 +71,52 @@ pub async fn a_place_that_is_taken_takes_another_value(fresh: Fresh) {
         ..first
     };
     assert_eq!(bench.journal(&task.id).await, [expected, step(2, "build")]);
+}
+
+/// In order, from any place on, also where it was written over, and nothing of another kind or another task.
+pub async fn what_is_emitted_is_found_among_the_rest(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (task, fence) = bench.running("a", 1).await;
+    let (other, others) = bench.running("b", 1).await;
+    let kinds = EntryKind::ALL.into_iter().cycle().take(4 * EntryKind::ALL.len());
+    for (seq, kind) in (1..).zip(kinds) {
+        let entry = vec![Event::Journaled(of_kind(seq, kind))];
+        bench.apply(&task.id, Some(fence), entry, 3).await.expect("an entry");
+        let entry = vec![Event::Journaled(of_kind(seq, EntryKind::Emit))];
+        bench.apply(&other.id, Some(others), entry, 3).await.expect("an entry");
+    }
+    let mut all = bench.journal(&task.id).await;
+    all.retain(|entry| entry.key.kind == EntryKind::Emit);
+    let again = Entry {
+        value: Json::trusted(r#""again""#),
+        ..all[1].clone()
+    };
+    all[1] = again.clone();
+    bench
+        .apply(
+            &task.id,
+            Some(fence),
+            vec![Event::Journaled(again), finished("done")],
+            4,
+        )
+        .await
+        .expect("written over");
+    let bench = bench.restart().await;
+    let emitted = async |id: &TaskId, after, limit| {
+        let found = bench.store.emitted(id, after, limit).await;
+        found.expect("what was emitted is read")
+    };
+    assert_eq!(all.len(), 4);
+    assert_eq!(emitted(&task.id, 0, 100).await, all);
+    assert_eq!(emitted(&task.id, 0, 3).await, all[..3]);
+    for (nth, entry) in all.iter().enumerate() {
+        assert_eq!(emitted(&task.id, entry.seq - 1, 1).await, std::slice::from_ref(entry));
+        assert_eq!(emitted(&task.id, entry.seq, 100).await, all[nth + 1..]);
+    }
+    assert_eq!(emitted(&id("nobody"), 0, 3).await, []);
+    let over = bench.peek(&task.id).await.task.announced_until;
+    assert_eq!(bench.store.delete(vec![task.id.clone()], over).await, Ok(1));
+    assert_eq!(emitted(&task.id, 0, 100).await, []);
 }
 
 /// A gap, a stale worker, or none, is refused with all that came along.

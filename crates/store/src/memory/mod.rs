@@ -8,8 +8,8 @@ use crate::{
 };
 use kept::Kept;
 use longhaul_core::{
-    BoxFuture, Entry, Event, HostId, Input, InputKey, InputState, Json, NodeId, Principal, QuotaExceeded, QuotaScope,
-    Scope, SessionKey, SpecId, State, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    BoxFuture, Entry, EntryKind, Event, HostId, Input, InputKey, InputState, Json, NodeId, Principal, QuotaExceeded,
+    QuotaScope, Scope, SessionKey, SpecId, State, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Hint, Listener, NewTask, Page, Record,
         SigningKey, StoreError,
@@ -332,6 +332,15 @@ impl Store for MemoryStore {
         let entries = all.tasks.get(id).map_or(&[][..], |kept| &kept.journal);
         let later = entries.iter().filter(|entry| entry.seq > after);
         answer(Ok(later.take(limit).cloned().collect()))
+    }
+
+    fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        let all = self.lock();
+        let entries = all.tasks.get(id).map_or(&[][..], |kept| &kept.journal);
+        let emitted = entries
+            .iter()
+            .filter(|entry| entry.seq > after && entry.key.kind == EntryKind::Emit);
+        answer(Ok(emitted.take(limit).cloned().collect()))
     }
 
     fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {

@@ -9,12 +9,25 @@ use crate::decision::Place;
 use longhaul_core::{Entry, EntryKey, TaskId, UnixMillis};
 use rusqlite::{Connection, Result, Row, params};
 
+macro_rules! select_entries {
+    ($index:literal, $which:literal) => {
+        concat!(
+            "SELECT journal.seq, kind, nth, beside, at, path, name, value FROM tasks CROSS JOIN journal ",
+            $index,
+            " ON journal.task = tasks.seq WHERE tasks.id = ?1 AND journal.seq > ?2 ",
+            $which,
+            " ORDER BY journal.seq LIMIT ?3"
+        )
+    };
+}
+
 const TAKE: &str =
     "INSERT INTO journal (task, seq, kind, nth, beside, at, path, name, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
 pub(super) const LENGTH: &str = "SELECT octet_length(value) FROM journal WHERE task = ?1 AND seq = ?2";
 pub(super) const REWRITE: &str = "UPDATE journal SET value = ?3 WHERE task = ?1 AND seq = ?2";
-pub(super) const READ: &str = "SELECT journal.seq, kind, nth, beside, at, path, name, value FROM tasks CROSS JOIN journal \
-     ON journal.task = tasks.seq WHERE tasks.id = ?1 AND journal.seq > ?2 ORDER BY journal.seq LIMIT ?3";
+pub(super) const READ: &str = select_entries!("", "");
+/// The index is of those whose kind is this number, so the number is written out here too.
+pub(super) const EMITTED: &str = select_entries!("INDEXED BY journal_emitted", "AND kind = 5");
 
 /// Writes one place, and returns how many bytes it wrote over.
 pub(super) fn write(connection: &Connection, task: i64, place: &Place<'_>) -> Result<i64> {
@@ -45,9 +58,9 @@ pub(super) fn write(connection: &Connection, task: i64, place: &Place<'_>) -> Re
     }
 }
 
-/// [`longhaul_core::Store::journal`].
-pub(super) fn read(connection: &Connection, id: &TaskId, after: u32, limit: usize) -> Result<Vec<Entry>> {
-    let mut statement = connection.prepare_cached(READ)?;
+/// [`longhaul_core::Store::journal`] by [`READ`], [`longhaul_core::Store::emitted`] by [`EMITTED`].
+pub(super) fn read(connection: &Connection, sql: &str, id: &TaskId, after: u32, limit: usize) -> Result<Vec<Entry>> {
+    let mut statement = connection.prepare_cached(sql)?;
     let entries = statement.query_map(params![id.as_str(), after, bound(limit)], entry)?;
     entries.collect()
 }

@@ -113,6 +113,7 @@ fn statements() -> Vec<&'static str> {
         read::CHILDREN,
         read::STRANDED,
         journal::READ,
+        journal::EMITTED,
         journal::LENGTH,
         journal::REWRITE,
         read::SIGNING_KEYS,

@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_callers.sql"),
     include_str!("migrations/0003_journals.sql"),
     include_str!("migrations/0004_suspended.sql"),
+    include_str!("migrations/0005_emitted.sql"),
 ];
 
 /// Brings the file up to date, or says why it cannot be used.

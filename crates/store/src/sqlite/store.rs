@@ -121,7 +121,12 @@ impl Store for SqliteStore {
 
     fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
         let id = id.clone();
-        self.in_turn(move |connection| journal::read(connection, &id, after, limit))
+        self.in_turn(move |connection| journal::read(connection, journal::READ, &id, after, limit))
+    }
+
+    fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
+        let id = id.clone();
+        self.in_turn(move |connection| journal::read(connection, journal::EMITTED, &id, after, limit))
     }
 
     fn children(&self, parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {

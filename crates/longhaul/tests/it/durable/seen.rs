@@ -96,6 +96,35 @@ async fn what_is_given_out_is_read_in_order_and_in_parts() {
     server.stop().await;
 }
 
+/// More steps than anybody reads in one go lie between the two.
+#[tokio::test]
+async fn what_is_given_out_is_found_however_much_lies_in_between() {
+    const STEPS: u32 = 1_000;
+    let tool = Tool::durable("works", |cx: TaskContext| async move {
+        cx.emit("first").await?;
+        for _ in 0..STEPS {
+            cx.now().await?;
+        }
+        cx.emit("last").await?;
+        cx.now().await?;
+        ToolResult::Ok("done")
+    });
+    let (server, client, _) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let task = client.start("works", json!({})).await.unwrap();
+    task.wait().await.unwrap();
+    let output = format!("longhaul://task/{}/output", task.id());
+    let (all, place) = read(&client, &output).await;
+    let texts: Vec<_> = all.iter().map(|block| block["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["first", "last"]);
+    assert_eq!(place, json!({"next": STEPS + 3, "total": STEPS + 3}));
+    let (one, place) = read(&client, &format!("{output}?limit=1")).await;
+    assert_eq!(
+        (one.as_slice(), place),
+        (&all[..1], json!({"next": 1, "total": STEPS + 3}))
+    );
+    server.stop().await;
+}
+
 async fn history(server: &ServerHandle, task: &str, range: &str) -> Value {
     let mut seen = Vec::new();
     for era in ERAS {

@@ -28,6 +28,7 @@ pub(super) struct Chooser {
     ids: Vec<TaskId>,
     answered: Vec<(TaskId, InputKey)>,
     parents: Vec<TaskId>,
+    emitters: Vec<TaskId>,
     setup: Vec<Step>,
 }
 
@@ -40,6 +41,7 @@ impl Chooser {
             ids: Vec::new(),
             answered: Vec::new(),
             parents: Vec::new(),
+            emitters: Vec::new(),
             setup: vec![
                 Step::OpenNode(HostId(HOSTS[0].into()), UnixMillis(1)),
                 Step::PutSpec(spec(SPECS[0])),
@@ -62,6 +64,10 @@ impl Chooser {
                     _ => None,
                 });
                 self.answered.extend(keys.map(|key| (change.task.clone(), key)));
+                let emits =
+                    |event: &Event| matches!(event, Event::Journaled(entry) if entry.key.kind == EntryKind::Emit);
+                self.emitters
+                    .extend(change.events.iter().any(emits).then(|| change.task.clone()));
             }
             _ => {}
         }
@@ -124,7 +130,8 @@ impl Chooser {
             800..815 => Step::Peek(self.id_or_unknown()),
             815..840 => self.question(),
             840..844 => Step::Requestor(self.id_or_unknown()),
-            844..850 => Step::Journal(self.parent_or_any(), self.rng.u32(0..3), limit),
+            844..848 => Step::Journal(self.parent_or_any(), self.rng.u32(0..3), limit),
+            848..850 => Step::Emitted(self.emitter_or_any(), self.rng.u32(0..3), limit),
             850..853 => Step::Children(self.parent_or_any(), limit),
             853..855 => Step::Stranded(limit),
             855..865 => {
@@ -220,6 +227,14 @@ impl Chooser {
         let latest = self.parents.iter().rev().take(LATEST / 3);
         match self.rng.choice(latest.collect::<Vec<_>>()) {
             Some(parent) if self.rng.bool() => parent.clone(),
+            _ => self.id_or_unknown(),
+        }
+    }
+
+    /// One that has given something out, if there is one.
+    fn emitter_or_any(&mut self) -> TaskId {
+        match self.rng.choice(&self.emitters) {
+            Some(emitter) if self.rng.bool() => emitter.clone(),
             _ => self.id_or_unknown(),
         }
     }

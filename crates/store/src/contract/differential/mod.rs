@@ -120,6 +120,7 @@ impl Run {
             let whole = [
                 Step::Peek(id.clone()),
                 Step::Journal(id.clone(), 0, usize::MAX),
+                Step::Emitted(id.clone(), 0, usize::MAX),
                 Step::Children(id.clone(), usize::MAX),
             ];
             for step in whole.into_iter().chain(self.chooser.every_get(id)) {
