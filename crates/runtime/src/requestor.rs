@@ -2,7 +2,7 @@
 
 use longhaul_core::{Json, Origin, Outcome, RpcFailure};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::fmt;
 
 /// The sender of a request, as it described itself. For a task that is the sender of the call that created it (C-34).
@@ -24,6 +24,9 @@ pub struct Requestor {
     /// The trace it continues (U-37).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+    /// Members of its `_meta` that nothing in MCP or here is named for: what sender and tool have agreed on.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub meta: Map<String, Value>,
 }
 
 /// W3C trace context and baggage, as they came.

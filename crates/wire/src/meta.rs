@@ -57,7 +57,11 @@ object! { struct Related { task_id = "taskId", } }
 
 /// A message's `_meta`. Members are judged when they are asked for: what nobody acts on cannot make a message bad.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Meta<'a>(Members<'a>);
+pub struct Meta<'a> {
+    members: Members<'a>,
+    /// All of it, if there are members that are not read.
+    with_others: Option<&'a RawValue>,
+}
 
 /// The trace context a message carries, passed through untouched (U-37).
 #[derive(Debug, Clone, Copy, Default)]
@@ -77,14 +81,16 @@ impl<'a> Meta<'a> {
     /// −32602/400 if it is not an object, or holds twice what is read.
     pub fn read(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
         let mut members = Members::default();
-        let Some(raw) = raw else { return Ok(Self(members)) };
-        members.fill(raw.get()).map_err(|flaw| match flaw {
+        let Some(raw) = raw else { return Ok(Self::default()) };
+        let mut with_others = None;
+        let filled = members.fill_and(raw.get(), |_, _| with_others = Some(raw));
+        filled.map_err(|flaw| match flaw {
             ObjectFlaw::Duplicate(key) => RpcError::malformed_meta(format!("_meta holds {key} twice")),
             ObjectFlaw::NotAnObject | ObjectFlaw::Syntax(_) => {
                 RpcError::malformed_meta("params._meta must be an object")
             }
         })?;
-        Ok(Self(members))
+        Ok(Self { members, with_others })
     }
 
     /// The revision the message names, which is what makes it modern (2.6 rule 1).
@@ -92,7 +98,7 @@ impl<'a> Meta<'a> {
     /// # Errors
     /// −32602/400 if it is there and not a string.
     pub fn protocol_version(&self) -> Result<Option<Cow<'a, str>>, RpcError> {
-        text(self.0.protocol_version, PROTOCOL_VERSION)
+        text(self.members.protocol_version, PROTOCOL_VERSION)
     }
 
     /// What the client declares for this request.
@@ -105,12 +111,12 @@ impl<'a> Meta<'a> {
                 RpcError::malformed_meta(format!("_meta member {CLIENT_CAPABILITIES} must be an object"))
             })
         };
-        self.0.client_capabilities.map(read).transpose()
+        self.members.client_capabilities.map(read).transpose()
     }
 
     /// What the client calls itself; for display only, so not looked into (L-08).
     pub fn client_info(&self) -> Option<&'a RawValue> {
-        self.0.client_info
+        self.members.client_info
     }
 
     /// From which level on the request wants log messages; none if absent (U-09).
@@ -124,7 +130,7 @@ impl<'a> Meta<'a> {
                 RpcError::malformed_meta(format!("_meta member {LOG_LEVEL} must be {right}"))
             })
         };
-        self.0.log_level.map(read).transpose()
+        self.members.log_level.map(read).transpose()
     }
 
     /// The token under which the sender wants to hear of progress.
@@ -136,14 +142,14 @@ impl<'a> Meta<'a> {
             RequestId::from_raw(raw)
                 .ok_or_else(|| RpcError::invalid_params("_meta.progressToken must be a string or an integer"))
         };
-        self.0.progress_token.map(read).transpose()
+        self.members.progress_token.map(read).transpose()
     }
 
     /// The task a legacy message belongs to; `None` also if the member is garbled, since `taskId` is authoritative where it
     /// matters (G1-27).
     pub fn related_task(&self) -> Option<Cow<'a, str>> {
         let mut related = Related::default();
-        related.fill(self.0.related_task?.get()).ok()?;
+        related.fill(self.members.related_task?.get()).ok()?;
         json::string(related.task_id?)
     }
 
@@ -152,7 +158,7 @@ impl<'a> Meta<'a> {
     /// # Errors
     /// −32602/400 if it is there and not a string, or empty.
     pub fn idempotency_key(&self) -> Result<Option<Cow<'a, str>>, RpcError> {
-        let key = text(self.0.idempotency_key, IDEMPOTENCY_KEY)?;
+        let key = text(self.members.idempotency_key, IDEMPOTENCY_KEY)?;
         match key.as_deref() {
             Some("") => Err(RpcError::malformed_meta(format!(
                 "_meta member {IDEMPOTENCY_KEY} must not be empty"
@@ -161,12 +167,22 @@ impl<'a> Meta<'a> {
         }
     }
 
+    /// The members that nothing here is named for, as they came, in order: what sender and tool have agreed on.
+    pub fn others(&self) -> Vec<(String, &'a RawValue)> {
+        let mut others = Vec::new();
+        if let Some(raw) = self.with_others {
+            // Read before, so there is no flaw.
+            let _ = Members::default().fill_and(raw.get(), |key, value| others.push((key.to_owned(), value)));
+        }
+        others
+    }
+
     /// The trace context.
     pub fn trace(&self) -> Trace<'a> {
         Trace {
-            traceparent: self.0.traceparent,
-            tracestate: self.0.tracestate,
-            baggage: self.0.baggage,
+            traceparent: self.members.traceparent,
+            tracestate: self.members.tracestate,
+            baggage: self.members.baggage,
         }
     }
 }

@@ -83,12 +83,22 @@ macro_rules! object {
 
         impl<'a> $name<'a> {
             /// Reads `text` into `self`. What was read before a flaw stays.
+            #[allow(dead_code, reason = "of some objects the other members count too")]
             fn fill(&mut self, text: &'a str) -> Result<(), $crate::object::ObjectFlaw> {
+                self.fill_and(text, |_, _| ())
+            }
+
+            /// As `fill`, and calls `other` with the members that are not read.
+            fn fill_and(
+                &mut self,
+                text: &'a str,
+                mut other: impl FnMut(&str, &'a ::serde_json::value::RawValue),
+            ) -> Result<(), $crate::object::ObjectFlaw> {
                 let mut twice = None;
                 $crate::object::for_each_member(text, |key, value| {
                     let (slot, key) = match key {
                         $($key => (&mut self.$field, $key),)*
-                        _ => return,
+                        key => return other(key, value),
                     };
                     if slot.replace(value).is_some() {
                         twice.get_or_insert(key);

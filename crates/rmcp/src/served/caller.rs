@@ -34,9 +34,12 @@ impl Caller {
         InitializeRequestParams::new(abilities, client).with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
 
-    /// `_meta` of the handler's request: the trace goes on, and progress is always welcome.
+    /// `_meta` of the handler's request: the caller's, as far as it is no business of the connection it came by.
     pub(super) fn meta(&self) -> Map<String, Value> {
-        let mut meta = Map::from_iter([("progressToken".to_owned(), json!("call"))]);
+        let mut meta = self
+            .requestor()
+            .map(|requestor| requestor.meta.clone())
+            .unwrap_or_default();
         let trace = self.requestor().and_then(|requestor| requestor.trace.as_ref());
         if let Some(Trace {
             traceparent,
@@ -69,6 +72,14 @@ impl Caller {
         match self {
             Self::Task(cx) => cx.report(current, total, message),
             Self::Request(cx) => cx.progress(current, total, message),
+            Self::Us => {}
+        }
+    }
+
+    pub(super) fn page_done(&self, id: &str) {
+        match self {
+            Self::Task(cx) => cx.elicitation_complete(&id.into()),
+            Self::Request(cx) => cx.elicitation_complete(&id.into()),
             Self::Us => {}
         }
     }

@@ -12,6 +12,7 @@ use indexmap::IndexMap;
 use longhaul::ServerHandle;
 use longhaul_core::Json;
 use longhaul_runtime::{Catalog, Completer, Prompt, Resource, ResourceTemplate, UriTemplate};
+use rmcp::model::{ClientRequest, ErrorCode};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -166,12 +167,16 @@ async fn read(hosted: &Hosted, method: &'static str, member: &str, name: &str) -
     let mut list = List::new();
     let mut params = json!({});
     for _ in 0..PAGES {
-        let mut page = match hosted.request(method, params, &Caller::Us).await {
+        let request = || serde_json::from_value::<ClientRequest>(json!({"method": method, "params": params}));
+        let page = match hosted.request(request, &Caller::Us).await {
             Ok(page) => page,
+            // What it knows nothing of it has none of, as many have resources and no templates.
+            Err(Failed::Refused(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => return Ok(list),
             Err(Failed::Refused(error)) => return Err(wrong(error.to_string())),
             Err(Failed::Panicked) => return Err(wrong("the handler panicked".to_owned())),
             Err(Failed::Stopped(_) | Failed::Asked(_)) => return Err(wrong("the handler asked something".to_owned())),
         };
+        let mut page = serde_json::to_value(page).map_err(|error| wrong(error.to_string()))?;
         let Value::Array(entries) = page[member].take() else {
             return Err(wrong(format!("a page has no {member}")));
         };

@@ -20,12 +20,17 @@ use rmcp::{
     ErrorData,
     model::{
         CancelledNotification, CancelledNotificationParam, ClientJsonRpcMessage, ClientNotification, ClientRequest,
-        EmptyResult, ErrorCode, GetMeta, InputRequests, InputRequiredResult, JsonRpcMessage, JsonRpcNotification,
-        JsonRpcRequest, LoggingLevel, RequestId, ServerJsonRpcMessage, ServerNotification, ServerRequest, ServerResult,
+        CustomNotification, EmptyResult, ErrorCode, GetMeta, InputRequests, InputRequiredResult, InputResponses,
+        JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, LoggingLevel, ProgressToken, RequestId,
+        ServerJsonRpcMessage, ServerNotification, ServerRequest, ServerResult,
     },
 };
-use serde_json::{Map, Value, json};
-use std::{collections::HashMap, time::Duration};
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
 
 /// How long the handler may take to follow a request to stop before its work is dropped.
 const GRACE: Duration = Duration::from_secs(10);
@@ -33,13 +38,14 @@ const GRACE: Duration = Duration::from_secs(10);
 const ROUNDS: usize = 100;
 /// How long we wait before a request is sent again that was put off without a question.
 const PUT_OFF: Duration = Duration::from_secs(1);
-/// The id of the only request on a connection.
-const ID: RequestId = RequestId::Number(1);
+/// Says that what there was to do on a page is done (2025-11-25); rmcp has no type for it.
+const PAGE_DONE: &str = "notifications/elicitation/complete";
 
 /// A handler, and where its word of changed lists goes.
 pub(super) struct Hosted {
-    pub(super) handler: Box<dyn Handler>,
+    handler: Box<dyn Handler>,
     pub(super) changes: Changes,
+    requests: AtomicI64,
 }
 
 /// A request came to no result.
@@ -56,27 +62,55 @@ pub(super) enum Failed {
 }
 
 impl Hosted {
-    /// What the handler answers, with its questions (2026-07-28: `input_required`) asked and answered.
-    pub(super) async fn request(&self, method: &str, params: Value, caller: &Caller) -> Result<Value, Failed> {
-        let mut next = params.clone();
+    pub(super) fn new(handler: impl Handler, changes: Changes) -> Self {
+        Self {
+            handler: Box::new(handler),
+            changes,
+            requests: AtomicI64::new(1),
+        }
+    }
+
+    /// What the handler answers, with its questions (2026-07-28: `input_required`) asked and answered. `make` makes the request, for each
+    /// round of questions anew.
+    ///
+    /// # Errors
+    /// [`Failed`]; also if the request cannot be made.
+    pub(super) async fn request(
+        &self,
+        make: impl Fn() -> Result<ClientRequest, serde_json::Error>,
+        caller: &Caller,
+    ) -> Result<ServerResult, Failed> {
+        let mut answered = None;
         for _ in 0..ROUNDS {
-            match self.once(method, next, caller).await? {
-                ServerResult::InputRequiredResult(round) => next = go_on(&params, round, caller).await?,
-                result => return serde_json::to_value(result).map_err(|error| unreadable(&error)),
+            let mut request = make().map_err(|error| unreadable(&error))?;
+            if let Some(answered) = answered.take() {
+                go_on(&mut request, answered);
+            }
+            match self.once(request, caller).await? {
+                ServerResult::InputRequiredResult(round) => answered = Some(answer(round, caller).await?),
+                result => return Ok(result),
             }
         }
-        let endless = format!("{method} asked {ROUNDS} times and came to no end");
+        let endless = format!("the handler asked {ROUNDS} times and came to no end");
         Err(Failed::Refused(ErrorData::internal_error(endless, None)))
     }
 
-    async fn once(&self, method: &str, mut params: Value, caller: &Caller) -> Result<ServerResult, Failed> {
-        params["_meta"] = Value::Object(caller.meta());
-        let request = json!({"method": method, "params": params});
-        let request: ClientRequest = serde_json::from_value(request).map_err(|error| unreadable(&error))?;
+    /// An id that no other request to the handler has: on whatever connection they come, it may keep them apart by it.
+    pub(super) fn next_id(&self) -> RequestId {
+        RequestId::Number(self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+
+    async fn once(&self, mut request: ClientRequest, caller: &Caller) -> Result<ServerResult, Failed> {
+        let id = self.next_id();
+        let meta = request.get_meta_mut();
+        *meta = caller.meta().into();
+        // Progress is always welcome.
+        meta.set_progress_token(ProgressToken(id.clone()));
         let connection = self.handler.connect(caller.introduction());
         Exchange {
             caller,
             changes: &self.changes,
+            id,
             to: connection.near.to.clone(),
             asking: FuturesUnordered::new(),
             asked: HashMap::new(),
@@ -93,21 +127,46 @@ fn unreadable(error: &serde_json::Error) -> Failed {
     ))
 }
 
-/// The params of the next round: the same, with the answers.
-async fn go_on(params: &Value, round: InputRequiredResult, caller: &Caller) -> Result<Value, Failed> {
-    let mut next = params.clone();
-    match round.input_requests {
-        Some(questions) if !questions.is_empty() => next["inputResponses"] = answers(questions, caller).await?,
-        _ => caller.sleep(PUT_OFF).await,
+/// A result as its text.
+pub(super) fn text(result: &ServerResult) -> Result<Json, Failed> {
+    match serde_json::to_string(result) {
+        Ok(text) => Ok(Json::trusted(text)),
+        Err(error) => Err(unreadable(&error)),
     }
-    if let Some(state) = round.request_state {
-        next["requestState"] = state.into();
-    }
-    Ok(next)
+}
+
+/// What a round of questions has come to.
+struct Answered {
+    responses: Option<InputResponses>,
+    state: Option<String>,
+}
+
+/// The next round: the same request, with the answers.
+fn go_on(request: &mut ClientRequest, Answered { responses, state }: Answered) {
+    let (to, kept) = match request {
+        ClientRequest::CallToolRequest(call) => (&mut call.params.input_responses, &mut call.params.request_state),
+        ClientRequest::GetPromptRequest(get) => (&mut get.params.input_responses, &mut get.params.request_state),
+        ClientRequest::ReadResourceRequest(read) => (&mut read.params.input_responses, &mut read.params.request_state),
+        // Nothing else is answered with questions.
+        _ => return,
+    };
+    (*to, *kept) = (responses, state);
+}
+
+async fn answer(round: InputRequiredResult, caller: &Caller) -> Result<Answered, Failed> {
+    let responses = match round.input_requests {
+        Some(questions) if !questions.is_empty() => Some(answers(questions, caller).await?),
+        _ => {
+            caller.sleep(PUT_OFF).await;
+            None
+        }
+    };
+    let state = round.request_state;
+    Ok(Answered { responses, state })
 }
 
 /// Asked together, so that a reader sees all of them or none.
-async fn answers(questions: InputRequests, caller: &Caller) -> Result<Value, Failed> {
+async fn answers(questions: InputRequests, caller: &Caller) -> Result<InputResponses, Failed> {
     let answers = questions.into_iter().map(|(key, question)| async {
         let request = serde_json::to_value(question).map_err(|error| unreadable(&error))?;
         let question = Question {
@@ -115,11 +174,10 @@ async fn answers(questions: InputRequests, caller: &Caller) -> Result<Value, Fai
             ..question_of(request)
         };
         let answer = caller.ask(question).await.map_err(Failed::Asked)?;
-        let answer = serde_json::from_str(answer.as_str()).map_err(|error| unreadable(&error))?;
+        let answer: Value = serde_json::from_str(answer.as_str()).map_err(|error| unreadable(&error))?;
         Ok((key, answer))
     });
-    let answers: Result<Map<String, Value>, Failed> = join_all(answers).await.into_iter().collect();
-    answers.map(Value::Object)
+    join_all(answers).await.into_iter().collect()
 }
 
 fn question_of(request: Value) -> Question {
@@ -136,6 +194,7 @@ fn question_of(request: Value) -> Question {
 struct Exchange<'a> {
     caller: &'a Caller,
     changes: &'a Changes,
+    id: RequestId,
     to: tokio::sync::mpsc::Sender<ClientJsonRpcMessage>,
     asking: FuturesUnordered<BoxFuture<'a, (RequestId, Result<ClientJsonRpcMessage, Aborted>)>>,
     /// Of each that is open, so that the handler can take a question back.
@@ -146,7 +205,7 @@ impl Exchange<'_> {
     async fn run(mut self, connection: OneRequest, request: ClientRequest) -> Result<ServerResult, Failed> {
         let OneRequest { near, mut told, _open } = connection;
         let Near { mut from, .. } = near;
-        self.send(JsonRpcMessage::request(request, ID)).await;
+        self.send(JsonRpcMessage::request(request, self.id.clone())).await;
         let caller = self.caller;
         let mut stop = caller.stopped().map(Some).boxed();
         let mut stopping = None;
@@ -156,7 +215,7 @@ impl Exchange<'_> {
                 reason = &mut stop => match (reason, stopping) {
                     (Some(reason), _) => {
                         stopping = Some(reason);
-                        self.send(cancelled()).await;
+                        self.send(cancelled(self.id.clone())).await;
                         stop = caller.sleep(GRACE).map(|()| None).boxed();
                     }
                     (None, reason) => return Err(Failed::Stopped(reason.unwrap_or(StopReason::Cancel))),
@@ -239,6 +298,15 @@ impl Exchange<'_> {
                     handle.abort();
                 }
             }
+            ServerNotification::CustomNotification(CustomNotification {
+                method,
+                params: Some(params),
+                ..
+            }) if method == PAGE_DONE => {
+                if let Some(id) = params["elicitationId"].as_str() {
+                    self.caller.page_done(id);
+                }
+            }
             other => {
                 if let Some(change) = Change::of(&other) {
                     self.changes.tell(change);
@@ -248,8 +316,8 @@ impl Exchange<'_> {
     }
 }
 
-fn cancelled() -> ClientJsonRpcMessage {
-    let params = CancelledNotificationParam::new(Some(ID), Some("the task was asked to stop".to_owned()));
+fn cancelled(id: RequestId) -> ClientJsonRpcMessage {
+    let params = CancelledNotificationParam::new(Some(id), Some("the task was asked to stop".to_owned()));
     let cancelled = CancelledNotification::new(params);
     JsonRpcMessage::notification(ClientNotification::CancelledNotification(cancelled))
 }

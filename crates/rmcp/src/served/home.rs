@@ -4,6 +4,7 @@ use super::{
     ServedError,
     catalog::Offered,
     connection::{Near, Typed, connect},
+    exchange::Hosted,
     watch::{Change, Changes},
 };
 use rmcp::{
@@ -31,7 +32,6 @@ pub(super) struct Home {
     near: Near,
     about: InitializeResult,
     subscribed: HashSet<String>,
-    next_id: i64,
     _open: Box<dyn Send>,
 }
 
@@ -45,7 +45,6 @@ impl Home {
             near,
             about: about?,
             subscribed: HashSet::new(),
-            next_id: 2,
             _open: Box::new(served),
         })
     }
@@ -69,7 +68,7 @@ impl Home {
     }
 
     /// Asks to hear of changes of what is listed, for handlers that tell only who asked. Longhaul's own subscribers choose from what comes.
-    pub(super) async fn subscribe(&mut self, offered: &Offered) {
+    pub(super) async fn subscribe(&mut self, offered: &Offered, hosted: &Hosted) {
         if !self.features().subscribe {
             return;
         }
@@ -77,9 +76,8 @@ impl Home {
             if !self.subscribed.insert(uri.to_owned()) {
                 continue;
             }
-            let id = RequestId::Number(self.next_id);
-            self.next_id += 1;
-            if let Ok(request) = request(json!({"method": "resources/subscribe", "params": {"uri": uri}}), id) {
+            let subscribe = json!({"method": "resources/subscribe", "params": {"uri": uri}});
+            if let Ok(request) = request(subscribe, hosted.next_id()) {
                 // Answered by silence or by an error, which is the handler's own business.
                 let _ = self.near.to.send(request).await;
             }
@@ -128,7 +126,7 @@ async fn greet(near: &mut Near) -> Result<InitializeResult, ServedError> {
         "clientInfo": {"name": "longhaul", "version": env!("CARGO_PKG_VERSION")},
         "capabilities": {},
     }});
-    let hello = request(hello, RequestId::Number(1)).map_err(|error| failed(&error))?;
+    let hello = request(hello, RequestId::Number(0)).map_err(|error| failed(&error))?;
     let closed = || failed(&"the connection was closed");
     near.to.send(hello).await.map_err(|_| closed())?;
     let about = loop {

@@ -91,10 +91,7 @@ impl<H: ServerHandler> Served<H> {
     async fn into_server(self) -> Result<Server, ServedError> {
         let home = Home::open(&self.handler).await?;
         let (changes, changed) = watch::Changes::channel();
-        let hosted = Arc::new(Hosted {
-            handler: Box::new(self.handler),
-            changes,
-        });
+        let hosted = Arc::new(Hosted::new(self.handler, changes));
         let settings = Arc::new(self.settings);
         let offered = Offered::read(&hosted, home.features()).await?;
         if let Some(name) = settings.0.keys().find(|name| !offered.tools.contains_key(*name)) {

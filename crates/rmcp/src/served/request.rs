@@ -2,11 +2,17 @@
 
 use super::{
     caller::Caller,
-    exchange::{Failed, Hosted},
+    exchange::{self, Failed, Hosted},
 };
 use longhaul_core::{BoxFuture, Json, RpcFailure};
 use longhaul_runtime::{Completer, HandlerError, PromptHandler, RequestContext, ResourceHandler};
-use rmcp::{ErrorData, model::ErrorCode};
+use rmcp::{
+    ErrorData,
+    model::{
+        ClientRequest, ErrorCode, GetPromptRequest, GetPromptRequestParams, ReadResourceRequest,
+        ReadResourceRequestParams, ServerResult,
+    },
+};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,9 +34,12 @@ impl Answering {
         Self::prompt(hosted, "")
     }
 
-    async fn answer(&self, method: &str, params: Value, cx: RequestContext) -> Result<Json, HandlerError> {
-        let answered = self.hosted.request(method, params, &Caller::Request(cx)).await;
-        answered.map(Json::from).map_err(refusal)
+    async fn answer(
+        &self,
+        make: impl Fn() -> Result<ClientRequest, serde_json::Error>,
+        cx: RequestContext,
+    ) -> Result<ServerResult, HandlerError> {
+        self.hosted.request(make, &Caller::Request(cx)).await.map_err(refusal)
     }
 }
 
@@ -40,8 +49,16 @@ impl PromptHandler for Answering {
         arguments: BTreeMap<String, String>,
         cx: RequestContext,
     ) -> BoxFuture<'static, Result<Json, HandlerError>> {
-        let params = json!({"name": self.prompt, "arguments": arguments});
-        Box::pin(async move { self.answer("prompts/get", params, cx).await })
+        Box::pin(async move {
+            let request = || {
+                let arguments = arguments
+                    .iter()
+                    .map(|(name, value)| (name.clone(), value.as_str().into()));
+                let params = GetPromptRequestParams::new(&self.prompt).with_arguments(arguments.collect());
+                Ok(ClientRequest::GetPromptRequest(GetPromptRequest::new(params)))
+            };
+            self.answer(request, cx).await.and_then(|answer| in_full(&answer))
+        })
     }
 }
 
@@ -52,7 +69,13 @@ impl ResourceHandler for Answering {
         _: Vec<(String, String)>,
         cx: RequestContext,
     ) -> BoxFuture<'static, Result<Json, HandlerError>> {
-        Box::pin(async move { self.answer("resources/read", json!({"uri": uri}), cx).await })
+        Box::pin(async move {
+            let request = || {
+                let params = ReadResourceRequestParams::new(&uri);
+                Ok(ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params)))
+            };
+            self.answer(request, cx).await.and_then(|answer| in_full(&answer))
+        })
     }
 }
 
@@ -85,12 +108,17 @@ impl Completer for Completing {
             if settled.is_object() {
                 params["context"] = json!({"arguments": settled});
             }
-            let answer = self.answering.answer("completion/complete", params, cx).await?;
-            let answer: Value = serde_json::from_str(answer.as_str()).unwrap_or_default();
-            let values = answer["completion"]["values"].as_array().into_iter().flatten();
-            Ok(values.filter_map(|value| value.as_str().map(str::to_owned)).collect())
+            let request = || serde_json::from_value(json!({"method": "completion/complete", "params": params}));
+            match self.answering.answer(request, cx).await? {
+                ServerResult::CompleteResult(completed) => Ok(completed.completion.values),
+                _ => Ok(Vec::new()),
+            }
         })
     }
+}
+
+fn in_full(answer: &ServerResult) -> Result<Json, HandlerError> {
+    exchange::text(answer).map_err(refusal)
 }
 
 fn refusal(failed: Failed) -> HandlerError {

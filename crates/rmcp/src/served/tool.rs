@@ -2,14 +2,15 @@
 
 use super::{
     caller::Caller,
-    exchange::{Failed, Hosted},
+    exchange::{self, Failed, Hosted},
     request::failure,
 };
 use longhaul::{RetryOn, Tool};
 use longhaul_core::{BoxFuture, Json, Outcome};
 use longhaul_runtime::{Attempt, End, Executor, Provider, TaskContext};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 
 /// The kind of executor, as kept with each tool's definition.
@@ -86,24 +87,18 @@ impl Executor for Calling {
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
         Box::pin(async move {
             cx.started();
-            let arguments: Map<String, Value> = match serde_json::from_str(attempt.arguments.as_str()) {
-                Ok(arguments) => arguments,
-                Err(error) => {
-                    return End::Errored(Outcome::tool_error(&format!("the arguments cannot be read: {error}")));
-                }
+            let request = || {
+                let arguments = serde_json::from_str(attempt.arguments.as_str())?;
+                let params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
+                Ok(ClientRequest::CallToolRequest(CallToolRequest::new(params)))
             };
-            let params = json!({"name": self.name, "arguments": arguments});
             let requestor = Arc::clone(cx.requestor());
-            match self.hosted.request("tools/call", params, &Caller::Task(cx)).await {
-                Ok(result) => {
-                    let failed = result["isError"] == true;
-                    let outcome = Outcome::result(Json::from(result));
-                    if failed {
-                        End::Errored(outcome)
-                    } else {
-                        End::Finished(outcome)
-                    }
-                }
+            let answered = self.hosted.request(request, &Caller::Task(cx)).await;
+            match answered.and_then(|result| exchange::text(&result)) {
+                Ok(result) => match Outcome::result(result) {
+                    failed @ Outcome::Result { is_error: true, .. } => End::Errored(failed),
+                    outcome => End::Finished(outcome),
+                },
                 Err(Failed::Refused(error)) => End::Errored(Outcome::RpcError(failure(error))),
                 Err(Failed::Stopped(reason)) => End::Stopped(reason),
                 Err(Failed::Asked(error)) => error.into_end(&requestor),

@@ -54,7 +54,7 @@ pub(super) async fn follow(
     mut changes: mpsc::UnboundedReceiver<Change>,
     mut offered: Offered,
 ) {
-    home.subscribe(&offered).await;
+    home.subscribe(&offered, &hosted).await;
     loop {
         let change = tokio::select! {
             () = home.listen(&hosted.changes) => return tracing::warn!("the handler has closed its connection"),
@@ -76,7 +76,7 @@ pub(super) async fn follow(
         match Offered::read(&hosted, home.features()).await {
             Ok(now) => {
                 offered.change_to(now, &server, &hosted, &settings).await;
-                home.subscribe(&offered).await;
+                home.subscribe(&offered, &hosted).await;
             }
             Err(error) => tracing::error!(%error, "what the handler offers could not be read again"),
         }

@@ -68,6 +68,7 @@ fn tools() -> Value {
         {"name": "whoami", "inputSchema": object},
         {"name": "touch", "inputSchema": object},
         {"name": "grow", "inputSchema": object},
+        {"name": "page", "inputSchema": object},
     ])
 }
 
@@ -210,7 +211,16 @@ impl ServerHandler for Desk {
             }
             "whoami" => {
                 let peer = cx.peer.peer_info().unwrap();
-                text(json!({"client": peer.client_info, "can": peer.capabilities, "meta": cx.meta}).to_string())
+                text(
+                    json!({"client": peer.client_info, "can": peer.capabilities, "meta": cx.meta, "id": cx.id})
+                        .to_string(),
+                )
+            }
+            "page" => {
+                let done = json!({"elicitationId": "page-7"});
+                let done = CustomNotification::new("notifications/elicitation/complete", Some(done));
+                cx.peer.send_notification(done.into()).await.map_err(internal)?;
+                text("done")
             }
             "touch" => {
                 let updated = ResourceUpdatedNotificationParam::new("desk://book");

@@ -47,7 +47,7 @@ fn text(result: &CallToolResult) -> &str {
 #[tokio::test]
 async fn a_session_calls_and_answers() {
     with_client(ClientLifecycleMode::Initialize, async |_, client| {
-        assert_eq!(client.list_all_tools().await.unwrap().len(), 14);
+        assert_eq!(client.list_all_tools().await.unwrap().len(), 15);
         for (tool, said) in [("ask", "Hello, Ann!"), ("ask_in_rounds", "Hello, Ann!")] {
             let result = client.call_tool(CallToolRequestParams::new(tool)).await.unwrap();
             assert_eq!(text(&result), said, "{tool}");

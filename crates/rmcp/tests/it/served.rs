@@ -2,8 +2,16 @@
 
 use crate::{ERAS, ann, desk};
 use longhaul::{Era, Server, TaskPolicy, time::seconds};
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, PaginatedRequestParams, ServerCapabilities,
+        ServerConfig,
+    },
+    service::RequestContext,
+};
 use serde_json::{Value, json};
-use std::sync::atomic::Ordering;
+use std::{collections::HashSet, sync::atomic::Ordering};
 
 #[tokio::test]
 async fn definitions_come_through_whole_and_in_order() {
@@ -42,7 +50,7 @@ async fn definitions_come_through_whole_and_in_order() {
         }
         assert_eq!(tools[1]["name"], "wait");
         assert!(tools[1].get("description").is_none());
-        assert_eq!(tools.len(), 14);
+        assert_eq!(tools.len(), 15);
         let prompts = client.request("prompts/list", json!({})).await.unwrap();
         assert_eq!(prompts["prompts"][0]["title"], "A letter");
         assert_eq!(prompts["prompts"][0]["_meta"], json!({"com.example/x": 1}));
@@ -132,7 +140,10 @@ async fn the_handler_sees_the_real_caller() {
     let (server, _) = desk().await;
     for era in ERAS {
         let client = ann(&server, era).await;
-        let trace = json!({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"});
+        let trace = json!({
+            "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "com.example/locale": {"is": ["de", null]},
+        });
         let params = json!({"name": "whoami", "arguments": {}, "_meta": trace});
         let mut told = client.send("tools/call", params).await.unwrap();
         if told["resultType"] == "task" {
@@ -152,6 +163,47 @@ async fn the_handler_sees_the_real_caller() {
         assert_eq!(seen["can"]["elicitation"], json!({"form": {}, "url": {}}));
         assert_eq!(seen["can"]["sampling"], json!({"tools": {}}));
         assert_eq!(seen["meta"]["traceparent"], trace["traceparent"]);
+        assert_eq!(seen["meta"]["com.example/locale"], trace["com.example/locale"]);
+        // What is between client and Longhaul stays there.
+        let keys = seen["meta"].as_object().unwrap().keys();
+        assert!(keys.clone().all(|key| !key.contains("modelcontextprotocol")), "{seen}");
+    }
+}
+
+/// Whatever a handler keeps by the id or the progress token of a request, another call does not get.
+#[tokio::test]
+async fn each_call_has_an_id_and_a_progress_token_of_its_own() {
+    let (server, _) = desk().await;
+    let mut seen = HashSet::new();
+    for era in ERAS {
+        let clients = [ann(&server, era).await, ann(&server, era).await];
+        for client in clients.iter().chain(&clients) {
+            let told = client.call("whoami", json!({})).await.unwrap();
+            let told: Value = serde_json::from_str(&told.text()).unwrap();
+            assert!(seen.insert(told["id"].to_string()), "{told}");
+            assert_eq!(told["meta"]["progressToken"], told["id"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_is_done_is_told() {
+    let (server, _) = desk().await;
+    let client = ann(&server, Era::Legacy).await;
+    client.call("page", json!({})).await.unwrap();
+    let done = client.notification("notifications/elicitation/complete").await.unwrap();
+    assert_eq!(done["elicitationId"], "page-7");
+}
+
+/// More than a line or a buffer of anyone's holds, there and back.
+#[tokio::test]
+async fn big_arguments_and_results_come_through() {
+    let (server, _) = desk().await;
+    let big = "x".repeat(1 << 20);
+    for era in ERAS {
+        let client = ann(&server, era).await;
+        let echoed = client.call("echo", json!({"text": big})).await.unwrap();
+        assert!(echoed.structured()["text"] == *big, "{era:?}");
     }
 }
 
@@ -250,4 +302,32 @@ async fn a_setting_for_no_tool_is_an_error() {
     let served = longhaul_rmcp::server(crate::desk::Desk::default()).tool("wiat", |tool| tool);
     let error = served.await.map(|_: Server| ()).unwrap_err().to_string();
     assert!(error.contains("wiat") && error.contains("wait"), "{error}");
+}
+
+/// Says that it has resources, and knows no templates.
+struct Untemplated;
+
+impl ServerHandler for Untemplated {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_resources().build())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>())
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_the_handler_does_not_know_is_empty() {
+    let server = longhaul_rmcp::server(Untemplated).await.unwrap();
+    let client = server.in_memory(Era::Modern).await.unwrap();
+    let templates = client.request("resources/templates/list", json!({})).await;
+    assert_eq!(
+        templates.map_or(json!([]), |list| list["resourceTemplates"].clone()),
+        json!([])
+    );
 }

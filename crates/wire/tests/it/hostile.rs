@@ -434,6 +434,25 @@ fn a_garbled_meta_is_the_client_s_fault_and_an_unread_one_is_nobody_s() {
     assert!(odd.protocol_version().unwrap().is_none() && odd.client_capabilities().unwrap().is_none());
 }
 
+#[test]
+fn what_meta_is_not_read_for_is_handed_on_as_it_came() {
+    let meta = |text| longhaul_wire::Meta::read(Some(serde_json::from_str(text).unwrap())).unwrap();
+    let all = r#"{"com.example/a": {"n": 1.50},"progressToken":1,"traceparent":"t","com.example/a":2,"":null}"#;
+    let others: Vec<_> = meta(all)
+        .others()
+        .into_iter()
+        .map(|(key, raw)| (key, raw.get()))
+        .collect();
+    let expected = [
+        ("com.example/a", r#"{"n": 1.50}"#),
+        ("com.example/a", "2"),
+        ("", "null"),
+    ];
+    assert_eq!(others, expected.map(|(key, raw)| (key.to_owned(), raw)));
+    assert!(meta(r#"{"progressToken":1}"#).others().is_empty());
+    assert!(longhaul_wire::Meta::default().others().is_empty());
+}
+
 const QUESTIONS: [&str; 3] = [
     r#"{"method":"elicitation/create","params":{"requestedSchema":{"required":["a"]}}}"#,
     r#"{"method":"sampling/createMessage","params":{}}"#,
