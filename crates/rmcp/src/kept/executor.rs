@@ -1,6 +1,6 @@
 //! What tasks of the manager run: closures of this process, and functions that every process knows by name.
 
-use super::TaskContext;
+use super::{TaskContext, shown};
 use longhaul_core::{BoxFuture, Entropy, Json, Outcome, RpcFailure, StopReason, ToolSpec};
 use longhaul_runtime::{Attempt, End, Executor, Provider};
 use rmcp::{
@@ -78,14 +78,22 @@ impl Closures {
     }
 }
 
-/// What is kept of how a task was made.
+/// What is kept of how tasks are made, once for all that are made alike, and for ever.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Definition {
     /// The function; a closure without.
     pub(super) function: Option<String>,
     pub(super) poll_interval_ms: Option<u64>,
+}
+
+/// What is kept of a task alone, as its arguments.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Given {
     pub(super) status_message: Option<String>,
+    /// A function's arguments, or a closure's ticket.
+    pub(super) arguments: Value,
 }
 
 impl Definition {
@@ -109,14 +117,14 @@ pub(super) struct Kept {
 
 impl Kept {
     /// `None` for a closure of a process that is no more.
-    fn begin(&self, arguments: &Json, cx: TaskContext) -> Option<TaskFuture> {
+    fn begin(&self, arguments: Value, cx: TaskContext) -> Option<TaskFuture> {
         match &self.definition.function {
             Some(name) => {
-                let arguments = serde_json::from_str(arguments.as_str()).unwrap_or_default();
+                let arguments = serde_json::from_value(arguments).ok()?;
                 Some(self.work.functions.get(name)?(cx, arguments))
             }
             None => {
-                let ticket: Ticket = serde_json::from_str(arguments.as_str()).ok()?;
+                let ticket: Ticket = serde_json::from_value(arguments).ok()?;
                 Some(self.work.closures.take(&ticket)?(cx))
             }
         }
@@ -130,20 +138,20 @@ impl Executor for Kept {
 
     fn run(self: Arc<Self>, attempt: Attempt, cx: longhaul_runtime::TaskContext) -> BoxFuture<'static, End> {
         Box::pin(async move {
-            if let Some(line) = &self.definition.status_message {
-                cx.status(line.as_str());
+            let Ok(given) = serde_json::from_str::<Given>(attempt.arguments.as_str()) else {
+                return End::Crashed;
+            };
+            if let Some(line) = given.status_message {
+                cx.status(line);
             }
             cx.started();
-            let Some(work) = self.begin(&attempt.arguments, TaskContext::new(cx.clone())) else {
+            let Some(work) = self.begin(given.arguments, TaskContext::new(cx.clone())) else {
                 return End::Crashed;
             };
             tokio::select! {
                 biased;
                 exit = work => end(exit),
-                () = expired(&cx) => End::Finished(failed(ErrorData::internal_error(
-                    "task expired: TTL elapsed before completion",
-                    None,
-                ))),
+                () = expired(&cx) => End::Finished(failed(shown::expired())),
             }
         })
     }

@@ -6,7 +6,7 @@ mod shown;
 
 pub use context::TaskContext;
 
-use executor::{Closures, Definition, Function, Kept, Reviving, Work};
+use executor::{Closures, Definition, Function, Given, Kept, Reviving, Work};
 use longhaul_core::{
     CancelMode, HostId, Json, Millis, Owner, Principal, Quota, Retry, RetryOn, Scope, SpecId, Store, TaskId,
 };
@@ -279,8 +279,13 @@ impl TaskManager {
         let definition = Definition {
             function: function.map(str::to_owned),
             poll_interval_ms: options.poll_interval_ms,
-            status_message: options.status_message.clone(),
         };
+        let given = Given {
+            status_message: options.status_message.clone(),
+            arguments,
+        };
+        let given =
+            serde_json::to_string(&given).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         let tool = self
             .tool(definition, options)
             .map_err(|error| ErrorData::internal_error(error, None))?;
@@ -288,7 +293,7 @@ impl TaskManager {
         keep.await.map_err(|error| shown::not_kept(&error))?;
         let call = Call {
             tool,
-            arguments: Json::from(arguments),
+            arguments: Json::trusted(given),
             owner: Owner {
                 principal: Principal::local(),
                 session: None,

@@ -34,7 +34,15 @@ pub(super) fn detailed(record: Record, poll_interval_ms: Option<u64>) -> Result<
 fn payload(record: Record) -> Result<TaskPayload, serde_json::Error> {
     // Work that is asked to stop waits for no answer any more.
     let asks = !record.inputs.is_empty() && record.task.stop.is_none();
+    // Its time was over while nobody ran it: the engine's words are a result, and rmcp's an error.
+    let overdue = record.task.deadline.map(Outcome::deadline_passed);
     Ok(match record.outcome {
+        Some(outcome) if Some(&outcome) == overdue.as_ref() => TaskPayload::Failed {
+            error: JsonObject::from_iter([
+                ("code".to_owned(), expired().code.0.into()),
+                ("message".to_owned(), json!(expired().message)),
+            ]),
+        },
         Some(Outcome::Result { json, .. }) => TaskPayload::Completed {
             result: serde_json::from_str(json.as_str())?,
         },
@@ -59,6 +67,11 @@ fn payload(record: Record) -> Result<TaskPayload, serde_json::Error> {
         }
         None => TaskPayload::Working,
     })
+}
+
+/// What a task comes to that takes longer than its time to live.
+pub(super) fn expired() -> ErrorData {
+    ErrorData::internal_error("task expired: TTL elapsed before completion", None)
 }
 
 fn timestamp(at: UnixMillis) -> String {

@@ -1,15 +1,20 @@
 //! The task manager behaves as rmcp's own does, and its records outlive it.
 
+use longhaul_core::{Event, Store, store::Change};
 use longhaul_rmcp::{TaskContext, TaskManager};
+use longhaul_store::MemoryStore;
 use rmcp::{
     ErrorData,
     model::{CallToolResult, ContentBlock, ErrorCode, InputRequest, TaskPayload, TaskStatus},
     task_manager::{TaskExit, TaskFuture, TaskOptions},
 };
 use serde_json::{Value, json};
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 use tokio::sync::oneshot;
 
@@ -293,4 +298,51 @@ async fn an_answer_is_kept_for_a_function_that_has_yet_to_ask_again() {
     };
     assert_eq!(result["content"][0]["text"], "decline");
     tasks.shutdown();
+}
+
+/// What is kept for ever does not grow with what is said of each task.
+#[tokio::test]
+async fn tasks_that_differ_in_their_words_share_a_definition() {
+    let store = Arc::new(MemoryStore::default());
+    let tasks = TaskManager::builder().with_store(store.clone()).await.unwrap();
+    let mut specs = HashSet::new();
+    for name in ["a.png", "b.png"] {
+        let options = TaskOptions::default().with_status_message(format!("resizing {name}"));
+        let task = tasks
+            .spawn(options, |_| Box::pin(async { Ok(text("done")) }))
+            .await
+            .unwrap();
+        until(&tasks, &task.task_id, TaskStatus::Completed).await;
+        let shown = tasks.get_task(&task.task_id).await.unwrap().task;
+        assert_eq!(shown.status_message, Some(format!("resizing {name}")));
+        let record = store.peek(&task.task_id.parse().unwrap()).await.unwrap().unwrap();
+        specs.insert(record.task.spec);
+    }
+    assert_eq!(specs.len(), 1);
+}
+
+/// It has failed, as if it had been dropped at the time.
+#[tokio::test]
+async fn what_outlives_its_time_while_nobody_runs_it_has_failed() {
+    let store = Arc::new(MemoryStore::default());
+    let open = || {
+        let forever = |_: TaskContext, _| -> TaskFuture { Box::pin(std::future::pending()) };
+        TaskManager::builder()
+            .function("forever", forever)
+            .with_store(store.clone())
+    };
+    let tasks = open().await.unwrap();
+    let task = tasks.spawn_function(TaskOptions::default(), "forever", Default::default());
+    let id = task.await.unwrap().task_id;
+    tasks.shutdown();
+    let record = store.peek(&id.parse().unwrap()).await.unwrap().unwrap();
+    let over = record.task.created_at.plus(300_000);
+    let passed = Change::of(&record.task.id, Event::DeadlinePassed, over);
+    store.apply(passed).await.unwrap();
+
+    let tasks = open().await.unwrap();
+    let TaskPayload::Failed { error } = until(&tasks, &id, TaskStatus::Failed).await else {
+        panic!("not failed")
+    };
+    assert_eq!(error["message"], "task expired: TTL elapsed before completion");
 }
