@@ -1,6 +1,7 @@
 //! `kill -9` of the examples: what each grade promises.
 
-use crate::process::Process;
+use crate::{desk::Desk, process::Process};
+use longhaul::{RetryOn, testing::crash::CrashTest, time::millis};
 use serde_json::json;
 
 #[test]
@@ -24,6 +25,23 @@ fn a_call_of_the_handlers_is_lost_with_the_process_unless_its_hints_let_it_run_a
     assert_eq!(after.ended(&again)["result"]["content"][0]["text"], "20 frames");
     assert_eq!(after.ended(&done)["result"]["content"][0]["text"], "1 frames");
     after.kill();
+}
+
+/// What may be run again is, whenever its process is killed, and comes to the same.
+#[test]
+fn a_call_that_may_be_run_again_survives_at_each_of_its_writes() {
+    let served = |_: &_| async {
+        let again = |tool: longhaul::Tool| tool.retry(3, millis(1), [RetryOn::Crash]);
+        longhaul_rmcp::server(Desk::default()).tool("ask", again).await.unwrap()
+    };
+    let survived = CrashTest::building(served)
+        .without_journal()
+        .call("ask", json!({}))
+        .answering(|_| json!({"action": "accept", "content": {"name": "Ann"}}))
+        .same_output()
+        .run();
+    // By a client of either generation: the call, its question, the answer, its end.
+    assert_eq!(survived.writes, 2 * 4);
 }
 
 #[test]

@@ -79,10 +79,8 @@ async fn call(test: &CrashTest, plan: &Plan) -> Result<Report, String> {
     let trace = Trace::append_to(&plan.trace()).map_err(said)?;
     let outside = plan::outside_in(&plan.directory);
     std::fs::create_dir_all(&outside).map_err(said)?;
-    let server = (watched((test.server)(&outside), plan, Course::new(plan, trace))
-        .start()
-        .await)
-        .map_err(said)?;
+    let server = (test.server)(&outside).await;
+    let server = (watched(server, plan, Course::new(plan, trace)).start().await).map_err(said)?;
     let answering = Arc::clone(&test.answering);
     let client = Client::connect(&server, plan.manner.era)
         .answering(move |question| answering(question))

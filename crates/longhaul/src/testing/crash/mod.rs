@@ -59,6 +59,7 @@ pub use failure::{CrashFailure, Harm};
 
 use crate::{Era, Server};
 use campaign::Campaign;
+use futures_util::future::{LocalBoxFuture, ready};
 use manner::Manner;
 use plan::Plan;
 use serde_json::{Value, json};
@@ -67,6 +68,9 @@ use verdict::Likeness;
 
 /// How long one process may take, unless the test says otherwise.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Builds the server, over a folder for what its tools do outside.
+type Build = dyn Fn(&Path) -> LocalBoxFuture<'static, Server> + Send + Sync;
 
 /// Looks at a folder; says what is wrong in it.
 type Look = dyn Fn(&Path) -> Result<(), String> + Send + Sync;
@@ -84,7 +88,8 @@ pub fn is_inside() -> bool {
 /// A crash test of one call; see the [module](self).
 #[must_use = "nothing is tested until `run`"]
 pub struct CrashTest {
-    server: Box<dyn Fn(&Path) -> Server + Send + Sync>,
+    server: Box<Build>,
+    keeps_journal: bool,
     tool: String,
     arguments: Value,
     answering: Arc<dyn Fn(&Value) -> Value + Send + Sync>,
@@ -121,8 +126,14 @@ impl CrashTest {
     /// A crash test of a server, which is built anew in each process; where it keeps its tasks is the test's choice. `server` is given an empty
     /// folder for what the tool does outside: the process after the crash finds it as the killed one has left it, and each kill has its own.
     pub fn new(server: impl Fn(&Path) -> Server + Send + Sync + 'static) -> Self {
+        Self::building(move |outside| ready(server(outside)))
+    }
+
+    /// As [`new`](Self::new), of a server that takes its time to be built, as one of another library's handler.
+    pub fn building<F: Future<Output = Server> + 'static>(server: impl Fn(&Path) -> F + Send + Sync + 'static) -> Self {
         Self {
-            server: Box::new(server),
+            server: Box::new(move |outside| Box::pin(server(outside))),
+            keeps_journal: true,
             tool: String::new(),
             arguments: json!({}),
             answering: Arc::new(child::no_answer),
@@ -138,6 +149,13 @@ impl CrashTest {
     pub fn call(mut self, tool: impl Into<String>, arguments: Value) -> Self {
         self.tool = tool.into();
         self.arguments = arguments;
+        self
+    }
+
+    /// Says that the tool keeps no journal: what it does is done again from its start, which its [`retry`](crate::Tool::retry) has to let
+    /// happen. Without this such a tool fails the test, since it is rarely meant.
+    pub fn without_journal(mut self) -> Self {
+        self.keeps_journal = false;
         self
     }
 
