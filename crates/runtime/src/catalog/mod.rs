@@ -4,6 +4,7 @@
 
 mod handler;
 mod method;
+mod misfit;
 mod prompt;
 mod resource;
 mod tool;

@@ -1,6 +1,6 @@
 //! A tool: what its author or operator says about it, checked and ready.
 
-use super::Intake;
+use super::{Intake, misfit};
 use crate::Executor;
 use longhaul_core::{Json, Millis, Retry, SpecId, TaskPolicy, ToolSpec};
 use serde::{Deserialize, Serialize};
@@ -108,11 +108,11 @@ pub struct Tool {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
     /// The input schema does not compile.
-    #[error("tool {tool}: the input schema is not usable: {why}")]
+    #[error("the input schema is not usable: {why}")]
     InputSchema {
         /// The tool.
         tool: Arc<str>,
-        /// The compiler's words.
+        /// What is wrong, and where.
         why: String,
     },
 }
@@ -130,7 +130,7 @@ impl Tool {
     pub fn new(settings: ToolSettings) -> Result<Self, ToolError> {
         let input = jsonschema::validator_for(&settings.input_schema).map_err(|error| ToolError::InputSchema {
             tool: Arc::clone(&settings.name),
-            why: error.to_string(),
+            why: misfit::describe_schema(&error),
         })?;
         let spec = freeze(&settings);
         Ok(Self { settings, spec, input })
@@ -170,14 +170,8 @@ impl Tool {
 fn describe<'a>(tool: &str, violations: impl Iterator<Item = jsonschema::ValidationError<'a>>) -> String {
     let mut text = format!("The arguments do not fit {tool}:");
     for violation in violations.take(LISTED_VIOLATIONS) {
-        let path = violation.instance_path().to_string();
-        let place = if path.is_empty() {
-            "arguments"
-        } else {
-            path.trim_start_matches('/')
-        };
-        // Masked: the caller knows the values, which may be long or secret. Writing to a string cannot fail.
-        let _ = write!(text, "\n- {place}: {}", violation.masked());
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n- {}", misfit::describe(&violation));
     }
     text
 }

@@ -40,6 +40,39 @@ fn wrong_arguments_are_told_what_and_where_and_not_repeated() {
     assert!(tool.check("[]").is_err() && tool.check("{").is_err());
 }
 
+/// an option of an enum is what arguments most often do not fit, and a tool without arguments is given some now and then.
+#[test]
+fn what_would_fit_is_told_of_alternatives() {
+    let tool = with_schema(json!({
+        "type": "object",
+        "properties": {
+            "none": {"type": "object", "additionalProperties": false},
+            "never": false,
+            "mode": {"anyOf": [{"$ref": "#/$defs/mode"}, {"type": "null"}]},
+            "way": {"oneOf": [{"const": "up"}, {"type": "object", "properties": {"by": {"type": "integer"}}}]},
+        },
+        "$defs": {"mode": {"enum": ["exact", "rough"]}},
+    }))
+    .unwrap();
+    let told = |arguments: Value| tool.check(&arguments.to_string()).unwrap_err().0;
+    let one = |arguments: Value| told(arguments).replace("The arguments do not fit hash:\n- ", "");
+    assert_eq!(
+        one(json!({"mode": "s3cret"})),
+        "mode: value is not one of \"exact\" or \"rough\""
+    );
+    assert_eq!(
+        one(json!({"none": {"a": 1}})),
+        "none: it takes no properties: leave them out"
+    );
+    assert_eq!(one(json!({"never": 1})), "never: it is not allowed: leave it out");
+    let ways = one(json!({"way": {"by": "s3cret"}}));
+    assert!(ways.starts_with("way: none of the alternatives fits: "), "{ways}");
+    assert!(
+        ways.contains("\"up\" was expected") && ways.contains("by: value is not of type"),
+        "{ways}"
+    );
+}
+
 #[test]
 fn schemas_that_do_not_compile_or_look_elsewhere_are_refused() {
     for schema in [
@@ -47,11 +80,7 @@ fn schemas_that_do_not_compile_or_look_elsewhere_are_refused() {
         json!({"$ref": "https://example.com/schema.json"}),
     ] {
         let refused = with_schema(schema).err().expect("it cannot be used");
-        assert!(
-            refused
-                .to_string()
-                .starts_with("tool hash: the input schema is not usable")
-        );
+        assert!(refused.to_string().starts_with("the input schema is not usable: "));
     }
 }
 

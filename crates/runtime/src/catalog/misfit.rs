@@ -1,0 +1,81 @@
+//! Where a value does not fit its schema, in words that its giver can act on.
+
+use jsonschema::{ValidationError, error::ValidationErrorKind};
+
+/// How many of a schema's alternatives are told of.
+const LISTED_ALTERNATIVES: usize = 10;
+
+/// Where and why. The value itself is left out: its giver knows it, and it may be long or secret.
+pub(super) fn describe(violation: &ValidationError<'_>) -> String {
+    let path = violation.instance_path().to_string();
+    match path.trim_start_matches('/') {
+        "" => format!("arguments: {}", why(violation)),
+        place => format!("{place}: {}", why(violation)),
+    }
+}
+
+fn why(violation: &ValidationError<'_>) -> String {
+    match violation.kind() {
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            no_alternative(violation, context)
+        }
+        ValidationErrorKind::FalseSchema if violation.schema_path().as_str().ends_with("/additionalProperties") => {
+            "it takes no properties: leave them out".to_owned()
+        }
+        ValidationErrorKind::FalseSchema => "it is not allowed: leave it out".to_owned(),
+        _ => violation.masked().to_string(),
+    }
+}
+
+/// What keeps each alternative from being it. That null is one goes without saying, if there are others.
+fn no_alternative(violation: &ValidationError<'_>, alternatives: &[Vec<ValidationError<'static>>]) -> String {
+    let outer = violation.instance_path().as_str();
+    let reason = |inner: &ValidationError<'static>| {
+        let path = inner.instance_path().as_str();
+        match path.strip_prefix(outer).unwrap_or(path).trim_start_matches('/') {
+            "" => why(inner),
+            place => format!("{place}: {}", why(inner)),
+        }
+    };
+    let first = alternatives.iter().filter_map(|faults| faults.first());
+    let mut reasons: Vec<String> = first.clone().filter(|fault| !wants_null(fault)).map(reason).collect();
+    if reasons.is_empty() {
+        reasons = first.map(reason).collect();
+    }
+    let more = if reasons.len() > LISTED_ALTERNATIVES {
+        "; …"
+    } else {
+        ""
+    };
+    reasons.truncate(LISTED_ALTERNATIVES);
+    match &*reasons {
+        [only] => only.clone(),
+        all => format!("none of the alternatives fits: {}{more}", all.join("; ")),
+    }
+}
+
+fn wants_null(fault: &ValidationError<'_>) -> bool {
+    use jsonschema::{error::TypeKind, types::JsonType};
+    matches!(
+        fault.kind(),
+        ValidationErrorKind::Type {
+            kind: TypeKind::Single(JsonType::Null)
+        }
+    )
+}
+
+/// Why a schema is none, and where.
+pub(super) fn describe_schema(error: &ValidationError<'_>) -> String {
+    if let ValidationErrorKind::Referencing(error) = error.kind() {
+        return match error {
+            jsonschema::ReferencingError::Unretrievable { uri, .. } => {
+                format!("it refers to {uri}, and only what is inside of it is followed: put that under `$defs`")
+            }
+            other => other.to_string(),
+        };
+    }
+    match error.instance_path().as_str() {
+        "" => error.to_string(),
+        place => format!("at {place}: {error}"),
+    }
+}
