@@ -139,10 +139,9 @@ impl Requestor {
     /// What a call comes to that has to ask this sender something it cannot be asked: −32021 with what it would have had to declare
     /// for a modern one (G2-05), for a legacy one, whose session is settled, a result that says so.
     pub fn lacks(&self, ability: Ability) -> Outcome {
+        let why = format!("This tool has to ask, and the client has not declared {ability}");
         if !self.modern {
-            return Outcome::tool_error(&format!(
-                "This tool has to ask, and the client has not declared {ability}"
-            ));
+            return Outcome::tool_error(&why);
         }
         let required = match ability {
             Ability::ElicitForm => json!({"elicitation": {"form": {}}}),
@@ -153,7 +152,7 @@ impl Requestor {
         };
         Outcome::RpcError(RpcFailure {
             code: -32021,
-            message: "Missing required client capability".into(),
+            message: why.into(),
             data: Some(Json::from(json!({"requiredCapabilities": required}))),
         })
     }

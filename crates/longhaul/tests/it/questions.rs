@@ -136,6 +136,7 @@ async fn a_client_that_cannot_be_asked_is_told_so() {
             }
             Err(failure) => {
                 assert_eq!((era, failure.code), (Era::Modern, -32021));
+                assert!(failure.message.contains("elicitation (form)"), "{failure:?}");
                 assert!(
                     failure.data["requiredCapabilities"]["elicitation"].is_object(),
                     "{failure:?}"
