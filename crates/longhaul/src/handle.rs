@@ -89,6 +89,14 @@ impl ServerHandle {
             witness: server.witness,
         })
         .await?;
+        if recovered != Recovered::default() {
+            let Recovered {
+                attempts,
+                forsaken,
+                live,
+            } = recovered;
+            tracing::info!(attempts, forsaken, ?live, "took up what an earlier process had left");
+        }
         let front = Front::new(FrontOptions {
             engine: engine.clone(),
             name: server.name,

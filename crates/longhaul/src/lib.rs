@@ -47,6 +47,10 @@ pub use longhaul_core::{LogLevel, Outcome, Principal, Quota, RetryOn, Store, Sto
 pub use longhaul_runtime::{
     Abilities, Ability, Divergence, JournalError, Question, Recovered, StepTry, Trace, Witness,
 };
-pub use longhaul_server::{Limits, http::HttpOptions};
+pub use longhaul_server::{
+    Limits,
+    http::{HostName, HttpOptions, ListenError, Origin},
+};
+pub use longhaul_store::OpenError;
 pub use schemars;
 pub use serde;

@@ -10,7 +10,7 @@ use crate::{
 };
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{HandlerError, PromptHandler};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Messages that a person chooses and fills in.
@@ -90,7 +90,7 @@ impl PromptOutput {
 /// What a prompt's function may return.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot fill in a prompt",
-    note = "it is `&'static str`, `String`, `longhaul::Message`, `Vec<Message>`, `longhaul::PromptOutput`, or a `Result` of one of them with an error"
+    note = "it is `&'static str`, `String`, `longhaul::Message`, a `Vec` or an array of them, `longhaul::PromptOutput`, or a `Result` of one of them with an error"
 )]
 pub trait IntoPromptOutput {
     /// The prompt.
@@ -116,6 +116,12 @@ outputs! {
     Vec<Message>: |messages| PromptOutput::new(messages);
     String: |text| PromptOutput::new([Message::user(text)]);
     &'static str: |text| PromptOutput::new([Message::user(text)]);
+}
+
+impl<const N: usize> IntoPromptOutput for [Message; N] {
+    fn into_prompt_output(self) -> Result<PromptOutput, Error> {
+        Ok(PromptOutput::new(self))
+    }
 }
 
 impl<T: IntoPromptOutput, E: Into<Error>> IntoPromptOutput for Result<T, E> {
@@ -270,8 +276,12 @@ impl Argument {
         let Some(schema) = schema else {
             return Ok(Vec::new());
         };
-        let properties = properties(Some(schema))
-            .ok_or("its arguments are no struct: let the function take one with named members")?;
+        let no_members = Map::new();
+        let properties = match properties(Some(schema)) {
+            Some(properties) => properties,
+            None if is_empty_struct(schema) => &no_members,
+            None => return Err("its arguments are no struct: let the function take one with named members".to_owned()),
+        };
         let required = |name: &str| {
             schema["required"]
                 .as_array()
@@ -299,6 +309,11 @@ impl Argument {
         }
         shown
     }
+}
+
+/// Whether it describes objects of which nothing is known; a map's says of what its values are.
+fn is_empty_struct(schema: &Value) -> bool {
+    schema["type"] == "object" && matches!(schema["additionalProperties"], Value::Null | Value::Bool(false))
 }
 
 /// All that an argument can be, if that is a list.

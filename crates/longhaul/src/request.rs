@@ -1,6 +1,6 @@
 //! Functions that answer a request while it lasts: what they may look like. Prompts, resources and families of resources share this.
 
-use crate::{Arguments, Error, RequestContext};
+use crate::{Arguments, Error, RequestContext, tool};
 use longhaul_core::BoxFuture;
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, marker::PhantomData, sync::Arc};
@@ -44,7 +44,7 @@ pub struct OfContext;
 pub struct OfBoth<A>(PhantomData<A>);
 
 fn read<A: Arguments>(arguments: Value) -> Result<A, String> {
-    serde_json::from_value(arguments).map_err(|error| format!("The arguments cannot be read: {error}"))
+    tool::read(arguments)
 }
 
 macro_rules! handlers {
@@ -113,6 +113,12 @@ impl<R: Send + 'static> Answers<R> {
 /// What it says of one argument.
 pub(crate) fn properties(schema: Option<&Value>) -> Option<&Map<String, Value>> {
     schema?.get("properties")?.as_object()
+}
+
+/// What must be among the arguments.
+pub(crate) fn required(schema: Option<&Value>) -> impl Iterator<Item = &str> {
+    let names = schema.and_then(|schema| schema["required"].as_array());
+    names.into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// The texts as the values that the schema wants: `5` for an integer is 5. What does not fit stays text, and is refused when it is read.

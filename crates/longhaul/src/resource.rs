@@ -5,7 +5,7 @@ use crate::{
     ServerHandle, Typed,
     completion::Completions,
     content::{Annotations, icons_json},
-    request::{Answers, Texts},
+    request::{Answers, Texts, required},
 };
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{HandlerError, ResourceHandler, UriTemplate};
@@ -324,6 +324,12 @@ impl ResourceTemplate {
             .find(|variable| !uri_template.has(variable))
         {
             return Err(wrong(format!("it has no variable `{completed}` to complete")));
+        }
+        if let Some(member) = required(self.answers.schema.as_ref()).find(|member| !uri_template.has(member)) {
+            return Err(wrong(format!(
+                "its function takes `{member}`, which is no variable of it, so that nothing could ever be read: add `{{{member}}}`, \
+                 or make the member an `Option`"
+            )));
         }
         let shown = self.about.shown("uriTemplate", &self.uri_template);
         Ok(longhaul_runtime::ResourceTemplate {

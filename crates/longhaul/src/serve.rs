@@ -5,10 +5,12 @@ use longhaul_server::{
     Front, FrontError,
     http::{ListenError, Listener, PATH},
 };
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{fmt, io, net::SocketAddr, sync::Arc};
 
 /// A server cannot be served.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` says the same as `Display`, in words: it is what a `main` prints that returns it.
+#[derive(thiserror::Error)]
 pub enum ServeError {
     /// What it offers cannot be.
     #[error(transparent)]
@@ -37,6 +39,12 @@ pub enum ServeError {
     /// The server has stopped already.
     #[error("the server has stopped")]
     Stopped,
+}
+
+impl fmt::Debug for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// An address that is bound, and not served yet.

@@ -268,6 +268,16 @@ impl Server {
     }
 
     /// Which pages and hosts may ask over HTTP, and whether the endpoints of 2024-11-05 are served.
+    ///
+    /// ```
+    /// use longhaul::{HttpOptions, Server};
+    /// # fn f() -> Result<Server, Box<dyn std::error::Error>> {
+    /// let server = Server::new("hello", "1.0.0").http(HttpOptions {
+    ///     allowed_hosts: vec!["mcp.example.com".parse()?], // a proxy's name, for example
+    ///     ..HttpOptions::default()
+    /// });
+    /// # Ok(server) }
+    /// ```
     pub fn http(mut self, options: HttpOptions) -> Self {
         self.http = options;
         self
@@ -316,7 +326,7 @@ impl Server {
     }
 
     /// Serves MCP over HTTP at `/mcp` until SIGTERM or Ctrl-C, then lets open calls finish for some seconds. Only loopback addresses, as
-    /// there is no authentication yet.
+    /// there is no authentication yet. Prints nothing; the log (`tracing`) says where it serves, and what was found of an earlier process.
     ///
     /// # Errors
     /// [`ServeError`]: what is offered cannot be, the tasks cannot be kept, or the address is taken.
@@ -331,6 +341,9 @@ impl Server {
 
     /// Serves MCP over standard input and output until the client closes them, or SIGTERM or Ctrl-C. Nothing else may be printed to
     /// standard output meanwhile.
+    ///
+    /// Clients start a process each, and a [data directory](Self::data_dir) belongs to one process: to the second one it is in use. Where
+    /// several clients are to share one, serve HTTP.
     ///
     /// # Errors
     /// As for [`serve_http`](Self::serve_http), and if reading or writing fails.
@@ -354,7 +367,11 @@ impl Server {
     }
 }
 
-/// An address to listen on: a [`SocketAddr`], or its text, as `127.0.0.1:8080`.
+/// An address to listen on: a [`SocketAddr`], or its text, as `127.0.0.1:8080` or `localhost:8080`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no address to listen on",
+    note = "it is a text like `\"127.0.0.1:8080\"`, or a `std::net::SocketAddr`"
+)]
 pub trait ToAddress {
     /// The address.
     ///
@@ -376,5 +393,17 @@ impl ToAddress for &str {
             None => self.to_owned(),
         };
         text.parse().map_err(|_| ServeError::Address(self.to_owned()))
+    }
+}
+
+impl ToAddress for String {
+    fn to_address(self) -> Result<SocketAddr, ServeError> {
+        self.as_str().to_address()
+    }
+}
+
+impl ToAddress for &String {
+    fn to_address(self) -> Result<SocketAddr, ServeError> {
+        self.as_str().to_address()
     }
 }

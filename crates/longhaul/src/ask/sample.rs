@@ -130,6 +130,12 @@ impl IntoMessages for Vec<Message> {
     }
 }
 
+impl<const N: usize> IntoMessages for [Message; N] {
+    fn into_messages(self) -> Vec<Message> {
+        self.into()
+    }
+}
+
 impl<T: Into<Message>> IntoMessages for T {
     fn into_messages(self) -> Vec<Message> {
         vec![self.into()]

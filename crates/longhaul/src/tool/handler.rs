@@ -4,7 +4,7 @@ use super::{IntoToolOutput, ToolOutput};
 use crate::{Error, TaskContext, schema};
 use longhaul_core::BoxFuture;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use std::{marker::PhantomData, sync::Arc};
 
@@ -88,13 +88,18 @@ pub trait ToolHandler<In>: Send + Sync + 'static {
 
 /// Whether `A` can be read from arguments that fit the schema: a type may want more than its schema says.
 pub(super) fn check<A: Arguments>(arguments: &Map<String, Value>) -> Result<(), String> {
-    match A::deserialize(arguments) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("The arguments cannot be read: {error}")),
-    }
+    read::<A>(arguments).map(drop)
 }
 
-fn read<A: Arguments>(arguments: &str) -> Result<A, Error> {
+/// The arguments as their type.
+///
+/// # Errors
+/// Which of them cannot be read, and why, in words for the caller.
+pub(crate) fn read<'a, A: Arguments>(arguments: impl Deserializer<'a>) -> Result<A, String> {
+    serde_path_to_error::deserialize(arguments).map_err(|error| format!("The arguments cannot be read: {error}"))
+}
+
+fn read_checked<A: Arguments>(arguments: &str) -> Result<A, Error> {
     serde_json::from_str(arguments)
         .map_err(|error| Error::internal(format_args!("arguments that passed all checks: {error}")))
 }
@@ -155,8 +160,8 @@ macro_rules! handlers {
 handlers! {
     [Nothing] () = |function, _, _| Ok(function());
     [OfContext] (TaskContext) = |function, cx, _| Ok(function(cx));
-    [OfArguments<A>] [A] (A) = |function, _, text| read(text).map(function);
-    [OfBoth<A>] [A] (TaskContext, A) = |function, cx, text| read(text).map(|arguments| function(cx, arguments));
+    [OfArguments<A>] [A] (A) = |function, _, text| read_checked(text).map(function);
+    [OfBoth<A>] [A] (TaskContext, A) = |function, cx, text| read_checked(text).map(|arguments| function(cx, arguments));
 }
 
 type Call = dyn Fn(TaskContext, &str) -> BoxFuture<'static, Result<ToolOutput, Error>> + Send + Sync;

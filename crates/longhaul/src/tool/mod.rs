@@ -5,6 +5,7 @@ mod handler;
 mod name;
 mod output;
 
+pub(crate) use handler::read;
 pub use handler::{Arguments, NoArguments, ToolHandler};
 pub(crate) use name::check as check_name;
 pub use output::{IntoToolOutput, Json, ToolOutput};

@@ -13,6 +13,15 @@ struct Nested {
     inner: Vec<u8>,
 }
 
+/// What is in a template's URI, and what is not.
+#[derive(Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "only its schema is looked at")]
+struct Row {
+    table: String,
+    id: u64,
+    column: Option<String>,
+}
+
 #[tokio::test]
 async fn all_mistakes_are_told_at_once() {
     let server = Server::new("wrong", "1.0.0")
@@ -23,11 +32,20 @@ async fn all_mistakes_are_told_at_once() {
         .prompt(Prompt::new("nested", async |_: Nested| ""))
         .prompt(Prompt::new("typo", async || "").complete_from("langauge", ["rust"]))
         .resource(Resource::text("readme", "no scheme"))
-        .template(ResourceTemplate::new("x://{", async || ""));
-    let Err(ServeError::Definitions(wrong)) = server.start().await else {
+        .template(ResourceTemplate::new("x://{", async || ""))
+        .template(ResourceTemplate::new("row://{table}", async |_: Row| ""))
+        .tool(
+            Tool::new("kind", async || "")
+                .input_schema(json!({"type": "object", "properties": {"a": {"type": "text"}}})),
+        )
+        .tool(
+            Tool::new("elsewhere", async || "").input_schema(json!({"type": "object", "$ref": "https://a.example/b"})),
+        );
+    let Err(error @ ServeError::Definitions(_)) = server.start().await else {
         panic!("it was started");
     };
-    let told = wrong.to_string();
+    // As `main` prints what it returns.
+    let told = format!("{error:?}");
     let expected = [
         "tool `my tool`: ' ' cannot stand in a name",
         "`my_tool` would be right",
@@ -37,6 +55,9 @@ async fn all_mistakes_are_told_at_once() {
         "prompt `typo`: it has no argument `langauge` to complete",
         "resource `readme`: its URI has no scheme",
         "resource template `x://{`: a { is not closed",
+        "resource template `row://{table}`: its function takes `id`, which is no variable of it",
+        "tool `kind`: the input schema is not usable: at /properties/a/type: \"text\" is not",
+        "tool `elsewhere`: the input schema is not usable: it refers to https://a.example/b",
     ];
     for line in expected {
         assert!(told.contains(line), "{line} is not in:\n{told}");
@@ -46,8 +67,13 @@ async fn all_mistakes_are_told_at_once() {
 #[tokio::test]
 async fn an_address_that_is_none_is_told_as_such() {
     let server = Server::new("s", "1").start().await.unwrap();
-    let wrong = server.listen("everywhere").await.map(drop).unwrap_err().to_string();
-    assert!(wrong.contains("127.0.0.1:8080"), "{wrong}");
+    for text in ["everywhere", "8080", "127.0.0.1:99999"] {
+        let wrong = server.listen(text).await.map(drop).unwrap_err().to_string();
+        assert!(wrong.contains(text) && wrong.contains("127.0.0.1:8080"), "{wrong}");
+    }
+    let port = 0;
+    let listening = server.listen(format!("localhost:{port}")).await.unwrap();
+    assert!(listening.address().ip().is_loopback() && listening.address().port() != 0);
 }
 
 /// The low-level door: a method of one's own is answered in both eras, and a name that is not one's own is refused at the start.

@@ -1,7 +1,7 @@
 //! Prompts and their completion.
 
 use crate::{ERAS, connect, start};
-use longhaul::{Content, Message, Prompt, Typed, schemars::JsonSchema};
+use longhaul::{Content, Message, NoArguments, Prompt, Typed, schemars::JsonSchema};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -111,5 +111,34 @@ async fn arguments_are_completed() {
         );
         assert_eq!(complete("tone", "TH", json!({})).await, json!(["thorough"]));
         assert_eq!(complete("lines", "1", json!({})).await, json!([]));
+    }
+}
+
+/// A struct without members takes nothing, as no struct does; and what cannot be read is told by its name.
+#[tokio::test]
+async fn what_a_prompt_takes_may_be_nothing() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Empty {}
+    let server = start(|server| {
+        server
+            .prompt(prompt())
+            .prompt(Prompt::new("none", async |_: NoArguments| {
+                [Message::user("a"), Message::assistant("b")]
+            }))
+            .prompt(Prompt::new("empty", async |_: Empty| "c"))
+    })
+    .await;
+    for era in ERAS {
+        let client = connect(&server, era).await;
+        let none = client.request("prompts/get", json!({"name": "none"})).await.unwrap();
+        assert_eq!(none["messages"][1]["content"]["text"], "b");
+        let empty = client
+            .request("prompts/get", json!({"name": "empty", "arguments": {}}))
+            .await
+            .unwrap();
+        assert_eq!(empty["messages"][0]["content"]["text"], "c");
+        let many = json!({"name": "review", "arguments": {"language": "rust", "lines": "many"}});
+        let wrong = client.request("prompts/get", many).await.unwrap_err();
+        assert!(wrong.message.contains("lines: invalid type"), "{}", wrong.message);
     }
 }

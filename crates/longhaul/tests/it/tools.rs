@@ -89,7 +89,7 @@ async fn what_only_the_type_knows_is_an_argument_error() {
         assert_eq!(client.call("even", json!({"number": 2})).await.unwrap().text(), "even");
         let wrong = client.call("even", json!({"number": 3})).await.unwrap();
         assert!(
-            wrong.is_error() && wrong.text().contains("an odd number"),
+            wrong.is_error() && wrong.text().contains("number: an odd number"),
             "{}",
             wrong.text()
         );
