@@ -85,9 +85,9 @@ async fn history(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
 
 /// An entry as lines: what it is and how it stands, then why, and which of its tries failed.
 fn chapter(entry: &HistoryEntry) -> String {
-    let state = match (&entry.until, &entry.task) {
+    let state = match (&entry.until, entry.task.as_ref().or(entry.by.as_ref())) {
         (Some(until), _) => format!("{} until {until}", entry.state),
-        (None, Some(task)) => format!("{} ({task})", entry.state),
+        (None, Some(other)) => format!("{} ({})", entry.state, output::plain(other, "")),
         (None, None) => entry.state.clone(),
     };
     let mut lines = format!("{:>5}  {}  {}  {state}\n", entry.place, entry.at, entry.what);
@@ -187,7 +187,8 @@ mod tests {
              "failed": {"tries": 22, "last": [{"at": "2026-11-20T09:00:01.000Z", "why": "no\u{7} answer"}]}},
             {"place": 2, "what": "child \"smoke\"", "at": "2026-11-20T09:00:02.000Z", "state": "waiting", "task": "t-1"},
             {"place": 3, "what": "timer", "at": "2026-11-20T09:00:03.000Z", "state": "waiting", "until": "2026-11-23T09:00:03.000Z"},
-            {"place": 4, "what": "failure", "at": "2026-11-20T09:00:04.000Z", "state": "failed", "why": "it ended"},
+            {"place": 4, "what": "failure", "at": "2026-11-20T09:00:04.000Z", "state": "failed", "by": "panic", "why": "it ended"},
+            {"place": 5, "what": "failure 2", "at": "2026-11-20T09:00:05.000Z", "state": "failed", "why": "it ended"},
         ]);
         let entries: Vec<HistoryEntry> = serde_json::from_value(entries).unwrap();
         let lines: String = entries.iter().map(chapter).collect();
@@ -195,7 +196,9 @@ mod tests {
        2026-11-20T09:00:01.000Z  try 22 failed: no  answer
     2  2026-11-20T09:00:02.000Z  child \"smoke\"  waiting (t-1)
     3  2026-11-20T09:00:03.000Z  timer  waiting until 2026-11-23T09:00:03.000Z
-    4  2026-11-20T09:00:04.000Z  failure  failed
+    4  2026-11-20T09:00:04.000Z  failure  failed (panic)
+       it ended
+    5  2026-11-20T09:00:05.000Z  failure 2  failed
        it ended
 ";
         assert_eq!(lines, expected);

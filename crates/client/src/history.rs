@@ -21,6 +21,9 @@ pub struct HistoryEntry {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// What ended an attempt that failed: `crash`, `panic`, `error`, `store`; other servers may have more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// The task it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,

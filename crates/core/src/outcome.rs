@@ -1,6 +1,6 @@
 //! How a task ends. Outcomes are stored, statuses are derived: each protocol generation reads its own from the same record.
 
-use crate::{Json, Millis, format_duration};
+use crate::{FailedAttempt, Json, Millis, format_duration};
 use serde_json::{json, value::RawValue};
 use std::sync::Arc;
 
@@ -111,12 +111,12 @@ pub enum Failure {
     #[error("no slot became free within the queue timeout")]
     QueueTimeout,
     /// It ended the process, or itself, at the same point again and again; this is how, oldest first.
-    #[error("set aside: {attempts} attempts failed without coming any further; the last: {}", .history.last().map_or("unknown", String::as_str))]
+    #[error("set aside: {attempts} attempts failed without coming any further; the last: {}", .history.last().map_or_else(|| "unknown".to_owned(), FailedAttempt::to_string))]
     Poisoned {
         /// How many there were.
         attempts: u32,
         /// What is known of each of them.
-        history: Vec<String>,
+        history: Vec<FailedAttempt>,
     },
     /// The tool's code, run again, did not do what its journal says it had done.
     #[error("the tool's code does not follow its journal: {0}")]
@@ -146,7 +146,10 @@ impl From<Failure> for Outcome {
             code: -32603,
             message: failure.to_string().into(),
             data: Some(Json::from(match &failure {
-                Failure::Poisoned { history, .. } => json!({"reason": failure.reason(), "history": history}),
+                Failure::Poisoned { history, .. } => {
+                    let history: Vec<_> = history.iter().map(FailedAttempt::to_json).collect();
+                    json!({"reason": failure.reason(), "history": history})
+                }
                 _ => json!({"reason": failure.reason()}),
             })),
         })

@@ -5,16 +5,15 @@ use crate::{
     active::Missed,
     context::Terms,
     engine::{Inner, Runner},
-    journal::{Journal, Standing, Story, write_drafts},
+    journal::{Journal, write_drafts},
     slots::Slot,
 };
 use futures_util::FutureExt;
 use longhaul_core::{
-    AttemptEnd, Entry, EntryKey, EntryKind, Event, Failure, Fence, Json, Outcome, Retry, RetryOn, RpcFailure,
-    StopReason, Task, TaskId, UnixMillis,
+    AttemptEnd, EndedBy, Entry, Event, FailedAttempt, Failure, Fence, Outcome, Retry, RetryOn, RpcFailure, StopReason,
+    Task, TaskId, UnixMillis,
     store::{ApplyError, Claimed},
 };
-use serde::{Deserialize, Serialize};
 use std::{convert::Infallible, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
@@ -55,7 +54,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
     let _replaying = terms.journal.is_some().then(|| inner.active.replays());
     let requestor = Arc::new(Requestor::from_json(&requestor));
     let cx = TaskContext::new(&inner, &task, requestor, terms, stop, slot);
-    let end = match runner {
+    let (end, failed) = match runner {
         Ok(Runner { executor, retry, .. }) => {
             let attempt = Attempt {
                 task: task.id.clone(),
@@ -64,25 +63,29 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
                 deadline_at: task.deadline_at(),
             };
             match work(&inner, &cx, executor, attempt, begin).await {
-                Left::LetGo { until, woken } => AttemptEnd::Suspended { until, woken },
+                Left::LetGo { until, woken } => (AttemptEnd::Suspended { until, woken }, None),
+                Left::Broken(by) => judge(&cx, &task, &retry, End::Crashed, by),
                 Left::Ended(end) => {
                     if let End::NeverStarted(why) = &end {
                         unstarted(&inner, &cx, why, begin).await;
                     }
-                    judge(&cx, &task, &retry, end)
+                    judge(&cx, &task, &retry, end, EndedBy::Store)
                 }
             }
         }
-        Err(why) => AttemptEnd::Failed {
-            outcome: Failure::Unavailable(why).into(),
-            retry_at: None,
-            asks_again: false,
-        },
+        Err(why) => {
+            let end = AttemptEnd::Failed {
+                outcome: Failure::Unavailable(why).into(),
+                retry_at: None,
+                asks_again: false,
+            };
+            (end, None)
+        }
     };
     inner.active.leave(&task.id);
     // The slot goes back first: whoever learns of the end may at once ask for the next.
     cx.close();
-    write_end(&inner, &cx, end).await;
+    write_end(&inner, &cx, end, failed).await;
 }
 
 /// What runs the task, and what its attempt runs under: with the journal, if there is one.
@@ -144,8 +147,10 @@ async fn look_for_stop(inner: &Inner, id: &TaskId) {
 
 /// Why work is not done any longer.
 enum Left {
-    /// Its executor has said so, or would have.
+    /// Its executor has said so.
     Ended(End),
+    /// It keeps a journal, and its executor could not say anything.
+    Broken(EndedBy),
     /// All of it waits, and it can be run again from its start.
     LetGo {
         /// When the earliest of its timers fires.
@@ -171,7 +176,7 @@ async fn work(
     }
     if begin == Begin::Resumed && cx.keeps_journal() {
         // Its process is gone, and its code with it. It runs again from its start, if it may.
-        return Left::Ended(End::Crashed);
+        return Left::Broken(EndedBy::Crash);
     }
     let run = async {
         match begin {
@@ -189,13 +194,13 @@ async fn work(
     });
     let left = tokio::select! {
         biased;
-        end = run => Left::Ended(match end {
-            Ok(end) => followed(cx, end),
+        end = run => match end {
+            Ok(end) => Left::Ended(followed(cx, end)),
             Err(_) => {
                 error!("an executor panicked");
-                if cx.keeps_journal() { End::Crashed } else { End::Errored(panicked()) }
+                if cx.keeps_journal() { Left::Broken(EndedBy::Panic) } else { Left::Ended(End::Errored(panicked())) }
             }
-        }),
+        },
         (until, woken) = cx.let_go(), if cx.keeps_journal() => Left::LetGo { until, woken },
         until = released(inner), if cx.keeps_journal() => Left::LetGo { until: Some(until), woken: 0 },
         never = write_drafts(cx) => match never {},
@@ -271,8 +276,9 @@ async fn unstarted(inner: &Inner, cx: &TaskContext, why: &str, begin: Begin) {
     }
 }
 
-/// What the executor's words mean under the retry policy. Whether a stop was asked for meanwhile is decided by the transition.
-fn judge(cx: &TaskContext, task: &Task, retry: &Retry, end: End) -> AttemptEnd {
+/// What the executor's words mean under the retry policy, and what is to be kept of an attempt that came to nothing; `by` is what has ended
+/// it if it crashed. Whether a stop was asked for meanwhile is decided by the transition.
+fn judge(cx: &TaskContext, task: &Task, retry: &Retry, end: End, by: EndedBy) -> (AttemptEnd, Option<FailedAttempt>) {
     let inner = &cx.shared.inner;
     let used = cx.attempts_used(task);
     let asks_again = cx.shared.asks_again;
@@ -282,22 +288,32 @@ fn judge(cx: &TaskContext, task: &Task, retry: &Retry, end: End) -> AttemptEnd {
         task.deadline_at().is_none_or(|deadline| at < deadline).then_some(at)
     };
     match end {
-        End::Finished(outcome) => AttemptEnd::Finished(outcome),
-        End::Errored(outcome) => AttemptEnd::Failed {
-            outcome,
-            retry_at: again(RetryOn::Error),
-            asks_again,
-        },
-        End::Crashed => AttemptEnd::Failed {
-            outcome: match &cx.shared.journal {
-                Some(journal) => poisoned(journal, used),
-                None => crashed(retry, used),
-            },
-            retry_at: again(RetryOn::Crash),
-            asks_again,
-        },
-        End::Stopped(reason) => AttemptEnd::Stopped(reason),
-        End::NeverStarted(_) => AttemptEnd::NeverStarted,
+        End::Finished(outcome) => (AttemptEnd::Finished(outcome), None),
+        End::Errored(outcome) => {
+            let retry_at = again(RetryOn::Error);
+            // An error that is the end is told by the outcome itself.
+            let failed = retry_at.map(|_| cx.failed(EndedBy::Error, Some(&outcome)));
+            let end = AttemptEnd::Failed {
+                outcome,
+                retry_at,
+                asks_again,
+            };
+            (end, failed)
+        }
+        End::Crashed => {
+            let failed = cx.failed(by, None);
+            let end = AttemptEnd::Failed {
+                outcome: match &cx.shared.journal {
+                    Some(journal) => poisoned(journal, used, failed.clone()),
+                    None => crashed(retry, used),
+                },
+                retry_at: again(RetryOn::Crash),
+                asks_again,
+            };
+            (end, Some(failed))
+        }
+        End::Stopped(reason) => (AttemptEnd::Stopped(reason), None),
+        End::NeverStarted(_) => (AttemptEnd::NeverStarted, None),
     }
 }
 
@@ -310,65 +326,13 @@ fn crashed(retry: &Retry, attempts: u32) -> Outcome {
 }
 
 /// Set aside, with what is known of each attempt that came no further.
-fn poisoned(journal: &Journal, attempts: u32) -> Outcome {
-    let words = |entry: &Entry| serde_json::from_str::<FailureEntry>(entry.value.as_str()).ok();
-    let failures = journal.failures();
-    let recent = failures.len().saturating_sub(attempts.saturating_sub(1) as usize);
-    let mut history: Vec<String> = failures
-        .iter()
-        .skip(recent)
-        .filter_map(words)
-        .map(|failure| failure.why)
-        .collect();
-    history.push(why_it_failed(journal));
+fn poisoned(journal: &Journal, attempts: u32, last: FailedAttempt) -> Outcome {
+    let mut history = journal.latest_failures(attempts.saturating_sub(1) as usize);
+    history.push(last);
     Failure::Poisoned { attempts, history }.into()
 }
 
-/// What the journal says of an attempt that failed.
-#[derive(Serialize, Deserialize)]
-struct FailureEntry {
-    why: String,
-}
-
-/// What an entry says of an attempt that failed.
-pub(crate) fn failure_story(value: &Json) -> Story {
-    Story {
-        standing: serde_json::from_str(value.as_str())
-            .ok()
-            .map(|FailureEntry { why }| Standing::Failed(why)),
-        ..Story::default()
-    }
-}
-
-fn why_it_failed(journal: &Journal) -> String {
-    match journal.latest() {
-        Some(latest) => format!("it ended, or ended the process, after {latest}"),
-        None => "it ended, or ended the process, before it had come to anything".to_owned(),
-    }
-}
-
 impl TaskContext {
-    /// The entry that keeps how this attempt failed.
-    fn failure_entry(&self) -> Option<Event> {
-        let journal = self.shared.journal.as_ref()?;
-        let value = FailureEntry {
-            why: why_it_failed(journal),
-        };
-        let key = EntryKey {
-            path: Arc::from(""),
-            kind: EntryKind::Failure,
-            name: Arc::from(""),
-            nth: self.shared.fence.epoch,
-        };
-        Some(Event::Journaled(Entry {
-            seq: journal.next(),
-            key,
-            beside: false,
-            value: Json::trusted(serde_json::to_string(&value).unwrap_or_default()),
-            at: self.now(),
-        }))
-    }
-
     /// Attempts since the work last came further, this one included.
     fn attempts_used(&self, task: &Task) -> u32 {
         let journal = self.shared.journal.as_ref();
@@ -380,14 +344,12 @@ impl TaskContext {
 }
 
 /// Writes the end, with the last news if they may still be told, and insists on it: a finished outcome is not to be lost.
-async fn write_end(inner: &Arc<Inner>, cx: &TaskContext, end: AttemptEnd) {
+async fn write_end(inner: &Arc<Inner>, cx: &TaskContext, end: AttemptEnd, failed: Option<FailedAttempt>) {
     const WHAT: &str = "writing the end of an attempt";
     // What the work had handed in may still be on its way: the entry that says how it failed comes after that, and not in its place.
     let _turn = cx.shared.asked.lock().await;
     let mut events = cx.take_news().events();
-    if matches!(end, AttemptEnd::Failed { retry_at: Some(_), .. }) {
-        events.extend(cx.failure_entry());
-    }
+    events.extend(failed.and_then(|failed| cx.failure_entry(failed)));
     events.push(Event::AttemptEnded(end));
     let mut written = inner.insist(WHAT, || cx.apply(events.clone())).await;
     if matches!(written, Err(ApplyError::Illegal(_))) && events.len() > 1 {

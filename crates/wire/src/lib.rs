@@ -37,7 +37,6 @@ mod resource;
 mod splice;
 pub mod sse;
 mod task_uri;
-mod timestamp;
 mod tool;
 mod version;
 
@@ -62,6 +61,5 @@ pub use question::{NotAQuestion, Question};
 pub use remote_error::RemoteError;
 pub use resource::{OutputPage, Stretch, TextContent};
 pub use task_uri::{InvalidTaskUri, TaskPart, TaskUri};
-pub use timestamp::push_timestamp;
 pub use tool::ToolEntry;
 pub use version::{Generation, Version};

@@ -1,7 +1,7 @@
 //! What both generations show of a task: the status each derives, and the members they share.
 
-use crate::{json, timestamp::push_timestamp, version::Generation};
-use longhaul_core::{Outcome, State, Task, UnixMillis, Verdict};
+use crate::{json, version::Generation};
+use longhaul_core::{Outcome, State, Task, UnixMillis, Verdict, push_timestamp};
 
 /// The largest integer every JSON reader keeps exact, 2^53 − 1. A time to live beyond it is as good as unlimited.
 const LARGEST_EXACT: u64 = (1 << 53) - 1;

@@ -1,8 +1,7 @@
 //! A point in time.
 
 use crate::tool::millis;
-use longhaul_core::UnixMillis;
-use longhaul_wire::push_timestamp;
+use longhaul_core::{UnixMillis, push_timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{

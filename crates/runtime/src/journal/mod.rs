@@ -8,6 +8,7 @@ mod child;
 mod door;
 mod drawn;
 mod error;
+mod failure;
 mod pages;
 mod poll;
 mod step;
@@ -303,11 +304,6 @@ impl Journal {
     /// How many children were ever started.
     pub(crate) fn children(&self) -> u32 {
         self.lock().children
-    }
-
-    /// How earlier attempts failed, oldest first.
-    pub(crate) fn failures(&self) -> Vec<Entry> {
-        self.lock().failures.clone()
     }
 
     /// The entry that was written last, for people.

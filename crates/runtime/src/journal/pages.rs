@@ -3,12 +3,13 @@
 
 use super::{
     child::{ChildStory, child_story},
+    failure::failure_story,
     poll::poll_story,
     step::step_story,
 };
-use crate::{Engine, attempt::failure_story, journal::StepTry, question::question_story};
+use crate::{Engine, journal::StepTry, question::question_story};
 use longhaul_core::{
-    BoxFuture, Entry, EntryKey, EntryKind, InputState, Json, Task, TaskId, UnixMillis, store::StoreError,
+    BoxFuture, EndedBy, Entry, EntryKey, EntryKind, InputState, Json, Task, TaskId, UnixMillis, store::StoreError,
 };
 
 /// How many entries are read at once.
@@ -36,6 +37,8 @@ pub struct Chapter {
     pub at: UnixMillis,
     /// How it stands.
     pub standing: Standing,
+    /// Of an attempt that came to nothing: what ended it, if that is known.
+    pub ended_by: Option<EndedBy>,
     /// The latest tries that failed, oldest first.
     pub failed: Vec<StepTry>,
     /// How many tries have failed.
@@ -67,13 +70,14 @@ pub(crate) struct Story {
     /// `None` if it cannot be read.
     pub(crate) standing: Option<Standing>,
     pub(crate) failed: super::Trail,
+    pub(crate) ended_by: Option<EndedBy>,
 }
 
 impl Story {
     pub(crate) fn of(standing: Standing) -> Self {
         Self {
             standing: Some(standing),
-            failed: super::Trail::default(),
+            ..Self::default()
         }
     }
 }
@@ -114,7 +118,11 @@ impl Engine {
 
     async fn chapter(&self, task: &Task, entry: Entry) -> Result<Chapter, StoreError> {
         let mut child = None;
-        let Story { standing, failed } = match entry.key.kind {
+        let Story {
+            standing,
+            failed,
+            ended_by,
+        } = match entry.key.kind {
             EntryKind::Step => step_story(&entry.value),
             EntryKind::Poll => poll_story(&entry.value),
             EntryKind::Timer => self.timer_story(&entry.value),
@@ -146,6 +154,7 @@ impl Engine {
             key: entry.key,
             at: entry.at,
             standing,
+            ended_by,
             tries_failed: failed.tries,
             failed: failed.last,
             child,

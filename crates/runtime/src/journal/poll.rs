@@ -69,8 +69,8 @@ pub(super) fn poll_story(value: &Json) -> Story {
         None => Standing::Waiting(Some(UnixMillis(known.next))),
     };
     Story {
-        standing: Some(standing),
         failed: known.failed,
+        ..Story::of(standing)
     }
 }
 

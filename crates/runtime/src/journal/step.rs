@@ -201,8 +201,8 @@ pub(super) fn step_story(value: &Json) -> Story {
         (None, None) => Standing::Failed(known.failed.to_string()),
     };
     Story {
-        standing: Some(standing),
         failed: known.failed,
+        ..Story::of(standing)
     }
 }
 

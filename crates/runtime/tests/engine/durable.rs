@@ -4,8 +4,8 @@ use crate::support::{
     CallOf, Effects, Fault, ManualClock, Process, World, failure, guarded, program, scope, settle, text,
 };
 use futures_util::future::join;
-use longhaul_core::{InputKey, Json, Outcome, State, Task, TaskId, Verdict};
-use longhaul_runtime::{AskError, Engine, Pace, Polled, Question, StepPolicy, TaskContext, ToolSettings};
+use longhaul_core::{Clock, EndedBy, InputKey, Json, Outcome, RetryOn, State, Task, TaskId, Verdict};
+use longhaul_runtime::{AskError, Engine, JournalError, Pace, Polled, Question, StepPolicy, TaskContext, ToolSettings};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -262,6 +262,69 @@ async fn what_panics_at_the_same_point_each_time_is_set_aside_with_its_history()
     );
     assert_eq!(effects.count(), 1 + 5, "the step once, and five tries after it");
     assert_eq!(engine.running(), 0);
+}
+
+#[test]
+fn a_history_says_when_each_attempt_failed_and_what_ended_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new());
+    let effects = Effects::default();
+    let bad = || {
+        let effects = effects.clone();
+        let mut bad = program("bad", move |cx| {
+            let effects = effects.clone();
+            async move {
+                effects.step(&cx, "good").await?;
+                match effects.happen() {
+                    2 => {
+                        cx.status("stays here");
+                        std::future::pending().await
+                    }
+                    3 => Err(JournalError::TooMuch { bytes: 7 }.into()),
+                    _ => panic!("here"),
+                }
+            }
+        });
+        bad.retry.attempts = 3;
+        bad.retry.on = vec![RetryOn::Crash, RetryOn::Error];
+        bad
+    };
+    let id = Process::run(directory.path(), &clock, async |world| {
+        let engine = world.start([bad()]).await;
+        let task = engine.create(engine.call("bad")).await.unwrap();
+        world.until(&engine, &task.id, |_| effects.count() == 2).await;
+        task.id
+    });
+    clock.advance(1_000);
+    Process::run(directory.path(), &clock, async |world| {
+        let engine = world.start([bad()]).await;
+        let outcome = world.outcome(&engine, &id).await;
+        let (message, data) = rpc_error(&outcome);
+        let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+        let history = data["history"].as_array().unwrap();
+        let told = |member: &str| -> Vec<String> {
+            history
+                .iter()
+                .map(|one| one[member].as_str().unwrap().to_owned())
+                .collect()
+        };
+        assert_eq!(told("by"), ["crash", "error", "panic"], "{data}");
+        assert!(
+            told("why").iter().all(|why| why.contains(r#"after step "good""#)),
+            "{data}"
+        );
+        assert!(told("why")[1].contains("7 bytes"), "{data}");
+        assert!(message.contains("it panicked"), "{message}");
+        // The journal has the same, the last one too.
+        let page = engine.history(&world.task(&id).await, 0, 100).await.unwrap();
+        let kept = page
+            .found
+            .iter()
+            .filter_map(|(_, chapter)| Some((chapter.at, chapter.ended_by?)));
+        let now = clock.now();
+        let all = [EndedBy::Crash, EndedBy::Error, EndedBy::Panic].map(|by| (now, by));
+        assert_eq!(kept.collect::<Vec<_>>(), all);
+    });
 }
 
 #[tokio::test]

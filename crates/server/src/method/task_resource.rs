@@ -5,11 +5,11 @@ use crate::{
     dispatch::Call,
     front::Front,
 };
-use longhaul_core::{Task, UnixMillis};
+use longhaul_core::{Task, UnixMillis, push_timestamp};
 use longhaul_runtime::{Chapter, JournalPage, LogRange, Snapshot, Standing};
 use longhaul_wire::{
     Cache, CacheScope, Generation, InvalidTaskUri, OutputPage, RpcError, Stretch, TaskPart, TaskUri, TextContent,
-    legacy, modern, push_timestamp,
+    legacy, modern,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -35,8 +35,8 @@ const OUTPUT_TEMPLATE: &str = concat!(
 const HISTORY_TEMPLATE: &str = concat!(
     r#"{"uriTemplate":"longhaul://task/{id}/history{?after,limit}","name":"task_history","title":"History of a task","#,
     r#""mimeType":"application/json","description":"What a task's code has come to, entry by entry, without values: place, what, at, state "#,
-    "(done, failed, waiting, unanswered, given up), until, why, and the tries that failed. At most 100 at once; read on after next, ",
-    r#"until that is total."}"#,
+    "(done, failed, waiting, unanswered, given up), until, why, by (what ended a failed attempt: crash, panic, error, store), and the ",
+    r#"tries that failed. At most 100 at once; read on after next, until that is total."}"#,
 );
 
 /// How many blocks or entries are shown at once.
@@ -202,6 +202,9 @@ fn entry(place: u32, chapter: &Chapter) -> Value {
     shown["state"] = json!(state);
     if let Some((name, value)) = detail {
         shown[name] = value;
+    }
+    if let Some(by) = chapter.ended_by {
+        shown["by"] = json!(by.as_str());
     }
     if let Some(child) = &chapter.child {
         shown["task"] = json!(child.as_str());

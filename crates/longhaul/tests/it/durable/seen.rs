@@ -214,12 +214,18 @@ async fn a_task_that_is_set_aside_has_its_history() {
     let failures: Vec<&Value> = (seen["entries"].as_array().unwrap().iter())
         .filter(|entry| entry["what"].as_str().unwrap().starts_with("failure"))
         .collect();
-    assert_eq!(failures.len() + 1, failure.data["history"].as_array().unwrap().len());
-    assert!(
-        failures
-            .iter()
-            .all(|entry| entry["why"].as_str().unwrap().contains("version")),
-        "{seen}"
-    );
+    // Each with its time and its kind, the last one too, in the failure as in the journal.
+    let told: Vec<Value> = (failures.iter())
+        .map(|entry| json!({"at": entry["at"], "by": entry["by"], "why": entry["why"]}))
+        .collect();
+    assert_eq!(failure.data["history"], json!(told));
+    assert_eq!(told.len(), 3);
+    for one in &told {
+        assert!(one["at"].as_str().unwrap().ends_with('Z'), "{one}");
+        assert_eq!(one["by"], "panic");
+        assert_eq!(one["why"], "it panicked after version \"always\"");
+    }
+    let last = format!("the last: at {}, it panicked after", told[2]["at"].as_str().unwrap());
+    assert!(failure.message.contains(&last), "{failure:?}");
     server.stop().await;
 }

@@ -1,7 +1,7 @@
 //! Moments as the protocol writes them: RFC 3339, UTC, `Z`.
 
+use crate::UnixMillis;
 use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
-use longhaul_core::UnixMillis;
 
 static PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 

@@ -1,0 +1,64 @@
+//! An attempt that came to nothing, as it is told.
+
+use crate::{UnixMillis, push_timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::fmt;
+
+/// An attempt that came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedAttempt {
+    /// When that was found: of a process that died, when the next one looked.
+    pub at: UnixMillis,
+    /// What ended it; `None` in what earlier versions have written, which did not say.
+    pub by: Option<EndedBy>,
+    /// More, for people.
+    pub why: String,
+}
+
+/// What ended an attempt that came to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EndedBy {
+    /// Its process died.
+    Crash,
+    /// Its code panicked.
+    Panic,
+    /// Its code returned an error that is worth another attempt.
+    Error,
+    /// What it came to could not be kept.
+    Store,
+}
+
+impl EndedBy {
+    /// The word for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Crash => "crash",
+            Self::Panic => "panic",
+            Self::Error => "error",
+            Self::Store => "store",
+        }
+    }
+}
+
+impl FailedAttempt {
+    /// As it stands in the data of an error.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut at = String::new();
+        push_timestamp(&mut at, self.at);
+        match self.by {
+            Some(by) => json!({"at": at, "by": by.as_str(), "why": self.why}),
+            None => json!({"at": at, "why": self.why}),
+        }
+    }
+}
+
+/// `at 2026-11-20T09:00:00.000Z, it panicked after step "build"`.
+impl fmt::Display for FailedAttempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut at = String::new();
+        push_timestamp(&mut at, self.at);
+        write!(f, "at {at}, {}", self.why)
+    }
+}

@@ -1,0 +1,140 @@
+//! Attempts that came to nothing: each leaves an entry, which is nothing that the code comes to.
+
+use super::{Journal, Standing, Story};
+use crate::TaskContext;
+use longhaul_core::{EndedBy, Entry, EntryKey, EntryKind, Event, FailedAttempt, Json, Outcome};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// How much is kept of what an attempt said itself, in characters.
+const MOST_WORDS: usize = 500;
+
+/// What such an entry says; the moment is the entry's own.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// Earlier versions did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<EndedBy>,
+    why: String,
+}
+
+/// What an entry says of an attempt that failed.
+pub(crate) fn failure_story(value: &Json) -> Story {
+    match serde_json::from_str(value.as_str()) {
+        Ok(Kept { by, why }) => Story {
+            ended_by: by,
+            ..Story::of(Standing::Failed(why))
+        },
+        Err(_) => Story::default(),
+    }
+}
+
+impl Journal {
+    /// The latest attempts that came to nothing, oldest first.
+    pub(crate) fn latest_failures(&self, most: usize) -> Vec<FailedAttempt> {
+        let state = self.lock();
+        let entries = &state.failures;
+        let read = |entry: &Entry| {
+            let Kept { by, why } = serde_json::from_str(entry.value.as_str()).ok()?;
+            let at = entry.at;
+            Some(FailedAttempt { at, by, why })
+        };
+        let older = entries.len().saturating_sub(most);
+        entries[older..].iter().filter_map(read).collect()
+    }
+}
+
+impl TaskContext {
+    /// What is to be told of this attempt, which has come to nothing; `outcome` is what it said itself.
+    pub(crate) fn failed(&self, by: EndedBy, outcome: Option<&Outcome>) -> FailedAttempt {
+        let latest = self.shared.journal.as_ref().and_then(|journal| journal.latest());
+        let place = match latest {
+            Some(latest) => format!("after {latest}"),
+            None => "before it had come to anything".to_owned(),
+        };
+        let why = match by {
+            EndedBy::Crash => format!("its process died {place}"),
+            EndedBy::Panic => format!("it panicked {place}"),
+            EndedBy::Store => format!("what it came to {place} could not be kept"),
+            EndedBy::Error => match outcome.and_then(words) {
+                Some(words) => format!("it returned an error {place}: {words}"),
+                None => format!("it returned an error {place}"),
+            },
+        };
+        FailedAttempt {
+            at: self.now(),
+            by: Some(by),
+            why,
+        }
+    }
+
+    /// The entry that keeps it, in the next place; `None` if the attempt keeps no journal.
+    pub(crate) fn failure_entry(&self, failed: FailedAttempt) -> Option<Event> {
+        let journal = self.shared.journal.as_ref()?;
+        let FailedAttempt { at, by, why } = failed;
+        let key = EntryKey {
+            path: Arc::from(""),
+            kind: EntryKind::Failure,
+            name: Arc::from(""),
+            nth: self.shared.fence.epoch,
+        };
+        Some(Event::Journaled(Entry {
+            seq: journal.next(),
+            key,
+            beside: false,
+            value: Json::trusted(serde_json::to_string(&Kept { by, why }).unwrap_or_default()),
+            at,
+        }))
+    }
+}
+
+/// What an outcome says for people, the beginning of it.
+fn words(outcome: &Outcome) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Said {
+        content: Vec<Block>,
+    }
+    #[derive(Deserialize)]
+    struct Block {
+        text: Option<String>,
+    }
+    let words = match outcome {
+        Outcome::Result { json, .. } => {
+            let said: Said = serde_json::from_str(json.as_str()).ok()?;
+            said.content.into_iter().find_map(|block| block.text)?
+        }
+        Outcome::RpcError(failure) => failure.message.to_string(),
+        Outcome::Cancelled => return None,
+    };
+    Some(words.chars().take(MOST_WORDS).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::UnixMillis;
+
+    /// As versions wrote it that did not say what had ended an attempt.
+    #[test]
+    fn an_entry_without_a_kind_is_read() {
+        let value = Json::trusted(r#"{"why":"it ended, or ended the process, after step \"a\""}"#);
+        let story = failure_story(&value);
+        assert!(matches!(story.standing, Some(Standing::Failed(why)) if why.contains("step")));
+        assert_eq!(story.ended_by, None);
+        let key = EntryKey {
+            path: "".into(),
+            kind: EntryKind::Failure,
+            name: "".into(),
+            nth: 1,
+        };
+        let entry = Entry {
+            seq: 1,
+            key,
+            beside: false,
+            value,
+            at: UnixMillis(7),
+        };
+        let failures = Journal::of(vec![entry]).latest_failures(5);
+        assert_eq!((failures[0].at, failures[0].by), (UnixMillis(7), None));
+    }
+}
