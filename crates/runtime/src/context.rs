@@ -157,14 +157,15 @@ impl TaskContext {
         self.tell(News::started);
     }
 
-    /// A line for people: the latest one is shown as the task's status message, at most twice a second.
+    /// A line for people: the latest one is shown as the task's status message, at most twice a second. While code is run again through its
+    /// journal, it is kept back: only the latest is shown once there is nothing more that was before.
     pub fn status(&self, line: impl Into<Arc<str>>) {
         let line = line.into();
         self.tell(|news| news.status(line));
     }
 
     /// How far the work has come. A client that waits hears every figure; of a task the latest is kept, at most twice a second. NaN
-    /// and infinities are no figures, and are not told.
+    /// and infinities are no figures, and are not told. Nor is what code says that is run again, while it comes to what was before.
     pub fn progress(&self, current: f64, total: Option<f64>) {
         self.report(current, total, None);
     }
@@ -181,14 +182,18 @@ impl TaskContext {
                 news.status(line);
             }
         });
-        if let Some(said) = said {
+        if let Some(said) = said
+            && self.shared.inner.live.is_heard()
+            && !self.is_behind()
+        {
             self.say(said);
         }
     }
 
-    /// A log message for a client that waits and wants those. Nothing of it is kept.
+    /// A log message for a client that waits and wants those. Nothing of it is kept. Code that is run again is not heard while it comes to
+    /// what was before.
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: Json) {
-        if self.shared.inner.live.is_heard() {
+        if self.shared.inner.live.is_heard() && !self.is_behind() {
             self.say(Said::Log {
                 level,
                 logger: logger.map(Arc::from),
@@ -362,6 +367,24 @@ impl TaskContext {
         Ok(still_waits.then_some((until, record.task.woken)))
     }
 
+    /// Whether this branch, or one it has forked into, has yet to come to what is in the journal.
+    fn is_behind(&self) -> bool {
+        let journal = self.shared.journal.as_ref();
+        journal.is_some_and(|journal| journal.is_behind(&self.path))
+    }
+
+    fn is_replayed(&self) -> bool {
+        let journal = self.shared.journal.as_ref();
+        journal.is_some_and(|journal| journal.is_replayed())
+    }
+
+    /// The code has come to something that was before. What it had said on the way is told now, if that was the last.
+    pub(crate) fn came_along(&self) {
+        if !self.is_replayed() {
+            self.shared.fresh.notify_one();
+        }
+    }
+
     fn tell(&self, write: impl FnOnce(&mut News)) {
         write(&mut self.news());
         self.shared.fresh.notify_one();
@@ -373,13 +396,18 @@ impl TaskContext {
 
     /// Completes when there are news that were not taken.
     pub(crate) async fn has_news(&self) {
-        while self.news().is_empty() {
+        loop {
+            let replayed = self.is_replayed();
+            if !self.news().is_empty(replayed) {
+                return;
+            }
             self.shared.fresh.notified().await;
         }
     }
 
     pub(crate) fn take_news(&self) -> News {
-        self.news().take()
+        let replayed = self.is_replayed();
+        self.news().take(replayed)
     }
 
     /// Keeps news that could not be written for the next try; what was said since counts more.

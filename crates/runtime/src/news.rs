@@ -43,23 +43,23 @@ impl News {
         self.progress = Some(progress);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.begun != Begun::ToTell && self.status.is_none() && self.progress.is_none()
+    /// Whether there is nothing to tell. Work that is `replayed` has only begun: its lines and figures are old ones.
+    pub(crate) fn is_empty(&self, replayed: bool) -> bool {
+        self.begun != Begun::ToTell && (replayed || (self.status.is_none() && self.progress.is_none()))
     }
 
     /// Takes what is to be told.
-    pub(crate) fn take(&mut self) -> Self {
+    pub(crate) fn take(&mut self, replayed: bool) -> Self {
         let begun = match self.begun {
             Begun::NotYet => Begun::NotYet,
             Begun::ToTell | Begun::Told => Begun::Told,
         };
-        std::mem::replace(
-            self,
-            Self {
-                begun,
-                ..Self::default()
-            },
-        )
+        let kept = Self {
+            begun,
+            status: self.status.take_if(|_| replayed),
+            progress: self.progress.take_if(|_| replayed),
+        };
+        std::mem::replace(self, kept)
     }
 
     /// Adds `older` news where there are none newer.

@@ -314,7 +314,9 @@ impl TaskContext {
             return Ok(());
         };
         let mut withdrawals = Vec::new();
-        for (key, seq, value) in journal.abandon(&self.path) {
+        let given_up = journal.abandon(&self.path);
+        self.came_along();
+        for (key, seq, value) in given_up {
             match key.kind {
                 EntryKind::Input => withdrawals.extend(withdrawal_of(key, seq, &value)),
                 EntryKind::Child => {

@@ -49,6 +49,7 @@ impl TaskContext {
     }
 
     /// A line for people: the latest one is the task's status message. Kept at most twice a second, so say what you like.
+    /// A durable tool that is run again is not heard until it comes to something new.
     pub fn status(&self, line: impl AsRef<str>) -> Checkpoint {
         self.task.status(line.as_ref());
         Checkpoint::of(self.task.stop_requested())

@@ -28,6 +28,9 @@ impl TaskContext {
         }
         self.is_its_own()?;
         let place = journal.begin(&self.path, kind, name)?;
+        if place.found.is_some() {
+            self.came_along();
+        }
         match self.stop_requested() {
             // What is known is known; new work is not begun.
             Some(reason) if place.found.is_none() => Err(JournalError::Stopped(reason)),

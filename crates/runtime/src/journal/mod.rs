@@ -41,6 +41,8 @@ pub(crate) struct Journal(Mutex<State>);
 struct State {
     known: HashMap<EntryKey, Known>,
     branches: HashMap<Arc<str>, Branch>,
+    /// Entries that the code has not come to yet, in all branches.
+    ahead: usize,
     /// The latest place that was written.
     last: u32,
     /// Whether this attempt has come further than those before it.
@@ -94,6 +96,7 @@ impl Journal {
         let mut state = State {
             known: HashMap::with_capacity(entries.len()),
             branches: HashMap::new(),
+            ahead: 0,
             last: 0,
             further: false,
             children: 0,
@@ -118,6 +121,7 @@ impl Journal {
                 &mut branch.ahead
             };
             ahead.insert(entry.seq, entry.key.clone());
+            state.ahead += 1;
             let known = Known {
                 seq: entry.seq,
                 value: entry.value,
@@ -153,8 +157,11 @@ impl Journal {
         };
         let found = match state.known.get(&key) {
             Some(known) => {
-                branch.ahead.remove(&known.seq);
-                branch.ahead_beside.remove(&known.seq);
+                let was_ahead = branch
+                    .ahead
+                    .remove(&known.seq)
+                    .or_else(|| branch.ahead_beside.remove(&known.seq));
+                state.ahead -= usize::from(was_ahead.is_some());
                 Some((known.seq, known.value.clone()))
             }
             None => None,
@@ -209,8 +216,7 @@ impl Journal {
             name: name.into(),
             nth: 1,
         };
-        let is_behind = !branch.ahead.is_empty() || !branch.ahead_beside.is_empty();
-        if !is_behind || state.known.contains_key(&key) {
+        if !branch.is_behind() || state.known.contains_key(&key) {
             return None;
         }
         branch.versions.insert(key.name, false);
@@ -228,17 +234,14 @@ impl Journal {
     /// of it.
     pub(crate) fn abandon(&self, path: &str) -> Vec<(EntryKey, u32, Json)> {
         let mut state = self.lock();
-        let under = |other: &str| {
-            other
-                .strip_prefix(path)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        for (_, branch) in state.branches.iter_mut().filter(|(other, _)| under(other)) {
+        let state = &mut *state;
+        for (_, branch) in state.branches.iter_mut().filter(|(other, _)| is_under(path, other)) {
+            state.ahead -= branch.ahead.len() + branch.ahead_beside.len();
             branch.ahead.clear();
             branch.ahead_beside.clear();
             branch.abandoned = true;
         }
-        let known = state.known.iter().filter(|(key, _)| under(&key.path));
+        let known = state.known.iter().filter(|(key, _)| is_under(path, &key.path));
         let mut known: Vec<_> = known
             .map(|(key, known)| (key.clone(), known.seq, known.value.clone()))
             .collect();
@@ -272,6 +275,18 @@ impl Journal {
             Some((_, key)) => Err(Divergence::NeverAsked { expected: key.clone() }),
             None => Ok(()),
         }
+    }
+
+    /// Whether there is anything in the journal that the code has yet to come to.
+    pub(crate) fn is_replayed(&self) -> bool {
+        self.lock().ahead > 0
+    }
+
+    /// The same of one branch, and those it has forked into: what it says meanwhile was said before.
+    pub(crate) fn is_behind(&self, path: &str) -> bool {
+        let state = self.lock();
+        let mut under = state.branches.iter().filter(|(other, _)| is_under(path, other));
+        state.ahead > 0 && under.any(|(_, branch)| branch.is_behind())
     }
 
     /// The place after the last one that was written.
@@ -315,6 +330,20 @@ impl Journal {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Branch {
+    fn is_behind(&self) -> bool {
+        !self.ahead.is_empty() || !self.ahead_beside.is_empty()
+    }
+}
+
+/// Whether a branch is the one at `path`, or one of those that has forked into.
+fn is_under(path: &str, branch: &str) -> bool {
+    match branch.strip_prefix(path) {
+        Some(rest) => path.is_empty() || rest.is_empty() || rest.starts_with('/'),
+        None => false,
     }
 }
 

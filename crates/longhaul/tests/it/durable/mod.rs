@@ -2,6 +2,7 @@
 
 mod branches;
 mod calls;
+mod said;
 mod seen;
 mod steps;
 mod waits;
