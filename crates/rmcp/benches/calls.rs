@@ -1,0 +1,144 @@
+//! What a plain `tools/call` of an rmcp handler costs behind Longhaul, against the same handler on rmcp's own server: `cargo bench -p longhaul-rmcp`.
+//!
+//! One client, which sends a line and waits for its answer, over a pipe in memory; all on one thread but SQLite's writer. The servers take
+//! turns, so that whatever else the machine does befalls them alike. `docs/performance.md` keeps the figures.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "a program for people who measure"
+)]
+
+use longhaul::ServerHandle;
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler, ServiceExt,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject, ListToolsResult,
+        PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    },
+    service::RequestContext,
+};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split};
+
+/// Calls of a server in one turn.
+const CALLS: u32 = 500;
+/// Turns of each server; the first is to warm up.
+const TURNS: usize = 21;
+
+struct Adder;
+
+impl ServerHandler for Adder {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let schema = JsonObject::from_iter([("type".to_owned(), json!("object"))]);
+        Ok(ListToolsResult::with_all_items(vec![Tool::new("add", "Adds", schema)]))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        let sum = arguments.values().filter_map(Value::as_i64).sum::<i64>();
+        Ok(CallToolResult::success(vec![ContentBlock::text(sum.to_string())]).into())
+    }
+}
+
+/// A client of 2025-11-25, whose calls are no tasks.
+struct Client {
+    lines: BufReader<ReadHalf<DuplexStream>>,
+    to: WriteHalf<DuplexStream>,
+    next_id: u64,
+}
+
+impl Client {
+    /// Initializes a session on its end of a pipe.
+    async fn over(near: DuplexStream) -> Self {
+        let (from, to) = split(near);
+        let mut client = Self {
+            lines: BufReader::new(from),
+            to,
+            next_id: 1,
+        };
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}});
+        client.request("initialize", &hello).await;
+        client
+            .send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            .await;
+        client
+    }
+
+    async fn send(&mut self, message: &Value) {
+        self.to.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn request(&mut self, method: &str, params: &Value) -> String {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+            .await;
+        let mut line = String::new();
+        self.lines.read_line(&mut line).await.unwrap();
+        line
+    }
+
+    async fn turn(&mut self) -> Duration {
+        let params = json!({"name": "add", "arguments": {"a": 1, "b": 2}});
+        let begun = Instant::now();
+        for _ in 0..CALLS {
+            let answer = self.request("tools/call", &params).await;
+            assert!(answer.contains(r#""text":"3""#), "{answer}");
+        }
+        begun.elapsed() / CALLS
+    }
+}
+
+async fn on_rmcp() -> Client {
+    let (near, far) = duplex(1 << 16);
+    tokio::spawn(async move { Adder.serve(split(far)).await.unwrap().waiting().await });
+    Client::over(near).await
+}
+
+async fn behind_longhaul(server: ServerHandle) -> Client {
+    let (near, far) = duplex(1 << 16);
+    let (reader, writer) = split(far);
+    tokio::spawn(async move { server.serve_lines(reader, writer).await });
+    Client::over(near).await
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let directory = tempfile::tempdir().unwrap();
+    let in_memory = longhaul_rmcp::server(Adder).await.unwrap().start().await.unwrap();
+    let on_disk = longhaul_rmcp::server(Adder).await.unwrap().data_dir(directory.path());
+    let on_disk = on_disk.start().await.unwrap();
+    let mut servers = [
+        ("rmcp", on_rmcp().await, Vec::new()),
+        ("Longhaul, in memory", behind_longhaul(in_memory).await, Vec::new()),
+        ("Longhaul, `data_dir`", behind_longhaul(on_disk).await, Vec::new()),
+    ];
+    for _ in 0..TURNS {
+        for (_, client, took) in &mut servers {
+            took.push(client.turn().await);
+        }
+    }
+    println!("| server | µs per call | times rmcp |\n| --- | --- | --- |");
+    let mut one = None;
+    for (name, _, took) in &mut servers {
+        let took = &mut took[1..];
+        took.sort_unstable();
+        let median = took[took.len() / 2].as_secs_f64() * 1e6;
+        println!("| {name} | {median:.0} | {:.2} |", median / *one.get_or_insert(median));
+    }
+}
