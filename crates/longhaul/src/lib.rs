@@ -43,12 +43,37 @@ pub use serve::{Listening, ServeError};
 pub use server::{DefinitionError, DefinitionErrors, Server, ToAddress};
 pub use tool::{Arguments, IntoToolOutput, Json, NoArguments, Tool, ToolHandler, ToolOutput};
 
-pub use longhaul_core::{LogLevel, Outcome, Principal, Quota, RetryOn, Store, StoreLayer, TaskId, TaskPolicy};
+/// What is below this crate, whole: for executors, providers and stores of your own, and for what an error holds within another.
+///
+/// ```
+/// use longhaul::{AskError, JournalError, Unasked, below::core::store::ApplyError};
+///
+/// /// Whether another attempt would do better.
+/// fn is_the_store_s(error: &AskError) -> bool {
+///     use ApplyError::Store;
+///     matches!(
+///         error,
+///         AskError::Unasked(Unasked::Task(Store(_))) | AskError::Journal(JournalError::Task(Store(_)))
+///     )
+/// }
+/// ```
+pub mod below {
+    pub use longhaul_core as core;
+    pub use longhaul_runtime as runtime;
+    pub use longhaul_server as server;
+    pub use longhaul_store as store;
+}
+
+pub use longhaul_core::{
+    BoxFuture, Json as RawJson, LogLevel, Outcome, Principal, Quota, RetryOn, StopReason, Store, StoreLayer, TaskId,
+    TaskPolicy, store::StoreError,
+};
 pub use longhaul_runtime::{
-    Abilities, Ability, Divergence, JournalError, Question, Recovered, StepTry, Trace, Witness,
+    Abilities, Ability, AskError as Unasked, Divergence, Engine, Executor, JournalError, Provider, Question, Recovered,
+    StartError, StepTry, Trace, Witness,
 };
 pub use longhaul_server::{
-    Limits,
+    Front, FrontError, Limits,
     http::{HostName, HttpOptions, ListenError, Origin},
 };
 pub use longhaul_store::OpenError;
