@@ -7,6 +7,7 @@ use crate::{
     engine::{Inner, Runner},
     journal::{Journal, write_drafts},
     slots::Slot,
+    suspects::{Suspicion, Unbegun},
 };
 use futures_util::FutureExt;
 use longhaul_core::{
@@ -97,13 +98,16 @@ async fn prepare(inner: &Arc<Inner>, task: &Task, fence: Fence) -> Result<(Resul
         input_timeout: crate::INPUT_TIMEOUT,
         asks_again: false,
         journal: None,
+        suspicion: None,
     };
     if let Ok(runner) = &runner {
         terms.concurrency = runner.concurrency;
         terms.input_timeout = runner.input_timeout;
         terms.asks_again = runner.executor.asks_again();
         if runner.executor.replays() {
-            terms.journal = Some(Journal::of(read_journal(inner, task).await?));
+            let journal = Journal::of(read_journal(inner, task).await?, task.created_at);
+            terms.suspicion = Suspicion::of(task, &runner.retry, &journal);
+            terms.journal = Some(journal);
         }
     }
     Ok((runner, terms))
@@ -160,6 +164,19 @@ enum Left {
     },
 }
 
+impl From<Unbegun> for Left {
+    fn from(unbegun: Unbegun) -> Self {
+        match unbegun {
+            Unbegun::Stopped(reason) => Self::Ended(End::Stopped(reason)),
+            Unbegun::Released(now) => Self::LetGo {
+                until: Some(now),
+                woken: 0,
+            },
+            Unbegun::Unwritten(error) => Self::Ended(End::NeverStarted(error.to_string())),
+        }
+    }
+}
+
 /// Does the work and writes its news on the way. Work that is to stop already is not begun.
 async fn work(
     inner: &Arc<Inner>,
@@ -176,7 +193,13 @@ async fn work(
     }
     if begin == Begin::Resumed && cx.keeps_journal() {
         // Its process is gone, and its code with it. It runs again from its start, if it may.
-        return Left::Broken(EndedBy::Crash);
+        return match cx.awaited_its_turn() {
+            true => Left::Ended(End::NeverStarted("it waited for its turn".to_owned())),
+            false => Left::Broken(EndedBy::Crash),
+        };
+    }
+    if let Err(unbegun) = cx.await_turn().await {
+        return unbegun.into();
     }
     let run = async {
         match begin {
@@ -205,6 +228,7 @@ async fn work(
         until = released(inner), if cx.keeps_journal() => Left::LetGo { until: Some(until), woken: 0 },
         never = write_drafts(cx) => match never {},
         never = write_news(inner, cx) => match never {},
+        never = cx.outlast() => match never {},
     };
     // Before the code is dropped, so that what it drops on the way is not taken for its wish.
     cx.close();

@@ -7,6 +7,7 @@ use crate::{
     news::News,
     parking::{Activity, Ticket, Wait},
     slots::Slot,
+    suspects::{Suspicion, Turn},
 };
 use longhaul_core::{
     AttemptState, Event, Fence, Json, Lineage, LogLevel, Millis, Origin, Owner, Principal, Progress, StopReason, Task,
@@ -44,6 +45,10 @@ pub(crate) struct Shared {
     pub(crate) activity: Activity,
     /// See [`Executor::asks_again`](crate::Executor::asks_again).
     pub(crate) asks_again: bool,
+    /// Set if the attempt may be at fault for the death of its process.
+    pub(crate) suspicion: Option<Suspicion>,
+    /// Held while it is watched for that.
+    turn: Mutex<Option<Turn>>,
     /// How many questions earlier attempts have asked that this one may ask again.
     pub(crate) asked_before: u32,
     /// How many questions the task has ever asked. Held while something is written whose number must be the next one.
@@ -84,6 +89,7 @@ pub(crate) struct Terms {
     pub(crate) input_timeout: Millis,
     pub(crate) asks_again: bool,
     pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) suspicion: Option<Suspicion>,
 }
 
 impl TaskContext {
@@ -110,6 +116,8 @@ impl TaskContext {
             journal: terms.journal,
             activity: Activity::new(),
             asks_again: terms.asks_again,
+            suspicion: terms.suspicion,
+            turn: Mutex::default(),
             asked_before: if terms.asks_again { task.inputs_asked } else { 0 },
             asked: tokio::sync::Mutex::new(task.inputs_asked),
             drafts: Mutex::new(Some(Vec::new())),
@@ -304,7 +312,39 @@ impl TaskContext {
     pub(crate) fn close(&self) {
         let drafts = self.drafts().take();
         drop(drafts);
+        self.set_turn(None);
         self.set_hold(Hold::Over);
+    }
+
+    /// Gives the slot back for as long as nothing is begun.
+    pub(crate) fn give_slot_back(&self) {
+        self.set_hold(Hold::Parked(None));
+    }
+
+    /// Whether this attempt, of a process that has died, had not begun because it waited for its turn.
+    pub(crate) fn awaited_its_turn(&self) -> bool {
+        self.shared.suspicion.is_some() && !self.news().have_begun()
+    }
+
+    /// Notes that it is written that the work has begun.
+    pub(crate) fn has_begun(&self) {
+        self.news().begun_is_told();
+    }
+
+    /// Whether the attempt is watched.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.turn().is_some()
+    }
+
+    /// Begins or ends the watch.
+    pub(crate) fn set_turn(&self, turn: Option<Turn>) {
+        let old = std::mem::replace(&mut *self.turn(), turn);
+        // Outside of the lock: this wakes the next one.
+        drop(old);
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Option<Turn>> {
+        self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The lock is let go before the old hold is, since giving a slot back wakes others.

@@ -14,6 +14,7 @@ use crate::{
     queues::Queues,
     recovery, retention,
     slots::{Slot, Slots},
+    suspects::Suspects,
     timers::{self, Alarm},
     witness::Witness,
 };
@@ -83,6 +84,8 @@ pub(crate) struct Inner {
     pub(crate) cancelling: Cancelling,
     /// Code that waits.
     pub(crate) parking: Arc<Parking>,
+    /// Whose process has died under it, again and again.
+    pub(crate) suspects: Suspects,
     pub(crate) witness: Option<Arc<dyn Witness>>,
     /// Set before a stop: work that can be run again is let go.
     releasing: watch::Sender<bool>,
@@ -144,6 +147,7 @@ impl Engine {
             alarm: Alarm::default(),
             cancelling: Cancelling::default(),
             parking: Parking::new(keep_waiting),
+            suspects: Suspects::default(),
             witness,
             releasing: watch::Sender::new(false),
             stop: watch::Sender::new(false),

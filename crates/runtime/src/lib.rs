@@ -31,6 +31,7 @@ mod request;
 mod requestor;
 mod retention;
 mod slots;
+mod suspects;
 mod timers;
 mod witness;
 

@@ -35,6 +35,16 @@ impl News {
         }
     }
 
+    /// Whether the work is known to have begun.
+    pub(crate) fn have_begun(&self) -> bool {
+        self.begun != Begun::NotYet
+    }
+
+    /// Notes that its beginning is written already.
+    pub(crate) fn begun_is_told(&mut self) {
+        self.begun = Begun::Told;
+    }
+
     pub(crate) fn status(&mut self, line: Arc<str>) {
         self.status = Some(line);
     }

@@ -2,7 +2,7 @@
 
 use super::{Journal, Standing, Story};
 use crate::TaskContext;
-use longhaul_core::{EndedBy, Entry, EntryKey, EntryKind, Event, FailedAttempt, Json, Outcome};
+use longhaul_core::{EndedBy, Entry, EntryKey, EntryKind, Event, FailedAttempt, Json, Millis, Outcome};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -29,12 +29,31 @@ pub(crate) fn failure_story(value: &Json) -> Story {
     }
 }
 
+/// Such an entry, and what is known of how long its attempt ran.
+pub(super) struct Failed {
+    pub(super) entry: Entry,
+    /// Since the entry before it: it cannot have run for longer.
+    pub(super) within: Millis,
+}
+
 impl Journal {
+    /// Of the latest attempts that came to nothing, if the process died under one: how long the longest of them can have run.
+    pub(crate) fn longest_crash(&self, most: u32) -> Option<Millis> {
+        let failures = self.latest_failures(most as usize);
+        let crashed = |failed: &FailedAttempt| matches!(failed.by, None | Some(EndedBy::Crash));
+        if !failures.iter().any(crashed) {
+            return None;
+        }
+        let state = self.lock();
+        let latest = state.failures.iter().rev().take(most as usize);
+        latest.map(|failed| failed.within).max()
+    }
+
     /// The latest attempts that came to nothing, oldest first.
     pub(crate) fn latest_failures(&self, most: usize) -> Vec<FailedAttempt> {
         let state = self.lock();
         let entries = &state.failures;
-        let read = |entry: &Entry| {
+        let read = |Failed { entry, .. }: &Failed| {
             let Kept { by, why } = serde_json::from_str(entry.value.as_str()).ok()?;
             let at = entry.at;
             Some(FailedAttempt { at, by, why })
@@ -134,7 +153,7 @@ mod tests {
             value,
             at: UnixMillis(7),
         };
-        let failures = Journal::of(vec![entry]).latest_failures(5);
+        let failures = Journal::of(vec![entry], UnixMillis(1)).latest_failures(5);
         assert_eq!((failures[0].at, failures[0].by), (UnixMillis(7), None));
     }
 }

@@ -24,7 +24,8 @@ pub use poll::{Pace, Polled};
 pub use step::{Backoff, StepError, StepFailure, StepPolicy, StepTry, Trail, step_is_settled};
 pub(crate) use writer::{Draft, EntryDraft, Pending, Told, WriteError, Written, write_drafts};
 
-use longhaul_core::{Entry, EntryKey, EntryKind, Json};
+use failure::Failed;
+use longhaul_core::{Entry, EntryKey, EntryKind, Json, UnixMillis};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -48,7 +49,7 @@ struct State {
     /// Whether this attempt has come further than those before it.
     further: bool,
     children: u32,
-    failures: Vec<Entry>,
+    failures: Vec<Failed>,
     divergence: Option<Divergence>,
 }
 
@@ -91,8 +92,8 @@ pub(crate) struct Place {
 }
 
 impl Journal {
-    /// What earlier attempts came to, in the order of its places.
-    pub(crate) fn of(entries: Vec<Entry>) -> Arc<Self> {
+    /// What earlier attempts came to, in the order of its places, of a task that was `created` then.
+    pub(crate) fn of(entries: Vec<Entry>, created: UnixMillis) -> Arc<Self> {
         let mut state = State {
             known: HashMap::with_capacity(entries.len()),
             branches: HashMap::new(),
@@ -103,12 +104,15 @@ impl Journal {
             failures: Vec::new(),
             divergence: None,
         };
+        let mut before = created;
         for entry in entries {
             state.last = state.last.max(entry.seq);
+            let within = entry.at.since(before);
+            before = entry.at;
             match entry.key.kind {
                 // Nothing that the code does.
                 EntryKind::Failure => {
-                    state.failures.push(entry);
+                    state.failures.push(Failed { entry, within });
                     continue;
                 }
                 EntryKind::Child => state.children += 1,

@@ -243,6 +243,9 @@ impl TaskContext {
             if again {
                 journal.come_further();
             }
+            if journal.has_come_further() {
+                self.set_turn(None);
+            }
         }
         self.shared.inner.changed(&task);
         Ok(all)
@@ -274,6 +277,7 @@ impl TaskContext {
         new.parent = Some(parent);
         self.shared.inner.submit(new, false).await.map_err(WriteError::Create)?;
         journal.wrote(seq, &draft.key, &draft.value);
+        self.set_turn(None);
         Ok(Written { seq, input: None })
     }
 

@@ -19,3 +19,4 @@ mod repeats;
 mod retention;
 mod retries;
 mod support;
+mod suspects;
