@@ -69,8 +69,8 @@ fn a_tool_with_every_kind_of_entry_survives() {
         .same_output()
         .run();
     assert!(survived.writes >= 2 * 14, "{survived:?}");
-    // For the answer, and for the child's end.
-    assert!(survived.let_go >= 2, "{survived:?}");
+    // For the answer, which is held back until then; a child's end or a timer may be quicker.
+    assert!(survived.let_go >= 1, "{survived:?}");
     // What follows the end may be over before its process is killed, and what is let go at a timer or for a child may be quicker once.
     assert!(survived.killed >= 3 * survived.writes as usize - 12, "{survived:?}");
 }
