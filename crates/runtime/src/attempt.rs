@@ -63,16 +63,11 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
                 arguments,
                 deadline_at: task.deadline_at(),
             };
-            match work(&inner, &cx, executor, attempt, begin).await {
-                Left::LetGo { until, woken } => (AttemptEnd::Suspended { until, woken }, None),
-                Left::Broken(by) => judge(&cx, &task, &retry, End::Crashed, by),
-                Left::Ended(end) => {
-                    if let End::NeverStarted(why) = &end {
-                        unstarted(&inner, &cx, why, begin).await;
-                    }
-                    judge(&cx, &task, &retry, end, EndedBy::Store)
-                }
+            let left = work(&inner, &cx, executor, attempt, begin).await;
+            if let Left::Ended(End::NeverStarted(why)) = &left {
+                unstarted(&inner, &cx, why, begin).await;
             }
+            judge(&cx, &task, &retry, left)
         }
         Err(why) => {
             let end = AttemptEnd::Failed {
@@ -300,9 +295,9 @@ async fn unstarted(inner: &Inner, cx: &TaskContext, why: &str, begin: Begin) {
     }
 }
 
-/// What the executor's words mean under the retry policy, and what is to be kept of an attempt that came to nothing; `by` is what has ended
-/// it if it crashed. Whether a stop was asked for meanwhile is decided by the transition.
-fn judge(cx: &TaskContext, task: &Task, retry: &Retry, end: End, by: EndedBy) -> (AttemptEnd, Option<FailedAttempt>) {
+/// What the end of the work means under the retry policy, and what is to be kept of an attempt that came to nothing. Whether a stop was
+/// asked for meanwhile is decided by the transition.
+fn judge(cx: &TaskContext, task: &Task, retry: &Retry, left: Left) -> (AttemptEnd, Option<FailedAttempt>) {
     let inner = &cx.shared.inner;
     let used = cx.attempts_used(task);
     let asks_again = cx.shared.asks_again;
@@ -310,6 +305,12 @@ fn judge(cx: &TaskContext, task: &Task, retry: &Retry, end: End, by: EndedBy) ->
     let again = |why| {
         let at = inner.now().plus(retry.wait_after(used, why)?);
         task.deadline_at().is_none_or(|deadline| at < deadline).then_some(at)
+    };
+    let (end, by) = match left {
+        Left::LetGo { until, woken } => return (AttemptEnd::Suspended { until, woken }, None),
+        Left::Broken(by) => (End::Crashed, by),
+        // Only an executor that cannot keep what its work comes to says that this has crashed.
+        Left::Ended(end) => (end, EndedBy::Store),
     };
     match end {
         End::Finished(outcome) => (AttemptEnd::Finished(outcome), None),
