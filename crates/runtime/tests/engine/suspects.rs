@@ -18,6 +18,8 @@ struct Lives {
     died: Arc<AtomicBool>,
     /// What `long` waits for.
     built: watch::Sender<bool>,
+    /// What it waits for then, outside of its journal.
+    shipped: watch::Sender<bool>,
     /// How long `bad` runs before it takes its process with it, in milliseconds.
     fuse: u64,
 }
@@ -28,6 +30,7 @@ impl Lives {
             world: World::in_memory(),
             died: Arc::default(),
             built: watch::Sender::new(false),
+            shipped: watch::Sender::new(true),
             fuse,
         }
     }
@@ -42,15 +45,16 @@ impl Lives {
                 std::future::pending::<Result<String, Fault>>().await
             }
         });
-        let built = self.built.subscribe();
+        let (built, shipped) = (self.built.subscribe(), self.shipped.subscribe());
         let long = program("long", move |cx| {
-            let built = built.clone();
+            let (built, mut shipped) = (built.clone(), shipped.clone());
             async move {
                 let build = || async {
                     let _ = built.clone().wait_for(|built| *built).await;
                     Ok(Json::trusted("\"built\""))
                 };
                 let built = cx.step("build", &StepPolicy::default(), build).await?;
+                let _ = shipped.wait_for(|shipped| *shipped).await;
                 Ok(built.as_str().to_owned())
             }
         });
@@ -130,6 +134,20 @@ fn what_always_dies_late_is_set_aside_too() {
     let ids = lives.create(&["bad"]);
     let more = lives.deaths(async || lives.is_over(&ids[0]).await);
     assert_eq!(1 + more, 5, "it may be run five times");
+}
+
+/// The one at fault then runs at once, and dies after its minute; a watch lasts for two.
+#[test]
+fn what_has_come_further_makes_way_for_the_next() {
+    let lives = Lives::with_fuse(60_000);
+    lives.shipped.send_replace(false);
+    lives.create(&["long", "bad"]);
+    assert!(lives.live(async |_| {}, async || false) && lives.live(async |_| {}, async || false));
+    lives.built.send_replace(true);
+    let begun = lives.world.clock.now();
+    assert!(lives.live(async |_| {}, async || false));
+    let passed = lives.world.clock.now().since(begun);
+    assert!((60_000..100_000).contains(&passed), "{passed} ms");
 }
 
 #[test]
