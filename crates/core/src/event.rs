@@ -69,7 +69,7 @@ pub enum Event {
     InputRequested {
         /// What it is answered by.
         key: InputKey,
-        /// How its author calls it, if at all. Nothing is looked up by it.
+        /// How its author calls it, if at all: work that asks again finds it by this.
         name: Option<Arc<str>>,
         /// `{"method": …, "params": …}`.
         request: Json,
