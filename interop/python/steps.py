@@ -41,6 +41,22 @@ class Steps:
 
 
 @contextlib.asynccontextmanager
+async def started(program):
+    """The streams of a server that the client starts, and that may still have something to say while it is left.
+
+    Of that the client makes an error (python-sdk issue 1960), though leaving is anyone's right at any time.
+    """
+    left = False
+    try:
+        async with stdio_client(program) as streams:
+            yield streams
+            left = True
+    except* anyio.BrokenResourceError:
+        if not left:
+            raise
+
+
+@contextlib.asynccontextmanager
 async def connect(server, **callbacks):
     """A session with the server that the command line names."""
     async with contextlib.AsyncExitStack() as stack:
@@ -48,7 +64,7 @@ async def connect(server, **callbacks):
             read, write, _ = await stack.enter_async_context(streamable_http_client(server.url))
         else:
             program = StdioServerParameters(command=server.stdio[0], args=server.stdio[1:])
-            read, write = await stack.enter_async_context(stdio_client(program))
+            read, write = await stack.enter_async_context(started(program))
         session = await stack.enter_async_context(ClientSession(read, write, **callbacks))
         yield session
 

@@ -18,7 +18,7 @@ pub(crate) enum RequirementError {
     )]
     Npm,
     #[error(
-        "python3, 3.10 or later, and its pip are needed for the client in Python; install them, for example with `apt-get install python3-pip`"
+        "python3, 3.11 or later, and its pip are needed for the client in Python; install them, for example with `apt-get install python3-pip`"
     )]
     Python,
     #[error("{what} cannot be put in place: {source}")]
@@ -66,7 +66,7 @@ pub(crate) fn npm() -> Result<(), RequirementError> {
 
 /// Makes sure of Python and pip, and says its version.
 pub(crate) fn python() -> Result<String, RequirementError> {
-    const VERSION: &str = "import sys; assert sys.version_info >= (3, 10); print(sys.implementation.cache_tag)";
+    const VERSION: &str = "import sys; assert sys.version_info >= (3, 11); print(sys.implementation.cache_tag)";
     let version = Command::new("python3").args(["-c", VERSION]).output();
     let pip = || process::answers(Command::new("python3").args(["-m", "pip", "--version"]));
     match version {

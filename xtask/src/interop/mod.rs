@@ -148,20 +148,21 @@ fn run_one(
             None
         }
     };
-    let said = follow(&mut command, &name, &folder)?;
+    let (said, log) = follow(&mut command, &name, &folder)?;
     drop(running);
-    let verdict = Verdict::read(name, &said);
+    let verdict = Verdict::read(name, &said, &log);
     verdict.tell();
     Ok(verdict)
 }
 
-/// Runs a script to its end, or to the end of our patience.
-fn follow(command: &mut Command, name: &str, folder: &Path) -> Result<String, InteropError> {
+/// Runs a script to its end, or to the end of our patience: what it said of its steps, and its log.
+fn follow(command: &mut Command, name: &str, folder: &Path) -> Result<(String, String), InteropError> {
     let said = folder.join("steps.jsonl");
+    let log = folder.join("client.log");
     command
         .stdin(Stdio::null())
         .stdout(File::create(&said)?)
-        .stderr(File::create(folder.join("client.log"))?);
+        .stderr(File::create(&log)?);
     let mut child = command.spawn().map_err(|source| ProcessError::Start {
         line: name.to_owned(),
         source,
@@ -170,7 +171,8 @@ fn follow(command: &mut Command, name: &str, folder: &Path) -> Result<String, In
         child.kill()?;
         child.wait()?;
     }
-    Ok(fs::read_to_string(said)?)
+    let log = String::from_utf8_lossy(&fs::read(log)?).into_owned();
+    Ok((fs::read_to_string(said)?, log))
 }
 
 impl Transport {

@@ -30,8 +30,8 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Reads the lines of a script.
-    pub(super) fn read(script: String, lines: &str) -> Self {
+    /// Reads the lines of a script; its log tells why it broke off.
+    pub(super) fn read(script: String, lines: &str, log: &str) -> Self {
         let mut verdict = Self {
             script,
             client: String::new(),
@@ -59,7 +59,9 @@ impl Verdict {
         }
         // A script that broke off has not done the rest; one that did nothing has shown nothing.
         if end != Some(verdict.passed + verdict.failed.len()) || end == Some(0) {
-            verdict.failed.push("it did not come to its end".to_owned());
+            let last_words = log.lines().rev().find(|line| line.contains(char::is_alphanumeric));
+            let last_words = last_words.map_or("it left no word why", str::trim);
+            verdict.failed.push(format!("it did not come to its end: {last_words}"));
         }
         verdict
     }
@@ -68,10 +70,9 @@ impl Verdict {
         self.failed.is_empty()
     }
 
-    /// As progress: what failed, or that nothing did.
+    /// As progress.
     pub(super) fn tell(&self) {
         eprintln!("interop: {self}");
-        self.failed.iter().for_each(|step| eprintln!("interop:   {step}"));
     }
 }
 
@@ -82,7 +83,7 @@ impl fmt::Display for Verdict {
         if !self.is_good() {
             write!(out, "  FAILED")?;
         }
-        Ok(())
+        self.failed.iter().try_for_each(|step| write!(out, "\n  {step}"))
     }
 }
 
