@@ -31,7 +31,7 @@ pub use content::{Audience, Content, Icon, ResourceContents};
 pub use context::{Checkpoint, Client, Era, Figure, RequestContext, TaskContext};
 pub use durable::{
     Call, CallError, CallResult, Ended, Final, Join, Joining, Poll, PollUntil, Racing, Random, Step, StepError,
-    StepFault, TryJoining,
+    StepFault, Tried, TryJoining,
 };
 pub use error::{Error, ToolResult};
 pub use handle::{ChangeError, ServerHandle};

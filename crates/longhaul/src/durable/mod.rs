@@ -13,6 +13,7 @@ mod step;
 mod step_error;
 mod step_fault;
 mod timer;
+mod tried;
 
 pub use branches::{Joining, Racing, TryJoining};
 pub use call::{Call, CallError, CallResult, Ended};
@@ -22,3 +23,4 @@ pub use poll::{Poll, PollUntil};
 pub use step::Step;
 pub use step_error::StepError;
 pub use step_fault::{Final, StepFault};
+pub use tried::Tried;

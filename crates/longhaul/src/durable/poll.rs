@@ -1,6 +1,6 @@
 //! Looking at something outside until it is ready.
 
-use super::{StepError, StepFault, step_error::Kind};
+use super::{StepError, StepFault, Tried, step_error::Kind};
 use crate::{TaskContext, tool::millis};
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{Pace, Polled};
@@ -42,7 +42,12 @@ impl TaskContext {
     /// let report = cx.poll_until("report", || job(7)).pace(seconds(1), minutes(5)).tolerate(20).await?;
     /// # Ok(report) }
     /// ```
-    pub fn poll_until<F>(&self, name: impl Into<Arc<str>>, look: F) -> PollUntil<'_, F> {
+    pub fn poll_until<'a, F, W, T>(&'a self, name: impl Into<Arc<str>>, look: F) -> PollUntil<'a, F>
+    where
+        F: FnMut() -> W + Send + 'a,
+        W: Future<Output: Tried<Value = Poll<T>, Fault: Into<StepFault>>> + Send + 'a,
+        T: Serialize + DeserializeOwned,
+    {
         PollUntil {
             cx: self,
             name: name.into(),
@@ -77,12 +82,11 @@ impl<F> PollUntil<'_, F> {
     }
 }
 
-impl<'a, F, W, T, E> IntoFuture for PollUntil<'a, F>
+impl<'a, F, W, T> IntoFuture for PollUntil<'a, F>
 where
     F: FnMut() -> W + Send + 'a,
-    W: Future<Output = Result<Poll<T>, E>> + Send + 'a,
+    W: Future<Output: Tried<Value = Poll<T>, Fault: Into<StepFault>>> + Send + 'a,
     T: Serialize + DeserializeOwned,
-    E: Into<StepFault>,
 {
     type Output = Result<T, StepError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
@@ -97,7 +101,7 @@ where
         Box::pin(async move {
             let looked = || {
                 let looked = look();
-                async move { found(looked.await).map_err(Into::into) }
+                async move { found(looked.await.tried()).map_err(Into::into) }
             };
             let ready = cx.journal().poll_until(&name, pace, looked).await;
             StepError::read(Kind::Poll, &name, ready)

@@ -1,6 +1,6 @@
 //! Work with an effect, done and then never again.
 
-use super::{StepError, StepFault, step_error::Kind};
+use super::{StepError, StepFault, Tried, step_error::Kind};
 use crate::{TaskContext, tool::millis};
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{Backoff, StepPolicy};
@@ -35,7 +35,11 @@ impl TaskContext {
     /// }
     /// # longhaul::Tool::durable("release", release);
     /// ```
-    pub fn step<F>(&self, name: impl Into<Arc<str>>, work: F) -> Step<'_, F> {
+    pub fn step<'a, F, W>(&'a self, name: impl Into<Arc<str>>, work: F) -> Step<'a, F>
+    where
+        F: FnMut() -> W + Send + 'a,
+        W: Future<Output: Tried<Value: Serialize + DeserializeOwned, Fault: Into<StepFault>>> + Send + 'a,
+    {
         Step {
             cx: self,
             name: name.into(),
@@ -85,14 +89,12 @@ impl<F> Step<'_, F> {
     }
 }
 
-impl<'a, F, W, T, E> IntoFuture for Step<'a, F>
+impl<'a, F, W> IntoFuture for Step<'a, F>
 where
     F: FnMut() -> W + Send + 'a,
-    W: Future<Output = Result<T, E>> + Send + 'a,
-    T: Serialize + DeserializeOwned,
-    E: Into<StepFault>,
+    W: Future<Output: Tried<Value: Serialize + DeserializeOwned, Fault: Into<StepFault>>> + Send + 'a,
 {
-    type Output = Result<T, StepError>;
+    type Output = Result<<W::Output as Tried>::Value, StepError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -105,7 +107,7 @@ where
         Box::pin(async move {
             let tried = || {
                 let tried = work();
-                async move { kept(tried.await).map_err(Into::into) }
+                async move { kept(tried.await.tried()).map_err(Into::into) }
             };
             let done = cx.journal().step(&name, &policy, tried).await;
             StepError::read(Kind::Step, &name, done)
