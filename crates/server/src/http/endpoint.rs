@@ -36,6 +36,14 @@ pub fn router(front: Arc<Front>) -> Router {
     router.with_state(front)
 }
 
+/// What a person sees who opens the address in a browser, and a client that was given it without the path.
+pub(super) async fn elsewhere() -> (StatusCode, String) {
+    (
+        StatusCode::NOT_FOUND,
+        format!("There is nothing here. MCP is at {PATH}\n"),
+    )
+}
+
 async fn mcp(State(front): State<Arc<Front>>, request: Request) -> Response {
     guarded(front, METHODS, request, async |front, parts, body| match parts.method {
         Method::POST => Some(post(front, parts, body).await),

@@ -3,7 +3,12 @@
 //! A connection beyond those of all waits in the kernel. One beyond those of its address is taken and told so, since waiting it would stand in the way
 //! of other addresses.
 
-use super::{endpoint::router, places::is_loopback, response::refuse, stall::StallGuard};
+use super::{
+    endpoint::{elsewhere, router},
+    places::is_loopback,
+    response::refuse,
+    stall::StallGuard,
+};
 use crate::{
     front::Front,
     limits::{Busy, ConnectionPermit},
@@ -85,7 +90,8 @@ impl Listener {
     /// Serves until `stop` completes; then takes no new connections and ends what only watches. Calls that are waited for have 5 s
     /// to come to their end, and what is left then 2 s more.
     pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()>) {
-        self.serve_router(router(Arc::clone(&front)), front, stop).await;
+        let app = router(Arc::clone(&front)).fallback(elsewhere);
+        self.serve_router(app, front, stop).await;
     }
 
     /// As [`serve`](Self::serve), with an application around the endpoint.

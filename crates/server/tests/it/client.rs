@@ -138,7 +138,9 @@ impl Connection {
             head,
             body: String::from_utf8(body).unwrap(),
         };
-        if !reply.body.is_empty() {
+        // Plain text is for people, and no message.
+        let is_text = reply.head.header("content-type") == Some("text/plain; charset=utf-8");
+        if !reply.body.is_empty() && !is_text {
             self.witness.heard(&reply.json()).unwrap();
         }
         reply

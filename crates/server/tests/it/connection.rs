@@ -99,3 +99,16 @@ async fn one_connection_carries_request_after_request() {
     assert_eq!(client.reply().await.json()["id"], "b");
     client.result(&ping).await;
 }
+
+#[tokio::test]
+async fn whoever_comes_to_another_place_is_told_where_mcp_is() {
+    let server = Server::start().await;
+    for place in ["/", "/mcp/", "/favicon.ico"] {
+        let mut browser = server.connect().await;
+        let look = format!("GET {place} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        browser.send(look.as_bytes()).await;
+        let reply = browser.reply().await;
+        assert_eq!(reply.status(), 404, "{place}");
+        assert!(reply.body.contains("MCP is at /mcp"), "{place}: {reply:?}");
+    }
+}
