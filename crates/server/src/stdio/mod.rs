@@ -37,7 +37,7 @@ const BATCH: usize = 64 * 1024;
 /// ```
 ///
 /// # Errors
-/// If reading or writing fails: the client is gone without a word.
+/// If reading or writing fails. A client that no longer reads has left, which is its right.
 pub async fn serve(
     front: Arc<Front>,
     reader: impl AsyncRead + Send + Unpin,
@@ -69,7 +69,12 @@ pub async fn serve(
         }
     };
     duplex.close();
-    ended
+    ended.or_else(|error| if has_left(&error) { Ok(()) } else { Err(error) })
+}
+
+/// The other side reads no more.
+fn has_left(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// Why nothing more is read.

@@ -124,6 +124,18 @@ fn cancelled(id: &Value) -> Post {
     Post::legacy(None, "notifications/cancelled", json!({"requestId": id})).without_id()
 }
 
+#[tokio::test]
+async fn a_client_may_leave_without_reading_its_answer() {
+    let server = Server::start().await;
+    let mut client = Client::initialized(&server).await;
+    client.tell(&ping()).await;
+    let Client {
+        input, output, ended, ..
+    } = client;
+    drop((input, output));
+    ended.await.unwrap().unwrap();
+}
+
 /// T-40, T-42, L-14, invariant 7
 #[tokio::test]
 async fn both_eras_are_served_on_one_connection_message_by_message() {
