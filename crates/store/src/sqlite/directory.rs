@@ -27,6 +27,9 @@ pub(super) struct Directory {
 impl Directory {
     /// Creates the directory if need be and takes its lock.
     pub(super) fn own(path: &Path) -> Result<Self, OpenError> {
+        if path.as_os_str().is_empty() {
+            return Err(OpenError::Unnamed);
+        }
         let io = |action| {
             move |source| OpenError::Io {
                 action,

@@ -6,6 +6,9 @@ use std::{io, path::PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
+    /// An empty path names nothing.
+    #[error("the data directory has no name: give its path, or `.` for the directory the process is in")]
+    Unnamed,
     /// The file system refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {

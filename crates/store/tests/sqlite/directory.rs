@@ -91,4 +91,7 @@ fn what_cannot_be_used_is_refused_in_plain_words() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let refused = open(file.path()).err().unwrap();
     assert!(matches!(refused, OpenError::Io { .. }), "{refused}");
+
+    let refused = open(Path::new("")).err().unwrap();
+    assert!(matches!(refused, OpenError::Unnamed), "{refused}");
 }
