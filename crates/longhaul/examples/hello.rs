@@ -1,4 +1,4 @@
-//! The whole of a server: a typed tool, durable, over HTTP. `cargo run -p longhaul --example hello`, then connect to
+//! The whole of a server: a typed tool over HTTP, whose tasks and results are kept. `cargo run -p longhaul --example hello`, then connect to
 //! `http://127.0.0.1:8080/mcp`.
 
 use longhaul::{Server, TaskContext, Tool, ToolResult, schemars::JsonSchema};

@@ -5,8 +5,8 @@ use crate::{
     Tool, content::icons_json, method::Method, server::Keep,
 };
 use longhaul_core::{HostId, Store, store::StoreError};
-use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Spawner, Watch};
-use longhaul_server::{Front, FrontOptions, http, stdio};
+use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Snapshot, Spawner, Watch};
+use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, http, stdio};
 use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore};
 use std::{
     collections::HashSet,
@@ -141,6 +141,9 @@ impl ServerHandle {
             templates.iter().map(ResourceTemplate::uri_template),
         );
         wrong.twice("method", methods.iter().map(|method| &method.name));
+        if tools.iter().any(Tool::hands_off) {
+            wrong.0.extend(tools.iter().filter_map(|tool| in_the_way(tool.name())));
+        }
         let tools = wrong.sound(tools.into_iter().map(|tool| tool.build(self)));
         let prompts = wrong.sound(prompts.into_iter().map(|prompt| prompt.build(self)));
         let resources = wrong.sound(resources.into_iter().map(|resource| resource.build(self)));
@@ -180,9 +183,9 @@ impl ServerHandle {
     /// # Errors
     /// [`ChangeError`]; nothing has changed then.
     pub async fn put_tool(&self, tool: Tool) -> Result<(), ChangeError> {
-        let tool = tool.build(self)?;
         let running = self.running().ok_or(ChangeError::Stopped)?;
-        Ok(running.engine.put_tool(tool).await?)
+        check_follow_tools(&tool, &running.engine.catalog().snapshot())?;
+        Ok(running.engine.put_tool(tool.build(self)?).await?)
     }
 
     /// Offers a tool no longer; says whether there was one. Its calls under way go on.
@@ -351,6 +354,31 @@ impl Wrong {
             .filter_map(|built| built.map_err(|error| self.0.push(error)).ok())
             .collect()
     }
+}
+
+/// A tool that would be called in the place of one that follows what was handed off.
+fn in_the_way(name: &Arc<str>) -> Option<DefinitionError> {
+    FOLLOW_TOOLS.contains(&&**name).then(|| DefinitionError {
+        what: format!("tool `{name}`"),
+        why: "some tool hands off, and its callers follow the work with a tool of this name: rename this one"
+            .to_owned(),
+    })
+}
+
+/// Whether the tool may join those that there are, or take the place of one.
+fn check_follow_tools(tool: &Tool, offered: &Snapshot) -> Result<(), DefinitionError> {
+    let others = || {
+        offered
+            .tools
+            .values()
+            .map(|other| other.settings())
+            .filter(|other| other.name != *tool.name())
+    };
+    if !tool.hands_off() && others().all(|other| other.handoff.is_none()) {
+        return Ok(());
+    }
+    let mut names = others().map(|other| &other.name).chain([tool.name()]);
+    names.find_map(in_the_way).map_or(Ok(()), Err)
 }
 
 async fn open(keep: Keep, ports: &Ports) -> Result<Arc<dyn Store>, ServeError> {

@@ -165,7 +165,7 @@ impl TaskContext {
         self.tell(News::started);
     }
 
-    /// A line for people: the latest one is shown as the task's status message, at most twice a second. While code is run again through its
+    /// A line for people, of which 1 KiB is kept: the latest one is shown as the task's status message, at most twice a second. While code is run again through its
     /// journal, it is kept back: only the latest is shown once there is nothing more that was before.
     pub fn status(&self, line: impl Into<Arc<str>>) {
         let line = line.into();

@@ -3,6 +3,9 @@
 use longhaul_core::{Event, Progress};
 use std::sync::Arc;
 
+/// The longest line, in bytes: it is written with each change of it, and shown with every look at the task.
+const LONGEST_LINE: usize = 1024;
+
 /// News of one attempt: the latest of each kind only.
 #[derive(Default)]
 pub(crate) struct News {
@@ -45,8 +48,12 @@ impl News {
         self.begun = Begun::Told;
     }
 
+    /// A line for people, or as much of it as is one.
     pub(crate) fn status(&mut self, line: Arc<str>) {
-        self.status = Some(line);
+        self.status = Some(match line.len() {
+            0..=LONGEST_LINE => line,
+            _ => Arc::from(start_of(&line, LONGEST_LINE)),
+        });
     }
 
     pub(crate) fn progress(&mut self, progress: Progress) {
@@ -94,4 +101,10 @@ impl News {
         }
         events
     }
+}
+
+/// At most so many bytes of it, and whole characters.
+fn start_of(line: &str, most: usize) -> &str {
+    let end = (0..=most).rev().find(|end| line.is_char_boundary(*end));
+    &line[..end.unwrap_or(0)]
 }

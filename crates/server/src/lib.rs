@@ -33,3 +33,4 @@ mod waiting;
 
 pub use front::{Front, FrontError, FrontOptions};
 pub use limits::Limits;
+pub use method::handoff::FOLLOW_TOOLS;

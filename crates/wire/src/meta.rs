@@ -27,6 +27,8 @@ pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Key under which a client names a creation, so that a repeat finds the same task (design section 7).
 pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotency-key";
+/// The longest name of a creation, in bytes. It is kept as long as its task.
+const LONGEST_KEY: usize = 255;
 /// Key of the task that started this one.
 pub const PARENT: &str = "dev.longhaul/parent";
 /// Key of the first task of the line that this one belongs to: the one that a client called.
@@ -156,14 +158,14 @@ impl<'a> Meta<'a> {
     /// The name the client gave this creation.
     ///
     /// # Errors
-    /// −32602/400 if it is there and not a string, or empty.
+    /// −32602/400 if it is there and not a string, or empty, or of more than 255 bytes.
     pub fn idempotency_key(&self) -> Result<Option<Cow<'a, str>>, RpcError> {
         let key = text(self.members.idempotency_key, IDEMPOTENCY_KEY)?;
-        match key.as_deref() {
-            Some("") => Err(RpcError::malformed_meta(format!(
-                "_meta member {IDEMPOTENCY_KEY} must not be empty"
+        match key.as_deref().map(str::len) {
+            None | Some(1..=LONGEST_KEY) => Ok(key),
+            Some(length) => Err(RpcError::malformed_meta(format!(
+                "_meta member {IDEMPOTENCY_KEY} must have 1 to {LONGEST_KEY} bytes; it has {length}"
             ))),
-            _ => Ok(key),
         }
     }
 

@@ -53,7 +53,10 @@ pub enum AnnotationFlaw {
     #[error("is not a header name: letters, digits and !#$%&'*+-.^_`|~")]
     NotAToken,
     /// The argument is of no type that a header can carry.
-    #[error("is not at an integer, a string or a boolean")]
+    #[error(
+        "is not at one of `integer`, `string` and `boolean` alone; what may be absent is left out of `required` rather than `null` (in \
+         Rust: `#[serde(default)]` rather than `Option`)"
+    )]
     NotPrimitive,
     /// Another argument has the same name, upper and lower case being the same.
     #[error("names a header for the second time")]

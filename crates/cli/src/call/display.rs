@@ -96,7 +96,7 @@ impl Display {
     /// On a terminal every attempt is shown; in a file, the first of a row is enough.
     fn trouble(&mut self, error: &str, attempt: u32, retry_in: Millis) {
         let wait = format_duration(retry_in.div_ceil(1000).max(1) * 1000);
-        let line = format!("{error}; asking again (the task is not affected)");
+        let line = format!("{error}; asking again");
         match self {
             Self::Bar(bar) => bar.set_message(output::plain(&format!("{error}; asking again in {wait}"), "")),
             Self::Lines { last } if attempt == 1 => {

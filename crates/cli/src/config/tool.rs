@@ -7,6 +7,7 @@ use super::{
     template,
 };
 use longhaul_core::{Millis, Retry, RetryOn, TaskPolicy};
+use longhaul_server::FOLLOW_TOOLS;
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::{
@@ -99,10 +100,26 @@ pub(super) fn read_all(entry: &Entry<'_>, surroundings: &Surroundings) -> Vec<To
     for entry in &entries {
         if let Some(mut section) = entry.section("[[tool]]", "[[tool]]") {
             let name = read_name(&mut section, &mut line_of_name);
-            tools.extend(read(&section, name, surroundings));
+            tools.extend(read(&section, name, surroundings).map(|tool| (entry, tool)));
         }
     }
-    tools
+    check_follow_tools(&tools);
+    tools.into_iter().map(|(_, tool)| tool).collect()
+}
+
+/// Where some tool hands off, the tools that follow its work need their names for themselves.
+fn check_follow_tools(tools: &[(&Entry<'_>, ToolConfig)]) {
+    if tools.iter().all(|(_, tool)| tool.handoff.is_none()) {
+        return;
+    }
+    for (entry, tool) in tools {
+        if FOLLOW_TOOLS.contains(&tool.name.as_str()) {
+            entry.report(format!(
+                "some tool has `handoff`, and its callers follow the work with a tool `{}`: rename this one",
+                tool.name
+            ));
+        }
+    }
 }
 
 /// The tool's name, judged and remembered, so that a second one of that name is noticed.

@@ -48,7 +48,8 @@ impl TaskContext {
         self.task.task()
     }
 
-    /// A line for people: the latest one is the task's status message. Kept at most twice a second, so say what you like.
+    /// A line for people, of which 1 KiB is kept: the latest one is the task's status message. Kept at most twice a second, so say what
+    /// you like.
     /// A durable tool that is run again is not heard until it comes to something new.
     pub fn status(&self, line: impl AsRef<str>) -> Checkpoint {
         self.task.status(line.as_ref());

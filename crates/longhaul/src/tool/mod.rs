@@ -317,7 +317,8 @@ impl Tool {
     }
 
     /// Answers a client that knows no tasks after so long with how to follow the work, which goes on, by the tools `task_wait` and
-    /// `task_cancel`. Such a client would else wait, and many give up after a minute.
+    /// `task_cancel`. Such a client would else wait, and many give up after a minute. No other tool of the server may have one of those
+    /// names then.
     #[must_use]
     pub fn handoff(mut self, after: Duration) -> Self {
         self.handoff = Some(after);
@@ -462,6 +463,10 @@ impl Tool {
             executor,
         };
         longhaul_runtime::Tool::new(settings).map_err(|error| wrong(error.to_string()))
+    }
+
+    pub(crate) fn hands_off(&self) -> bool {
+        self.handoff.is_some()
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {

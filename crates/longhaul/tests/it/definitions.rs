@@ -3,6 +3,7 @@
 use crate::{ERAS, connect, start};
 use longhaul::{
     Error, Prompt, RequestContext, Resource, ResourceTemplate, ServeError, Server, Tool, schemars::JsonSchema,
+    time::seconds,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -62,6 +63,29 @@ async fn all_mistakes_are_told_at_once() {
     for line in expected {
         assert!(told.contains(line), "{line} is not in:\n{told}");
     }
+}
+
+/// A client that is told to call `task_wait` must find the server's own.
+#[tokio::test]
+async fn what_follows_work_that_was_handed_off_keeps_its_name() {
+    let waits = || Tool::new("task_wait", async || "");
+    let hands_off = || Tool::new("slow", async || "").handoff(seconds(45));
+    let wrong = Server::new("wrong", "1")
+        .tool(hands_off())
+        .tool(waits())
+        .start()
+        .await
+        .unwrap_err();
+    assert!(wrong.to_string().contains("tool `task_wait`"), "{wrong}");
+
+    let server = Server::new("hands off", "1").tool(hands_off()).start().await.unwrap();
+    let wrong = server.put_tool(waits()).await.unwrap_err();
+    assert!(wrong.to_string().contains("rename this one"), "{wrong}");
+    server.remove_tool("slow");
+    server.put_tool(waits()).await.unwrap();
+    let wrong = server.put_tool(hands_off()).await.unwrap_err();
+    assert!(wrong.to_string().contains("tool `task_wait`"), "{wrong}");
+    server.put_tool(waits().handoff(seconds(45))).await.unwrap_err();
 }
 
 #[tokio::test]

@@ -46,6 +46,27 @@ async fn a_cancelled_task_ends_its_function() {
 }
 
 #[tokio::test]
+async fn of_a_line_for_people_a_kib_is_kept() {
+    async fn talk(cx: TaskContext) -> ToolResult<()> {
+        cx.status(format!("x{}", "ä".repeat(1 << 20)));
+        Err(cx.cancelled().await.into())
+    }
+    let server = start(|server| server.tool(Tool::new("talk", talk))).await;
+    for era in ERAS {
+        let client = connect(&server, era).await;
+        let task = client.start("talk", json!({})).await.unwrap();
+        let line = loop {
+            match task.get().await.unwrap()["statusMessage"].as_str() {
+                Some(line) if line.starts_with('x') => break line.to_owned(),
+                _ => tokio::task::yield_now().await,
+            }
+        };
+        assert_eq!(line, format!("x{}", "ä".repeat(511)));
+        task.cancel().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_deadline_ends_a_tool() {
     let server = start(|server| server.tool(Tool::new("forever", forever).deadline(millis(10)))).await;
     for era in ERAS {

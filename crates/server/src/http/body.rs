@@ -105,5 +105,5 @@ async fn next(body: &mut Body) -> Result<Option<Bytes>, RpcError> {
 }
 
 fn too_large(limit: usize) -> RpcError {
-    RpcError::invalid_request(format!("The body is larger than {limit} bytes (server.max_body)")).with_status(413)
+    RpcError::invalid_request(format!("The body is larger than {limit} bytes (see max_body)")).with_status(413)
 }

@@ -86,9 +86,9 @@ fn is_authority(text: &str) -> bool {
 /// A request that a web page of somebody else made a browser send, or that was meant for another server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Misplaced {
-    #[error("Origin is not allowed here (server.allowed_origins)")]
+    #[error("Origin is not allowed here (see allowed_origins)")]
     Origin,
-    #[error("Host is not a name of this server (server.allowed_hosts)")]
+    #[error("Host is not a name of this server (see allowed_hosts)")]
     Host,
 }
 

@@ -27,6 +27,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 const DEFAULT_WAIT: u64 = 45;
 const LONGEST_WAIT: u64 = 3600;
 
+/// The names of the tools that follow what was handed off. Where some tool hands off, one of the catalog's own that is called so would be
+/// called in their place, so it should not be offered.
+pub const FOLLOW_TOOLS: [&str; 2] = [WAIT.name, CANCEL.name];
+
 /// A tool of the server's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
@@ -65,8 +69,8 @@ impl Follow {
     /// The tool of this name, if some tool hands off. One of the catalog's own that is called so comes first.
     pub(super) fn named(name: &str, snapshot: &Snapshot) -> Option<Self> {
         let follow = match name {
-            "task_wait" => Self::Wait,
-            "task_cancel" => Self::Cancel,
+            _ if name == WAIT.name => Self::Wait,
+            _ if name == CANCEL.name => Self::Cancel,
             _ => return None,
         };
         (!snapshot.tools.contains_key(name) && hands_off(snapshot)).then_some(follow)

@@ -123,7 +123,9 @@ async fn a_cancelled_task_is_cancelled_before_the_answer() {
     assert_eq!(cancelled["status"], "cancelled");
     server.stage.stopped.reaches(1).await;
     let messages = waiter.messages(&waiting).await;
-    assert_eq!(messages[0]["error"]["data"]["status"], "cancelled");
+    let error = &messages[0]["error"];
+    assert_eq!(error["code"], -32603, "{error}");
+    assert_eq!(error["data"], json!({"taskId": task, "status": "cancelled"}));
     assert_eq!(
         server.result(&on_task(&session, "tasks/get", &task)).await["status"],
         "cancelled"

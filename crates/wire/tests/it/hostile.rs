@@ -419,7 +419,9 @@ fn a_thousand_answers_and_watched_things_are_taken() {
 
 #[test]
 fn a_garbled_meta_is_the_client_s_fault_and_an_unread_one_is_nobody_s() {
-    let meta = |text| longhaul_wire::Meta::read(Some(serde_json::from_str(text).unwrap()));
+    fn meta(text: &str) -> Result<longhaul_wire::Meta<'_>, longhaul_wire::RpcError> {
+        longhaul_wire::Meta::read(Some(serde_json::from_str(text).unwrap()))
+    }
     for text in ["[]", "7", "\"x\""] {
         let error = meta(text).unwrap_err();
         assert_eq!((error.code(), error.status()), (-32602, 400), "{text}");
@@ -430,6 +432,11 @@ fn a_garbled_meta_is_the_client_s_fault_and_an_unread_one_is_nobody_s() {
     assert!(odd.log_level().unwrap_err().message().contains("debug, info"));
     assert_eq!(odd.progress_token().unwrap_err().code(), -32602);
     assert_eq!(odd.idempotency_key().unwrap_err().code(), -32602);
+    let named = |length| format!(r#"{{"dev.longhaul/idempotency-key":"{}"}}"#, "k".repeat(length));
+    let (short, long) = (named(255), named(256));
+    assert!(meta(&short).unwrap().idempotency_key().is_ok());
+    let long = meta(&long).unwrap().idempotency_key().unwrap_err();
+    assert!(long.message().contains("1 to 255 bytes"), "{}", long.message());
     assert_eq!(odd.related_task(), None);
     assert!(odd.protocol_version().unwrap().is_none() && odd.client_capabilities().unwrap().is_none());
 }

@@ -312,6 +312,12 @@ fn bad_files_are_explained() {
             &["jobs.toml:7: `on` must name \"crash\", \"error\" or both; leave out `retry` to run nothing again"],
         ),
         (
+            "+tool\nhandoff = \"45s\"\n[[tool]]\nname = \"task_wait\"\ndescription = \"d\"\ncommand = [\"true\"]\n",
+            &[
+                "jobs.toml:8: some tool has `handoff`, and its callers follow the work with a tool `task_wait`: rename this one",
+            ],
+        ),
+        (
             "+tool\nannotations = { readonlyHint = true, idempotentHint = 1 }\n",
             &[
                 "jobs.toml:7: `idempotentHint` must be true or false, not 1",
