@@ -23,10 +23,10 @@ const MAX_BODY: usize = 32 << 20;
 /// offered, mount it into an application, or test it.
 ///
 /// **What is kept.** Without [`data_dir`](Self::data_dir) or [`store`](Self::store) tasks are kept in memory: they survive their
-/// client's connection, and end with this process. That is meant for tests and small servers: each call looks at all that is kept, so its
-/// cost grows with that. With one, a task that was acknowledged is on disk, and what is merely kept costs nothing: after a crash its result
-/// can still be fetched, and if it was running it runs again as its [`retry`](Tool::retry) policy says, or ends as interrupted. One of a
-/// [durable](Tool::durable) tool goes on where it was.
+/// client's connection, and end with this process. With one, a task that was acknowledged is on disk: after a crash its result can still be
+/// fetched, and if it was running it runs again as its [`retry`](Tool::retry) policy says, or ends as interrupted. One of a
+/// [durable](Tool::durable) tool goes on where it was. In both, what is merely kept adds nothing to the time a call takes; in memory it takes
+/// memory, until its [`retention`](Tool::retention) is over.
 ///
 /// ```no_run
 /// use longhaul::{Server, Tool};

@@ -1,7 +1,8 @@
 //! What a plain `tools/call` of an rmcp handler costs behind Longhaul, against the same handler on rmcp's own server: `cargo bench -p longhaul-rmcp`.
 //!
 //! One client, which sends a line and waits for its answer, over a pipe in memory; all on one thread but SQLite's writer. The servers take
-//! turns, so that whatever else the machine does befalls them alike. `docs/performance.md` keeps the figures.
+//! turns, so that whatever else the machine does befalls them alike. `LONGHAUL_BENCH_RETAINED` sets how many finished tasks the server
+//! without a directory has kept before (default 0). `docs/performance.md` keeps the figures.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,6 +12,10 @@
 )]
 
 use longhaul::ServerHandle;
+use longhaul_core::{
+    Json, NodeId, Origin, Outcome, Owner, Principal, Quota, SpecId, Store, ToolSpec, UnixMillis, store::NewTask,
+};
+use longhaul_store::MemoryStore;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{
@@ -20,7 +25,10 @@ use rmcp::{
     service::RequestContext,
 };
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
 /// Calls of a server in one turn.
@@ -117,10 +125,51 @@ async fn behind_longhaul(server: ServerHandle) -> Client {
     Client::over(near).await
 }
 
+/// A store that has kept `many` finished tasks of one owner for a while, and keeps them for a day.
+async fn retained(many: usize) -> Arc<MemoryStore> {
+    let store = Arc::new(MemoryStore::new());
+    let spec = ToolSpec {
+        id: SpecId::named("add"),
+        kind: "bench".into(),
+        definition: Json::trusted("{}"),
+    };
+    store.put_spec(spec).await.unwrap();
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as i64;
+    for nth in 0..many {
+        let new = NewTask {
+            id: format!("00-{nth:07}").parse().unwrap(),
+            owner: Owner {
+                principal: Principal::local(),
+                session: None,
+            },
+            tool: "add".into(),
+            spec: SpecId::named("add"),
+            origin: Origin::Modern,
+            front: NodeId(0),
+            announced: true,
+            arguments: Json::trusted(r#"{"a":1,"b":2}"#),
+            requestor: Json::trusted("{}"),
+            at: UnixMillis(now),
+            deadline: None,
+            queue_timeout: None,
+            retention: 86_400_000,
+            claim: None,
+            outcome: Some(Outcome::result(Json::trusted(r#"{"content":[]}"#))),
+            idempotency: None,
+            quota: Quota::default(),
+            parent: None,
+        };
+        store.create(new).await.unwrap();
+    }
+    store
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let directory = tempfile::tempdir().unwrap();
-    let in_memory = longhaul_rmcp::server(Adder).await.unwrap().start().await.unwrap();
+    let many = std::env::var("LONGHAUL_BENCH_RETAINED").map_or(0, |text| text.parse().unwrap());
+    let in_memory = longhaul_rmcp::server(Adder).await.unwrap().store(retained(many).await);
+    let in_memory = in_memory.start().await.unwrap();
     let on_disk = longhaul_rmcp::server(Adder).await.unwrap().data_dir(directory.path());
     let on_disk = on_disk.start().await.unwrap();
     let mut servers = [

@@ -19,6 +19,18 @@ pub(crate) struct Decision<'a> {
     pub(crate) places: Vec<Place<'a>>,
 }
 
+impl Decision<'_> {
+    /// What becomes of the task alone.
+    pub(crate) fn of(task: Task) -> Self {
+        Self {
+            task,
+            outcome: None,
+            questions: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+}
+
 /// One write to a task's questions.
 pub(crate) enum Question<'a> {
     /// A new one, open.
@@ -46,12 +58,7 @@ pub(crate) enum Place<'a> {
 pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
     check_fence(task, change)?;
     let mut open = task.open_inputs.clone();
-    let mut decision = Decision {
-        task: task.clone(),
-        outcome: None,
-        questions: Vec::new(),
-        places: Vec::new(),
-    };
+    let mut decision = Decision::of(task.clone());
     for event in &change.events {
         let journaled = decision.task.journaled;
         let (task, outcome) = transition(&decision.task, event, change.at)?;

@@ -1,7 +1,7 @@
 //! Where tasks are kept.
 //!
 //! - [`SqliteStore`]: one file in one directory, owned by one process; every acknowledged change survives the loss of power.
-//! - [`MemoryStore`]: the model. Plain and obviously right; it forgets everything when it is dropped.
+//! - [`MemoryStore`]: maps and sets; it forgets everything when it is dropped. The model that other stores are compared with.
 //! - [`contract`]: what every store must pass, shipped as library code so that a store written elsewhere can prove itself too.
 //!
 //! What the methods promise is written on [`longhaul_core::Store`].

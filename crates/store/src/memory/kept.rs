@@ -5,53 +5,91 @@ use crate::{
     usage,
 };
 use longhaul_core::{
-    Entry, Input, InputKey, InputState, Json, Outcome, Task, Usage,
+    Entry, EntryKind, Input, InputKey, InputState, Json, Outcome, Task, Usage,
     store::{Idempotency, NewTask, Record},
 };
+use std::{collections::BTreeMap, mem};
 
 pub(super) struct Kept {
     pub(super) task: Task,
     pub(super) arguments: Json,
     pub(super) requestor: Json,
-    pub(super) outcome: Option<Outcome>,
-    pub(super) inputs: Vec<Input>,
-    pub(super) journal: Vec<Entry>,
     pub(super) idempotency: Option<Idempotency>,
+    outcome: Option<Outcome>,
+    inputs: BTreeMap<InputKey, Input>,
+    /// The entry of place n is at n - 1.
+    journal: Vec<Entry>,
+    /// The places of those that are output.
+    emitted: Vec<u32>,
+    /// Of all payloads, counted as they come and go.
+    bytes: u64,
+}
+
+/// All that decides where a task is found and what it counts for.
+#[derive(Clone, Copy)]
+pub(super) struct Standing<'a> {
+    pub(super) task: &'a Task,
+    pub(super) idempotency: Option<&'a Idempotency>,
+    pub(super) bytes: u64,
+}
+
+impl Standing<'_> {
+    /// What it adds to what its owner has.
+    pub(super) fn usage(self) -> Usage {
+        Usage {
+            live: u64::from(!self.task.is_done()),
+            bytes: self.bytes,
+        }
+    }
 }
 
 impl Kept {
     pub(super) fn new(new: NewTask) -> Self {
         let (task, outcome) = new.task();
+        let bytes = usage::bytes(&new.arguments) + usage::bytes(&new.requestor);
         Self {
             task,
             arguments: new.arguments,
             requestor: new.requestor,
-            outcome,
-            inputs: Vec::new(),
-            journal: Vec::new(),
             idempotency: new.idempotency,
+            bytes: bytes + outcome.as_ref().map_or(0, usage::of_outcome),
+            outcome,
+            inputs: BTreeMap::new(),
+            journal: Vec::new(),
+            emitted: Vec::new(),
         }
     }
 
-    /// What it adds to what its owner has.
-    pub(super) fn usage(&self) -> Usage {
-        let inputs = self.inputs.iter().map(|input| match &input.state {
+    pub(super) fn standing(&self) -> Standing<'_> {
+        Standing {
+            task: &self.task,
+            idempotency: self.idempotency.as_ref(),
+            bytes: self.bytes,
+        }
+    }
+
+    /// As [`standing`](Self::standing), with all bytes counted anew.
+    #[cfg(test)]
+    pub(super) fn standing_anew(&self) -> Standing<'_> {
+        let inputs = self.inputs.values().map(|input| match &input.state {
             InputState::Answered(answer) => usage::bytes(&input.request) + usage::bytes(answer),
             InputState::Open | InputState::Withdrawn => usage::bytes(&input.request),
         });
         let journal = self.journal.iter().map(usage::of_entry);
         let call = usage::bytes(&self.arguments) + usage::bytes(&self.requestor);
-        Usage {
-            live: u64::from(!self.task.is_done()),
-            bytes: call
-                + self.outcome.as_ref().map_or(0, usage::of_outcome)
-                + inputs.sum::<u64>()
-                + journal.sum::<u64>(),
+        let outcome = self.outcome.as_ref().map_or(0, usage::of_outcome);
+        Standing {
+            bytes: call + outcome + inputs.sum::<u64>() + journal.sum::<u64>(),
+            ..self.standing()
         }
     }
 
+    pub(super) fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.as_ref()
+    }
+
     pub(super) fn record(&self) -> Record {
-        let open = self.inputs.iter().filter(|input| input.state == InputState::Open);
+        let open = self.task.open_inputs.iter().filter_map(|key| self.inputs.get(key));
         Record {
             task: self.task.clone(),
             outcome: self.outcome.clone(),
@@ -59,39 +97,83 @@ impl Kept {
         }
     }
 
-    pub(super) fn write(&mut self, decision: Decision<'_>) {
-        self.task = decision.task;
-        if decision.outcome.is_some() {
-            self.outcome = decision.outcome;
+    pub(super) fn answered(&self, key: &InputKey) -> Option<&Input> {
+        let input = self.inputs.get(key)?;
+        matches!(input.state, InputState::Answered(_)).then_some(input)
+    }
+
+    pub(super) fn journal(&self, after: u32) -> &[Entry] {
+        self.journal.get(after as usize..).unwrap_or_default()
+    }
+
+    pub(super) fn emitted(&self, after: u32) -> impl Iterator<Item = &Entry> {
+        let first = self.emitted.partition_point(|place| *place <= after);
+        self.emitted[first..]
+            .iter()
+            .filter_map(|place| self.journal.get(at(*place)))
+    }
+
+    /// Returns the task as it was.
+    pub(super) fn write(&mut self, decision: Decision<'_>) -> Task {
+        if let Some(outcome) = decision.outcome {
+            self.bytes += usage::of_outcome(&outcome);
+            self.outcome = Some(outcome);
         }
         for question in decision.questions {
-            match question {
-                Question::Asked { key, name, request, at } => self.inputs.push(Input {
-                    key,
+            self.write_question(question);
+        }
+        for place in decision.places {
+            self.write_place(place);
+        }
+        mem::replace(&mut self.task, decision.task)
+    }
+
+    fn write_question(&mut self, question: Question<'_>) {
+        match question {
+            Question::Asked { key, name, request, at } => {
+                self.bytes += usage::bytes(request);
+                let input = Input {
+                    key: key.clone(),
                     name: name.cloned(),
                     request: request.clone(),
                     state: InputState::Open,
                     asked_at: at,
-                }),
-                Question::Answered { key, answer } => self.set(&key, InputState::Answered(answer.clone())),
-                Question::Withdrawn { key } => self.set(&key, InputState::Withdrawn),
+                };
+                self.inputs.insert(key, input);
             }
-        }
-        for place in decision.places {
-            match place {
-                Place::Taken(entry) => self.journal.push(entry.clone()),
-                Place::Rewritten { seq, value } => {
-                    if let Some(entry) = self.journal.iter_mut().find(|entry| entry.seq == seq) {
-                        entry.value = value.clone();
-                    }
-                }
+            Question::Answered { key, answer } => {
+                self.bytes += usage::bytes(answer);
+                self.set(&key, InputState::Answered(answer.clone()));
             }
+            Question::Withdrawn { key } => self.set(&key, InputState::Withdrawn),
         }
     }
 
     fn set(&mut self, key: &InputKey, state: InputState) {
-        if let Some(input) = self.inputs.iter_mut().find(|input| input.key == *key) {
+        if let Some(input) = self.inputs.get_mut(key) {
             input.state = state;
         }
     }
+
+    fn write_place(&mut self, place: Place<'_>) {
+        match place {
+            Place::Taken(entry) => {
+                self.bytes += usage::of_entry(entry);
+                if entry.key.kind == EntryKind::Emit {
+                    self.emitted.push(entry.seq);
+                }
+                self.journal.push(entry.clone());
+            }
+            Place::Rewritten { seq, value } => {
+                if let Some(entry) = self.journal.get_mut(at(seq)) {
+                    self.bytes = self.bytes + usage::bytes(value) - usage::bytes(&entry.value);
+                    entry.value = value.clone();
+                }
+            }
+        }
+    }
+}
+
+fn at(place: u32) -> usize {
+    (place as usize).wrapping_sub(1)
 }

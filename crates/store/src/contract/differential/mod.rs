@@ -155,3 +155,48 @@ fn tasks_of(answer: &Answer) -> Vec<&Task> {
         _ => Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::fixture, *};
+    use longhaul_core::{NodeId, Outcome, UnixMillis};
+
+    /// The model's indices and sums are changed with what they are about, so a change that forgets one is found at its step.
+    #[test]
+    fn what_the_model_derives_is_what_its_tasks_come_to() {
+        block_on(async {
+            for seed in 1..=4 {
+                audited(seed).await;
+            }
+        });
+    }
+
+    #[test]
+    fn of_what_is_deleted_the_model_derives_nothing() {
+        block_on(async {
+            let model = MemoryStore::new();
+            let mut new = fixture::new_task("t0", NodeId(1), 0);
+            new.outcome = Some(Outcome::Cancelled);
+            let id = new.id.clone();
+            model.put_spec(fixture::spec("spec")).await.unwrap();
+            model.create(new).await.unwrap();
+            assert_eq!(model.delete(vec![id], UnixMillis(i64::MAX)).await, Ok(1));
+            assert_eq!(model.audit(), Ok(()));
+        });
+    }
+
+    fn block_on(future: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(future);
+    }
+
+    async fn audited(seed: u64) {
+        let (model, mut chooser) = (MemoryStore::new(), Chooser::new(seed));
+        for nth in 0..LEAST_STEPS {
+            let step = chooser.next(&model).await;
+            let answer = perform(&model, &step).await;
+            chooser.learn(&step, &answer);
+            assert_eq!(model.audit(), Ok(()), "seed {seed}, step {nth}: {step:?}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Legacy sessions that their clients ended.
+
+use longhaul_core::{SessionKey, UnixMillis};
+use std::collections::{BTreeSet, HashMap};
+
+#[derive(Default)]
+pub(super) struct EndedSessions {
+    until: HashMap<SessionKey, UnixMillis>,
+    /// The same, so that forgetting looks at none that stay.
+    by_time: BTreeSet<(UnixMillis, SessionKey)>,
+}
+
+impl EndedSessions {
+    pub(super) fn contains(&self, session: &SessionKey) -> bool {
+        self.until.contains_key(session)
+    }
+
+    /// Of several moments the latest counts.
+    pub(super) fn insert(&mut self, session: &SessionKey, until: UnixMillis) {
+        if let Some(known) = self.until.get(session).copied() {
+            if known >= until {
+                return;
+            }
+            self.by_time.remove(&(known, session.clone()));
+        }
+        self.until.insert(session.clone(), until);
+        self.by_time.insert((until, session.clone()));
+    }
+
+    /// Forgets those whose time is over.
+    pub(super) fn forget(&mut self, at: UnixMillis) {
+        while self.by_time.first().is_some_and(|(until, _)| *until <= at) {
+            if let Some((_, session)) = self.by_time.pop_first() {
+                self.until.remove(&session);
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! All that is kept, and how it changes.
+
+use super::{ended_sessions::EndedSessions, index, kept::Kept, tasks::Tasks};
+use crate::{
+    decision::{Decision, decide, decide_start, end_for_parent},
+    refusal,
+};
+use longhaul_core::{
+    Event, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
+    store::{ApplyError, Change, Claimed, CreateError, Created, Hint, Listener, NewTask, SigningKey},
+    transition,
+};
+use std::collections::HashMap;
+
+#[derive(Default)]
+pub(super) struct Everything {
+    pub(super) tasks: Tasks,
+    pub(super) specs: HashMap<SpecId, ToolSpec>,
+    pub(super) nodes: i64,
+    pub(super) keys: HashMap<String, Vec<SigningKey>>,
+    pub(super) ended_sessions: EndedSessions,
+    pub(super) listeners: Vec<Listener>,
+}
+
+impl Everything {
+    /// Hints go out under the lock, so they are in order; a listener must not call the store anyway.
+    fn tell(&self, hints: &[Hint]) {
+        if hints.is_empty() {
+            return;
+        }
+        for listener in &self.listeners {
+            listener(hints);
+        }
+    }
+
+    /// What the same call came to when it was made before.
+    fn repeated(&self, new: &NewTask) -> Option<Result<Created, CreateError>> {
+        let idempotency = new.idempotency.as_ref()?;
+        let call = index::call(&new.owner.principal, &new.tool, idempotency);
+        let ((), id) = self.tasks.index().keyed.of(&call).next()?;
+        let first = self.tasks.get(id)?;
+        Some(if first.idempotency.as_ref() == Some(idempotency) {
+            Ok(Created::Existing(first.task.clone()))
+        } else {
+            Err(CreateError::KeyTaken)
+        })
+    }
+
+    fn admit(&self, new: &Kept, quota: Quota) -> Result<(), QuotaExceeded> {
+        let (tally, more) = (self.tasks.tally(), new.standing().usage());
+        let mine = tally.usage(Some(&new.task.owner.principal));
+        quota.admit(QuotaScope::Principal, mine, more)?;
+        quota.admit(QuotaScope::All, tally.usage(None), more)
+    }
+
+    pub(super) fn create(&mut self, new: NewTask) -> Result<Created, CreateError> {
+        if let Some(first) = self.repeated(&new) {
+            return first;
+        }
+        let (at, quota) = (new.at, new.quota);
+        let start = new.parent.as_ref().map(|parent| parent.change(at));
+        let start = start.as_ref().map(|change| self.decided_start(change)).transpose();
+        let start = start.map_err(CreateError::Parent)?;
+        let kept = Kept::new(new);
+        self.admit(&kept, quota)?;
+        if !self.specs.contains_key(&kept.task.spec) {
+            return Err(refusal::spec_unknown().into());
+        }
+        if self.tasks.get(&kept.task.id).is_some() {
+            return Err(refusal::id_taken().into());
+        }
+        let task = kept.task.clone();
+        let end = end_for_parent(&task, kept.outcome(), at);
+        let hint = self.tasks.insert(kept);
+        self.tell(&[hint]);
+        if let Some(decision) = start {
+            self.write(decision, at);
+        }
+        if let Some(change) = end {
+            self.tell_parent(&change);
+        }
+        Ok(Created::New(task))
+    }
+
+    fn decided_start<'a>(&self, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
+        let parent = self.tasks.task(&change.task).ok_or(ApplyError::NotFound)?;
+        decide_start(parent, change)
+    }
+
+    pub(super) fn apply(&mut self, change: &Change) -> Result<Task, ApplyError> {
+        let before = self.tasks.task(&change.task).ok_or(ApplyError::NotFound)?;
+        let decision = decide(before, change)?;
+        let task = decision.task.clone();
+        self.write(decision, change.at);
+        Ok(task)
+    }
+
+    /// Writes what was decided, and tells the parent of a task that it ended. A parent that is over learns nothing more.
+    fn write(&mut self, decision: Decision<'_>, at: UnixMillis) {
+        let end = end_for_parent(&decision.task, decision.outcome.as_ref(), at);
+        let hint = self.tasks.write(decision);
+        self.tell(hint.as_slice());
+        if let Some(change) = end {
+            self.tell_parent(&change);
+        }
+    }
+
+    fn tell_parent(&mut self, change: &Change) {
+        let parent = self.tasks.task(&change.task);
+        if let Some(Ok(decision)) = parent.map(|parent| decide(parent, change)) {
+            self.write(decision, change.at);
+        }
+    }
+
+    /// Applies one event, which the caller has found to be legal, to each of `ids`.
+    pub(super) fn take(&mut self, ids: &[TaskId], event: &Event, at: UnixMillis) -> Vec<Claimed> {
+        let (mut taken, mut hints) = (Vec::new(), Vec::new());
+        for id in ids {
+            let Some(kept) = self.tasks.get(id) else { continue };
+            let Ok((task, _)) = transition(&kept.task, event, at) else {
+                continue;
+            };
+            taken.push(Claimed {
+                task: task.clone(),
+                arguments: kept.arguments.clone(),
+                requestor: kept.requestor.clone(),
+            });
+            hints.extend(self.tasks.write(Decision::of(task)));
+        }
+        self.tell(&hints);
+        taken
+    }
+
+    pub(super) fn delete(&mut self, ids: &[TaskId], at: UnixMillis) -> usize {
+        self.ended_sessions.forget(at);
+        let mut deleted = 0;
+        for id in ids {
+            let over = self.tasks.task(id).and_then(Task::delete_at);
+            if over.is_some_and(|when| when <= at) {
+                self.tasks.remove(id);
+                deleted += 1;
+            }
+        }
+        deleted
+    }
+
+    /// The tasks that an index names.
+    pub(super) fn found<'a, Rank: 'a>(
+        &'a self,
+        line: impl Iterator<Item = &'a (Rank, TaskId)>,
+    ) -> impl Iterator<Item = &'a Task> {
+        line.filter_map(|(_, id)| self.tasks.task(id))
+    }
+
+    /// The newest ones of a line, and whether there are older ones.
+    pub(super) fn page<'a>(
+        &'a self,
+        line: impl DoubleEndedIterator<Item = &'a ((), TaskId)>,
+        limit: usize,
+    ) -> (Vec<Task>, bool) {
+        let mut newest = line.rev();
+        let tasks = self.found(newest.by_ref().take(limit)).cloned().collect();
+        (tasks, newest.next().is_some())
+    }
+
+    /// Whether it would cancel the tasks it started itself.
+    pub(super) fn goes_on(&self, parent: &TaskId) -> bool {
+        let parent = self.tasks.task(parent);
+        parent.is_some_and(|parent| !parent.is_done() && parent.stop.is_none())
+    }
+}

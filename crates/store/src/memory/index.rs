@@ -1,0 +1,162 @@
+//! Where tasks are found.
+//!
+//! Nothing in here is said by anyone: all of it is derived from the tasks, by [`Index::shift`], in which each line has its rule once. What
+//! a question costs is to find the beginning in its line, and what it is answered with.
+
+use super::kept::Standing;
+use longhaul_core::{NodeId, Principal, SessionKey, State, Task, TaskId, UnixMillis, store::Idempotency};
+use std::{
+    borrow::Borrow,
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeBounds,
+    sync::Arc,
+};
+
+/// Tasks in order of their rank, then id, in a line for each group. `()` where there is but one line, or no rank.
+#[derive(PartialEq)]
+pub(super) struct Lines<Group, Rank>(BTreeMap<Group, BTreeSet<(Rank, TaskId)>>);
+
+impl<Group, Rank> Default for Lines<Group, Rank> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<Group: Ord, Rank: Ord> Lines<Group, Rank> {
+    /// The line of one group, from its beginning.
+    pub(super) fn of<G: Ord + ?Sized>(&self, group: &G) -> impl Iterator<Item = &(Rank, TaskId)>
+    where
+        Group: Borrow<G>,
+    {
+        self.0.get(group).into_iter().flatten()
+    }
+
+    /// A part of the line of one group.
+    pub(super) fn part<G: Ord + ?Sized>(
+        &self,
+        group: &G,
+        range: impl RangeBounds<(Rank, TaskId)>,
+    ) -> impl DoubleEndedIterator<Item = &(Rank, TaskId)>
+    where
+        Group: Borrow<G>,
+    {
+        self.0.get(group).map(|line| line.range(range)).into_iter().flatten()
+    }
+
+    /// Every group with its line, which is not empty.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (&Group, &BTreeSet<(Rank, TaskId)>)> {
+        self.0.iter()
+    }
+
+    fn shift(&mut self, id: &TaskId, before: Option<(Group, Rank)>, after: Option<(Group, Rank)>) {
+        if before == after {
+            return;
+        }
+        if let Some((group, rank)) = before
+            && let Some(line) = self.0.get_mut(&group)
+        {
+            line.remove(&(rank, id.clone()));
+            if line.is_empty() {
+                self.0.remove(&group);
+            }
+        }
+        if let Some((group, rank)) = after {
+            self.0.entry(group).or_default().insert((rank, id.clone()));
+        }
+    }
+}
+
+/// A principal's session.
+pub(super) type Session = (Principal, SessionKey);
+/// A principal's name for a call of a tool.
+pub(super) type Call = (Principal, Arc<str>, Arc<str>);
+
+#[derive(Default, PartialEq)]
+pub(super) struct Index {
+    /// Each tool's queue.
+    pub(super) queued: Lines<Arc<str>, UnixMillis>,
+    /// Active attempts, by who holds them.
+    pub(super) held: Lines<(), NodeId>,
+    /// Live ones for which only their front's caller waits.
+    pub(super) unheard: Lines<(), NodeId>,
+    /// Live ones that nobody asked to stop, by who started them.
+    pub(super) children: Lines<TaskId, ()>,
+    /// Announced ones.
+    pub(super) owned: Lines<Principal, ()>,
+    /// Announced ones that a session created.
+    pub(super) of_session: Lines<Session, ()>,
+    /// Those of them that are not over.
+    pub(super) live: Lines<Session, ()>,
+    /// By when time alone changes them.
+    pub(super) waking: Lines<(), UnixMillis>,
+    /// By when they may be deleted.
+    pub(super) expiring: Lines<(), UnixMillis>,
+    /// Those that a caller can come back for by its own name for the call.
+    pub(super) keyed: Lines<Call, ()>,
+}
+
+impl Index {
+    /// Moves one task from where it was found to where it is found now. `None` before it was created, and when it is deleted.
+    pub(super) fn shift(&mut self, id: &TaskId, before: Option<Standing<'_>>, after: Option<Standing<'_>>) {
+        self.keyed.shift(id, before.and_then(keyed), after.and_then(keyed));
+        let (before, after) = (before.map(|at| at.task), after.map(|at| at.task));
+        self.queued.shift(id, before.and_then(queued), after.and_then(queued));
+        self.held.shift(id, before.and_then(held), after.and_then(held));
+        self.unheard
+            .shift(id, before.and_then(unheard), after.and_then(unheard));
+        self.children.shift(id, before.and_then(child), after.and_then(child));
+        self.owned.shift(id, before.and_then(owned), after.and_then(owned));
+        self.of_session
+            .shift(id, before.and_then(of_session), after.and_then(of_session));
+        self.live.shift(id, before.and_then(live), after.and_then(live));
+        self.waking.shift(id, before.and_then(waking), after.and_then(waking));
+        self.expiring
+            .shift(id, before.and_then(expiring), after.and_then(expiring));
+    }
+}
+
+fn queued(task: &Task) -> Option<(Arc<str>, UnixMillis)> {
+    (task.state == State::Queued).then(|| (Arc::clone(&task.tool), task.ready_at))
+}
+
+fn held(task: &Task) -> Option<((), NodeId)> {
+    Some(((), task.active_attempt()?.node))
+}
+
+fn unheard(task: &Task) -> Option<((), NodeId)> {
+    (!task.is_done() && !task.announced && !task.keyed).then_some(((), task.front))
+}
+
+fn child(task: &Task) -> Option<(TaskId, ())> {
+    let lineage = task.lineage.as_ref()?;
+    (!task.is_done() && task.stop.is_none()).then(|| (lineage.parent.clone(), ()))
+}
+
+fn owned(task: &Task) -> Option<(Principal, ())> {
+    task.announced.then(|| (task.owner.principal.clone(), ()))
+}
+
+fn of_session(task: &Task) -> Option<(Session, ())> {
+    let session = task.owner.session.as_ref().filter(|_| task.announced)?;
+    Some(((task.owner.principal.clone(), session.clone()), ()))
+}
+
+fn live(task: &Task) -> Option<(Session, ())> {
+    if task.is_done() { None } else { of_session(task) }
+}
+
+fn waking(task: &Task) -> Option<((), UnixMillis)> {
+    Some(((), task.wake_at()?))
+}
+
+fn expiring(task: &Task) -> Option<((), UnixMillis)> {
+    Some(((), task.delete_at()?))
+}
+
+fn keyed(of: Standing<'_>) -> Option<(Call, ())> {
+    Some((call(&of.task.owner.principal, &of.task.tool, of.idempotency?), ()))
+}
+
+pub(super) fn call(owner: &Principal, tool: &Arc<str>, idempotency: &Idempotency) -> Call {
+    (owner.clone(), Arc::clone(tool), Arc::clone(&idempotency.key))
+}

@@ -1,0 +1,104 @@
+//! All tasks, and what is derived from them.
+
+use super::{
+    index::Index,
+    kept::{Kept, Standing},
+    tally::Tally,
+};
+use crate::decision::Decision;
+use longhaul_core::{Task, TaskId, store::Hint};
+use std::collections::BTreeMap;
+
+/// Tasks are changed by [`insert`](Self::insert), [`write`](Self::write) and [`remove`](Self::remove) alone, and each of them shifts
+/// what is derived, all of it; so no writer can forget an index.
+#[derive(Default)]
+pub(super) struct Tasks {
+    /// A tree, because a hash map that grows moves all it holds at once. Boxed, because a tree moves what lies beside a new one.
+    kept: BTreeMap<TaskId, Box<Kept>>,
+    derived: Derived,
+}
+
+#[derive(Default)]
+struct Derived {
+    index: Index,
+    tally: Tally,
+}
+
+impl Derived {
+    fn shift(&mut self, id: &TaskId, before: Option<Standing<'_>>, after: Option<Standing<'_>>) {
+        self.index.shift(id, before, after);
+        self.tally.shift(before, after);
+    }
+}
+
+impl Tasks {
+    pub(super) fn index(&self) -> &Index {
+        &self.derived.index
+    }
+
+    pub(super) fn tally(&self) -> &Tally {
+        &self.derived.tally
+    }
+
+    pub(super) fn get(&self, id: &TaskId) -> Option<&Kept> {
+        self.kept.get(id).map(|kept| &**kept)
+    }
+
+    pub(super) fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.get(id).map(|kept| &kept.task)
+    }
+
+    /// Takes in one whose id is new. Returns what there is to tell.
+    pub(super) fn insert(&mut self, kept: Kept) -> Hint {
+        let (id, hint) = (kept.task.id.clone(), hint(&kept.task));
+        self.derived.shift(&id, None, Some(kept.standing()));
+        self.kept.insert(id, Box::new(kept));
+        hint
+    }
+
+    /// Writes what was decided of a task that is here. Returns what there is to tell, if it has changed.
+    pub(super) fn write(&mut self, decision: Decision<'_>) -> Option<Hint> {
+        let kept = self.kept.get_mut(&decision.task.id)?;
+        let bytes = kept.standing().bytes;
+        let task = kept.write(decision);
+        let after = kept.standing();
+        let before = Standing {
+            task: &task,
+            bytes,
+            ..after
+        };
+        self.derived.shift(&task.id, Some(before), Some(after));
+        (task.version != kept.task.version).then(|| hint(&kept.task))
+    }
+
+    /// Forgets one with all that belongs to it.
+    pub(super) fn remove(&mut self, id: &TaskId) {
+        if let Some(kept) = self.kept.remove(id) {
+            self.derived.shift(id, Some(kept.standing()), None);
+        }
+    }
+
+    /// Whether what was shifted with each change is what all tasks come to.
+    #[cfg(test)]
+    pub(super) fn audit(&self) -> Result<(), &'static str> {
+        let mut index = Index::default();
+        for (id, kept) in &self.kept {
+            index.shift(id, None, Some(kept.standing()));
+        }
+        if self.derived.index != index {
+            return Err("a task is not where it is looked for");
+        }
+        let sum = Tally::sum(self.kept.values().map(|kept| kept.standing_anew()));
+        if self.derived.tally != sum {
+            return Err("the tally is not the sum");
+        }
+        Ok(())
+    }
+}
+
+fn hint(task: &Task) -> Hint {
+    Hint {
+        task: task.id.clone(),
+        version: task.version,
+    }
+}
