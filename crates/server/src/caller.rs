@@ -130,10 +130,17 @@ impl Caller {
     }
 
     /// What it may list: without authentication, what its session created (C-24), unless no one else can be there.
-    pub(crate) fn list_scope(&self) -> Scope {
-        let Owner { principal, session } = self.owner();
-        let session = session.filter(|_| self.reach == Reach::Anyone);
-        Scope { principal, session }
+    ///
+    /// # Errors
+    /// −32600 without a session: all tasks of all clients would be listed.
+    pub(crate) fn list_scope(&self) -> Result<Scope, RpcError> {
+        match (self.reach, self.owner()) {
+            (Reach::OneUser, Owner { principal, .. }) => Ok(Scope::of(principal)),
+            (Reach::Anyone, Owner { session: None, .. }) => Err(RpcError::invalid_request(
+                "tasks/list lists what a session has created: send the Mcp-Session-Id that came with the answer to initialize",
+            )),
+            (Reach::Anyone, Owner { principal, session }) => Ok(Scope { principal, session }),
+        }
     }
 
     /// Its session.

@@ -19,7 +19,7 @@ pub enum Peer<'a> {
         headers: Headers<'a>,
         /// What its `Mcp-Session-Id` came to.
         session: Session,
-        /// Whether a request with neither version nor session is served as [`Version::ASSUMED`].
+        /// Whether a request without a session is served: as its version header says, or without one as [`Version::ASSUMED`].
         sessionless: bool,
     },
     /// A line of a byte stream.
@@ -66,8 +66,8 @@ pub enum Legacy {
     Handshake,
     /// It follows a handshake that settled on this revision.
     Session(Version),
-    /// It comes without one.
-    Sessionless,
+    /// It names no handshake that it would follow, and speaks this revision.
+    Sessionless(Version),
 }
 
 /// All that a modern request says about its sender.
@@ -96,8 +96,7 @@ impl Legacy {
     pub fn version(self) -> Option<Version> {
         match self {
             Self::Handshake => None,
-            Self::Session(version) => Some(version),
-            Self::Sessionless => Some(Version::ASSUMED),
+            Self::Session(version) | Self::Sessionless(version) => Some(version),
         }
     }
 }
@@ -107,7 +106,7 @@ impl Legacy {
 ///
 /// # Errors
 /// In this order, for modern messages: −32602/400 (`_meta`), −32020/400 (version header), −32022/400, −32020/400 (`Mcp-Method`).
-/// For legacy ones: −32022/400 (unknown version header), HTTP 404 (session gone), −32020/400 (no session),
+/// For legacy ones: −32022/400 (unknown version header), HTTP 404 (session gone), −32020/400 (no session, where one is needed),
 /// −32600/400 (stdio before the handshake).
 pub fn decide<'a>(method: Option<&str>, meta: &Meta<'a>, peer: &Peer<'_>) -> Result<Era<'a>, RpcError> {
     match meta.protocol_version()? {
@@ -156,22 +155,29 @@ fn legacy(method: Option<&str>, peer: &Peer<'_>) -> Result<Legacy, RpcError> {
 }
 
 fn legacy_http(headers: &Headers<'_>, session: Session, sessionless: bool) -> Result<Legacy, RpcError> {
-    if let Some(header) = headers.protocol_version {
-        let named = String::from_utf8_lossy(header);
-        match Version::parse(&named).map(Version::generation) {
-            // A modern header over a body without `_meta`: the suite wants to hear of the body.
-            Some(Generation::Modern) => return Err(lacks(meta::PROTOCOL_VERSION)),
-            None => return Err(RpcError::unsupported_version(&named)),
-            Some(Generation::Legacy) => {}
-        }
-    }
+    let named = named_version(headers)?;
     match session {
         Session::Live(version) => Ok(Legacy::Session(version)),
         Session::Gone => Err(RpcError::session_not_found()),
-        Session::None if sessionless && headers.protocol_version.is_none() => Ok(Legacy::Sessionless),
+        // Many a client never sends its session id back (C-51).
+        Session::None if sessionless => Ok(Legacy::Sessionless(named.unwrap_or(Version::ASSUMED))),
         Session::None => Err(RpcError::header_mismatch(
             "Header Mcp-Session-Id is missing: initialize first, or send MCP-Protocol-Version 2026-07-28 with its _meta",
         )),
+    }
+}
+
+/// The legacy revision in the version header, if there is one (T-15).
+fn named_version(headers: &Headers<'_>) -> Result<Option<Version>, RpcError> {
+    let Some(header) = headers.protocol_version else {
+        return Ok(None);
+    };
+    let named = String::from_utf8_lossy(header);
+    match Version::parse(&named) {
+        // A modern header over a body without `_meta`: the suite wants to hear of the body.
+        Some(version) if version.generation() == Generation::Modern => Err(lacks(meta::PROTOCOL_VERSION)),
+        None => Err(RpcError::unsupported_version(&named)),
+        legacy => Ok(legacy),
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 const PAGE: usize = 50;
 
 pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
-    let scope = call.caller.list_scope();
+    let scope = call.caller.list_scope()?;
     let before = match call.params.cursor()? {
         Some(text) => {
             let wrong = || RpcError::invalid_params("params.cursor is not one this list gave out");

@@ -1,6 +1,6 @@
 //! `resources/subscribe` and `resources/unsubscribe` (legacy): which resources' updates a session hears of, on its push stream.
 //!
-//! A resource that does not exist can be watched: it may come.
+//! A resource that does not exist can be watched: it may come. Without a session there is no stream to say so on.
 
 use crate::{answer::Answer, dispatch::Call, front::Front};
 use longhaul_wire::RpcError;
@@ -8,10 +8,13 @@ use std::sync::Arc;
 
 pub(super) fn subscribe(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
     let uri = call.params.uri()?;
-    if let Some(session) = call.caller.session() {
-        let watched = front.legacy.wishes.watch(session, &uri);
-        watched.map_err(|too_many| RpcError::invalid_params(too_many.to_string()))?;
-    }
+    let session = call.caller.session().ok_or_else(|| {
+        RpcError::invalid_request(
+            "resources/subscribe needs a session: send the Mcp-Session-Id that came with the answer to initialize",
+        )
+    })?;
+    let watched = front.legacy.wishes.watch(session, &uri);
+    watched.map_err(|too_many| RpcError::invalid_params(too_many.to_string()))?;
     Ok(empty(call))
 }
 

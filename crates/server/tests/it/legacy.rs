@@ -2,8 +2,8 @@
 
 use crate::{
     client::Event,
-    request::{Post, act, act_as_task},
-    server::{Server, task_of},
+    request::{self, Post, act, act_as_task},
+    server::{Server, other, task_of},
 };
 use longhaul_core::TaskPolicy;
 use longhaul_runtime::{Tool, ToolSettings};
@@ -240,6 +240,61 @@ async fn a_client_without_a_session_is_served_as_one_of_the_oldest() {
         server.error(&ask("tools/call", act("always", "say"))).await,
         (200, -32601)
     );
+}
+
+/// C-51: the version it settled on is in its header; what it declared is not known, and there is nowhere to tell it what it did not ask for.
+#[tokio::test]
+async fn a_client_that_never_sends_its_session_id_back_is_served_at_its_version() {
+    let server = Server::start().await;
+    let mut initialize = Post::initialize("2025-11-25");
+    initialize.body["params"]["capabilities"] = request::everything();
+    server.result(&initialize).await;
+    let ask =
+        |method: &str, params: Value| Post::legacy(None, method, params).with("MCP-Protocol-Version", "2025-11-25");
+    let initialized = ask("notifications/initialized", json!({})).without_id();
+    assert_eq!(server.connect().await.exchange(&initialized).await.status(), 202);
+
+    let listed = server.result(&ask("tools/list", json!({}))).await;
+    assert!(listed["tools"][0]["execution"].is_object(), "its revision has tasks");
+    let older = ask("tools/list", json!({})).with("MCP-Protocol-Version", "2025-06-18");
+    assert!(server.result(&older).await["tools"][0].get("execution").is_none());
+    let called = server.result(&ask("tools/call", act("optional", "say"))).await;
+    assert_eq!(called["content"][0]["text"], "done");
+    let unasked = server.result(&ask("tools/call", act("optional", "ask"))).await;
+    assert!(
+        unasked["isError"] == true || unasked["content"][0]["text"] == r#"{"action":"cancel"}"#,
+        "{unasked}"
+    );
+
+    let task = task_of(&server.result(&ask("tools/call", act_as_task("optional", "say"))).await);
+    server.poll(&task, "completed").await;
+    let about = |method: &str| ask(method, json!({"taskId": task}));
+    assert_eq!(server.result(&about("tasks/get")).await["status"], "completed");
+    assert_eq!(
+        server.result(&about("tasks/result")).await["content"][0]["text"],
+        "done"
+    );
+    assert_eq!(server.error(&about("tasks/cancel")).await, (200, -32602), "it is over");
+
+    for (method, params) in [
+        ("tasks/list", json!({})),
+        ("resources/subscribe", json!({"uri": "acme://a"})),
+    ] {
+        let refused = server.connect().await.exchange(&ask(method, params)).await;
+        assert_eq!(refused.error(), (400, -32600), "{method}");
+        let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("Mcp-Session-Id"), "{message}");
+    }
+    let mut push = server.connect().await;
+    push.send(
+        other(
+            "GET",
+            "Accept: text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n",
+        )
+        .as_bytes(),
+    )
+    .await;
+    assert_eq!(push.reply().await.status(), 405);
 }
 
 /// C-12: a client that has moved to modern requests and still declares the legacy tasks finds the tasks it created before, and no

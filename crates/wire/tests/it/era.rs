@@ -13,7 +13,7 @@ fn decided(method: &str, meta: &str, peer: &Peer<'_>) -> String {
             Era::Modern(modern) => format!("modern {}", modern.version.as_str()),
             Era::Legacy(Legacy::Handshake) => "handshake".to_owned(),
             Era::Legacy(Legacy::Session(version)) => format!("legacy {}", version.as_str()),
-            Era::Legacy(Legacy::Sessionless) => "sessionless".to_owned(),
+            Era::Legacy(Legacy::Sessionless(version)) => format!("sessionless {}", version.as_str()),
         })
     });
     era.unwrap_or_else(|error: RpcError| format!("{}/{}", error.code(), error.status()))
@@ -261,7 +261,14 @@ fn invariant_7_era_is_decided_per_message() {
             "ping",
             "{}",
             http(NONE, NONE, Session::None, true),
-            "sessionless",
+            "sessionless 2025-03-26",
+        ),
+        (
+            "a version and no session, such clients served (C-51)",
+            "tools/list",
+            "{}",
+            http(legacy, NONE, Session::None, true),
+            "sessionless 2025-11-25",
         ),
         // Rule 5: nothing to go by.
         (
@@ -275,7 +282,7 @@ fn invariant_7_era_is_decided_per_message() {
             "legacy header, no session",
             "ping",
             "{}",
-            http(legacy, NONE, Session::None, true),
+            http(legacy, NONE, Session::None, false),
             "-32020/400",
         ),
         (

@@ -277,9 +277,11 @@ impl Step {
                 }
             }
             Family::Legacy => {
-                if let Some(session) = known.session.as_ref().filter(|_| !self.sender.sessionless) {
-                    headers.push(("mcp-session-id", session.clone()));
+                if let Some(session) = &known.session {
                     headers.push(("mcp-protocol-version", "2025-11-25".to_owned()));
+                    if !self.sender.sessionless {
+                        headers.push(("mcp-session-id", session.clone()));
+                    }
                 }
             }
         }
