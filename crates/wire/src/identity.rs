@@ -7,6 +7,8 @@ use longhaul_core::Task;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// `{"name":…,"version":…}`
+    name: String,
+    /// The same with the details.
     info: String,
     /// `,"_meta":{"io.modelcontextprotocol/serverInfo":…}`
     meta_member: String,
@@ -23,6 +25,7 @@ impl Identity {
         info.push('}');
         let meta_member = format!(r#","_meta":{{"{}":{info}}}"#, meta::SERVER_INFO);
         Self {
+            name: info.clone(),
             info,
             meta_member,
             instructions: None,
@@ -62,7 +65,12 @@ impl Identity {
         }
     }
 
-    /// The `Implementation` object as JSON text.
+    /// The `Implementation` object without the details: what every result shows (L-08).
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The `Implementation` object as JSON text, with the details.
     pub fn info(&self) -> &str {
         &self.info
     }

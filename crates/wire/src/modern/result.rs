@@ -12,7 +12,7 @@ use longhaul_core::Json;
 /// Appends the whole response with `result`, the object a handler gave. It gets a `resultType` (L-09), the server's name (L-08) and,
 /// where `cache` is given, caching hints (U-30), each unless it has it: a handler knows best.
 pub fn write(out: &mut String, id: RequestId<'_>, result: &Json, cache: Option<Cache>, identity: &Identity) {
-    let named = [Edit::Default(SERVER_INFO, identity.info())];
+    let named = [Edit::Default(SERVER_INFO, identity.name())];
     let edits = [
         Edit::Default("resultType", r#""complete""#),
         Edit::Within("_meta", &named),

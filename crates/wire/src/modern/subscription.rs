@@ -31,7 +31,7 @@ pub fn write_end(out: &mut String, listen: RequestId<'_>, identity: &Identity) {
         out.push(',');
         json::push_string(out, SERVER_INFO);
         out.push(':');
-        out.push_str(identity.info());
+        out.push_str(identity.name());
         out.push_str("}}");
     });
 }

@@ -6,7 +6,7 @@ use longhaul_core::{
     store::{NewTask, Record},
 };
 use longhaul_wire::{Cache, CacheScope, Identity, Message, Request, envelope::write_result};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// 2026-11-20T09:00:00Z
 pub(crate) const NINE: UnixMillis = UnixMillis(1_795_165_200_000);
@@ -114,6 +114,17 @@ pub(crate) fn cancelled(mut task: Task) -> Record {
 
 pub(crate) fn identity() -> Identity {
     Identity::new("acme-tasks", "0.3.0").with_instructions("Slow tools run as tasks.")
+}
+
+/// With all there is to show in a handshake, and nowhere else.
+pub(crate) fn detailed_identity() -> Identity {
+    let icons = r#"[{"src":"https://acme.example/i.png"}]"#;
+    identity().with_details(Some("Acme"), Some("https://acme.example"), Some(icons))
+}
+
+/// What of it every result shows.
+pub(crate) fn short_info() -> Value {
+    json!({"name": "acme-tasks", "version": "0.3.0"})
 }
 
 pub(crate) fn request(text: &str) -> Request<'_> {

@@ -1,7 +1,7 @@
 //! Results of handlers on their way to each generation.
 
 use crate::{
-    fixture::{FRESH, identity, request, respond, written},
+    fixture::{FRESH, detailed_identity, identity, request, respond, short_info, written},
     schema,
 };
 use longhaul_core::{Json, RpcFailure};
@@ -69,7 +69,8 @@ fn a_handler_s_result_reaches_both_generations() {
         ("CompleteResult", completion, None),
     ] {
         let modern = |given: &Value, cache: Option<Cache>| {
-            written(|out| modern::result::write(out, asking(), &Json::from(given), cache, &identity()))
+            let identity = detailed_identity();
+            written(|out| modern::result::write(out, asking(), &Json::from(given), cache, &identity))
         };
         let write = match cache {
             Some(_) => legacy::result::write_cacheable,
@@ -84,7 +85,7 @@ fn a_handler_s_result_reaches_both_generations() {
         schema::check(&format!("26:res:{definition}"), &got);
         let mut expected = given.clone();
         expected["resultType"] = json!("complete");
-        expected["_meta"] = json!({"io.modelcontextprotocol/serverInfo": {"name": "acme-tasks", "version": "0.3.0"}});
+        expected["_meta"] = json!({"io.modelcontextprotocol/serverInfo": short_info()});
         if cache.is_some() {
             expected["ttlMs"] = json!(5);
             expected["cacheScope"] = json!("private");

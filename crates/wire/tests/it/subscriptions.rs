@@ -1,7 +1,7 @@
 //! Subscriptions and the notifications of both generations, on a subscription and off.
 
 use crate::{
-    fixture::{identity, request, written},
+    fixture::{detailed_identity, request, short_info, written},
     schema,
 };
 use longhaul_core::{LogLevel, TaskId};
@@ -60,11 +60,16 @@ proptest! {
 #[test]
 fn the_end_of_a_subscription_is_its_result() {
     for (id, meant) in listeners() {
-        let got = written(|out| modern::subscription::write_end(out, id, &identity()));
+        let got = written(|out| modern::subscription::write_end(out, id, &detailed_identity()));
         schema::check("26:res:SubscriptionsListenResult", &got);
         assert_eq!(got["id"], meant);
         assert_eq!(got["result"]["resultType"], "complete");
         assert_eq!(got["result"]["_meta"][SUBSCRIPTION], meant);
+        assert_eq!(
+            got["result"]["_meta"]["io.modelcontextprotocol/serverInfo"],
+            short_info(),
+            "L-08"
+        );
         let before = written(|out| write_cancelled(out, id, Some("The server stops")));
         schema::check("26:msg:CancelledNotification", &before);
         assert_eq!(before["params"]["requestId"], meant);
