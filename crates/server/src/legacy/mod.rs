@@ -1,7 +1,7 @@
 //! What a legacy client hears of its tasks beside the answers to its requests.
 //!
 //! A session hears of a task on its push streams ([`push`]) and on the streams of its `tasks/result`. At any moment exactly one of
-//! them carries what is said ([`outlet`]): the newest one that is read. Whichever it is, a [`teller`] writes it: questions with
+//! them carries what is said ([`outlet`]). Whichever it is, a [`teller`] writes it: questions with
 //! their withdrawals, progress, log messages. Questions are rows of the store, so all that is kept here can be lost, and is found
 //! again when the next stream opens.
 

@@ -1,4 +1,5 @@
-//! Which stream carries what a session hears of a task: the newest one that is read (T-10, G1-39).
+//! Which stream carries what a session hears of a task (T-10, G1-39): of those that are read the `tasks/result` that has waited longest,
+//! and while none waits the newest push stream.
 
 use crate::stream::Sink;
 use longhaul_core::{SessionKey, Task, TaskId};
@@ -17,11 +18,26 @@ pub(crate) struct Outlets(Arc<Mutex<HashMap<Key, Streams>>>);
 /// Those of one session and one task.
 struct Streams {
     /// In the order they were opened.
-    open: Vec<(u64, Sink)>,
+    open: Vec<Open>,
     opened: u64,
     carrier: watch::Sender<u64>,
     /// The highest figure of progress told, whichever stream it was told on (U-01).
     told: Option<f64>,
+}
+
+struct Open {
+    nth: u64,
+    kind: Kind,
+    sink: Sink,
+}
+
+/// What a stream is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// To answer `tasks/result`. Its client reads it for this one task.
+    Wait,
+    /// To hear of whatever there is.
+    Push,
 }
 
 /// No stream: they are counted from 1.
@@ -38,8 +54,8 @@ pub(crate) struct Outlet {
 }
 
 impl Outlets {
-    /// Adds a stream. Being the newest, it carries from now on.
-    pub(crate) fn enter(&self, session: &SessionKey, task: &Task, sink: &Sink) -> Outlet {
+    /// Adds a stream.
+    pub(crate) fn enter(&self, session: &SessionKey, task: &Task, kind: Kind, sink: &Sink) -> Outlet {
         let key = (session.clone(), task.id.clone());
         let mut table = self.lock();
         let streams = table.entry(key.clone()).or_insert_with(|| Streams {
@@ -51,7 +67,11 @@ impl Outlets {
         });
         streams.opened += 1;
         let nth = streams.opened;
-        streams.open.push((nth, sink.clone()));
+        streams.open.push(Open {
+            nth,
+            kind,
+            sink: sink.clone(),
+        });
         streams.elect();
         let carrier = streams.carrier.subscribe();
         drop(table);
@@ -70,8 +90,8 @@ impl Outlets {
         let table = self.lock();
         let streams = table.get(&(session.clone(), task.clone()))?;
         let carrier = *streams.carrier.borrow();
-        let found = streams.open.iter().find(|(nth, _)| *nth == carrier);
-        found.map(|(_, sink)| sink.clone())
+        let found = streams.open.iter().find(|open| open.nth == carrier);
+        found.map(|open| open.sink.clone())
     }
 
     /// Has those who tell the session of the task look again.
@@ -87,9 +107,13 @@ impl Outlets {
 }
 
 impl Streams {
+    /// A wait keeps what it carries, or each further one would show its client the same questions again. A push stream gives way: some clients
+    /// open one and hear on `tasks/result` only (conformance.md 2, 4b), and of two the older may be one that its client has given up.
     fn elect(&self) {
-        let read = self.open.iter().rfind(|(_, sink)| sink.is_attended());
-        let carrier = read.map_or(NOBODY, |(nth, _)| *nth);
+        let is_read = |kind| move |open: &&Open| open.kind == kind && open.sink.is_attended();
+        let waits = self.open.iter().find(is_read(Kind::Wait));
+        let read = waits.or_else(|| self.open.iter().rfind(is_read(Kind::Push)));
+        let carrier = read.map_or(NOBODY, |open| open.nth);
         self.carrier
             .send_if_modified(|now| std::mem::replace(now, carrier) != carrier);
     }
@@ -141,7 +165,7 @@ impl Drop for Outlet {
         let Some(streams) = table.get_mut(&self.key) else {
             return;
         };
-        streams.open.retain(|(nth, _)| *nth != self.nth);
+        streams.open.retain(|open| open.nth != self.nth);
         if streams.open.is_empty() {
             table.remove(&self.key);
         } else {

@@ -4,6 +4,7 @@
 //! created, and of the lists and resources that change. Without one, all of this costs a look at a counter.
 
 use super::{
+    outlet::Kind,
     status::StatusNews,
     teller::{self, News, Teller},
 };
@@ -131,7 +132,7 @@ impl Push {
         let mut watch = engine.watch(&known.id);
         let mut status = StatusNews::known(known);
         let token = teller::token(&self.front, &self.session, known).await?;
-        let mut teller = Teller::new(&self.front, &self.session, known, token, &self.sink);
+        let mut teller = Teller::new(&self.front, &self.session, known, token, (Kind::Push, &self.sink));
         let age = clock.now().since(known.created_at);
         clock.sleep(Duration::from_millis(LEAD.saturating_sub(age))).await;
         loop {

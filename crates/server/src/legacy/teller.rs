@@ -1,6 +1,6 @@
 //! Tells one client of one task on one stream: questions, progress, log messages, each tied to the task (C-23).
 
-use super::outlet::Outlet;
+use super::outlet::{Kind, Outlet};
 use crate::{
     answer::KeptId,
     front::Front,
@@ -47,13 +47,19 @@ pub(crate) enum News {
 }
 
 impl Teller {
-    /// Tells `session` of `task` on `sink`, which carries from now on.
-    pub(crate) fn new(front: &Arc<Front>, session: &Session, task: &Task, token: Option<KeptId>, sink: &Sink) -> Self {
+    /// Tells `session` of `task` on `sink`, whenever that is the stream which carries.
+    pub(crate) fn new(
+        front: &Arc<Front>,
+        session: &Session,
+        task: &Task,
+        token: Option<KeptId>,
+        (kind, sink): (Kind, &Sink),
+    ) -> Self {
         Self {
             front: Arc::clone(front),
             session: session.clone(),
             task: task.id.clone(),
-            outlet: front.legacy.outlets.enter(&session.key, task, sink),
+            outlet: front.legacy.outlets.enter(&session.key, task, kind, sink),
             hearing: front.engine.listen(&task.id),
             token,
             sent: HashMap::new(),

@@ -10,6 +10,7 @@ use crate::{
     front::Front,
     inflight::Entry,
     legacy::{
+        outlet::Kind,
         push,
         teller::{self, News, Teller},
     },
@@ -54,7 +55,8 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
     let again = wait.request();
     let events = stream::events(front, |sink| {
         // Here and not in the future, so that the client misses nothing from now on.
-        let teller = hears.map(|(session, token)| Teller::new(&wait.front, &session, &record.task, token, &sink));
+        let teller =
+            hears.map(|(session, token)| Teller::new(&wait.front, &session, &record.task, token, (Kind::Wait, &sink)));
         async move {
             // A reader that has gone missed nothing: the result is there for the next one (G1-31).
             let _ = wait.stream(sink, teller, record).await;

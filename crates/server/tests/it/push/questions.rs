@@ -9,7 +9,7 @@ use crate::{
 use longhaul_core::Store;
 use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// ext-tasks, the Inspector, FastMCP: they poll `tasks/get` and wait for the question on any stream (G1-35, G1-38, G1-43).
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn of_two_push_streams_the_newer_one_carries_until_it_goes() {
     server.poll(&task, "completed").await;
 }
 
-/// The streams of `tasks/result` are many, and the newest carries.
+/// G1-39: the streams of `tasks/result` may be many, and a question is shown once.
 #[tokio::test]
 async fn g1_32_many_wait_for_one_result_and_one_of_them_is_asked() {
     let server = Server::start().await;
@@ -114,11 +114,56 @@ async fn g1_32_many_wait_for_one_result_and_one_of_them_is_asked() {
     let (post, mut first) = wait(&server, &session, &task).await;
     let asked = question(&mut first, &task).await;
     let (_, mut second) = wait(&server, &session, &task).await;
-    question(&mut second, &task).await;
+    let (_, mut third) = wait(&server, &session, &task).await;
     respond(&server, &session, &asked, yes()).await;
-    next(&mut second, "notifications/cancelled").await;
-    let results = [result(&mut first, &post).await, result(&mut second, &post).await];
-    assert_eq!(results[0], results[1]);
+    // Nothing comes before the result.
+    for stream in [&mut first, &mut second, &mut third] {
+        assert!(result(stream, &post).await.contains("accept"));
+    }
+}
+
+/// G1-39, G1-40: what one stream carried goes to one other when it is left, and to the push stream only when nobody waits.
+#[tokio::test]
+async fn a_question_goes_to_the_next_wait_when_the_one_that_carried_it_is_left() {
+    let server = Server::start().await;
+    let session = server.session_with("2025-11-25", form()).await;
+    let mut push = server.listen(&session).await;
+    let task = create(&server, &session, "ask").await;
+    let mut asked = vec![question(&mut push, &task).await];
+    let (post, mut first) = wait(&server, &session, &task).await;
+    asked.push(question(&mut first, &task).await);
+    let (_, mut second) = wait(&server, &session, &task).await;
+    let (_, mut third) = wait(&server, &session, &task).await;
+    let mut later = server.listen(&session).await;
+    drop(first);
+    asked.push(question(&mut second, &task).await);
+    drop(second);
+    asked.push(question(&mut third, &task).await);
+    let ids: BTreeSet<&str> = asked.iter().map(|asked| asked["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), asked.len(), "a fresh id for each delivery");
+    respond(&server, &session, &asked[2], yes()).await;
+    let taken_back = next(&mut third, "notifications/cancelled").await;
+    assert_eq!(taken_back["params"]["requestId"], asked[3]["id"]);
+    assert!(result(&mut third, &post).await.contains("accept"));
+    let taken_back = next(&mut push, "notifications/cancelled").await;
+    assert_eq!(taken_back["params"]["requestId"], asked[0]["id"]);
+    // The newest push stream hears how the task stands, and was asked nothing.
+    while next_status(&mut later, &task).await != "completed" {}
+}
+
+#[tokio::test]
+async fn a_push_stream_is_asked_when_nobody_waits_any_more() {
+    let server = Server::start().await;
+    let session = server.session_with("2025-11-25", form()).await;
+    let task = create(&server, &session, "ask").await;
+    let (_, mut waiting) = wait(&server, &session, &task).await;
+    let first = question(&mut waiting, &task).await;
+    let mut push = server.listen(&session).await;
+    drop(waiting);
+    let second = question(&mut push, &task).await;
+    assert_ne!(first["id"], second["id"]);
+    respond(&server, &session, &second, yes()).await;
+    server.poll(&task, "completed").await;
 }
 
 /// A held JSON answer cannot carry a question; the result comes all the same.
