@@ -55,6 +55,15 @@ pub(crate) enum Look {
     Ended(Outcome),
 }
 
+/// How a call of a tool was answered.
+#[derive(Debug)]
+pub(crate) enum Answered {
+    /// With a task.
+    Task(String),
+    /// With its result.
+    Result(Outcome),
+}
+
 /// One client. Its legacy session outlives its connections, and the server's process.
 pub(crate) struct Client {
     address: SocketAddr,
@@ -105,6 +114,15 @@ impl Client {
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Result<Outcome, Trouble> {
         let result = self.request("tools/call", tool, json!({"name": tool, "arguments": arguments}))?;
         read_result(&result)
+    }
+
+    /// Calls a tool, and takes whatever it is answered. Modern only.
+    pub(crate) fn begin(&mut self, tool: &str, arguments: Value) -> Result<Answered, Trouble> {
+        let result = self.request("tools/call", tool, json!({"name": tool, "arguments": arguments}))?;
+        Ok(match result["taskId"].as_str() {
+            Some(task) => Answered::Task(task.to_owned()),
+            None => Answered::Result(read_result(&result)?),
+        })
     }
 
     /// `tasks/get`.

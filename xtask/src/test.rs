@@ -212,6 +212,7 @@ fn counts(json: bool) -> Result<(), Box<dyn Error>> {
 fn durability(json: bool) -> Result<(), Box<dyn Error>> {
     Ok(durability::run(&durability::Args {
         program: Some(workspace::longhaul().path()),
+        tools: Some(workspace::under_fire().path()),
         json,
     })?)
 }

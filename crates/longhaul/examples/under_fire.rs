@@ -1,9 +1,9 @@
 //! The server that `cargo xtask crash --native` kills again and again: durable tools whose steps leave their traces in a file.
 //!
 //! `under_fire --data-dir DIR --side FILE`. Each step appends `<token> <step>` to the file *before* it is journaled, so that the file
-//! says from outside how often each effect happened, and in which order.
+//! says from outside how often each effect happened, and in which order. For `cargo xtask durability` there is a tool that is not durable.
 
-use longhaul::{RetryOn, Server, TaskContext, Tool, ToolResult, schemars::JsonSchema, time::millis};
+use longhaul::{RetryOn, Server, TaskContext, TaskPolicy, Tool, ToolResult, schemars::JsonSchema, time::millis};
 use std::{
     error::Error,
     fs::OpenOptions,
@@ -17,6 +17,8 @@ use std::{
 const BRANCHES: u32 = 3;
 /// Crashes that a call survives without coming further: more than a run has in a row.
 const ATTEMPTS: u32 = 50;
+/// Milliseconds after which a call of `linger` becomes a task.
+const AFTER: u64 = 40;
 
 #[derive(Clone, serde::Serialize, serde::Deserialize, JsonSchema)]
 struct Chain {
@@ -77,6 +79,22 @@ async fn family(cx: TaskContext, args: Chain) -> ToolResult<String> {
     Ok(cx.call("chain", &args).await?.text())
 }
 
+#[derive(serde::Deserialize, JsonSchema)]
+struct Linger {
+    token: String,
+    /// How long it takes.
+    millis: u64,
+}
+
+/// Leaves no trace, and ends early when it is asked to stop.
+async fn linger(cx: TaskContext, args: Linger) -> ToolResult<String> {
+    tokio::select! {
+        biased;
+        () = pause(args.millis) => Ok(args.token),
+        stopped = cx.cancelled() => Err(stopped.into()),
+    }
+}
+
 /// The server, whose steps leave their traces in this file.
 pub fn server(side: impl Into<PathBuf>) -> Server {
     let side = Side(side.into().into());
@@ -85,6 +103,7 @@ pub fn server(side: impl Into<PathBuf>) -> Server {
     Server::new("under-fire", env!("CARGO_PKG_VERSION"))
         .tool(patient(Tool::durable("chain", chain)))
         .tool(patient(Tool::durable("family", family)))
+        .tool(Tool::new("linger", linger).task(TaskPolicy::After(AFTER)))
 }
 
 #[tokio::main]

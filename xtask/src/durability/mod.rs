@@ -2,8 +2,10 @@
 //!
 //! `kill -9` cannot show this, because the page cache survives it. So the server's system calls are written down while clients of
 //! both eras create and cancel tasks at once, and read afterwards. That the reading is worth something is shown by a second run,
-//! with `synchronous=OFF` planted in the server: that one must be refuted.
+//! with `synchronous=OFF` planted in the server: that one must be refuted. A third run has plain calls of a tool in Rust among its tasks.
+//! Nothing of those is acknowledged, so they must not wait for a sync; those of them that become tasks must.
 
+mod plain;
 mod proof;
 mod trace;
 
@@ -39,6 +41,9 @@ pub(crate) struct Args {
     /// Take this server instead of building one
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
+    /// Take this server with tools in Rust instead of building the one that is killed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tools: Option<PathBuf>,
     /// Report as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -70,6 +75,13 @@ pub(crate) enum DurabilityError {
         example: String,
         trace: PathBuf,
     },
+    #[error("{waited} of {all} plain calls waited for a sync, for example {example}; see {trace}")]
+    Waited {
+        waited: usize,
+        all: usize,
+        example: String,
+        trace: PathBuf,
+    },
     #[error(
         "with synchronous=OFF only {early} of {all} acknowledgements were found to leave too early: the proof is blind; see {trace}"
     )]
@@ -83,15 +95,9 @@ pub(crate) fn run(args: &Args) -> Result<(), DurabilityError> {
     }
     requirement::program("strace")?;
     let program = workspace::longhaul().or_build(args.program.as_ref())?;
-    let sound = observe(&program, None)?;
-    if let Some(example) = sound.proof.early.first() {
-        return Err(DurabilityError::Refuted {
-            early: sound.proof.early.len(),
-            all: sound.proof.all,
-            example: example.clone(),
-            trace: sound.trace,
-        });
-    }
+    let tools = workspace::under_fire().or_build(args.tools.as_ref())?;
+    let sound = accepted(observe(&program, None)?)?;
+    let plain = accepted(observe_plain(&tools)?)?;
     let broken = observe(&program, Some("synchronous-off"))?;
     if broken.proof.early.len() < broken.proof.all {
         return Err(DurabilityError::Blind {
@@ -100,16 +106,39 @@ pub(crate) fn run(args: &Args) -> Result<(), DurabilityError> {
             trace: broken.trace,
         });
     }
-    report(args.json, &sound.proof, &broken.proof);
-    fs::remove_dir_all(folder(None))?;
-    fs::remove_dir_all(folder(Some("synchronous-off")))?;
+    report(args.json, &sound.proof, &plain.proof, &broken.proof);
+    for run in [SOUND, PLAIN, BROKEN] {
+        fs::remove_dir_all(folder(run))?;
+    }
     Ok(())
 }
 
-fn report(as_json: bool, sound: &Proof, broken: &Proof) {
+/// Whether every acknowledgement left in time, and no plain call waited.
+fn accepted(seen: Observation) -> Result<Observation, DurabilityError> {
+    if let Some(example) = seen.proof.early.first() {
+        return Err(DurabilityError::Refuted {
+            early: seen.proof.early.len(),
+            all: seen.proof.all,
+            example: example.clone(),
+            trace: seen.trace,
+        });
+    }
+    if let Some(example) = seen.proof.waited.first() {
+        return Err(DurabilityError::Waited {
+            waited: seen.proof.waited.len(),
+            all: seen.proof.plain,
+            example: example.clone(),
+            trace: seen.trace,
+        });
+    }
+    Ok(seen)
+}
+
+fn report(as_json: bool, sound: &Proof, plain: &Proof, broken: &Proof) {
     if as_json {
         let report = json!({
             "acknowledgements": sound.all, "early": sound.early.len(), "syncs": sound.syncs,
+            "beside plain calls": {"acknowledgements": plain.all, "early": plain.early.len(), "syncs": plain.syncs, "plain": plain.plain},
             "planted": {"acknowledgements": broken.all, "early": broken.early.len(), "syncs": broken.syncs},
         });
         println!("{report}");
@@ -118,6 +147,10 @@ fn report(as_json: bool, sound: &Proof, broken: &Proof) {
     println!(
         "as it is          {} acknowledgements, each after its fdatasync ({} of them)",
         sound.all, sound.syncs
+    );
+    println!(
+        "beside plain calls {} acknowledgements, each after its fdatasync; {} plain calls, none of which waited for one",
+        plain.all, plain.plain
     );
     println!(
         "synchronous=OFF   {} of {} acknowledgements too early, as it must be",
@@ -131,37 +164,62 @@ struct Observation {
     trace: PathBuf,
 }
 
-fn folder(plant: Option<&str>) -> PathBuf {
-    let name = format!("{}-{}", plant.unwrap_or("sound"), std::process::id());
+/// The runs, by their folders.
+const SOUND: &str = "sound";
+const PLAIN: &str = "plain";
+const BROKEN: &str = "synchronous-off";
+
+fn folder(run: &str) -> PathBuf {
+    let name = format!("{run}-{}", std::process::id());
     workspace::target().join("durability").join(name)
 }
 
-/// Runs the server under strace and reads what it did.
+/// What the server of commands does while tasks are created and cancelled.
 fn observe(program: &Path, plant: Option<&str>) -> Result<Observation, DurabilityError> {
-    let folder = folder(plant);
+    let folder = folder(plant.unwrap_or(SOUND));
     fs::create_dir_all(&folder)?;
-    let (configuration, data, trace) = (folder.join("jobs.toml"), folder.join("data"), folder.join("trace"));
+    let configuration = folder.join("jobs.toml");
     fs::write(&configuration, CONFIGURATION)?;
+    let serve = |command: &mut Command, data: &Path| {
+        command.arg(program).arg("serve").arg(&configuration);
+        command
+            .args(["--json", "--data-dir"])
+            .arg(data)
+            .env_remove("LONGHAUL_PLANT");
+        if let Some(plant) = plant {
+            command.env("LONGHAUL_PLANT", plant);
+        }
+    };
+    traced(&folder, serve, create_and_cancel)
+}
+
+/// What the server of tools in Rust does while some of their calls are tasks and some are not.
+fn observe_plain(program: &Path) -> Result<Observation, DurabilityError> {
+    let folder = folder(PLAIN);
+    fs::create_dir_all(&folder)?;
+    let serve = |command: &mut Command, data: &Path| {
+        command.arg(program).arg("--data-dir").arg(data);
+        command.arg("--side").arg(folder.join("side"));
+    };
+    traced(&folder, serve, plain::work)
+}
+
+/// Runs a server under strace and reads what it did.
+fn traced(
+    folder: &Path,
+    serve: impl FnOnce(&mut Command, &Path),
+    work: impl FnOnce(SocketAddr) -> Result<Acknowledged, Trouble>,
+) -> Result<Observation, DurabilityError> {
+    let (data, trace) = (folder.join("data"), folder.join("trace"));
     let mut command = Command::new("strace");
     // Children of the server are let go of as they begin a program of their own: commands are not what is asked about.
     command.args(["-f", "-b", "execve", "-y", "-xx", "-s", "65536", "-e"]);
     command.arg("trace=fdatasync,fsync,write,writev,pwrite64,pwritev,sendto,sendmsg,read,recvfrom,execve");
-    command
-        .arg("-o")
-        .arg(&trace)
-        .arg(program)
-        .arg("serve")
-        .arg(&configuration);
-    command
-        .args(["--json", "--data-dir"])
-        .arg(&data)
-        .env_remove("LONGHAUL_PLANT");
-    if let Some(plant) = plant {
-        command.env("LONGHAUL_PLANT", plant);
-    }
+    command.arg("-o").arg(&trace);
+    serve(&mut command, &data);
     let mut server = Server::start(&mut command, &folder.join("server.log"))?;
     let address = server.ready()?;
-    let acknowledged = create_and_cancel(address)?;
+    let acknowledged = work(address)?;
     server.stop(owner(&data)?, STOP)?;
     let calls = trace::read(&trace)?;
     Ok(Observation {
@@ -188,6 +246,16 @@ command = ["true"]
 struct Acknowledged {
     created: Vec<String>,
     cancelled: Vec<String>,
+    /// Tasks that were plain calls at first, while nothing else happened.
+    promoted: Vec<String>,
+    /// Tokens of calls that were answered with their results, while nothing else happened.
+    plain: Vec<String>,
+}
+
+impl Acknowledged {
+    fn all(&self) -> usize {
+        self.created.len() + self.cancelled.len() + self.promoted.len()
+    }
 }
 
 /// Several clients at once, so that commits are shared.

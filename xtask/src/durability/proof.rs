@@ -3,6 +3,8 @@
 //! A task's row carries its id in clear, so the write-ahead log shows in which transaction it was written. An acknowledgement is
 //! in order if, between that transaction's last frame and the acknowledgement's first byte, the log was synced: begun after the
 //! one, ended before the other.
+//!
+//! A plain call is in order if its row was written and its answer sent without a sync in between.
 
 use super::{Acknowledged, trace::Call};
 use std::collections::{HashMap, HashSet};
@@ -16,31 +18,43 @@ const COMMIT_FIELD: std::ops::Range<usize> = 4..8;
 pub(super) struct Proof {
     /// Acknowledgements looked at.
     pub(super) all: usize,
+    /// Plain calls looked at.
+    pub(super) plain: usize,
     /// Those that left too early, or of which the trace shows no trace.
     pub(super) early: Vec<String>,
+    /// Plain calls that waited for a sync, or of which the trace shows no trace.
+    pub(super) waited: Vec<String>,
     /// Syncs of the log.
     pub(super) syncs: usize,
 }
 
 /// Judges every acknowledgement.
 pub(super) fn judge(calls: &[Call], acknowledged: &Acknowledged) -> Proof {
-    let log = Log::of(calls, &acknowledged.created);
-    let created = acknowledged
-        .created
-        .iter()
-        .filter(|task| !is_covered(&log, task, 0, answer_to_create(calls, task)));
-    let cancelled = acknowledged.cancelled.iter().filter(|task| {
+    let Acknowledged {
+        created,
+        cancelled,
+        promoted,
+        plain,
+    } = acknowledged;
+    let log = Log::of(calls, created.iter().chain(promoted).chain(plain));
+    let created = (created.iter()).filter(|task| !is_covered(&log, task, 0, first_sent(calls, task)));
+    let promoted = (promoted.iter()).filter(|task| !all_is_covered(&log, task, first_sent(calls, task)));
+    let cancelled = cancelled.iter().filter(|task| {
         let asked = request_to_cancel(calls, task);
         let answered = asked.and_then(|asked| next_answer(calls, asked));
         !asked.is_some_and(|asked| is_covered(&log, task, asked.end, answered))
     });
     let early = created.map(|task| format!("the creation of {task}"));
     let early = early
+        .chain(promoted.map(|task| format!("the promotion of {task}")))
         .chain(cancelled.map(|task| format!("the cancellation of {task}")))
         .collect();
+    let waited = (plain.iter()).filter(|token| !is_unsynced(&log, calls, token));
     Proof {
-        all: acknowledged.created.len() + acknowledged.cancelled.len(),
+        all: acknowledged.all(),
+        plain: plain.len(),
         early,
+        waited: waited.cloned().collect(),
         syncs: log.syncs.len(),
     }
 }
@@ -54,9 +68,30 @@ fn is_covered(log: &Log, task: &str, since: usize, answer: Option<&Call>) -> boo
     synced.zip(answer).is_some_and(|(synced, answer)| synced < answer.begin)
 }
 
-/// The first thing any client heard of the task.
-fn answer_to_create<'a>(calls: &'a [Call], task: &str) -> Option<&'a Call> {
-    calls.iter().find(|call| is_sent(call) && holds(&call.data, task))
+/// Whether the log held the task, and nothing that was not on disk, before `answer` began. For clients that do one thing after the other.
+fn all_is_covered(log: &Log, task: &str, answer: Option<&Call>) -> bool {
+    let Some(answer) = answer.filter(|_| log.written(task, 0).is_some()) else {
+        return false;
+    };
+    let before = (log.frames.iter()).take_while(|frame| frame.end < answer.begin);
+    let synced = before.last().and_then(|frame| log.synced(frame.end));
+    synced.is_some_and(|synced| synced < answer.begin)
+}
+
+/// Whether a plain call, which this token tells from all others, was written and answered without a sync in between.
+fn is_unsynced(log: &Log, calls: &[Call], token: &str) -> bool {
+    let asked = (calls.iter()).find(|call| is_socket(call) && !is_sent(call) && holds(&call.data, token));
+    let (Some(asked), Some(answer)) = (asked, first_sent(calls, token)) else {
+        return false;
+    };
+    let written = log.written(token, asked.end).map(|frame| log.frames[frame].end);
+    let while_asked = |sync: &Sync| sync.end > asked.end && sync.begin < answer.begin;
+    written.is_some_and(|written| written < answer.begin) && !log.syncs.iter().any(while_asked)
+}
+
+/// The first thing any client heard of it.
+fn first_sent<'a>(calls: &'a [Call], name: &str) -> Option<&'a Call> {
+    calls.iter().find(|call| is_sent(call) && holds(&call.data, name))
 }
 
 fn request_to_cancel<'a>(calls: &'a [Call], task: &str) -> Option<&'a Call> {
@@ -98,18 +133,18 @@ struct Sync {
 /// What happened to the write-ahead log. One thread writes it, so its frames come one after the other.
 struct Log {
     frames: Vec<Frame>,
-    /// By task: the frames that hold its id.
-    tasks: HashMap<String, Vec<usize>>,
+    /// By what is looked for, a task's id or a call's token: the frames that hold it.
+    names: HashMap<String, Vec<usize>>,
     syncs: Vec<Sync>,
 }
 
 impl Log {
-    fn of(calls: &[Call], tasks: &[String]) -> Self {
-        let known: HashSet<&[u8]> = tasks.iter().map(String::as_bytes).collect();
-        let lengths: HashSet<usize> = known.iter().map(|task| task.len()).collect();
+    fn of<'a>(calls: &[Call], names: impl Iterator<Item = &'a String>) -> Self {
+        let known: HashSet<&[u8]> = names.map(String::as_bytes).collect();
+        let lengths: HashSet<usize> = known.iter().map(|name| name.len()).collect();
         let mut log = Self {
             frames: Vec::new(),
-            tasks: HashMap::new(),
+            names: HashMap::new(),
             syncs: Vec::new(),
         };
         let mut commits = false;
@@ -131,8 +166,8 @@ impl Log {
                     });
                     for found in lengths.iter().flat_map(|length| call.data.windows(*length)) {
                         if known.contains(found) {
-                            let task = String::from_utf8_lossy(found).into_owned();
-                            log.tasks.entry(task).or_default().push(nth);
+                            let name = String::from_utf8_lossy(found).into_owned();
+                            log.names.entry(name).or_default().push(nth);
                         }
                     }
                 }
@@ -142,9 +177,9 @@ impl Log {
         log
     }
 
-    /// The first frame since a moment that holds the task.
-    fn written(&self, task: &str, since: usize) -> Option<usize> {
-        let frames = self.tasks.get(task)?;
+    /// The first frame since a moment that holds the name.
+    fn written(&self, name: &str, since: usize) -> Option<usize> {
+        let frames = self.names.get(name)?;
         frames.iter().copied().find(|nth| self.frames[*nth].begin >= since)
     }
 
@@ -167,7 +202,7 @@ mod tests {
     use super::*;
 
     /// A trace in shorthand: what is done to what, one call a moment.
-    fn early(story: &[(&str, &str, &[u8])]) -> usize {
+    fn judged(story: &[(&str, &str, &[u8])], acknowledged: &Acknowledged) -> Proof {
         let call = |(moment, (name, target, data)): (usize, &(&str, &str, &[u8]))| Call {
             name: (*name).to_owned(),
             target: (*target).to_owned(),
@@ -177,11 +212,31 @@ mod tests {
             succeeded: true,
         };
         let calls: Vec<_> = story.iter().enumerate().map(call).collect();
-        let acknowledged = Acknowledged {
+        judge(&calls, acknowledged)
+    }
+
+    fn early(story: &[(&str, &str, &[u8])]) -> usize {
+        let created = Acknowledged {
             created: vec!["TASK".to_owned()],
-            cancelled: Vec::new(),
+            ..Acknowledged::default()
         };
-        judge(&calls, &acknowledged).early.len()
+        judged(story, &created).early.len()
+    }
+
+    fn early_as_promoted(story: &[(&str, &str, &[u8])]) -> usize {
+        let promoted = Acknowledged {
+            promoted: vec!["TASK".to_owned()],
+            ..Acknowledged::default()
+        };
+        judged(story, &promoted).early.len()
+    }
+
+    fn waited(story: &[(&str, &str, &[u8])]) -> usize {
+        let plain = Acknowledged {
+            plain: vec!["TASK".to_owned()],
+            ..Acknowledged::default()
+        };
+        judged(story, &plain).waited.len()
     }
 
     const PLAIN: (&str, &str, &[u8]) = ("pwrite64", "/d/x-wal", &[0; FRAME_HEADER]);
@@ -190,6 +245,7 @@ mod tests {
     const OTHER: (&str, &str, &[u8]) = ("pwrite64", "/d/x-wal", b"........................................");
     const SYNC: (&str, &str, &[u8]) = ("fdatasync", "/d/x-wal", b"");
     const SYNC_ELSEWHERE: (&str, &str, &[u8]) = ("fdatasync", "/d/x", b"");
+    const ASK: (&str, &str, &[u8]) = ("recvfrom", "socket:[1]", b"{TASK}");
     const TELL: (&str, &str, &[u8]) = ("sendto", "socket:[1]", b"{TASK}");
 
     #[test]
@@ -207,5 +263,21 @@ mod tests {
         assert_eq!(early(&[PLAIN, ROW, SYNC, LAST, OTHER, TELL, SYNC]), 1);
         assert_eq!(early(&[TELL]), 1);
         assert_eq!(early(&[LAST, ROW, SYNC]), 1);
+    }
+
+    #[test]
+    fn a_promotion_needs_a_sync_of_its_own() {
+        assert_eq!(early_as_promoted(&[LAST, ROW, SYNC, LAST, ROW, SYNC, TELL]), 0);
+        assert_eq!(early_as_promoted(&[LAST, ROW, LAST, ROW, SYNC, TELL, LAST, OTHER]), 0);
+        assert_eq!(early_as_promoted(&[LAST, ROW, SYNC, LAST, ROW, TELL, SYNC]), 1);
+        assert_eq!(early_as_promoted(&[LAST, OTHER, SYNC, TELL]), 1);
+    }
+
+    #[test]
+    fn a_plain_call_is_written_and_waits_for_no_sync() {
+        assert_eq!(waited(&[SYNC, ASK, LAST, ROW, LAST, OTHER, TELL, SYNC]), 0);
+        assert_eq!(waited(&[ASK, LAST, ROW, SYNC, LAST, OTHER, TELL]), 1);
+        assert_eq!(waited(&[ASK, TELL, LAST, ROW]), 1);
+        assert_eq!(waited(&[ASK, TELL]), 1);
     }
 }

@@ -100,7 +100,7 @@ pub(super) fn id(name: &str) -> TaskId {
     name.parse().expect("a task id")
 }
 
-pub(super) fn host() -> HostId {
+pub(crate) fn host() -> HostId {
     HostId("here".into())
 }
 
@@ -108,7 +108,7 @@ pub(super) fn scope(who: &str) -> Scope {
     Scope::of(Principal::named(who))
 }
 
-pub(super) fn spec(name: &str) -> ToolSpec {
+pub(crate) fn spec(name: &str) -> ToolSpec {
     ToolSpec {
         id: SpecId::named(name),
         kind: "command".into(),
@@ -117,7 +117,7 @@ pub(super) fn spec(name: &str) -> ToolSpec {
 }
 
 /// An announced task of `alice`, in the queue of `tool`, kept an hour.
-pub(super) fn new_task(name: &str, front: NodeId, at: i64) -> NewTask {
+pub(crate) fn new_task(name: &str, front: NodeId, at: i64) -> NewTask {
     NewTask {
         id: id(name),
         owner: Owner {
@@ -148,7 +148,7 @@ pub(super) fn of_session(mut new: NewTask, session: &str) -> NewTask {
     new
 }
 
-pub(super) fn change(id: &TaskId, fence: Option<Fence>, events: Vec<Event>, at: i64) -> Change {
+pub(crate) fn change(id: &TaskId, fence: Option<Fence>, events: Vec<Event>, at: i64) -> Change {
     Change {
         task: id.clone(),
         fence,
@@ -157,7 +157,7 @@ pub(super) fn change(id: &TaskId, fence: Option<Fence>, events: Vec<Event>, at: 
     }
 }
 
-pub(super) fn fence(task: &Task) -> Fence {
+pub(crate) fn fence(task: &Task) -> Fence {
     task.active_attempt().expect("an active attempt").fence()
 }
 
@@ -167,11 +167,11 @@ pub(super) fn answer_text(text: &str) -> Outcome {
     ))
 }
 
-pub(super) fn finished(text: &str) -> Event {
+pub(crate) fn finished(text: &str) -> Event {
     Event::AttemptEnded(AttemptEnd::Finished(answer_text(text)))
 }
 
-pub(super) fn asked(nth: u32) -> Event {
+pub(crate) fn asked(nth: u32) -> Event {
     Event::InputRequested {
         key: InputKey::nth(nth),
         name: (nth % 2 == 1).then(|| "odd".into()),
@@ -179,7 +179,7 @@ pub(super) fn asked(nth: u32) -> Event {
     }
 }
 
-pub(super) fn answered(nth: u32, text: &str) -> Event {
+pub(crate) fn answered(nth: u32, text: &str) -> Event {
     Event::InputAnswered {
         key: InputKey::nth(nth),
         answer: Json::trusted(format!(r#"{{"action":"accept","content":{{"is":"{text}"}}}}"#)),
@@ -187,7 +187,7 @@ pub(super) fn answered(nth: u32, text: &str) -> Event {
 }
 
 /// What a step called `name` came to.
-pub(super) fn step(seq: u32, name: &str) -> Entry {
+pub(crate) fn step(seq: u32, name: &str) -> Entry {
     Entry {
         seq,
         key: EntryKey {

@@ -25,7 +25,7 @@
 use longhaul_core::{BoxFuture, Store};
 use std::sync::Arc;
 
-mod fixture;
+pub(crate) mod fixture;
 
 pub mod acknowledged_is_kept;
 pub mod all_or_nothing;

@@ -24,7 +24,7 @@ pub(super) fn writer(path: &Path, plant: Option<Plant>) -> Result<Connection, Op
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = {}; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
              PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {LOG_KEPT}; PRAGMA cache_size = -{WRITER_CACHE};
              PRAGMA temp_store = MEMORY;",
-            Plant::synchronous(plant)
+            Plant::synchronous(plant, true)
         ))
     };
     set(&connection).map_err(|error| schema::because(error, path))?;

@@ -1,7 +1,7 @@
 //! One SQLite file in one directory.
 //!
 //! The way of a change: the caller's future hands an `operation` to the `writer` thread, which runs all that wait in one
-//! transaction, commits it with an fsync, and only then answers them. Questions do not pass the writer: they are answered from
+//! transaction, commits it with an fsync, and only then answers them; what nobody can have heard of (`unheard`) needs no fsync. Questions do not pass the writer: they are answered from
 //! connections of their own (`readers`), which see what was committed when they begin.
 
 mod backup;
@@ -20,11 +20,14 @@ mod options;
 #[cfg(test)]
 mod plans;
 mod plant;
+#[cfg(test)]
+mod power_loss;
 mod read;
 mod readers;
 mod row;
 mod schema;
 mod store;
+mod unheard;
 mod write;
 mod writer;
 
@@ -48,12 +51,14 @@ use std::{
     thread::{Builder, JoinHandle},
 };
 use tokio::sync::oneshot;
+use unheard::Effect;
 use writer::{Message, Tx, Writer};
 
 /// Tasks in one SQLite file, in a data directory that this process owns.
 ///
 /// Every acknowledged change has been committed with `synchronous = FULL` on a write-ahead log: it survives the end of the
-/// process at any instruction, and the loss of power as far as the disk keeps what it confirmed. Dropping the store finishes
+/// process at any instruction, and the loss of power as far as the disk keeps what it confirmed. Tasks of which nobody can have
+/// heard, those of plain calls, are committed with `NORMAL`: a loss of power may take the latest of them. Dropping the store finishes
 /// what is queued and lets go of the directory.
 ///
 /// ```
@@ -145,13 +150,13 @@ impl SqliteStore {
 
     /// Hands a change of about `weight` bytes to the writer and waits for its answer. Once handed over it is made, whether or
     /// not anyone still waits.
-    async fn write<T, E, W>(&self, weight: usize, work: W) -> Result<T, E>
+    async fn write<T, E, W>(&self, weight: usize, effect: Effect, work: W) -> Result<T, E>
     where
         W: FnMut(&mut Tx<'_>) -> rusqlite::Result<Result<T, E>> + Send + 'static,
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (operation, answer) = Pending::new(weight, work);
+        let (operation, answer) = Pending::new(weight, effect, work);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         self.queue
             .send(Message::Do(Box::new(operation)))

@@ -1,6 +1,6 @@
 //! What a commit makes known: hints for listeners, and the set of ended sessions.
 
-use super::ended::Ended;
+use super::{ended::Ended, unheard::Turns};
 use longhaul_core::{
     SessionKey, Task, TaskId, UnixMillis,
     store::{Hint, Listener},
@@ -17,6 +17,7 @@ pub(super) struct News {
     pub(super) hints: Vec<Hint>,
     sessions: Vec<SessionNews>,
     deleted: Vec<TaskId>,
+    pub(super) turns: Turns,
 }
 
 enum SessionNews {
@@ -25,7 +26,17 @@ enum SessionNews {
 }
 
 impl News {
-    pub(super) fn changed(&mut self, task: &Task) {
+    pub(super) fn created(&mut self, task: &Task) {
+        self.turns.began(task);
+        self.hint(task);
+    }
+
+    pub(super) fn changed(&mut self, before: &Task, after: &Task) {
+        self.turns.changed(before, after);
+        self.hint(after);
+    }
+
+    fn hint(&mut self, task: &Task) {
         self.hints.push(Hint {
             task: task.id.clone(),
             version: task.version,

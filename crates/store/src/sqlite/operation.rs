@@ -1,6 +1,6 @@
 //! One change on its way to the writer, and its answer on the way back.
 
-use super::writer::Tx;
+use super::{unheard::Effect, writer::Tx};
 use longhaul_core::store::StoreError;
 use tokio::sync::oneshot;
 
@@ -14,23 +14,27 @@ pub(super) trait Operation: Send {
     fn refuse(&mut self, why: StoreError);
     /// About how many bytes it writes.
     fn weight(&self) -> usize;
+    /// Who may hear of it.
+    fn effect(&self) -> &Effect;
 }
 
 /// A change with someone waiting for its answer.
 pub(super) struct Pending<W, T, E> {
     work: W,
     weight: usize,
+    effect: Effect,
     answer: Option<Result<T, E>>,
     waiting: Option<oneshot::Sender<Result<T, E>>>,
 }
 
 impl<W, T, E> Pending<W, T, E> {
     /// The change, and where its answer will come out.
-    pub(super) fn new(weight: usize, work: W) -> (Self, oneshot::Receiver<Result<T, E>>) {
+    pub(super) fn new(weight: usize, effect: Effect, work: W) -> (Self, oneshot::Receiver<Result<T, E>>) {
         let (waiting, answer) = oneshot::channel();
         let pending = Self {
             work,
             weight,
+            effect,
             answer: None,
             waiting: Some(waiting),
         };
@@ -68,5 +72,9 @@ where
 
     fn weight(&self) -> usize {
         self.weight
+    }
+
+    fn effect(&self) -> &Effect {
+        &self.effect
     }
 }

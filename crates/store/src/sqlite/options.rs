@@ -17,13 +17,21 @@ pub struct SqliteOptions {
     pub on_fatal: OnFatal,
     /// A fault, planted to prove that tests find it. `None` outside tests.
     pub plant: Option<Plant>,
+    /// Looks at what each commit has left, before anyone is told of it.
+    #[cfg(test)]
+    pub(super) witness: Option<Witness>,
 }
+
+#[cfg(test)]
+pub(super) type Witness = Arc<dyn Fn(&rusqlite::Connection) + Send + Sync>;
 
 impl Default for SqliteOptions {
     fn default() -> Self {
         Self {
             on_fatal: Arc::new(exit),
             plant: None,
+            #[cfg(test)]
+            witness: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The promises of [`Store`], kept by SQLite.
 
-use super::{SqliteStore, journal, read, write};
+use super::{SqliteStore, journal, read, unheard::Effect, write};
 use crate::usage;
 use longhaul_core::{
     AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId,
@@ -51,12 +51,12 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>> {
         let host = host.clone();
-        Box::pin(self.write(0, move |tx| write::open_node(tx, &host, at)))
+        Box::pin(self.write(0, Effect::Heard, move |tx| write::open_node(tx, &host, at)))
     }
 
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
         let weight = spec.definition.as_str().len();
-        Box::pin(self.write(weight, move |tx| write::put_spec(tx, &spec)))
+        Box::pin(self.write(weight, Effect::Heard, move |tx| write::put_spec(tx, &spec)))
     }
 
     fn spec(&self, id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>> {
@@ -66,7 +66,7 @@ impl Store for SqliteStore {
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         let (task, outcome) = new.task();
         let bytes = usage::of_new(&new, &task, outcome.as_ref()).bytes;
-        Box::pin(self.write(weight(bytes), move |tx| {
+        Box::pin(self.write(weight(bytes), Effect::of_creation(&task), move |tx| {
             write::create(tx, &new, &task, outcome.as_ref())
         }))
     }
@@ -77,11 +77,13 @@ impl Store for SqliteStore {
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         let bytes = change.events.iter().map(event_bytes).sum();
-        Box::pin(self.write(weight(bytes), move |tx| write::apply(tx, &change)))
+        Box::pin(self.write(weight(bytes), Effect::of_change(&change), move |tx| {
+            write::apply(tx, &change)
+        }))
     }
 
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
-        Box::pin(self.write(0, move |tx| write::claim(tx, &claim)))
+        Box::pin(self.write(0, Effect::Heard, move |tx| write::claim(tx, &claim)))
     }
 
     fn adopt(
@@ -92,7 +94,7 @@ impl Store for SqliteStore {
         at: UnixMillis,
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
         let host = host.clone();
-        Box::pin(self.write(0, move |tx| write::adopt(tx, node, &host, limit, at)))
+        Box::pin(self.write(0, Effect::Heard, move |tx| write::adopt(tx, node, &host, limit, at)))
     }
 
     fn forsaken(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
@@ -171,7 +173,7 @@ impl Store for SqliteStore {
     }
 
     fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
-        Box::pin(self.write(0, move |tx| write::delete(tx, &ids, at)))
+        Box::pin(self.write(0, Effect::Heard, move |tx| write::delete(tx, &ids, at)))
     }
 
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {
@@ -180,12 +182,12 @@ impl Store for SqliteStore {
 
     fn signing_keys(&self, purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
         let purpose = purpose.to_owned();
-        Box::pin(self.write(0, move |tx| write::signing_keys(tx, &purpose, &fresh)))
+        Box::pin(self.write(0, Effect::Heard, move |tx| write::signing_keys(tx, &purpose, &fresh)))
     }
 
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
         let session = session.clone();
-        Box::pin(self.write(0, move |tx| write::end_session(tx, &session, until)))
+        Box::pin(self.write(0, Effect::Heard, move |tx| write::end_session(tx, &session, until)))
     }
 
     fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {

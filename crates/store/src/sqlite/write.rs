@@ -89,7 +89,7 @@ pub(super) fn create(
         row::insert_outcome(tx.connection, seq, outcome)?;
     }
     tx.book(&task.owner.principal, usage.into());
-    tx.changed(task);
+    tx.created(task);
     if let Some((seq, before, decision)) = &start {
         write(tx, *seq, before, decision)?;
     }
@@ -182,7 +182,7 @@ fn write(tx: &mut Tx<'_>, seq: i64, before: &Task, decision: &Decision<'_>) -> R
     };
     tx.book(&before.owner.principal, entry);
     if decision.task.version != before.version {
-        tx.changed(&decision.task);
+        tx.changed(before, &decision.task);
     }
     Ok(())
 }
@@ -274,7 +274,7 @@ fn take(
             continue;
         };
         row::update(tx.connection, seq, &before, &task)?;
-        tx.changed(&task);
+        tx.changed(&before, &task);
         taken.push(Claimed {
             task,
             arguments,

@@ -1,4 +1,5 @@
-//! Group commit: one thread, one transaction for all who wait, one fsync, then all their answers.
+//! Group commit: one thread, one transaction for all who wait, one fsync, then all their answers. Changes of which nobody can have heard
+//! (`unheard`) are committed without one, unless they come to a transaction that has one anyway.
 //!
 //! A change has no savepoint of its own. It writes nothing when it is refused, and when SQLite fails in the middle of one the whole
 //! transaction is rolled back and each change tried alone, which it must be anyway when the disk is full (SQLite then rolls back by
@@ -10,6 +11,7 @@ use super::{
     news::{Board, News},
     operation::Operation,
     options::{OnFatal, SqliteOptions},
+    unheard::Unheard,
 };
 use longhaul_core::{Principal, SessionKey, Task, TaskId, UnixMillis, Usage};
 use rusqlite::{Connection, Error, ffi, hooks::Wal};
@@ -75,8 +77,12 @@ impl<'c> Tx<'c> {
         self.ledger.usage(self.connection, of)
     }
 
-    pub(super) fn changed(&mut self, task: &Task) {
-        self.news.changed(task);
+    pub(super) fn created(&mut self, task: &Task) {
+        self.news.created(task);
+    }
+
+    pub(super) fn changed(&mut self, before: &Task, after: &Task) {
+        self.news.changed(before, after);
     }
 
     pub(super) fn deleted(&mut self, id: &TaskId) {
@@ -152,14 +158,19 @@ impl Drop for PanicWatch {
 pub(super) struct Writer {
     connection: Connection,
     queue: Receiver<Message>,
+    /// The change that comes before all that are still in the queue.
+    next: Option<Box<dyn Operation>>,
     board: Arc<Board>,
     options: SqliteOptions,
+    unheard: Unheard,
+    /// Whether SQLite syncs what it commits.
+    synced: bool,
     log_pages: Arc<AtomicI32>,
     checkpointed: i32,
     commits: u64,
     /// How many have asked and were not answered yet.
     in_flight: Arc<AtomicUsize>,
-    /// How many those were when the latest commit was done, before it was acknowledged.
+    /// How many those were when the latest synced commit was done, before it was acknowledged.
     crowd: usize,
     closing: bool,
 }
@@ -181,8 +192,11 @@ impl Writer {
         Ok(Self {
             connection,
             queue,
+            next: None,
             board,
             options,
+            unheard: Unheard::default(),
+            synced: true,
             log_pages,
             checkpointed: 0,
             commits: 0,
@@ -196,8 +210,12 @@ impl Writer {
     pub(super) fn run(mut self) {
         let _watch = PanicWatch(self.options.on_fatal.clone());
         while !self.closing {
-            let Ok(Message::Do(first)) = self.queue.recv() else {
-                return;
+            let first = match self.next.take() {
+                Some(next) => next,
+                None => match self.queue.recv() {
+                    Ok(Message::Do(first)) => first,
+                    Ok(Message::Close) | Err(_) => return,
+                },
             };
             if let Err(Distrust) = self.commit_all(first) {
                 // Dropping the queue unanswered tells everyone who waits that nobody knows.
@@ -241,7 +259,9 @@ impl Writer {
 
     /// One transaction: runs the batch, takes in more while it is open if told so, commits, and only then answers.
     fn commit(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<(), Failure> {
-        let mut news = match self.fill(batch, take_more) {
+        let synced = !batch.iter().all(|operation| self.unheard.covers(operation.effect()));
+        let filled = self.set_synced(synced).and_then(|()| self.fill(batch, take_more));
+        let mut news = match filled {
             Ok(news) => news,
             Err(error) => return Err(self.roll_back(error)),
         };
@@ -250,16 +270,38 @@ impl Writer {
             Plant::hold_back();
         }
         self.commit_transaction()?;
+        self.unheard.learn(std::mem::take(&mut news.turns));
+        #[cfg(test)]
+        self.options
+            .witness
+            .iter()
+            .for_each(|witness| witness(&self.connection));
         self.board.publish_ends(&mut news);
-        self.crowd = self.in_flight.fetch_sub(batch.len(), Ordering::Relaxed);
+        let crowd = self.in_flight.fetch_sub(batch.len(), Ordering::Relaxed);
+        if synced {
+            self.crowd = crowd;
+        }
         batch.iter_mut().for_each(|operation| operation.acknowledge());
         self.board.publish_hints(&news);
         Ok(())
     }
 
+    /// SQLite takes the level when the statement is prepared, and between transactions only.
+    fn set_synced(&mut self, synced: bool) -> Result<(), Error> {
+        if self.synced != synced {
+            let level = Plant::synchronous(self.options.plant, synced);
+            self.connection
+                .execute_batch(&format!("PRAGMA synchronous = {level}"))?;
+            self.synced = synced;
+        }
+        Ok(())
+    }
+
+    /// Takes in what comes, in order, up to the first change that needs a sync if this transaction will have none.
     fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<News, Error> {
         let mut tx = Tx::begin(&self.connection)?;
-        let mut gathering = Gathering::new(self.crowd);
+        // Without an fsync there is nothing to be saved by waiting for others.
+        let mut gathering = Gathering::new(if self.synced { self.crowd } else { 0 });
         let (mut done, mut bytes) = (0, 0);
         loop {
             for operation in &mut batch[done..] {
@@ -271,7 +313,13 @@ impl Writer {
                 return tx.end();
             }
             match gathering.next(&self.queue, done) {
-                Some(Message::Do(operation)) => batch.push(operation),
+                Some(Message::Do(operation)) if self.synced || self.unheard.covers(operation.effect()) => {
+                    batch.push(operation);
+                }
+                Some(Message::Do(operation)) => {
+                    self.next = Some(operation);
+                    return tx.end();
+                }
                 Some(Message::Close) => {
                     self.closing = true;
                     return tx.end();

@@ -21,7 +21,7 @@ const HOSTS: [&str; 2] = ["here", "there"];
 /// A run looks mostly at its latest tasks, so that their lives go on.
 const LATEST: usize = 12;
 
-pub(super) struct Chooser {
+pub(crate) struct Chooser {
     rng: Rng,
     now: i64,
     node: i64,
@@ -33,7 +33,7 @@ pub(super) struct Chooser {
 }
 
 impl Chooser {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             rng: Rng::with_seed(seed),
             now: 1_000,
@@ -50,7 +50,7 @@ impl Chooser {
         }
     }
 
-    pub(super) fn learn(&mut self, step: &Step, answer: &Result<Answer, Refusal>) {
+    pub(crate) fn learn(&mut self, step: &Step, answer: &Result<Answer, Refusal>) {
         match (step, answer) {
             (Step::OpenNode(..), Ok(Answer::Node(node))) => self.node = node.0,
             (Step::Create(_), Ok(Answer::Created(Created::New(task)))) => {
@@ -104,7 +104,7 @@ impl Chooser {
         all
     }
 
-    pub(super) async fn next(&mut self, model: &MemoryStore) -> Step {
+    pub(crate) async fn next(&mut self, model: &MemoryStore) -> Step {
         if let Some(step) = self.setup.pop() {
             return step;
         }

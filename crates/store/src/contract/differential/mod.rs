@@ -9,10 +9,11 @@ mod step;
 
 use super::{Fresh, Subject};
 use crate::MemoryStore;
-use chooser::Chooser;
 use longhaul_core::{Store, Task, TaskId};
 use seen::Seen;
-use step::{Answer, Refusal, Step, perform};
+
+pub(crate) use chooser::Chooser;
+pub(crate) use step::{Answer, Refusal, Step, perform};
 
 /// Steps of a run, at least; and so many in which all must have been seen.
 const LEAST_STEPS: u32 = 1_000;

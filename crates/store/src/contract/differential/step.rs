@@ -10,7 +10,7 @@ use longhaul_core::{
 use std::sync::Arc;
 
 #[derive(Debug, Clone)]
-pub(super) enum Step {
+pub(crate) enum Step {
     OpenNode(HostId, UnixMillis),
     PutSpec(ToolSpec),
     Spec(SpecId),
@@ -44,7 +44,7 @@ pub(super) enum Step {
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Nothing,
     Node(NodeId),
     Spec(Option<ToolSpec>),
@@ -69,7 +69,7 @@ pub(super) enum Answer {
 
 /// Why it was not done.
 #[derive(Debug, PartialEq)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     Create(CreateError),
     Apply(ApplyError),
     Store(StoreError),
@@ -94,7 +94,7 @@ impl From<StoreError> for Refusal {
 }
 
 /// Does it.
-pub(super) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Refusal> {
+pub(crate) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Refusal> {
     Ok(match step.clone() {
         Step::OpenNode(host, at) => Answer::Node(store.open_node(&host, at).await?),
         Step::PutSpec(spec) => {

@@ -1,0 +1,180 @@
+//! The cases by name.
+
+use super::{World, plain_id};
+use crate::contract::fixture::{answered, asked, fence, finished, host, step};
+use longhaul_core::{
+    AttemptEnd, CancelMode, Event, Lineage, Outcome, StopReason, Store, UnixMillis,
+    store::{Claim, Idempotency, NewTask, Parent},
+};
+
+/// How many syncs each of a task's changes costs, its creation first.
+#[test]
+fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let world = World::new(false).await;
+        let ended = || finished("done");
+        let news = || Event::Reported {
+            status: Some("line".into()),
+            progress: None,
+        };
+        let failed = || {
+            Event::AttemptEnded(AttemptEnd::Failed {
+                outcome: Outcome::tool_error("no"),
+                retry_at: Some(UnixMillis(2)),
+                asks_again: false,
+            })
+        };
+        let never = Event::AttemptEnded(AttemptEnd::NeverStarted);
+        let stopped = || Event::AttemptEnded(AttemptEnd::Stopped(StopReason::Cancel));
+        let cancel = |mode| Event::CancelRequested(mode);
+        let let_go = Event::AttemptEnded(AttemptEnd::Suspended { until: None, woken: 0 });
+        let plain = || world.plain(0);
+        let with = |change: fn(&mut NewTask)| {
+            let mut new = plain();
+            change(&mut new);
+            new
+        };
+        let cases = [
+            (
+                "a plain call",
+                plain(),
+                vec![(Event::Started, 0), (news(), 0), (ended(), 0)],
+                0,
+            ),
+            ("that fails and is tried again", plain(), vec![(failed(), 0)], 0),
+            ("that could not be started", plain(), vec![(never, 0)], 0),
+            ("that waits for a slot", with(|new| new.claim = None), vec![], 0),
+            ("that is promoted", plain(), vec![(Event::Promoted, 1), (ended(), 1)], 0),
+            (
+                "that ends before it is promoted",
+                plain(),
+                vec![(ended(), 0), (Event::Promoted, 0)],
+                0,
+            ),
+            (
+                "that asks",
+                plain(),
+                vec![(asked(1), 1), (answered(1, "yes"), 1), (ended(), 1)],
+                0,
+            ),
+            (
+                "of a durable tool",
+                plain(),
+                vec![(Event::Journaled(step(1, "one")), 1), (ended(), 1)],
+                0,
+            ),
+            ("that is let go", plain(), vec![(let_go, 1)], 0),
+            (
+                "whose caller has gone",
+                plain(),
+                vec![(cancel(CancelMode::AtOnce), 1), (stopped(), 1)],
+                0,
+            ),
+            (
+                "that is asked to stop",
+                plain(),
+                vec![(cancel(CancelMode::Cooperative), 1), (stopped(), 1)],
+                0,
+            ),
+            (
+                "that passes its deadline",
+                with(|new| new.deadline = Some(1)),
+                vec![(Event::DeadlinePassed, 1), (ended(), 1)],
+                0,
+            ),
+            (
+                "of a command",
+                with(|new| new.claim = Some((new.front, Some(host())))),
+                vec![(Event::Started, 0), (ended(), 0)],
+                1,
+            ),
+            (
+                "that can be come back for",
+                with(|new| {
+                    new.idempotency = Some(Idempotency {
+                        key: "key".into(),
+                        digest: [0; 32],
+                    });
+                }),
+                vec![(ended(), 1)],
+                1,
+            ),
+            (
+                "a task",
+                with(|new| new.announced = true),
+                vec![(news(), 1), (ended(), 1)],
+                1,
+            ),
+        ];
+        for (nth, (name, mut new, changes, creation)) in cases.into_iter().enumerate() {
+            new.id = plain_id(nth);
+            let (task, syncs) = world.syncs(world.create(new)).await;
+            assert_eq!(syncs, creation, "{name}: its creation");
+            for (event, expected) in changes {
+                let what = event.name();
+                let (_, syncs) = world.syncs(world.apply(&task, event)).await;
+                assert_eq!(syncs, expected, "{name}: {what}");
+            }
+        }
+    });
+}
+
+/// Whoever starts another one is known by it, and a claim makes nobody known.
+#[test]
+fn a_parent_is_heard_of_and_what_is_claimed_is_not() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let world = World::new(false).await;
+        let (parent, syncs) = world.syncs(world.create(world.plain(1))).await;
+        assert_eq!(syncs, 0);
+        let mut new = world.plain(2);
+        new.parent = Some(Parent {
+            lineage: Lineage {
+                parent: parent.id.clone(),
+                entry: 1,
+                root: parent.id.clone(),
+                depth: 1,
+            },
+            fence: fence(&parent),
+            entry: step(1, "child"),
+        });
+        let (child, syncs) = world.syncs(world.create(new)).await;
+        assert_eq!(syncs, 1);
+        for task in [child, parent] {
+            assert_eq!(world.syncs(world.apply(&task, finished("done"))).await.1, 1);
+        }
+        let mut queued = world.plain(3);
+        queued.claim = None;
+        world.create(queued).await;
+        let claim = Claim {
+            tool: "tool".into(),
+            node: world.node,
+            host: None,
+            limit: 9,
+            at: UnixMillis(9),
+        };
+        let (claimed, syncs) = world.syncs(world.store.claim(claim)).await;
+        let claimed = claimed.unwrap().remove(0).task;
+        assert_eq!(syncs, 1);
+        assert_eq!(world.syncs(world.apply(&claimed, finished("done"))).await.1, 0);
+    });
+}
+
+/// What began in an earlier process is not known to be unheard.
+#[test]
+fn after_a_restart_everything_is_synced() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let world = World::new(false).await;
+        let task = world.create(world.plain(1)).await;
+        let World { disk, store, node, .. } = world;
+        drop(store);
+        let store = disk.open();
+        let next = store.open_node(&host(), UnixMillis(1)).await.unwrap();
+        let forsaken = store.forsaken(next, 9).await.unwrap();
+        assert_eq!(forsaken.iter().map(|task| &task.id).collect::<Vec<_>>(), [&task.id]);
+        let world = World::of(disk, store, node);
+        assert_eq!(world.syncs(world.apply(&task, finished("done"))).await.1, 1);
+    });
+}

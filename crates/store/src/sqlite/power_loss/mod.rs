@@ -1,0 +1,189 @@
+//! What a loss of power leaves, and that nobody was told more.
+//!
+//! `kill -9` cannot show this, because the page cache survives it. So the writer is watched: after each commit SQLite is asked whether it
+//! has synced the log, and what stood in the file then is what a loss of power leaves from there on, at the least.
+
+mod cases;
+mod lives;
+mod random_run;
+
+use super::{SqliteOptions, SqliteStore};
+use crate::contract::fixture::{change, fence, host, new_task, spec};
+use longhaul_core::{Event, NodeId, Store, Task, TaskId, UnixMillis, store::NewTask};
+use rusqlite::Connection;
+use std::{
+    collections::HashMap,
+    fs,
+    io::{Read, Seek, SeekFrom},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard},
+};
+use tempfile::TempDir;
+
+const DATABASE: &str = "longhaul.db";
+const LOG: &str = "longhaul.db-wal";
+
+/// What is certain to be on the disk.
+#[derive(Default)]
+struct Synced {
+    /// How often the log was synced by a commit.
+    times: u64,
+    /// The version of each task.
+    tasks: HashMap<TaskId, u64>,
+    nodes: i64,
+    sessions: i64,
+    /// The files, if they are kept.
+    database: Vec<u8>,
+    log: Vec<u8>,
+}
+
+/// Watches the commits of a store.
+struct Disk {
+    directory: TempDir,
+    keeps_files: bool,
+    log_length: Mutex<u64>,
+    synced: Mutex<Synced>,
+}
+
+impl Disk {
+    fn new(keeps_files: bool) -> Arc<Self> {
+        Arc::new(Self {
+            directory: tempfile::tempdir().unwrap(),
+            keeps_files,
+            log_length: Mutex::default(),
+            synced: Mutex::default(),
+        })
+    }
+
+    fn open(self: &Arc<Self>) -> Arc<SqliteStore> {
+        // Closing has taken it away.
+        *self.log_length.lock().unwrap() = 0;
+        let disk = Arc::clone(self);
+        let options = SqliteOptions {
+            witness: Some(Arc::new(move |connection: &Connection| disk.committed(connection))),
+            ..SqliteOptions::default()
+        };
+        Arc::new(SqliteStore::open(self.directory.path(), options).unwrap())
+    }
+
+    fn synced(&self) -> MutexGuard<'_, Synced> {
+        self.synced.lock().unwrap()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A transaction that wrote nothing is not synced, whatever it was meant to be.
+    fn committed(&self, connection: &Connection) {
+        let length = fs::metadata(self.file(LOG)).unwrap().len();
+        let has_written = std::mem::replace(&mut *self.log_length.lock().unwrap(), length) != length;
+        let level: i64 = connection
+            .pragma_query_value(None, "synchronous", |row| row.get(0))
+            .unwrap();
+        if level < 2 || !has_written {
+            return;
+        }
+        let mut synced = self.synced();
+        synced.times += 1;
+        synced.tasks = tasks(connection);
+        synced.nodes = count(connection, "nodes");
+        synced.sessions = count(connection, "ended_sessions");
+        if self.keeps_files {
+            synced.database = fs::read(self.file(DATABASE)).unwrap();
+            let mut log = fs::File::open(self.file(LOG)).unwrap();
+            log.seek(SeekFrom::Start(synced.log.len() as u64)).unwrap();
+            log.read_to_end(&mut synced.log).unwrap();
+        }
+    }
+
+    /// Data as a loss of power may leave them now: of what was not synced, anything may be missing.
+    fn after_a_loss_of_power(&self, rng: &mut fastrand::Rng) -> TempDir {
+        let left = tempfile::tempdir().unwrap();
+        let synced = self.synced();
+        // Whatever is written meanwhile only stands behind.
+        let mut log = fs::read(self.file(LOG)).unwrap();
+        let certain = synced.log.len();
+        assert_eq!(log[..certain], synced.log, "the log has not started over");
+        log.truncate(certain + rng.usize(0..=log.len() - certain));
+        for sector in log[certain..].chunks_mut(512) {
+            if rng.u8(0..8) == 0 {
+                sector.fill(0);
+            }
+        }
+        fs::write(left.path().join(DATABASE), &synced.database).unwrap();
+        fs::write(left.path().join(LOG), log).unwrap();
+        left
+    }
+}
+
+fn tasks(connection: &Connection) -> HashMap<TaskId, u64> {
+    let mut statement = connection.prepare_cached("SELECT id, version FROM tasks").unwrap();
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?.parse().unwrap(), row.get::<_, i64>(1)? as u64));
+    statement.query_map([], row).unwrap().map(Result::unwrap).collect()
+}
+
+fn count(connection: &Connection, table: &str) -> i64 {
+    let sql = format!("SELECT count(*) FROM {table}");
+    connection.query_row(&sql, [], |row| row.get(0)).unwrap()
+}
+
+/// What is committed, synced or not.
+fn now<T>(store: &SqliteStore, look: impl FnOnce(&Connection) -> T) -> T {
+    store
+        .readers()
+        .unwrap()
+        .at_once(|connection| Ok(look(connection)))
+        .unwrap()
+}
+
+/// A store with a node, and the disk below it.
+struct World {
+    disk: Arc<Disk>,
+    store: Arc<SqliteStore>,
+    node: NodeId,
+}
+
+fn plain_id(nth: usize) -> TaskId {
+    format!("t{nth:04}").parse().unwrap()
+}
+
+impl World {
+    /// A store with a definition and a node.
+    async fn new(keeps_files: bool) -> Self {
+        let disk = Disk::new(keeps_files);
+        let store = disk.open();
+        store.put_spec(spec("spec")).await.unwrap();
+        let node = store.open_node(&host(), UnixMillis(0)).await.unwrap();
+        Self::of(disk, store, node)
+    }
+
+    fn of(disk: Arc<Disk>, store: Arc<SqliteStore>, node: NodeId) -> Self {
+        Self { disk, store, node }
+    }
+
+    /// What a change comes to, and how many syncs it has cost.
+    async fn syncs<T>(&self, change: impl Future<Output = T>) -> (T, u64) {
+        let before = self.disk.synced().times;
+        let answer = change.await;
+        (answer, self.disk.synced().times - before)
+    }
+
+    fn plain(&self, nth: usize) -> NewTask {
+        let mut new = new_task("any", self.node, 1);
+        new.id = plain_id(nth);
+        new.announced = false;
+        new.claim = Some((self.node, None));
+        new
+    }
+
+    async fn create(&self, new: NewTask) -> Task {
+        self.store.create(new).await.unwrap().into_task()
+    }
+
+    /// What the attempt says; whether it was told to anyone is the caller's to say.
+    async fn apply(&self, task: &Task, event: Event) -> Option<Task> {
+        let fence = event.needs_fence().then(|| fence(task));
+        self.store.apply(change(&task.id, fence, vec![event], 2)).await.ok()
+    }
+}

@@ -1,0 +1,144 @@
+//! Which commits need not wait for the disk: those of which nobody can have heard.
+//!
+//! Nothing is announced before it is on disk (invariant 1). The task behind a plain call is not announced: its caller waits for an answer
+//! and learns no id, has no key to come back by, and when this process ends, in whatever way, the next one cancels the task
+//! ([`forsaken`](longhaul_core::Store::forsaken)). Whether its row outlived a loss of power can make no difference to anyone. So its commits are
+//! not followed by an fsync of their own. They survive `kill -9` like all others, and the next synced commit brings them to the disk
+//! together with its own pages, which stand behind theirs in the same log: what a loss of power leaves is always a beginning of what was
+//! committed, and never less than the last synced commit.
+//!
+//! Unsynced are the creation of such a task, and what its attempt says of itself: that it has begun, its news, its end. Anything else is
+//! synced, and most of it ends the silence for good, because it leaves a mark in the row:
+//!
+//! | what | why it is synced |
+//! | --- | --- |
+//! | promoted | its id is given away |
+//! | a question asked, answered, withdrawn | its client is told of it, and how to come back to it |
+//! | journaled, come further, suspended | a step that is written is never run again, whatever it has done outside |
+//! | asked to stop, out of time, abandoned | others than its attempt say so, and rarely |
+//! | claimed from its queue | a claim takes whoever is first there; the task stays unheard |
+//!
+//! Two creations are synced although nobody hears of the task. One is that of a task which is claimed at once for work outside of this
+//! process: that work leaves files, and only the row knows where. (What the work says later may get lost: recovery judges by the files.) The other
+//! is that of a task which another one starts, since it is also an entry in that one's journal.
+
+use longhaul_core::{AttemptEnd, Event, Task, TaskId, store::Change};
+use std::collections::HashSet;
+
+/// Who may hear of a change, as far as it can be told before it is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Someone.
+    Heard,
+    /// Nobody: a task begins of which nobody hears.
+    Begun,
+    /// Nobody, as long as nobody has heard of this task: its attempt speaks of itself.
+    Reported(TaskId),
+}
+
+impl Effect {
+    /// Of the creation of `task`.
+    pub(super) fn of_creation(task: &Task) -> Self {
+        let outside = (task.attempt.as_ref()).is_some_and(|attempt| attempt.host.is_some());
+        if is_unheard(task) && !outside {
+            Self::Begun
+        } else {
+            Self::Heard
+        }
+    }
+
+    /// Of a change of a task.
+    pub(super) fn of_change(change: &Change) -> Self {
+        if change.events.iter().all(is_report) {
+            Self::Reported(change.task.clone())
+        } else {
+            Self::Heard
+        }
+    }
+}
+
+/// Whether an attempt speaks of itself, and of nothing that anyone else may know.
+fn is_report(event: &Event) -> bool {
+    match event {
+        Event::Started | Event::Reported { .. } => true,
+        Event::AttemptEnded(end) => match end {
+            AttemptEnd::Finished(_) | AttemptEnd::Failed { .. } | AttemptEnd::Stopped(_) | AttemptEnd::NeverStarted => {
+                true
+            }
+            AttemptEnd::Suspended { .. } => false,
+        },
+        Event::Promoted
+        | Event::InputRequested { .. }
+        | Event::InputAnswered { .. }
+        | Event::InputWithdrawn { .. }
+        | Event::Journaled(_)
+        | Event::CameFurther
+        | Event::TimerFired
+        | Event::ChildEnded { .. }
+        | Event::CancelRequested(_)
+        | Event::DeadlinePassed
+        | Event::QueueTimedOut
+        | Event::Abandoned(_)
+        | Event::TtlExtended { .. }
+        | Event::Claimed { .. }
+        | Event::Adopted { .. } => false,
+    }
+}
+
+/// Whether nothing in a task's row says that someone may have heard of it. Once it is false it stays so.
+fn is_unheard(task: &Task) -> bool {
+    !task.announced
+        && !task.keyed
+        && task.lineage.is_none()
+        && task.inputs_asked == 0
+        && task.journaled == 0
+        && task.stop.is_none()
+        && !task.is_done()
+}
+
+/// The live tasks that began in this process and of which nobody has heard. After a restart there are none: what is not known to be
+/// unheard is synced.
+#[derive(Default)]
+pub(super) struct Unheard(HashSet<TaskId>);
+
+impl Unheard {
+    /// Whether nobody can have heard of what a change is about, so that it may be committed without an fsync.
+    pub(super) fn covers(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::Heard => false,
+            Effect::Begun => true,
+            Effect::Reported(task) => self.0.contains(task),
+        }
+    }
+
+    /// A transaction is committed.
+    pub(super) fn learn(&mut self, turns: Turns) {
+        self.0.extend(turns.begun);
+        for task in &turns.heard {
+            self.0.remove(task);
+        }
+    }
+}
+
+/// What one transaction makes of the tasks of which nobody has heard.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    begun: Vec<TaskId>,
+    heard: Vec<TaskId>,
+}
+
+impl Turns {
+    /// A task has begun.
+    pub(super) fn began(&mut self, task: &Task) {
+        if is_unheard(task) {
+            self.begun.push(task.id.clone());
+        }
+    }
+
+    /// A task has changed.
+    pub(super) fn changed(&mut self, before: &Task, after: &Task) {
+        if is_unheard(before) && !is_unheard(after) {
+            self.heard.push(after.id.clone());
+        }
+    }
+}
