@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(check_arguments(&mut with("string")), Ok(()));
         let wrong = check_arguments(&mut with("number")).unwrap_err();
         assert!(
-            wrong.contains("`a`") && wrong.contains("an integer, a string or a boolean"),
+            wrong.contains("`a`") && wrong.contains("`integer`, `string` and `boolean` alone"),
             "{wrong}"
         );
     }

@@ -27,7 +27,7 @@ pub(crate) use writer::{Draft, EntryDraft, Pending, Told, WriteError, Written, w
 use failure::Failed;
 use longhaul_core::{Entry, EntryKey, EntryKind, Json, UnixMillis};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -75,6 +75,12 @@ struct Branch {
     ahead: BTreeMap<u32, EntryKey>,
     /// Other entries that it has not come to.
     ahead_beside: BTreeMap<u32, EntryKey>,
+    /// The forks that the journal knows entries of, each with its first one.
+    forked: BTreeMap<u32, EntryKey>,
+    /// The same of entries that were begun with something else open.
+    forked_beside: BTreeSet<u32>,
+    /// Whether something else was open when it was forked off, in the branch that it comes from: then it stands in no order to that one.
+    beside: bool,
     /// Whether it has lost a race: what it had asked and begun is given up.
     abandoned: bool,
 }
@@ -118,6 +124,7 @@ impl Journal {
                 EntryKind::Child => state.children += 1,
                 _ => {}
             }
+            state.know_forks(&entry);
             let branch = state.branches.entry(Arc::clone(&entry.key.path)).or_default();
             let ahead = if entry.beside {
                 &mut branch.ahead_beside
@@ -171,7 +178,7 @@ impl Journal {
             None => None,
         };
         if found.is_none() {
-            if let Some(expected) = branch.ahead.values().next() {
+            if let Some(expected) = branch.expected() {
                 let divergence = Divergence::Otherwise {
                     asked: key,
                     expected: expected.clone(),
@@ -183,7 +190,7 @@ impl Journal {
                 return Err(JournalError::TooManyEntries { asked: key });
             }
         }
-        let beside = branch.open > 0;
+        let beside = branch.beside || branch.open > 0;
         branch.open += 1;
         Ok(Place {
             journal: Arc::clone(self),
@@ -200,10 +207,16 @@ impl Journal {
         let branch = state.branches.entry(path.into()).or_default();
         let fork = branch.forks;
         branch.forks += 1;
+        let beside = branch.beside || branch.open > 0;
         let separator = if path.is_empty() { "" } else { "/" };
-        (0..count)
-            .map(|nth| format!("{path}{separator}{fork}.{nth}").into())
-            .collect()
+        let paths = (0..count).map(|nth| Arc::from(format!("{path}{separator}{fork}.{nth}")));
+        let paths: Vec<Arc<str>> = paths.collect();
+        if beside {
+            for path in &paths {
+                state.branches.entry(Arc::clone(path)).or_default().beside = true;
+            }
+        }
+        paths
     }
 
     /// Whether the code of a branch goes by a version, if that is decided: it does not if the branch was past this point without it.
@@ -243,6 +256,8 @@ impl Journal {
             state.ahead -= branch.ahead.len() + branch.ahead_beside.len();
             branch.ahead.clear();
             branch.ahead_beside.clear();
+            branch.forked.clear();
+            branch.forked_beside.clear();
             branch.abandoned = true;
         }
         let known = state.known.iter().filter(|(key, _)| is_under(path, &key.path));
@@ -337,10 +352,45 @@ impl Journal {
     }
 }
 
-impl Branch {
-    fn is_behind(&self) -> bool {
-        !self.ahead.is_empty() || !self.ahead_beside.is_empty()
+impl State {
+    /// Notes for each branch on the way to an entry's which fork of it the way goes through.
+    fn know_forks(&mut self, entry: &Entry) {
+        for (path, fork) in forks_on_the_way(&entry.key.path) {
+            let branch = match self.branches.get_mut(path) {
+                Some(branch) => branch,
+                None => self.branches.entry(path.into()).or_default(),
+            };
+            if entry.beside {
+                branch.forked_beside.insert(fork);
+            } else {
+                branch.forked.entry(fork).or_insert_with(|| entry.key.clone());
+            }
+        }
     }
+}
+
+impl Branch {
+    /// What the code came to next, if that is certain: what it has begun alone, or in a fork that it has not come to again.
+    fn expected(&self) -> Option<&EntryKey> {
+        let in_a_fork = self.forked.range(self.forks..).map(|(_, first)| first);
+        self.ahead.values().chain(in_a_fork).next()
+    }
+
+    /// Whether earlier attempts were further than the code is now: in the branch, or in a fork that it has not come to again.
+    fn is_behind(&self) -> bool {
+        let forked = self.forked.keys().chain(&self.forked_beside);
+        !self.ahead.is_empty() || !self.ahead_beside.is_empty() || forked.max() >= Some(&self.forks)
+    }
+}
+
+/// The branches above the one at `path`, each with the number of its fork that leads there.
+fn forks_on_the_way(path: &str) -> impl Iterator<Item = (&str, u32)> {
+    let steps = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+    let starts = std::iter::once(0).chain(path.match_indices('/').map(|(at, _)| at + 1));
+    starts.zip(steps).filter_map(|(start, end)| {
+        let (fork, _) = path[start..end].split_once('.')?;
+        Some((&path[..start.saturating_sub(1)], fork.parse().ok()?))
+    })
 }
 
 /// Whether a branch is the one at `path`, or one of those that has forked into.

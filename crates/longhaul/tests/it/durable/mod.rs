@@ -2,6 +2,7 @@
 
 mod branches;
 mod calls;
+mod changed;
 mod said;
 mod seen;
 mod steps;
