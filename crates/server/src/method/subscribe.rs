@@ -14,7 +14,7 @@ pub(super) fn subscribe(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, R
         )
     })?;
     let watched = front.legacy.wishes.watch(session, &uri);
-    watched.map_err(|too_many| RpcError::invalid_params(too_many.to_string()))?;
+    watched.map_err(|why| RpcError::invalid_params(why.to_string()))?;
     Ok(empty(call))
 }
 

@@ -118,6 +118,13 @@ async fn lists_and_watched_resources_are_told_on_a_push_stream() {
         server.result(&about("resources/unsubscribe", "test://dropped")).await,
         json!({})
     );
+    let mut endless = about("resources/subscribe", &"u".repeat(2049));
+    let refused = server.connect().await.exchange(&endless).await;
+    assert_eq!(refused.error(), (200, -32602));
+    let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("at most 2048"), "{message}");
+    endless.body["params"]["uri"] = json!("u".repeat(2048));
+    server.result(&endless).await;
     let mut push = server.listen(&session).await;
     let catalog = server.engine.catalog();
     for uri in ["test://other", "test://dropped", "test://watched"] {
