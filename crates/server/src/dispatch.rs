@@ -84,7 +84,7 @@ async fn request_answer(
 ) -> Result<Answer, RpcError> {
     if let Some(own) = front.engine.catalog().method(&request.method) {
         let (era, params, meta) = admit_custom(request, &incoming.peer)?;
-        let call = call(front, request, incoming, &era, params, meta)?;
+        let call = call(front, request, incoming, &era, params, meta);
         return method::custom::answer(front, &call, own, request.params);
     }
     let rules = Rules {
@@ -97,11 +97,11 @@ async fn request_answer(
         params,
         meta,
     } = admit(request, &incoming.peer, &rules)?;
-    let call = call(front, request, incoming, &era, params, meta)?;
+    let call = call(front, request, incoming, &era, params, meta);
     method::answer(front, method, &call).await
 }
 
-/// An admitted request with its caller, counted.
+/// An admitted request with its caller.
 fn call<'a>(
     front: &Front,
     request: &Request<'a>,
@@ -109,16 +109,14 @@ fn call<'a>(
     era: &Era<'_>,
     params: Params<'a>,
     meta: longhaul_wire::Meta<'a>,
-) -> Result<Call<'a>, RpcError> {
-    let caller = incoming.caller(front, era);
-    front.meter.request(caller.principal()).map_err(RpcError::from)?;
-    Ok(Call {
+) -> Call<'a> {
+    Call {
         id: request.id,
         params,
         meta,
         headers: incoming.peer.headers(),
-        caller,
-    })
+        caller: incoming.caller(front, era),
+    }
 }
 
 /// A request on its way to its method.

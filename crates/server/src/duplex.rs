@@ -108,14 +108,6 @@ impl Duplex {
         }
     }
 
-    /// Says what was wrong with something that could not even be taken.
-    ///
-    /// # Errors
-    /// [`Closed`]
-    pub(crate) async fn refuse(&self, error: &RpcError) -> Result<(), Closed> {
-        self.deliver(Answer::error(None, error)).await
-    }
-
     /// Completes when every request has been answered, but for those that only watch.
     pub(crate) async fn idle(&self) {
         self.without(|running| !running.watches).await;
@@ -255,7 +247,11 @@ impl Duplex {
         let _ = self.room.acquire_many(ROOM).await;
     }
 
-    async fn deliver(&self, mut answer: Answer) -> Result<(), Closed> {
+    /// Sends an answer, waiting for what of it is still to come.
+    ///
+    /// # Errors
+    /// [`Closed`]
+    pub(crate) async fn deliver(&self, mut answer: Answer) -> Result<(), Closed> {
         loop {
             answer = match answer {
                 Answer::Message { text, .. } | Answer::Session { text, .. } => return self.say(text).await,

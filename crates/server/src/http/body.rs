@@ -45,6 +45,25 @@ pub(super) async fn read(body: Body, front: &Front) -> Result<Bytes, RpcError> {
     }
 }
 
+/// The body of a request that is refused whatever is in it, if that is little. More of it is read and dropped, up to the front's limit: a client
+/// whose connection is reset while it writes may never read why.
+pub(super) async fn read_or_drop(mut body: Body, front: &Front) -> Bytes {
+    let length = http_body::Body::size_hint(&body).upper();
+    if length.is_some_and(|length| length <= SMALL as u64) {
+        return read(body, front).await.unwrap_or_default();
+    }
+    let drop_all = async {
+        let mut length = 0;
+        while let Ok(Some(piece)) = next(&mut body).await
+            && length <= front.max_body
+        {
+            length += piece.len();
+        }
+    };
+    let _ = front.engine.ports().within(PATIENCE, drop_all).await;
+    Bytes::new()
+}
+
 /// What `read` comes to if all of it has arrived: nearly always, and then no time has to be kept. HTTP hands a body over only
 /// after it has been asked for, so the second look is the one that counts.
 async fn at_once<T>(mut read: Pin<&mut impl Future<Output = T>>) -> Option<T> {

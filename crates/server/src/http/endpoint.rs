@@ -84,12 +84,17 @@ async fn guarded(
         let error = RpcError::invalid_request(misplaced.to_string()).with_status(403);
         return refuse(&front, &error);
     }
-    let mut response = match parts.method {
-        Method::OPTIONS => cors::preflight(&parts.headers, methods),
-        _ => match answer(&front, &parts, body).await {
+    let mut response = if parts.method == Method::OPTIONS {
+        // A browser asks this of its own, for nobody yet, and the answer costs nothing.
+        cors::preflight(&parts.headers, methods)
+    } else if let Err(busy) = front.meter.message(&front.principal) {
+        let bytes = body::read_or_drop(body, &front).await;
+        response(&front, refuse_message(&bytes, &busy.into()))
+    } else {
+        match answer(&front, &parts, body).await {
             Some(answered) => answered.unwrap_or_else(|error| refuse(&front, &error)),
             None => method_not_allowed(methods),
-        },
+        }
     };
     cors::expose(&mut response, parts.headers.get(header::ORIGIN).cloned());
     response

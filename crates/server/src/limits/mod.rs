@@ -1,6 +1,6 @@
 //! How much one principal, and all together, may ask of this server (S-06, G1-59).
 //!
-//! Requests, connections and streams are counted here; live tasks and stored bytes are counted by the store, in the transaction that creates.
+//! Messages, connections and streams are counted here; live tasks and stored bytes are counted by the store, in the transaction that creates.
 
 mod rate;
 mod tally;
@@ -16,8 +16,9 @@ pub(crate) use tally::Full;
 /// Limits of the front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests of one principal in a second, with bursts of twice as many. Nobody is limited without authentication, since all
-    /// clients are the same principal then, unless this is given all the same.
+    /// Requests of one principal in a second, with bursts of twice as many. Each HTTP request to an endpoint is one, whatever it carries, and
+    /// each line of stdio. Nobody is limited without authentication, since all clients are the same principal then, unless this is given
+    /// all the same.
     pub requests_per_second: Option<NonZeroU32>,
     /// Requests of all together in a second, with bursts of twice as many; by default as many as can be answered.
     pub requests_per_second_in_all: Option<NonZeroU32>,
@@ -73,15 +74,21 @@ pub(crate) enum Busy {
     Connections(Full),
 }
 
+impl Busy {
+    /// When to try again.
+    pub(crate) fn wait(&self) -> Duration {
+        match self {
+            Self::Rate { wait, .. } => *wait,
+            Self::Streams(_) | Self::Connections(_) => PLACE_PAUSE,
+            Self::Quota(_) => QUOTA_PAUSE,
+        }
+    }
+}
+
 impl From<Busy> for RpcError {
     /// HTTP 429 with `Retry-After`. The protocol defines no code for it (C-47), so ours is outside what it reserves.
     fn from(busy: Busy) -> Self {
-        let wait = match &busy {
-            Busy::Rate { wait, .. } => *wait,
-            Busy::Streams(_) | Busy::Connections(_) => PLACE_PAUSE,
-            Busy::Quota(_) => QUOTA_PAUSE,
-        };
-        RpcError::busy(busy.to_string(), wait)
+        RpcError::busy(busy.to_string(), busy.wait())
     }
 }
 
@@ -107,8 +114,8 @@ impl Meter {
         }
     }
 
-    /// Counts a request.
-    pub(crate) fn request(&self, principal: &Principal) -> Result<(), Busy> {
+    /// Counts what a principal has sent, before anything is done for it.
+    pub(crate) fn message(&self, principal: &Principal) -> Result<(), Busy> {
         self.requests.count(principal)
     }
 

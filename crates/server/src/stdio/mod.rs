@@ -10,10 +10,10 @@ mod socket;
 #[cfg(unix)]
 pub use socket::{OwnerSocket, connect};
 
-use crate::{caller::Reach, duplex::Duplex, front::Front};
+use crate::{answer::Answer, caller::Reach, duplex::Duplex, front::Front, limits::Busy};
 use bytes::BytesMut;
 use lines::{Line, Lines};
-use longhaul_wire::RpcError;
+use longhaul_wire::{Message, RpcError};
 use std::{io, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
@@ -92,14 +92,36 @@ async fn read(duplex: &Arc<Duplex>, front: &Front, reader: impl AsyncRead + Unpi
             line = lines.next() => line?,
             () = front.drained() => return Ok(End::Drained),
         };
-        let taken = match line {
-            Some(Line::Message(bytes)) => duplex.take(bytes).await,
-            Some(Line::TooLong) => duplex.refuse(&too_long()).await,
-            None => return Ok(End::Client),
+        let Some(line) = line else { return Ok(End::Client) };
+        let refused = match front.meter.message(&front.principal) {
+            Ok(()) => None,
+            Err(busy) => tokio::select! {
+                refused = early(front, &line, busy) => refused,
+                () = front.drained() => return Ok(End::Drained),
+            },
+        };
+        let taken = match (refused, line) {
+            (Some(refused), _) => duplex.deliver(refused).await,
+            (None, Line::Message(bytes)) => duplex.take(bytes).await,
+            (None, Line::TooLong) => duplex.deliver(Answer::error(None, &too_long())).await,
         };
         if taken.is_err() {
             return Ok(End::Client);
         }
+    }
+}
+
+/// What a line is told that came too early: a request is refused. Anything else has no answer to be refused in, and must not be lost: it is
+/// taken as soon as the rate allows, and until then nothing more is read.
+async fn early(front: &Front, line: &Line, mut busy: Busy) -> Option<Answer> {
+    if let Line::Message(bytes) = line
+        && let Ok(Message::Request(request)) = Message::parse(bytes)
+    {
+        return Some(Answer::error(Some(request.id), &busy.into()));
+    }
+    loop {
+        front.engine.ports().clock.sleep(busy.wait()).await;
+        busy = front.meter.message(&front.principal).err()?;
     }
 }
 

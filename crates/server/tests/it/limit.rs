@@ -224,6 +224,49 @@ async fn too_many_requests_are_told_when_to_come_back() {
     assert_eq!(refused.json()["result"]["status"], "working");
 }
 
+/// Whatever is sent counts, also what cannot be understood, and what no answer is owed to.
+#[tokio::test]
+async fn s_06_every_kind_of_http_request_counts() {
+    let notification = ping().without_id().to_bytes();
+    let response = Post::of(json!({"jsonrpc": "2.0", "id": "q", "result": {}})).to_bytes();
+    let unknown = Post::modern("unknown/method", json!({})).to_bytes();
+    let garbage = ping().to_bytes_with(b"{");
+    let large = ping().to_bytes_with(&[b' '; 100_000]);
+    let (stream, put) = (other("GET", "Accept: text/event-stream\r\n"), other("PUT", ""));
+    for (what, bytes, first) in [
+        ("a notification", notification, 202),
+        ("a response", response, 400),
+        ("an unknown method", unknown, 404),
+        ("garbage", garbage, 400),
+        ("a large body", large, 400),
+        ("a stream", stream.into_bytes(), 405),
+        ("another verb", put.into_bytes(), 405),
+    ] {
+        let server = Server::with(Options {
+            limits: Limits {
+                requests_per_second: NonZeroU32::new(1),
+                ..Limits::default()
+            },
+            ..Options::default()
+        })
+        .await;
+        let send = async || {
+            let mut client = server.connect().await;
+            client.try_send(&bytes).await;
+            client.reply().await
+        };
+        assert_eq!(send().await.status(), first, "{what}");
+        let refused = loop {
+            let reply = send().await;
+            if reply.status() != first {
+                break reply;
+            }
+        };
+        assert_eq!(refused.error(), (429, 429), "{what}");
+        assert!(refused.head.header("retry-after").is_some(), "{what}");
+    }
+}
+
 /// G1-59: a call above the quota starts nothing, in either era, as a task or not.
 #[tokio::test]
 async fn too_many_live_tasks_are_refused_until_one_ends() {

@@ -2,12 +2,13 @@
 
 use crate::{
     request::{Post, act, act_as_task},
-    server::{Server, get, task_of},
+    server::{Options, Server, get, task_of},
 };
 use longhaul_schemas::Witness;
+use longhaul_server::Limits;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, io, sync::Arc};
+use std::{collections::BTreeSet, io, num::NonZeroU32, sync::Arc};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
     sync::oneshot,
@@ -448,6 +449,85 @@ async fn the_whole_list_is_there_for_the_one_user() {
         .result(&Post::legacy(Some(&session), "tasks/list", json!({})))
         .await;
     assert_eq!(over_http["tasks"], json!([]));
+}
+
+async fn one_a_second() -> Server {
+    Server::with(Options {
+        limits: Limits {
+            requests_per_second: NonZeroU32::new(1),
+            ..Limits::default()
+        },
+        ..Options::default()
+    })
+    .await
+}
+
+/// The only request among notifications; whether it was refused.
+async fn is_refused_after_notifications() -> bool {
+    let server = one_a_second().await;
+    let mut client = Client::connect(&server);
+    let notification = Post::modern("notifications/unknown", json!({})).without_id();
+    for _ in 0..3 {
+        client.tell(&notification).await;
+    }
+    let answer = client.answer(&discover()).await;
+    let refused = answer.get("error").is_some();
+    if refused {
+        assert_eq!(answer["error"]["code"], 429, "{answer}");
+        assert!(
+            answer["error"]["data"]["retryAfterMs"].as_u64().unwrap() > 0,
+            "{answer}"
+        );
+    }
+    refused
+}
+
+/// S-06: two at once, one more a second later, and the next is too early, unless this machine was a second late.
+#[tokio::test]
+async fn s_06_every_line_counts() {
+    for _ in 0..5 {
+        if is_refused_after_notifications().await {
+            return;
+        }
+    }
+    panic!("notifications take nothing from the rate");
+}
+
+/// A response cannot be refused, since nobody would hear of it.
+#[tokio::test]
+async fn what_has_no_answer_waits_for_its_turn_and_is_not_lost() {
+    let server = one_a_second().await;
+    let mut client = Client::connect(&server);
+    let mut initialize = Post::initialize("2025-11-25");
+    initialize.body["params"]["capabilities"] = json!({"elicitation": {}});
+    client.result(&initialize).await;
+    let mut create = Post::legacy(None, "tools/call", act_as_task("optional", "ask"));
+    let task = loop {
+        let answer = client.answer(&create).await;
+        if answer.get("error").is_none() {
+            break task_of(&answer["result"]);
+        }
+        create = create.id(json!(format!("after {}", answer["id"])));
+    };
+    let asked = loop {
+        let line = client.line().await.unwrap();
+        if line["method"] == "elicitation/create" {
+            break line;
+        }
+    };
+    while client.answer(&ping()).await.get("error").is_none() {}
+    let said = json!({"action": "accept", "content": {"sure": true}});
+    client
+        .tell(&Post::of(json!({"jsonrpc": "2.0", "id": asked["id"], "result": said})))
+        .await;
+    loop {
+        let line = client.line().await.unwrap();
+        assert_eq!(line["method"], "notifications/tasks/status", "{line}");
+        assert_eq!(line["params"]["taskId"], task.as_str());
+        if line["params"]["status"] == "completed" {
+            break;
+        }
+    }
 }
 
 /// T-43, C-17
