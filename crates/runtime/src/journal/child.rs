@@ -3,7 +3,7 @@
 use super::{Draft, JournalError, Place, Standing, Story, WriteError, Written};
 use crate::{Requestor, TaskContext, Tool, hub::Watch, parking::Wait};
 use longhaul_core::{
-    CancelMode, ChildEntry, EntryKind, Json, Lineage, Outcome, QuotaExceeded, TaskId,
+    CancelMode, ChildEntry, EntryKind, Json, Lineage, Outcome, TaskId,
     store::{CreateError, NewTask},
 };
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// How far down a line of children may go.
 const DEEPEST: u32 = 8;
 /// How many children one task may start over its life.
-const MOST: u32 = 1_000;
+pub(super) const MOST_CHILDREN: u32 = 1_000;
 
 /// What a child came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,18 +35,18 @@ pub enum ChildError {
 }
 
 /// Why a child is not started.
-#[derive(Debug, thiserror::Error)]
-enum Refusal {
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum Refusal {
     #[error("there is no such tool")]
     UnknownTool,
     #[error("{0}")]
     Arguments(String),
     #[error("it would stand more than {DEEPEST} tasks below the one that the client has called")]
     TooDeep,
-    #[error("a task may start {MOST} others")]
+    #[error("a task may start {MOST_CHILDREN} others")]
     TooMany,
     #[error(transparent)]
-    Quota(QuotaExceeded),
+    Create(#[from] CreateError),
 }
 
 /// What the entry of a child says that was not started.
@@ -187,8 +187,7 @@ impl TaskContext {
                 place.written(seq, value);
                 Ok(Ok((seq, child, watch)))
             }
-            Err(WriteError::Create(CreateError::Quota(exceeded))) => Ok(Err(Refusal::Quota(exceeded))),
-            Err(WriteError::Create(CreateError::Parent(error))) => Err(JournalError::Task(error)),
+            Err(WriteError::Refused(refusal)) => Ok(Err(refusal)),
             Err(other) => Err(other.into()),
         }
     }
@@ -205,12 +204,8 @@ impl TaskContext {
 
     fn new_child(&self, name: &str, arguments: Json) -> Result<NewTask, Refusal> {
         let inner = &self.shared.inner;
-        let children = self.shared.journal.as_ref().map_or(0, |journal| journal.children());
         if self.shared.depth() >= DEEPEST {
             return Err(Refusal::TooDeep);
-        }
-        if children >= MOST {
-            return Err(Refusal::TooMany);
         }
         let tool = inner.catalog.tool(name).ok_or(Refusal::UnknownTool)?;
         tool.check(arguments.as_str())

@@ -51,6 +51,8 @@ struct State {
     children: u32,
     failures: Vec<Failed>,
     divergence: Option<Divergence>,
+    /// Whether there was no room for something that the code came to.
+    overfull: bool,
 }
 
 /// An entry, and whether the code has come to it.
@@ -109,6 +111,7 @@ impl Journal {
             children: 0,
             failures: Vec::new(),
             divergence: None,
+            overfull: false,
         };
         let mut before = created;
         for entry in entries {
@@ -145,7 +148,7 @@ impl Journal {
     /// Begins the next place of this kind and name in a branch.
     ///
     /// # Errors
-    /// [`JournalError::Diverged`] if the journal says that something else came here; [`JournalError::TooManyEntries`].
+    /// [`JournalError::Diverged`] if the journal says that something else came here.
     pub(crate) fn begin(
         self: &Arc<Self>,
         path: &Arc<str>,
@@ -177,18 +180,15 @@ impl Journal {
             }
             None => None,
         };
-        if found.is_none() {
-            if let Some(expected) = branch.expected() {
-                let divergence = Divergence::Otherwise {
-                    asked: key,
-                    expected: expected.clone(),
-                };
-                state.divergence = Some(divergence.clone());
-                return Err(divergence.into());
-            }
-            if state.last >= MAX_ENTRIES {
-                return Err(JournalError::TooManyEntries { asked: key });
-            }
+        if found.is_none()
+            && let Some(expected) = branch.expected()
+        {
+            let divergence = Divergence::Otherwise {
+                asked: key,
+                expected: expected.clone(),
+            };
+            state.divergence = Some(divergence.clone());
+            return Err(divergence.into());
         }
         let beside = branch.beside || branch.open > 0;
         branch.open += 1;
@@ -284,10 +284,14 @@ impl Journal {
     /// The code has come to its end.
     ///
     /// # Errors
-    /// [`Divergence`] if it did not follow its journal on the way, or has left entries behind that it never came to.
+    /// [`Divergence`] if it did not follow its journal on the way, or has left entries behind that it never came to, though there was room
+    /// for all that it wanted: a race for whose winner there is no entry may be won by another branch the next time.
     pub(crate) fn finish(&self) -> Result<(), Divergence> {
         self.has_diverged()?;
         let state = self.lock();
+        if state.overfull {
+            return Ok(());
+        }
         let branches = state.branches.values();
         let left = branches.flat_map(|branch| branch.ahead.iter().chain(&branch.ahead_beside));
         match left.min_by_key(|(seq, _)| **seq) {
@@ -311,6 +315,19 @@ impl Journal {
     /// The place after the last one that was written.
     pub(crate) fn next(&self) -> u32 {
         self.lock().last + 1
+    }
+
+    /// Whether a new entry may have the place `seq`. What was told once that there is none is told so in every attempt: what is written
+    /// stays, and no place becomes free again.
+    ///
+    /// # Errors
+    /// [`JournalError::TooManyEntries`].
+    pub(crate) fn has_room(&self, seq: u32, key: &EntryKey) -> Result<(), JournalError> {
+        if seq <= MAX_ENTRIES {
+            return Ok(());
+        }
+        self.lock().overfull = true;
+        Err(JournalError::TooManyEntries { asked: key.clone() })
     }
 
     /// Notes what was written.
@@ -402,6 +419,17 @@ fn is_under(path: &str, branch: &str) -> bool {
 }
 
 impl Place {
+    /// Whether it has its entry or can have one: to be asked before anything is done that only an entry keeps from being done again.
+    ///
+    /// # Errors
+    /// [`JournalError::TooManyEntries`].
+    fn has_room(&self) -> Result<(), JournalError> {
+        match self.found {
+            Some(_) => Ok(()),
+            None => self.journal.has_room(self.journal.next(), &self.key),
+        }
+    }
+
     /// Notes that it has been written.
     pub(crate) fn written(&mut self, seq: u32, value: Json) {
         self.found = Some((seq, value));

@@ -102,6 +102,7 @@ impl TaskContext {
             if let Some(reason) = self.stop_requested() {
                 return Err(JournalError::Stopped(reason).into());
             }
+            place.has_room()?;
             let working = self.works();
             let looked = inside(&place.key.name, async { look().await }).await;
             self.note(&mut known, pace, looked);

@@ -251,6 +251,7 @@ impl TaskContext {
         if let Some(reason) = self.stop_requested() {
             return Err(JournalError::Stopped(reason));
         }
+        place.has_room()?;
         let working = self.works();
         self.witness(&place.key);
         let work = inside(&place.key.name, async { work().await });

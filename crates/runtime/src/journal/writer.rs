@@ -1,6 +1,9 @@
 //! Writing what the code has come to: one write for all that came together.
 
-use super::JournalError;
+use super::{
+    JournalError,
+    child::{MOST_CHILDREN, Refusal},
+};
 use crate::{TaskContext, question::Question};
 use longhaul_core::{
     Entry, EntryKey, Event, InputKey, Json, StopReason, TaskId,
@@ -22,6 +25,14 @@ pub(crate) enum Draft {
 }
 
 impl Draft {
+    /// What is written to the journal with it, if anything is.
+    fn entry(&self) -> Option<&EntryDraft> {
+        match self {
+            Self::Ask(_, entry) | Self::Withdraw(_, entry) => entry.as_ref(),
+            Self::Entry(entry) | Self::Child(_, entry) => Some(entry),
+        }
+    }
+
     /// What goes on by itself once this is written.
     pub(crate) fn begun(&self) -> Begun {
         match self {
@@ -68,8 +79,11 @@ pub(crate) struct Written {
 #[derive(Debug, Clone)]
 pub(crate) enum WriteError {
     Apply(ApplyError),
-    Create(CreateError),
+    /// The child is not to be.
+    Refused(Refusal),
     Stopped(StopReason),
+    /// It is not to have an entry.
+    Journal(JournalError),
 }
 
 impl From<WriteError> for JournalError {
@@ -77,8 +91,9 @@ impl From<WriteError> for JournalError {
         match error {
             WriteError::Apply(error) => Self::Task(error),
             WriteError::Stopped(reason) => Self::Stopped(reason),
-            WriteError::Create(CreateError::Store(error)) => Self::Task(error.into()),
-            WriteError::Create(other) => Self::Task(ApplyError::Store(StoreError::Failed(other.to_string()))),
+            WriteError::Journal(error) => error,
+            // Whoever starts a child keeps why it is not to be.
+            WriteError::Refused(refusal) => Self::Task(ApplyError::Store(StoreError::Failed(refusal.to_string()))),
         }
     }
 }
@@ -159,7 +174,7 @@ impl TaskContext {
         match self.write_events(&batch).await {
             Ok(written) => {
                 for (Pending { draft, tell }, written) in batch.into_iter().zip(written) {
-                    if let Err(Ok(written)) = tell.send(Ok(written)) {
+                    if let Err(Ok(written)) = tell.send(written) {
                         self.take_back(draft.begun(), written);
                     }
                 }
@@ -178,8 +193,9 @@ impl TaskContext {
         }
     }
 
-    /// One write. What the journal is to keep is not to be lost: while the store cannot write, it is tried again.
-    async fn write_events(&self, batch: &[Pending]) -> Result<Vec<Written>, WriteError> {
+    /// One write. What the journal is to keep is not to be lost: while the store cannot write, it is tried again. What it has no room for
+    /// is told so after the rest is written: only then is that sure.
+    async fn write_events(&self, batch: &[Pending]) -> Result<Vec<Result<Written, WriteError>>, WriteError> {
         let mut asked = self.shared.asked.lock().await;
         let mut next = self.shared.journal.as_ref().map_or(0, |journal| journal.next());
         let mut ever = *asked;
@@ -188,6 +204,10 @@ impl TaskContext {
         let mut entries = Vec::new();
         let mut again = false;
         for Pending { draft, .. } in batch {
+            if let Err(error) = self.has_room(draft, next) {
+                all.push(Err(WriteError::Journal(error)));
+                continue;
+            }
             let mut written = Written::default();
             let mut entry = None;
             match draft {
@@ -221,7 +241,10 @@ impl TaskContext {
                 events.push(Event::Journaled(self.entry(draft, seq, value.clone())));
                 entries.push((seq, draft.key.clone(), value));
             }
-            all.push(written);
+            all.push(Ok(written));
+        }
+        if events.is_empty() {
+            return Ok(all);
         }
         if again {
             events.push(Event::CameFurther);
@@ -259,7 +282,7 @@ impl TaskContext {
         }
     }
 
-    async fn create_child(&self, mut new: NewTask, draft: EntryDraft) -> Result<Written, WriteError> {
+    async fn create_child(&self, new: NewTask, draft: EntryDraft) -> Result<Written, WriteError> {
         // One at a time: the place must be the next one.
         let _turn = self.shared.asked.lock().await;
         if let Some(reason) = self.stop_requested() {
@@ -269,16 +292,37 @@ impl TaskContext {
             return Err(WriteError::Apply(ApplyError::Stale));
         };
         let seq = journal.next();
+        journal.has_room(seq, &draft.key).map_err(WriteError::Journal)?;
+        if journal.children() >= MOST_CHILDREN {
+            return Err(WriteError::Refused(Refusal::TooMany));
+        }
         let parent = Parent {
             lineage: self.lineage_of_child(seq),
             fence: self.shared.fence,
             entry: self.entry(&draft, seq, draft.value.clone()),
         };
-        new.parent = Some(parent);
-        self.shared.inner.submit(new, false).await.map_err(WriteError::Create)?;
+        let new = NewTask {
+            parent: Some(parent),
+            ..new
+        };
+        let inner = &self.shared.inner;
+        let created = inner.submit(new, false).await;
+        created.map_err(|error| match error {
+            CreateError::Parent(error) => WriteError::Apply(error),
+            CreateError::Store(error) => WriteError::Apply(error.into()),
+            refused => WriteError::Refused(refused.into()),
+        })?;
         journal.wrote(seq, &draft.key, &draft.value);
         self.set_turn(None);
         Ok(Written { seq, input: None })
+    }
+
+    /// Whether the entry of a draft, if it is a new one, may have the place `seq`.
+    fn has_room(&self, draft: &Draft, seq: u32) -> Result<(), JournalError> {
+        match (&self.shared.journal, draft.entry()) {
+            (Some(journal), Some(entry)) if entry.seq.is_none() => journal.has_room(seq, &entry.key),
+            _ => Ok(()),
+        }
     }
 
     fn entry(&self, draft: &EntryDraft, seq: u32, value: Json) -> Entry {
