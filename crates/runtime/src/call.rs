@@ -331,11 +331,14 @@ impl Inner {
         let (tell, told) = tokio::sync::oneshot::channel();
         let inner = Arc::clone(self);
         self.spawn(async move {
-            let (arguments, requestor) = (new.arguments.clone(), new.requestor.clone());
+            let (id, arguments, requestor) = (new.id.clone(), new.arguments.clone(), new.requestor.clone());
             let missed = inner.active.missed();
             let created = match inner.store.create(new).await {
                 Ok(created) => created,
-                Err(error) => return drop(tell.send(Err(error))),
+                Err(error) => match inner.kept_all_the_same(&id, &error).await {
+                    Some(task) => Created::New(task),
+                    None => return drop(tell.send(Err(error))),
+                },
             };
             // If the caller has gone, this is dropped unread, here or in the channel.
             let _ = tell.send(Ok(Receipt {
@@ -360,6 +363,15 @@ impl Inner {
             }
         });
         Box::pin(async move { told.await.unwrap_or(Err(StoreError::Closed.into()))?.read() })
+    }
+
+    /// The task of a create that failed, if it is there: nobody else can have made one of this id, and if nobody knew of it, nobody would run
+    /// it. A store that is full or closed has written nothing.
+    async fn kept_all_the_same(&self, id: &TaskId, error: &CreateError) -> Option<Task> {
+        match error {
+            CreateError::Store(StoreError::Failed(_)) => Some(self.store.peek(id).await.ok()??.task),
+            _ => None,
+        }
     }
 
     /// Lets the id of a call made before be given away.

@@ -296,22 +296,30 @@ impl TaskContext {
         if journal.children() >= MOST_CHILDREN {
             return Err(WriteError::Refused(Refusal::TooMany));
         }
-        let parent = Parent {
-            lineage: self.lineage_of_child(seq),
-            fence: self.shared.fence,
-            entry: self.entry(&draft, seq, draft.value.clone()),
-        };
-        let new = NewTask {
-            parent: Some(parent),
-            ..new
-        };
         let inner = &self.shared.inner;
-        let created = inner.submit(new, false).await;
-        created.map_err(|error| match error {
-            CreateError::Parent(error) => WriteError::Apply(error),
-            CreateError::Store(error) => WriteError::Apply(error.into()),
-            refused => WriteError::Refused(refused.into()),
-        })?;
+        let create = || async {
+            // Each try as if it were the first: the child's times are not to run while nobody could start it.
+            let parent = Parent {
+                lineage: self.lineage_of_child(seq),
+                fence: self.shared.fence,
+                entry: self.entry(&draft, seq, draft.value.clone()),
+            };
+            let new = NewTask {
+                at: self.now(),
+                parent: Some(parent),
+                ..new.clone()
+            };
+            match inner.submit(new, false).await {
+                Ok(_) => Ok(Ok(())),
+                Err(CreateError::Parent(error)) => Err(error),
+                Err(CreateError::Store(error)) => Err(error.into()),
+                Err(refused) => Ok(Err(refused)),
+            }
+        };
+        let created = inner.insist("starting a child", create).await;
+        created
+            .map_err(WriteError::Apply)?
+            .map_err(|refused| WriteError::Refused(refused.into()))?;
         journal.wrote(seq, &draft.key, &draft.value);
         self.set_turn(None);
         Ok(Written { seq, input: None })

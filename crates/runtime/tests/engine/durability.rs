@@ -1,11 +1,12 @@
 //! What is told is kept, and what must be kept is insisted on.
 
 use crate::support::{
-    CallOf, FaultyStore, ManualClock, Process, Script, World, beside, guarded, scope, settle, text, tool,
+    CallOf, Effects, FaultyCreate, FaultyStore, ManualClock, Process, Script, World, beside, guarded, program, scope,
+    settle, text, tool,
 };
 use futures_util::FutureExt;
-use longhaul_core::{Outcome, State, StopReason, TaskId};
-use longhaul_runtime::{Call, End, Engine};
+use longhaul_core::{Json, Outcome, State, StopReason, TaskId};
+use longhaul_runtime::{Call, End, Engine, TaskContext, ToolSettings};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 
@@ -141,6 +142,61 @@ async fn an_outcome_is_written_however_often_the_store_was_full() {
         world.clock.advance(pause);
     }
     assert_eq!(world.outcome(&engine, &task.id).await, text("worth keeping"));
+}
+
+/// No attempt is spent on it either: the caller is held until there is room.
+#[tokio::test]
+async fn a_child_is_started_however_often_the_store_was_full() {
+    let (world, store) = World::faulty();
+    let ran = Effects::default();
+    let child = move |_: TaskContext| {
+        let nth = ran.happen();
+        async move { Ok(format!("run {nth}")) }
+    };
+    let child = ToolSettings {
+        deadline: Some(1_000),
+        ..program("child", child)
+    };
+    let attempts = Effects::default();
+    let calls = move |cx: TaskContext| {
+        let nth = attempts.happen();
+        async move {
+            let child = cx.call("child", Json::trusted("{}")).await?;
+            let as_told = child.outcome == text("run 1");
+            Ok(format!("{as_told} in attempt {nth}"))
+        }
+    };
+    let engine = world.start([program("calls", calls), child]).await;
+    store.fail_creates("child", &[FaultyCreate::Full; 8]);
+    let task = engine.create(engine.call("calls")).await.unwrap();
+    for pause in [50, 100, 200, 400, 800, 1_600, 3_200, 5_000] {
+        world.clock.sleeper(pause).await;
+        settle().await;
+        assert_eq!(world.state(&task.id).await, State::Running);
+        world.clock.advance(pause);
+    }
+    assert_eq!(world.outcome(&engine, &task.id).await, text("true in attempt 1"));
+}
+
+/// What a store has kept although it said that it failed is not made again, and not left lying.
+#[tokio::test]
+async fn a_child_whose_start_was_kept_all_the_same_is_run_once() {
+    let (world, store) = World::faulty();
+    let ran = Effects::default();
+    let child = move |_: TaskContext| {
+        let nth = ran.happen();
+        async move { Ok(format!("run {nth}")) }
+    };
+    let calls = |cx: TaskContext| async move {
+        let first = cx.call("child", Json::trusted("{}")).await?;
+        let second = cx.call("child", Json::trusted("{}")).await?;
+        let as_told = (first.outcome, second.outcome) == (text("run 1"), text("run 2"));
+        Ok(format!("{as_told}"))
+    };
+    let engine = world.start([program("calls", calls), program("child", child)]).await;
+    store.fail_creates("child", &[FaultyCreate::Unsure; 2]);
+    let task = engine.create(engine.call("calls")).await.unwrap();
+    assert_eq!(world.outcome(&engine, &task.id).await, text("true"));
 }
 
 #[test]

@@ -24,8 +24,19 @@ pub(crate) struct FaultyStore {
     /// So many changes that `fails` names still fail with [`StoreError::Full`].
     full: Mutex<(usize, &'static str)>,
     full_claims: AtomicUsize,
+    /// What becomes of the next creates of this tool's tasks.
+    creates: Mutex<(&'static str, Vec<FaultyCreate>)>,
     pub(crate) claims: AtomicUsize,
     applied: Mutex<Vec<Change>>,
+}
+
+/// How a create fails.
+#[derive(Clone, Copy)]
+pub(crate) enum FaultyCreate {
+    /// There is no room.
+    Full,
+    /// It is committed, and answered by an error.
+    Unsure,
 }
 
 impl FaultyStore {
@@ -39,6 +50,7 @@ impl FaultyStore {
             hold_next_wake: watch::Sender::new(false),
             full: Mutex::new((0, "")),
             full_claims: AtomicUsize::new(0),
+            creates: Mutex::default(),
             claims: AtomicUsize::new(0),
             applied: Mutex::default(),
         })
@@ -52,6 +64,16 @@ impl FaultyStore {
     /// The next `times` claims find no room.
     pub(crate) fn be_full_for_claims(&self, times: usize) {
         self.full_claims.store(times, Ordering::SeqCst);
+    }
+
+    /// The next tasks of `tool` are created like this, the first of these faults first.
+    pub(crate) fn fail_creates(&self, tool: &'static str, faults: &[FaultyCreate]) {
+        *self.creates.lock().unwrap() = (tool, faults.iter().rev().copied().collect());
+    }
+
+    fn create_fault(&self, new: &NewTask) -> Option<FaultyCreate> {
+        let mut creates = self.creates.lock().unwrap();
+        if *new.tool == *creates.0 { creates.1.pop() } else { None }
     }
 
     /// The changes that were applied and have an event of this name.
@@ -84,7 +106,14 @@ impl StoreLayer for FaultyStore {
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         Box::pin(async move {
             released(&self.hold_creates).await;
+            let fault = self.create_fault(&new);
+            if let Some(FaultyCreate::Full) = fault {
+                return Err(StoreError::Full.into());
+            }
             let created = self.inner.create(new).await;
+            if let Some(FaultyCreate::Unsure) = fault {
+                return Err(StoreError::Failed("as the test says".to_owned()).into());
+            }
             released(&self.hold_created).await;
             created
         })

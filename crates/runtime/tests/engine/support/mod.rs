@@ -7,7 +7,7 @@ mod script;
 mod world;
 
 pub(crate) use clock::ManualClock;
-pub(crate) use fault::FaultyStore;
+pub(crate) use fault::{FaultyCreate, FaultyStore};
 pub(crate) use program::{Effects, Fault, failure, program};
 pub(crate) use script::{Run, Runs, Script, text};
 pub(crate) use world::{CallOf, Process, World, scope, tool};
