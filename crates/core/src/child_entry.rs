@@ -1,6 +1,6 @@
 //! What a parent's journal says of a child: first who it is, then what it came to.
 
-use crate::{InvalidJson, Json, Outcome, RpcFailure, TaskId};
+use crate::{Failure, InvalidJson, Json, MAX_ENTRY_BYTES, Outcome, RpcFailure, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -49,6 +49,20 @@ struct ErrorLayout<'a> {
 }
 
 impl ChildEntry {
+    /// The entry of a child that has come to `outcome`, as it is kept. If it were longer than [`MAX_ENTRY_BYTES`] it says just that in the
+    /// outcome's place, which the child's own task has.
+    pub fn of_ended(task: &TaskId, outcome: &Outcome) -> Json {
+        let entry = |outcome| {
+            let task = task.clone();
+            Self { task, outcome }.to_json()
+        };
+        let whole = entry(Some(outcome.clone()));
+        match whole.as_str().len() {
+            ..=MAX_ENTRY_BYTES => whole,
+            bytes => entry(Some(Failure::TooLongForParent { bytes }.into())),
+        }
+    }
+
     /// As it is kept.
     ///
     /// # Panics

@@ -102,6 +102,9 @@ impl fmt::Display for EntryKey {
     }
 }
 
+/// How long one entry's value may be, in bytes: a journal is read whole whenever its task goes on.
+pub const MAX_ENTRY_BYTES: usize = 1 << 20;
+
 /// One entry of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -111,7 +114,7 @@ pub struct Entry {
     pub key: EntryKey,
     /// Whether it was asked for while something else in its branch was not settled; then its place says nothing about its order.
     pub beside: bool,
-    /// What was come to, in the runtime's words.
+    /// What was come to, in the runtime's words; at most [`MAX_ENTRY_BYTES`].
     pub value: Json,
     /// When the entry was first written.
     pub at: UnixMillis,

@@ -39,7 +39,7 @@ pub use event::{AttemptEnd, CancelMode, Event};
 pub use failed_attempt::{EndedBy, FailedAttempt};
 pub use id::{InvalidTaskId, TaskId};
 pub use input::{Input, InputKey, InputState};
-pub use journal::{Entry, EntryKey, EntryKind, Lineage};
+pub use journal::{Entry, EntryKey, EntryKind, Lineage, MAX_ENTRY_BYTES};
 pub use json::{InvalidJson, Json};
 pub use log_level::LogLevel;
 pub use outcome::{Failure, Outcome, RpcFailure, Verdict, text_result};

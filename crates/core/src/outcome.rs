@@ -1,6 +1,6 @@
 //! How a task ends. Outcomes are stored, statuses are derived: each protocol generation reads its own from the same record.
 
-use crate::{FailedAttempt, Json, Millis, format_duration};
+use crate::{FailedAttempt, Json, MAX_ENTRY_BYTES, Millis, format_duration};
 use serde_json::{json, value::RawValue};
 use std::sync::Arc;
 
@@ -121,6 +121,15 @@ pub enum Failure {
     /// The tool's code, run again, did not do what its journal says it had done.
     #[error("the tool's code does not follow its journal: {0}")]
     Diverged(String),
+    /// A child's end, as its parent is told it: the journal of the parent has no room for what the child came to.
+    #[error(
+        "what it came to is {bytes} bytes long, and its caller's journal takes {MAX_ENTRY_BYTES}: its own task has it; hand over much data \
+         by a file, a resource or what it emits, and return where that is"
+    )]
+    TooLongForParent {
+        /// How long it is.
+        bytes: usize,
+    },
     /// Nothing in this server can run the tool any more.
     #[error("this server can no longer run the tool: {0}")]
     Unavailable(String),
@@ -135,6 +144,7 @@ impl Failure {
             Self::QueueTimeout => "queue_timeout",
             Self::Poisoned { .. } => "poisoned",
             Self::Diverged(_) => "diverged",
+            Self::TooLongForParent { .. } => "too_long_for_parent",
             Self::Unavailable(_) => "unavailable",
         }
     }

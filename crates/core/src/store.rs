@@ -365,7 +365,7 @@ pub trait Store: Send + Sync + 'static {
     /// The fence, if given or needed, must be that of the task's active attempt, in the same transaction (invariant 3). Answers
     /// are kept with their question; questions that the task no longer lists as open become withdrawn. Entries take their place in the
     /// journal. A change that ends a task which another one started also is that one's [`Event::ChildEnded`], with a
-    /// [`ChildEntry`](crate::ChildEntry) as the value, if it is legal there; a hint tells of it as of any change.
+    /// [`ChildEntry::of_ended`](crate::ChildEntry::of_ended) as the value, if it is legal there; a hint tells of it as of any change.
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
 
     /// Takes up to `limit` ready tasks from one tool's queue, in order of `ready_at`, then id. No task is given to two claimers.

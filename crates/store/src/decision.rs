@@ -112,13 +112,9 @@ pub(crate) fn decide_start<'a>(parent: &Task, change: &'a Change) -> Result<Deci
 /// What the end of `task`, if it has come with this `outcome`, is to the one that started it.
 pub(crate) fn end_for_parent(task: &Task, outcome: Option<&Outcome>, at: UnixMillis) -> Option<Change> {
     let (lineage, outcome) = (task.lineage.as_ref()?, outcome?);
-    let ended = ChildEntry {
-        task: task.id.clone(),
-        outcome: Some(outcome.clone()),
-    };
     let event = Event::ChildEnded {
         entry: lineage.entry,
-        value: ended.to_json(),
+        value: ChildEntry::of_ended(&task.id, outcome),
     };
     Some(Change::of(&lineage.parent, event, at))
 }

@@ -1,6 +1,6 @@
 //! What a parent's journal says of a child is read as it was written.
 
-use longhaul_core::{ChildEntry, Failure, Json, Outcome, RpcFailure};
+use longhaul_core::{ChildEntry, Failure, Json, MAX_ENTRY_BYTES, Outcome, RpcFailure};
 
 #[test]
 fn an_entry_is_read_as_it_was_written() {
@@ -30,6 +30,24 @@ fn an_entry_is_read_as_it_was_written() {
         assert_eq!(Json::parse(json.as_str()).as_ref(), Ok(&json));
         assert_eq!(ChildEntry::from_json(&json).unwrap(), written, "{}", json.as_str());
     }
+}
+
+/// To the byte: what has room is there, what has not is said to be too long.
+#[test]
+fn an_end_is_kept_as_long_as_an_entry_may_be() {
+    let task = "t1".parse().unwrap();
+    let frame = ChildEntry::of_ended(&task, &result_of(0)).as_str().len();
+    let whole = result_of(MAX_ENTRY_BYTES - frame);
+    let kept = ChildEntry::of_ended(&task, &whole);
+    assert_eq!(kept.as_str().len(), MAX_ENTRY_BYTES);
+    assert_eq!(ChildEntry::from_json(&kept).unwrap().outcome, Some(whole));
+    let bytes = MAX_ENTRY_BYTES + 1;
+    let told = ChildEntry::from_json(&ChildEntry::of_ended(&task, &result_of(bytes - frame))).unwrap();
+    assert_eq!(told.outcome, Some(Failure::TooLongForParent { bytes }.into()));
+}
+
+fn result_of(letters: usize) -> Outcome {
+    Outcome::tool_error(&"x".repeat(letters))
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod writer;
 pub use child::{ChildEnd, ChildError};
 pub use door::{Fork, Race};
 pub use error::{Divergence, JournalError};
+pub use longhaul_core::MAX_ENTRY_BYTES;
 pub(crate) use pages::Story;
 pub use pages::{Chapter, JournalPage, Standing};
 pub use poll::{Pace, Polled};
@@ -33,8 +34,6 @@ use std::{
 
 /// How many entries a task may have.
 pub const MAX_ENTRIES: u32 = 10_000;
-/// How long one entry's value may be, in bytes.
-pub const MAX_ENTRY_BYTES: usize = 1 << 20;
 
 /// What is known of a task's journal, and how far the code of this attempt has come along it.
 pub(crate) struct Journal(Mutex<State>);

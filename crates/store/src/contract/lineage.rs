@@ -2,8 +2,8 @@
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{
-    AttemptEnd, CancelMode, ChildEntry, Event, Fence, Lineage, NodeId, Outcome, Quota, Reason, State, Task, TaskId,
-    UnixMillis,
+    AttemptEnd, CancelMode, ChildEntry, Event, Fence, Lineage, MAX_ENTRY_BYTES, NodeId, Outcome, Quota, Reason, State,
+    Task, TaskId, UnixMillis,
     store::{ApplyError, Change, CreateError, Created, Hint, Idempotency, NewTask, Parent},
 };
 use std::sync::{Arc, Mutex};
@@ -102,6 +102,32 @@ pub async fn a_childs_end_reaches_its_parent_with_it(fresh: Fresh) {
     let hints = hints.lock().expect("the hints");
     let told = |task: &TaskId, version| hints.iter().any(|hint| hint.task == *task && hint.version >= version);
     assert!(told(&parent.id, last.version) && told(&parent.id, after.version));
+}
+
+/// What is too long for an entry is not put into one: the parent is told that it is, and it can be read from the child.
+pub async fn a_childs_long_end_is_its_own(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (parent, fence) = bench.running("a", 1).await;
+    bench.create(child("b", &parent.id, fence, 1)).await;
+    let claimed = bench.claim("tests", 1, 6).await;
+    let held = claimed[0].task.active_attempt().expect("an attempt").fence();
+    let words = "x".repeat(2 * MAX_ENTRY_BYTES);
+    bench
+        .apply(&id("b"), Some(held), vec![finished(&words)], 7)
+        .await
+        .expect("it ends");
+    let seen = bench.peek(&parent.id).await.task;
+    assert_eq!(seen.woken, 1);
+    let bench = bench.restart().await;
+    assert_eq!(bench.peek(&id("b")).await.outcome, Some(answer_text(&words)));
+    let entry = bench.journal(&parent.id).await.remove(0);
+    assert!(entry.value.as_str().len() <= MAX_ENTRY_BYTES);
+    let said = said_of(&bench, &parent.id, 1).await.outcome;
+    let Some(Outcome::RpcError(failure)) = said else {
+        panic!("the parent is told that it is too long, and not {said:?}");
+    };
+    let reason = r#"{"reason":"too_long_for_parent"}"#;
+    assert_eq!(failure.data.as_ref().map(|data| data.as_str()), Some(reason));
 }
 
 /// The parent's worker must hold its attempt, and the parent must not be asked to stop; else nothing is written of either.

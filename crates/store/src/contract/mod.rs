@@ -81,7 +81,7 @@ macro_rules! contract_tests {
             isolation: invariant_5_a_principal_cannot_learn_of_anothers_task, a_task_never_announced_is_not_shown;
             journal: invariant_10_what_was_journaled_stays, a_place_that_is_taken_takes_another_value,
                 what_is_emitted_is_found_among_the_rest, entries_come_in_order_and_from_their_worker, entries_are_counted_and_go_with_their_task;
-            lineage: a_childs_end_reaches_its_parent_with_it, a_child_is_written_with_its_parents_entry_or_not_at_all,
+            lineage: a_childs_end_reaches_its_parent_with_it, a_childs_long_end_is_its_own, a_child_is_written_with_its_parents_entry_or_not_at_all,
                 a_repeated_call_writes_nothing_of_the_parent, a_child_may_be_over_as_it_is_created,
                 the_end_of_a_child_changes_no_parent_that_is_over, children_and_stranded_ones_are_found;
             lists: lists_go_from_new_to_old_in_pages, a_sessions_live_tasks_are_found_oldest_first,

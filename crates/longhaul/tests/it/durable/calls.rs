@@ -68,6 +68,41 @@ async fn a_child_that_asks_is_told_that_it_cannot() {
     assert!(told.contains("cannot ask the client"), "{told}");
 }
 
+/// The caller's journal has no room for it, and says so; it is whole in the child's own task.
+#[tokio::test]
+async fn a_result_too_long_for_its_caller_is_told_to_be() {
+    const LONG: usize = 2_000_000;
+    for place in Place::all() {
+        let tools = vec![
+            Tool::new("long", async || "x".repeat(LONG)),
+            Tool::durable("calls", |cx: TaskContext| async move {
+                let Err(CallError::Failed { task_id, why, .. }) = cx.call("long", ()).await else {
+                    return Err(Error::new("it fitted"));
+                };
+                ToolOutput::json(&json!({"child": task_id.as_str(), "why": why}))
+            }),
+        ];
+        let (server, client, store) = place.serve(tools).await;
+        let task = client.start("calls", json!({})).await.unwrap();
+        let told = task.wait().await.unwrap();
+        let why = told.structured()["why"].as_str().unwrap();
+        assert!(
+            why.contains("bytes long") && why.contains("a file, a resource"),
+            "{why}"
+        );
+        let entry = super::entries(&store, task.id(), EntryKind::Child).await.remove(0);
+        assert!(
+            entry.value.as_str().len() < 1_000,
+            "{} bytes",
+            entry.value.as_str().len()
+        );
+        let child = told.structured()["child"].as_str().unwrap();
+        let child = client.follow(child).wait().await.unwrap();
+        assert_eq!(child.text().len(), LONG);
+        server.stop().await;
+    }
+}
+
 /// Also when the tool is there by then: what was told once stays.
 #[tokio::test]
 async fn a_call_that_could_not_be_made_is_not_made_later() {
