@@ -270,11 +270,8 @@ impl Waiting {
     /// The store's; the call is as it was.
     pub async fn promote(&mut self) -> Result<Promotion, StoreError> {
         let at = self.inner.now();
-        match self.inner.store.apply(Change::of(&self.id, Event::Promoted, at)).await {
-            Ok(task) if !task.is_done() => {
-                self.inner.changed(&task);
-                Ok(Promotion::Task(Box::new(task)))
-            }
+        match self.inner.commit(Change::of(&self.id, Event::Promoted, at)).await {
+            Ok(task) if !task.is_done() => Ok(Promotion::Task(Box::new(task))),
             Err(ApplyError::Store(error)) => Err(error),
             // Over, or about to be, or a task already for someone who made the same call.
             Ok(_) | Err(_) => match self.look().await? {
@@ -380,15 +377,8 @@ impl Inner {
         if task.announced {
             return Ok(task);
         }
-        match self
-            .store
-            .apply(Change::of(&task.id, Event::Promoted, self.now()))
-            .await
-        {
-            Ok(task) => {
-                self.changed(&task);
-                Ok(task)
-            }
+        match self.commit(Change::of(&task.id, Event::Promoted, self.now())).await {
+            Ok(task) => Ok(task),
             Err(ApplyError::Store(error)) => Err(error),
             // Someone else who made the same call was quicker.
             Err(_) => {
@@ -401,9 +391,7 @@ impl Inner {
 
     pub(crate) async fn request_cancel(self: &Arc<Self>, id: &TaskId, mode: CancelMode) -> Result<Task, ApplyError> {
         let change = Change::of(id, Event::CancelRequested(mode), self.now());
-        let task = self.store.apply(change).await?;
-        self.changed(&task);
-        Ok(task)
+        self.commit(change).await
     }
 
     /// Insists, since nobody else will ask: also a full disk must not leave a command running for no one.

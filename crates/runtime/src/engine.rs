@@ -19,8 +19,8 @@ use crate::{
     witness::Witness,
 };
 use longhaul_core::{
-    HostId, Millis, NodeId, Quota, Retry, Scope, State, Store, Task, TaskId, ToolSpec, UnixMillis,
-    store::{ApplyError, Page, Record, StoreError},
+    BoxFuture, HostId, Millis, NodeId, Quota, Retry, Scope, State, Store, Task, TaskId, ToolSpec, UnixMillis,
+    store::{ApplyError, Change, Page, Record, StoreError},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
@@ -333,6 +333,24 @@ impl Inner {
         }
         lineage::changed(self, task);
         self.alarm.set_for(task);
+    }
+
+    /// Writes a change, and does what it asks of this node. The engine carries it through: a caller that leaves between the commit and its
+    /// acknowledgement must not keep a request to stop from the attempt, or an answer from work that was let go.
+    ///
+    /// # Errors
+    /// The store's; [`StoreError::Closed`] also if the engine stops meanwhile.
+    pub(crate) fn commit(self: &Arc<Self>, change: Change) -> BoxFuture<'static, Result<Task, ApplyError>> {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let inner = Arc::clone(self);
+        self.spawn(async move {
+            let applied = inner.store.apply(change).await;
+            if let Ok(task) = &applied {
+                inner.changed(task);
+            }
+            let _ = tell.send(applied);
+        });
+        Box::pin(async move { told.await.unwrap_or(Err(StoreError::Closed.into())) })
     }
 
     /// A slot for `tool`, if one is free.

@@ -100,12 +100,8 @@ impl Engine {
     /// The store's.
     pub async fn answer_question(&self, id: &TaskId, key: InputKey, answer: Json) -> Result<(), StoreError> {
         let event = Event::InputAnswered { key, answer };
-        match self.0.store.apply(Change::of(id, event, self.0.now())).await {
-            Ok(task) => {
-                // It may be work that was let go until this came.
-                self.0.changed(&task);
-                Ok(())
-            }
+        match self.0.commit(Change::of(id, event, self.0.now())).await {
+            Ok(_) => Ok(()),
             Err(ApplyError::Store(error)) => Err(error),
             // Anything but the store's failure means: answered, withdrawn or over since we looked.
             Err(_) => Ok(()),

@@ -176,6 +176,30 @@ async fn a_cancel_between_claim_and_start_is_not_lost() {
     }
 }
 
+/// The cancel is committed, and whoever asked for it leaves before it is told so: the stop must still arrive.
+#[tokio::test]
+async fn a_cancel_whose_caller_leaves_after_the_commit_is_not_lost() {
+    for mode in MODES {
+        let (world, store) = World::faulty();
+        let (script, mut runs) = Script::new();
+        let engine = world.start([tool("a", script)]).await;
+        let task = engine.create(engine.call("a")).await.unwrap();
+        let run = runs.next().await;
+        store.hold_applied.send_replace(true);
+        let cancel = beside({
+            let (engine, id) = (engine.clone(), task.id.clone());
+            async move { engine.cancel(&scope(), &id, mode).await }
+        });
+        world.until(&engine, &task.id, |task| task.stop.is_some()).await;
+        cancel.abort();
+        assert!(cancel.await.unwrap_err().is_cancelled());
+        store.hold_applied.send_replace(false);
+        assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
+        run.end(End::Stopped(StopReason::Cancel));
+        assert_eq!(world.outcome(&engine, &task.id).await, Outcome::Cancelled);
+    }
+}
+
 /// Legacy cancel ends the task at once; that its work was still stopping when the server died must not save it.
 #[test]
 fn work_that_was_stopping_when_the_server_died_is_stopped_by_the_next() {

@@ -1,7 +1,7 @@
 //! Work that keeps a journal: let go while it waits, run again from its start, set aside when it comes no further.
 
 use crate::support::{
-    CallOf, Effects, Fault, ManualClock, Process, World, failure, guarded, program, scope, settle, text,
+    CallOf, Effects, Fault, ManualClock, Process, World, beside, failure, guarded, program, scope, settle, text,
 };
 use futures_util::future::join;
 use longhaul_core::{Clock, EndedBy, InputKey, Json, Outcome, RetryOn, State, Task, TaskId, Verdict};
@@ -556,4 +556,25 @@ async fn invariant_10_a_step_whose_entry_is_on_its_way_is_journaled_though_its_a
     world.clock.advance(50);
     assert_eq!(guarded("the end", world.outcome(&engine, &task.id)).await, text("1"));
     assert_eq!(effects.count(), 1, "what was journaled is not repeated");
+}
+
+/// The answer is committed, and whoever gave it leaves before it is told so: the work must still go on.
+#[tokio::test]
+async fn an_answer_whose_sender_leaves_after_the_commit_resumes_suspended_work() {
+    let (world, store) = World::faulty();
+    let effects = Effects::default();
+    let engine = world.start([asks_between_two_steps(&effects)]).await;
+    let task = engine.create(engine.call("asks")).await.unwrap();
+    suspended(&world, &engine, &task.id).await;
+    store.hold_applied.send_replace(true);
+    let answering = beside({
+        let (engine, id) = (engine.clone(), task.id.clone());
+        async move { answer(&engine, &id, 1, "go").await }
+    });
+    world.until(&engine, &task.id, |task| task.state == State::Queued).await;
+    answering.abort();
+    assert!(answering.await.unwrap_err().is_cancelled());
+    store.hold_applied.send_replace(false);
+    let outcome = guarded("the end", world.outcome(&engine, &task.id)).await;
+    assert_eq!(outcome, text(r#"1 {"says":"go"} 2"#));
 }

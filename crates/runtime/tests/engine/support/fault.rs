@@ -17,6 +17,8 @@ pub(crate) struct FaultyStore {
     pub(crate) hold_created: watch::Sender<bool>,
     /// Claims are committed, and not acknowledged while this holds.
     pub(crate) hold_claimed: watch::Sender<bool>,
+    /// Changes are committed, and not acknowledged while this holds.
+    pub(crate) hold_applied: watch::Sender<bool>,
     /// Tasks are read as they are, and not told while this holds.
     pub(crate) hold_peeked: watch::Sender<bool>,
     /// The next moment to wake for is read, and not told while this holds.
@@ -46,6 +48,7 @@ impl FaultyStore {
             hold_creates: watch::Sender::new(false),
             hold_created: watch::Sender::new(false),
             hold_claimed: watch::Sender::new(false),
+            hold_applied: watch::Sender::new(false),
             hold_peeked: watch::Sender::new(false),
             hold_next_wake: watch::Sender::new(false),
             full: Mutex::new((0, "")),
@@ -128,6 +131,7 @@ impl StoreLayer for FaultyStore {
             if applied.is_ok() {
                 self.applied.lock().unwrap().push(change);
             }
+            released(&self.hold_applied).await;
             applied
         })
     }
