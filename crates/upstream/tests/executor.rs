@@ -204,6 +204,46 @@ async fn another_exit_gives_the_code_and_the_end_of_standard_error() {
     );
 }
 
+/// A daemon that still has the output open may write more: the result says so to people, and to programs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_output_that_was_left_open_is_marked() {
+    let mark = "[longhaul: a process that the command left running still has this output open";
+    let cases = [
+        (
+            "sleep 1000 2>/dev/null & echo $! >> pids; echo up",
+            false,
+            "up\n[longhaul",
+            json!(["stdout"]),
+        ),
+        (
+            "sleep 1000 >/dev/null & echo $! >> pids; echo down >&2; exit 1",
+            true,
+            "down\n[longhaul",
+            json!(["stderr"]),
+        ),
+    ];
+    for (script, failed, expected, open) in cases {
+        let server = Server::running(script);
+        let (value, is_error) = result(&server.run(json!({})).await);
+        let text = value["content"][0]["text"].as_str().unwrap();
+        assert!(
+            text.contains(mark) && text.contains(expected) && is_error == failed,
+            "{text}"
+        );
+        assert_eq!(value["_meta"]["dev.longhaul/incomplete"]["leftOpen"], open);
+        kill(pids(&server.file("pids"), 1)[0]);
+    }
+    let mut server = Server::running("sleep 1000 & echo $! >> pids; echo '{\"n\": 1}'");
+    server.definition.output = OutputKind::Json;
+    let (value, _) = result(&server.run(json!({})).await);
+    assert_eq!(
+        (&value["structuredContent"], &value["isError"]),
+        (&json!({"n": 1}), &json!(false))
+    );
+    assert_eq!(value["_meta"]["dev.longhaul/incomplete"]["leftOpen"], json!(["stdout"]));
+    kill(pids(&server.file("pids"), 1)[0]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_arguments_start_nothing() {
     let server = Server::running("touch ran");

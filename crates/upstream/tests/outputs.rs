@@ -223,4 +223,8 @@ async fn a_file_size_limit_loses_output_but_not_the_end() {
         exit.write_error.as_deref().unwrap().contains("File too large"),
         "{exit:?}"
     );
+    assert!(
+        !started.dir.path().join("stdout").exists(),
+        "its beginning, which fitted, is not its end"
+    );
 }

@@ -5,7 +5,8 @@
 mod fixtures;
 
 use fixtures::{Folder, alive, kill, now_ms, pids, until_dead};
-use longhaul_upstream::command::{Ended, Stopped};
+use longhaul_upstream::command::{Ended, Stopped, connect};
+use std::io::Write;
 
 #[tokio::test]
 async fn cancel_takes_the_whole_family() {
@@ -53,6 +54,23 @@ async fn who_follows_sigterm_is_given_the_time() {
     let started = folder.start(&folder.script(script)).await;
     pids(&folder.file("pid"), 1);
     started.ask("cancel");
+    let exit = started.exit();
+    assert_eq!((exit.stopped, exit.killed), (Some(Stopped::Cancel), false));
+    assert!(folder.file("cleaned").exists());
+}
+
+/// The grace begins with the signal, however long nothing has happened by then.
+#[tokio::test]
+async fn a_silence_longer_than_the_grace_leaves_the_whole_grace() {
+    let folder = Folder::new();
+    let script = "trap 'sleep 0.3; echo cleaned > cleaned; exit' TERM; echo $$ > pid; sleep 4.2 & wait; echo > silent; while :; do sleep 0.01; done";
+    let mut spec = folder.script(script);
+    spec.kill_grace_ms = 4_000;
+    let started = folder.start(&spec).await;
+    // As a server does: connected all the while.
+    let mut server = fixtures::until("the supervisor listens", || connect(&started.dir).ok());
+    fixtures::until_exists(&folder.file("silent"));
+    server.write_all(b"cancel\n").unwrap();
     let exit = started.exit();
     assert_eq!((exit.stopped, exit.killed), (Some(Stopped::Cancel), false));
     assert!(folder.file("cleaned").exists());

@@ -6,7 +6,7 @@ use super::{
     record::{Ended, ExitRecord},
     utf8::{decoded_tail, orphans},
 };
-use longhaul_core::{Json, Outcome, text_result};
+use longhaul_core::{Json, Outcome};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 use std::io;
@@ -42,17 +42,39 @@ pub(super) fn result(tool: &CommandTool, dir: &AttemptDir, exit: &ExitRecord) ->
         )));
     }
     match tool.definition().output {
-        OutputKind::Text => Ok(text(tool, &stdout, exit.stdout_bytes)),
-        OutputKind::Json => Ok(structured(tool, &stdout, exit.stdout_bytes)
-            .unwrap_or_else(|problem| Outcome::tool_error(&format!("the command succeeded, but {problem}")))),
+        OutputKind::Text => text(tool, &stdout, exit),
+        OutputKind::Json => match structured(tool, &stdout, exit) {
+            Ok(done) => done,
+            Err(problem) => {
+                let mut text = format!("the command succeeded, but {problem}");
+                mark_left_open(&mut text, exit.stdout_left_open);
+                ToolResult::of(&text, true)
+                    .with_meta(Meta::of(exit, &[STDOUT]))
+                    .outcome()
+            }
+        },
     }
 }
 
-fn text(tool: &CommandTool, stdout: &[u8], written: u64) -> Outcome {
-    Outcome::Result {
-        json: text_result(&tail(stdout, written, max_output(tool)), false),
-        is_error: false,
+fn text(tool: &CommandTool, stdout: &[u8], exit: &ExitRecord) -> io::Result<Outcome> {
+    let mut text = tail(stdout, exit.stdout_bytes, max_output(tool));
+    mark_left_open(&mut text, exit.stdout_left_open);
+    ToolResult::of(&text, false)
+        .with_meta(Meta::of(exit, &[STDOUT]))
+        .outcome()
+}
+
+/// Says at the end of an output that there may be more of it than was read.
+fn mark_left_open(text: &mut String, left_open: bool) {
+    if !left_open {
+        return;
     }
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(
+        "[longhaul: a process that the command left running still has this output open; what it writes after this is not kept]\n",
+    );
 }
 
 fn max_output(tool: &CommandTool) -> usize {
@@ -71,8 +93,10 @@ fn tail(kept: &[u8], written: u64, max: usize) -> String {
     }
 }
 
-fn structured(tool: &CommandTool, stdout: &[u8], written: u64) -> Result<Outcome, String> {
-    let max = tool.definition().max_output;
+/// # Errors
+/// What is wrong with the output, for the caller to read.
+fn structured(tool: &CommandTool, stdout: &[u8], exit: &ExitRecord) -> Result<io::Result<Outcome>, String> {
+    let (written, max) = (exit.stdout_bytes, tool.definition().max_output);
     if written > max {
         return Err(format!(
             "its output has {written} bytes, and JSON of more than {max} bytes is not kept whole"
@@ -94,32 +118,27 @@ fn structured(tool: &CommandTool, stdout: &[u8], written: u64) -> Result<Outcome
             ));
         }
     }
-    let result = StructuredResult {
-        content: [TextBlock {
-            kind: "text",
-            text: raw.get(),
-        }],
-        structured_content: raw,
-        is_error: false,
+    let result = ToolResult {
+        structured_content: Some(raw),
+        ..ToolResult::of(raw.get(), false)
     };
-    let json = serde_json::to_string(&result).map_err(|error| error.to_string())?;
-    Ok(Outcome::Result {
-        json: Json::trusted(json),
-        is_error: false,
-    })
+    Ok(result.with_meta(Meta::of(exit, &[STDOUT])).outcome())
 }
 
 fn not_json(error: serde_json::Error) -> String {
     format!("its output is not JSON: {error}")
 }
 
+/// A `CallToolResult` with one text block.
 #[derive(Serialize)]
-struct StructuredResult<'a> {
+struct ToolResult<'a> {
     content: [TextBlock<'a>; 1],
-    #[serde(rename = "structuredContent")]
-    structured_content: &'a RawValue,
+    #[serde(rename = "structuredContent", skip_serializing_if = "Option::is_none")]
+    structured_content: Option<&'a RawValue>,
     #[serde(rename = "isError")]
     is_error: bool,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<Meta>,
 }
 
 #[derive(Serialize)]
@@ -127,6 +146,57 @@ struct TextBlock<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     text: &'a str,
+}
+
+/// What programs may want to know of a result.
+#[derive(Serialize)]
+struct Meta {
+    #[serde(rename = "dev.longhaul/incomplete")]
+    incomplete: Incomplete,
+}
+
+/// Why there may be more output than the result has.
+#[derive(Serialize)]
+struct Incomplete {
+    /// Outputs that were still open when reading ended.
+    #[serde(rename = "leftOpen")]
+    left_open: Vec<&'static str>,
+}
+
+impl Meta {
+    /// Of a result that shows these of the outputs.
+    fn of(exit: &ExitRecord, shown: &[&'static str]) -> Option<Self> {
+        let is_open = |name: &&str| match *name {
+            STDOUT => exit.stdout_left_open,
+            _ => exit.stderr_left_open,
+        };
+        let left_open: Vec<_> = shown.iter().copied().filter(is_open).collect();
+        (!left_open.is_empty()).then_some(Self {
+            incomplete: Incomplete { left_open },
+        })
+    }
+}
+
+impl<'a> ToolResult<'a> {
+    fn of(text: &'a str, is_error: bool) -> Self {
+        Self {
+            content: [TextBlock { kind: "text", text }],
+            structured_content: None,
+            is_error,
+            meta: None,
+        }
+    }
+
+    fn with_meta(self, meta: Option<Meta>) -> Self {
+        Self { meta, ..self }
+    }
+
+    fn outcome(&self) -> io::Result<Outcome> {
+        Ok(Outcome::Result {
+            json: Json::trusted(serde_json::to_string(self)?),
+            is_error: self.is_error,
+        })
+    }
 }
 
 fn failure(tool: &CommandTool, dir: &AttemptDir, exit: &ExitRecord) -> io::Result<Outcome> {
@@ -137,18 +207,24 @@ fn failure(tool: &CommandTool, dir: &AttemptDir, exit: &ExitRecord) -> io::Resul
         Ended::NotStarted(error) => format!("{program} could not be started: {error}"),
     };
     let stderr = tail(&kept(dir, STDERR)?, exit.stderr_bytes, QUOTED);
-    let quoted = match stderr.trim().is_empty() {
-        false => stderr,
+    let (mut quoted, shown, left_open) = match stderr.trim().is_empty() {
+        false => (stderr, STDERR, exit.stderr_left_open),
         // Many programs report what is wrong on standard output.
-        true => tail(&kept(dir, STDOUT)?, exit.stdout_bytes, QUOTED),
+        true => {
+            let stdout = tail(&kept(dir, STDOUT)?, exit.stdout_bytes, QUOTED);
+            (stdout, STDOUT, exit.stdout_left_open)
+        }
     };
+    mark_left_open(&mut quoted, left_open);
     let quoted = quoted.trim_end();
     let text = if quoted.is_empty() {
         headline
     } else {
         format!("{headline}\n\n{quoted}")
     };
-    Ok(Outcome::tool_error(&text))
+    ToolResult::of(&text, true)
+        .with_meta(Meta::of(exit, &[shown]))
+        .outcome()
 }
 
 fn kept(dir: &AttemptDir, name: &str) -> io::Result<Vec<u8>> {

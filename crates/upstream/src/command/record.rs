@@ -82,6 +82,18 @@ pub struct ExitRecord {
     pub log_bytes: u64,
     /// The first thing that could not be written, for example because the disk was full.
     pub write_error: Option<String>,
+    /// Another process still had the standard output open when reading ended, one that the command had left behind: what that
+    /// wrote afterwards is not counted and not kept.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stdout_left_open: bool,
+    /// The same of standard error.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stderr_left_open: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl ExitRecord {
@@ -96,6 +108,8 @@ impl ExitRecord {
             stderr_bytes: 0,
             log_bytes: 0,
             write_error: None,
+            stdout_left_open: false,
+            stderr_left_open: false,
         }
     }
 }

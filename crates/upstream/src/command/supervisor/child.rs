@@ -123,6 +123,13 @@ pub(super) struct ExitBell {
 }
 
 impl ExitBell {
+    /// One that a test rings.
+    #[cfg(test)]
+    pub(super) fn rung_by_hand(pipe: OwnedFd) -> Self {
+        let (again, _) = mpsc::sync_channel(1);
+        Self { pipe, again }
+    }
+
     fn hang() -> io::Result<Self> {
         let (pipe, ring) = rustix::pipe::pipe()?;
         for end in [&pipe, &ring] {

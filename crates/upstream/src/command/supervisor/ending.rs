@@ -33,9 +33,10 @@ pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: E
     let tails_error = [(STDOUT, &outputs.stdout), (STDERR, &outputs.stderr)]
         .into_iter()
         .find_map(|(name, tail)| {
-            write_tail(dir, name, tail)
-                .err()
-                .map(|error| format!("{name} could not be written: {error}"))
+            let error = write_tail(dir, name, tail).err()?;
+            // What there is of it would be taken for the end of the output.
+            let _ = std::fs::remove_file(dir.file(name));
+            Some(format!("{name} could not be written: {error}"))
         });
     // What the result needs comes before what only the log needs.
     exit.write_error = tails_error

@@ -7,9 +7,11 @@ mod boot;
 mod child;
 mod clients;
 mod clock;
+mod drain;
 mod ending;
 mod family;
 mod log_writer;
+mod system;
 mod tail;
 mod watch;
 

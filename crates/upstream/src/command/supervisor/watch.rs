@@ -5,16 +5,18 @@ use super::{
     boot::Booted,
     child::{self, Child, ExitBell},
     clients::Clients,
-    clock::{monotonic, wall},
+    clock::wall,
+    drain::Drain,
     ending::{self, Outputs},
-    family::{self, Swept},
+    family::Swept,
     log_writer::LogWriter,
+    system::{Kernel, System},
     tail::Tail,
 };
 use longhaul_core::UnixMillis;
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
+    event::{PollFd, PollFlags},
+    io::{Errno, ioctl_fionread},
     process::{Pid, Signal},
 };
 use std::{
@@ -23,8 +25,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long outputs are read after the command's end: a grandchild may hold them open for ever.
-const DRAIN: Duration = Duration::from_secs(1);
 /// Watchers hear of new output at most this often, however many lines that is.
 const NEWS_EVERY: Duration = Duration::from_millis(200);
 /// Between two looks at a family that is being stopped: at first, and when it takes its time.
@@ -68,7 +68,7 @@ pub(super) fn run(booted: Booted) {
             return ending::record(&dir, lock, outputs, exit);
         }
     };
-    let mut watch = Watch::over(child, listener, outputs, &spec);
+    let mut watch = Watch::over(Kernel, child, listener, outputs, &spec);
     let exit = watch.until_the_end();
     let Watch { outputs, clients, .. } = watch;
     ending::record(&dir, lock, outputs, exit);
@@ -85,10 +85,12 @@ enum Phase {
     /// SIGKILL was sent to the group; what is left of the family is hunted down.
     Killing,
     /// It is over; the rest of its output is read.
-    Draining { until: Instant },
+    Draining(Drain),
 }
 
-struct Watch {
+/// No moment is kept in a variable here while something is waited for or written: each use reads the clock anew.
+struct Watch<S> {
+    system: S,
     pid: Pid,
     exits: ExitBell,
     stdout: Option<OwnedFd>,
@@ -115,7 +117,6 @@ struct News {
 }
 
 /// What `poll` saw.
-#[derive(Default)]
 struct Ready {
     exits: bool,
     door: bool,
@@ -124,8 +125,8 @@ struct Ready {
     clients: bool,
 }
 
-impl Watch {
-    fn over(child: Child, listener: UnixListener, outputs: Outputs, spec: &Spec) -> Self {
+impl<S: System> Watch<S> {
+    fn over(system: S, child: Child, listener: UnixListener, outputs: Outputs, spec: &Spec) -> Self {
         Self {
             pid: child.pid,
             exits: child.exits,
@@ -137,7 +138,7 @@ impl Watch {
             news: News {
                 tail: Tail::new(NEWS_TAIL),
                 fresh: false,
-                not_before: monotonic(),
+                not_before: system.now(),
             },
             phase: Phase::Running,
             look: LOOK_FIRST,
@@ -146,60 +147,60 @@ impl Watch {
             ended: None,
             deadline: spec.deadline_ms.map(UnixMillis),
             kill_grace: Duration::from_millis(spec.kill_grace_ms),
+            system,
         }
     }
 
     fn until_the_end(&mut self) -> ExitRecord {
         let mut chunk = vec![0; CHUNK];
         loop {
-            let now = monotonic();
-            self.advance(now);
-            if self.is_over(now) {
+            self.advance();
+            if self.is_over() {
                 break;
             }
-            self.tell_news(now);
-            let ready = self.wait(self.timeout(now));
+            self.tell_news();
+            let Ok(ready) = self.wait() else { continue };
             if ready.exits {
                 self.exits.silence();
-                self.reap_exited(now);
+                self.reap_exited();
             }
-            if ready.stdout {
-                self.read_stdout(&mut chunk);
-            }
-            if ready.stderr {
-                self.read_stderr(&mut chunk);
-            }
+            self.read_outputs(&ready, &mut chunk);
             if ready.door && self.clients.accept(&self.listener) {
                 self.news.fresh = self.news.tail.total() > 0;
-                self.news.not_before = now;
+                self.news.not_before = self.system.now();
             }
             if ready.clients
                 && let Some(reason) = self.clients.attend()
             {
-                self.stop(reason, now);
+                self.stop(reason);
             }
         }
-        let (ended, ended_at) = self.ended.take().unwrap_or_else(|| (Ended::Signal(0), wall()));
+        let (ended, ended_at) = self
+            .ended
+            .take()
+            .unwrap_or_else(|| (Ended::Signal(0), self.system.wall()));
         ExitRecord {
             stopped: self.stopped,
             killed: self.killed,
+            stdout_left_open: self.stdout.is_some(),
+            stderr_left_open: self.stderr.is_some(),
             ..ExitRecord::without_output(ended, ended_at)
         }
     }
 
     /// What time and the family's dying bring about.
-    fn advance(&mut self, now: Instant) {
+    fn advance(&mut self) {
         match self.phase {
             Phase::Running => {
-                if self.deadline.is_some_and(|deadline| wall() >= deadline) {
-                    self.stop(Stopped::Deadline, now);
+                if self.deadline.is_some_and(|deadline| self.system.wall() >= deadline) {
+                    self.stop(Stopped::Deadline);
                 }
             }
             Phase::Stopping { kill_at } => {
-                let gone = self.has_ended() && !family::group_lives_on(self.pid);
-                if gone || now >= kill_at {
+                let gone = self.has_ended() && !self.system.group_lives_on(self.pid);
+                if gone || self.system.now() >= kill_at {
                     self.killed = !gone;
-                    family::signal_group(self.pid, Signal::KILL);
+                    self.system.signal_group(self.pid, Signal::KILL);
                     self.phase = Phase::Killing;
                     self.look = LOOK_FIRST;
                 } else {
@@ -208,51 +209,50 @@ impl Watch {
             }
             Phase::Killing => {
                 if self.has_ended() {
-                    match family::sweep() {
-                        Swept::Clean | Swept::OutOfReach => self.phase = Phase::Draining { until: now + DRAIN },
+                    match self.system.sweep() {
+                        Swept::Clean | Swept::OutOfReach => self.drain(),
                         Swept::Progress => self.look = LOOK_FIRST,
                         Swept::Waiting => self.look = (self.look * 2).min(LOOK_LAST),
                     }
                 }
             }
-            Phase::Draining { .. } => {}
+            Phase::Draining(_) => {}
         }
     }
 
-    fn is_over(&self, now: Instant) -> bool {
-        match self.phase {
-            Phase::Draining { until } => now >= until || (self.stdout.is_none() && self.stderr.is_none()),
+    fn is_over(&self) -> bool {
+        match &self.phase {
+            Phase::Draining(drain) => drain.is_over() || (self.stdout.is_none() && self.stderr.is_none()),
             _ => false,
         }
     }
 
     /// Asks the command to end. The first reason counts; one that comes after its end comes too late.
-    fn stop(&mut self, reason: Stopped, now: Instant) {
+    fn stop(&mut self, reason: Stopped) {
         if matches!(self.phase, Phase::Running) {
-            self.reap_exited(now);
+            self.reap_exited();
         }
         if matches!(self.phase, Phase::Running) {
             self.stopped = Some(reason);
-            family::signal_group(self.pid, Signal::TERM);
+            self.system.signal_group(self.pid, Signal::TERM);
             // A suspended process could not act on it.
-            family::signal_group(self.pid, Signal::CONT);
+            self.system.signal_group(self.pid, Signal::CONT);
             self.phase = Phase::Stopping {
-                kill_at: now + self.kill_grace,
+                kill_at: self.system.now() + self.kill_grace,
             };
         }
     }
 
     /// Reaps while the command runs, the command itself included: then it is over.
-    fn reap_exited(&mut self, now: Instant) {
+    fn reap_exited(&mut self) {
         if !matches!(self.phase, Phase::Running) {
             return;
         }
         loop {
-            match family::reap_any() {
-                Ok(Some((pid, status))) if pid == self.pid => {
-                    self.ended = Some((child::ended(status), wall()));
-                    self.phase = Phase::Draining { until: now + DRAIN };
-                    return;
+            match self.system.reap_any() {
+                Ok(Some((pid, ended))) if pid == self.pid => {
+                    self.ended = Some((ended, self.system.wall()));
+                    return self.drain();
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) | Err(_) => break,
@@ -261,61 +261,75 @@ impl Watch {
         self.exits.listen_again();
     }
 
+    /// The command is over: what is left is to read the rest of its output.
+    fn drain(&mut self) {
+        let outputs = self.stdout.iter().chain(&self.stderr);
+        let buffered = outputs.map(|output| ioctl_fionread(output).unwrap_or(0)).sum();
+        self.phase = Phase::Draining(Drain::begin(buffered));
+    }
+
     /// Whether the command has exited, which leaves it unreaped.
     fn has_ended(&mut self) -> bool {
         if self.ended.is_none() {
-            self.ended = child::peek(self.pid).map(|ended| (ended, wall()));
+            self.ended = self.system.peek(self.pid).map(|ended| (ended, self.system.wall()));
         }
         self.ended.is_some()
     }
 
-    fn read_stdout(&mut self, chunk: &mut [u8]) {
-        if let Some(read) = read_some(&mut self.stdout, chunk) {
-            self.outputs.stdout.push(read);
-            self.note(read);
+    fn read_outputs(&mut self, ready: &Ready, chunk: &mut [u8]) {
+        if let Phase::Draining(drain) = &mut self.phase {
+            match ready.stdout || ready.stderr {
+                true => drain.found_something(self.system.now()),
+                false => drain.found_nothing(self.system.now()),
+            }
+        }
+        let outputs = [
+            (ready.stdout, &mut self.stdout, &mut self.outputs.stdout),
+            (ready.stderr, &mut self.stderr, &mut self.outputs.stderr),
+        ];
+        for (_, pipe, tail) in outputs.into_iter().filter(|(ready, ..)| *ready) {
+            let Some(read) = read_some(&self.system, pipe, chunk) else {
+                continue;
+            };
+            tail.push(read);
+            self.news.note(read);
+            // Both streams, as they come, make the log.
+            self.outputs.log.append(read);
+            if let Phase::Draining(drain) = &mut self.phase {
+                drain.read(read.len() as u64);
+            }
         }
     }
 
-    fn read_stderr(&mut self, chunk: &mut [u8]) {
-        if let Some(read) = read_some(&mut self.stderr, chunk) {
-            self.outputs.stderr.push(read);
-            self.note(read);
-        }
-    }
-
-    /// Both streams, as they come, make the log.
-    fn note(&mut self, read: &[u8]) {
-        self.outputs.log.append(read);
-        self.news.tail.push(read);
-        self.news.fresh = true;
-    }
-
-    fn tell_news(&mut self, now: Instant) {
-        if self.news.fresh && now >= self.news.not_before && !self.clients.is_empty() {
+    fn tell_news(&mut self) {
+        if self.news.fresh && !self.clients.is_empty() && self.system.now() >= self.news.not_before {
             self.clients.tell(&SupervisorEvent {
                 tail: self.news.tail.to_text(),
             });
             self.news.fresh = false;
-            self.news.not_before = now + NEWS_EVERY;
+            self.news.not_before = self.system.now() + NEWS_EVERY;
         }
     }
 
-    /// Until when nothing needs doing unless a descriptor says so.
-    fn timeout(&self, now: Instant) -> Option<Duration> {
+    /// How long nothing needs doing unless a descriptor says so.
+    fn timeout(&self) -> Option<Duration> {
+        let now = self.system.now();
         let news =
             (self.news.fresh && !self.clients.is_empty()).then(|| self.news.not_before.saturating_duration_since(now));
-        let phase = match self.phase {
+        let phase = match &self.phase {
             Phase::Running => self
                 .deadline
-                .map(|deadline| Duration::from_millis(deadline.since(wall())).min(DEADLINE_EVERY)),
+                .map(|deadline| Duration::from_millis(deadline.since(self.system.wall())).min(DEADLINE_EVERY)),
             Phase::Stopping { kill_at } => Some(kill_at.saturating_duration_since(now).min(self.look)),
             Phase::Killing => Some(self.look),
-            Phase::Draining { until } => Some(until.saturating_duration_since(now)),
+            Phase::Draining(drain) => Some(drain.next_look(now)),
         };
         news.into_iter().chain(phase).min()
     }
 
-    fn wait(&self, timeout: Option<Duration>) -> Ready {
+    /// # Errors
+    /// When nothing was seen, because a signal came.
+    fn wait(&self) -> Result<Ready, Errno> {
         // While a family is stopped its exits are looked for, not rung for; afterwards they are nobody's business.
         let exits = matches!(self.phase, Phase::Running).then_some(&self.exits.pipe);
         let mut polled = vec![PollFd::new(&self.listener, PollFlags::IN)];
@@ -333,30 +347,31 @@ impl Watch {
             };
             polled.push(PollFd::new(&client.stream, flags));
         }
-        let timeout = timeout.map(|timeout| Timespec {
-            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(timeout.subsec_nanos()),
-        });
-        if poll(&mut polled, timeout.as_ref()).is_err() {
-            return Ready::default();
-        }
+        self.system.poll(&mut polled, self.timeout())?;
         let mut seen = polled.iter().map(|polled| !polled.revents().is_empty());
         let mut next = |there: bool| there && seen.next().unwrap_or(false);
         let (door, exits) = (next(true), next(exits.is_some()));
         let (stdout, stderr) = (next(self.stdout.is_some()), next(self.stderr.is_some()));
-        Ready {
+        Ok(Ready {
             exits,
             door,
             stdout,
             stderr,
             clients: seen.any(|ready| ready),
-        }
+        })
+    }
+}
+
+impl News {
+    fn note(&mut self, read: &[u8]) {
+        self.tail.push(read);
+        self.fresh = true;
     }
 }
 
 /// Reads what is there. At its end, or when it fails, the pipe is let go.
-fn read_some<'a>(pipe: &mut Option<OwnedFd>, chunk: &'a mut [u8]) -> Option<&'a [u8]> {
-    match rustix::io::read(pipe.as_ref()?, &mut *chunk) {
+fn read_some<'a>(system: &impl System, pipe: &mut Option<OwnedFd>, chunk: &'a mut [u8]) -> Option<&'a [u8]> {
+    match system.read(pipe.as_ref()?, chunk) {
         Ok(read) if read > 0 => Some(&chunk[..read]),
         Err(Errno::AGAIN | Errno::INTR) => None,
         Ok(_) | Err(_) => {
@@ -365,3 +380,6 @@ fn read_some<'a>(pipe: &mut Option<OwnedFd>, chunk: &'a mut [u8]) -> Option<&'a 
         }
     }
 }
+
+#[cfg(test)]
+mod simulated;
