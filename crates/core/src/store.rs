@@ -8,7 +8,7 @@
 //!   survives the end of the process, and the loss of power as far as the disk keeps what it confirmed (invariants 1 and 11). Of a task
 //!   that nobody can have heard of (never announced, without an idempotency key or a parent, and nothing is written about it but what its
 //!   attempt has said of itself) the loss of power may take what its attempt has said; and the task itself, unless its attempt is bound to a
-//!   host. Whatever is kept, all that was acknowledged before it is kept too.
+//!   host, in which case the task and the [start](crate::Event::Started) of each such attempt are kept like all else. Whatever is kept, all that was acknowledged before it is kept too.
 //! - **All or nothing.** A change happens whole or not at all, also when it is refused.
 //! - **Linear per task.** Changes of one task happen one after the other; a read that begins after a write was acknowledged sees
 //!   that write.

@@ -43,7 +43,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
         arguments,
         requestor,
     } = claimed;
-    let Some(fence) = task.active_attempt().map(longhaul_core::Attempt::fence) else {
+    let Some((fence, state)) = task.active_attempt().map(|attempt| (attempt.fence(), attempt.state)) else {
         error!("a claimed task has no active attempt");
         return inner.changed(&task);
     };
@@ -60,6 +60,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
             let attempt = Attempt {
                 task: task.id.clone(),
                 epoch: fence.epoch,
+                state,
                 arguments,
                 deadline_at: task.deadline_at(),
             };
@@ -336,6 +337,14 @@ fn judge(cx: &TaskContext, task: &Task, retry: &Retry, left: Left) -> (AttemptEn
                 asks_again,
             };
             (end, Some(failed))
+        }
+        End::Lost(outcome) => {
+            let end = AttemptEnd::Failed {
+                outcome,
+                retry_at: None,
+                asks_again,
+            };
+            (end, None)
         }
         End::Stopped(reason) => (AttemptEnd::Stopped(reason), None),
         End::NeverStarted(_) => (AttemptEnd::NeverStarted, None),

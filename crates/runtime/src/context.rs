@@ -1,7 +1,7 @@
 //! What running work may ask of Longhaul.
 
 use crate::{
-    JournalError, Requestor, Said,
+    End, JournalError, Requestor, Said,
     engine::Inner,
     journal::{Journal, Pending},
     news::News,
@@ -160,9 +160,38 @@ impl TaskContext {
         &self.shared.inner.ports
     }
 
-    /// Says that the work has begun. Best effort, like all news.
+    /// Says that the work has begun. Best effort, like all news. For work that lives in this process; of any other the start is
+    /// [recorded](Self::record_start).
     pub fn started(&self) {
         self.tell(News::started);
+    }
+
+    /// Commits that the attempt starts work outside of this process; to be called when everything is ready and nothing is started yet. From
+    /// here on a later process does not take missing records of the attempt for one that was never started. Once it is committed, a
+    /// second call does nothing.
+    ///
+    /// # Errors
+    /// The end of the attempt: nothing may be started.
+    pub async fn record_start(&self) -> Result<(), End> {
+        if self.news().is_begun_told() {
+            return Ok(());
+        }
+        let inner = &self.shared.inner;
+        let started = inner.insist("recording the start of an attempt", || self.apply(vec![Event::Started]));
+        let written = tokio::select! {
+            biased;
+            written = started => written,
+            // A store without room may keep it waiting. If it was written after all, that does no harm: nothing is started.
+            reason = self.stopped() => return Err(End::Stopped(reason)),
+        };
+        match written {
+            Ok(task) => {
+                self.has_begun();
+                inner.changed(&task);
+                task.stop.map_or(Ok(()), |stop| Err(End::Stopped(stop.reason)))
+            }
+            Err(error) => Err(End::NeverStarted(error.to_string())),
+        }
     }
 
     /// A line for people, of which 1 KiB is kept: the latest one is shown as the task's status message, at most twice a second. While code is run again through its

@@ -1,7 +1,7 @@
 //! The port behind which work is done.
 
 use crate::TaskContext;
-use longhaul_core::{BoxFuture, Json, Outcome, StopReason, TaskId, UnixMillis};
+use longhaul_core::{AttemptState, BoxFuture, Json, Outcome, StopReason, TaskId, UnixMillis};
 use std::sync::Arc;
 
 /// One attempt, as its executor sees it.
@@ -11,6 +11,9 @@ pub struct Attempt {
     pub task: TaskId,
     /// The attempt's number, from 1, never used twice for a task.
     pub epoch: u32,
+    /// Where the store had it when this process came to it: [`AttemptState::Starting`] until its start was
+    /// [recorded](crate::TaskContext::record_start).
+    pub state: AttemptState,
     /// The arguments, as they came; they passed [`Executor::check`] when the task was created.
     pub arguments: Json,
     /// When the task's deadline passes. The runtime asks for a stop then; an executor whose work outlives the process must see to
@@ -27,6 +30,9 @@ pub enum End {
     Errored(Outcome),
     /// There is no record of how it ended (`retry.on` names this `crash`).
     Crashed,
+    /// There is no record of how it ended, and what it started may still run: so it is not run again, whatever `retry.on` says. The
+    /// outcome says what is known.
+    Lost(Outcome),
     /// It was made to stop, for this reason.
     Stopped(StopReason),
     /// It is certain that nothing was started, and that nothing will be: the attempt costs nothing. The text is for the log.

@@ -43,6 +43,11 @@ impl News {
         self.begun != Begun::NotYet
     }
 
+    /// Whether its beginning is written, or about to be.
+    pub(crate) fn is_begun_told(&self) -> bool {
+        self.begun == Begun::Told
+    }
+
     /// Notes that its beginning is written already.
     pub(crate) fn begun_is_told(&mut self) {
         self.begun = Begun::Told;

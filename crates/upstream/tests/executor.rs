@@ -6,8 +6,9 @@ mod fixtures;
 
 use fixtures::{alive, kill, launcher, pids, until, until_exists};
 use longhaul_core::{
-    CancelMode, HostId, Json, Millis, Origin, Outcome, Owner, Principal, Retry, RetryOn, Scope, Store, Task, TaskId,
-    TaskPolicy, store::Record,
+    AttemptState, BoxFuture, CancelMode, Event, HostId, Json, Millis, Origin, Outcome, Owner, Principal, Retry,
+    RetryOn, Scope, Store, StoreLayer, Task, TaskId, TaskPolicy, UnixMillis,
+    store::{ApplyError, Change, Record, StoreError},
 };
 use longhaul_runtime::{Call, Catalog, Engine, EngineOptions, LogRange, Ports, Provider, Tool, ToolSettings};
 use longhaul_store::MemoryStore;
@@ -17,7 +18,10 @@ use longhaul_upstream::command::{
 use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
 /// A server's store and folder, over which engines come and go.
@@ -379,6 +383,125 @@ async fn an_attempt_that_was_never_started_costs_nothing() {
     assert_eq!(text(&end), ("ran\n".to_owned(), false));
     let task = engine.get(&scope(), &id).await.unwrap().unwrap().task;
     assert_eq!(task.attempts_used, 1);
+}
+
+/// Invariant 12, whatever the retry policy says: the command may still run, and nobody can tell.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn invariant_12_a_command_whose_folder_was_removed_is_not_run_again() {
+    for down in [false, true] {
+        let mut server = Server::running("echo $$ >> pids; echo on; until [ -e go ]; do sleep 0.01; done; echo done");
+        server.retry = Retry {
+            attempts: 3,
+            backoff: 0,
+            on: vec![RetryOn::Crash, RetryOn::Error],
+        };
+        let mut engine = server.start().await;
+        let id = create(&engine, json!({})).await.id;
+        let command = pids(&server.file("pids"), 1)[0];
+        // The server hears this from the supervisor: it is connected, and waits for the end.
+        becomes(&engine, &id, |record| record.task.status.is_some()).await;
+        if down {
+            engine.stop();
+        }
+        std::fs::remove_dir_all(server.attempts.dir(&id, 1).path().parent().unwrap()).unwrap();
+        if down {
+            engine = server.start().await;
+        } else {
+            std::fs::write(server.file("go"), "").unwrap();
+        }
+        let (code, message, why) = reason(&outcome(&engine, &id).await);
+        assert_eq!((code, why), (-32603, json!("interrupted")), "{message}");
+        assert!(message.contains("folder of this attempt was removed"), "{message}");
+        assert_eq!(alive(command), down, "it runs on, alone");
+        std::fs::write(server.file("go"), "").unwrap();
+        fixtures::until_dead(command);
+        pids(&server.file("pids"), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_command_whose_folder_was_removed_is_cancelled() {
+    let server = Server::running("echo $$ >> pids; until [ -e go ]; do sleep 0.01; done");
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    let command = pids(&server.file("pids"), 1)[0];
+    engine.stop();
+    std::fs::remove_dir_all(server.attempts.dir(&id, 1).path()).unwrap();
+    let cancel = Event::CancelRequested(CancelMode::Cooperative);
+    let cancelled = server
+        .store
+        .apply(Change::of(&id, cancel, UnixMillis(9)))
+        .await
+        .unwrap();
+    assert_eq!(cancelled.attempt.unwrap().state, AttemptState::Stopping);
+    let engine = server.start().await;
+    assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
+    std::fs::write(server.file("go"), "").unwrap();
+    fixtures::until_dead(command);
+    pids(&server.file("pids"), 1);
+}
+
+/// A store that has no room for the start of an attempt until `open`, and counts how often it was asked to write it.
+struct NoRoomToStart {
+    inner: MemoryStore,
+    open: AtomicBool,
+    asked: AtomicUsize,
+}
+
+impl StoreLayer for NoRoomToStart {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
+    fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        if change.events.contains(&Event::Started) {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            if !self.open.load(Ordering::SeqCst) {
+                return Box::pin(async { Err(StoreError::Full.into()) });
+            }
+        }
+        self.inner.apply(change)
+    }
+}
+
+/// The start is committed between the folder and the command: the folder is there, and nothing runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_started_before_the_start_is_committed() {
+    for (cancelled, restarted) in [(false, false), (true, false), (false, true)] {
+        let mut server = Server::running("echo $$ >> pids; echo ran");
+        let store = Arc::new(NoRoomToStart {
+            inner: MemoryStore::new(),
+            open: AtomicBool::new(false),
+            asked: AtomicUsize::new(0),
+        });
+        server.store = Arc::clone(&store) as Arc<dyn Store>;
+        let mut engine = server.start().await;
+        let id = create(&engine, json!({})).await.id;
+        until("the start was to be written, twice", || {
+            (store.asked.load(Ordering::SeqCst) >= 2).then_some(())
+        });
+        let dir = server.attempts.dir(&id, 1);
+        assert!(dir.path().join("spec").exists());
+        assert!(!dir.path().join("started").exists(), "no supervisor has been there");
+        if cancelled {
+            engine.cancel(&scope(), &id, CancelMode::Cooperative).await.unwrap();
+            assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
+            assert!(!server.file("pids").exists());
+            continue;
+        }
+        if restarted {
+            engine.stop();
+            std::fs::remove_dir_all(dir.path()).unwrap();
+        }
+        store.open.store(true, Ordering::SeqCst);
+        if restarted {
+            engine = server.start().await;
+        }
+        assert_eq!(text(&outcome(&engine, &id).await), ("ran\n".to_owned(), false));
+        pids(&server.file("pids"), 1);
+        let task = engine.get(&scope(), &id).await.unwrap().unwrap().task;
+        assert_eq!(task.attempts_used, 1);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

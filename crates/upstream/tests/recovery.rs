@@ -5,6 +5,7 @@
 mod fixtures;
 
 use fixtures::{Folder, alive, ended, kill, launcher, pids, until, until_dead, until_exists};
+use longhaul_core::AttemptState::{Live, Starting, Stopping};
 use longhaul_upstream::command::{Ended, Stopped, Verdict, judge};
 use std::os::unix::fs::PermissionsExt;
 
@@ -12,8 +13,12 @@ use std::os::unix::fs::PermissionsExt;
 async fn held_while_the_supervisor_lives() {
     let folder = Folder::new();
     let started = folder.start(&folder.command(&["sleep", "1000"])).await;
-    assert_eq!(judge(&started.dir).unwrap(), Verdict::Held);
-    assert_eq!(judge(&started.dir).unwrap(), Verdict::Held, "judging changes nothing");
+    assert_eq!(judge(&started.dir, Live).unwrap(), Verdict::Held);
+    assert_eq!(
+        judge(&started.dir, Live).unwrap(),
+        Verdict::Held,
+        "judging changes nothing"
+    );
     started.ask("cancel");
     assert_eq!(started.exit().stopped, Some(Stopped::Cancel));
 }
@@ -24,7 +29,7 @@ async fn finished_once_there_is_an_exit_record() {
     let (dir, exit) = folder.run(&folder.script("echo out; echo err >&2; exit 7")).await;
     assert_eq!((&exit.ended, exit.stopped), (&Ended::Code(7), None));
     assert_eq!((exit.stdout_bytes, exit.stderr_bytes, exit.log_bytes), (4, 4, 8));
-    assert_eq!(judge(&dir).unwrap(), Verdict::Finished(exit));
+    assert_eq!(judge(&dir, Live).unwrap(), Verdict::Finished(exit));
     for file in std::fs::read_dir(dir.path()).unwrap() {
         let file = file.unwrap();
         let mode = file.metadata().unwrap().permissions().mode() & 0o777;
@@ -67,13 +72,13 @@ async fn void_when_nothing_was_started_and_nothing_will_be() {
     let folder = Folder::new();
     let dir = folder.dir("task");
     assert_eq!(
-        judge(&dir).unwrap(),
+        judge(&dir, Starting).unwrap(),
         Verdict::NeverStarted,
         "killed before the directory was made"
     );
     dir.prepare(&folder.command(&["touch", "ran"]), "").unwrap();
-    assert_eq!(judge(&dir).unwrap(), Verdict::NeverStarted);
-    assert_eq!(judge(&dir).unwrap(), Verdict::NeverStarted);
+    assert_eq!(judge(&dir, Live).unwrap(), Verdict::NeverStarted);
+    assert_eq!(judge(&dir, Live).unwrap(), Verdict::NeverStarted);
     let refused = launcher().launch(&dir).await.unwrap_err();
     assert!(refused.to_string().contains("void"), "{refused}");
     assert!(!folder.file("ran").exists());
@@ -84,8 +89,35 @@ async fn void_when_killed_while_preparing() {
     let folder = Folder::new();
     let dir = folder.dir("task");
     std::fs::create_dir_all(dir.path()).unwrap();
-    assert_eq!(judge(&dir).unwrap(), Verdict::NeverStarted);
+    assert_eq!(judge(&dir, Starting).unwrap(), Verdict::NeverStarted);
     assert!(launcher().launch(&dir).await.is_err());
+}
+
+/// Invariant 12: whatever is missing from the folder of an attempt that may have been started, nobody takes it for one that was not.
+#[tokio::test]
+async fn invariant_12_a_folder_that_was_removed_after_the_start_is_lost() {
+    let folder = Folder::new();
+    let dir = folder.dir("task");
+    for state in [Live, Stopping] {
+        assert_eq!(judge(&dir, state).unwrap(), Verdict::Lost, "no folder");
+    }
+    assert!(!dir.path().exists(), "nothing was written");
+    std::fs::create_dir_all(dir.path()).unwrap();
+    assert_eq!(judge(&dir, Live).unwrap(), Verdict::Lost, "an empty folder");
+
+    let started = folder.start_as("runs", &folder.command(&["sleep", "1000"])).await;
+    std::fs::remove_file(started.dir.path().join("lock")).unwrap();
+    for state in [Starting, Live, Stopping] {
+        assert_eq!(judge(&started.dir, state).unwrap(), Verdict::Lost, "no lock");
+    }
+    assert!(!started.dir.path().join("lock").exists(), "no other lock was made");
+    for file in std::fs::read_dir(started.dir.path()).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+        let verdict = judge(&started.dir, Live).unwrap();
+        assert_eq!(verdict, Verdict::Lost, "a part of the folder");
+    }
+    assert!(alive(started.pid()), "it runs all the while");
+    kill(started.pid());
 }
 
 /// Invariant 12, at its narrowest: a supervisor that starts late and a judgement race for the lock; whoever wins, the other knows.
@@ -105,7 +137,7 @@ async fn invariant_12_void_races_a_late_starter() {
             for _ in 0..delay {
                 tokio::task::yield_now().await;
             }
-            judge(&dir).unwrap()
+            judge(&dir, Live).unwrap()
         });
         match judged {
             Verdict::NeverStarted => {
@@ -136,7 +168,10 @@ async fn another_format_is_left_alone() {
     std::fs::write(dir.path().join("version"), "2\n").unwrap();
     let files = || std::fs::read_dir(dir.path()).unwrap().count();
     let before = files();
-    assert_eq!(judge(&dir).unwrap(), Verdict::UnknownVersion { found: "2".into() });
+    assert_eq!(
+        judge(&dir, Live).unwrap(),
+        Verdict::UnknownVersion { found: "2".into() }
+    );
     assert_eq!(files(), before, "nothing was written into it");
     let refused = launcher().launch(&dir).await.unwrap_err();
     assert!(refused.to_string().contains("format 2"), "{refused}");
@@ -160,7 +195,7 @@ async fn a_broken_exit_record_says_nothing() {
     let folder = Folder::new();
     let (dir, _) = folder.run(&folder.command(&["true"])).await;
     std::fs::write(dir.path().join("exit"), "{").unwrap();
-    assert_eq!(judge(&dir).unwrap(), Verdict::Interrupted);
+    assert_eq!(judge(&dir, Live).unwrap(), Verdict::Interrupted);
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Status and progress: the latest only, at most twice a second.
 
-use crate::support::{CallOf, FaultyStore, Run, Script, World, settle, tool};
-use longhaul_core::{AttemptState, Progress, Task};
-use longhaul_runtime::Engine;
+use crate::support::{CallOf, FaultyStore, Run, Script, World, scope, settle, tool};
+use longhaul_core::{AttemptState, CancelMode, NodeId, Progress, StopReason, Task};
+use longhaul_runtime::{End, Engine};
 use std::sync::Arc;
 
 async fn running() -> (World, Arc<FaultyStore>, Engine, Task, Run) {
@@ -96,6 +96,49 @@ async fn that_work_has_begun_is_said_once_and_spoils_no_other_news() {
         .await;
     assert_eq!(store.applied("started").len(), 1);
     drop(run);
+}
+
+#[tokio::test]
+async fn the_start_is_recorded_once_and_insisted_on() {
+    let (world, store, _engine, task, run) = running().await;
+    store.be_full_for("started", 1);
+    let recorded = async { run.cx.record_start().await };
+    let room = async {
+        world.clock.sleeper(50).await;
+        assert_eq!(
+            world.task(&task.id).await.attempt.unwrap().state,
+            AttemptState::Starting
+        );
+        world.clock.advance(50);
+    };
+    let (recorded, ()) = tokio::join!(recorded, room);
+    assert_eq!(recorded, Ok(()));
+    assert_eq!(world.task(&task.id).await.attempt.unwrap().state, AttemptState::Live);
+    assert_eq!(run.cx.record_start().await, Ok(()));
+    assert_eq!(store.applied("started").len(), 1);
+}
+
+#[tokio::test]
+async fn work_that_is_to_stop_gets_no_start() {
+    for mode in [CancelMode::AtOnce, CancelMode::Cooperative] {
+        let (_world, _store, engine, task, run) = running().await;
+        engine.cancel(&scope(), &task.id, mode).await.unwrap();
+        assert_eq!(run.cx.record_start().await, Err(End::Stopped(StopReason::Cancel)));
+    }
+}
+
+#[tokio::test]
+async fn work_that_another_node_has_taken_over_gets_no_start() {
+    let (world, _store, engine, task, run) = running().await;
+    engine.stop();
+    let (script, _runs) = Script::new();
+    let _next = world.start([tool("a", script)]).await;
+    world
+        .until(&engine, &task.id, |task| {
+            task.attempt.as_ref().unwrap().node == NodeId(2)
+        })
+        .await;
+    assert!(matches!(run.cx.record_start().await, Err(End::NeverStarted(_))));
 }
 
 #[tokio::test]

@@ -18,11 +18,13 @@
 //! | asked to stop, out of time, abandoned | others than its attempt say so, and rarely |
 //! | claimed from its queue | a claim takes whoever is first there; the task stays unheard |
 //!
-//! Two creations are synced although nobody hears of the task. One is that of a task which is claimed at once for work outside of this
-//! process: that work leaves files, and only the row knows where. (What the work says later may get lost: recovery judges by the files.) The other
-//! is that of a task which another one starts, since it is also an entry in that one's journal.
+//! Three changes are synced although nobody hears of the task. Work outside of this process leaves files, and only the row knows where: so the
+//! creation of a task that is claimed at once for such work is synced. So is the start of such work, whoever the task belongs to: a row that
+//! says "not started yet" is the proof that missing files never were, and must not be what a loss of power leaves of work that has run.
+//! (What the work says later may get lost: recovery judges by the files.) The third is the creation of a task which another one starts,
+//! since it is also an entry in that one's journal.
 
-use longhaul_core::{AttemptEnd, Event, Task, TaskId, store::Change};
+use longhaul_core::{AttemptEnd, AttemptState, Event, Task, TaskId, store::Change};
 use std::collections::HashSet;
 
 /// Who may hear of a change, as far as it can be told before it is made.
@@ -39,12 +41,7 @@ pub(super) enum Effect {
 impl Effect {
     /// Of the creation of `task`.
     pub(super) fn of_creation(task: &Task) -> Self {
-        let outside = (task.attempt.as_ref()).is_some_and(|attempt| attempt.host.is_some());
-        if is_unheard(task) && !outside {
-            Self::Begun
-        } else {
-            Self::Heard
-        }
+        if is_unheard(task) { Self::Begun } else { Self::Heard }
     }
 
     /// Of a change of a task.
@@ -85,9 +82,12 @@ fn is_report(event: &Event) -> bool {
     }
 }
 
-/// Whether nothing in a task's row says that someone may have heard of it. Once it is false it stays so.
+/// Whether nothing in a task's row says that someone may have heard of it, and it is not about to start work outside of this process.
 fn is_unheard(task: &Task) -> bool {
-    !task.announced
+    let starts_outside = (task.attempt.as_ref())
+        .is_some_and(|attempt| attempt.state == AttemptState::Starting && attempt.host.is_some());
+    !starts_outside
+        && !task.announced
         && !task.keyed
         && task.lineage.is_none()
         && task.inputs_asked == 0
@@ -96,8 +96,8 @@ fn is_unheard(task: &Task) -> bool {
         && !task.is_done()
 }
 
-/// The live tasks that began in this process and of which nobody has heard. After a restart there are none: what is not known to be
-/// unheard is synced.
+/// The live tasks of which nobody has heard, and whose changes may go without a sync. After a restart there are none, and those that began
+/// before it are cancelled: what is not known to be unheard is synced.
 #[derive(Default)]
 pub(super) struct Unheard(HashSet<TaskId>);
 
@@ -113,32 +113,39 @@ impl Unheard {
 
     /// A transaction is committed.
     pub(super) fn learn(&mut self, turns: Turns) {
-        self.0.extend(turns.begun);
-        for task in &turns.heard {
-            self.0.remove(task);
+        for turn in turns.0 {
+            match turn {
+                Turn::Unheard(task) => self.0.insert(task),
+                Turn::Heard(task) => self.0.remove(&task),
+            };
         }
     }
 }
 
-/// What one transaction makes of the tasks of which nobody has heard.
+/// What one transaction makes of the tasks of which nobody has heard, in order.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    begun: Vec<TaskId>,
-    heard: Vec<TaskId>,
+pub(super) struct Turns(Vec<Turn>);
+
+#[derive(Debug)]
+enum Turn {
+    Unheard(TaskId),
+    Heard(TaskId),
 }
 
 impl Turns {
     /// A task has begun.
     pub(super) fn began(&mut self, task: &Task) {
         if is_unheard(task) {
-            self.begun.push(task.id.clone());
+            self.0.push(Turn::Unheard(task.id.clone()));
         }
     }
 
     /// A task has changed.
     pub(super) fn changed(&mut self, before: &Task, after: &Task) {
-        if is_unheard(before) && !is_unheard(after) {
-            self.heard.push(after.id.clone());
+        match (is_unheard(before), is_unheard(after)) {
+            (true, false) => self.0.push(Turn::Heard(after.id.clone())),
+            (false, true) => self.0.push(Turn::Unheard(after.id.clone())),
+            _ => {}
         }
     }
 }

@@ -6,7 +6,7 @@
 //! | --- | --- | --- |
 //! | `version` | server | the format of the rest |
 //! | `spec`, `stdin` | server | what to run (mode 0600, as everything here) |
-//! | `lock` | either | who holds its `flock` may decide what becomes of the attempt |
+//! | `lock` | server | who holds its `flock` may decide what becomes of the attempt |
 //! | `void` | server | nothing may be started here any more |
 //! | `sock` | supervisor | where it listens |
 //! | `started` | supervisor | the command may have run |
@@ -159,6 +159,7 @@ impl AttemptDir {
         if !stdin.is_empty() {
             self.write_synced(STDIN, stdin.as_bytes())?;
         }
+        self.write_synced(LOCK, b"")?;
         for dir in [&self.path, task_dir, root] {
             sync_dir(dir)?;
         }
@@ -180,6 +181,15 @@ impl AttemptDir {
 
     pub(super) fn read_spec(&self) -> io::Result<Spec> {
         Ok(serde_json::from_slice(&std::fs::read(self.file(SPEC))?)?)
+    }
+
+    /// Whether it has what [`prepare`](Self::prepare) writes, whatever the attempt.
+    pub(super) fn is_complete(&self) -> io::Result<bool> {
+        Ok(self.file(VERSION).try_exists()? && self.file(SPEC).try_exists()? && self.has_lock()?)
+    }
+
+    pub(super) fn has_lock(&self) -> io::Result<bool> {
+        self.file(LOCK).try_exists()
     }
 
     pub(super) fn is_void(&self) -> io::Result<bool> {

@@ -10,7 +10,7 @@ use super::{
     record::{ExitRecord, Spec, Stopped, SupervisorEvent},
     recovery::{Verdict, connect, judge},
 };
-use longhaul_core::{BoxFuture, Json, Millis, Outcome, RpcFailure, StopReason, TaskId};
+use longhaul_core::{AttemptState, BoxFuture, Json, Millis, Outcome, RpcFailure, StopReason, TaskId};
 use longhaul_runtime::{Attempt, End, Executor, LogChunk, LogError, LogRange, Ports, Provider, TaskContext};
 use serde_json::json;
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
@@ -18,7 +18,7 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
 };
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// The kind of executor, as kept with each tool's definition.
 pub const KIND: &str = "command";
@@ -163,16 +163,29 @@ impl Executor for CommandExecutor {
                 return End::Stopped(reason);
             }
             let dir = self.shared.attempts.dir(&attempt.task, attempt.epoch);
-            if let Err(error) = self.start(&dir, invocation, &attempt, &cx).await {
-                warn!(%error, "a command could not be started");
-            }
-            self.follow(dir, cx).await
+            let state = match self.prepare(&dir, invocation, &attempt, &cx).await {
+                Ok(()) => {
+                    // Committed before the command can run: from here on a directory that is missing was removed.
+                    if let Err(end) = cx.record_start().await {
+                        return end;
+                    }
+                    if let Err(error) = self.shared.launcher.launch(&dir).await {
+                        warn!(%error, "a command could not be started");
+                    }
+                    AttemptState::Live
+                }
+                Err(error) => {
+                    warn!(%error, "the directory of an attempt could not be made");
+                    AttemptState::Starting
+                }
+            };
+            self.follow(dir, state, cx).await
         })
     }
 
     fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
         let dir = self.shared.attempts.dir(&attempt.task, attempt.epoch);
-        Box::pin(async move { self.follow(dir, cx).await })
+        Box::pin(async move { self.follow(dir, attempt.state, cx).await })
     }
 }
 
@@ -188,8 +201,8 @@ impl CommandExecutor {
             .map_err(|error| error.to_string())
     }
 
-    /// Writes the attempt down and starts its supervisor. Whatever fails, the directory tells how far it came.
-    async fn start(
+    /// Writes the attempt down. Whatever fails, the directory tells how far it came.
+    async fn prepare(
         &self,
         dir: &AttemptDir,
         invocation: Invocation,
@@ -207,17 +220,20 @@ impl CommandExecutor {
             kill_grace_ms: self.shared.kill_grace,
         };
         let prepared = dir.clone();
-        blocking(cx.ports(), move || prepared.prepare(&spec, &invocation.stdin)).await?;
-        self.shared.launcher.launch(dir).await.map(drop)
+        blocking(cx.ports(), move || prepared.prepare(&spec, &invocation.stdin)).await
     }
 
     /// Watches an attempt to its end, from wherever it stands.
-    async fn follow(&self, dir: AttemptDir, cx: TaskContext) -> End {
+    async fn follow(&self, dir: AttemptDir, mut state: AttemptState, cx: TaskContext) -> End {
         loop {
             let judged = dir.clone();
-            match blocking(cx.ports(), move || judge(&judged)).await {
+            match blocking(cx.ports(), move || judge(&judged, state)).await {
                 Ok(Verdict::Held) => {
-                    cx.started();
+                    if state == AttemptState::Starting {
+                        // A release that recorded starts late started it. An end that this reports comes from the supervisor too.
+                        state = AttemptState::Live;
+                        let _ = cx.record_start().await;
+                    }
                     match connect(&dir).and_then(into_tokio) {
                         Ok(stream) => self.attend(stream, &cx).await,
                         Err(_) => cx.ports().clock.sleep(KNOCK_EVERY).await,
@@ -226,7 +242,20 @@ impl CommandExecutor {
                 Ok(Verdict::Finished(exit)) => return self.finished(dir, exit, &cx).await,
                 Ok(Verdict::Interrupted) => return End::Crashed,
                 Ok(Verdict::NeverStarted) => return End::NeverStarted("no command was started".to_owned()),
-                Ok(Verdict::UnknownVersion { found }) => return End::Finished(unknown_version(&found)),
+                Ok(Verdict::Lost) => {
+                    error!(
+                        "the folder of an attempt was removed after its start; what became of its command is not known, and it may still run"
+                    );
+                    return End::Lost(interrupted(
+                        "the folder of this attempt was removed after its command was started, so its result is lost and the command may \
+                         still run; it was not run again",
+                    ));
+                }
+                Ok(Verdict::UnknownVersion { found }) => {
+                    return End::Lost(interrupted(&format!(
+                        "another version of this server ran it and keeps its records in format {found}"
+                    )));
+                }
                 Err(error) => {
                     warn!(%error, "an attempt's directory cannot be judged; trying again");
                     cx.ports().clock.sleep(JUDGE_EVERY).await;
@@ -318,12 +347,11 @@ fn request(reason: StopReason) -> &'static [u8] {
     }
 }
 
-/// The command may still run under the other Longhaul, so it is not run again, whatever the retry policy says.
-fn unknown_version(found: &str) -> Outcome {
+/// The command may still run, and nobody here can say how it ended.
+fn interrupted(why: &str) -> Outcome {
     Outcome::RpcError(RpcFailure {
         code: -32603,
-        message: format!("interrupted: another version of this server ran it and keeps its records in format {found}")
-            .into(),
+        message: format!("interrupted: {why}").into(),
         data: Some(Json::from(json!({"reason": "interrupted"}))),
     })
 }

@@ -4,6 +4,7 @@ use super::{
     attempt_dir::{AttemptDir, Lock, SOCKET},
     record::ExitRecord,
 };
+use longhaul_core::AttemptState;
 use std::{io, os::unix::net::UnixStream};
 
 /// What became of an attempt.
@@ -17,6 +18,9 @@ pub enum Verdict {
     Interrupted,
     /// Nothing was started, and now nothing will be.
     NeverStarted,
+    /// The command may have been started, and the directory that would say what became of it is gone, or what was in it before the start.
+    /// The command may still run.
+    Lost,
     /// Another Longhaul wrote the directory, in a format this one does not know.
     UnknownVersion {
         /// That format.
@@ -24,17 +28,27 @@ pub enum Verdict {
     },
 }
 
-/// Judges an attempt. After [`Verdict::NeverStarted`] a supervisor that was started late will refuse.
+/// Judges an attempt that is in `state` in the store. After [`Verdict::NeverStarted`] a supervisor that was started late will refuse.
+///
+/// Supervisors are started after their directory is complete and the start is committed. So a directory that is missing, or not complete,
+/// proves that nothing was started only while the attempt is [`AttemptState::Starting`]; later it proves that somebody removed it.
 ///
 /// # Errors
 /// When the directory cannot be read, or `void` not be written. The attempt is then undecided: ask again.
-pub fn judge(dir: &AttemptDir) -> io::Result<Verdict> {
+pub fn judge(dir: &AttemptDir, state: AttemptState) -> io::Result<Verdict> {
+    let incomplete = match state {
+        AttemptState::Starting => Verdict::NeverStarted,
+        AttemptState::Live | AttemptState::Stopping | AttemptState::Ended => Verdict::Lost,
+    };
     if !dir.path().try_exists()? {
-        // A supervisor is started after its directory is complete.
-        return Ok(Verdict::NeverStarted);
+        return Ok(incomplete);
     }
     if let Some(found) = dir.foreign_version()? {
         return Ok(Verdict::UnknownVersion { found });
+    }
+    // A lock that was made here would not be the one that a supervisor holds.
+    if !dir.has_lock()? && (incomplete == Verdict::Lost || dir.is_started()?) {
+        return Ok(Verdict::Lost);
     }
     let Some(_lock) = Lock::try_take(dir)? else {
         return Ok(Verdict::Held);
@@ -48,6 +62,9 @@ pub fn judge(dir: &AttemptDir) -> io::Result<Verdict> {
     }
     if dir.is_started()? {
         return Ok(Verdict::Interrupted);
+    }
+    if incomplete == Verdict::Lost && !dir.is_complete()? {
+        return Ok(Verdict::Lost);
     }
     if !dir.is_void()? {
         dir.write_void()?;

@@ -86,7 +86,7 @@ fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
             (
                 "of a command",
                 with(|new| new.claim = Some((new.front, Some(host())))),
-                vec![(Event::Started, 0), (ended(), 0)],
+                vec![(Event::Started, 1), (news(), 0), (ended(), 0)],
                 1,
             ),
             (
@@ -158,6 +158,23 @@ fn a_parent_is_heard_of_and_what_is_claimed_is_not() {
         let claimed = claimed.unwrap().remove(0).task;
         assert_eq!(syncs, 1);
         assert_eq!(world.syncs(world.apply(&claimed, finished("done"))).await.1, 0);
+
+        let mut queued = world.plain(4);
+        queued.claim = None;
+        world.create(queued).await;
+        let claim = Claim {
+            tool: "tool".into(),
+            node: world.node,
+            host: Some(host()),
+            limit: 9,
+            at: UnixMillis(9),
+        };
+        let claimed = world.store.claim(claim).await.unwrap().remove(0).task;
+        for (event, expected) in [(Event::Started, 1), (finished("done"), 0)] {
+            let what = event.name();
+            let (_, syncs) = world.syncs(world.apply(&claimed, event)).await;
+            assert_eq!(syncs, expected, "of a command that waited for a slot: {what}");
+        }
     });
 }
 

@@ -6,7 +6,7 @@ use crate::{
     contract::differential::{Answer, Chooser, Refusal, Step, perform},
 };
 use longhaul_core::{
-    AttemptEnd, Event, Task, TaskId,
+    Attempt, AttemptEnd, AttemptState, Event, Task, TaskId,
     store::{Change, Created},
 };
 use std::collections::HashSet;
@@ -18,11 +18,30 @@ struct Told {
     known: HashSet<TaskId>,
     /// Live tasks of which only their attempts have spoken.
     quiet: HashSet<TaskId>,
+    /// Tasks whose work is about to start outside of the process: what is said of them is synced until it has.
+    starting: HashSet<TaskId>,
 }
 
 impl Told {
     /// Whether a step that came to `answer` has to leave the disk alone.
     fn step(&mut self, step: &Step, answer: &Result<Answer, Refusal>) -> bool {
+        let was_starting = matches!(step, Step::Apply(change) if self.starting.contains(&change.task));
+        let tasks = match answer {
+            Ok(Answer::Created(Created::New(task)) | Answer::Task(task)) => vec![task],
+            Ok(Answer::Claimed(claimed)) => claimed.iter().map(|claimed| &claimed.task).collect(),
+            _ => vec![],
+        };
+        for task in tasks {
+            let starts = |attempt: &Attempt| attempt.state == AttemptState::Starting && attempt.host.is_some();
+            match task.attempt.as_ref().is_some_and(starts) {
+                true => self.starting.insert(task.id.clone()),
+                false => self.starting.remove(&task.id),
+            };
+        }
+        self.says(step, answer) && !was_starting
+    }
+
+    fn says(&mut self, step: &Step, answer: &Result<Answer, Refusal>) -> bool {
         match (step, answer) {
             (Step::Create(new), Ok(Answer::Created(Created::New(task)))) => {
                 // Its name may have been that of one that is deleted.
