@@ -66,9 +66,9 @@ impl Mail {
         }
     }
 
-    /// Sends a message to exactly one of the session's streams that are read (T-10); says whether one took it.
+    /// Sends a request to exactly one of the session's streams that are read (T-10); says whether one took it.
     pub(crate) async fn send(&self, session: &SessionKey, message: String) -> bool {
-        while let Some(sink) = self.newest(session) {
+        while let Some(sink) = self.newest(session).filter(Sink::is_attended) {
             if sink.message(message.clone()).await.is_ok() {
                 return true;
             }
@@ -77,14 +77,16 @@ impl Mail {
         false
     }
 
-    /// The stream that a message to the session goes to now.
+    /// The stream that a notification to the session goes to now: the newest one that is read. While none is, the newest of all: a
+    /// client that comes back with `Last-Event-ID` reads there what was said meanwhile (T-11).
     pub(crate) fn newest(&self, session: &SessionKey) -> Option<Sink> {
         if self.is_idle() {
             return None;
         }
         let sessions = self.lock();
-        let read = sessions.get(session)?.iter().rfind(|push| push.sink.is_attended())?;
-        Some(read.sink.clone())
+        let streams = sessions.get(session)?;
+        let read = streams.iter().rfind(|push| push.sink.is_attended());
+        Some(read.or(streams.last())?.sink.clone())
     }
 
     /// Whether the session's answers travel on its push stream.

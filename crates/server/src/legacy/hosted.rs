@@ -245,8 +245,8 @@ impl Host {
         let asked = self.front.replies.expect(&self.session.key, entropy);
         let mut text = String::new();
         write(&mut text, asked.id(), &self.theirs);
-        let carrier = self.front.legacy.outlets.carrier(&self.session.key, &self.task);
-        let sent = match carrier {
+        let read = self.front.legacy.outlets.reached_by(&self.session.key, &self.task);
+        let sent = match read {
             Some(sink) => sink.message(text).await.is_ok(),
             None => self.front.mail.send(&self.session.key, text).await,
         };

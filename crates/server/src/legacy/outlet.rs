@@ -1,5 +1,6 @@
 //! Which stream carries what a session hears of a task (T-10, G1-39): of those that are read the `tasks/result` that has waited longest,
-//! and while none waits the newest push stream.
+//! and while none waits the newest push stream. While none is read, the one that carried last: notifications are kept there for a client
+//! that comes back (T-11). Requests to the client wait until one is read, which may be another one.
 
 use crate::stream::Sink;
 use longhaul_core::{SessionKey, Task, TaskId};
@@ -85,13 +86,13 @@ impl Outlets {
         }
     }
 
-    /// The stream that carries what the session is to hear of the task.
-    pub(crate) fn carrier(&self, session: &SessionKey, task: &TaskId) -> Option<Sink> {
+    /// The stream that carries requests to the session about the task: nobody answers where nobody reads.
+    pub(crate) fn reached_by(&self, session: &SessionKey, task: &TaskId) -> Option<Sink> {
         let table = self.lock();
         let streams = table.get(&(session.clone(), task.clone()))?;
         let carrier = *streams.carrier.borrow();
         let found = streams.open.iter().find(|open| open.nth == carrier);
-        found.map(|open| open.sink.clone())
+        found.map(|open| &open.sink).filter(|sink| sink.is_attended()).cloned()
     }
 
     /// Has those who tell the session of the task look again.
@@ -113,7 +114,9 @@ impl Streams {
         let is_read = |kind| move |open: &&Open| open.kind == kind && open.sink.is_attended();
         let waits = self.open.iter().find(is_read(Kind::Wait));
         let read = waits.or_else(|| self.open.iter().rfind(is_read(Kind::Push)));
-        let carrier = read.map_or(NOBODY, |open| open.nth);
+        let now = *self.carrier.borrow();
+        let unread = || self.open.iter().find(|open| open.nth == now).or(self.open.last());
+        let carrier = read.or_else(unread).map_or(NOBODY, |open| open.nth);
         self.carrier
             .send_if_modified(|now| std::mem::replace(now, carrier) != carrier);
     }
@@ -125,7 +128,12 @@ impl Outlet {
         *self.carrier.borrow() == self.nth
     }
 
-    /// Completes when another stream carries than before.
+    /// Whether it carries now and is read.
+    pub(crate) fn reaches_client(&self) -> bool {
+        self.carries() && self.sink.is_attended()
+    }
+
+    /// Completes when another stream carries than before, or this one does and is read again.
     pub(crate) async fn changed(&mut self) {
         loop {
             tokio::select! {
@@ -133,6 +141,10 @@ impl Outlet {
                 _ = self.attendance.changed() => {
                     if let Some(streams) = self.outlets.lock().get(&self.key) {
                         streams.elect();
+                    }
+                    if self.reaches_client() {
+                        self.carrier.mark_unchanged();
+                        return;
                     }
                 }
                 _ = self.carrier.changed() => return,

@@ -42,7 +42,7 @@ struct Sent {
 pub(crate) enum News {
     /// The work said something: [`Teller::tell`] it.
     Said(Said),
-    /// The stream carries now, or does so no longer: [`Teller::look`].
+    /// The stream carries now, or does so no longer, or is read again: [`Teller::look`].
     Turned,
 }
 
@@ -84,7 +84,7 @@ impl Teller {
         }
         for input in &record.inputs {
             // Another stream may have been opened while the last one was written.
-            if self.outlet.carries() && self.is_to_be_asked(input) {
+            if self.outlet.reaches_client() && self.is_to_be_asked(input) {
                 self.ask(input).await?;
             }
         }

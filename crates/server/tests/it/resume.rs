@@ -7,7 +7,7 @@ use crate::{
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use serde_json::json;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// A GET of a session; with an event id, of the rest of that event's stream.
 async fn get(server: &Server, session: &str, last_event: Option<&str>) -> Connection {
@@ -136,6 +136,89 @@ async fn an_event_id_opens_nothing_for_another_session_or_when_it_is_made_up() {
         assert_eq!(refused(&server, &session, Some(id)).await, (400, -32600), "{id}");
     }
     server.result(&Post::legacy(Some(&session), "ping", json!({}))).await;
+}
+
+/// T-11: what a session would have heard on its push stream waits there for it.
+#[tokio::test]
+async fn a_push_stream_keeps_what_is_said_while_its_reader_is_gone() {
+    for _ in 0..5 {
+        let server = Server::one_by_one().await;
+        let session = server.session().await;
+        let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "report 1 2 3"));
+        let task = task_of(&server.result(&call.progress_token(json!("p"))).await);
+        let watched = Post::legacy(Some(&session), "resources/subscribe", json!({"uri": "test://watched"}));
+        server.result(&watched).await;
+        let mut last = None;
+        for figure in [2, 3] {
+            let mut stream = open(&server, &session, last.as_deref()).await;
+            if last.is_none() {
+                assert_eq!(stream.event().await, Some(Event::Prime));
+                server.stage.released.count();
+            }
+            assert_eq!(stream.pushed().await["params"]["progress"], figure);
+            last = stream.last_event_id.take();
+            drop(stream);
+            // The server has noticed: it serves the next connection.
+            server.result(&Post::legacy(Some(&session), "ping", json!({}))).await;
+            server.stage.released.count();
+        }
+        server.poll(&task, "completed").await;
+        server.engine.catalog().resource_updated("test://watched");
+        assert!(server.engine.remove_tool("never"));
+        let mut stream = open(&server, &session, last.as_deref()).await;
+        let mut heard = BTreeSet::new();
+        while heard.len() < 3 {
+            let message = stream.pushed().await;
+            assert_ne!(message["params"]["status"], "working", "{message}");
+            assert!(
+                heard.insert(message["method"].as_str().unwrap().to_owned()),
+                "{message}"
+            );
+        }
+        let expected = ["resources/updated", "tasks/status", "tools/list_changed"];
+        assert!(
+            heard
+                .iter()
+                .eq(&expected.map(|method| format!("notifications/{method}"))),
+            "{heard:?}"
+        );
+    }
+}
+
+/// A question that came up meanwhile is asked once the stream is read again, and once only.
+#[tokio::test]
+async fn a_push_stream_that_is_read_again_asks_what_came_up_meanwhile() {
+    let server = Server::one_by_one().await;
+    let session = server.session_that_can_be_asked().await;
+    let mut stream = open(&server, &session, None).await;
+    assert_eq!(stream.event().await, Some(Event::Prime));
+    let last = stream.last_event_id.take().unwrap();
+    drop(stream);
+    let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "ask"));
+    let task = task_of(&server.result(&call).await);
+    server.poll(&task, "input_required").await;
+    let mut stream = open(&server, &session, Some(&last)).await;
+    let asked = loop {
+        let message = stream.pushed().await;
+        if message["method"] == "elicitation/create" {
+            break message;
+        }
+    };
+    drop(stream);
+    let mut answer = Post::legacy(Some(&session), "", json!({}));
+    answer.body = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}});
+    assert_eq!(server.connect().await.exchange(&answer).await.status(), 202);
+    server.poll(&task, "completed").await;
+    let mut stream = open(&server, &session, Some(&last)).await;
+    let mut questions = 0;
+    loop {
+        let message = stream.pushed().await;
+        questions += u32::from(message["method"] == "elicitation/create");
+        if message["params"]["status"] == "completed" {
+            break;
+        }
+    }
+    assert_eq!(questions, 1);
 }
 
 /// T-09, T-14
