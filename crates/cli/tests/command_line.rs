@@ -31,7 +31,7 @@ task = "never"
 [[tool]]
 name = "gate"
 description = "ends when somebody makes the file `gate`"
-command = ["sh", "-c", "while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; done; echo through; exit {code}"]
+command = ["sh", "-c", "while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; done; echo through; exit \"$1\"", "sh", "{code}"]
 input = { code = { type = "integer" } }
 task = "always"
 "#;

@@ -18,6 +18,7 @@ fn definition(command: &[&str]) -> CommandDefinition {
         stdin: String::new(),
         allow_leading_dash: names(&["dash"]),
         optional: names(&["maybe"]),
+        allow_placeholders_in_scripts: false,
         output: OutputKind::Text,
         output_schema: None,
         progress: None,

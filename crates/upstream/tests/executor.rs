@@ -45,6 +45,7 @@ impl Server {
             cwd: files.path().canonicalize().unwrap(),
             stdin: String::new(),
             allow_leading_dash: Default::default(),
+            allow_placeholders_in_scripts: false,
             optional: ["word".to_owned()].into(),
             output: OutputKind::Text,
             output_schema: None,

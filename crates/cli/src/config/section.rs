@@ -144,8 +144,8 @@ impl<'a> Entry<'a> {
         &self.key
     }
 
-    /// A string that no message may show; its absence is for the caller to report.
-    pub(super) fn secret_text(&self) -> Option<&'a str> {
+    /// A string, or nothing; nothing is reported. Also for what no message may show.
+    pub(super) fn text_if_any(&self) -> Option<&'a str> {
         match self.value {
             DeValue::String(text) => Some(text.as_ref()),
             _ => None,
@@ -290,6 +290,19 @@ impl<'a> Entry<'a> {
             })
             .collect();
         (texts.len() == count).then_some(texts)
+    }
+
+    /// An array of strings, or nothing; nothing is reported.
+    pub(super) fn texts_if_any(&self) -> Vec<(Entry<'a>, &'a str)> {
+        let DeValue::Array(elements) = self.value else {
+            return Vec::new();
+        };
+        let texts = elements.iter().map(|element| {
+            let entry = self.element(element);
+            let text = entry.text_if_any()?;
+            Some((entry, text))
+        });
+        texts.collect::<Option<_>>().unwrap_or_default()
     }
 
     /// A table whose keys are known ones; `form` says how one is written.

@@ -8,6 +8,7 @@ use super::{
 };
 use longhaul_core::{Millis, Retry, RetryOn, TaskPolicy};
 use longhaul_server::FOLLOW_TOOLS;
+use longhaul_upstream::command::placeholders_in_scripts;
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::{
@@ -45,6 +46,8 @@ pub(crate) struct ToolConfig {
     pub(crate) optional: BTreeSet<String>,
     /// Properties whose value may begin with `-`.
     pub(crate) allow_leading_dash: BTreeSet<String>,
+    /// Placeholders may stand in scripts that interpreters run.
+    pub(crate) allow_placeholders_in_scripts: bool,
     /// What its standard output is.
     pub(crate) output: Output,
     /// Regular expression that finds progress in a line of output: group `current`, and perhaps `total`.
@@ -167,6 +170,9 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
         Some(schema) => schema::known_properties(&entry, &schema::property_names(schema)),
         None => None,
     });
+    let allow_placeholders_in_scripts = section.get_or("allow_placeholders_in_scripts", false, |entry| entry.flag());
+    let scripts_are_sound =
+        allow_placeholders_in_scripts != Some(false) || check_scripts(section, allow_leading_dash.as_ref());
     let output = read_output(section, surroundings);
     let progress = section.optional("progress", |entry| read_progress(&entry));
     let task = read_task_policy(section);
@@ -192,6 +198,7 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
         optional: schema::optional_names(&input_schema),
         input_schema,
         allow_leading_dash: allow_leading_dash?,
+        allow_placeholders_in_scripts: allow_placeholders_in_scripts.filter(|_| scripts_are_sound)?,
         output: output?,
         progress: progress?,
         task: task?,
@@ -231,6 +238,29 @@ fn read_command(entry: &Entry<'_>, input_schema: Option<&Value>) -> Option<Vec<S
     sound.then(|| texts.iter().map(|(_, text)| (*text).to_owned()).collect())
 }
 
+/// Reports placeholders in scripts.
+fn check_scripts(section: &Section<'_>, allow_leading_dash: Option<&BTreeSet<String>>) -> bool {
+    let (Some(command), stdin) = (section.get("command"), section.get("stdin")) else {
+        return true;
+    };
+    // What is no array of strings has been reported.
+    let elements = command.texts_if_any();
+    let words: Vec<String> = elements.iter().map(|(_, text)| (*text).to_owned()).collect();
+    let stdin_text = stdin.as_ref().and_then(Entry::text_if_any).unwrap_or_default();
+    let none = BTreeSet::new();
+    let found = placeholders_in_scripts(&words, stdin_text, allow_leading_dash.unwrap_or(&none));
+    for placeholder in &found {
+        let entry = match placeholder.element {
+            Some(element) => elements.get(element).map(|(entry, _)| entry),
+            None => stdin.as_ref(),
+        };
+        if let Some(entry) = entry {
+            entry.report(format!("`{}`: {placeholder}", entry.key()));
+        }
+    }
+    found.is_empty()
+}
+
 fn read_stdin(entry: &Entry<'_>, input_schema: Option<&Value>) -> Option<String> {
     let text = entry.text()?;
     check_template(entry, text, input_schema).then(|| text.to_owned())
@@ -254,7 +284,7 @@ fn read_env(entry: &Entry<'_>) -> Option<BTreeMap<String, String>> {
         .into_iter()
         .filter_map(|(name, entry)| {
             // The value may be a secret: no message shows it.
-            let Some(value) = entry.secret_text() else {
+            let Some(value) = entry.text_if_any() else {
                 entry.report(format!("`{}` must be a string; put it in quotes", entry.key()));
                 return None;
             };

@@ -42,6 +42,7 @@ fn make(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) -> 
         cwd: tool.cwd,
         stdin: tool.stdin,
         allow_leading_dash: tool.allow_leading_dash,
+        allow_placeholders_in_scripts: tool.allow_placeholders_in_scripts,
         optional: tool.optional,
         output,
         output_schema: output_schema.clone(),

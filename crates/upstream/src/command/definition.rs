@@ -3,6 +3,7 @@
 use super::{
     arguments::{ArgumentError, Arguments},
     progress::ProgressPattern,
+    script::{ScriptPlaceholder, placeholders_in_scripts},
     template::{Rules, Template, TemplateError, list_of},
 };
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,9 @@ pub struct CommandDefinition {
     /// Properties whose value may begin with `-`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub allow_leading_dash: BTreeSet<String>,
+    /// Placeholders may stand in scripts that interpreters run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_placeholders_in_scripts: bool,
     /// Properties that may be absent or null.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub optional: BTreeSet<String>,
@@ -105,6 +109,9 @@ pub enum DefinitionError {
         /// The properties there are, for people.
         known: String,
     },
+    /// A placeholder in a script, which nobody has accepted.
+    #[error("{place}: {0}", place = place(.0))]
+    Script(ScriptPlaceholder),
     /// The folder is relative, or its name is not text.
     #[error("`cwd` must be an absolute path in UTF-8, and `{0}` is not")]
     Cwd(PathBuf),
@@ -147,6 +154,22 @@ impl CommandDefinition {
             return Err(DefinitionError::NewerVersion { found: version });
         }
         serde_json::from_str(json).map_err(DefinitionError::Malformed)
+    }
+
+    /// Refuses placeholders in scripts, unless they are allowed. Asked when a tool is offered: a task that an earlier Longhaul accepted runs
+    /// as it was accepted.
+    ///
+    /// # Errors
+    /// [`DefinitionError::Script`] with the first of them.
+    pub fn check_scripts(&self) -> Result<(), DefinitionError> {
+        if self.allow_placeholders_in_scripts {
+            return Ok(());
+        }
+        let found = placeholders_in_scripts(&self.command, &self.stdin, &self.allow_leading_dash);
+        found
+            .into_iter()
+            .next()
+            .map_or(Ok(()), |first| Err(DefinitionError::Script(first)))
     }
 
     /// The text [`Self::from_json`] reads. Equal definitions have equal texts.
@@ -261,6 +284,13 @@ impl CommandTool {
             argv,
             stdin: self.stdin.expand_text(arguments, &rules)?,
         })
+    }
+}
+
+fn place(script: &ScriptPlaceholder) -> String {
+    match script.element {
+        Some(element) => format!("`command` element {}", element + 1),
+        None => "`stdin`".to_owned(),
     }
 }
 

@@ -78,11 +78,15 @@ impl CommandProvider {
         definition: CommandDefinition,
         names: Option<&BTreeSet<String>>,
     ) -> Result<Arc<CommandExecutor>, DefinitionError> {
-        let tool = Arc::new(CommandTool::new(definition, names)?);
-        Ok(Arc::new(CommandExecutor {
+        definition.check_scripts()?;
+        Ok(Arc::new(self.run_by(CommandTool::new(definition, names)?)))
+    }
+
+    fn run_by(&self, tool: CommandTool) -> CommandExecutor {
+        CommandExecutor {
             shared: Arc::clone(&self.shared),
-            tool,
-        }))
+            tool: Arc::new(tool),
+        }
     }
 
     /// Bytes on disk that all attempts take. Reads every attempt's directory.
@@ -102,8 +106,8 @@ impl Provider for CommandProvider {
 
     fn revive(&self, definition: &Json) -> Result<Arc<dyn Executor>, String> {
         let definition = CommandDefinition::from_json(definition.as_str()).map_err(|error| error.to_string())?;
-        let executor = self.executor(definition, None).map_err(|error| error.to_string())?;
-        Ok(executor)
+        let tool = CommandTool::new(definition, None).map_err(|error| error.to_string())?;
+        Ok(Arc::new(self.run_by(tool)))
     }
 
     fn forget(&self, task: &TaskId) -> BoxFuture<'_, Result<(), String>> {

@@ -113,6 +113,14 @@ impl Template {
         })
     }
 
+    /// What stands before the first placeholder.
+    pub(super) fn literal_prefix(&self) -> &str {
+        match self.parts.first() {
+            Some(Part::Literal(text)) => text,
+            _ => "",
+        }
+    }
+
     /// Refuses a placeholder that is not among `names`.
     pub(super) fn check_names(&self, names: &BTreeSet<String>) -> Result<(), TemplateError> {
         for part in &self.parts {

@@ -183,6 +183,19 @@ fn bad_files_are_explained() {
             "+t\ncommand = [\"{path}\"]\ninput = { path = { type = \"string\" } }\n",
             &["jobs.toml:6: the program is taken as it stands, so `{path}` would not be replaced in it"],
         ),
+        // Scripts
+        (
+            "+t\ncommand = [\"sh\", \"-c\",\n\"echo hi {who}\"]\ninput = { who = { type = \"string\" } }\n",
+            &[
+                "jobs.toml:7: `command`: `{who}` stands in a script that `sh` runs, so a caller could run any code; pass it as an argument: [\"sh\", \"-c\", \"echo hi \\\"$1\\\"\", \"sh\", \"{who}\"]; `allow_placeholders_in_scripts = true` accepts it as it is",
+            ],
+        ),
+        (
+            "+t\ncommand = [\"sh\", \"-s\"]\nstdin = \"echo {who}\"\ninput = { who = { type = \"string\" } }\n",
+            &[
+                "jobs.toml:7: `stdin`: `{who}` stands in a script that `sh` runs, so a caller could run any code; put the script into `command` and the value into an argument of its own, or have the script read it from standard input as data; `allow_placeholders_in_scripts = true` accepts it as it is",
+            ],
+        ),
         (
             "+tool\nstdin = \"{}\"\n",
             &[

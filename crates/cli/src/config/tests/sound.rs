@@ -102,7 +102,8 @@ annotations = { title = "Hash", readOnlyHint = true, idempotentHint = true }
 [[tool]]
 name = "other"
 description = "from a file"
-command = ["echo", "{word}"]
+command = ["sh", "-c", "{word}"]
+allow_placeholders_in_scripts = true
 input_schema = "in.json"
 task = "always"
 "#,
@@ -163,6 +164,7 @@ task = "always"
     assert_eq!(serde_json::Value::from(tool.annotations.clone()), annotations);
     assert_eq!(config.tools[1].optional.iter().collect::<Vec<_>>(), ["word"]);
     assert_eq!(config.tools[1].task, TaskPolicy::Always);
+    assert!(!tool.allow_placeholders_in_scripts && config.tools[1].allow_placeholders_in_scripts);
 }
 
 /// The block that documents every key, values included that are only there to show their form.

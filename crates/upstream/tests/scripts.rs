@@ -1,0 +1,257 @@
+//! Placeholders inside the scripts of interpreters are found, whatever starts the interpreter; arguments beside a script are not.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use longhaul_upstream::command::placeholders_in_scripts;
+use proptest::prelude::*;
+use std::{collections::BTreeSet, process::Command};
+
+fn elements(command: &[&str]) -> Vec<Option<usize>> {
+    found(command, "", &[])
+}
+
+fn found(command: &[&str], stdin: &str, dashes: &[&str]) -> Vec<Option<usize>> {
+    let dashes: BTreeSet<String> = dashes.iter().map(|name| (*name).to_owned()).collect();
+    placeholders_in_scripts(&owned(command), stdin, &dashes)
+        .into_iter()
+        .map(|placeholder| placeholder.element)
+        .collect()
+}
+
+fn owned(command: &[&str]) -> Vec<String> {
+    command.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Each with the element that is code.
+#[test]
+fn a_placeholder_in_a_script_is_found() {
+    let table: &[(usize, &[&str])] = &[
+        (2, &["sh", "-c", "echo hi {x}"]),
+        (2, &["/bin/sh", "-c", "{x}"]),
+        (2, &["bash", "-lc", "{x}", "bash", "a"]),
+        (2, &["bash", "-ec", "a {x}"]),
+        (3, &["bash", "-c", "-e", "{x}"]),
+        (3, &["bash", "-c", "--", "{x}"]),
+        (5, &["bash", "-o", "pipefail", "-e", "-c", "{x}"]),
+        (3, &["bash", "-ceuo", "pipefail", "{x}"]),
+        (4, &["bash", "--rcfile", "f", "-c", "{x}"]),
+        (3, &["bash", "+x", "-c", "{x}"]),
+        (1, &["bash", "-{x}", "script"]),
+        (2, &["dash", "-c", "{x}"]),
+        (2, &["zsh", "-fc", "{x}"]),
+        (2, &["ksh93", "-c", "{x}"]),
+        (2, &["fish", "-c", "{x}"]),
+        (1, &["fish", "--command={x}"]),
+        (3, &["busybox", "sh", "-c", "{x}"]),
+        (2, &["busybox", "awk", "{x}"]),
+        (2, &["python", "-c", "{x}"]),
+        (2, &["/usr/bin/python3.11", "-c", "import os; {x}"]),
+        (2, &["python3", "-Ic", "{x}"]),
+        (1, &["python3", "-cprint({x})"]),
+        (4, &["python3", "-W", "ignore", "-c", "{x}"]),
+        (2, &["perl", "-e", "{x}"]),
+        (2, &["perl", "-E", "{x}"]),
+        (2, &["perl", "-0777ne", "{x}"]),
+        (4, &["perl", "-e", "1;", "-e", "{x}"]),
+        (1, &["perl", "-e{x}"]),
+        (1, &["perl", "-M{x}"]),
+        (2, &["ruby", "-ne", "{x}"]),
+        (2, &["node", "-e", "{x}"]),
+        (2, &["node", "-pe", "{x}"]),
+        (2, &["node", "--eval", "{x}"]),
+        (1, &["node", "--print={x}"]),
+        (4, &["node", "--require", "m", "-e", "{x}"]),
+        (2, &["php", "-r", "{x}"]),
+        (2, &["lua5.4", "-e", "{x}"]),
+        (2, &["Rscript", "-e", "{x}"]),
+        (2, &["deno", "eval", "{x}"]),
+        (2, &["pwsh", "-Command", "{x}"]),
+        (1, &["awk", "{x}"]),
+        (3, &["gawk", "-F", ":", "{{ print ${x} }}"]),
+        (2, &["sed", "-e", "s/a/{x}/"]),
+        (3, &["sed", "-n", "-i.bak", "{x}", "file"]),
+        (3, &["psql", "db", "-c", "select '{x}'"]),
+        (2, &["sqlite3", "db", "{x}"]),
+        (4, &["env", "A=b", "sh", "-c", "{x}"]),
+        (2, &["env", "-S", "sh -c {x}"]),
+        (1, &["env", "--split-string=ls {x}"]),
+        (5, &["sudo", "-u", "you", "bash", "-c", "{x}"]),
+        (5, &["nice", "-n", "5", "sh", "-c", "{x}"]),
+        (4, &["timeout", "{t}", "sh", "-c", "{x}"]),
+        (3, &["nohup", "sh", "-c", "{x}"]),
+        (5, &["xargs", "-n", "1", "sh", "-c", "{x}"]),
+        (5, &["find", "{path}", "-exec", "sh", "-c", "{x}", ";"]),
+        (4, &["find", "{path}", "-exec", "awk", "{x}", ";"]),
+        (6, &["docker", "run", "-i", "image", "sh", "-c", "{x}"]),
+        (3, &["some-wrapper-of-mine", "sh", "-c", "{x}"]),
+        (3, &["ssh", "host", "ls", "{x}"]),
+        (4, &["ssh", "-p", "22", "host", "ls {x}"]),
+        (1, &["ssh", "-oProxyCommand={x}", "host"]),
+        (3, &["su", "you", "-c", "{x}"]),
+        (1, &["su", "--command={x}"]),
+        (3, &["flock", "file", "-c", "{x}"]),
+        (2, &["watch", "ls", "{x}"]),
+        (2, &["parallel", "ls", "{x}", ":::", "{y}"]),
+    ];
+    let mut surprises = Vec::new();
+    for (element, command) in table {
+        let found = elements(command);
+        if found != [Some(*element)] {
+            surprises.push(format!("{command:?}: {found:?}"));
+        }
+    }
+    assert!(surprises.is_empty(), "{surprises:#?}");
+}
+
+#[test]
+fn an_argument_beside_a_script_is_not() {
+    let table: &[&[&str]] = &[
+        &["sh", "-c", "echo hi \"$1\"", "sh", "{x}"],
+        &["sh", "-c", "for f in \"$@\"; do :; done", "sh", "{x}", "{y}.tar"],
+        &["bash", "-euo", "pipefail", "-c", "echo ${{1}}", "bash", "{x}"],
+        &["sh", "script.sh", "{x}", "-c", "{y}"],
+        &["bash", "{script}"],
+        &["env", "A={x}", "sh", "-c", "echo $A"],
+        &["python3", "-c", "import sys; print(sys.argv)", "{x}"],
+        &["python3", "script.py", "-c", "{x}"],
+        &["python3", "-m", "pytest", "-c", "{x}"],
+        &["perl", "-e", "print @ARGV", "--", "{x}"],
+        &["perl", "script.pl", "-e", "{x}"],
+        &["node", "script.js", "-e", "{x}"],
+        &["node", "--require", "m", "script.js", "-e", "{x}"],
+        &["php", "-r", "print $argv[1];", "--", "{x}"],
+        &["ruby", "-I", "lib", "x.rb", "-e{x}"],
+        &["awk", "-v", "x={x}", "{{ print x }}", "{file}"],
+        &["awk", "-f", "a.awk", "{file}"],
+        &["sed", "-n", "5p", "{file}"],
+        &["sed", "-f", "a.sed", "{file}"],
+        &["ssh", "{host}", "uptime"],
+        &["su", "{user}", "-c", "uptime"],
+        &["timeout", "{t}", "sleep", "{x}"],
+        &["find", "{path}", "-type", "f", "-exec", "sha256sum", "{{}}", "+"],
+        &["grep", "-c", "{x}", "sh"],
+        &["grep", "awk", "{file}"],
+        &["man", "sed", "{section}"],
+        &["echo", "{x}"],
+        &["make", "-C", "/srv", "BRANCH={branch}"],
+        &["parallel", "gzip", ":::", "{x}"],
+        &["deno", "run", "{file}"],
+        &["psql", "-v", "x={x}", "-f", "q.sql"],
+    ];
+    for command in table {
+        assert_eq!(elements(command), [], "{command:?}");
+    }
+}
+
+#[test]
+fn a_script_on_standard_input_is_one_too() {
+    let code: &[&[&str]] = &[
+        &["sh"],
+        &["sh", "-s"],
+        &["bash", "-es", "arg"],
+        &["bash", "-"],
+        &["bash", "/dev/stdin", "x"],
+        &["python3"],
+        &["python3", "-", "arg"],
+        &["python3", "-i", "script.py"],
+        &["perl"],
+        &["node", "-"],
+        &["php"],
+        &["env", "sh", "-s"],
+        &["docker", "exec", "-i", "box", "sh"],
+        &["ssh", "host"],
+        &["ssh", "host", "bash", "-s"],
+        &["ssh", "host", "sudo bash -s"],
+        &["su", "you"],
+        &["psql", "db"],
+        &["sqlite3", "db"],
+        &["at", "now"],
+        &["parallel"],
+        &["xargs", "sh", "-c"],
+        &["xargs", "-n", "1", "-I", "%", "sh", "-c", "echo %"],
+        &["xargs", "-I{{}}", "sh", "-c", "echo {{}}"],
+    ];
+    for command in code {
+        assert_eq!(found(command, "a {x}", &[]), [None], "{command:?}");
+        assert_eq!(found(command, "a {{x}}", &[]), [], "{command:?}");
+    }
+    let data: &[&[&str]] = &[
+        &["cat"],
+        &["sh", "-c", "cat"],
+        &["sh", "script.sh"],
+        &["python3", "-c", "import sys; sys.stdin.read()"],
+        &["python3", "script.py"],
+        &["perl", "-ne", "print"],
+        &["awk", "{{ print }}"],
+        &["sed", "s/a/b/"],
+        &["grep", "-c", "sh"],
+        &["ssh", "host", "cat > file"],
+        &["xargs", "-n", "1", "sh", "-c", "echo \"$1\"", "sh"],
+        &["psql", "-c", "copy t from stdin"],
+        &["su", "you", "-c", "cat"],
+    ];
+    for command in data {
+        assert_eq!(found(command, "a {x}", &[]), [], "{command:?}");
+    }
+}
+
+#[test]
+fn a_value_that_may_be_any_option_of_an_interpreter_is_code() {
+    assert_eq!(found(&["python3", "{x}", "script.py"], "", &["x"]), [Some(1)]);
+    assert_eq!(found(&["perl", "-e", "print @ARGV", "{x}"], "", &["x"]), [Some(3)]);
+    for safe in [
+        &["perl", "-e", "print @ARGV", "--", "{x}"][..],
+        &["sh", "-c", "echo \"$1\"", "sh", "{x}"],
+        &["python3", "-c", "1", "{x}"],
+        &["grep", "-e", "{x}"],
+    ] {
+        assert_eq!(found(safe, "", &["x"]), [], "{safe:?}");
+    }
+}
+
+#[test]
+fn the_message_shows_the_safe_form() {
+    let message = |command: &[&str]| placeholders_in_scripts(&owned(command), "", &BTreeSet::new())[0].to_string();
+    assert_eq!(
+        message(&["sh", "-c", "echo hi {who}"]),
+        "`{who}` stands in a script that `sh` runs, so a caller could run any code; pass it as an argument: \
+         [\"sh\", \"-c\", \"echo hi \\\"$1\\\"\", \"sh\", \"{who}\"]; `allow_placeholders_in_scripts = true` accepts it as it is"
+    );
+    assert!(
+        message(&["python3", "-c", "print('{x}')"])
+            .contains(r#"["python3", "-c", "import sys; … sys.argv[1] …", "{x}"]"#)
+    );
+    assert!(message(&["ssh", "host", "ls {x}"]).contains("stdin"));
+}
+
+/// The part of the message between `argument: ` and `; `.
+fn safe_form(command: &[&str]) -> Vec<String> {
+    let remedy = placeholders_in_scripts(&owned(command), "", &BTreeSet::new())[0]
+        .remedy
+        .clone();
+    serde_json::from_str(remedy.strip_prefix("pass it as an argument: ").unwrap()).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// The form that is proposed does with any value what the script does with a plain one, and runs none of it.
+    #[test]
+    fn the_safe_form_is_safe(value in "[ -~é]{0,12}", place in 0..5_usize) {
+        prop_assume!(!value.starts_with('-'));
+        let script = [
+            "printf %s {who}",
+            "printf %s \"{who}\"",
+            "printf %s '{who}'",
+            "x={who}; printf %s \"$x\"",
+            "printf \"%s\" a'b'\"\"{who} | cut -c3-",
+        ][place];
+        let safe = safe_form(&["sh", "-c", script]);
+        let words: Vec<&str> = safe.iter().map(String::as_str).collect();
+        prop_assert_eq!(elements(&words), []);
+        let filled = safe.iter().map(|word| if word == "{who}" { value.clone() } else { word.replace("{{", "{").replace("}}", "}") });
+        let filled: Vec<String> = filled.collect();
+        let output = Command::new(&filled[0]).args(&filled[1..]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        prop_assert_eq!(text.trim_end_matches('\n'), &*value, "{:?}", filled);
+    }
+}
