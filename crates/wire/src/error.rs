@@ -18,6 +18,9 @@ const BUSY: i64 = 429;
 /// JSON-RPC errors for which the protocol names no HTTP status (1.1, last rows).
 const OK: u16 = 200;
 
+/// Bytes of a message, and of what a client sent in the data: an error is not as long as what it is about.
+const LONGEST: usize = 2 * 1024;
+
 /// An error response: its code, its words for the outside, and the HTTP status it travels with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({code})")]
@@ -70,7 +73,7 @@ impl RpcError {
     fn new(code: i64, status: u16, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,
-            message: message.into(),
+            message: shortened(message.into()),
             data: None,
             status,
             retry_after: None,
@@ -160,7 +163,7 @@ impl RpcError {
         };
         Self::new(code, OK, "Resource not found").with_data(|out| {
             out.push_str(r#"{"uri":"#);
-            json::push_string(out, uri);
+            json::push_string(out, &shortened(uri.into()));
             out.push('}');
         })
     }
@@ -190,7 +193,7 @@ impl RpcError {
             out.push_str(r#"{"supported":"#);
             write_versions(out, supported);
             out.push_str(r#","requested":"#);
-            json::push_string(out, requested);
+            json::push_string(out, &shortened(requested.into()));
             out.push('}');
         })
     }
@@ -220,7 +223,11 @@ impl RpcError {
     pub fn application(code: i64, message: impl Into<Cow<'static, str>>) -> Result<Self, ReservedCode> {
         match code {
             -32768..=-32000 => Err(ReservedCode(code)),
-            _ => Ok(Self::new(code, OK, message)),
+            // As long as the application wants it.
+            _ => Ok(Self {
+                message: message.into(),
+                ..Self::new(code, OK, "")
+            }),
         }
     }
 
@@ -265,6 +272,18 @@ impl RpcError {
     pub fn write_response(&self, out: &mut String, id: Option<RequestId<'_>>) {
         write_error_response(out, id, |out| self.write_object(out));
     }
+}
+
+/// The text, or its begin and how much is missing.
+fn shortened(text: Cow<'_, str>) -> Cow<'_, str> {
+    if text.len() <= LONGEST {
+        return text;
+    }
+    let end = (0..=LONGEST)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or_default();
+    format!("{}… ({} more bytes)", &text[..end], text.len() - end).into()
 }
 
 /// Appends `{"jsonrpc":"2.0","id":…,"error":…}`; `error` appends the error object.

@@ -1,6 +1,8 @@
 //! Whatever comes in, the answer is a clear error, at a bounded cost.
 
-use longhaul_wire::{MAX_DEPTH, Message, Params, Question, Refusal, RemoteError, legacy::hosted::HostedTask};
+use longhaul_wire::{
+    Generation, MAX_DEPTH, Message, Params, Question, Refusal, RemoteError, RpcError, legacy::hosted::HostedTask,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -175,6 +177,30 @@ fn escaped_names_and_methods_are_read_as_what_they_say() {
     };
     assert_eq!(request.method, "tools/call");
     assert_eq!(Params::read(request.params).unwrap().call_tool().unwrap().name, "x\ty");
+}
+
+#[test]
+fn an_error_is_not_as_long_as_what_it_is_about() {
+    // Three bytes a character, so that a cut can fall within one; a control character takes six bytes in JSON.
+    for long in ["x".repeat(1 << 20), "€".repeat(1 << 19), "\u{1}".repeat(1 << 20)] {
+        let errors = [
+            RpcError::method_not_found(Generation::Legacy, &long),
+            RpcError::unknown_tool(&long),
+            RpcError::invalid_params(format!("params holds {long} twice")),
+            RpcError::header_mismatch(long.clone()),
+            RpcError::unsupported_version(&long),
+            RpcError::resource_not_found(Generation::Modern, &long),
+        ];
+        for error in errors {
+            let mut written = String::new();
+            error.write_object(&mut written);
+            let object: serde_json::Value = serde_json::from_str(&written).unwrap();
+            assert!(written.len() < 16 * 1024, "{} bytes", written.len());
+            assert!(object.to_string().contains("more bytes)"), "{object}");
+        }
+    }
+    let own = RpcError::application(1, "x".repeat(5_000)).unwrap();
+    assert_eq!(own.message().len(), 5_000);
 }
 
 #[test]

@@ -1,0 +1,82 @@
+//! A wall clock that is set while the server works.
+
+use super::{
+    AttackError,
+    report::Report,
+    site::{Programs, Site, end_of},
+};
+use crate::{
+    clock,
+    mcp::{Client, Era, Outcome, Trouble},
+};
+use serde_json::json;
+use std::time::Duration;
+
+const HOUR: i64 = 3_600;
+
+pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+    for (name, seconds) in [("back", -HOUR), ("forward", HOUR), ("back-a-day", -24 * HOUR)] {
+        let settings = "[server.limits]\nrequests_per_second = 100";
+        let mut site = Site::start(programs, name, settings)?;
+        let mut client = site.client(Era::Modern);
+        let mut tasks = Vec::new();
+        for nth in 0..4 {
+            tasks.push((format!("queued {nth}"), client.create("queued", json!({"seconds": 0.5}))?));
+        }
+        let retried = json!({"file": site.side("retried")});
+        tasks.push(("retried".to_owned(), client.create("retried", retried)?));
+        site.shim.shift_clock(seconds)?;
+        // A rate is a matter of seconds, whatever the clock says.
+        let polled = polls(&mut client, &tasks[0].1);
+        report.attempt(&format!("{name}: polls"), polled);
+        tasks.push(("created after".to_owned(), client.create("queued", json!({"seconds": 0}))?));
+        for (what, task) in &tasks {
+            let end = patient(|| end_of(&mut client, task));
+            report.attempt(
+                &format!("{name}: {what}"),
+                match end {
+                    Ok(Outcome::Result { is_error: false, .. }) => Ok(()),
+                    end => Err(format!("ended as {end:?}")),
+                },
+            );
+        }
+        report.attempt(&format!("after {name}"), site.honest());
+        // A restart sees rows of another time.
+        let task = client.create("queued", json!({"seconds": 1}))?;
+        let behind = client.create("queued", json!({"seconds": 0}))?;
+        site.kill()?;
+        site.shim.shift_clock(0)?;
+        site.serve(&[])?;
+        let mut client = site.client(Era::Modern);
+        for (what, task) in [("running", &task), ("queued", &behind)] {
+            let end = end_of(&mut client, task);
+            report.check(
+                &format!("{name}: {what} over a restart with the clock set right"),
+                matches!(end, Ok(Outcome::Result { is_error: false, .. })),
+                || format!("ended as {end:?}"),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// More polls than the bursts of the limit, at half of its rate.
+fn polls(client: &mut Client, task: &str) -> Result<(), String> {
+    for _ in 0..250 {
+        patient(|| client.look(task)).map_err(|trouble| format!("{trouble:?}"))?;
+        clock::pause(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Tries again what came too early, unless it is told to wait longer than a limit of this rate can ask for.
+fn patient<T>(mut ask: impl FnMut() -> Result<T, Trouble>) -> Result<T, Trouble> {
+    loop {
+        match ask() {
+            Err(Trouble::Refused { data, .. }) if data["retryAfterMs"].as_u64().is_some_and(|wait| wait <= 5_000) => {
+                clock::pause(Duration::from_millis(data["retryAfterMs"].as_u64().unwrap_or_default()));
+            }
+            other => return other,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! More connections than the server wants, and slower ones.
+
+use super::{
+    AttackError, raw,
+    report::Report,
+    site::{Programs, Site},
+};
+use crate::clock;
+use std::{io::Write, net::TcpStream, time::Duration};
+
+pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+    let settings = "[server.limits]\nconnections = 900";
+    let mut site = Site::start(programs, "connections", settings)?;
+    let begun = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le".as_slice();
+    let half = raw::modern_call("say", r#"{"text":"x"}"#, true);
+    let half = &half[..half.len() - 5];
+    for (what, bytes) in [("silent", b"".as_slice()), ("in their head", begun), ("in their body", half)] {
+        let mut open = Vec::new();
+        for _ in 0..600 {
+            let mut stream = TcpStream::connect(site.address())?;
+            stream.write_all(bytes)?;
+            open.push(stream);
+        }
+        report.attempt(&format!("beside 600 connections that are {what}"), site.honest());
+        drop(open);
+        let freed = clock::wait_for(Duration::from_secs(30), || site.honest().is_ok().then_some(()));
+        report.check(&format!("after connections that are {what}"), freed.is_some(), || "not served".to_owned());
+    }
+    // Opened and closed at once, and reset in the middle of an answer.
+    for _ in 0..2_000 {
+        drop(TcpStream::connect(site.address())?);
+    }
+    report.attempt("after 2,000 connections that say nothing", site.honest());
+    for _ in 0..500 {
+        let mut stream = TcpStream::connect(site.address())?;
+        stream.write_all(&raw::modern_call("say", r#"{"text":"x"}"#, true))?;
+        // Dropped with its answer unread.
+    }
+    report.attempt("after 500 answers nobody read", site.honest());
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! A disk that is full, slow or broken.
+
+use super::{
+    AttackError,
+    report::Report,
+    shim::Call,
+    site::{Programs, Site, end_of},
+};
+use crate::{
+    clock,
+    mcp::{Era, Outcome, Trouble},
+};
+use rustix::io::Errno;
+use serde_json::json;
+use std::time::Duration;
+
+/// How long the disk is broken.
+const BROKEN: Duration = Duration::from_secs(4);
+const BYTES: u64 = 2_000_000;
+
+pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+    slow(programs, report)?;
+    for (name, call, errno) in [
+        ("full", Call::Write, Errno::NOSPC),
+        ("write-error", Call::Write, Errno::IO),
+        ("sync-error", Call::Sync, Errno::IO),
+    ] {
+        let mut site = Site::start(programs, name, "")?;
+        let mut client = site.client(Era::Modern);
+        let mut acknowledged = Vec::new();
+        for nth in 0..8 {
+            acknowledged.push((nth, create(&mut client, &site, nth)?));
+        }
+        site.shim.fail(call, errno)?;
+        for nth in 8..16 {
+            match create(&mut client, &site, nth) {
+                Ok(task) => acknowledged.push((nth, task)),
+                Err(Trouble::Refused { .. } | Trouble::Broken(_)) => {}
+                Err(trouble) => return Err(trouble.into()),
+            }
+        }
+        clock::pause(BROKEN);
+        let disturbed = site.shim.disturbed(call)?;
+        report.check(&format!("{name}: calls that fail"), disturbed > 0, || "none did: nothing was shown".to_owned());
+        site.shim.heal()?;
+        // It may have ended, as it must after a failed fsync.
+        if !site.lives() {
+            site.kill().or_else(|error| match error {
+                crate::server::ServerError::Ended { .. } => Ok(()),
+                error => Err(error),
+            })?;
+            site.serve(&[])?;
+            client = site.client(Era::Modern);
+        }
+        for (nth, task) in &acknowledged {
+            let end = end_of(&mut client, task);
+            let runs = site.lines(&format!("task-{nth}"));
+            report.attempt(
+                &format!("{name}: acknowledged task {nth}"),
+                match end {
+                    // Interrupted, for example, but told.
+                    Ok(Outcome::Result { .. } | Outcome::Error { .. }) if runs <= 1 => Ok(()),
+                    end => Err(format!("ended as {end:?}, and ran {runs} times")),
+                },
+            );
+        }
+        report.attempt(&format!("after {name}"), site.honest());
+    }
+    Ok(())
+}
+
+fn create(client: &mut crate::mcp::Client, site: &Site, nth: u32) -> Result<String, Trouble> {
+    let file = site.side(&format!("task-{nth}"));
+    client.create("once", json!({"file": file, "seconds": 1}))
+}
+
+/// Every byte arrives, however long each write takes.
+fn slow(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+    let mut site = Site::start(programs, "slow", "")?;
+    let mut client = site.client(Era::Modern);
+    site.shim.delay_ms(Call::Write, 400)?;
+    site.shim.delay_ms(Call::Sync, 100)?;
+    let tasks = (0..4)
+        .map(|_| client.create("zeros", json!({"bytes": BYTES})))
+        .collect::<Result<Vec<_>, _>>()?;
+    for (nth, task) in tasks.iter().enumerate() {
+        let end = end_of(&mut client, task);
+        report.attempt(
+            &format!("slow: the output of task {nth}"),
+            match end {
+                Ok(Outcome::Result { is_error: false, text }) if text.len() as u64 == BYTES => Ok(()),
+                Ok(Outcome::Result { text, .. }) => Err(format!("{} of {BYTES} bytes", text.len())),
+                end => Err(format!("{end:?}")),
+            },
+        );
+    }
+    site.shim.heal()?;
+    report.attempt("after a slow disk", site.honest());
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! The data directory, changed from outside.
+
+use super::{
+    AttackError,
+    report::Report,
+    site::{Programs, Site, end_of},
+};
+use crate::{
+    clock,
+    mcp::{Client, Era},
+};
+use serde_json::json;
+use std::{
+    fs, io,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::Command,
+    time::Duration,
+};
+
+const DATABASE: [&str; 3] = ["longhaul.db", "longhaul.db-wal", "longhaul.db-shm"];
+const PRECIOUS: &str = "precious\n";
+
+pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+    locks(programs, report)?;
+    plants(programs, report)?;
+    attempts(programs, report)?;
+    restored(programs, report)?;
+    removed(programs, report)
+}
+
+/// A second owner is refused, whatever becomes of the lock file.
+fn locks(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+    let mut site = Site::start(programs, "locks", "")?;
+    let refused = site.refused(&[])?;
+    report.check("a second owner", refused.is_some(), || "it serves".to_owned());
+    fs::remove_file(site.data().join("lock"))?;
+    let refused = site.refused(&[])?;
+    report.check("a second owner after the lock file is removed", refused.is_some(), || {
+        "it serves".to_owned()
+    });
+    report.attempt("after the lock file is removed", site.honest());
+    Ok(())
+}
+
+/// Other things in the places of the files of the data directory: what they point to is not touched, and nothing hangs.
+fn plants(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+    let files = ["lock", "attempts", "owner.log", "owner.sock"].into_iter().chain(DATABASE);
+    for name in files {
+        for kind in ["symlink", "symlink to nothing", "pipe", "folder", "file"] {
+            let mut site = Site::prepare(programs, &format!("plant-{name}-{}", kind.replace(' ', "-")), "")?;
+            fs::create_dir_all(site.data())?;
+            fs::set_permissions(site.data(), fs::Permissions::from_mode(0o700))?;
+            let target = site.side("target");
+            let place = site.data().join(name);
+            plant(kind, &target, &place)?;
+            let what = format!("{kind} as {name}");
+            let served = match site.refused_or_serve() {
+                Ok(served) => served,
+                Err(why) => {
+                    report.attempt(&what, Err(why));
+                    continue;
+                }
+            };
+            if served {
+                report.attempt(&what, site.honest());
+                site.kill()?;
+            }
+            let untouched = match kind {
+                "symlink" if name == "attempts" => fs::read_dir(&target)?.count() == 1,
+                "symlink" => fs::read_to_string(&target)? == PRECIOUS,
+                _ => !target.exists(),
+            };
+            report.check(&format!("what is behind a {what}"), untouched, || "it was changed".to_owned());
+        }
+    }
+    if rustix::process::geteuid().is_root() {
+        let site = Site::prepare(programs, "foreign", "")?;
+        fs::create_dir_all(site.data())?;
+        std::os::unix::fs::chown(site.data(), Some(65_534), Some(65_534))?;
+        let refused = site.refused(&[])?;
+        report.check("a data directory of another user", refused.is_some(), || "it serves".to_owned());
+    }
+    Ok(())
+}
+
+fn plant(kind: &str, target: &Path, place: &Path) -> Result<(), AttackError> {
+    match kind {
+        "symlink" if place.ends_with("attempts") => {
+            fs::create_dir(target)?;
+            fs::write(target.join("precious"), PRECIOUS)?;
+            symlink(target, place)?;
+        }
+        "symlink" => {
+            fs::write(target, PRECIOUS)?;
+            symlink(target, place)?;
+        }
+        "symlink to nothing" => symlink(target, place)?,
+        "pipe" => {
+            let made = Command::new("mkfifo").arg(place).status()?;
+            if !made.success() {
+                return Err(io::Error::other("mkfifo failed").into());
+            }
+        }
+        "folder" => {
+            fs::create_dir(place)?;
+            fs::write(place.join("x"), PRECIOUS)?;
+        }
+        _ => fs::write(place, PRECIOUS)?,
+    }
+    Ok(())
+}
+
+/// An attempt folder that is gone: what ran is not run again.
+fn attempts(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+    for (what, while_down, killed) in [
+        ("while it runs", false, false),
+        ("while the server is down", true, false),
+        ("with its supervisor, while the server is down", true, true),
+    ] {
+        let mut site = Site::start(programs, &format!("attempts-{while_down}-{killed}"), "max_running = 2")?;
+        let mut client = site.client(Era::Modern);
+        let task = client.create("once", json!({"file": site.side("run"), "seconds": 3}))?;
+        let began = clock::wait_for(Duration::from_secs(20), || (site.lines("run") == 1).then_some(()));
+        report.check(&format!("a command begins, {what}"), began.is_some(), || "it did not".to_owned());
+        if while_down {
+            site.kill()?;
+        }
+        if killed {
+            crate::crash::kill_supervisors(&site.data().join("attempts"));
+        }
+        for folder in site.attempts() {
+            fs::remove_dir_all(folder)?;
+        }
+        if while_down {
+            site.serve(&[])?;
+            client = site.client(Era::Modern);
+        }
+        let end = end_of(&mut client, &task);
+        report.check(&format!("its folder is removed {what}: it ends"), end.is_ok(), || format!("{end:?}"));
+        // A second run would begin at once; an honest task comes after it.
+        report.attempt(&format!("after a folder was removed {what}"), site.honest());
+        report.check(&format!("its folder is removed {what}: it ran once"), site.lines("run") == 1, || {
+            format!("it ran {} times", site.lines("run"))
+        });
+    }
+    Ok(())
+}
+
+/// A database that is older than the folders beside it.
+fn restored(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+    let mut site = Site::start(programs, "restored", "max_running = 1")?;
+    let mut client = site.client(Era::Modern);
+    let first = client.create("once", json!({"file": site.side("first"), "seconds": 0}))?;
+    end_of(&mut client, &first)?;
+    let queued = client.create("once", json!({"file": site.side("queued"), "seconds": 4}))?;
+    let behind = client.create("once", json!({"file": site.side("behind"), "seconds": 0}))?;
+    site.kill()?;
+    let kept = site.side("kept");
+    fs::create_dir(&kept)?;
+    for name in DATABASE {
+        if site.data().join(name).exists() {
+            fs::copy(site.data().join(name), kept.join(name))?;
+        }
+    }
+    site.serve(&[])?;
+    let mut client = site.client(Era::Modern);
+    for task in [&queued, &behind] {
+        end_of(&mut client, task)?;
+    }
+    site.kill()?;
+    let runs = |site: &Site| ["first", "queued", "behind"].map(|name| site.lines(name));
+    let before = runs(&site);
+    for name in DATABASE {
+        let _ = fs::remove_file(site.data().join(name));
+        if kept.join(name).exists() {
+            fs::copy(kept.join(name), site.data().join(name))?;
+        }
+    }
+    // It may refuse to start or serve what it has; it may not run anything.
+    let served = site.refused_or_serve().map_err(io::Error::other)?;
+    clock::pause(Duration::from_secs(3));
+    report.check("a restored database runs nothing", runs(&site) == before, || {
+        format!("{before:?} runs before, {:?} after", runs(&site))
+    });
+    let said = site.log();
+    report.check("a restored database is spoken of", said.contains("restored") || said.contains("older"), || {
+        "the server says nothing of it".to_owned()
+    });
+    if served {
+        site.kill()?;
+    }
+    Ok(())
+}
+
+/// A data directory, or its database, that is gone.
+fn removed(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+    let site = Site::start(programs, "removed", "")?;
+    fs::remove_dir_all(site.data())?;
+    let mut acknowledged = 0;
+    for _ in 0..3 {
+        let created = Client::new(Era::Modern, site.address()).create("say", json!({"text": "x"}));
+        acknowledged += usize::from(created.is_ok());
+    }
+    report.check("creates after rm -rf of the data directory", acknowledged == 0, || {
+        format!("{acknowledged} of 3 were acknowledged")
+    });
+    drop(site);
+    let mut site = Site::start(programs, "lost", "")?;
+    report.attempt("before the database is removed", site.honest());
+    site.kill()?;
+    for name in DATABASE {
+        let _ = fs::remove_file(site.data().join(name));
+    }
+    let folders = site.attempts().len();
+    let served = site.refused_or_serve().map_err(io::Error::other)?;
+    let said = site.log();
+    report.check("a database that is gone while folders are left is spoken of", said.contains("attempts"), || {
+        "the server says nothing of it".to_owned()
+    });
+    report.check("the folders are kept", site.attempts().len() >= folders, || "they were cleaned".to_owned());
+    if served {
+        site.kill()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Bodies that are no JSON, no JSON-RPC, or both and hostile.
+
+use super::{
+    AttackError,
+    http::{brief, sane},
+    mutation,
+    raw::{self, Answer, post},
+    report::Report,
+    site::{Programs, Site},
+};
+use serde_json::Value;
+
+/// An error is for reading: it does not grow with what it is about.
+const LONGEST_ERROR: usize = 16 * 1024;
+
+pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+    let mut site = Site::start(programs, "json", "")?;
+    for (what, body) in bad_bodies() {
+        for (era, headers) in [
+            ("modern", raw::modern("tasks/get", Some("x"))),
+            ("legacy", "MCP-Protocol-Version: 2025-11-25\r\n".to_owned()),
+        ] {
+            let answer = raw::send(site.address(), &post(&headers, &body))?;
+            report.attempt(&format!("{what}, {era}"), refused(&answer));
+        }
+    }
+    report.attempt("after bad bodies", site.honest());
+    let sound = raw::modern_call("say", r#"{"text":"x"}"#, true);
+    let head = sound.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_default() + 4;
+    let mut random = fastrand::Rng::with_seed(programs.seed);
+    for nth in 0..programs.random {
+        let body = mutation::of(&sound[head..], &mut random);
+        let answer = raw::send(site.address(), &post(&raw::modern("tools/call", Some("say")), &body))?;
+        report.attempt(&format!("random body {nth}"), sane(&answer).and_then(|()| short_error(&answer)));
+    }
+    report.attempt("after random bodies", site.honest());
+    Ok(())
+}
+
+/// An error and no result, of a bounded length.
+pub(super) fn refused(answer: &Answer) -> Result<(), String> {
+    sane(answer)?;
+    short_error(answer)?;
+    let message: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+    match answer.status() {
+        Some(400..=499) => Ok(()),
+        Some(200) if message["error"].is_object() => Ok(()),
+        status => Err(format!("answered {status:?}: {}", brief(answer))),
+    }
+}
+
+fn short_error(answer: &Answer) -> Result<(), String> {
+    let is_error = answer.status() != Some(200) || answer.body().windows(8).any(|bytes| bytes == b"\"error\":");
+    if is_error && answer.body().len() > LONGEST_ERROR {
+        return Err(format!("an error of {} bytes", answer.body().len()));
+    }
+    Ok(())
+}
+
+fn bad_bodies() -> Vec<(String, Vec<u8>)> {
+    let deep = |open: &str, close: &str| format!("{}{}", open.repeat(100_000), close.repeat(100_000));
+    let message = |id: &str, method: &str, params: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#)
+    };
+    let mut bodies: Vec<(String, Vec<u8>)> = [
+        ("nothing", String::new()),
+        ("white space", " \r\n\t".to_owned()),
+        ("a number", "1".to_owned()),
+        ("null", "null".to_owned()),
+        ("a text", "\"tools/call\"".to_owned()),
+        ("an empty array", "[]".to_owned()),
+        ("an empty object", "{}".to_owned()),
+        ("100,000 open arrays", "[".repeat(100_000)),
+        ("100,000 arrays", deep("[", "]")),
+        ("100,000 objects", deep("{\"a\":", "}")),
+        ("100,000 objects in params", message("1", "\"tasks/get\"", &format!("{{\"a\":{}1{}}}", "{\"a\":".repeat(100_000), "}".repeat(100_000)))),
+        ("trailing text", format!("{} x", message("1", "\"ping\"", "{}"))),
+        ("two messages", message("1", "\"ping\"", "{}").repeat(2)),
+        ("a byte order mark", format!("\u{feff}{}", message("1", "\"nothing\"", "{}"))),
+        ("NaN", message("1", "\"tasks/get\"", "{\"taskId\":NaN}")),
+        ("a comment", format!("/* */{}", message("1", "\"nothing\"", "{}"))),
+        ("single quotes", "{'jsonrpc':'2.0','id':1,'method':'ping'}".to_owned()),
+        ("another version", r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#.to_owned()),
+        ("no version", r#"{"id":1,"method":"tools/list"}"#.to_owned()),
+        ("id true", message("true", "\"tasks/get\"", "{\"taskId\":\"x\"}")),
+        ("id array", message("[1]", "\"tasks/get\"", "{\"taskId\":\"x\"}")),
+        ("id object", message("{}", "\"tasks/get\"", "{\"taskId\":\"x\"}")),
+        ("method number", message("1", "7", "{}")),
+        ("no such method", message("1", "\"tasks/erase\"", "{}")),
+        ("a method of 1 MiB", message("1", &format!("\"{}\"", "x".repeat(1 << 20)), "{}")),
+        ("params array", message("1", "\"tasks/get\"", "[\"x\"]")),
+        ("params text", message("1", "\"tasks/get\"", "\"x\"")),
+        ("a task id of 1 MiB", message("1", "\"tasks/get\"", &format!("{{\"taskId\":\"{}\"}}", "x".repeat(1 << 20)))),
+        ("a task id with a path", message("1", "\"tasks/get\"", "{\"taskId\":\"../../lock\"}")),
+        ("a task id with NUL", message("1", "\"tasks/get\"", "{\"taskId\":\"\\u0000\"}")),
+        ("a lone surrogate", message("1", "\"tasks/get\"", "{\"taskId\":\"\\ud800\"}")),
+        ("an unknown tool of 1 MiB", message("1", "\"tools/call\"", &format!("{{\"name\":\"{}\",\"arguments\":{{}}}}", "x".repeat(1 << 20)))),
+        ("a cursor of ours by somebody else", message("1", "\"tools/list\"", "{\"cursor\":\"AAAA\"}")),
+    ]
+    .into_iter()
+    .map(|(what, body)| (what.to_owned(), body.into_bytes()))
+    .collect();
+    bodies.push(("no UTF-8".to_owned(), b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}".to_vec()));
+    bodies.push(("half a character".to_owned(), b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xe2\x82\"}".to_vec()));
+    bodies.push(("UTF-16".to_owned(), "{\"jsonrpc\":\"2.0\"}".encode_utf16().flat_map(u16::to_le_bytes).collect()));
+    bodies
+}

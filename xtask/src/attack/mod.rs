@@ -1,0 +1,135 @@
+//! `cargo xtask attack`: a real server is attacked from outside, in the ways that once found defects. After each attack an honest client must
+//! be served as if nothing had happened.
+
+mod arguments;
+mod bodies;
+mod clocks;
+mod connections;
+mod disk;
+mod folders;
+mod http;
+mod json;
+mod mutation;
+mod processes;
+mod raw;
+mod report;
+mod shim;
+mod site;
+
+use crate::{mcp::Trouble, process::ProcessError, server::ServerError, workspace};
+use report::Report;
+use site::Programs;
+use std::{io, path::PathBuf};
+
+/// `cargo xtask attack`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Attack in this way only; may be repeated
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Repeat the random part of an earlier run
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Random requests in each attack that has some
+    #[arg(long, default_value_t = 500)]
+    pub(crate) random: u32,
+    /// Take this server instead of building one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
+    /// Report as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Args {
+    /// What the test run does.
+    pub(crate) fn standard(program: PathBuf, seed: u64, json: bool) -> Self {
+        Self {
+            only: Vec::new(),
+            seed: Some(seed),
+            random: 500,
+            program: Some(program),
+            json,
+        }
+    }
+}
+
+/// Why a run is no proof.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AttackError {
+    #[error("the faults are injected with LD_PRELOAD and seen in /proc, so this needs Linux")]
+    NotLinux,
+    #[error("there is no attack named {name}; there are {known}")]
+    Unknown { name: String, known: String },
+    #[error(transparent)]
+    Build(#[from] ProcessError),
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error("an honest client was not served: {0}")]
+    Honest(#[from] Trouble),
+    #[error("the attack could not be prepared or its traces not be read: {0}")]
+    Io(#[from] io::Error),
+    #[error("{broken} of {tried} attempts broke something (seed {seed}); folders are kept below {kept}")]
+    Broken {
+        broken: usize,
+        tried: u64,
+        seed: u64,
+        kept: PathBuf,
+    },
+}
+
+/// One way to attack: it makes its own sites, and says what it tried.
+type Attack = fn(&Programs, &mut Report) -> Result<(), AttackError>;
+
+const ATTACKS: [(&str, Attack); 9] = [
+    ("http", http::run),
+    ("json", json::run),
+    ("arguments", arguments::run),
+    ("folders", folders::run),
+    ("clocks", clocks::run),
+    ("disk", disk::run),
+    ("processes", processes::run),
+    ("bodies", bodies::run),
+    ("connections", connections::run),
+];
+
+/// Runs the attacks one after the other.
+pub(crate) fn run(args: &Args) -> Result<(), AttackError> {
+    if !cfg!(target_os = "linux") {
+        return Err(AttackError::NotLinux);
+    }
+    let known = ATTACKS.map(|(name, _)| name);
+    if let Some(name) = args.only.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(AttackError::Unknown {
+            name: name.clone(),
+            known: known.join(", "),
+        });
+    }
+    let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
+    let programs = Programs {
+        server: workspace::longhaul().or_build(args.program.as_ref())?,
+        shim: workspace::shim().or_build(None)?,
+        root: workspace::target().join("attack").join(format!("seed-{seed}-{}", std::process::id())),
+        seed,
+        random: args.random,
+    };
+    eprintln!("attack: seed {seed}");
+    let mut report = Report::new(seed);
+    for (name, attack) in ATTACKS {
+        if args.only.is_empty() || args.only.iter().any(|only| only == name) {
+            report.begin(name);
+            attack(&programs, &mut report)?;
+        }
+    }
+    report.print(args.json);
+    if report.broken() == 0 {
+        site::remove(&programs.root)?;
+        return Ok(());
+    }
+    Err(AttackError::Broken {
+        broken: report.broken(),
+        tried: report.tried(),
+        seed,
+        kept: programs.root,
+    })
+}

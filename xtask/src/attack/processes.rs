@@ -1,0 +1,55 @@
+//! A machine that has no process to give.
+
+use super::{
+    AttackError,
+    report::Report,
+    shim::Call,
+    site::{Programs, Site, end_of},
+};
+use crate::{
+    clock,
+    mcp::{Era, Outcome},
+};
+use rustix::io::Errno;
+use serde_json::json;
+use std::time::Duration;
+
+/// How long no process can be had.
+const SHORTAGE: Duration = Duration::from_secs(6);
+
+pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+    for (name, errno) in [("eagain", Errno::AGAIN), ("enomem", Errno::NOMEM), ("emfile", Errno::MFILE)] {
+        let mut site = Site::start(programs, name, "max_running = 2")?;
+        let mut client = site.client(Era::Modern);
+        site.shim.fail(Call::Spawn, errno)?;
+        let tasks = (0..4)
+            .map(|nth| {
+                let arguments = json!({"file": site.side(&format!("task-{nth}")), "seconds": 0});
+                client.create("once", arguments)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        clock::pause(SHORTAGE);
+        let (failed, folders) = (site.shim.disturbed(Call::Spawn)?, site.attempts().len());
+        report.check(&format!("{name}: forks that fail"), failed > 0, || "none did: nothing was shown".to_owned());
+        report.check(&format!("{name}: tries"), failed < 60, || {
+            format!("{failed} in {} s: no backoff", SHORTAGE.as_secs())
+        });
+        report.check(&format!("{name}: folders"), folders <= tasks.len(), || {
+            format!("{folders} for {} tasks", tasks.len())
+        });
+        site.shim.heal()?;
+        for (nth, task) in tasks.iter().enumerate() {
+            let end = end_of(&mut client, task);
+            let runs = site.lines(&format!("task-{nth}"));
+            report.attempt(
+                &format!("{name}: task {nth}"),
+                match end {
+                    Ok(Outcome::Result { is_error: false, text }) if text == "over" && runs == 1 => Ok(()),
+                    end => Err(format!("ended as {end:?}, and ran {runs} times")),
+                },
+            );
+        }
+        report.attempt(&format!("after {name}"), site.honest());
+    }
+    Ok(())
+}

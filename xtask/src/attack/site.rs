@@ -1,0 +1,265 @@
+//! A server to attack, in a folder of its own: `data/`, `side/` for what commands leave behind, `attack.toml`, `server.log`, `shim`.
+
+use super::{AttackError, shim::Shim};
+use crate::{
+    clock, crash,
+    mcp::{Client, Era, Look, Outcome, Trouble},
+    server::{Server, ServerError},
+};
+use serde_json::json;
+use std::{
+    fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+/// How long an honest client waits before it is not served.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a server that refuses to start may take to say so.
+const REFUSAL: Duration = Duration::from_secs(20);
+
+/// What all attacks of a run share.
+pub(super) struct Programs {
+    pub(super) server: PathBuf,
+    pub(super) shim: PathBuf,
+    pub(super) root: PathBuf,
+    pub(super) seed: u64,
+    pub(super) random: u32,
+}
+
+/// A server and its folder.
+pub(super) struct Site {
+    root: PathBuf,
+    program: PathBuf,
+    library: PathBuf,
+    pub(super) shim: Shim,
+    server: Option<Server>,
+    address: SocketAddr,
+}
+
+/// The tools of every site, after its `[server]` table.
+const TOOLS: &str = r#"
+[[tool]]
+name = "say"
+description = "Prints a text"
+command = ["printf", "%s", "{text}"]
+input = { text = { type = "string" } }
+
+[[tool]]
+name = "number"
+description = "Prints a number"
+command = ["printf", "%s", "{n}"]
+input = { n = { type = "number", minimum = 0, maximum = 100 } }
+
+[[tool]]
+name = "integer"
+description = "Prints an integer"
+command = ["printf", "%s", "{n}"]
+input = { n = { type = "integer", minimum = 0, maximum = 100 } }
+
+[[tool]]
+name = "zeros"
+description = "Prints many bytes"
+command = ["head", "-c", "{bytes}", "/dev/zero"]
+input = { bytes = { type = "integer", minimum = 0 } }
+max_output = "8MiB"
+
+[[tool]]
+name = "once"
+description = "Leaves a line behind, waits, prints"
+command = ["sh", "-c", "echo run >> \"$1\"; sleep \"$2\"; printf over", "sh", "{file}", "{seconds}"]
+input = { file = { type = "string" }, seconds = { type = "number", minimum = 0 } }
+
+[[tool]]
+name = "queued"
+description = "Runs one at a time"
+command = ["sleep", "{seconds}"]
+input = { seconds = { type = "number", minimum = 0 } }
+concurrency = 1
+
+[[tool]]
+name = "retried"
+description = "Fails once"
+command = ["sh", "-c", "test -e \"$1\" || ! touch \"$1\"", "sh", "{file}"]
+input = { file = { type = "string" } }
+retry = { attempts = 3, backoff = "1s", on = ["error"] }
+"#;
+
+impl Site {
+    /// Starts a server in a new folder. `settings` are lines of `[server]` and of its tables.
+    pub(super) fn start(programs: &Programs, name: &str, settings: &str) -> Result<Self, AttackError> {
+        let mut site = Self::prepare(programs, name, settings)?;
+        site.serve(&[])?;
+        Ok(site)
+    }
+
+    /// The same without the server.
+    pub(super) fn prepare(programs: &Programs, name: &str, settings: &str) -> Result<Self, AttackError> {
+        let root = programs.root.join(name);
+        fs::create_dir_all(root.join("side"))?;
+        let configuration =
+            format!("[server]\nname = \"attack\"\nlisten = \"127.0.0.1:0\"\ndata_dir = \"data\"\n{settings}\n{TOOLS}");
+        fs::write(root.join("attack.toml"), configuration)?;
+        Ok(Self {
+            shim: Shim::create(&root.join("shim"))?,
+            root,
+            program: programs.server.clone(),
+            library: programs.shim.clone(),
+            server: None,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        })
+    }
+
+    fn command(&self, flags: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .arg("serve")
+            .arg(self.root.join("attack.toml"))
+            .args(flags)
+            .env("LD_PRELOAD", &self.library)
+            .env("LONGHAUL_SHIM", self.shim.path())
+            .env_remove("LONGHAUL_PLANT")
+            .env_remove("LONGHAUL_LOG");
+        command
+    }
+
+    /// Starts the server again, after [`Self::kill`] or for the first time.
+    pub(super) fn serve(&mut self, flags: &[&str]) -> Result<(), ServerError> {
+        let mut server = Server::start(&mut self.command(flags), &self.root.join("server.log"))?;
+        self.address = server.ready()?;
+        self.server = Some(server);
+        Ok(())
+    }
+
+    /// Starts a server that must refuse to; gives back what it says, or nothing if it serves.
+    pub(super) fn refused(&self, flags: &[&str]) -> io::Result<Option<String>> {
+        let log = self.root.join("refused.log");
+        let file = fs::File::create(&log)?;
+        let mut command = self.command(flags);
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()?;
+        let status = clock::wait_for(REFUSAL, || child.try_wait().transpose()).transpose()?;
+        if status.is_none() {
+            child.kill()?;
+            child.wait()?;
+        }
+        let said = fs::read_to_string(&log)?;
+        Ok(status.filter(|status| !status.success()).map(|_| said))
+    }
+
+    /// Starts the server, which may refuse if it says why. Whether it serves.
+    pub(super) fn refused_or_serve(&mut self) -> Result<bool, String> {
+        match self.serve(&[]) {
+            Ok(()) => Ok(true),
+            Err(ServerError::Ended { status, .. }) if status.code().is_some_and(|code| code != 101) => {
+                if self.log().trim().is_empty() {
+                    return Err("it ended without a word".to_owned());
+                }
+                Ok(false)
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    pub(super) fn kill(&mut self) -> Result<(), ServerError> {
+        match self.server.take() {
+            Some(mut server) => server.kill(),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the process lives.
+    pub(super) fn lives(&mut self) -> bool {
+        self.server.as_mut().is_some_and(Server::lives)
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        self.root.join("data")
+    }
+
+    /// The attempt folders there are: one a task.
+    pub(super) fn attempts(&self) -> Vec<PathBuf> {
+        let folder = self.data().join("attempts");
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+    }
+
+    /// A file for a command to leave its traces in.
+    pub(super) fn side(&self, name: &str) -> PathBuf {
+        self.root.join("side").join(name)
+    }
+
+    /// How many lines a command left.
+    pub(super) fn lines(&self, name: &str) -> usize {
+        fs::read_to_string(self.side(name)).map_or(0, |text| text.lines().count())
+    }
+
+    pub(super) fn log(&self) -> String {
+        let log = fs::read(self.root.join("server.log")).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// Bytes of memory that the server's process holds, none of them shared with a file.
+    pub(super) fn resident(&self) -> u64 {
+        let Some(server) = &self.server else { return 0 };
+        let status = fs::read_to_string(format!("/proc/{}/status", server.pid().as_raw_nonzero())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        kilobytes.unwrap_or_default() * 1024
+    }
+
+    pub(super) fn client(&self, era: Era) -> Client {
+        Client::new(era, self.address)
+    }
+
+    /// Whether a client of each era can start a task and have its result.
+    pub(super) fn honest(&mut self) -> Result<(), String> {
+        if !self.lives() {
+            return Err(format!("the server is gone; see {}", self.root.join("server.log").display()));
+        }
+        for era in [Era::Modern, Era::Legacy] {
+            let mut client = self.client(era);
+            let said = || -> Result<Outcome, Trouble> {
+                let task = client.create("say", json!({"text": "honest"}))?;
+                end_of(&mut client, &task)
+            }();
+            match said {
+                Ok(Outcome::Result { is_error: false, text }) if text == "honest" => {}
+                Ok(outcome) => return Err(format!("an honest {} call ended as {outcome:?}", era.name())),
+                Err(trouble) => return Err(format!("an honest {} call was not served: {trouble}", era.name())),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits for the end of a task.
+pub(super) fn end_of(client: &mut Client, task: &str) -> Result<Outcome, Trouble> {
+    let ended = clock::wait_for(PATIENCE, || match client.look(task) {
+        Ok(Look::Live) => {
+            clock::pause(Duration::from_millis(20));
+            None
+        }
+        Ok(Look::Over(_)) => Some(client.result(task)),
+        Ok(Look::Ended(outcome)) => Some(Ok(outcome)),
+        Err(trouble) => Some(Err(trouble)),
+    });
+    ended.unwrap_or_else(|| Err(Trouble::Nonsense(format!("not over within {} s", PATIENCE.as_secs()))))
+}
+
+/// Removes all folders of a run, and ends the commands that still run there.
+pub(super) fn remove(root: &Path) -> io::Result<()> {
+    for site in fs::read_dir(root)? {
+        crash::discard(&site?.path())?;
+    }
+    fs::remove_dir_all(root)
+}
