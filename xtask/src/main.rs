@@ -2,6 +2,7 @@
 //!
 //! What a command finds out goes to standard output, everything else to standard error.
 
+mod attack;
 mod clock;
 mod conformance;
 mod counts;
@@ -43,6 +44,8 @@ enum Task {
     Interop(interop::Args),
     /// Kill the server again and again under load, and check from outside that it kept its promises
     Crash(crash::Args),
+    /// Attack a server from outside: requests, arguments, folders, clocks, a failing disk
+    Attack(attack::Args),
     /// Simulate the runtime with crashes, delays and clock jumps: one seed, one schedule
     Sim(sim::Args),
     /// Show with strace that nothing is acknowledged before it is on disk
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Task::Conformance(args) => boxed(conformance::run(&args)),
         Task::Interop(args) => boxed(interop::run(&args)),
         Task::Crash(args) => boxed(crash::run(&args)),
+        Task::Attack(args) => boxed(attack::run(&args)),
         Task::Sim(args) => boxed(sim::run(&args)),
         Task::Durability(args) => boxed(durability::run(&args)),
         Task::Counts(args) => boxed(counts::run(&args)),

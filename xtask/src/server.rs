@@ -94,6 +94,11 @@ impl Server {
         Ok(ended.ok_or(ServerError::DoesNotStop(patience))??)
     }
 
+    /// Whether its process has not ended.
+    pub(crate) fn lives(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }

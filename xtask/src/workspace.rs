@@ -24,8 +24,7 @@ pub(crate) fn target() -> PathBuf {
 pub(crate) fn longhaul() -> Program {
     Program {
         package: "longhaul-cli",
-        kind: "--bin",
-        name: "longhaul",
+        target: &["--bin", "longhaul"],
         path: "debug/longhaul",
     }
 }
@@ -34,8 +33,7 @@ pub(crate) fn longhaul() -> Program {
 pub(crate) fn fixtures() -> Program {
     Program {
         package: "longhaul",
-        kind: "--example",
-        name: "everything",
+        target: &["--example", "everything"],
         path: "debug/examples/everything",
     }
 }
@@ -44,8 +42,7 @@ pub(crate) fn fixtures() -> Program {
 pub(crate) fn under_fire() -> Program {
     Program {
         package: "longhaul",
-        kind: "--example",
-        name: "under_fire",
+        target: &["--example", "under_fire"],
         path: "debug/examples/under_fire",
     }
 }
@@ -54,17 +51,24 @@ pub(crate) fn under_fire() -> Program {
 pub(crate) fn interop_rmcp() -> Program {
     Program {
         package: "longhaul-interop-rmcp",
-        kind: "--bin",
-        name: "interop-rmcp",
+        target: &["--bin", "interop-rmcp"],
         path: "debug/interop-rmcp",
+    }
+}
+
+/// The library that slows and fails system calls of a server.
+pub(crate) fn shim() -> Program {
+    Program {
+        package: "longhaul-shim",
+        target: &["--lib"],
+        path: "debug/liblonghaul_shim.so",
     }
 }
 
 /// A program of this workspace.
 pub(crate) struct Program {
     package: &'static str,
-    kind: &'static str,
-    name: &'static str,
+    target: &'static [&'static str],
     path: &'static str,
 }
 
@@ -79,7 +83,11 @@ impl Program {
         if let Some(chosen) = chosen {
             return Ok(chosen.clone());
         }
-        process::run(cargo().args(["build", "--locked", "--package", self.package, self.kind, self.name]))?;
+        process::run(
+            cargo()
+                .args(["build", "--locked", "--package", self.package])
+                .args(self.target),
+        )?;
         Ok(self.path())
     }
 }

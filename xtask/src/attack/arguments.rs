@@ -41,13 +41,19 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         report.attempt(
             &format!("text {name:?}"),
             match said {
-                Ok(Outcome::Result { is_error: false, text: said }) if said == *text => Ok(()),
+                Ok(Outcome::Result {
+                    is_error: false,
+                    text: said,
+                }) if said == *text => Ok(()),
                 other => Err(format!("came back as {}", brief_end(&other))),
             },
         );
     }
     for text in ["-n", "--help", "-", "-\0", "a\0b"] {
-        report.attempt(&format!("text {text:?}"), refused(client.create("say", value!({"text": text}))));
+        report.attempt(
+            &format!("text {text:?}"),
+            refused(client.create("say", value!({"text": text}))),
+        );
     }
     report.check("commands in a text", !witness.exists(), || "one of them ran".to_owned());
     // Above what one argument of a program may have on Linux.
@@ -56,16 +62,25 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         .and_then(|task| end_of(&mut client, &task));
     report.check(
         "an argument of 1 MiB",
-        matches!(said, Ok(Outcome::Result { is_error: true, .. }) | Err(Trouble::Refused { .. })),
+        matches!(
+            said,
+            Ok(Outcome::Result { is_error: true, .. }) | Err(Trouble::Refused { .. })
+        ),
         || brief_end(&said),
     );
     numbers(&site, report)?;
     let many: String = (0..250_000).map(|nth| format!("\"p{nth}\":1,")).collect();
     let bodies = [
         ("250,000 unknown properties", format!("{{{}\"text\":\"x\"}}", many)),
-        ("an unknown property of 1 MiB", format!("{{\"{}\":1,\"text\":\"x\"}}", "p".repeat(1 << 20))),
+        (
+            "an unknown property of 1 MiB",
+            format!("{{\"{}\":1,\"text\":\"x\"}}", "p".repeat(1 << 20)),
+        ),
         ("a text that is an object", "{\"text\":{}}".to_owned()),
-        ("a text that is 100,000 numbers", format!("{{\"text\":[{}1]}}", "1,".repeat(100_000))),
+        (
+            "a text that is 100,000 numbers",
+            format!("{{\"text\":[{}1]}}", "1,".repeat(100_000)),
+        ),
         ("__proto__", "{\"__proto__\":{\"text\":\"x\"}}".to_owned()),
         ("arguments that are an array", "[]".to_owned()),
         ("arguments that are null", "null".to_owned()),
@@ -73,7 +88,10 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
     ];
     for (what, arguments) in bodies {
         let answer = raw::send(site.address(), &modern_call("say", &arguments, true))?;
-        report.attempt(what, json::refused(&answer).or_else(|why| tool_error(&answer).ok_or(why)));
+        report.attempt(
+            what,
+            json::refused(&answer).or_else(|why| tool_error(&answer).ok_or(why)),
+        );
     }
     interpreters(programs, report)?;
     report.attempt("after bad arguments", site.honest());
@@ -138,7 +156,11 @@ fn in_bounds(text: &str, integer: bool) -> Result<(), String> {
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let negative = whole.starts_with('-');
-    let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).filter(u8::is_ascii_digit).collect();
+    let digits: Vec<u8> = whole
+        .bytes()
+        .chain(fraction.bytes())
+        .filter(u8::is_ascii_digit)
+        .collect();
     let Some(first) = digits.iter().position(|digit| *digit != b'0') else {
         return Ok(());
     };
@@ -176,8 +198,13 @@ fn interpreters(programs: &Programs, report: &mut Report) -> Result<(), AttackEr
             "[server]\nname = \"x\"\n[[tool]]\nname = \"x\"\ndescription = \"x\"\ncommand = {command}\ninput = {{ who = {{ type = \"string\" }} }}\n"
         );
         std::fs::write(&configuration, text)?;
-        let checked = Command::new(&programs.server).arg("check").arg(&configuration).output()?;
-        report.check(&format!("command {command}"), !checked.status.success(), || "check accepts it".to_owned());
+        let checked = Command::new(&programs.server)
+            .arg("check")
+            .arg(&configuration)
+            .output()?;
+        report.check(&format!("command {command}"), !checked.status.success(), || {
+            "check accepts it".to_owned()
+        });
     }
     Ok(())
 }

@@ -100,7 +100,9 @@ fn unread(site: &mut Site, report: &mut Report) -> Result<(), AttackError> {
         // A connection that was closed meanwhile shows what had been sent.
         let _ = stream.read_to_end(&mut first);
     }
-    report.check("an answer that is read late", !first.is_empty(), || "nothing came".to_owned());
+    report.check("an answer that is read late", !first.is_empty(), || {
+        "nothing came".to_owned()
+    });
     drop(open);
     let freed = clock::wait_for(Duration::from_secs(30), || {
         let resident = site.resident();

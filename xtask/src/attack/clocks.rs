@@ -21,7 +21,10 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         let mut client = site.client(Era::Modern);
         let mut tasks = Vec::new();
         for nth in 0..4 {
-            tasks.push((format!("queued {nth}"), client.create("queued", json!({"seconds": 0.5}))?));
+            tasks.push((
+                format!("queued {nth}"),
+                client.create("queued", json!({"seconds": 0.5}))?,
+            ));
         }
         let retried = json!({"file": site.side("retried")});
         tasks.push(("retried".to_owned(), client.create("retried", retried)?));
@@ -29,7 +32,10 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         // A rate is a matter of seconds, whatever the clock says.
         let polled = polls(&mut client, &tasks[0].1);
         report.attempt(&format!("{name}: polls"), polled);
-        tasks.push(("created after".to_owned(), client.create("queued", json!({"seconds": 0}))?));
+        tasks.push((
+            "created after".to_owned(),
+            client.create("queued", json!({"seconds": 0}))?,
+        ));
         for (what, task) in &tasks {
             let end = patient(|| end_of(&mut client, task));
             report.attempt(

@@ -14,7 +14,11 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
     let begun = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le".as_slice();
     let half = raw::modern_call("say", r#"{"text":"x"}"#, true);
     let half = &half[..half.len() - 5];
-    for (what, bytes) in [("silent", b"".as_slice()), ("in their head", begun), ("in their body", half)] {
+    for (what, bytes) in [
+        ("silent", b"".as_slice()),
+        ("in their head", begun),
+        ("in their body", half),
+    ] {
         let mut open = Vec::new();
         for _ in 0..600 {
             let mut stream = TcpStream::connect(site.address())?;
@@ -24,7 +28,9 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         report.attempt(&format!("beside 600 connections that are {what}"), site.honest());
         drop(open);
         let freed = clock::wait_for(Duration::from_secs(30), || site.honest().is_ok().then_some(()));
-        report.check(&format!("after connections that are {what}"), freed.is_some(), || "not served".to_owned());
+        report.check(&format!("after connections that are {what}"), freed.is_some(), || {
+            "not served".to_owned()
+        });
     }
     // Opened and closed at once, and reset in the middle of an answer.
     for _ in 0..2_000 {

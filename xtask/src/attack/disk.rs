@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// How long the disk is broken.
 const BROKEN: Duration = Duration::from_secs(4);
-const BYTES: u64 = 2_000_000;
+const BYTES: u64 = 600_000;
 
 pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     slow(programs, report)?;
@@ -41,7 +41,9 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         }
         clock::pause(BROKEN);
         let disturbed = site.shim.disturbed(call)?;
-        report.check(&format!("{name}: calls that fail"), disturbed > 0, || "none did: nothing was shown".to_owned());
+        report.check(&format!("{name}: calls that fail"), disturbed > 0, || {
+            "none did: nothing was shown".to_owned()
+        });
         site.shim.heal()?;
         // It may have ended, as it must after a failed fsync.
         if !site.lives() {
@@ -78,9 +80,9 @@ fn create(client: &mut crate::mcp::Client, site: &Site, nth: u32) -> Result<Stri
 fn slow(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     let mut site = Site::start(programs, "slow", "")?;
     let mut client = site.client(Era::Modern);
-    site.shim.delay_ms(Call::Write, 400)?;
-    site.shim.delay_ms(Call::Sync, 100)?;
-    let tasks = (0..4)
+    site.shim.delay_ms(Call::Write, 200)?;
+    site.shim.delay_ms(Call::Sync, 50)?;
+    let tasks = (0..3)
         .map(|_| client.create("zeros", json!({"bytes": BYTES})))
         .collect::<Result<Vec<_>, _>>()?;
     for (nth, task) in tasks.iter().enumerate() {

@@ -36,16 +36,20 @@ fn locks(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     report.check("a second owner", refused.is_some(), || "it serves".to_owned());
     fs::remove_file(site.data().join("lock"))?;
     let refused = site.refused(&[])?;
-    report.check("a second owner after the lock file is removed", refused.is_some(), || {
-        "it serves".to_owned()
-    });
+    report.check(
+        "a second owner after the lock file is removed",
+        refused.is_some(),
+        || "it serves".to_owned(),
+    );
     report.attempt("after the lock file is removed", site.honest());
     Ok(())
 }
 
 /// Other things in the places of the files of the data directory: what they point to is not touched, and nothing hangs.
 fn plants(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
-    let files = ["lock", "attempts", "owner.log", "owner.sock"].into_iter().chain(DATABASE);
+    let files = ["lock", "attempts", "owner.log", "owner.sock"]
+        .into_iter()
+        .chain(DATABASE);
     for name in files {
         for kind in ["symlink", "symlink to nothing", "pipe", "folder", "file"] {
             let mut site = Site::prepare(programs, &format!("plant-{name}-{}", kind.replace(' ', "-")), "")?;
@@ -71,7 +75,9 @@ fn plants(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
                 "symlink" => fs::read_to_string(&target)? == PRECIOUS,
                 _ => !target.exists(),
             };
-            report.check(&format!("what is behind a {what}"), untouched, || "it was changed".to_owned());
+            report.check(&format!("what is behind a {what}"), untouched, || {
+                "it was changed".to_owned()
+            });
         }
     }
     if rustix::process::geteuid().is_root() {
@@ -79,7 +85,9 @@ fn plants(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
         fs::create_dir_all(site.data())?;
         std::os::unix::fs::chown(site.data(), Some(65_534), Some(65_534))?;
         let refused = site.refused(&[])?;
-        report.check("a data directory of another user", refused.is_some(), || "it serves".to_owned());
+        report.check("a data directory of another user", refused.is_some(), || {
+            "it serves".to_owned()
+        });
     }
     Ok(())
 }
@@ -122,7 +130,9 @@ fn attempts(programs: &Programs, report: &mut Report) -> Result<(), AttackError>
         let mut client = site.client(Era::Modern);
         let task = client.create("once", json!({"file": site.side("run"), "seconds": 3}))?;
         let began = clock::wait_for(Duration::from_secs(20), || (site.lines("run") == 1).then_some(()));
-        report.check(&format!("a command begins, {what}"), began.is_some(), || "it did not".to_owned());
+        report.check(&format!("a command begins, {what}"), began.is_some(), || {
+            "it did not".to_owned()
+        });
         if while_down {
             site.kill()?;
         }
@@ -137,12 +147,16 @@ fn attempts(programs: &Programs, report: &mut Report) -> Result<(), AttackError>
             client = site.client(Era::Modern);
         }
         let end = end_of(&mut client, &task);
-        report.check(&format!("its folder is removed {what}: it ends"), end.is_ok(), || format!("{end:?}"));
+        report.check(&format!("its folder is removed {what}: it ends"), end.is_ok(), || {
+            format!("{end:?}")
+        });
         // A second run would begin at once; an honest task comes after it.
         report.attempt(&format!("after a folder was removed {what}"), site.honest());
-        report.check(&format!("its folder is removed {what}: it ran once"), site.lines("run") == 1, || {
-            format!("it ran {} times", site.lines("run"))
-        });
+        report.check(
+            &format!("its folder is removed {what}: it ran once"),
+            site.lines("run") == 1,
+            || format!("it ran {} times", site.lines("run")),
+        );
     }
     Ok(())
 }
@@ -184,9 +198,11 @@ fn restored(programs: &Programs, report: &mut Report) -> Result<(), AttackError>
         format!("{before:?} runs before, {:?} after", runs(&site))
     });
     let said = site.log();
-    report.check("a restored database is spoken of", said.contains("restored") || said.contains("older"), || {
-        "the server says nothing of it".to_owned()
-    });
+    report.check(
+        "a restored database is spoken of",
+        said.contains("restored") || said.contains("older"),
+        || "the server says nothing of it".to_owned(),
+    );
     if served {
         site.kill()?;
     }
@@ -215,10 +231,14 @@ fn removed(programs: &Programs, report: &mut Report) -> Result<(), AttackError> 
     let folders = site.attempts().len();
     let served = site.refused_or_serve().map_err(io::Error::other)?;
     let said = site.log();
-    report.check("a database that is gone while folders are left is spoken of", said.contains("attempts"), || {
-        "the server says nothing of it".to_owned()
+    report.check(
+        "a database that is gone while folders are left is spoken of",
+        said.contains("attempts"),
+        || "the server says nothing of it".to_owned(),
+    );
+    report.check("the folders are kept", site.attempts().len() >= folders, || {
+        "they were cleaned".to_owned()
     });
-    report.check("the folders are kept", site.attempts().len() >= folders, || "they were cleaned".to_owned());
     if served {
         site.kill()?;
     }

@@ -10,21 +10,27 @@ use super::{
 pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     let mut site = Site::start(programs, "http", "")?;
     for (what, request) in bad_requests() {
-        let answer = raw::send(site.address(), &request)?;
+        let answer = raw::send_and_close(site.address(), &request)?;
         report.attempt(&what, refused(&answer));
     }
     report.attempt("after bad requests", site.honest());
     let sound = modern_call("say", r#"{"text":"x"}"#, true);
     for piece in [1, 7, 100] {
         let answer = raw::send_in_pieces(site.address(), &sound, piece)?;
-        report.check(&format!("a request in pieces of {piece} bytes"), answer.status() == Some(200), || {
-            format!("answered {:?}", answer.status())
-        });
+        report.check(
+            &format!("a request in pieces of {piece} bytes"),
+            answer.status() == Some(200),
+            || format!("answered {:?}", answer.status()),
+        );
     }
     let mut random = fastrand::Rng::with_seed(programs.seed);
     for nth in 0..programs.random {
         // Only its head: the body is JSON's.
-        let head = sound.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_default() + 4;
+        let head = sound
+            .windows(4)
+            .position(|four| four == b"\r\n\r\n")
+            .unwrap_or_default()
+            + 4;
         let mut request = mutation::of(&sound[..head], &mut random);
         request.extend_from_slice(&sound[head..]);
         let mut stream_end = request.clone();
@@ -68,25 +74,42 @@ fn bad_requests() -> Vec<(String, Vec<u8>)> {
         text("HTTP/0.9", "GET /mcp\r\n\r\n".to_owned()),
         text("HTTP/3.0", "POST /mcp HTTP/3.0\r\nHost: 127.0.0.1\r\n\r\n".to_owned()),
         text("the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned()),
-        text("no Host", format!("POST /mcp HTTP/1.1\r\n{head}Content-Length: 2\r\n\r\n{{}}")),
-        text("a foreign Host", format!("POST /mcp HTTP/1.1\r\nHost: evil.example\r\n{head}Content-Length: 2\r\n\r\n{{}}")),
+        text(
+            "no Host",
+            format!("POST /mcp HTTP/1.1\r\n{head}Content-Length: 2\r\n\r\n{{}}"),
+        ),
+        text(
+            "a foreign Host",
+            format!("POST /mcp HTTP/1.1\r\nHost: evil.example\r\n{head}Content-Length: 2\r\n\r\n{{}}"),
+        ),
         text(
             "a foreign Origin",
-            format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://evil.example\r\n{head}Content-Length: 2\r\n\r\n{{}}"),
+            format!(
+                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://evil.example\r\n{head}Content-Length: 2\r\n\r\n{{}}"
+            ),
         ),
         text(
             "an Origin that begins as ours",
-            format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1.evil.example\r\n{head}Content-Length: 2\r\n\r\n{{}}"),
+            format!(
+                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1.evil.example\r\n{head}Content-Length: 2\r\n\r\n{{}}"
+            ),
         ),
         text(
             "two lengths",
-            format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{{}}"),
+            format!(
+                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{{}}"
+            ),
         ),
         text(
             "a length and chunks",
-            format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n"),
+            format!(
+                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n"
+            ),
         ),
-        text("a negative length", format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: -1\r\n\r\n")),
+        text(
+            "a negative length",
+            format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: -1\r\n\r\n"),
+        ),
         text(
             "a length beyond 64 bits",
             format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: 99999999999999999999\r\n\r\n"),
@@ -97,22 +120,39 @@ fn bad_requests() -> Vec<(String, Vec<u8>)> {
         ),
         text(
             "a chunk of 16 EiB",
-            format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{{}}"),
+            format!(
+                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{{}}"
+            ),
         ),
         text(
             "a chunk whose size is no number",
             format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Transfer-Encoding: chunked\r\n\r\nxyz\r\n{{}}\r\n"),
         ),
-        text("a header without a colon", "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nnonsense\r\n\r\n".to_owned()),
-        text("a header with NUL", "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\0b\r\n\r\n".to_owned()),
-        text("a folded header", "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\r\n b\r\n\r\n".to_owned()),
+        text(
+            "a header without a colon",
+            "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nnonsense\r\n\r\n".to_owned(),
+        ),
+        text(
+            "a header with NUL",
+            "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\0b\r\n\r\n".to_owned(),
+        ),
+        text(
+            "a folded header",
+            "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\r\n b\r\n\r\n".to_owned(),
+        ),
         text(
             "a header of 1 MiB",
-            format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)),
+            format!(
+                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: {}\r\n\r\n",
+                "x".repeat(1 << 20)
+            ),
         ),
         text(
             "10,000 headers",
-            format!("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{}\r\n", "X: y\r\n".repeat(10_000)),
+            format!(
+                "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{}\r\n",
+                "X: y\r\n".repeat(10_000)
+            ),
         ),
         text(
             "a target of 1 MiB",
@@ -120,7 +160,10 @@ fn bad_requests() -> Vec<(String, Vec<u8>)> {
         ),
         text("no content type", raw_body("", "{}")),
         text("a foreign content type", raw_body("Content-Type: text/plain\r\n", "{}")),
-        text("a form", raw_body("Content-Type: application/x-www-form-urlencoded\r\n", "a=b")),
+        text(
+            "a form",
+            raw_body("Content-Type: application/x-www-form-urlencoded\r\n", "a=b"),
+        ),
     ];
     for method in ["PUT", "PATCH", "TRACE", "CONNECT", "HEAD", "get", "POST\tx", ""] {
         requests.push(text(
@@ -128,10 +171,22 @@ fn bad_requests() -> Vec<(String, Vec<u8>)> {
             format!("{method} /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"),
         ));
     }
-    for target in ["/mcp/../mcp2", "//mcp", "/%6dcp%00", "/mcp%2f..", "*", "/mcp/x", "/MCP", "/lock", "/attempts"] {
+    for target in [
+        "/mcp/../mcp2",
+        "//mcp",
+        "/%6dcp%00",
+        "/mcp%2f..",
+        "*",
+        "/mcp/x",
+        "/MCP",
+        "/lock",
+        "/attempts",
+    ] {
         requests.push(text(
             &format!("target {target:?}"),
-            format!("POST {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Connection: close\r\nContent-Length: 2\r\n\r\n{{}}"),
+            format!(
+                "POST {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Connection: close\r\nContent-Length: 2\r\n\r\n{{}}"
+            ),
         ));
     }
     requests

@@ -26,12 +26,19 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
     }
     report.attempt("after bad bodies", site.honest());
     let sound = raw::modern_call("say", r#"{"text":"x"}"#, true);
-    let head = sound.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_default() + 4;
+    let head = sound
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .unwrap_or_default()
+        + 4;
     let mut random = fastrand::Rng::with_seed(programs.seed);
     for nth in 0..programs.random {
         let body = mutation::of(&sound[head..], &mut random);
         let answer = raw::send(site.address(), &post(&raw::modern("tools/call", Some("say")), &body))?;
-        report.attempt(&format!("random body {nth}"), sane(&answer).and_then(|()| short_error(&answer)));
+        report.attempt(
+            &format!("random body {nth}"),
+            sane(&answer).and_then(|()| short_error(&answer)),
+        );
     }
     report.attempt("after random bodies", site.honest());
     Ok(())
@@ -73,35 +80,89 @@ fn bad_bodies() -> Vec<(String, Vec<u8>)> {
         ("100,000 open arrays", "[".repeat(100_000)),
         ("100,000 arrays", deep("[", "]")),
         ("100,000 objects", deep("{\"a\":", "}")),
-        ("100,000 objects in params", message("1", "\"tasks/get\"", &format!("{{\"a\":{}1{}}}", "{\"a\":".repeat(100_000), "}".repeat(100_000)))),
+        (
+            "100,000 objects in params",
+            message(
+                "1",
+                "\"tasks/get\"",
+                &format!("{{\"a\":{}1{}}}", "{\"a\":".repeat(100_000), "}".repeat(100_000)),
+            ),
+        ),
         ("trailing text", format!("{} x", message("1", "\"ping\"", "{}"))),
         ("two messages", message("1", "\"ping\"", "{}").repeat(2)),
-        ("a byte order mark", format!("\u{feff}{}", message("1", "\"nothing\"", "{}"))),
+        (
+            "a byte order mark",
+            format!("\u{feff}{}", message("1", "\"nothing\"", "{}")),
+        ),
         ("NaN", message("1", "\"tasks/get\"", "{\"taskId\":NaN}")),
         ("a comment", format!("/* */{}", message("1", "\"nothing\"", "{}"))),
         ("single quotes", "{'jsonrpc':'2.0','id':1,'method':'ping'}".to_owned()),
-        ("another version", r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#.to_owned()),
+        (
+            "another version",
+            r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#.to_owned(),
+        ),
         ("no version", r#"{"id":1,"method":"tools/list"}"#.to_owned()),
         ("id true", message("true", "\"tasks/get\"", "{\"taskId\":\"x\"}")),
         ("id array", message("[1]", "\"tasks/get\"", "{\"taskId\":\"x\"}")),
         ("id object", message("{}", "\"tasks/get\"", "{\"taskId\":\"x\"}")),
         ("method number", message("1", "7", "{}")),
         ("no such method", message("1", "\"tasks/erase\"", "{}")),
-        ("a method of 1 MiB", message("1", &format!("\"{}\"", "x".repeat(1 << 20)), "{}")),
+        (
+            "a method of 1 MiB",
+            message("1", &format!("\"{}\"", "x".repeat(1 << 20)), "{}"),
+        ),
         ("params array", message("1", "\"tasks/get\"", "[\"x\"]")),
         ("params text", message("1", "\"tasks/get\"", "\"x\"")),
-        ("a task id of 1 MiB", message("1", "\"tasks/get\"", &format!("{{\"taskId\":\"{}\"}}", "x".repeat(1 << 20)))),
-        ("a task id with a path", message("1", "\"tasks/get\"", "{\"taskId\":\"../../lock\"}")),
-        ("a task id with NUL", message("1", "\"tasks/get\"", "{\"taskId\":\"\\u0000\"}")),
-        ("a lone surrogate", message("1", "\"tasks/get\"", "{\"taskId\":\"\\ud800\"}")),
-        ("an unknown tool of 1 MiB", message("1", "\"tools/call\"", &format!("{{\"name\":\"{}\",\"arguments\":{{}}}}", "x".repeat(1 << 20)))),
-        ("a cursor of ours by somebody else", message("1", "\"tools/list\"", "{\"cursor\":\"AAAA\"}")),
+        (
+            "a task id of 1 MiB",
+            message(
+                "1",
+                "\"tasks/get\"",
+                &format!("{{\"taskId\":\"{}\"}}", "x".repeat(1 << 20)),
+            ),
+        ),
+        (
+            "a task id with a path",
+            message("1", "\"tasks/get\"", "{\"taskId\":\"../../lock\"}"),
+        ),
+        (
+            "a task id with NUL",
+            message("1", "\"tasks/get\"", "{\"taskId\":\"\\u0000\"}"),
+        ),
+        (
+            "a lone surrogate",
+            message("1", "\"tasks/get\"", "{\"taskId\":\"\\ud800\"}"),
+        ),
+        (
+            "an unknown tool of 1 MiB",
+            message(
+                "1",
+                "\"tools/call\"",
+                &format!("{{\"name\":\"{}\",\"arguments\":{{}}}}", "x".repeat(1 << 20)),
+            ),
+        ),
+        (
+            "a cursor of ours by somebody else",
+            message("1", "\"tools/list\"", "{\"cursor\":\"AAAA\"}"),
+        ),
     ]
     .into_iter()
     .map(|(what, body)| (what.to_owned(), body.into_bytes()))
     .collect();
-    bodies.push(("no UTF-8".to_owned(), b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}".to_vec()));
-    bodies.push(("half a character".to_owned(), b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xe2\x82\"}".to_vec()));
-    bodies.push(("UTF-16".to_owned(), "{\"jsonrpc\":\"2.0\"}".encode_utf16().flat_map(u16::to_le_bytes).collect()));
+    bodies.push((
+        "no UTF-8".to_owned(),
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}".to_vec(),
+    ));
+    bodies.push((
+        "half a character".to_owned(),
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xe2\x82\"}".to_vec(),
+    ));
+    bodies.push((
+        "UTF-16".to_owned(),
+        "{\"jsonrpc\":\"2.0\"}"
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect(),
+    ));
     bodies
 }

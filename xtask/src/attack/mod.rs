@@ -41,19 +41,6 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-impl Args {
-    /// What the test run does.
-    pub(crate) fn standard(program: PathBuf, seed: u64, json: bool) -> Self {
-        Self {
-            only: Vec::new(),
-            seed: Some(seed),
-            random: 500,
-            program: Some(program),
-            json,
-        }
-    }
-}
-
 /// Why a run is no proof.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AttackError {
@@ -109,7 +96,9 @@ pub(crate) fn run(args: &Args) -> Result<(), AttackError> {
     let programs = Programs {
         server: workspace::longhaul().or_build(args.program.as_ref())?,
         shim: workspace::shim().or_build(None)?,
-        root: workspace::target().join("attack").join(format!("seed-{seed}-{}", std::process::id())),
+        root: workspace::target()
+            .join("attack")
+            .join(format!("seed-{seed}-{}", std::process::id())),
         seed,
         random: args.random,
     };

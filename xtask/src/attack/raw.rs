@@ -7,7 +7,7 @@ use std::{
 };
 
 /// An answer that takes longer is none.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Read at most, of an endless stream for example.
 const MOST: usize = 16 * 1024 * 1024;
 
@@ -119,7 +119,11 @@ pub(super) fn modern(method: &str, name: Option<&str>) -> String {
 
 /// The body of a modern `tools/call`; the arguments are spliced in as they are.
 pub(super) fn modern_call(tool: &str, arguments: &str, declares_tasks: bool) -> Vec<u8> {
-    let extensions = if declares_tasks { r#"{"io.modelcontextprotocol/tasks":{}}"# } else { "{}" };
+    let extensions = if declares_tasks {
+        r#"{"io.modelcontextprotocol/tasks":{}}"#
+    } else {
+        "{}"
+    };
     let body = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{{"name":"attack","version":"0"}},"io.modelcontextprotocol/clientCapabilities":{{"extensions":{extensions}}}}}}}}}"#
     );

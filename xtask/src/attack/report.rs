@@ -39,7 +39,6 @@ impl Report {
         });
     }
 
-    /// One attempt, and what it broke.
     pub(super) fn tried(&self) -> u64 {
         self.attacks.iter().map(|attack| attack.tried).sum()
     }

@@ -16,7 +16,7 @@ use std::{
 };
 
 /// How long an honest client waits before it is not served.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a server that refuses to start may take to say so.
 const REFUSAL: Duration = Duration::from_secs(20);
 
@@ -186,11 +186,13 @@ impl Site {
         self.root.join("data")
     }
 
-    /// The attempt folders there are: one a task.
+    /// The attempt folders there are.
     pub(super) fn attempts(&self) -> Vec<PathBuf> {
-        let folder = self.data().join("attempts");
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+        let folders = |folder: PathBuf| {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).filter(|path| path.is_dir())
+        };
+        folders(self.data().join("attempts")).flat_map(folders).collect()
     }
 
     /// A file for a command to leave its traces in.
@@ -224,7 +226,10 @@ impl Site {
     /// Whether a client of each era can start a task and have its result.
     pub(super) fn honest(&mut self) -> Result<(), String> {
         if !self.lives() {
-            return Err(format!("the server is gone; see {}", self.root.join("server.log").display()));
+            return Err(format!(
+                "the server is gone; see {}",
+                self.root.join("server.log").display()
+            ));
         }
         for era in [Era::Modern, Era::Legacy] {
             let mut client = self.client(era);

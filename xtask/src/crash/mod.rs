@@ -158,6 +158,13 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
     }
 }
 
+/// Kills all supervisors of the attempts in a folder.
+pub(crate) fn kill_supervisors(attempts: &Path) {
+    for supervisor in supervisors::living(attempts) {
+        supervisor.kill();
+    }
+}
+
 /// Removes what a run has kept, and ends what still runs there.
 pub(crate) fn discard(kept: &Path) -> io::Result<()> {
     site::remove(kept)
