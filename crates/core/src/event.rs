@@ -1,6 +1,6 @@
 //! Everything that may happen to a task.
 
-use crate::{Entry, HostId, InputKey, Json, NodeId, Outcome, Progress, StopReason, UnixMillis};
+use crate::{Block, Entry, HostId, InputKey, Json, NodeId, Outcome, Progress, StopReason, UnixMillis};
 use std::sync::Arc;
 
 /// How a cancel acts on work that is under way.
@@ -39,6 +39,8 @@ pub enum AttemptEnd {
         /// [`Task::woken`](crate::Task::woken) as it was when everything it waits for was still to come.
         woken: u32,
     },
+    /// The task cannot go on with the code there is. It holds nothing any more, and costs no attempt.
+    Blocked(Block),
 }
 
 /// Something that happened. What each does to every state is written in [`transition`](crate::transition).
@@ -90,8 +92,15 @@ pub enum Event {
     Journaled(Entry),
     /// The tool's code has come further without a new place: what crashed it before did not do so here.
     CameFurther,
-    /// The time that suspended work waits for is here.
+    /// The time that suspended work waits for is here, or that at which a blocked task is tried again.
     TimerFired,
+    /// A blocked task is to be tried again: its code has changed, or an operator asks for it.
+    Unblocked {
+        /// Not before this.
+        ready_at: UnixMillis,
+    },
+    /// A task has been blocked for too long.
+    BlockedTimedOut,
     /// A task that this one started is over.
     ChildEnded {
         /// The place in this task's journal that takes what it came to.
@@ -146,6 +155,8 @@ impl Event {
             Self::Journaled(_) => "journaled",
             Self::CameFurther => "came_further",
             Self::TimerFired => "timer_fired",
+            Self::Unblocked { .. } => "unblocked",
+            Self::BlockedTimedOut => "blocked_timed_out",
             Self::ChildEnded { .. } => "child_ended",
             Self::AttemptEnded(_) => "attempt_ended",
             Self::CancelRequested(_) => "cancel_requested",

@@ -28,6 +28,9 @@ pub enum EndedBy {
     Error,
     /// What it came to could not be kept.
     Store,
+    /// Its code did not follow the journal.
+    #[serde(rename = "non_determinism")]
+    NonDeterminism,
 }
 
 impl EndedBy {
@@ -38,6 +41,7 @@ impl EndedBy {
             Self::Panic => "panic",
             Self::Error => "error",
             Self::Store => "store",
+            Self::NonDeterminism => "non_determinism",
         }
     }
 }

@@ -108,7 +108,7 @@ pub const MAX_ENTRY_BYTES: usize = 1 << 20;
 /// One entry of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its place, from 1 without gaps. Writing a place again replaces the value, and nothing else.
+    /// Its place, from 1 without gaps. Writing a place again replaces the value and the epoch, and nothing else.
     pub seq: u32,
     /// By what it is found again.
     pub key: EntryKey,
@@ -118,6 +118,8 @@ pub struct Entry {
     pub value: Json,
     /// When the entry was first written.
     pub at: UnixMillis,
+    /// The attempt that wrote the value; 0 if an earlier version wrote it, which did not say. A child's end, which no attempt writes, leaves it.
+    pub epoch: u32,
 }
 
 /// Where a task comes from that another one started.

@@ -8,6 +8,7 @@
 //! Time, randomness and identity come in from outside ([`Clock`], [`Entropy`]), so that a simulation can own them.
 
 mod attempt;
+mod blocked;
 mod child_entry;
 mod duration;
 mod entropy;
@@ -32,6 +33,7 @@ mod timestamp;
 mod transition;
 
 pub use attempt::{Attempt, AttemptState, Fence, HostId, NodeId};
+pub use blocked::{Block, BlockReason, Blocked, CodeFingerprint};
 pub use child_entry::ChildEntry;
 pub use duration::{InvalidDuration, format_duration, parse_duration};
 pub use entropy::Entropy;
@@ -43,7 +45,7 @@ pub use journal::{Entry, EntryKey, EntryKind, Lineage, MAX_ENTRY_BYTES};
 pub use json::{InvalidJson, Json};
 pub use log_level::LogLevel;
 pub use outcome::{Failure, Outcome, RpcFailure, Verdict, text_result};
-pub use policy::{Retry, RetryOn, TaskPolicy};
+pub use policy::{OnNonDeterminism, Retry, RetryOn, TaskPolicy};
 pub use principal::{Owner, Principal, Scope, SessionKey};
 pub use quota::{Quota, QuotaExceeded, QuotaScope, Usage};
 pub use spec::{SpecId, ToolSpec};

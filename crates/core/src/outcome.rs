@@ -111,7 +111,7 @@ pub enum Failure {
     #[error("no slot became free within the queue timeout")]
     QueueTimeout,
     /// It ended the process, or itself, at the same point again and again; this is how, oldest first.
-    #[error("set aside: {attempts} attempts failed without coming any further; the last: {}", .history.last().map_or_else(|| "unknown".to_owned(), FailedAttempt::to_string))]
+    #[error("{attempts} attempts failed without coming any further; the last: {}", .history.last().map_or_else(|| "unknown".to_owned(), FailedAttempt::to_string))]
     Poisoned {
         /// How many there were.
         attempts: u32,
@@ -152,7 +152,13 @@ impl Failure {
 
 impl From<Failure> for Outcome {
     fn from(failure: Failure) -> Self {
-        Self::RpcError(RpcFailure {
+        Self::RpcError(failure.into())
+    }
+}
+
+impl From<Failure> for RpcFailure {
+    fn from(failure: Failure) -> Self {
+        Self {
             code: -32603,
             message: failure.to_string().into(),
             data: Some(Json::from(match &failure {
@@ -162,6 +168,6 @@ impl From<Failure> for Outcome {
                 }
                 _ => json!({"reason": failure.reason()}),
             })),
-        })
+        }
     }
 }

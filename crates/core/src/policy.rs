@@ -28,6 +28,17 @@ pub enum RetryOn {
     Error,
 }
 
+/// What becomes of a durable task whose code, run again, does not follow its journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnNonDeterminism {
+    /// It is blocked until its code or an operator changes something, or for too long.
+    #[default]
+    Block,
+    /// It fails at once.
+    Fail,
+}
+
 /// How often and after how long a failed attempt is run again. Never after a cancel or a passed deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {

@@ -206,6 +206,7 @@ impl NewTask {
             journaled: 0,
             woken: 0,
             resume_at: None,
+            blocked: None,
             lineage: self.parent.as_ref().map(|parent| parent.lineage.clone()),
             version: 1,
         };
@@ -320,6 +321,8 @@ pub struct Counts {
     pub running: u64,
     /// Suspended.
     pub parked: u64,
+    /// Blocked.
+    pub blocked: u64,
 }
 
 /// Says that `task` has reached at least `version`.
@@ -364,7 +367,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// The fence, if given or needed, must be that of the task's active attempt, in the same transaction (invariant 3). Answers
     /// are kept with their question; questions that the task no longer lists as open become withdrawn. Entries take their place in the
-    /// journal. A change that ends a task which another one started also is that one's [`Event::ChildEnded`], with a
+    /// journal, if their epoch is the fence's. A change that ends a task which another one started also is that one's [`Event::ChildEnded`], with a
     /// [`ChildEntry::of_ended`](crate::ChildEntry::of_ended) as the value, if it is legal there; a hint tells of it as of any change.
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
 
@@ -415,6 +418,9 @@ pub trait Store: Send + Sync + 'static {
     /// Up to `limit` live tasks, not asked to stop, whose parent is over, deleted or asked to stop, in order of their parent, then id. For recovery: a
     /// process may have died before it had cancelled them. Costs as much as there are live tasks with a parent.
     fn stranded(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+
+    /// Up to `limit` blocked tasks that come after `after` (by id), in order of their ids. Costs nothing for what is not blocked.
+    fn blocked(&self, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
     /// Who called: the [`NewTask::requestor`] of a task, whoever owns it; `None` for an unknown one.
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;

@@ -88,6 +88,7 @@ layer! {
     fn emitted(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
     fn children(parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn stranded(limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn blocked(after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn requestor(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
     fn list(scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>>;
     fn live(owner: &Principal, session: &SessionKey, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;

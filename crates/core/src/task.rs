@@ -1,9 +1,10 @@
 //! The task: one long tool call.
 
 use crate::{
-    Attempt, AttemptState, Fence, HostId, InputKey, Lineage, Millis, NodeId, Owner, SpecId, TaskId, UnixMillis, Verdict,
+    Attempt, AttemptState, Blocked, Fence, HostId, InputKey, Lineage, Millis, NodeId, Owner, SpecId, TaskId,
+    UnixMillis, Verdict,
 };
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// Where a task stands. Cancellation and deadlines lie over it ([`Task::stop`]) instead of multiplying it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,6 +16,9 @@ pub enum State {
     /// Suspended: waits for an answer, a moment or another task, and holds nothing, no slot and no attempt. Its code runs again, answered by
     /// the journal, when what it waits for comes.
     Parked,
+    /// Cannot go on until its code or an operator changes something ([`Task::blocked`] says why), and holds nothing. What comes meanwhile,
+    /// an answer or a child's end, is recorded and does not queue it.
+    Blocked,
     /// Over, with this kind of outcome. Nothing changes it any more (invariant 2).
     Done(Verdict),
 }
@@ -111,8 +115,10 @@ pub struct Task {
     pub journaled: u32,
     /// How often something came that suspended work may wait for: an answer, the end of a child.
     pub woken: u32,
-    /// When the earliest timer of suspended work fires.
+    /// When the earliest timer of suspended work fires, or a blocked task is tried again.
     pub resume_at: Option<UnixMillis>,
+    /// Why it is blocked, or was when it last came no further: kept until a new journal entry shows that it goes on.
+    pub blocked: Option<Arc<Blocked>>,
     /// The task that started this one, if one did.
     pub lineage: Option<Lineage>,
     /// Counts changes; a reader who has seen version v has nothing to learn until it is higher.
@@ -128,6 +134,19 @@ impl Task {
     /// Whether its code has been let go until something comes.
     pub fn is_suspended(&self) -> bool {
         self.state == State::Parked
+    }
+
+    /// Why it cannot go on, while it is blocked.
+    pub fn block(&self) -> Option<&Blocked> {
+        self.blocked.as_deref().filter(|_| self.state == State::Blocked)
+    }
+
+    /// What its readers are told beside its state: why it is blocked, or the latest line about the work.
+    pub fn status_line(&self) -> Option<Cow<'_, str>> {
+        match self.block() {
+            Some(blocked) => Some(Cow::Owned(blocked.to_string())),
+            None => self.status.as_deref().map(Cow::Borrowed),
+        }
     }
 
     /// The attempt that holds a slot and files, if one does.

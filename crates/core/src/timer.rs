@@ -18,6 +18,7 @@ impl Task {
         let timers = [
             self.open_deadline(),
             self.queue_until(),
+            self.blocked_until(),
             self.resume_at,
             self.extend_ttl_at(),
         ];
@@ -52,6 +53,9 @@ impl Task {
         } else if self.queue_until().is_some_and(|at| at <= now) {
             events.push(Event::QueueTimedOut);
             return events;
+        } else if self.blocked_until().is_some_and(|at| at <= now) {
+            events.push(Event::BlockedTimedOut);
+            return events;
         }
         if self.resume_at.is_some_and(|at| at <= now) {
             events.push(Event::TimerFired);
@@ -62,6 +66,11 @@ impl Task {
             });
         }
         events
+    }
+
+    /// When it has been blocked for too long.
+    fn blocked_until(&self) -> Option<UnixMillis> {
+        Some(self.block()?.until)
     }
 
     /// The deadline, as long as nothing asked the task to stop: the first reason counts, so after it there is nothing to wake for.

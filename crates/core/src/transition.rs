@@ -1,9 +1,10 @@
 //! The one function that says what may happen when.
 
 use crate::{
-    Attempt, AttemptEnd, AttemptState, CancelMode, EntryKind, Event, InputKey, Outcome, State, Stop, StopReason, Task,
-    UnixMillis,
+    Attempt, AttemptEnd, AttemptState, Blocked, CancelMode, EntryKind, Event, InputKey, Outcome, State, Stop,
+    StopReason, Task, UnixMillis,
 };
+use std::sync::Arc;
 
 /// Why an event is not legal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
@@ -45,27 +46,30 @@ pub struct IllegalEvent {
 
 /// What `event`, happening at `at`, makes of `task`.
 ///
-/// | event | Queued | Running | Parked | Done |
-/// | --- | --- | --- | --- | --- |
-/// | `Claimed` | Running, attempt Starting, unless it is too early | – | – | – |
-/// | `Adopted` | – | node changed | – | node changed while the attempt still stops |
-/// | `Started` | – | attempt Live, once (Stopping stays) | – | accepted while the attempt still stops |
-/// | `Reported` | – | news | – | – |
-/// | `InputRequested` | – | question open | – | – |
-/// | `InputAnswered`, `InputWithdrawn` | question closed | question closed | question closed, Queued | – |
-/// | `Journaled` | – | place taken, and failures before it forgiven; or its value replaced | – | – |
-/// | `CameFurther` | – | failures before it forgiven | – | – |
-/// | `TimerFired` | – | – | Queued, if it is time | – |
-/// | `ChildEnded` | noted | noted | noted, Queued | – |
-/// | `AttemptEnded` | – | Done, or Queued again | – | attempt Ended, the outcome is dropped |
-/// | `AttemptEnded(Suspended)` | – | Parked; Queued, if something came since; Done, if it is to stop | – | attempt Ended |
-/// | `CancelRequested` | Done(Cancelled) | stop; at once: Done | Done(Cancelled) | – |
-/// | `DeadlinePassed` | Done(ToolError) | stop | Done(ToolError) | – |
-/// | `QueueTimedOut`, unless it has a journal | Done(RpcError) | – | – | – |
-/// | `Promoted`, once | announced | announced, unless stopping | announced | – |
-/// | `Promoted`, once, with an idempotency key | announced | announced | announced | announced |
-/// | `Abandoned` | Done | – | – | – |
-/// | `TtlExtended` | later | later | later | – |
+/// | event | Queued | Running | Parked | Blocked | Done |
+/// | --- | --- | --- | --- | --- | --- |
+/// | `Claimed` | Running, attempt Starting, unless it is too early | – | – | – | – |
+/// | `Adopted` | – | node changed | – | – | node changed while the attempt still stops |
+/// | `Started` | – | attempt Live, once (Stopping stays) | – | – | accepted while the attempt still stops |
+/// | `Reported` | – | news | – | – | – |
+/// | `InputRequested` | – | question open | – | – | – |
+/// | `InputAnswered`, `InputWithdrawn` | question closed | question closed | question closed, Queued | question closed | – |
+/// | `Journaled` | – | place taken, and failures and blocks before it forgiven; or its value replaced | – | – | – |
+/// | `CameFurther` | – | failures and blocks before it forgiven | – | – | – |
+/// | `TimerFired` | – | – | Queued, if it is time | Queued, if it is time | – |
+/// | `Unblocked` | – | – | – | Queued | – |
+/// | `ChildEnded` | noted | noted | noted, Queued | noted | – |
+/// | `AttemptEnded` | – | Done, or Queued again | – | – | attempt Ended, the outcome is dropped |
+/// | `AttemptEnded(Suspended)` | – | Parked; Queued, if something came since; Done, if it is to stop | – | – | attempt Ended |
+/// | `AttemptEnded(Blocked)` | – | Blocked; Done, if it is to stop | – | – | attempt Ended |
+/// | `CancelRequested` | Done(Cancelled) | stop; at once: Done | Done(Cancelled) | Done(Cancelled) | – |
+/// | `DeadlinePassed` | Done(ToolError) | stop | Done(ToolError) | Done(ToolError) | – |
+/// | `QueueTimedOut`, unless it has a journal | Done(RpcError) | – | – | – | – |
+/// | `BlockedTimedOut` | – | – | – | Done(RpcError), if it is time | – |
+/// | `Promoted`, once | announced | announced, unless stopping | announced | announced | – |
+/// | `Promoted`, once, with an idempotency key | announced | announced | announced | announced | announced |
+/// | `Abandoned` | Done | – | – | – | – |
+/// | `TtlExtended` | later | later | later | later | – |
 ///
 /// Returns the changed task and, if this event ended it, the outcome to be stored with it.
 ///
@@ -83,7 +87,9 @@ pub fn transition(task: &Task, event: &Event, at: UnixMillis) -> Result<(Task, O
         next.finish(outcome, at);
     }
     next.version += 1;
-    if (is_visible(event) || outcome.is_some()) && !task.is_done() {
+    // What a reader is told of a blocked task ends with the block, whatever ended that.
+    let unblocked = task.block().is_some() && next.block().is_none();
+    if (is_visible(event) || unblocked || outcome.is_some()) && !task.is_done() {
         next.updated_at = next.updated_at.max(at);
     }
     Ok((next, outcome))
@@ -170,11 +176,25 @@ impl Task {
                 self.come_further();
             }
             Event::TimerFired => {
-                self.require(State::Parked)?;
+                if self.state != State::Blocked {
+                    self.require(State::Parked)?;
+                }
                 if self.resume_at.is_none_or(|resume| resume > at) {
                     return Err(Reason::TooEarly);
                 }
                 self.resume(at);
+            }
+            Event::Unblocked { ready_at } => {
+                self.require(State::Blocked)?;
+                self.resume(*ready_at.max(&at));
+            }
+            Event::BlockedTimedOut => {
+                self.require(State::Blocked)?;
+                let blocked = self.blocked.as_ref().ok_or(Reason::WrongState)?;
+                if blocked.until > at {
+                    return Err(Reason::TooEarly);
+                }
+                return Ok(Some(blocked.outcome()));
             }
             Event::ChildEnded { entry, .. } => {
                 self.require_live()?;
@@ -281,6 +301,16 @@ impl Task {
                 }
                 None
             }
+            AttemptEnd::Blocked(block) => {
+                self.attempts_used = self.attempts_used.saturating_sub(1);
+                if let Some(stop) = self.stop {
+                    return Some(self.stopped(stop.reason));
+                }
+                self.state = State::Blocked;
+                self.blocked = Some(Arc::new(Blocked::new(self.blocked.as_deref(), block, at)));
+                self.resume_at = Some(block.retry_at);
+                None
+            }
             AttemptEnd::NeverStarted => {
                 self.attempts_used = self.attempts_used.saturating_sub(1);
                 match self.stop {
@@ -298,9 +328,10 @@ impl Task {
         None
     }
 
-    /// Failures before this are no sign that the work never ends. The attempt under way still counts.
+    /// Failures and blocks before this are no sign that the work never ends. The attempt under way still counts.
     fn come_further(&mut self) {
         self.attempts_used = self.attempts_used.min(1);
+        self.blocked = None;
     }
 
     /// Something came that the work may wait for.
@@ -311,7 +342,7 @@ impl Task {
         }
     }
 
-    /// Suspended work goes on as soon as there is a slot.
+    /// Suspended or blocked work goes on as soon as there is a slot.
     fn resume(&mut self, at: UnixMillis) {
         self.state = State::Queued;
         self.ready_at = at;
@@ -361,6 +392,7 @@ impl Task {
         self.ended_at = Some(at);
         self.open_inputs.clear();
         self.resume_at = None;
+        self.blocked = None;
         self.announced_until = self.announced_until.max(at.plus(self.retention));
     }
 }

@@ -180,6 +180,7 @@ impl Front {
             return true;
         }
         let counts = self.engine.store().counts().await;
+        // Not for a blocked task: it waits for other code, which is the next process's.
         counts.map_or(true, |live| live.queued + live.running + live.parked > 0)
     }
 

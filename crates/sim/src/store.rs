@@ -364,6 +364,11 @@ impl Store for NodeStore {
         self.read(move |disk| peek::now(disk.stranded(limit)))
     }
 
+    fn blocked(&self, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let after = after.cloned();
+        self.read(move |disk| peek::now(disk.blocked(after.as_ref(), limit)))
+    }
+
     fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
         let of = of.cloned();
         self.read(move |disk| peek::now(disk.usage(of.as_ref())))

@@ -152,6 +152,7 @@ async fn steps(store: &Arc<SqliteStore>, waiters: usize, total: u64, bytes: usiz
                 beside: false,
                 value: Json::from(serde_json::json!("x".repeat(bytes))),
                 at: UnixMillis(1_700_000_000_001),
+                epoch: 1,
             };
             let change = Change {
                 fence: task.active_attempt().map(|attempt| attempt.fence()),

@@ -50,8 +50,12 @@ pub(crate) enum Question<'a> {
 pub(crate) enum Place<'a> {
     /// The next place is taken.
     Taken(&'a Entry),
-    /// One that was taken has another value, and nothing else.
-    Rewritten { seq: u32, value: &'a Json },
+    /// One that was taken has another value, and the attempt that wrote it, if one did.
+    Rewritten {
+        seq: u32,
+        value: &'a Json,
+        epoch: Option<u32>,
+    },
 }
 
 /// Runs the events of `change` over `task`.
@@ -82,9 +86,16 @@ pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>
                 });
             }
             Event::Journaled(entry) if entry.seq > journaled => decision.places.push(Place::Taken(entry)),
-            Event::Journaled(Entry { seq, value, .. }) | Event::ChildEnded { entry: seq, value } => {
-                decision.places.push(Place::Rewritten { seq: *seq, value });
-            }
+            Event::Journaled(Entry { seq, value, epoch, .. }) => decision.places.push(Place::Rewritten {
+                seq: *seq,
+                value,
+                epoch: Some(*epoch),
+            }),
+            Event::ChildEnded { entry: seq, value } => decision.places.push(Place::Rewritten {
+                seq: *seq,
+                value,
+                epoch: None,
+            }),
             _ => {}
         }
     }
@@ -119,10 +130,13 @@ pub(crate) fn end_for_parent(task: &Task, outcome: Option<&Outcome>, at: UnixMil
     Some(Change::of(&lineage.parent, event, at))
 }
 
-/// Invariant 3: whoever shows a fence must hold the active attempt, and a worker's events need one.
+/// Invariant 3: whoever shows a fence must hold the active attempt, and a worker's events need one; an entry says which attempt's it is.
 fn check_fence(task: &Task, change: &Change) -> Result<(), ApplyError> {
     let right = match change.fence {
-        Some(fence) => task.attempt_held_by(fence).is_some(),
+        Some(fence) => {
+            let own = |event: &Event| !matches!(event, Event::Journaled(entry) if entry.epoch != fence.epoch);
+            task.attempt_held_by(fence).is_some() && change.events.iter().all(own)
+        }
         None => !change.events.iter().any(Event::needs_fence),
     };
     if right { Ok(()) } else { Err(ApplyError::Stale) }

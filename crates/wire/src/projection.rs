@@ -2,6 +2,7 @@
 
 use crate::{json, version::Generation};
 use longhaul_core::{Outcome, State, Task, UnixMillis, Verdict, push_timestamp};
+use std::borrow::Cow;
 
 /// The largest integer every JSON reader keeps exact, 2^53 − 1. A time to live beyond it is as good as unlimited.
 const LARGEST_EXACT: u64 = (1 << 53) - 1;
@@ -39,8 +40,8 @@ impl Status {
             State::Done(Verdict::ToolError) => Self::Completed,
             State::Done(Verdict::RpcError) => Self::Failed,
             State::Done(Verdict::Cancelled) => Self::Cancelled,
-            State::Queued | State::Running | State::Parked if has_open_inputs => Self::InputRequired,
-            State::Queued | State::Running | State::Parked => Self::Working,
+            State::Queued | State::Running | State::Parked | State::Blocked if has_open_inputs => Self::InputRequired,
+            State::Queued | State::Running | State::Parked | State::Blocked => Self::Working,
         }
     }
 
@@ -99,7 +100,7 @@ impl Shown<'_> {
         out.push('"');
         if let Some(message) = self.message() {
             out.push_str(r#","statusMessage":"#);
-            json::push_string(out, message);
+            json::push_string(out, &message);
         }
         out.push_str(r#","createdAt":""#);
         push_timestamp(out, task.created_at);
@@ -118,11 +119,11 @@ impl Shown<'_> {
         }
     }
 
-    /// The line for people: why it failed if that is known, else the latest line about the work (G1-19, G2-25).
-    fn message(&self) -> Option<&str> {
+    /// The line for people: why it failed if that is known, or why it is blocked, else the latest line about the work (G1-19, G2-25).
+    fn message(&self) -> Option<Cow<'_, str>> {
         match self.outcome {
-            Some(Outcome::RpcError(failure)) => Some(&failure.message),
-            _ => self.task.status.as_deref(),
+            Some(Outcome::RpcError(failure)) => Some(Cow::Borrowed(&failure.message)),
+            _ => self.task.status_line(),
         }
     }
 }

@@ -73,6 +73,7 @@ impl Report {
                 "queued": live.queued,
                 "running": live.running,
                 "parked": live.parked,
+                "blocked": live.blocked,
             },
             "hazards": self.hazards,
         })

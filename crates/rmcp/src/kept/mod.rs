@@ -266,7 +266,8 @@ impl TaskManager {
             .counts()
             .await
             .map_err(|error| shown::not_kept(&error))?;
-        Ok(usize::try_from(counts.queued + counts.running + counts.parked).unwrap_or(usize::MAX))
+        let live = counts.queued + counts.running + counts.parked + counts.blocked;
+        Ok(usize::try_from(live).unwrap_or(usize::MAX))
     }
 
     /// Ends all work where it stands. Unlike rmcp's, this keeps the records: a manager opened on them later finds them as a crash would

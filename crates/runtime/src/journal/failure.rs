@@ -75,6 +75,7 @@ impl TaskContext {
             EndedBy::Crash => format!("its process died {place}"),
             EndedBy::Panic => format!("it panicked {place}"),
             EndedBy::Store => format!("what it came to {place} could not be kept"),
+            EndedBy::NonDeterminism => format!("it did not follow its journal {place}"),
             EndedBy::Error => match outcome.and_then(words) {
                 Some(words) => format!("it returned an error {place}: {words}"),
                 None => format!("it returned an error {place}"),
@@ -103,6 +104,7 @@ impl TaskContext {
             beside: false,
             value: Json::trusted(serde_json::to_string(&Kept { by, why }).unwrap_or_default()),
             at,
+            epoch: self.shared.fence.epoch,
         }))
     }
 }
@@ -152,6 +154,7 @@ mod tests {
             beside: false,
             value,
             at: UnixMillis(7),
+            epoch: 1,
         };
         let failures = Journal::of(vec![entry], UnixMillis(1)).latest_failures(5);
         assert_eq!((failures[0].at, failures[0].by), (UnixMillis(7), None));

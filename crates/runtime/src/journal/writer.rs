@@ -340,6 +340,7 @@ impl TaskContext {
             beside: draft.beside,
             value,
             at: self.now(),
+            epoch: self.shared.fence.epoch,
         }
     }
 }

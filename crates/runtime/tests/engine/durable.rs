@@ -255,7 +255,7 @@ async fn what_panics_at_the_same_point_each_time_is_set_aside_with_its_history()
     let task = engine.create(engine.call("bad")).await.unwrap();
     let outcome = world.outcome(&engine, &task.id).await;
     let (message, data) = rpc_error(&outcome);
-    assert!(message.starts_with("set aside: 5 attempts"), "{message}");
+    assert!(message.starts_with("5 attempts failed"), "{message}");
     assert!(
         data.contains(r#""reason":"poisoned""#) && data.matches(r#"step \"good\""#).count() >= 4,
         "{data}"
@@ -386,7 +386,7 @@ async fn what_crashes_after_one_look_each_time_is_set_aside() {
     let task = engine.create(engine.call("looks")).await.unwrap();
     let outcome = guarded("the end", world.outcome(&engine, &task.id)).await;
     assert!(
-        rpc_error(&outcome).0.starts_with("set aside: 5 attempts"),
+        rpc_error(&outcome).0.starts_with("5 attempts failed"),
         "{outcome:?}"
     );
     assert_eq!(effects.count(), 5, "one look in each attempt");

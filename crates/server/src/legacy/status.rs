@@ -45,7 +45,11 @@ impl StatusNews {
 }
 
 fn of(task: &Task) -> (Status, Option<Arc<str>>) {
-    (legacy::tasks::status(task), task.status.clone())
+    let line = match task.block() {
+        Some(blocked) => Some(blocked.to_string().into()),
+        None => task.status.clone(),
+    };
+    (legacy::tasks::status(task), line)
 }
 
 fn written(record: &Record, now: UnixMillis) -> String {

@@ -16,6 +16,11 @@ pub async fn live_tasks_are_counted(fresh: Fresh) {
         .apply(&parked.id, Some(fence), vec![asked(1), waits], 2)
         .await
         .expect("it parks");
+    let (blocked, fence) = bench.running("f", 1).await;
+    bench
+        .apply(&blocked.id, Some(fence), vec![block("v2", 50, 100)], 2)
+        .await
+        .expect("it is blocked");
     let (over, _) = bench.running("e", 1).await;
     bench
         .apply(&over.id, None, vec![Event::CancelRequested(CancelMode::AtOnce)], 3)
@@ -25,6 +30,7 @@ pub async fn live_tasks_are_counted(fresh: Fresh) {
         queued: 2,
         running: 1,
         parked: 1,
+        blocked: 1,
     };
     assert_eq!(bench.store.counts().await, Ok(counts));
 }

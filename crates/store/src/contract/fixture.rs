@@ -2,8 +2,9 @@
 
 use super::Fresh;
 use longhaul_core::{
-    AttemptEnd, Entry, EntryKey, EntryKind, Event, Fence, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome,
-    Owner, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec, UnixMillis,
+    AttemptEnd, Block, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, HostId, InputKey, Json, Millis, NodeId,
+    Origin, Outcome, Owner, Principal, RpcFailure, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
+    UnixMillis,
     store::{ApplyError, Change, Claim, Claimed, Created, NewTask, Record},
 };
 use std::sync::Arc;
@@ -199,6 +200,7 @@ pub(crate) fn step(seq: u32, name: &str) -> Entry {
         beside: false,
         value: Json::trusted(format!(r#"{{"is":{seq}}}"#)),
         at: UnixMillis(2),
+        epoch: 1,
     }
 }
 
@@ -222,4 +224,19 @@ pub(super) async fn together<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::O
     })
     .await;
     answers.into_iter().flatten().collect()
+}
+
+/// The end of an attempt of `code` that could not go on.
+pub(crate) fn block(code: &str, retry_at: i64, until: i64) -> Event {
+    Event::AttemptEnded(AttemptEnd::Blocked(Block {
+        reason: BlockReason::NonDeterminism,
+        failure: RpcFailure {
+            code: -32603,
+            message: "na\u{ef}ve \u{1F40C}".into(),
+            data: Some(Json::trusted(r#"{"reason":"diverged"}"#)),
+        },
+        code: code.into(),
+        retry_at: UnixMillis(retry_at),
+        until: UnixMillis(until),
+    }))
 }

@@ -253,5 +253,6 @@ fn of_kind(seq: u32, kind: EntryKind) -> Entry {
         beside: seq.is_multiple_of(3),
         value: Json::trusted(format!(r#"{{"of":"{}"}}"#, kind.name())),
         at: UnixMillis(i64::from(seq)),
+        epoch: 1,
     }
 }

@@ -29,6 +29,7 @@ pub(crate) mod fixture;
 
 pub mod acknowledged_is_kept;
 pub mod all_or_nothing;
+pub mod blocked;
 pub mod claims;
 pub mod counts;
 pub mod differential;
@@ -71,6 +72,8 @@ macro_rules! contract_tests {
         $crate::contract_tests!(@each $fresh, $block_on,
             acknowledged_is_kept: changes_survive_reopening, nodes_are_never_numbered_twice;
             all_or_nothing: a_refused_change_leaves_no_trace, a_refused_task_leaves_no_trace;
+            blocked: blocked_work_is_told_and_not_woken, blocked_work_holds_nothing, a_block_lasts_until_an_entry,
+                blocked_tasks_are_found_in_order, an_entry_says_which_attempt_wrote_it;
             claims: no_task_is_given_to_two_claimers, a_queue_is_in_order_of_readiness, a_task_may_be_claimed_as_it_is_created;
             counts: live_tasks_are_counted;
             done_is_final: invariant_2_a_done_task_never_changes, a_task_may_be_over_as_it_is_created;

@@ -81,6 +81,8 @@ pub(super) struct Index {
     pub(super) unheard: Lines<(), NodeId>,
     /// Live ones that nobody asked to stop, by who started them.
     pub(super) children: Lines<TaskId, ()>,
+    /// Blocked ones.
+    pub(super) blocked: Lines<(), ()>,
     /// Announced ones.
     pub(super) owned: Lines<Principal, ()>,
     /// Announced ones that a session created.
@@ -105,6 +107,8 @@ impl Index {
         self.unheard
             .shift(id, before.and_then(unheard), after.and_then(unheard));
         self.children.shift(id, before.and_then(child), after.and_then(child));
+        self.blocked
+            .shift(id, before.and_then(blocked), after.and_then(blocked));
         self.owned.shift(id, before.and_then(owned), after.and_then(owned));
         self.of_session
             .shift(id, before.and_then(of_session), after.and_then(of_session));
@@ -130,6 +134,10 @@ fn unheard(task: &Task) -> Option<((), NodeId)> {
 fn child(task: &Task) -> Option<(TaskId, ())> {
     let lineage = task.lineage.as_ref()?;
     (!task.is_done() && task.stop.is_none()).then(|| (lineage.parent.clone(), ()))
+}
+
+fn blocked(task: &Task) -> Option<((), ())> {
+    (task.state == State::Blocked).then_some(((), ()))
 }
 
 fn owned(task: &Task) -> Option<(Principal, ())> {

@@ -164,10 +164,11 @@ impl Kept {
                 }
                 self.journal.push(entry.clone());
             }
-            Place::Rewritten { seq, value } => {
+            Place::Rewritten { seq, value, epoch } => {
                 if let Some(entry) = self.journal.get_mut(at(seq)) {
                     self.bytes = self.bytes + usage::bytes(value) - usage::bytes(&entry.value);
                     entry.value = value.clone();
+                    entry.epoch = epoch.unwrap_or(entry.epoch);
                 }
             }
         }

@@ -165,6 +165,13 @@ impl Store for MemoryStore {
         answer(Ok(children.take(limit).cloned().collect()))
     }
 
+    fn blocked(&self, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let all = self.lock();
+        let after = after.map_or(Bound::Unbounded, |after| Bound::Excluded(((), after.clone())));
+        let blocked = all.tasks.index().blocked.part(&(), (after, Bound::Unbounded));
+        answer(Ok(all.found(blocked).take(limit).cloned().collect()))
+    }
+
     fn stranded(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         let all = self.lock();
         let families = all.tasks.index().children.groups();

@@ -67,6 +67,7 @@ impl Tally {
             State::Queued => Some(&mut self.by_state.queued),
             State::Running => Some(&mut self.by_state.running),
             State::Parked => Some(&mut self.by_state.parked),
+            State::Blocked => Some(&mut self.by_state.blocked),
             State::Done(_) => None,
         }
     }

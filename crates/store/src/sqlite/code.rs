@@ -3,7 +3,7 @@
 use longhaul_core::{AttemptState, EntryKind, Origin, State, StopReason, Verdict};
 use rusqlite::{Error, Result, Row, types::Type};
 
-pub(super) const STATES: [State; 7] = [
+const STATES: [State; 7] = [
     State::Queued,
     State::Running,
     State::Parked,
@@ -12,6 +12,8 @@ pub(super) const STATES: [State; 7] = [
     State::Done(Verdict::RpcError),
     State::Done(Verdict::Cancelled),
 ];
+/// The one state that is not in the table: what is live stands below [`State::Done`], in the indices too, and there the table is full.
+const BLOCKED: i64 = -1;
 pub(super) const ATTEMPT_STATES: [AttemptState; 4] = [
     AttemptState::Starting,
     AttemptState::Live,
@@ -40,6 +42,22 @@ pub(super) fn of<T: PartialEq>(table: &[T], word: T) -> i64 {
     place.and_then(|place| i64::try_from(place).ok()).unwrap_or(-1)
 }
 
+/// The number of a state.
+pub(super) fn of_state(state: State) -> i64 {
+    match state {
+        State::Blocked => BLOCKED,
+        other => of(&STATES, other),
+    }
+}
+
+/// The state whose number stands in `column`.
+pub(super) fn read_state(row: &Row<'_>, column: usize) -> Result<State> {
+    match row.get(column)? {
+        BLOCKED => Ok(State::Blocked),
+        _ => read(row, column, &STATES),
+    }
+}
+
 /// The word whose number stands in `column`.
 pub(super) fn read<T: Copy>(row: &Row<'_>, column: usize, table: &[T]) -> Result<T> {
     let place = usize::try_from(row.get::<_, i64>(column)?).ok();
@@ -60,8 +78,9 @@ mod tests {
     /// The matches are exhaustive: a new word does not compile here before it was thought of.
     #[test]
     fn every_word_keeps_its_number() {
-        for (number, state) in (0..).zip(STATES) {
+        for state in STATES.into_iter().chain([State::Blocked]) {
             let expected = match state {
+                State::Blocked => -1,
                 State::Queued => 0,
                 State::Running => 1,
                 State::Parked => 2,
@@ -70,7 +89,7 @@ mod tests {
                 State::Done(Verdict::RpcError) => 5,
                 State::Done(Verdict::Cancelled) => 6,
             };
-            assert_eq!((number, of(&STATES, state)), (expected, expected));
+            assert_eq!(of_state(state), expected);
         }
         for (number, state) in (0..).zip(ATTEMPT_STATES) {
             let expected = match state {

@@ -12,7 +12,7 @@ use rusqlite::{Connection, Result, Row, params};
 macro_rules! select_entries {
     ($index:literal, $which:literal) => {
         concat!(
-            "SELECT journal.seq, kind, nth, beside, at, path, name, value FROM tasks CROSS JOIN journal ",
+            "SELECT journal.seq, kind, nth, beside, at, path, name, value, epoch FROM tasks CROSS JOIN journal ",
             $index,
             " ON journal.task = tasks.seq WHERE tasks.id = ?1 AND journal.seq > ?2 ",
             $which,
@@ -21,10 +21,10 @@ macro_rules! select_entries {
     };
 }
 
-const TAKE: &str =
-    "INSERT INTO journal (task, seq, kind, nth, beside, at, path, name, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+const TAKE: &str = "INSERT INTO journal (task, seq, kind, nth, beside, at, path, name, value, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 pub(super) const LENGTH: &str = "SELECT octet_length(value) FROM journal WHERE task = ?1 AND seq = ?2";
-pub(super) const REWRITE: &str = "UPDATE journal SET value = ?3 WHERE task = ?1 AND seq = ?2";
+pub(super) const REWRITE: &str =
+    "UPDATE journal SET value = ?3, epoch = coalesce(?4, epoch) WHERE task = ?1 AND seq = ?2";
 pub(super) const READ: &str = select_entries!("", "");
 /// The index is of those whose kind is this number, so the number is written out here too.
 pub(super) const EMITTED: &str = select_entries!("INDEXED BY journal_emitted", "AND kind = 5");
@@ -43,16 +43,17 @@ pub(super) fn write(connection: &Connection, task: i64, place: &Place<'_>) -> Re
                 &entry.key.path,
                 &entry.key.name,
                 entry.value.as_str(),
+                entry.epoch,
             ])?;
             Ok(0)
         }
-        Place::Rewritten { seq, value } => {
+        Place::Rewritten { seq, value, epoch } => {
             let length = connection
                 .prepare_cached(LENGTH)?
                 .query_row(params![task, seq], |row| row.get(0))?;
             connection
                 .prepare_cached(REWRITE)?
-                .execute(params![task, seq, value.as_str()])?;
+                .execute(params![task, seq, value.as_str(), epoch])?;
             Ok(length)
         }
     }
@@ -77,5 +78,6 @@ fn entry(row: &Row<'_>) -> Result<Entry> {
         beside: row.get(3)?,
         value: row::json(row, 7)?,
         at: UnixMillis(row.get(4)?),
+        epoch: row.get(8)?,
     })
 }

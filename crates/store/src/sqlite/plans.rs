@@ -22,6 +22,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     // Walk through what is queued, and what is being worked on: partial indices, covering, without what is over.
     (read::COUNT_QUEUED, &["SCAN tasks USING COVERING INDEX tasks_queued"]),
     (read::COUNT_RUNNING, &["SCAN tasks USING COVERING INDEX tasks_working"]),
+    (read::COUNT_BLOCKED, &["SCAN tasks USING COVERING INDEX tasks_blocked"]),
     // Each live child's parent, by its id.
     (read::STRANDED, &["CORRELATED SCALAR SUBQUERY 1"]),
     // The rows of one task.
@@ -110,6 +111,8 @@ fn statements() -> Vec<&'static str> {
         read::COUNT_QUEUED,
         read::COUNT_RUNNING,
         read::COUNT_PARKED,
+        read::COUNT_BLOCKED,
+        read::BLOCKED,
         read::CHILDREN,
         read::STRANDED,
         journal::READ,

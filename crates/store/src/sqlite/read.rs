@@ -85,6 +85,12 @@ pub(super) const COUNT_QUEUED: &str = "SELECT count(*) FROM tasks INDEXED BY tas
 pub(super) const COUNT_RUNNING: &str =
     "SELECT count(*) FROM tasks INDEXED BY tasks_working WHERE attempt_state < 3 AND state = 1";
 pub(super) const COUNT_PARKED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_parked WHERE state = 2";
+pub(super) const COUNT_BLOCKED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_blocked WHERE state = -1";
+pub(super) const BLOCKED: &str = select_tasks!(
+    "",
+    "INDEXED BY tasks_blocked CROSS JOIN specs ON specs.seq = tasks.spec \
+     WHERE tasks.state = -1 AND tasks.id > ?1 ORDER BY tasks.id LIMIT ?2"
+);
 pub(super) const SIGNING_KEYS: &str = "SELECT id, secret FROM signing_keys WHERE purpose = ?1 ORDER BY id DESC";
 
 /// [`longhaul_core::Store::get`].
@@ -250,6 +256,13 @@ pub(super) fn stranded(connection: &Connection, limit: usize) -> Result<Vec<Task
     tasks(connection.prepare_cached(STRANDED)?, params![bound(limit)])
 }
 
+/// [`longhaul_core::Store::blocked`].
+pub(super) fn blocked(connection: &Connection, after: Option<&TaskId>, limit: usize) -> Result<Vec<Task>> {
+    // Sorts before every id.
+    let after = after.map_or("", TaskId::as_str);
+    tasks(connection.prepare_cached(BLOCKED)?, params![after, bound(limit)])
+}
+
 /// [`longhaul_core::Store::queued_tools`].
 pub(super) fn queued_tools(connection: &Connection) -> Result<Vec<Arc<str>>> {
     let mut statement = connection.prepare_cached(QUEUED_TOOLS)?;
@@ -266,6 +279,7 @@ pub(super) fn counts(connection: &Connection) -> Result<Counts> {
         queued: count(COUNT_QUEUED)?,
         running: count(COUNT_RUNNING)?,
         parked: count(COUNT_PARKED)?,
+        blocked: count(COUNT_BLOCKED)?,
     })
 }
 

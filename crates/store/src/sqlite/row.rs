@@ -1,8 +1,8 @@
 //! A task as a row: the one place that knows both.
 
-use super::code::{self, ATTEMPT_STATES, ORIGINS, STATES, STOP_REASONS};
+use super::code::{self, ATTEMPT_STATES, ORIGINS, STOP_REASONS};
 use longhaul_core::{
-    Attempt, HostId, InputKey, Json, Lineage, Millis, NodeId, Outcome, Owner, Principal, Progress, RpcFailure,
+    Attempt, Blocked, HostId, InputKey, Json, Lineage, Millis, NodeId, Outcome, Owner, Principal, Progress, RpcFailure,
     SessionKey, SpecId, State, Stop, Task, TaskId, UnixMillis, Verdict, store::Idempotency,
 };
 use rusqlite::{
@@ -19,7 +19,7 @@ macro_rules! select_tasks {
             "SELECT tasks.seq, tasks.id, principal, session, tool, specs.id, origin, front, announced, tasks.state, stop_reason, \
              stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, attempts_used, created_at, updated_at, ready_at, \
              queue_timeout, deadline, retention, announced_until, ended_at, status, progress, progress_total, open_inputs, \
-             inputs_asked, version, idempotency_key IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth",
+             inputs_asked, version, idempotency_key IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked",
             $more,
             " FROM tasks ",
             $tail
@@ -29,10 +29,10 @@ macro_rules! select_tasks {
 pub(super) use select_tasks;
 
 /// The first column after those of the task.
-pub(super) const MORE: usize = 39;
+pub(super) const MORE: usize = 40;
 
 /// The columns that change in a task's life, in the order of [`changing`].
-const CHANGING: [&str; 24] = [
+const CHANGING: [&str; 25] = [
     "announced",
     "state",
     "stop_reason",
@@ -54,17 +54,18 @@ const CHANGING: [&str; 24] = [
     "journaled",
     "woken",
     "resume_at",
+    "blocked",
     "version",
     "wake_at",
     "delete_at",
 ];
 
 /// Their values.
-fn changing(task: &Task) -> [Cell<'_>; 24] {
+fn changing(task: &Task) -> [Cell<'_>; 25] {
     let attempt = task.attempt.as_ref();
     [
         Cell::flag(task.announced),
-        Cell::Integer(code::of(&STATES, task.state)),
+        Cell::Integer(code::of_state(task.state)),
         Cell::integer(task.stop.map(|stop| code::of(&STOP_REASONS, stop.reason))),
         Cell::moment(task.stop.map(|stop| stop.at)),
         Cell::integer(attempt.map(|attempt| i64::from(attempt.epoch))),
@@ -84,10 +85,19 @@ fn changing(task: &Task) -> [Cell<'_>; 24] {
         Cell::Integer(i64::from(task.journaled)),
         Cell::Integer(i64::from(task.woken)),
         Cell::moment(task.resume_at),
+        blocked_cell(task),
         Cell::Integer(task.version.cast_signed()),
         Cell::moment(task.wake_at()),
         Cell::moment(task.delete_at()),
     ]
+}
+
+/// Why a task is blocked. The text is not borrowed, but hardly any task has one.
+fn blocked_cell(task: &Task) -> Cell<'_> {
+    match &task.blocked {
+        Some(blocked) => Cell::Text(Cow::Owned(blocked.to_json().as_str().to_owned())),
+        None => Cell::Null,
+    }
 }
 
 /// One value, borrowed from its task where possible.
@@ -139,8 +149,8 @@ pub(super) fn insert(connection: &Connection, task: &Task, idempotency: Option<&
     const SQL: &str = "INSERT INTO tasks (id, principal, session, tool, spec, origin, front, created_at, queue_timeout, deadline, \
          retention, idempotency_key, idempotency_digest, parent, parent_entry, root, depth, announced, state, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
          attempts_used, updated_at, ready_at, announced_until, ended_at, status, progress, progress_total, open_inputs, \
-         inputs_asked, journaled, woken, resume_at, version, wake_at, delete_at) \
-         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+         inputs_asked, journaled, woken, resume_at, blocked, version, wake_at, delete_at) \
+         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
     let mut statement = connection.prepare_cached(SQL)?;
     let lineage = task.lineage.as_ref();
     let fixed: [Cell; 17] = [
@@ -226,7 +236,7 @@ pub(super) fn task(row: &Row<'_>) -> Result<(i64, Task)> {
         front: NodeId(row.get(7)?),
         announced: row.get(8)?,
         keyed: row.get(31)?,
-        state: code::read(row, 9, &STATES)?,
+        state: code::read_state(row, 9)?,
         stop: stop(row)?,
         attempt: attempt(row)?,
         attempts_used: row.get(16)?,
@@ -251,6 +261,7 @@ pub(super) fn task(row: &Row<'_>) -> Result<(i64, Task)> {
         journaled: row.get(32)?,
         woken: row.get(33)?,
         resume_at: row.get::<_, Option<i64>>(34)?.map(UnixMillis),
+        blocked: blocked(row)?,
         lineage: lineage(row)?,
         version: row.get::<_, i64>(30)?.cast_unsigned(),
     };
@@ -306,6 +317,12 @@ fn attempt(row: &Row<'_>) -> Result<Option<Attempt>> {
         host: row.get::<_, Option<Arc<str>>>(14)?.map(HostId),
         state: code::read(row, 15, &ATTEMPT_STATES)?,
     }))
+}
+
+fn blocked(row: &Row<'_>) -> Result<Option<Arc<Blocked>>> {
+    let text = row.get_ref(39)?.as_str_or_null()?;
+    let read = |text| Blocked::from_json(text).map_err(|_| code::meaningless(39, Type::Text));
+    text.map(read).transpose().map(|blocked| blocked.map(Arc::new))
 }
 
 fn lineage(row: &Row<'_>) -> Result<Option<Lineage>> {

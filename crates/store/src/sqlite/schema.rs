@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_journals.sql"),
     include_str!("migrations/0004_suspended.sql"),
     include_str!("migrations/0005_emitted.sql"),
+    include_str!("migrations/0006_blocked.sql"),
 ];
 
 /// Brings the file up to date, or says why it cannot be used.
@@ -217,6 +218,7 @@ mod tests {
                 beside: false,
                 value: Json::trusted("12"),
                 at: UnixMillis(7),
+                epoch: 1,
             };
             let change = Change {
                 fence: running.active_attempt().map(|attempt| attempt.fence()),
@@ -282,6 +284,44 @@ mod tests {
                 store.apply(change).await.unwrap().state,
                 State::Done(Verdict::Succeeded)
             );
+        });
+    }
+
+    /// As the release before blocks left it: a suspended task with an entry and its place in another one's journal.
+    const THIRD_RELEASE: &str = r#"
+        INSERT INTO specs (seq, id, kind, definition) VALUES (1, 'spec', 'durable', '{}');
+        INSERT INTO nodes (id, host, opened_at) VALUES (1, 'here', 1);
+        INSERT INTO tasks (seq, id, principal, tool, spec, origin, front, announced, state, attempt_epoch, attempt_node, attempt_state,
+            attempts_used, created_at, updated_at, ready_at, retention, announced_until, open_inputs, inputs_asked, journaled, woken, version)
+        VALUES (1, 'let-go', 'alice', 'tool', 1, 1, 1, 1, 2, 4, 1, 3, 0, 1, 5, 5, 9, 14, '', 0, 1, 0, 3);
+        INSERT INTO arguments (task, json) VALUES (1, '{}');
+        INSERT INTO journal (task, seq, kind, nth, beside, at, path, name, value) VALUES (1, 1, 0, 1, 0, 5, '', 'build', '{"ok":1}');
+        INSERT INTO usage (principal, live, bytes) VALUES ('alice', 1, 17);
+        UPDATE usage_in_all SET live = 1, bytes = 17;
+    "#;
+
+    /// It is not blocked, nobody knows which attempt wrote its entry, and it can go on and be blocked like any other.
+    #[test]
+    fn what_was_stored_before_blocks_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("longhaul.db");
+        let mut old = Connection::open(&path).unwrap();
+        migrate_with(&mut old, &path, &MIGRATIONS[..5]).unwrap();
+        old.execute_batch(THIRD_RELEASE).unwrap();
+        drop(old);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
+            let id: longhaul_core::TaskId = "let-go".parse().unwrap();
+            let task = store.peek(&id).await.unwrap().unwrap().task;
+            assert_eq!((task.state, task.blocked), (State::Parked, None));
+            let epochs: Vec<u32> = (store.journal(&id, 0, 9).await.unwrap().iter())
+                .map(|entry| entry.epoch)
+                .collect();
+            assert_eq!(epochs, [0]);
+            let counts = store.counts().await.unwrap();
+            assert_eq!((counts.parked, counts.blocked), (1, 0));
+            assert_eq!(store.blocked(None, 9).await, Ok(vec![]));
         });
     }
 

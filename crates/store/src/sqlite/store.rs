@@ -136,6 +136,11 @@ impl Store for SqliteStore {
         self.in_turn(move |connection| read::children(connection, &parent, limit))
     }
 
+    fn blocked(&self, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let after = after.cloned();
+        self.in_turn(move |connection| read::blocked(connection, after.as_ref(), limit))
+    }
+
     fn stranded(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         self.in_turn(move |connection| read::stranded(connection, limit))
     }

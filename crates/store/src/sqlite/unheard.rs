@@ -14,7 +14,7 @@
 //! | --- | --- |
 //! | promoted | its id is given away |
 //! | a question asked, answered, withdrawn | its client is told of it, and how to come back to it |
-//! | journaled, come further, suspended | a step that is written is never run again, whatever it has done outside |
+//! | journaled, come further, suspended, blocked | a step that is written is never run again, whatever it has done outside |
 //! | asked to stop, out of time, abandoned | others than its attempt say so, and rarely |
 //! | claimed from its queue | a claim takes whoever is first there; the task stays unheard |
 //!
@@ -62,7 +62,7 @@ fn is_report(event: &Event) -> bool {
             AttemptEnd::Finished(_) | AttemptEnd::Failed { .. } | AttemptEnd::Stopped(_) | AttemptEnd::NeverStarted => {
                 true
             }
-            AttemptEnd::Suspended { .. } => false,
+            AttemptEnd::Suspended { .. } | AttemptEnd::Blocked(_) => false,
         },
         Event::Promoted
         | Event::InputRequested { .. }
@@ -71,6 +71,8 @@ fn is_report(event: &Event) -> bool {
         | Event::Journaled(_)
         | Event::CameFurther
         | Event::TimerFired
+        | Event::Unblocked { .. }
+        | Event::BlockedTimedOut
         | Event::ChildEnded { .. }
         | Event::CancelRequested(_)
         | Event::DeadlinePassed

@@ -83,6 +83,7 @@ pub(crate) async fn journal(store: &SqliteStore, task: &Task, seq: u32, bytes: u
         beside: false,
         value: Json::from(serde_json::json!("x".repeat(bytes))),
         at: UnixMillis(1_500),
+        epoch: task.active_attempt().map_or(0, |attempt| attempt.epoch),
     };
     let change = Change {
         fence: task.active_attempt().map(|attempt| attempt.fence()),
@@ -114,6 +115,7 @@ pub(crate) async fn create_child(
         beside: false,
         value: started.to_json(),
         at: UnixMillis(1_500),
+        epoch: fence.epoch,
     };
     let mut new = new_task(name, fence.node, 100);
     new.parent = Some(Parent {

@@ -14,6 +14,8 @@ pub(crate) fn every_record() -> Vec<Record> {
     vec![
         live(task()),
         live(with_status(task(), "line \"1\"\n\u{1}")),
+        blocked(live(with_status(task(), "the tool's own line"))),
+        blocked(asking(task(), &[("in-1", elicit.clone())])),
         asking(task(), &[("in-1", elicit.clone()), ("in-2", elicit)]),
         done(task(), result(&json!({"content": []}))),
         done(
@@ -35,6 +37,31 @@ pub(crate) fn every_record() -> Vec<Record> {
             ..task()
         }),
     ]
+}
+
+/// It is working, unless a question is open, and says why it does not go on in the place of its own last line.
+#[test]
+fn a_blocked_task_is_working_and_says_why() {
+    let asked = json!({"method": "elicitation/create", "params": {"message": "?"}});
+    let cases = [
+        (blocked(live(with_status(task("tsk_1", 60_000), "packing"))), "working"),
+        (
+            blocked(asking(task("tsk_1", 60_000), &[("in-1", asked)])),
+            "input_required",
+        ),
+    ];
+    for (record, status) in cases {
+        let modern = respond(|out| modern::tasks::write_get(out, &record, &identity(), NINE));
+        let legacy = respond(|out| legacy::tasks::write_get(out, &record, NINE));
+        let pushed = written(|out| legacy::tasks::write_status_notification(out, &record.task, None, NINE));
+        for shown in [&modern["result"], &legacy["result"], &pushed["params"]] {
+            let expected = "blocked (poisoned): 5 attempts failed without coming any further; the last: unknown";
+            assert_eq!(
+                (&shown["status"], &shown["statusMessage"]),
+                (&json!(status), &json!(expected))
+            );
+        }
+    }
 }
 
 #[test]

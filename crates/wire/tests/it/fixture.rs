@@ -1,12 +1,13 @@
 //! Tasks in every state, as a store would return them.
 
 use longhaul_core::{
-    Input, InputKey, InputState, Json, NodeId, Origin, Outcome, Owner, Principal, RpcFailure, SpecId, State, Task,
-    TaskId, UnixMillis, Verdict,
+    BlockReason, Blocked, Failure, Input, InputKey, InputState, Json, NodeId, Origin, Outcome, Owner, Principal,
+    RpcFailure, SpecId, State, Task, TaskId, UnixMillis, Verdict,
     store::{NewTask, Record},
 };
 use longhaul_wire::{Cache, CacheScope, Identity, Message, Request, envelope::write_result};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// 2026-11-20T09:00:00Z
 pub(crate) const NINE: UnixMillis = UnixMillis(1_795_165_200_000);
@@ -79,6 +80,24 @@ pub(crate) fn asking(mut task: Task, requests: &[(&str, Value)]) -> Record {
         outcome: None,
         inputs,
     }
+}
+
+/// The same, blocked after five crashes.
+pub(crate) fn blocked(mut record: Record) -> Record {
+    let history = Vec::new();
+    let Outcome::RpcError(failure) = Outcome::from(Failure::Poisoned { attempts: 5, history }) else {
+        panic!("a failure is an error");
+    };
+    record.task.state = State::Blocked;
+    record.task.blocked = Some(Arc::new(Blocked {
+        reason: BlockReason::Poisoned,
+        failure,
+        codes: vec!["v1".into()],
+        since: NINE,
+        until: at("10:00:00"),
+        tries: 0,
+    }));
+    record
 }
 
 pub(crate) fn done(mut task: Task, outcome: Outcome) -> Record {

@@ -1,8 +1,8 @@
 //! The laws under random events.
 
 use super::{
-    laws::{keeps_its_wake_ups, keeps_the_laws},
-    place::entry,
+    laws::{keeps_its_block, keeps_its_wake_ups, keeps_the_laws},
+    place::{block, entry},
 };
 use longhaul_core::{
     AttemptEnd, CancelMode, EntryKind, Event, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome, Owner,
@@ -57,6 +57,7 @@ fn attempt_end() -> impl Strategy<Value = AttemptEnd> {
         1 => prop_oneof![Just(StopReason::Cancel), Just(StopReason::Deadline)].prop_map(AttemptEnd::Stopped),
         1 => Just(AttemptEnd::NeverStarted),
         2 => (proptest::option::of(moment()), 0u32..4).prop_map(|(until, woken)| AttemptEnd::Suspended { until, woken }),
+        2 => (moment(), moment()).prop_map(|(retry_at, until)| AttemptEnd::Blocked(block(retry_at, until))),
     ]
 }
 
@@ -86,6 +87,8 @@ fn event() -> impl Strategy<Value = Event> {
         (0u32..4).prop_map(|seq| Event::Journaled(entry(seq, EntryKind::Step))),
         Just(Event::CameFurther),
         Just(Event::TimerFired),
+        moment().prop_map(|ready_at| Event::Unblocked { ready_at }),
+        Just(Event::BlockedTimedOut),
         (0u32..4).prop_map(|entry| Event::ChildEnded {
             entry,
             value: Json::trusted("{}")
@@ -194,6 +197,7 @@ proptest! {
             for event in events {
                 let Ok((after, outcome)) = transition(&task, &event, now) else { continue };
                 keeps_the_laws(&task, &after);
+                keeps_its_block(&task, &event, &after);
                 keeps_its_wake_ups(&task, &event, &after, now);
                 prop_assert_eq!(outcome.is_some(), after.is_done() && !task.is_done());
                 if let Event::InputRequested { key, .. } = &event {

@@ -26,12 +26,20 @@ pub(crate) fn keeps_the_laws(before: &Task, after: &Task) {
     assert!(after.journaled >= before.journaled && after.journaled <= before.journaled + 1);
     assert!(after.woken >= before.woken);
     assert!(
-        after.resume_at.is_none() || after.is_suspended(),
+        after.resume_at.is_none() || after.is_suspended() || after.state == State::Blocked,
         "who works, or waits for a slot, waits for no timer"
     );
     assert!(
-        !after.is_suspended() || after.stop.is_none(),
+        !(after.is_suspended() || after.state == State::Blocked) || after.stop.is_none(),
         "nobody is left who could follow a request to stop"
+    );
+    assert!(
+        after.state != State::Blocked || after.block().is_some(),
+        "a blocked task says why"
+    );
+    assert!(
+        !after.is_done() || after.blocked.is_none(),
+        "what ended it is its outcome"
     );
     assert!(
         after.is_done() == before.is_done() || after.updated_at >= after.ended_at.unwrap(),
@@ -76,6 +84,26 @@ pub(crate) fn keeps_the_laws(before: &Task, after: &Task) {
             &after.lineage
         ),
         unchanged
+    );
+}
+
+/// Nothing but a change of the code, an operator or its timers ends a block.
+pub(crate) fn keeps_its_block(before: &Task, event: &Event, after: &Task) {
+    if before.state != State::Blocked || after.state == State::Blocked {
+        return;
+    }
+    let ends = matches!(
+        event,
+        Event::Unblocked { .. }
+            | Event::TimerFired
+            | Event::BlockedTimedOut
+            | Event::CancelRequested(_)
+            | Event::DeadlinePassed
+    );
+    assert!(ends, "{event:?} ended a block");
+    assert!(
+        after.is_done() || after.blocked == before.blocked,
+        "it is forgiven by an entry only"
     );
 }
 

@@ -1,5 +1,6 @@
 //! The transition function against a table of its own, and its laws under random events.
 
+mod blocked;
 mod entries;
 mod history;
 mod laws;

@@ -1,22 +1,24 @@
 //! Where a task can stand, and tasks that stand there.
 
 use longhaul_core::{
-    Attempt, AttemptState, Entry, EntryKey, EntryKind, InputKey, Json, NodeId, Origin, Owner, Principal, Progress,
-    SpecId, State, Stop, StopReason, Task, UnixMillis, Verdict,
+    Attempt, AttemptState, Block, BlockReason, Blocked, Entry, EntryKey, EntryKind, Failure, InputKey, Json, NodeId,
+    Origin, Outcome, Owner, Principal, Progress, SpecId, State, Stop, StopReason, Task, UnixMillis, Verdict,
 };
+use std::sync::Arc;
 
 /// The moment of every event of the table, and the node that takes part in it.
 pub(crate) const NOW: UnixMillis = UnixMillis(10_000);
 pub(crate) const NODE: NodeId = NodeId(2);
 
 /// Where a task and its attempt can stand together. No other pair can arise; `any_history_keeps_the_laws` says so.
-pub(crate) const PLACES: [(&str, &str); 9] = [
+pub(crate) const PLACES: [(&str, &str); 10] = [
     ("Queued", "None"),
     ("Queued", "Ended"),
     ("Running", "Starting"),
     ("Running", "Live"),
     ("Running", "Stopping"),
     ("Parked", "Ended"),
+    ("Blocked", "Ended"),
     ("Done", "None"),
     ("Done", "Stopping"),
     ("Done", "Ended"),
@@ -35,10 +37,11 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
         "Queued" => State::Queued,
         "Running" => State::Running,
         "Parked" => State::Parked,
+        "Blocked" => State::Blocked,
         _ if attempt == Some(AttemptState::Stopping) => State::Done(Verdict::Cancelled),
         _ => State::Done(Verdict::Succeeded),
     };
-    let begun = matches!(state, State::Running | State::Parked);
+    let begun = matches!(state, State::Running | State::Parked | State::Blocked);
     Task {
         id: "task".parse().unwrap(),
         owner: Owner {
@@ -80,7 +83,8 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
         inputs_asked: 1,
         journaled: u32::from(begun),
         woken: 3,
-        resume_at: (state == State::Parked).then_some(NOW),
+        resume_at: matches!(state, State::Parked | State::Blocked).then_some(NOW),
+        blocked: (state == State::Blocked).then(|| blocked_until(NOW)),
         lineage: None,
         version: 7,
     }
@@ -98,7 +102,33 @@ pub(crate) fn entry(seq: u32, kind: EntryKind) -> Entry {
         beside: false,
         value: Json::trusted("1"),
         at: NOW,
+        epoch: 1,
     }
+}
+
+/// The end of an attempt of code `v2`.
+pub(crate) fn block(retry_at: UnixMillis, until: UnixMillis) -> Block {
+    let Outcome::RpcError(failure) = Failure::Diverged("as the test says".to_owned()).into() else {
+        panic!("a failure is an error");
+    };
+    Block {
+        reason: BlockReason::NonDeterminism,
+        failure,
+        code: "v2".into(),
+        retry_at,
+        until,
+    }
+}
+
+pub(crate) fn blocked_until(until: UnixMillis) -> Arc<Blocked> {
+    Arc::new(Blocked {
+        reason: BlockReason::NonDeterminism,
+        failure: block(until, until).failure,
+        codes: vec!["v2".into()],
+        since: UnixMillis(3_000),
+        until,
+        tries: 0,
+    })
 }
 
 pub(crate) fn state_name(state: State) -> &'static str {
@@ -106,6 +136,7 @@ pub(crate) fn state_name(state: State) -> &'static str {
         State::Queued => "Queued",
         State::Running => "Running",
         State::Parked => "Parked",
+        State::Blocked => "Blocked",
         State::Done(_) => "Done",
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     laws::keeps_the_laws,
-    place::{NODE, NOW, PLACES, entry, task_at},
+    place::{NODE, NOW, PLACES, block, blocked_until, entry, task_at},
 };
 use longhaul_core::{
     AttemptEnd, AttemptState, CancelMode, EntryKind, Event, InputKey, Json, Outcome, Reason, State, StopReason, Task,
@@ -12,57 +12,61 @@ use std::collections::BTreeSet;
 
 /// What each event does in each place. A cell is the state and the attempt afterwards (`RL`: Running, Live), or why it is illegal.
 ///
-/// States: `Q`ueued, `R`unning, `P`arked, `D`one before already; ended by this event: `s`ucceeded, tool `e`rror, `r`pc error,
+/// States: `Q`ueued, `R`unning, `P`arked, `B`locked, `D`one before already; ended by this event: `s`ucceeded, tool `e`rror, `r`pc error,
 /// `c`ancelled. Attempts: `N`one, `S`tarting, `L`ive, s`T`opping, `E`nded.
 ///
 /// A stopping attempt in a live task has been asked to by a cancel. The last but one column is a task that was cancelled at once.
 #[rustfmt::skip]
-const TABLE: [(&str, &str); 43] = [
-    //                      Queued          Running                 Parked  Done
-    //                      None    Ended   Start   Live    Stop    Ended   None    Stop    Ended
-    ("claimed",            "RS      RS      state   state   state   state   done    done    done"),
-    ("claimed too early",  "early   early   state   state   state   state   done    done    done"),
-    ("adopted",            "attempt attempt RS      RL      RT      attempt attempt DT      attempt"),
-    ("started",            "attempt attempt RL      attempt RT      attempt attempt DT      attempt"),
-    ("reported",           "state   state   RS      RL      RT      state   done    done    done"),
-    ("asked",              "state   state   RS      RL      RT      state   done    done    done"),
-    ("asked out of order", "state   state   key     key     key     state   done    done    done"),
-    ("answered",           "input   input   RS      RL      RT      QE      done    done    done"),
-    ("answered, kept",     "QN      QE      RS      RL      RT      QE      done    done    done"),
-    ("answered another",   "input   input   input   input   input   input   done    done    done"),
-    ("withdrawn",          "input   input   RS      RL      RT      QE      done    done    done"),
-    ("journaled",          "state   state   RS      RL      RT      state   done    done    done"),
-    ("journaled again",    "state   state   RS      RL      RT      state   done    done    done"),
-    ("came further",       "state   state   RS      RL      RT      state   done    done    done"),
-    ("journaled, a gap",   "state   state   key     key     key     state   done    done    done"),
-    ("journaled, place 0", "state   state   key     key     key     state   done    done    done"),
-    ("timer fired",        "state   state   state   state   state   QE      done    done    done"),
-    ("timer too early",    "state   state   state   state   state   early   done    done    done"),
-    ("child ended",        "QN      QE      RS      RL      RT      QE      done    done    done"),
-    ("child of no place",  "key     key     key     key     key     key     done    done    done"),
-    ("finished",           "attempt attempt sE      sE      sE      attempt attempt DE      attempt"),
-    ("failed",             "attempt attempt eE      eE      cE      attempt attempt DE      attempt"),
-    ("failed, to retry",   "attempt attempt QE      QE      cE      attempt attempt DE      attempt"),
-    ("stopped",            "attempt attempt cE      cE      cE      attempt attempt DE      attempt"),
-    ("stopped, deadline",  "attempt attempt eE      eE      eE      attempt attempt DE      attempt"),
-    ("never started",      "attempt attempt QE      QE      cE      attempt attempt DE      attempt"),
-    ("suspended",          "attempt attempt PE      PE      cE      attempt attempt DE      attempt"),
-    ("suspended, late",    "attempt attempt QE      QE      cE      attempt attempt DE      attempt"),
-    ("suspended too long", "attempt attempt QE      QE      cE      attempt attempt DE      attempt"),
-    ("cancel at once",     "cN      cE      cT      cT      cT      cE      done    done    done"),
-    ("cancel",             "cN      cE      RT      RT      RT      cE      done    done    done"),
-    ("deadline",           "eN      eE      RT      RT      RT      eE      done    done    done"),
-    ("deadline too early", "early   early   early   early   early   early   done    done    done"),
-    ("deadline, not set",  "state   state   state   state   state   state   done    done    done"),
-    ("queue timeout",      "rN      rE      state   state   state   state   done    done    done"),
-    ("queue, too early",   "early   early   state   state   state   state   done    done    done"),
-    ("queue, journal",     "early   early   state   state   state   state   done    done    done"),
-    ("promoted",           "QN      QE      RS      RL      state   PE      done    done    done"),
-    ("promoted again",     "state   state   state   state   state   state   done    done    done"),
-    ("promoted, keyed",    "QN      QE      RS      RL      RT      PE      DN      DT      DE"),
-    ("abandoned",          "rN      rE      state   state   state   state   done    done    done"),
-    ("kept longer",        "QN      QE      RS      RL      RT      PE      done    done    done"),
-    ("kept no longer",     "early   early   early   early   early   early   done    done    done"),
+const TABLE: [(&str, &str); 47] = [
+    //                      Queued          Running                 Parked  Blocked Done
+    //                      None    Ended   Start   Live    Stop    Ended   Ended   None    Stop    Ended
+    ("claimed",            "RS      RS      state   state   state   state   state   done    done    done"),
+    ("claimed too early",  "early   early   state   state   state   state   state   done    done    done"),
+    ("adopted",            "attempt attempt RS      RL      RT      attempt attempt attempt DT      attempt"),
+    ("started",            "attempt attempt RL      attempt RT      attempt attempt attempt DT      attempt"),
+    ("reported",           "state   state   RS      RL      RT      state   state   done    done    done"),
+    ("asked",              "state   state   RS      RL      RT      state   state   done    done    done"),
+    ("asked out of order", "state   state   key     key     key     state   state   done    done    done"),
+    ("answered",           "input   input   RS      RL      RT      QE      BE      done    done    done"),
+    ("answered, kept",     "QN      QE      RS      RL      RT      QE      BE      done    done    done"),
+    ("answered another",   "input   input   input   input   input   input   input   done    done    done"),
+    ("withdrawn",          "input   input   RS      RL      RT      QE      BE      done    done    done"),
+    ("journaled",          "state   state   RS      RL      RT      state   state   done    done    done"),
+    ("journaled again",    "state   state   RS      RL      RT      state   state   done    done    done"),
+    ("came further",       "state   state   RS      RL      RT      state   state   done    done    done"),
+    ("journaled, a gap",   "state   state   key     key     key     state   state   done    done    done"),
+    ("journaled, place 0", "state   state   key     key     key     state   state   done    done    done"),
+    ("timer fired",        "state   state   state   state   state   QE      QE      done    done    done"),
+    ("timer too early",    "state   state   state   state   state   early   early   done    done    done"),
+    ("unblocked",          "state   state   state   state   state   state   QE      done    done    done"),
+    ("child ended",        "QN      QE      RS      RL      RT      QE      BE      done    done    done"),
+    ("child of no place",  "key     key     key     key     key     key     key     done    done    done"),
+    ("finished",           "attempt attempt sE      sE      sE      attempt attempt attempt DE      attempt"),
+    ("failed",             "attempt attempt eE      eE      cE      attempt attempt attempt DE      attempt"),
+    ("failed, to retry",   "attempt attempt QE      QE      cE      attempt attempt attempt DE      attempt"),
+    ("stopped",            "attempt attempt cE      cE      cE      attempt attempt attempt DE      attempt"),
+    ("stopped, deadline",  "attempt attempt eE      eE      eE      attempt attempt attempt DE      attempt"),
+    ("never started",      "attempt attempt QE      QE      cE      attempt attempt attempt DE      attempt"),
+    ("suspended",          "attempt attempt PE      PE      cE      attempt attempt attempt DE      attempt"),
+    ("suspended, late",    "attempt attempt QE      QE      cE      attempt attempt attempt DE      attempt"),
+    ("suspended too long", "attempt attempt QE      QE      cE      attempt attempt attempt DE      attempt"),
+    ("blocked",            "attempt attempt BE      BE      cE      attempt attempt attempt DE      attempt"),
+    ("cancel at once",     "cN      cE      cT      cT      cT      cE      cE      done    done    done"),
+    ("cancel",             "cN      cE      RT      RT      RT      cE      cE      done    done    done"),
+    ("deadline",           "eN      eE      RT      RT      RT      eE      eE      done    done    done"),
+    ("deadline too early", "early   early   early   early   early   early   early   done    done    done"),
+    ("deadline, not set",  "state   state   state   state   state   state   state   done    done    done"),
+    ("queue timeout",      "rN      rE      state   state   state   state   state   done    done    done"),
+    ("queue, too early",   "early   early   state   state   state   state   state   done    done    done"),
+    ("queue, journal",     "early   early   state   state   state   state   state   done    done    done"),
+    ("blocked too long",   "state   state   state   state   state   state   rE      done    done    done"),
+    ("blocked, too early", "state   state   state   state   state   state   early   done    done    done"),
+    ("promoted",           "QN      QE      RS      RL      state   PE      BE      done    done    done"),
+    ("promoted again",     "state   state   state   state   state   state   state   done    done    done"),
+    ("promoted, keyed",    "QN      QE      RS      RL      RT      PE      BE      DN      DT      DE"),
+    ("abandoned",          "rN      rE      state   state   state   state   state   done    done    done"),
+    ("kept longer",        "QN      QE      RS      RL      RT      PE      BE      done    done    done"),
+    ("kept no longer",     "early   early   early   early   early   early   early   done    done    done"),
 ];
 
 #[test]
@@ -103,16 +107,17 @@ fn the_table_has_every_event() {
         .map(|(name, _)| event_named(name, &mut task).name())
         .collect();
     // Exhaustive: a new event does not compile before someone has been here, and given it its rows.
-    let eighteen = |event: &Event| match event {
+    let twenty = |event: &Event| match event {
         Event::Claimed { .. } | Event::Adopted { .. } | Event::Started | Event::Reported { .. } => {}
         Event::InputRequested { .. } | Event::InputAnswered { .. } | Event::InputWithdrawn { .. } => {}
         Event::AttemptEnded(_) | Event::CancelRequested(_) => {}
         Event::DeadlinePassed | Event::QueueTimedOut | Event::Promoted => {}
         Event::Abandoned(_) | Event::TtlExtended { .. } => {}
+        Event::Unblocked { .. } | Event::BlockedTimedOut => {}
         Event::Journaled(_) | Event::CameFurther | Event::TimerFired | Event::ChildEnded { .. } => {}
     };
-    eighteen(&Event::Started);
-    assert_eq!(in_table.len(), 18);
+    twenty(&Event::Started);
+    assert_eq!(in_table.len(), 20);
 }
 
 fn cell(before: &Task, after: &Task) -> String {
@@ -120,6 +125,7 @@ fn cell(before: &Task, after: &Task) -> String {
         State::Queued => 'Q',
         State::Running => 'R',
         State::Parked => 'P',
+        State::Blocked => 'B',
         State::Done(_) if before.is_done() => 'D',
         State::Done(Verdict::Succeeded) => 's',
         State::Done(Verdict::ToolError) => 'e',
@@ -236,6 +242,15 @@ pub(crate) fn event_named(name: &str, task: &mut Task) -> Event {
             until: Some(NOW),
             woken: task.woken,
         }),
+        "blocked" => Event::AttemptEnded(AttemptEnd::Blocked(block(NOW.plus(1), NOW.plus(2)))),
+        "unblocked" => Event::Unblocked { ready_at: NOW },
+        "blocked too long" => Event::BlockedTimedOut,
+        "blocked, too early" => {
+            if task.state == State::Blocked {
+                task.blocked = Some(blocked_until(NOW.plus(1)));
+            }
+            Event::BlockedTimedOut
+        }
         "cancel at once" => Event::CancelRequested(CancelMode::AtOnce),
         "cancel" => Event::CancelRequested(CancelMode::Cooperative),
         "deadline" => Event::DeadlinePassed,

@@ -34,6 +34,9 @@ fn event(event: &Event) -> Option<String> {
         Event::DeadlinePassed => "the deadline".to_owned(),
         Event::AttemptEnded(AttemptEnd::Finished(_)) => "the end of the task".to_owned(),
         Event::AttemptEnded(AttemptEnd::Suspended { .. }) => LETTING_GO.to_owned(),
+        Event::AttemptEnded(AttemptEnd::Blocked(_)) => "the block of the task".to_owned(),
+        Event::Unblocked { .. } => "another try of a blocked task".to_owned(),
+        Event::BlockedTimedOut => "the end of a blocked task".to_owned(),
         Event::AttemptEnded(_) => "the end of an attempt".to_owned(),
         Event::Abandoned(_) => "giving up the task".to_owned(),
         Event::Claimed { .. }

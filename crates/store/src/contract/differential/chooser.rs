@@ -4,9 +4,9 @@ use super::step::{Answer, Refusal, Step};
 use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
-    AttemptEnd, CancelMode, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, InputKey, Json, Lineage,
-    NodeId, Origin, Outcome, Owner, Principal, Progress, Quota, RpcFailure, Scope, SessionKey, SpecId, State,
-    StopReason, Store, Task, TaskId, ToolSpec, UnixMillis,
+    AttemptEnd, Block, BlockReason, CancelMode, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, InputKey,
+    Json, Lineage, NodeId, Origin, Outcome, Owner, Principal, Progress, Quota, RpcFailure, Scope, SessionKey, SpecId,
+    State, StopReason, Store, Task, TaskId, ToolSpec, UnixMillis,
     store::{Change, Claim, Created, Idempotency, NewTask, Parent},
 };
 use std::sync::Arc;
@@ -94,6 +94,7 @@ impl Chooser {
             Step::Expired(now, 10_000),
             Step::Forsaken(node, 10_000),
             Step::Stranded(10_000),
+            Step::Blocked(None, 10_000),
         ];
         all.extend(TOOLS.map(|tool| Step::NextReady(tool.into())));
         all.extend(SPECS.map(|name| Step::Spec(SpecId::named(name))));
@@ -133,7 +134,8 @@ impl Chooser {
             844..848 => Step::Journal(self.parent_or_any(), self.rng.u32(0..3), limit),
             848..850 => Step::Emitted(self.emitter_or_any(), self.rng.u32(0..3), limit),
             850..853 => Step::Children(self.parent_or_any(), limit),
-            853..855 => Step::Stranded(limit),
+            853..854 => Step::Stranded(limit),
+            854..855 => Step::Blocked(self.rng.bool().then(|| self.id()), limit),
             855..865 => {
                 let limit = if self.one_in(4) { 10_000 } else { limit };
                 Step::List(self.scope(), self.rng.bool().then(|| self.id()), limit)
@@ -313,6 +315,9 @@ impl Chooser {
             beside: self.rng.bool(),
             value: self.json("value"),
             at: UnixMillis(self.now),
+            epoch: task
+                .and_then(|task| task.attempt.as_ref())
+                .map_or(1, |attempt| attempt.epoch),
         }
     }
 
@@ -466,6 +471,7 @@ impl Chooser {
             (_, false, 2) => Event::InputWithdrawn {
                 key: self.open_key(Some(task)),
             },
+            (State::Running, _, 0) if self.one_in(3) => Event::AttemptEnded(self.blocked()),
             (State::Running, _, 0) => self.suspended(task),
             (State::Running, ..) => {
                 *asked += 1;
@@ -476,6 +482,11 @@ impl Chooser {
                 }
             }
             (State::Parked, ..) => Event::TimerFired,
+            (State::Blocked, ..) => match self.rng.u32(0..3) {
+                0 => Event::BlockedTimedOut,
+                1 => Event::TimerFired,
+                _ => self.unblocked(),
+            },
             (State::Done(_), ..) => Event::AttemptEnded(self.attempt_end()),
         }
     }
@@ -514,7 +525,8 @@ impl Chooser {
             },
             56..64 => Event::Journaled(self.entry(task)),
             64..68 => self.child_ended(task),
-            68..70 => Event::TimerFired,
+            68..69 => Event::TimerFired,
+            69..70 => self.unblocked(),
             70..82 => Event::AttemptEnded(self.attempt_end()),
             82..85 => Event::CancelRequested(self.pick(&[CancelMode::AtOnce, CancelMode::Cooperative])),
             85..88 => Event::DeadlinePassed,
@@ -532,6 +544,26 @@ impl Chooser {
             until: self.rng.bool().then(|| UnixMillis(self.now + self.rng.i64(-10..600))),
             woken: task.woken.wrapping_sub(u32::from(self.one_in(4))),
         })
+    }
+
+    fn blocked(&mut self) -> AttemptEnd {
+        AttemptEnd::Blocked(Block {
+            reason: self.pick(&[BlockReason::NonDeterminism, BlockReason::Poisoned]),
+            failure: RpcFailure {
+                code: self.rng.i32(..),
+                message: self.json("why").as_str().into(),
+                data: self.rng.bool().then(|| self.json("data")),
+            },
+            code: self.pick(&NAMES).into(),
+            retry_at: UnixMillis(self.now + self.rng.i64(-10..600)),
+            until: UnixMillis(self.now + self.rng.i64(-10..2_000)),
+        })
+    }
+
+    fn unblocked(&mut self) -> Event {
+        Event::Unblocked {
+            ready_at: UnixMillis(self.now + self.rng.i64(-10..600)),
+        }
     }
 
     fn child_ended(&mut self, task: Option<&Task>) -> Event {
@@ -552,7 +584,8 @@ impl Chooser {
     }
 
     fn attempt_end(&mut self) -> AttemptEnd {
-        match self.rng.u32(0..6) {
+        match self.rng.u32(0..7) {
+            6 => self.blocked(),
             0 => AttemptEnd::NeverStarted,
             1 => AttemptEnd::Stopped(self.pick(&[StopReason::Cancel, StopReason::Deadline])),
             2 => AttemptEnd::Finished(self.outcome()),

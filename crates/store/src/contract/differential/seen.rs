@@ -44,6 +44,9 @@ const ALL: &[&str] = &[
     "apply: journaled",
     "apply: timer_fired",
     "apply: child_ended",
+    "apply: blocked",
+    "apply: unblocked",
+    "apply: blocked_timed_out",
     "apply: suspended",
     "apply: suspended, woken",
     "apply: attempt_ended",
@@ -89,6 +92,8 @@ const ALL: &[&str] = &[
     "children: none",
     "stranded: some",
     "stranded: none",
+    "blocked: some",
+    "blocked: none",
     "requestor: some",
     "requestor: none",
     "list: more",
@@ -202,6 +207,7 @@ impl Seen {
             Step::Emitted(..) => either("emitted: some", "emitted: none"),
             Step::Children(..) => either("children: some", "children: none"),
             Step::Stranded(..) => either("stranded: some", "stranded: none"),
+            Step::Blocked(..) => either("blocked: some", "blocked: none"),
             Step::Requestor(..) => either("requestor: some", "requestor: none"),
             Step::List(..) => match answer {
                 Answer::Page(page) if page.more => "list: more",
@@ -234,6 +240,9 @@ impl Seen {
                     _ => "apply: suspended, woken",
                 });
             }
+        }
+        if let [Event::AttemptEnded(AttemptEnd::Blocked(_))] = &change.events[..] {
+            self.note("apply: blocked");
         }
         match change.events.len() {
             0 => self.note("apply: nothing"),

@@ -1,7 +1,7 @@
 //! The cases by name.
 
 use super::{World, plain_id};
-use crate::contract::fixture::{answered, asked, fence, finished, host, step};
+use crate::contract::fixture::{answered, asked, block, fence, finished, host, step};
 use longhaul_core::{
     AttemptEnd, CancelMode, Event, Lineage, Outcome, StopReason, Store, UnixMillis,
     store::{Claim, Idempotency, NewTask, Parent},
@@ -65,6 +65,7 @@ fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
                 0,
             ),
             ("that is let go", plain(), vec![(let_go, 1)], 0),
+            ("that is blocked", plain(), vec![(block("v2", 5, 9), 1)], 0),
             (
                 "whose caller has gone",
                 plain(),

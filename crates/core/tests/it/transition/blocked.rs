@@ -1,0 +1,80 @@
+//! Work that cannot go on with the code there is.
+
+use super::place::{NODE, NOW, block, entry, task_at};
+use longhaul_core::{AttemptEnd, Blocked, EntryKind, Event, State, Task, UnixMillis, transition};
+
+fn apply(task: &Task, event: Event, at: UnixMillis) -> Task {
+    transition(task, &event, at).unwrap().0
+}
+
+/// One try: claimed, and blocked again by `code`.
+fn blocked_again(task: &Task, code: &str, at: UnixMillis) -> Task {
+    let running = apply(task, Event::Claimed { node: NODE, host: None }, at);
+    let block = longhaul_core::Block {
+        code: code.into(),
+        ..block(at.plus(50), at.plus(1_000))
+    };
+    apply(&running, Event::AttemptEnded(AttemptEnd::Blocked(block)), at)
+}
+
+/// However often it is tried again, it costs no attempt, and the clock of the first block runs on.
+#[test]
+fn to_be_blocked_costs_no_attempt() {
+    let mut task = task_at("Queued", "Ended");
+    (task.attempts_used, task.ready_at) = (4, NOW);
+    for round in 0..20 {
+        let at = NOW.plus(round * 10);
+        task = blocked_again(&task, &format!("v{}", round % 10), at);
+        let blocked = task.block().unwrap();
+        assert_eq!((task.attempts_used, blocked.tries), (4, u32::try_from(round).unwrap()));
+        assert_eq!((blocked.since, blocked.until), (NOW, NOW.plus(1_000)));
+        assert_eq!(
+            blocked.codes.len(),
+            usize::try_from(round + 1).unwrap().min(Blocked::MOST_CODES)
+        );
+        assert!(blocked.is_known_for(&format!("v{}", round % 10)) && !blocked.is_known_for("good"));
+        task = apply(&task, Event::Unblocked { ready_at: at }, at);
+        assert_eq!((task.state, task.ready_at, task.resume_at), (State::Queued, at, None));
+        assert!(task.block().is_none(), "its readers are told that it goes on");
+    }
+}
+
+#[test]
+fn an_entry_shows_that_it_goes_on() {
+    let blocked = blocked_again(&task_at("Queued", "Ended"), "v2", NOW);
+    let queued = apply(&blocked, Event::Unblocked { ready_at: NOW }, NOW);
+    let running = apply(&queued, Event::Claimed { node: NODE, host: None }, NOW);
+    for kind in EntryKind::ALL {
+        let after = apply(&running, Event::Journaled(entry(running.journaled + 1, kind)), NOW);
+        assert_eq!(after.blocked.is_some(), kind == EntryKind::Failure, "{kind:?}");
+    }
+    assert_eq!(apply(&running, Event::CameFurther, NOW).blocked, None);
+}
+
+/// Readers learn of the block and of its end, and what ends it is the failure it was blocked with.
+#[test]
+fn a_block_and_its_end_are_seen() {
+    let blocked = blocked_again(&task_at("Queued", "Ended"), "v2", NOW.plus(1));
+    assert_eq!(blocked.updated_at, NOW.plus(1));
+    assert_eq!(
+        blocked.block().unwrap().to_string(),
+        "blocked (non-determinism): the tool's code does not follow its journal: as the test says"
+    );
+    let (mut waiting, later) = (blocked.clone(), NOW.plus(51));
+    waiting.deadline = None;
+    assert_eq!(waiting.due(later), [Event::TimerFired]);
+    assert_eq!(apply(&waiting, Event::TimerFired, later).updated_at, later);
+    let end = NOW.plus(1_001);
+    assert_eq!(waiting.due(end), [Event::BlockedTimedOut], "and is not tried once more");
+    let (over, outcome) = transition(&waiting, &Event::BlockedTimedOut, end).unwrap();
+    assert!(over.is_done() && over.blocked.is_none() && over.wake_at().is_none());
+    let failure = longhaul_core::Outcome::from(longhaul_core::Failure::Diverged("as the test says".to_owned()));
+    assert_eq!(outcome, Some(failure));
+}
+
+#[test]
+fn a_block_is_read_as_it_was_kept() {
+    let blocked = blocked_again(&task_at("Queued", "Ended"), "v2", NOW).blocked.unwrap();
+    assert_eq!(Blocked::from_json(blocked.to_json().as_str()).unwrap(), *blocked);
+    assert!(Blocked::from_json("{}").is_err());
+}
