@@ -27,6 +27,10 @@ pub enum StoreError {
     /// There is no room to write. Nothing was changed; reading goes on, and writing may succeed later.
     #[error("the store has no room to write")]
     Full,
+    /// The disk has refused a write for another reason than room, with this error number of the system's. Nothing was changed; reading may
+    /// go on, and writing may succeed later.
+    #[error("the store's disk failed: {}", std::io::Error::from_raw_os_error(*.0))]
+    Disk(i32),
     /// The store is closing; nothing was changed.
     #[error("the store is closed")]
     Closed,

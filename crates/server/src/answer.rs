@@ -89,6 +89,10 @@ impl KeptId {
 pub(crate) fn store_failed(error: StoreError) -> RpcError {
     match error {
         StoreError::Full => RpcError::internal("The server has no room to write; try again later").with_status(507),
+        StoreError::Disk(errno) => {
+            let error = std::io::Error::from_raw_os_error(errno);
+            RpcError::internal(format!("The server's disk failed ({error}); try again later")).with_status(503)
+        }
         StoreError::Closed => shutting_down(),
         StoreError::Failed(why) => {
             error!(why, "the store failed");

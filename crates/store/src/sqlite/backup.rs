@@ -1,6 +1,6 @@
 //! A copy of the whole store while it is in use.
 
-use super::{connection, fault};
+use super::{connection, fault::Fault};
 use longhaul_core::store::StoreError;
 use std::{
     fs::{self, File, OpenOptions},
@@ -26,7 +26,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
         .ok_or_else(|| StoreError::Failed("the backup's path is not UTF-8".to_owned()))?;
     let copied = source
         .execute("VACUUM INTO ?1", [target])
-        .map_err(|error| fault::to_store_error(&error));
+        .map_err(|error| Fault::from(error).to_store_error());
     let finished = copied.and_then(|_| finish(&partial, to).map_err(io));
     if finished.is_err() {
         let _ = fs::remove_file(&partial);

@@ -1,13 +1,60 @@
 //! What SQLite's errors mean for what was asked.
 
 use longhaul_core::store::StoreError;
-use rusqlite::{Error, ErrorCode, ffi};
+use rusqlite::{Connection, Error, ErrorCode, ffi};
+use std::io;
 
-/// Whether there was no room to write, and nothing worse.
+/// An error of SQLite's, and what the operating system said, if that was asked.
+pub(super) struct Fault {
+    pub(super) error: Error,
+    /// Of the system call that failed.
+    errno: Option<i32>,
+}
+
+impl Fault {
+    /// Of a statement that has just failed on `connection`, before another one runs there.
+    pub(super) fn of(error: Error, connection: &Connection) -> Self {
+        #[expect(unsafe_code, reason = "the handle is valid as long as the connection is borrowed")]
+        let errno = unsafe { ffi::sqlite3_system_errno(connection.handle()) };
+        Self {
+            error,
+            errno: (errno != 0).then_some(errno),
+        }
+    }
+
+    /// As the caller may know it. SQLite's texts name tables and columns, never what is in them.
+    pub(super) fn to_store_error(&self) -> StoreError {
+        if !is_refused_write(&self.error) {
+            return StoreError::Failed(self.error.to_string());
+        }
+        match self.errno {
+            Some(errno) if self.error.sqlite_error_code() != Some(ErrorCode::DiskFull) && !means_no_room(errno) => {
+                StoreError::Disk(errno)
+            }
+            _ => StoreError::Full,
+        }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self { error, errno: None }
+    }
+}
+
+fn means_no_room(errno: i32) -> bool {
+    let kind = io::Error::from_raw_os_error(errno).kind();
+    matches!(
+        kind,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
+/// Whether a write was refused, and nothing worse.
 ///
-/// `SQLITE_FULL` is `ENOSPC`. A quota or a size limit comes as a failed write, and the index of the write-ahead log cannot grow
-/// either on a full disk. None of them leaves anything half-written behind.
-pub(super) fn is_full(error: &Error) -> bool {
+/// `SQLITE_FULL` is `ENOSPC`. A quota, a size limit or a failing disk comes as a failed write, and the index of the write-ahead log
+/// cannot grow either on a full disk. None of them leaves anything half-written behind.
+pub(super) fn is_refused_write(error: &Error) -> bool {
     let extended = error.sqlite_error().map(|inner| inner.extended_code);
     error.sqlite_error_code() == Some(ErrorCode::DiskFull)
         || matches!(
@@ -20,12 +67,4 @@ pub(super) fn is_full(error: &Error) -> bool {
 pub(super) fn is_fsync(error: &Error) -> bool {
     let extended = error.sqlite_error().map(|inner| inner.extended_code);
     matches!(extended, Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC))
-}
-
-/// As the caller may know it. SQLite's texts name tables and columns, never what is in them.
-pub(super) fn to_store_error(error: &Error) -> StoreError {
-    if is_full(error) {
-        return StoreError::Full;
-    }
-    StoreError::Failed(error.to_string())
 }

@@ -1,6 +1,6 @@
 //! Reading: short questions on the caller's thread, long ones on a thread of their own.
 
-use super::{OpenError, connection, fault};
+use super::{OpenError, connection, fault::Fault};
 use longhaul_core::store::StoreError;
 use rusqlite::Connection;
 use std::{
@@ -54,7 +54,7 @@ impl Readers {
         &self,
         question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        question(&self.free_connection()).map_err(|error| fault::to_store_error(&error))
+        question(&self.free_connection()).map_err(|error| Fault::from(error).to_store_error())
     }
 
     /// Answers a question whose cost grows with its answer, without holding up the caller's thread.
@@ -64,7 +64,7 @@ impl Readers {
     ) -> Result<T, StoreError> {
         let (waiting, answer) = oneshot::channel();
         let question: Question = Box::new(move |connection| {
-            let _ = waiting.send(question(connection).map_err(|error| fault::to_store_error(&error)));
+            let _ = waiting.send(question(connection).map_err(|error| Fault::from(error).to_store_error()));
         });
         let questions = self.questions.as_ref().ok_or(StoreError::Closed)?;
         questions.send(question).map_err(|_| StoreError::Closed)?;

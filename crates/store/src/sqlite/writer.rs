@@ -6,7 +6,8 @@
 //! itself). A savepoint for each change was measured to cost a fifth of the writer's time.
 
 use super::{
-    Plant, connection, fault,
+    Plant, connection,
+    fault::{self, Fault},
     ledger::{Entry, Ledger},
     news::{Board, News},
     operation::Operation,
@@ -134,7 +135,7 @@ impl Gathering {
 /// Why a batch was not committed.
 enum Failure {
     /// It was rolled back; each change may try alone.
-    RolledBack(Error),
+    RolledBack(Fault),
     /// Nobody can say what the disk holds.
     Fatal(Distrust),
 }
@@ -236,7 +237,7 @@ impl Writer {
     }
 
     /// One bad change, or one too big for the disk, must not take the others down.
-    fn commit_each(&mut self, mut batch: Vec<Box<dyn Operation>>, error: &Error) -> Result<(), Distrust> {
+    fn commit_each(&mut self, mut batch: Vec<Box<dyn Operation>>, error: &Fault) -> Result<(), Distrust> {
         if let [alone] = batch.as_mut_slice() {
             self.refuse(&mut **alone, error);
             return Ok(());
@@ -252,9 +253,9 @@ impl Writer {
         Ok(())
     }
 
-    fn refuse(&self, operation: &mut dyn Operation, error: &Error) {
+    fn refuse(&self, operation: &mut dyn Operation, fault: &Fault) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        operation.refuse(fault::to_store_error(error));
+        operation.refuse(fault.to_store_error());
     }
 
     /// One transaction: runs the batch, takes in more while it is open if told so, commits, and only then answers.
@@ -341,14 +342,17 @@ impl Writer {
         };
         match committed {
             Ok(_) => Ok(()),
-            Err(error) if fault::is_full(&error) => Err(self.roll_back(error)),
+            Err(error) if fault::is_refused_write(&error) => Err(self.roll_back(error)),
             Err(error) => Err(Failure::Fatal(self.distrust(&format!("a commit failed: {error}")))),
         }
     }
 
     /// Leaves the transaction and proves that the connection is fit for the next one.
     fn roll_back(&mut self, cause: Error) -> Failure {
-        if fault::is_fsync(&cause) {
+        // Before another statement runs.
+        let fault = Fault::of(cause, &self.connection);
+        let cause = &fault.error;
+        if fault::is_fsync(cause) {
             return Failure::Fatal(self.distrust(&format!("an fsync failed: {cause}")));
         }
         let usable = || {
@@ -362,14 +366,14 @@ impl Writer {
         if let Err(error) = usable() {
             return Failure::Fatal(self.distrust(&format!("no rollback after `{cause}`: {error}")));
         }
-        if fault::is_full(&cause) {
-            tracing::warn!(error = %cause, "no room to write");
+        if fault::is_refused_write(cause) {
+            tracing::warn!(error = %fault.to_store_error(), "a write was refused");
             // What the log holds may fit into the file's free pages, and the log can then start over in the room it has.
             if let Err(distrust) = self.work_in("PASSIVE") {
                 return Failure::Fatal(distrust);
             }
         }
-        Failure::RolledBack(cause)
+        Failure::RolledBack(fault)
     }
 
     /// Says that the disk cannot be trusted. By default this ends the process.

@@ -8,4 +8,5 @@ mod crash;
 mod deleted;
 mod directory;
 mod full;
+mod refused;
 mod task;

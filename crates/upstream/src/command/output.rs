@@ -36,7 +36,7 @@ pub(super) fn result(tool: &CommandTool, dir: &AttemptDir, exit: &ExitRecord) ->
     }
     let stdout = kept(dir, STDOUT)?;
     if stdout.is_empty() && exit.stdout_bytes > 0 {
-        let why = exit.write_error.as_deref().unwrap_or("the disk may be full");
+        let why = exit.write_error.as_deref().unwrap_or("its file is gone");
         return Ok(Outcome::tool_error(&format!(
             "the command succeeded, but its output could not be kept: {why}"
         )));
