@@ -2,7 +2,7 @@
 
 use crate::{
     args,
-    config::{self, Config, ConfigError, Surroundings},
+    config::{self, Config, ConfigError, Problem, Surroundings},
     output,
 };
 use serde_json::{Value, json};
@@ -16,17 +16,28 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
     let config = config::load(&check.file, &Surroundings::of_this_process());
     match (config, check.json) {
         (Ok(config), true) => output::json_line(&sound(&config)),
-        (Ok(config), false) => output::text(&describe(&config)),
+        (Ok(config), false) => {
+            warn(&check.file.display().to_string(), &config.warnings);
+            output::text(&describe(&config));
+        }
         (Err(error), true) => {
             output::json_line(&faulty(&error));
             return ExitCode::from(INVALID);
         }
         (Err(error), false) => {
             output::note(&error.to_string());
+            warn(&error.file, &error.warnings);
             return ExitCode::from(INVALID);
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Says what the file may have and is hardly meant.
+pub(crate) fn warn(file: &str, warnings: &[Problem]) {
+    for warning in warnings {
+        output::note(&format!("warning: {}", warning.at(file)));
+    }
 }
 
 fn describe(config: &Config) -> String {
@@ -61,14 +72,22 @@ fn sound(config: &Config) -> Value {
         "ok": true,
         "server": {"name": server.name, "listen": server.listen.to_string(), "dataDir": server.data_dir},
         "tools": tools,
+        "warnings": listed(&config.warnings),
     })
 }
 
 fn faulty(error: &ConfigError) -> Value {
-    let problems: Vec<Value> = error
-        .problems
+    json!({
+        "ok": false,
+        "file": error.file,
+        "problems": listed(&error.problems),
+        "warnings": listed(&error.warnings),
+    })
+}
+
+fn listed(problems: &[Problem]) -> Vec<Value> {
+    problems
         .iter()
         .map(|problem| json!({"line": problem.line, "message": problem.message}))
-        .collect();
-    json!({"ok": false, "file": error.file, "problems": problems})
+        .collect()
 }

@@ -32,7 +32,7 @@ task = "never"
 name = "gate"
 description = "ends when somebody makes the file `gate`"
 command = ["sh", "-c", "while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; done; echo through; exit \"$1\"", "sh", "{code}"]
-input = { code = { type = "integer" } }
+input = { code = { type = "integer", minimum = 0 } }
 task = "always"
 "#;
 

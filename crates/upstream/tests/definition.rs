@@ -58,6 +58,7 @@ fn substitution_is_by_the_letter() {
         ),
         (&["--in={path}"], json!({"path": "-x y"}), &["--in=-x y"]),
         (&["a{x}b{x}c"], json!({"x": 1}), &["a1b1c"]),
+        (&["--n={x}", "{dash}"], json!({"x": -3, "dash": -4}), &["--n=-3", "-4"]),
         (
             &["{x}", "{y}", "{z}"],
             json!({"x": 1.5, "y": true, "z": false}),
@@ -99,7 +100,9 @@ fn what_could_harm_is_refused() {
     use ArgumentError::*;
     let table: &[(&[&str], serde_json::Value, ArgumentError)] = &[
         (&["{path}"], json!({"path": "-delete"}), LeadingDash("path".into())),
-        (&["{path}"], json!({"path": -5}), LeadingDash("path".into())),
+        (&["{path}"], json!({"path": -5}), Negative("path".into())),
+        (&["{path}"], json!({"path": [1, -5]}), Negative("path".into())),
+        (&["{path}"], json!({"path": "-5"}), LeadingDash("path".into())),
         (&["{path}"], json!({"path": ["a", "-exec"]}), LeadingDash("path".into())),
         // Whoever stands first in an argument makes it an option.
         (
@@ -166,6 +169,10 @@ fn a_wrong_definition_is_refused_with_its_place() {
     assert_eq!(
         at(&["find", "{}"]),
         "`command` element 2, column 1: `{}` names no property; write `{name}` for a property, `{{}}` for literal braces"
+    );
+    assert_eq!(
+        at(&["curl", "-d", "{\"a\": 1}"]),
+        "`command` element 3, column 1: `{\"a\": 1}` names no property of the input; for braces as they stand write `{{\"a\": 1}}`"
     );
     assert_eq!(
         at(&["{path}"]),

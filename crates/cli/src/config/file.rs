@@ -14,6 +14,7 @@ pub(super) struct File {
     path: PathBuf,
     text: String,
     problems: RefCell<Vec<Problem>>,
+    warnings: RefCell<Vec<Problem>>,
 }
 
 /// One mistake.
@@ -32,6 +33,8 @@ pub(crate) struct ConfigError {
     pub(crate) file: String,
     /// In the order of their lines; never empty.
     pub(crate) problems: Vec<Problem>,
+    /// What would be pointed out of a file that can be used.
+    pub(crate) warnings: Vec<Problem>,
 }
 
 impl File {
@@ -43,6 +46,7 @@ impl File {
                 line: None,
                 message: format!("cannot be read: {error}"),
             }],
+            warnings: Vec::new(),
         };
         let text = std::fs::read_to_string(path).map_err(failed)?;
         let absolute = std::path::absolute(path).map_err(failed)?;
@@ -50,6 +54,7 @@ impl File {
             path: absolute,
             text,
             problems: RefCell::default(),
+            warnings: RefCell::default(),
         })
     }
 
@@ -74,27 +79,42 @@ impl File {
         self.problems.borrow_mut().push(Problem { line, message });
     }
 
+    /// Notes at `span` what a file may have and its author hardly wants.
+    pub(super) fn warn(&self, span: Range<usize>, message: String) {
+        let line = Some(self.line(span.start));
+        self.warnings.borrow_mut().push(Problem { line, message });
+    }
+
     /// The line, counted from 1, that holds the byte at `offset`.
     pub(super) fn line(&self, offset: usize) -> usize {
         1 + self.text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
     }
 
-    /// All that was noted, in the order of the lines.
-    pub(super) fn into_problems(self) -> Vec<Problem> {
+    /// All mistakes, then all warnings, each in the order of the lines.
+    pub(super) fn into_problems(self) -> (Vec<Problem>, Vec<Problem>) {
         let mut problems = self.problems.into_inner();
         problems.sort_by_key(|problem| problem.line);
-        problems
+        let mut warnings = self.warnings.into_inner();
+        warnings.sort_by_key(|warning| warning.line);
+        (problems, warnings)
+    }
+}
+
+impl Problem {
+    /// The mistake with its place in `file`.
+    pub(crate) fn at(&self, file: &str) -> String {
+        match self.line {
+            Some(line) => format!("{file}:{line}: {}", self.message),
+            None => format!("{file}: {}", self.message),
+        }
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Problem { line, message }) in self.problems.iter().enumerate() {
+        for (index, problem) in self.problems.iter().enumerate() {
             let separator = if index == 0 { "" } else { "\n" };
-            match line {
-                Some(line) => write!(f, "{separator}{}:{line}: {message}", self.file)?,
-                None => write!(f, "{separator}{}: {message}", self.file)?,
-            }
+            write!(f, "{separator}{}", problem.at(&self.file))?;
         }
         Ok(())
     }

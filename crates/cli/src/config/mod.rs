@@ -16,7 +16,7 @@ mod tool;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use file::ConfigError;
+pub(crate) use file::{ConfigError, Problem};
 pub(crate) use paths::Surroundings;
 pub(crate) use server::{ServerConfig, parse_listen};
 pub(crate) use tool::{Output, ToolConfig};
@@ -31,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) server: ServerConfig,
     /// The `[[tool]]` sections in the order of the file; at least one.
     pub(crate) tools: Vec<ToolConfig>,
+    /// What can be served and is hardly meant, with its line.
+    pub(crate) warnings: Vec<Problem>,
 }
 
 /// Reads and checks the configuration at `path`.
@@ -39,11 +41,14 @@ pub(crate) struct Config {
 /// [`ConfigError`] with every mistake found, in the order of their lines.
 pub(crate) fn load(path: &Path, surroundings: &Surroundings) -> Result<Config, ConfigError> {
     let file = File::read(path)?;
-    match (read(&file, surroundings), file.into_problems()) {
-        (Some(config), problems) if problems.is_empty() => Ok(config),
-        (_, problems) => Err(ConfigError {
+    let config = read(&file, surroundings);
+    let (problems, warnings) = file.into_problems();
+    match config {
+        Some(config) if problems.is_empty() => Ok(Config { warnings, ..config }),
+        _ => Err(ConfigError {
             file: path.display().to_string(),
             problems,
+            warnings,
         }),
     }
 }
@@ -74,5 +79,9 @@ fn read(file: &File, surroundings: &Surroundings) -> Option<Config> {
     };
     root.finish();
 
-    Some(Config { server: server?, tools })
+    Some(Config {
+        server: server?,
+        tools,
+        warnings: Vec::new(),
+    })
 }

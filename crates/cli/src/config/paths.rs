@@ -2,6 +2,8 @@
 
 use std::{
     env,
+    ffi::OsString,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -14,6 +16,8 @@ pub(crate) struct Surroundings {
     pub(crate) state_home: Option<PathBuf>,
     /// Processor cores: the default of `max_running`.
     pub(crate) cores: u32,
+    /// Where programs are looked for, as `PATH` has it.
+    pub(crate) path: Option<OsString>,
 }
 
 impl Surroundings {
@@ -25,6 +29,7 @@ impl Surroundings {
             home: absolute("HOME"),
             state_home: absolute("XDG_STATE_HOME"),
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
+            path: env::var_os("PATH"),
         }
     }
 
@@ -43,6 +48,29 @@ impl Surroundings {
             None if tail.is_empty() => Ok(home.clone()),
             None => Err(InvalidPath::OtherHome),
         }
+    }
+
+    /// Why `program` cannot be started in `cwd`, as far as that can be seen; `path` is its own `PATH`.
+    pub(super) fn missing_program(&self, program: &str, path: Option<&str>, cwd: &Path) -> Option<String> {
+        let runs = |file: &Path| {
+            file.metadata()
+                .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+        };
+        if program.contains('/') {
+            let file = cwd.join(program);
+            if runs(&file) {
+                return None;
+            }
+            let what = if file.is_file() {
+                "is not executable"
+            } else {
+                "does not exist"
+            };
+            return Some(format!("the program {} {what}", file.display()));
+        }
+        let path = path.map(OsString::from).or_else(|| self.path.clone())?;
+        let found = env::split_paths(&path).any(|folder| runs(&cwd.join(folder).join(program)));
+        (!found).then(|| format!("there is no program `{program}` in PATH"))
     }
 
     /// The folder for the data of a server called `name`.

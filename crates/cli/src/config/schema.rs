@@ -59,6 +59,87 @@ pub(super) fn optional_names(schema: &Value) -> BTreeSet<String> {
         .collect()
 }
 
+/// What can stand for a property on a command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing.
+    Object,
+    /// One argument per element.
+    Array,
+    /// Nothing, unless it is empty.
+    ArrayOfNoWords,
+    /// A text or a number, or whatever the schema does not say.
+    Other,
+}
+
+/// What the values of a property are, as far as its schema says so in plain words.
+pub(super) fn kind(input_schema: &Value, name: &str) -> Kind {
+    let property = resolve(input_schema, &input_schema["properties"][name]);
+    match &*types(property) {
+        ["object"] => Kind::Object,
+        ["array"] => match &*types(resolve(input_schema, &property["items"])) {
+            ["object" | "array"] => Kind::ArrayOfNoWords,
+            _ => Kind::Array,
+        },
+        _ => Kind::Other,
+    }
+}
+
+/// Whether the schema says that a property is a number, and lets it be below 0. With `elements`, those of an array count, too.
+pub(super) fn may_be_negative(input_schema: &Value, name: &str, elements: bool) -> bool {
+    let property = resolve(input_schema, &input_schema["properties"][name]);
+    is_negative_number(property) || (elements && is_negative_number(resolve(input_schema, &property["items"])))
+}
+
+fn is_negative_number(schema: &Value) -> bool {
+    let types = types(schema);
+    if !types.iter().any(|kind| ["integer", "number"].contains(kind)) {
+        return false;
+    }
+    if let Some(choices) = schema["enum"].as_array() {
+        return choices
+            .iter()
+            .any(|choice| choice.as_f64().is_some_and(|choice| choice < 0.0));
+    }
+    if let Some(only) = schema["const"].as_f64() {
+        return only < 0.0;
+    }
+    let least_above = if types.contains(&"number") { 0.0 } else { -1.0 };
+    let from = schema["minimum"].as_f64().is_some_and(|least| least >= 0.0);
+    let above = schema["exclusiveMinimum"]
+        .as_f64()
+        .is_some_and(|bound| bound >= least_above);
+    !from && !above
+}
+
+/// The types a schema names, null aside.
+fn types(schema: &Value) -> Vec<&str> {
+    let one = schema["type"].as_str().into_iter();
+    let several = schema["type"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
+    one.chain(several).filter(|kind| *kind != "null").collect()
+}
+
+/// Follows a reference within the schema.
+fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    /// A longer way is none that people write.
+    const MOST_STEPS: usize = 8;
+    let mut schema = schema;
+    for _ in 0..MOST_STEPS {
+        let reference = schema["$ref"]
+            .as_str()
+            .and_then(|reference| reference.strip_prefix('#'));
+        match reference.and_then(|pointer| root.pointer(pointer)) {
+            Some(target) => schema = target,
+            None => break,
+        }
+    }
+    schema
+}
+
 /// An optional argument may be null as well as absent: models send either.
 fn allow_null(schema: &mut Value) {
     match &mut schema["type"] {
@@ -85,42 +166,47 @@ fn inline_input(input: Option<&Entry<'_>>, optional: Option<&Entry<'_>>) -> Opti
     };
     let mut properties = Map::new();
     for (name, entry) in &pairs {
-        let schema = entry.json()?;
-        if !schema.is_object() {
+        let mut schema = entry.json();
+        if schema.as_ref().is_some_and(|schema| !schema.is_object()) {
             entry.report(format!(
                 "`input.{name}` must be a JSON Schema such as {{ type = \"string\" }}"
             ));
-            return None;
+            schema = None;
         }
-        properties.insert((*name).to_owned(), schema);
+        // A property that has been reported is known all the same: what else is wrong shall be said as well.
+        properties.insert((*name).to_owned(), schema.unwrap_or_else(|| json!({})));
     }
 
-    let optional = match optional {
-        Some(optional) => known_properties(optional, &properties.keys().map(String::as_str).collect())?,
-        None => BTreeSet::new(),
-    };
+    let optional = optional
+        .and_then(|optional| known_properties(optional, &properties.keys().map(String::as_str).collect()))
+        .unwrap_or_default();
     for name in &optional {
         properties.get_mut(name).map(allow_null);
     }
     let required: Vec<&String> = properties.keys().filter(|name| !optional.contains(*name)).collect();
-    let schema = json!({
+    let mut schema = json!({
         "type": "object",
         "properties": properties,
         "required": required,
         "additionalProperties": false,
     });
 
-    let Err(fault) = check(&schema) else {
-        return Some(schema);
-    };
-    let culprit = pairs
-        .iter()
-        .find(|(name, _)| fault.property.as_deref() == Some(*name))
-        .map(|(_, entry)| entry);
-    if let Some(entry) = culprit.or(input) {
-        entry.report(format!("`input` is not a JSON Schema: {}", fault.message));
+    while let Err(fault) = check(&schema) {
+        let culprit = pairs.iter().find(|(name, _)| fault.property.as_deref() == Some(*name));
+        let message = format!("`input` is not a JSON Schema: {}", fault.message);
+        let Some((name, entry)) = culprit else {
+            input.iter().for_each(|input| input.report(message.clone()));
+            return None;
+        };
+        entry.report(message);
+        // One that was reported already is not to be found again.
+        let property = &mut schema["properties"][*name];
+        if *property == json!({}) {
+            return None;
+        }
+        *property = json!({});
     }
-    None
+    Some(schema)
 }
 
 /// The strings of an array that names properties; reports those that are no properties.

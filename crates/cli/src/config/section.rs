@@ -28,6 +28,43 @@ pub(super) struct Entry<'a> {
     value: &'a DeValue<'a>,
 }
 
+/// What other programs call a key, and the key.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("timeout", "deadline"),
+    ("time_limit", "deadline"),
+    ("max_duration", "deadline"),
+    ("args", "command"),
+    ("argv", "command"),
+    ("cmd", "command"),
+    ("exec", "command"),
+    ("environment", "env"),
+    ("dir", "cwd"),
+    ("workdir", "cwd"),
+    ("working_dir", "cwd"),
+    ("working_directory", "cwd"),
+    ("arguments", "input"),
+    ("parameters", "input"),
+    ("params", "input"),
+    ("inputSchema", "input_schema"),
+    ("outputSchema", "output_schema"),
+    ("ttl", "retention"),
+    ("retries", "retry"),
+    ("parallel", "concurrency"),
+    ("max_concurrency", "concurrency"),
+    ("address", "listen"),
+    ("bind", "listen"),
+    ("host", "listen"),
+    ("port", "listen"),
+    ("max_attempts", "attempts"),
+    ("delay", "backoff"),
+];
+
+/// The key that `given` is another name of.
+fn meant(given: &str, known: &[&str]) -> Option<String> {
+    let (_, key) = OTHER_NAMES.iter().find(|(other, _)| *other == given)?;
+    known.contains(key).then(|| format!("did you mean `{key}`?"))
+}
+
 impl<'a> Section<'a> {
     /// The document's own table.
     pub(super) fn root(file: &'a File, entries: &'a DeTable<'a>) -> Self {
@@ -119,7 +156,9 @@ impl<'a> Section<'a> {
             .iter()
             .filter(|(name, _)| !known.contains(&name.get_ref().as_ref()))
         {
-            let hint = nearest::suggestion(name.get_ref(), known.iter().copied()).unwrap_or_default();
+            let hint = meant(name.get_ref(), &known)
+                .or_else(|| nearest::suggestion(name.get_ref(), known.iter().copied()))
+                .unwrap_or_default();
             self.file.report(
                 Some(name.span()),
                 format!("unknown key `{}`{place}; {hint}", name.get_ref()),
@@ -132,6 +171,11 @@ impl<'a> Entry<'a> {
     /// Notes a mistake in this entry's value.
     pub(super) fn report(&self, message: String) {
         self.file.report(Some(self.span.clone()), message);
+    }
+
+    /// Notes what may stand in this entry's value and is hardly meant.
+    pub(super) fn warn(&self, message: String) {
+        self.file.warn(self.span.clone(), message);
     }
 
     /// The file this is part of.
@@ -179,7 +223,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn text_in_array(&self) -> Option<&'a str> {
+    /// A string that is an element of an array.
+    pub(super) fn text_in_array(&self) -> Option<&'a str> {
         let DeValue::String(text) = self.value else {
             self.report(format!(
                 "`{}` must be an array of strings; an element is {}",
@@ -280,29 +325,16 @@ impl<'a> Entry<'a> {
 
     /// An array of strings; `None` if one of them is something else.
     pub(super) fn texts(&self) -> Option<Vec<(Entry<'a>, &'a str)>> {
-        let elements = self.elements("an array of strings")?;
-        let count = elements.len();
-        let texts: Vec<_> = elements
+        let texts = self.elements("an array of strings")?;
+        // All are looked at before the first is missed.
+        let texts: Vec<_> = texts
             .into_iter()
-            .filter_map(|element| {
-                let text = element.text_in_array()?;
-                Some((element, text))
-            })
+            .map(|element| Some((element.text_in_array()?, element)))
             .collect();
-        (texts.len() == count).then_some(texts)
-    }
-
-    /// An array of strings, or nothing; nothing is reported.
-    pub(super) fn texts_if_any(&self) -> Vec<(Entry<'a>, &'a str)> {
-        let DeValue::Array(elements) = self.value else {
-            return Vec::new();
-        };
-        let texts = elements.iter().map(|element| {
-            let entry = self.element(element);
-            let text = entry.text_if_any()?;
-            Some((entry, text))
-        });
-        texts.collect::<Option<_>>().unwrap_or_default()
+        texts
+            .into_iter()
+            .map(|text| text.map(|(text, element)| (element, text)))
+            .collect()
     }
 
     /// A table whose keys are known ones; `form` says how one is written.

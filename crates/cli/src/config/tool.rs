@@ -4,7 +4,7 @@ use super::{
     paths::Surroundings,
     schema,
     section::{Entry, Section},
-    template,
+    template::{self, Place, Rules},
 };
 use longhaul_core::{Millis, Retry, RetryOn, TaskPolicy};
 use longhaul_server::FOLLOW_TOOLS;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 const DEFAULT_TASK_AFTER: Millis = 5_000;
@@ -158,26 +158,45 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
         .require("description")
         .and_then(|entry| Some(entry.filled_text()?.to_owned()));
     let input_schema = schema::input(section, surroundings);
-    let command = section
-        .require("command")
-        .and_then(|entry| read_command(&entry, input_schema.as_ref()));
-    let env = section.get_or("env", BTreeMap::new(), |entry| read_env(&entry));
-    let cwd = read_cwd(section, surroundings);
-    let stdin = section.get_or("stdin", String::new(), |entry| {
-        read_stdin(&entry, input_schema.as_ref())
-    });
     let allow_leading_dash = section.get_or("allow_leading_dash", BTreeSet::new(), |entry| match &input_schema {
         Some(schema) => schema::known_properties(&entry, &schema::property_names(schema)),
         None => None,
     });
+    let no_dashes = BTreeSet::new();
+    let rules = Rules {
+        input_schema: input_schema.as_ref(),
+        allow_leading_dash: allow_leading_dash.as_ref().unwrap_or(&no_dashes),
+    };
+    let command_entry = section.require("command");
+    let command = command_entry.as_ref().and_then(|entry| read_command(entry, &rules));
+    let env = section.get_or("env", BTreeMap::new(), |entry| read_env(&entry));
+    let cwd = read_cwd(section, surroundings);
+    let stdin_entry = section.get("stdin");
+    let stdin = match &stdin_entry {
+        Some(entry) => read_stdin(entry, &rules),
+        None => Some(String::new()),
+    };
     let allow_placeholders_in_scripts = section.get_or("allow_placeholders_in_scripts", false, |entry| entry.flag());
-    let scripts_are_sound =
-        allow_placeholders_in_scripts != Some(false) || check_scripts(section, allow_leading_dash.as_ref());
+    if let (Some(entry), Some(words)) = (&command_entry, &command) {
+        let path = env.as_ref().and_then(|env| env.get("PATH")).map(String::as_str);
+        look_for_program(entry, &words[0], path, cwd.as_deref(), surroundings);
+        if allow_placeholders_in_scripts == Some(false) {
+            check_scripts(entry, words, stdin_entry.as_ref(), rules.allow_leading_dash);
+        }
+    }
     let output = read_output(section, surroundings);
     let progress = section.optional("progress", |entry| read_progress(&entry));
     let task = read_task_policy(section);
     let immediate_response = section.optional("immediate_response", |entry| Some(entry.filled_text()?.to_owned()));
-    let handoff = section.optional("handoff", |entry| entry.positive_duration());
+    let handoff = section.optional("handoff", |entry| {
+        if task == Some(TaskPolicy::Never) {
+            entry.report(
+                "`handoff` tells a caller how to follow its call as a task, and task = \"never\" makes none: leave one of them out"
+                    .to_owned(),
+            );
+        }
+        entry.positive_duration()
+    });
     let deadline = section.optional("deadline", |entry| entry.positive_duration());
     let retention = section.get_or("retention", DEFAULT_RETENTION, |entry| entry.positive_duration());
     let max_output = section.get_or("max_output", DEFAULT_MAX_OUTPUT, |entry| entry.size());
@@ -198,7 +217,7 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
         optional: schema::optional_names(&input_schema),
         input_schema,
         allow_leading_dash: allow_leading_dash?,
-        allow_placeholders_in_scripts: allow_placeholders_in_scripts.filter(|_| scripts_are_sound)?,
+        allow_placeholders_in_scripts: allow_placeholders_in_scripts?,
         output: output?,
         progress: progress?,
         task: task?,
@@ -215,44 +234,62 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
 }
 
 /// The program is taken as it stands; templates begin after it.
-fn read_command(entry: &Entry<'_>, input_schema: Option<&Value>) -> Option<Vec<String>> {
-    let texts = entry.texts()?;
-    let Some(((program_entry, program), arguments)) = texts.split_first() else {
+fn read_command(entry: &Entry<'_>, rules: &Rules<'_>) -> Option<Vec<String>> {
+    let elements = entry.elements("an array of strings")?;
+    let mut texts: Vec<Option<&str>> = elements.iter().map(Entry::text_in_array).collect();
+    let Some((program_entry, arguments)) = elements.split_first() else {
         entry.report("`command` must name a program, for example [\"sha256sum\", \"{path}\"]".to_owned());
         return None;
     };
-    if program.is_empty() || program.contains('\0') {
-        program_entry.report("the first element of `command` must be a program".to_owned());
-        return None;
+    if let Some(program) = texts[0] {
+        let spelled = template::property_in_program(program, rules.input_schema);
+        if program.is_empty() || program.contains('\0') {
+            program_entry.report("the first element of `command` must be a program".to_owned());
+            texts[0] = None;
+        } else if let Some(name) = spelled {
+            program_entry.report(format!(
+                "the program is taken as it stands, so `{{{name}}}` would not be replaced in it"
+            ));
+            texts[0] = None;
+        }
     }
-    if let Some(name) = template::property_in_program(program, input_schema) {
-        program_entry.report(format!(
-            "the program is taken as it stands, so `{{{name}}}` would not be replaced in it"
-        ));
-        return None;
+    let mut is_sound = true;
+    for (entry, text) in arguments.iter().zip(&texts[1..]) {
+        is_sound &= text.is_some_and(|text| rules.check(entry, text, Place::Argument));
     }
-    let mut sound = true;
-    for (argument_entry, argument) in arguments {
-        sound &= check_template(argument_entry, argument, input_schema);
-    }
-    sound.then(|| texts.iter().map(|(_, text)| (*text).to_owned()).collect())
+    let words = texts.into_iter().map(|text| text.map(str::to_owned)).collect();
+    if is_sound { words } else { None }
 }
 
-/// Reports placeholders in scripts.
-fn check_scripts(section: &Section<'_>, allow_leading_dash: Option<&BTreeSet<String>>) -> bool {
-    let (Some(command), stdin) = (section.get("command"), section.get("stdin")) else {
-        return true;
-    };
-    // What is no array of strings has been reported.
-    let elements = command.texts_if_any();
-    let words: Vec<String> = elements.iter().map(|(_, text)| (*text).to_owned()).collect();
-    let stdin_text = stdin.as_ref().and_then(Entry::text_if_any).unwrap_or_default();
-    let none = BTreeSet::new();
-    let found = placeholders_in_scripts(&words, stdin_text, allow_leading_dash.unwrap_or(&none));
+/// Points out a program that is not there. It may be installed while the server runs, so this is no mistake.
+fn look_for_program(
+    entry: &Entry<'_>,
+    program: &str,
+    path: Option<&str>,
+    cwd: Option<&Path>,
+    surroundings: &Surroundings,
+) {
+    if let Some(cwd) = cwd
+        && let Some(missing) = surroundings.missing_program(program, path, cwd)
+    {
+        entry.warn(format!("`command`: {missing}, so every call would fail"));
+    }
+}
+
+/// Reports placeholders in scripts; `false` if there are any.
+fn check_scripts(
+    command: &Entry<'_>,
+    words: &[String],
+    stdin: Option<&Entry<'_>>,
+    allow_leading_dash: &BTreeSet<String>,
+) -> bool {
+    let stdin_text = stdin.and_then(Entry::text_if_any).unwrap_or_default();
+    let found = placeholders_in_scripts(words, stdin_text, allow_leading_dash);
+    let elements = command.elements("an array of strings").unwrap_or_default();
     for placeholder in &found {
         let entry = match placeholder.element {
-            Some(element) => elements.get(element).map(|(entry, _)| entry),
-            None => stdin.as_ref(),
+            Some(element) => elements.get(element),
+            None => stdin,
         };
         if let Some(entry) = entry {
             entry.report(format!("`{}`: {placeholder}", entry.key()));
@@ -261,20 +298,9 @@ fn check_scripts(section: &Section<'_>, allow_leading_dash: Option<&BTreeSet<Str
     found.is_empty()
 }
 
-fn read_stdin(entry: &Entry<'_>, input_schema: Option<&Value>) -> Option<String> {
+fn read_stdin(entry: &Entry<'_>, rules: &Rules<'_>) -> Option<String> {
     let text = entry.text()?;
-    check_template(entry, text, input_schema).then(|| text.to_owned())
-}
-
-/// Reports what is wrong with a template. Nothing is said about its properties while the schema itself is wrong.
-fn check_template(entry: &Entry<'_>, text: &str, input_schema: Option<&Value>) -> bool {
-    match template::check(text, input_schema) {
-        Ok(()) => true,
-        Err(message) => {
-            entry.report(format!("`{}`: {message}", entry.key()));
-            false
-        }
-    }
+    rules.check(entry, text, Place::Stdin).then(|| text.to_owned())
 }
 
 fn read_env(entry: &Entry<'_>) -> Option<BTreeMap<String, String>> {

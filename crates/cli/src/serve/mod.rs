@@ -62,6 +62,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
             return ExitCode::from(INVALID);
         }
     };
+    crate::check::warn(&serve.file.display().to_string(), &config.warnings);
     config.server.listen = serve.listen.unwrap_or(config.server.listen);
     if let Some(data_dir) = &serve.data_dir {
         config.server.data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone());

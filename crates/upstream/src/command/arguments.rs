@@ -26,6 +26,9 @@ pub enum ArgumentError {
         "`{0}` may not begin with `-`: the program would take it for an option; write for example `./-name` for a path"
     )]
     LeadingDash(String),
+    /// A number below 0 where an argument would begin with it.
+    #[error("`{0}` may not be negative here: the program would take it for an option; give a number of 0 or more")]
+    Negative(String),
 }
 
 /// A call's arguments by property name. Numbers keep the text they came with.
@@ -36,9 +39,15 @@ pub(super) enum Given<'a> {
     /// Nothing, or null.
     Absent,
     /// One word.
-    Word(Cow<'a, str>),
+    Word(Word<'a>),
     /// One word per element.
-    Words(Vec<Cow<'a, str>>),
+    Words(Vec<Word<'a>>),
+}
+
+/// A value as a word of a command line.
+pub(super) struct Word<'a> {
+    pub(super) text: Cow<'a, str>,
+    pub(super) is_number: bool,
 }
 
 impl<'a> Arguments<'a> {
@@ -72,7 +81,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-fn word<'a>(name: &str, raw: &'a RawValue) -> Result<Cow<'a, str>, ArgumentError> {
+fn word<'a>(name: &str, raw: &'a RawValue) -> Result<Word<'a>, ArgumentError> {
     let text = raw.get();
     match text.as_bytes().first() {
         Some(b'"') => {
@@ -80,9 +89,19 @@ fn word<'a>(name: &str, raw: &'a RawValue) -> Result<Cow<'a, str>, ArgumentError
             if text.contains('\0') {
                 return Err(ArgumentError::NotText(name.to_owned()));
             }
-            Ok(Cow::Owned(text))
+            Ok(Word {
+                text: Cow::Owned(text),
+                is_number: false,
+            })
         }
-        Some(b't' | b'f' | b'-' | b'0'..=b'9') => Ok(Cow::Borrowed(text)),
+        Some(b't' | b'f') => Ok(Word {
+            text: Cow::Borrowed(text),
+            is_number: false,
+        }),
+        Some(b'-' | b'0'..=b'9') => Ok(Word {
+            text: Cow::Borrowed(text),
+            is_number: true,
+        }),
         _ => Err(ArgumentError::NotAWord(name.to_owned())),
     }
 }

@@ -35,4 +35,4 @@ pub use recovery::{Verdict, connect, judge};
 pub use script::{ScriptPlaceholder, placeholders_in_scripts};
 pub use supervisor::become_supervisor_if_asked;
 pub use surroundings::{Hazard, hazards};
-pub use template::{Template, TemplateError, TemplateProblem};
+pub use template::{Placeholder, Template, TemplateError, TemplateProblem, literal_braces};

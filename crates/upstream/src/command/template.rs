@@ -1,7 +1,7 @@
 //! Texts with placeholders: `{name}` is replaced, `{{` and `}}` are literal braces.
 
-use super::arguments::{ArgumentError, Arguments, Given};
-use std::{borrow::Cow, collections::BTreeSet};
+use super::arguments::{ArgumentError, Arguments, Given, Word};
+use std::collections::BTreeSet;
 
 /// A text is not a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,13 +29,35 @@ pub enum TemplateProblem {
     #[error("NUL cannot stand in an argument")]
     Nul,
     /// A name that is no property of the tool's input.
-    #[error("`{{{name}}}` names no property of the input; there is {known}")]
+    #[error("`{{{name}}}` names no property of the input; {}", unknown_hint(.name, .known))]
     UnknownProperty {
         /// The name.
         name: String,
         /// The properties there are, for people.
         known: String,
     },
+}
+
+fn unknown_hint(name: &str, known: &str) -> String {
+    literal_braces(name).unwrap_or_else(|| format!("there is {known}"))
+}
+
+/// What to say of braces around what can hardly be meant for a name, such as JSON.
+pub fn literal_braces(name: &str) -> Option<String> {
+    let is_no_name = |char: char| char.is_whitespace() || "\"':,;$()".contains(char);
+    name.contains(is_no_name)
+        .then(|| format!("for braces as they stand write `{{{{{name}}}}}`"))
+}
+
+/// Where a placeholder stands in its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placeholder<'a> {
+    /// The property.
+    pub name: &'a str,
+    /// It is the whole text.
+    pub is_whole: bool,
+    /// The text can begin with its value.
+    pub is_first: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +135,23 @@ impl Template {
         })
     }
 
+    /// The placeholders in it, in order, repeated as they repeat.
+    pub fn placeholders(&self) -> impl Iterator<Item = Placeholder<'_>> {
+        let literal = |part: &Part| matches!(part, Part::Literal(_));
+        let first_literal = self.parts.iter().position(literal).unwrap_or(self.parts.len());
+        self.parts
+            .iter()
+            .enumerate()
+            .filter_map(move |(index, part)| match part {
+                Part::Property { name, .. } => Some(Placeholder {
+                    name,
+                    is_whole: self.parts.len() == 1,
+                    is_first: index < first_literal,
+                }),
+                Part::Literal(_) => None,
+            })
+    }
+
     /// What stands before the first placeholder.
     pub(super) fn literal_prefix(&self) -> &str {
         match self.parts.first() {
@@ -153,7 +192,7 @@ impl Template {
         {
             for word in words {
                 rules.check_dash(name, &word)?;
-                argv.push(word.into_owned());
+                argv.push(word.text.into_owned());
             }
             return Ok(());
         }
@@ -169,7 +208,7 @@ impl Template {
                     if argument.is_empty() {
                         rules.check_dash(name, &word)?;
                     }
-                    argument.push_str(&word);
+                    argument.push_str(&word.text);
                 }
             }
         }
@@ -184,7 +223,9 @@ impl Template {
             match part {
                 Part::Literal(literal) => text.push_str(literal),
                 Part::Property { name, .. } => {
-                    text.push_str(&rules.single(name, arguments)?.unwrap_or(Cow::Borrowed("")));
+                    if let Some(word) = rules.single(name, arguments)? {
+                        text.push_str(&word.text);
+                    }
                 }
             }
         }
@@ -193,7 +234,7 @@ impl Template {
 }
 
 impl Rules<'_> {
-    fn single<'a>(&self, name: &str, arguments: &Arguments<'a>) -> Result<Option<Cow<'a, str>>, ArgumentError> {
+    fn single<'a>(&self, name: &str, arguments: &Arguments<'a>) -> Result<Option<Word<'a>>, ArgumentError> {
         match arguments.get(name)? {
             Given::Word(word) => Ok(Some(word)),
             Given::Words(_) => Err(ArgumentError::ArrayInside(name.to_owned())),
@@ -202,11 +243,15 @@ impl Rules<'_> {
         }
     }
 
-    fn check_dash(&self, name: &str, word: &str) -> Result<(), ArgumentError> {
-        if word.starts_with('-') && !self.allow_leading_dash.contains(name) {
-            return Err(ArgumentError::LeadingDash(name.to_owned()));
+    fn check_dash(&self, name: &str, word: &Word<'_>) -> Result<(), ArgumentError> {
+        if !word.text.starts_with('-') || self.allow_leading_dash.contains(name) {
+            return Ok(());
         }
-        Ok(())
+        Err(if word.is_number {
+            ArgumentError::Negative(name.to_owned())
+        } else {
+            ArgumentError::LeadingDash(name.to_owned())
+        })
     }
 }
 

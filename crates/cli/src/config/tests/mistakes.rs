@@ -331,6 +331,33 @@ fn bad_files_are_explained() {
             ],
         ),
         (
+            "+tool\nhandoff = \"45s\"\ntask = \"never\"\n",
+            &[
+                "jobs.toml:7: `handoff` tells a caller how to follow its call as a task, and task = \"never\" makes none: leave one of them out",
+            ],
+        ),
+        (
+            "+tool\ntimeout = \"45s\"\n[server.limits]\n",
+            &["jobs.toml:7: unknown key `timeout` in [[tool]] `t`; did you mean `deadline`?"],
+        ),
+        // Values that no command line can hold
+        (
+            "+t\ncommand = [\"ls\", \"{o}\", \"{l}\", \"--all={l}\", \"{m}\", \"{r}\"]\n[tool.input]\no = { type = \"object\" }\nl = { type = \"array\" }\nm = { type = [\"array\", \"null\"], items = { type = \"object\" } }\nr = { \"$ref\" = \"#/properties/o\" }\n",
+            &[
+                "jobs.toml:6: `command`: `o` is an object, which cannot be text: take its members as properties of their own",
+                "jobs.toml:6: `command`: `l` is an array, which gives one argument for each element: it must be a whole argument, \"{l}\"",
+                "jobs.toml:6: `command`: `m` has elements that are objects or arrays, which cannot be arguments",
+                "jobs.toml:6: `command`: `r` is an object, which cannot be text: take its members as properties of their own",
+            ],
+        ),
+        (
+            "+t\ncommand = [\"curl\", \"-d\", '{\"a\": 1}', '{\"a\": {\"b\": 1}}']\n",
+            &[
+                "jobs.toml:6: `command`: `{\"a\": 1}` names no property of the input; for braces as they stand write `{{\"a\": 1}}`",
+                "jobs.toml:6: `command`: column 1: `{` is never closed; write `{name}` for a property, `{{` for a literal brace",
+            ],
+        ),
+        (
             "+tool\nannotations = { readonlyHint = true, idempotentHint = 1 }\n",
             &[
                 "jobs.toml:7: `idempotentHint` must be true or false, not 1",
@@ -381,6 +408,118 @@ fn all_mistakes_of_a_file_are_reported_at_once_and_in_order() {
     let lines: Vec<String> = problems_in(&folder);
     let numbers: Vec<&str> = lines.iter().map(|line| line.split(':').nth(1).unwrap()).collect();
     assert_eq!(numbers, ["1", "2", "3", "4", "4", "6", "7", "7", "9"], "{lines:#?}");
+}
+
+/// One mistake of a tool hides none of the others.
+#[test]
+fn all_mistakes_of_a_tool_are_reported_at_once() {
+    let folder = folder_with(&format!(
+        r#"{SERVER}[[tool]]
+name = "a b"
+command = [
+ "",
+ 7,
+ "{{a}} {{b}}",
+ "{{nobody}} {{noone}}",
+ "{{",
+]
+stdin = "{{o}}"
+cwd = "nowhere"
+allow_leading_dash = ["x"]
+optional = ["y"]
+task = "never"
+handoff = "1x"
+timeout = "1s"
+[tool.input]
+a = {{ type = "strin" }}
+b = {{ type = "string", pattern = "(" }}
+c = 5
+o = {{ type = "object" }}
+"#
+    ));
+    let lines = problems_in(&folder);
+    let numbers: Vec<&str> = lines.iter().map(|line| line.split(':').nth(1).unwrap()).collect();
+    assert_eq!(
+        numbers,
+        [
+            "3", "4", "6", "7", "9", "9", "10", "12", "13", "14", "15", "17", "17", "18", "20", "21", "22"
+        ],
+        "{lines:#?}"
+    );
+}
+
+/// What may be served and is hardly meant, without the folder.
+fn warnings_in(tool: &str) -> Vec<String> {
+    let folder = folder_with(&format!("{SERVER}{TOOL}{tool}"));
+    let config = load(&folder.path().join("jobs.toml"), &surroundings()).unwrap();
+    let warnings = config.warnings.iter().map(|warning| warning.at("jobs.toml"));
+    let prefix = format!("{}/", folder.path().display());
+    warnings.map(|line| line.replace(&prefix, "")).collect()
+}
+
+#[test]
+fn a_number_that_can_be_taken_for_an_option_is_pointed_out() {
+    let at = |schema: &str, argument: &str| {
+        warnings_in(&format!(
+            "command = [\"true\", \"{argument}\"]\ninput = {{ n = {schema} }}\n"
+        ))
+    };
+    assert_eq!(
+        at("{ type = \"integer\" }", "{n}"),
+        [
+            "jobs.toml:6: `command`: `n` may be negative by its schema, and here an argument begins with it: a number such as -3 is refused, because the program would take it for an option; give it `minimum = 0`, write `--n={n}` if the program takes that, or list it in `allow_leading_dash`"
+        ]
+    );
+    for negative in [
+        "{ type = \"number\" }",
+        "{ type = [\"integer\", \"null\"], minimum = -1 }",
+        "{ type = \"number\", exclusiveMinimum = -1 }",
+        "{ type = \"array\", items = { type = \"integer\" } }",
+        "{ type = \"integer\", enum = [1, -1] }",
+    ] {
+        assert_eq!(at(negative, "{n}").len(), 1, "{negative}");
+    }
+    for never in [
+        "{ type = \"integer\", minimum = 0 }",
+        "{ type = \"integer\", exclusiveMinimum = -1 }",
+        "{ type = \"number\", exclusiveMinimum = 0 }",
+        "{ type = \"integer\", enum = [1, 2] }",
+        "{ type = \"boolean\" }",
+        "{ type = \"string\" }",
+    ] {
+        assert_eq!(at(never, "{n}"), [""; 0], "{never}");
+    }
+    assert_eq!(at("{ type = \"integer\" }", "--n={n}"), [""; 0]);
+    assert_eq!(
+        warnings_in(
+            "command = [\"true\", \"{n}\"]\ninput = { n = { type = \"integer\" } }\nallow_leading_dash = [\"n\"]\n"
+        ),
+        [""; 0]
+    );
+    assert_eq!(
+        warnings_in("command = [\"true\"]\nstdin = \"{n}\"\ninput = { n = { type = \"integer\" } }\n"),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_program_that_is_missing_is_pointed_out() {
+    let at = |program: &str, more: &str| warnings_in(&format!("command = [\"{program}\"]\n{more}"));
+    assert_eq!(
+        at("sha265sum", ""),
+        ["jobs.toml:6: `command`: there is no program `sha265sum` in PATH, so every call would fail"]
+    );
+    assert_eq!(
+        at("./x.sh", ""),
+        ["jobs.toml:6: `command`: the program ./x.sh does not exist, so every call would fail"]
+    );
+    assert_eq!(
+        at("./jobs.toml", ""),
+        ["jobs.toml:6: `command`: the program ./jobs.toml is not executable, so every call would fail"]
+    );
+    assert_eq!(at("sh", "env = { PATH = \"/nowhere\" }\n").len(), 1);
+    assert_eq!(at("sh", ""), [""; 0]);
+    assert_eq!(at("/bin/sh", ""), [""; 0]);
 }
 
 #[test]

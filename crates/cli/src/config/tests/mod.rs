@@ -16,6 +16,7 @@ fn surroundings() -> Surroundings {
         home: Some("/home/me".into()),
         state_home: None,
         cores: 6,
+        path: Some("/bin:/usr/bin".into()),
     }
 }
 
