@@ -2,8 +2,8 @@
 
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
 use std::{
-    sync::Mutex,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    sync::{Mutex, OnceLock},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// The system's clock and tokio's timers.
@@ -15,6 +15,12 @@ impl Clock for SystemClock {
     fn now(&self) -> UnixMillis {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         UnixMillis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the Clock port")]
+    fn monotonic(&self) -> Duration {
+        static ORIGIN: OnceLock<Instant> = OnceLock::new();
+        ORIGIN.get_or_init(Instant::now).elapsed()
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the Clock port")]

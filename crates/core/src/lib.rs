@@ -52,6 +52,6 @@ pub use spec::{SpecId, ToolSpec};
 pub use store::Store;
 pub use store_layer::StoreLayer;
 pub use task::{Origin, Progress, State, Stop, StopReason, Task};
-pub use time::{BoxFuture, Clock, Millis, UnixMillis};
+pub use time::{BoxFuture, Clock, Millis, Now, UnixMillis};
 pub use timestamp::push_timestamp;
 pub use transition::{IllegalEvent, Reason, transition};

@@ -448,6 +448,13 @@ pub trait Store: Send + Sync + 'static {
     /// The earliest [`Task::wake_at`] of all live tasks.
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
 
+    /// Makes the timers of all suspended tasks due at `at`, if they are not earlier: their code is to look at the world's clock again, which was
+    /// set. Costs as much as there are live tasks.
+    fn hasten(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// When the task with the greatest id was created.
+    fn newest(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+
     /// Up to `limit` tasks whose [`Task::delete_at`] has come, earliest first.
     fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
 

@@ -94,6 +94,8 @@ layer! {
     fn live(owner: &Principal, session: &SessionKey, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn due(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn next_wake() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+    fn hasten(at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn newest() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
     fn expired(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
     fn delete(ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
     fn counts() -> BoxFuture<'_, Result<Counts, StoreError>>;

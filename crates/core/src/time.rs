@@ -24,10 +24,57 @@ impl UnixMillis {
     }
 }
 
+/// One reading of a [`Clock`], for whoever shows times to people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// The present moment on the clock's own time line.
+    pub at: UnixMillis,
+    /// What the world's clock is ahead of that time line, in milliseconds.
+    pub offset: i64,
+}
+
+impl Now {
+    /// What the world's clock says, or would have said, at a moment of the time line.
+    pub fn in_the_world(self, at: UnixMillis) -> UnixMillis {
+        UnixMillis(at.0.saturating_add(self.offset))
+    }
+}
+
+impl From<UnixMillis> for Now {
+    fn from(at: UnixMillis) -> Self {
+        Self { at, offset: 0 }
+    }
+}
+
 /// The only clock Longhaul reads.
+///
+/// Whatever is a length of time (a deadline, a backoff, a retention) counts by [`now`](Self::now), also where it is kept as the moment at
+/// which it ends. Only what people mean by a date counts by [`wall`](Self::wall).
 pub trait Clock: Send + Sync {
-    /// The present moment. It may jump; nothing relies on it never going back.
+    /// The present moment. The system's clock may jump; an engine's own, which it makes of that one, never does.
     fn now(&self) -> UnixMillis;
+
+    /// What the world's clock says. It may jump, either way, at any moment.
+    fn wall(&self) -> UnixMillis {
+        self.now()
+    }
+
+    /// What [`wall`](Self::wall) is ahead of [`now`](Self::now), in milliseconds. It changes only when the world's clock was set, so that times
+    /// that are shown do not waver.
+    fn offset(&self) -> i64 {
+        0
+    }
+
+    /// How much time has passed since some moment before. It never jumps and never goes back.
+    fn monotonic(&self) -> Duration;
+
+    /// The present moment, for whoever shows times to people.
+    fn read(&self) -> Now {
+        Now {
+            at: self.now(),
+            offset: self.offset(),
+        }
+    }
 
     /// Completes after `duration` has passed.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;

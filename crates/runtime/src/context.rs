@@ -150,9 +150,14 @@ impl TaskContext {
         &self.shared.requestor
     }
 
-    /// Now.
+    /// Now, in the engine's time: for what ends after a length of time.
     pub fn now(&self) -> UnixMillis {
         self.shared.inner.now()
+    }
+
+    /// What the world's clock says, for what is meant as a date.
+    pub fn wall(&self) -> UnixMillis {
+        self.shared.inner.ports.clock.wall()
     }
 
     /// The ports, for work that needs time or concurrency of its own.
@@ -416,7 +421,8 @@ impl TaskContext {
         let Some(record) = self.shared.inner.store.peek(&self.shared.task).await? else {
             return Ok(None);
         };
-        let until = waits.values().filter_map(Wait::until).min();
+        let clock = &*self.ports().clock;
+        let until = waits.values().filter_map(|wait| wait.until(clock)).min();
         if until.is_some_and(|until| until <= self.now()) {
             return Ok(None);
         }
@@ -425,7 +431,7 @@ impl TaskContext {
                 Wait::Input(key, _) => !record.task.open_inputs.contains(key),
                 // After the record: an end that is not seen here is not counted there either.
                 Wait::Child(entry) => self.child_outcome(*entry).await?.is_some(),
-                Wait::Timer(_) => false,
+                Wait::Timer(_) | Wait::Date(_) => false,
             };
             if has_come {
                 return Ok(None);

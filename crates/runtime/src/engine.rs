@@ -15,6 +15,7 @@ use crate::{
     recovery, retention,
     slots::{Slot, Slots},
     suspects::Suspects,
+    timeline::{self, Timeline},
     timers::{self, Alarm},
     witness::Witness,
 };
@@ -115,7 +116,7 @@ impl Engine {
     pub async fn start(options: EngineOptions) -> Result<(Self, Recovered), StartError> {
         let EngineOptions {
             store,
-            ports,
+            mut ports,
             host,
             catalog,
             providers,
@@ -127,6 +128,8 @@ impl Engine {
         for tool in catalog.snapshot().tools.values() {
             store.put_spec(tool.spec().clone()).await?;
         }
+        let timeline = Arc::new(Timeline::begin(Arc::clone(&ports.clock), store.newest().await?));
+        ports.clock = timeline.clone();
         let node = store.open_node(&host, ports.clock.now()).await?;
         let hub = Arc::new(Hub::default());
         let listener = Arc::clone(&hub);
@@ -163,6 +166,7 @@ impl Engine {
         inner.spawn(dispatch::run(Arc::clone(&inner)));
         inner.spawn(timers::run(Arc::clone(&inner)));
         inner.spawn(retention::run(Arc::clone(&inner)));
+        inner.spawn(timeline::run(Arc::clone(&inner), timeline));
         let parking = Arc::clone(&inner);
         inner.spawn(async move { parking.parking.run(&*parking.ports.clock).await });
         Ok((Self(inner), recovered))
@@ -193,7 +197,7 @@ impl Engine {
         self.0.catalog.remove_tool(name)
     }
 
-    /// The ports.
+    /// The ports. The clock is the engine's own: it goes on steadily, whatever becomes of the world's.
     pub fn ports(&self) -> &Ports {
         &self.0.ports
     }

@@ -32,6 +32,7 @@ mod requestor;
 mod retention;
 mod slots;
 mod suspects;
+mod timeline;
 mod timers;
 mod witness;
 

@@ -20,17 +20,20 @@ const LONGEST_SLEEP: u64 = 60_000;
 pub(crate) enum Wait {
     /// An answer, until a moment.
     Input(InputKey, UnixMillis),
-    /// A moment.
+    /// A moment of the engine's time.
     Timer(UnixMillis),
+    /// A moment of the world's clock.
+    Date(UnixMillis),
     /// The end of the child with the entry of this place.
     Child(u32),
 }
 
 impl Wait {
-    /// When time alone ends it.
-    pub(crate) fn until(&self) -> Option<UnixMillis> {
+    /// When, in the engine's time, time alone ends it; for a date, unless the world's clock is set meanwhile.
+    pub(crate) fn until(&self, clock: &dyn Clock) -> Option<UnixMillis> {
         match self {
             Self::Input(_, until) | Self::Timer(until) => Some(*until),
+            Self::Date(until) => Some(clock.now().plus(until.since(clock.wall()))),
             Self::Child(_) => None,
         }
     }

@@ -67,6 +67,20 @@ impl Clock for SystemClock {
         UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
+    /// Of the kind that goes on while the machine sleeps, where there is one.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn monotonic(&self) -> Duration {
+        let passed = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Duration::try_from(passed).unwrap_or_default()
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    #[expect(clippy::disallowed_methods, reason = "this is the port")]
+    fn monotonic(&self) -> Duration {
+        static ORIGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        ORIGIN.get_or_init(std::time::Instant::now).elapsed()
+    }
+
     #[expect(clippy::disallowed_methods, reason = "this is the port")]
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))

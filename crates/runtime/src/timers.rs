@@ -45,7 +45,7 @@ impl Alarm {
         }
     }
 
-    fn set(&self, at: UnixMillis) {
+    pub(crate) fn set(&self, at: UnixMillis) {
         if at.0 < self.at.fetch_min(at.0, Ordering::SeqCst) {
             self.moved.notify_one();
         }
@@ -159,6 +159,9 @@ mod tests {
     impl Clock for Noon {
         fn now(&self) -> UnixMillis {
             UnixMillis(1_000)
+        }
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
         }
         fn sleep(&self, _duration: Duration) -> BoxFuture<'static, ()> {
             Box::pin(std::future::pending())

@@ -48,6 +48,10 @@ impl Clock for JumpingClock {
         now(&self.executor, &self.skew)
     }
 
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.executor.elapsed())
+    }
+
     /// Of the monotonic kind, like the system's: who sleeps sleeps as long as before, however the clock jumps.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(self.executor.sleep(duration))

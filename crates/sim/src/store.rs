@@ -403,6 +403,14 @@ impl Store for NodeStore {
         self.read(|disk| peek::now(disk.next_wake()))
     }
 
+    fn hasten(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write(move |world, _| peek::now(world.disk.hasten(at)))
+    }
+
+    fn newest(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        self.read(|disk| peek::now(disk.newest()))
+    }
+
     fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
         self.read(move |disk| peek::now(disk.expired(at, limit)))
     }

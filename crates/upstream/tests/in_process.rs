@@ -42,6 +42,10 @@ impl Clock for GraceClock {
         self.system.now()
     }
 
+    fn monotonic(&self) -> Duration {
+        self.system.monotonic()
+    }
+
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         if duration != Duration::from_secs(10) {
             return self.system.sleep(duration);

@@ -1,7 +1,7 @@
 //! What both generations show of a task: the status each derives, and the members they share.
 
 use crate::{json, version::Generation};
-use longhaul_core::{Outcome, State, Task, UnixMillis, Verdict, push_timestamp};
+use longhaul_core::{Now, Outcome, State, Task, Verdict, push_timestamp};
 use std::borrow::Cow;
 
 /// The largest integer every JSON reader keeps exact, 2^53 − 1. A time to live beyond it is as good as unlimited.
@@ -86,7 +86,7 @@ pub(crate) struct Shown<'a> {
     pub(crate) status: Status,
     /// Its end, where the reader has it at hand: says why a task failed.
     pub(crate) outcome: Option<&'a Outcome>,
-    pub(crate) now: UnixMillis,
+    pub(crate) now: Now,
 }
 
 impl Shown<'_> {
@@ -103,9 +103,9 @@ impl Shown<'_> {
             json::push_string(out, &message);
         }
         out.push_str(r#","createdAt":""#);
-        push_timestamp(out, task.created_at);
+        push_timestamp(out, self.now.in_the_world(task.created_at));
         out.push_str(r#"","lastUpdatedAt":""#);
-        push_timestamp(out, task.updated_at);
+        push_timestamp(out, self.now.in_the_world(task.updated_at));
         out.push('"');
         out.push_str(names.ttl);
         match task.ttl() {
@@ -115,7 +115,7 @@ impl Shown<'_> {
         }
         if !task.is_done() {
             out.push_str(names.poll);
-            json::push_int(out, task.poll_hint(self.now));
+            json::push_int(out, task.poll_hint(self.now.at));
         }
     }
 

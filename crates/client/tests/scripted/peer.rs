@@ -190,6 +190,10 @@ impl Clock for HastyClock {
         UnixMillis(0)
     }
 
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         self.0.lock().unwrap().push(duration);
         Box::pin(tokio::task::yield_now())

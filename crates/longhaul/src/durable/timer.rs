@@ -38,7 +38,7 @@ impl TaskContext {
             return self.journal().sleep_until(moment).await;
         }
         loop {
-            match moment.since(self.journal().now()) {
+            match moment.since(self.journal().wall()) {
                 0 => return Ok(()),
                 // The clock may jump: look at it now and then.
                 left => self.sleep(Duration::from_millis(left.min(LONGEST_SLEEP))).await?,

@@ -216,7 +216,7 @@ impl TaskManager {
     pub async fn get_task(&self, task_id: &str) -> Result<DetailedTask, ErrorData> {
         let record = self.record(task_id).await?;
         let poll_interval = self.poll_interval(&record.task.spec).await?;
-        shown::detailed(record, poll_interval)
+        shown::detailed(record, poll_interval, self.0.engine.ports().clock.read())
     }
 
     /// Handles `tasks/update`: answers what the task has asked. Answers that nobody waits for are ignored; the others are kept when this
@@ -306,7 +306,7 @@ impl TaskManager {
         };
         let created = self.0.engine.create(call).await;
         let created = created.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-        let mut task = shown::task(&created, options.poll_interval_ms);
+        let mut task = shown::task(&created, options.poll_interval_ms, self.0.engine.ports().clock.read());
         task.status_message = task.status_message.or_else(|| options.status_message.clone());
         Ok(task)
     }

@@ -1,7 +1,7 @@
 //! A record as rmcp's types show it.
 
 use longhaul_core::{
-    Outcome, UnixMillis,
+    Now, Outcome, UnixMillis,
     store::{Record, StoreError},
 };
 use rmcp::{
@@ -10,12 +10,12 @@ use rmcp::{
 };
 use serde_json::json;
 
-pub(super) fn task(task: &longhaul_core::Task, poll_interval_ms: Option<u64>) -> Task {
+pub(super) fn task(task: &longhaul_core::Task, poll_interval_ms: Option<u64>, now: Now) -> Task {
     let mut shown = Task::new(
         task.id.as_str(),
         TaskStatus::Working,
-        timestamp(task.created_at),
-        timestamp(task.updated_at),
+        timestamp(now.in_the_world(task.created_at)),
+        timestamp(now.in_the_world(task.updated_at)),
     );
     shown.status_message = task.status.as_deref().map(str::to_owned);
     shown.ttl_ms = task.deadline;
@@ -23,8 +23,8 @@ pub(super) fn task(task: &longhaul_core::Task, poll_interval_ms: Option<u64>) ->
     shown
 }
 
-pub(super) fn detailed(record: Record, poll_interval_ms: Option<u64>) -> Result<DetailedTask, ErrorData> {
-    let task = task(&record.task, poll_interval_ms);
+pub(super) fn detailed(record: Record, poll_interval_ms: Option<u64>, now: Now) -> Result<DetailedTask, ErrorData> {
+    let task = task(&record.task, poll_interval_ms, now);
     let payload = payload(record)
         .map_err(|error| ErrorData::internal_error(format!("the task's record cannot be read: {error}"), None))?;
     // The payload says which status it is.

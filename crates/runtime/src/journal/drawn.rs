@@ -6,12 +6,12 @@ use longhaul_core::{EntryKind, Json, UnixMillis};
 use std::sync::Arc;
 
 impl TaskContext {
-    /// What time it was when this was first reached.
+    /// What the world's clock said when this was first reached.
     ///
     /// # Errors
     /// [`JournalError`].
     pub async fn draw_now(&self) -> Result<UnixMillis, JournalError> {
-        let draw = || Json::trusted(self.now().0.to_string());
+        let draw = || Json::trusted(self.wall().0.to_string());
         Ok(UnixMillis(self.draw(EntryKind::Now, "", draw).await?))
     }
 

@@ -120,7 +120,7 @@ impl Engine {
         let mut child = None;
         let Story {
             standing,
-            failed,
+            mut failed,
             ended_by,
         } = match entry.key.kind {
             EntryKind::Step => step_story(&entry.value),
@@ -150,9 +150,18 @@ impl Engine {
             Standing::Waiting(_) if task.is_done() => Standing::GivenUp,
             standing => standing,
         };
+        let now = self.ports().clock.read();
+        let standing = match standing {
+            Standing::Waiting(until) => Standing::Waiting(until.map(|until| now.in_the_world(until))),
+            standing => standing,
+        };
+        failed
+            .last
+            .iter_mut()
+            .for_each(|failed| failed.at = now.in_the_world(UnixMillis(failed.at)).0);
         Ok(Chapter {
             key: entry.key,
-            at: entry.at,
+            at: now.in_the_world(entry.at),
             standing,
             ended_by,
             tries_failed: failed.tries,

@@ -6,6 +6,7 @@ mod bounds;
 mod calls;
 mod cancellation;
 mod catalog;
+mod clocks;
 mod deadlines;
 mod durability;
 mod durable;

@@ -113,26 +113,6 @@ async fn tasks_that_are_not_ready_are_not_asked_for() {
     assert_eq!(runs.next().await.attempt.task, waits.id);
 }
 
-/// After a jump back queued work waits for the clock, calmly, and goes on by itself.
-#[tokio::test]
-async fn a_clock_that_jumps_back_loses_nothing() {
-    let world = World::in_memory().with_slots(1);
-    let (script, mut runs) = Script::new();
-    let engine = world.start([tool("a", script)]).await;
-    let first = engine.create(engine.call("a")).await.unwrap();
-    let second = engine.create(engine.call("a")).await.unwrap();
-    world.clock.jump_back(5_000);
-    runs.next().await.finish("done");
-    world.outcome(&engine, &first.id).await;
-    world.clock.sleeper(5_000).await;
-    settle().await;
-    let calm = world.clock.sleeps_begun();
-    settle().await;
-    assert_eq!(world.clock.sleeps_begun(), calm);
-    world.clock.advance(5_000);
-    assert_eq!(runs.next().await.attempt.task, second.id);
-}
-
 const SLOTS: usize = 3;
 /// Limits of the tools, by number.
 const LIMITS: [Option<usize>; 3] = [Some(1), Some(2), None];

@@ -1,6 +1,6 @@
 //! `notifications/tasks/status`: every change of the status, and what is said in between at most once a second (G1-43).
 
-use longhaul_core::{BoxFuture, Clock, Task, UnixMillis, store::Record};
+use longhaul_core::{BoxFuture, Clock, Now, Task, store::Record};
 use longhaul_wire::{Status, legacy};
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ impl StatusNews {
         }
         self.told = now;
         self.pause = Some(clock.sleep(INTERVAL));
-        Some(written(record, clock.now()))
+        Some(written(record, clock.read()))
     }
 
     /// Completes when something that had to wait may be told.
@@ -52,7 +52,7 @@ fn of(task: &Task) -> (Status, Option<Arc<str>>) {
     (legacy::tasks::status(task), line)
 }
 
-fn written(record: &Record, now: UnixMillis) -> String {
+fn written(record: &Record, now: Now) -> String {
     let mut text = String::new();
     legacy::tasks::write_status_notification(&mut text, &record.task, record.outcome.as_ref(), now);
     text

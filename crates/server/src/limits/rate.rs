@@ -15,7 +15,6 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 /// So many principals are remembered before those that have asked for nothing lately are forgotten for the first time.
@@ -94,7 +93,7 @@ fn rate(most: NonZeroU32) -> Quota {
     Quota::per_second(most).allow_burst(most.saturating_mul(NonZeroU32::MIN.saturating_add(1)))
 }
 
-/// The clock port, as the limiters want to read it.
+/// The monotonic side of the clock port, as the limiters want to read it.
 #[derive(Clone)]
 struct PortClock(Arc<dyn Clock>);
 
@@ -105,8 +104,7 @@ impl governor::clock::Clock for PortClock {
     type Instant = Moment;
 
     fn now(&self) -> Moment {
-        let millis = u64::try_from(self.0.now().0).unwrap_or_default();
-        Moment(Nanos::from(Duration::from_millis(millis)))
+        Moment(Nanos::from(self.0.monotonic()))
     }
 }
 
@@ -132,13 +130,29 @@ impl std::ops::Add<Nanos> for Moment {
 mod tests {
     use super::*;
     use longhaul_core::{BoxFuture, UnixMillis};
-    use std::sync::atomic::AtomicI64;
+    use std::{sync::atomic::AtomicI64, time::Duration};
 
-    struct Hand(AtomicI64);
+    #[derive(Default)]
+    struct Hand {
+        monotonic: AtomicI64,
+        /// What the world's clock was set by.
+        set: AtomicI64,
+    }
+
+    impl Hand {
+        fn advance(&self, millis: i64) {
+            self.monotonic.fetch_add(millis, Ordering::SeqCst);
+        }
+    }
 
     impl Clock for Hand {
         fn now(&self) -> UnixMillis {
-            UnixMillis(self.0.load(Ordering::SeqCst))
+            let passed = self.monotonic.load(Ordering::SeqCst) + self.set.load(Ordering::SeqCst);
+            UnixMillis(1_700_000_000_000 + passed)
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::from_millis(self.monotonic.load(Ordering::SeqCst).cast_unsigned())
         }
 
         fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
@@ -147,7 +161,7 @@ mod tests {
     }
 
     fn rates(of_one: Option<u32>, in_all: Option<u32>) -> (Arc<Hand>, Rates) {
-        let hand = Arc::new(Hand(AtomicI64::new(1_700_000_000_000)));
+        let hand = Arc::new(Hand::default());
         let clock: Arc<dyn Clock> = hand.clone();
         let most = |most: Option<u32>| most.and_then(NonZeroU32::new);
         (hand, Rates::new(most(of_one), most(in_all), &clock))
@@ -167,9 +181,25 @@ mod tests {
         };
         assert!(rates.count(&other).is_ok(), "somebody else is not");
         let wait = i64::try_from(wait.as_millis()).unwrap() + 1;
-        hand.0.fetch_add(wait, Ordering::SeqCst);
+        hand.advance(wait);
         assert!(rates.count(&one).is_ok());
         assert!(rates.count(&one).is_err());
+    }
+
+    #[test]
+    fn setting_the_clock_locks_nobody_out_and_gives_nobody_more() {
+        for set in [-3_600_000, 3_600_000] {
+            let (hand, rates) = rates(Some(10), Some(10));
+            let one = Principal::named("one");
+            assert_eq!(welcome(&rates, &one, 50), 20);
+            hand.set.fetch_add(set, Ordering::SeqCst);
+            let Err(Busy::Rate { wait, .. }) = rates.count(&one) else {
+                panic!("no time has passed")
+            };
+            assert!(wait <= Duration::from_millis(100), "{wait:?}");
+            hand.advance(1_000);
+            assert_eq!(welcome(&rates, &one, 50), 10, "a second's");
+        }
     }
 
     #[test]
@@ -208,7 +238,7 @@ mod tests {
         let (_, each) = rates.of_one.as_ref().unwrap();
         for group in ["first", "second", "third"] {
             newcomers(&rates, group, REMEMBERED + 1);
-            hand.0.fetch_add(10_000, Ordering::SeqCst);
+            hand.advance(10_000);
         }
         newcomers(&rates, "last", 2);
         assert!(each.limiter.len() <= REMEMBERED, "{}", each.limiter.len());

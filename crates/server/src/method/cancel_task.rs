@@ -32,7 +32,7 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
 }
 
 fn shown(front: &Front, call: &Call<'_>, task: Task) -> Answer {
-    let now = front.engine.ports().clock.now();
+    let now = front.engine.ports().clock.read();
     let record = Record {
         task,
         outcome: None,

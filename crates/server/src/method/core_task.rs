@@ -53,7 +53,7 @@ fn undeclared() -> RpcError {
 }
 
 fn shown(front: &Front, call: &Call<'_>, record: &Record) -> Answer {
-    let now = front.engine.ports().clock.now();
+    let now = front.engine.ports().clock.read();
     Answer::result(call.id, |out| {
         modern::tasks::write_core_task(out, record, &front.identity, now)
     })

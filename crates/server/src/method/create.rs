@@ -247,7 +247,7 @@ fn meanwhile(tool: &Tool) -> Cow<'_, str> {
 }
 
 fn created(front: &Front, id: &KeptId, generation: Generation, task: &Task, hint: Option<&str>) -> Turn {
-    let now = front.engine.ports().clock.now();
+    let now = front.engine.ports().clock.read();
     let mut text = String::with_capacity(512);
     write_result(&mut text, id.get(), |out| match generation {
         Generation::Legacy => wire::tasks::write_created(out, task, hint, now),

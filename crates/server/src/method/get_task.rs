@@ -20,7 +20,7 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
     let record = record.ok_or_else(RpcError::task_not_found)?;
     // Whoever asks about a task wants to hear of it, also on a stream of a later session.
     push::follow_for(front, &call.caller, &record.task);
-    let now = front.engine.ports().clock.now();
+    let now = front.engine.ports().clock.read();
     Ok(Answer::result(call.id, |out| match call.caller.generation {
         Generation::Legacy => wire::tasks::write_get(out, &record, now),
         Generation::Modern => modern::tasks::write_get(out, &record, &front.identity, now),

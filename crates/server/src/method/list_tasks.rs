@@ -27,7 +27,7 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
         .map_err(store_failed)?;
     let last = page.tasks.last().filter(|_| page.more);
     let next = last.map(|task| cursor::after(&task.id, &scope, &front.cursors));
-    let now = front.engine.ports().clock.now();
+    let now = front.engine.ports().clock.read();
     Ok(Answer::result(call.id, |out| {
         legacy::tasks::write_list(out, &page.tasks, next.as_deref(), now)
     }))

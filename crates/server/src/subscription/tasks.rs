@@ -34,7 +34,7 @@ pub(crate) struct Told(Box<Record>);
 impl Told {
     pub(crate) fn message(&self, front: &Front, listen: RequestId<'_>) -> String {
         let mut text = String::new();
-        let now = front.engine.ports().clock.now();
+        let now = front.engine.ports().clock.read();
         modern::tasks::write_notification_for(&mut text, &self.0, listen, now);
         text
     }

@@ -221,7 +221,7 @@ impl Plain {
         if self.patience.answer == Some(Instead::Words) {
             return self.ended(&handed_off(task));
         }
-        let now = self.front.engine.ports().clock.now();
+        let now = self.front.engine.ports().clock.read();
         let mut text = String::new();
         write_result(&mut text, self.id.get(), |out| {
             modern::tasks::write_created(out, task, &self.front.identity, now);

@@ -1,14 +1,22 @@
-//! The system's clock, which a test can move on.
+//! The system's clock, which a test can move on, and set.
 
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
 use longhaul_runtime::Ports;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 use tokio::sync::watch;
 
 #[derive(Clone)]
 pub(crate) struct TestClock {
     system: Arc<dyn Clock>,
     ahead: Arc<watch::Sender<Duration>>,
+    /// What the world's clock was set by, in milliseconds.
+    set: Arc<AtomicI64>,
 }
 
 impl Default for TestClock {
@@ -16,6 +24,7 @@ impl Default for TestClock {
         Self {
             system: Ports::system().clock,
             ahead: Arc::new(watch::Sender::new(Duration::ZERO)),
+            set: Arc::default(),
         }
     }
 }
@@ -24,12 +33,22 @@ impl TestClock {
     pub(crate) fn advance(&self, by: Duration) {
         self.ahead.send_modify(|ahead| *ahead += by);
     }
+
+    /// Sets the world's clock, and lets no time pass.
+    pub(crate) fn set(&self, by: i64) {
+        self.set.fetch_add(by, Ordering::SeqCst);
+    }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> UnixMillis {
         let ahead = u64::try_from(self.ahead.borrow().as_millis()).unwrap();
-        self.system.now().plus(ahead)
+        let now = self.system.now().plus(ahead);
+        UnixMillis(now.0 + self.set.load(Ordering::SeqCst))
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.system.monotonic() + *self.ahead.borrow()
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {

@@ -171,6 +171,30 @@ async fn u_12_a_state_is_good_for_its_own_request_only() {
     text_of(&server.result(&retry(&first, &round, answers)).await);
 }
 
+/// Neither is a round over early, nor is a session.
+#[tokio::test]
+async fn setting_the_clock_ends_no_round_and_no_session() {
+    const DAY: i64 = 24 * 3_600_000;
+    for set in [-40 * DAY, 40 * DAY] {
+        let clock = TestClock::default();
+        let server = Server::with(Options {
+            clock: clock.clone(),
+            ..Options::default()
+        })
+        .await;
+        let session = server.session().await;
+        let first = call("ask_all name");
+        let round = server.result(&first).await;
+        clock.set(set);
+        server.result(&Post::legacy(Some(&session), "ping", json!({}))).await;
+        let answers = json!({"name": accept("name", "Ann")});
+        assert_eq!(
+            text_of(&server.result(&retry(&first, &round, answers)).await),
+            json!([accept("name", "Ann")])
+        );
+    }
+}
+
 #[tokio::test]
 async fn an_expired_state_is_refused_and_its_call_abandoned() {
     let clock = TestClock::default();

@@ -99,6 +99,7 @@ macro_rules! contract_tests {
             specs: definitions_are_kept_as_they_were;
             stale_fences: invariant_3_a_stale_fence_is_refused, workers_must_show_a_fence;
             suspension: what_comes_before_work_is_suspended_is_not_lost, what_it_waits_for_wakes_suspended_work,
+                timers_of_suspended_work_can_be_made_due_at_once,
                 suspended_work_holds_nothing;
             timers: what_is_due_comes_earliest_first;
             differential: a_random_run_agrees_with_the_model;

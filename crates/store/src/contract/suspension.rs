@@ -64,6 +64,26 @@ pub async fn what_comes_before_work_is_suspended_is_not_lost(fresh: Fresh) {
     assert_eq!(claimed(&bench, 4).await, ["a", "b", "c"].map(id));
 }
 
+/// When the world's clock was set, suspended work has to look at it again.
+pub async fn timers_of_suspended_work_can_be_made_due_at_once(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    assert_eq!(bench.store.newest().await, Ok(None));
+    suspend(&bench, "a", Some(1_000)).await;
+    suspend(&bench, "b", None).await;
+    suspend(&bench, "c", Some(20)).await;
+    let (running, _) = bench.running("d", 9).await;
+    assert_eq!(bench.store.newest().await, Ok(Some(running.created_at)));
+    bench.store.hasten(UnixMillis(50)).await.expect("it is written");
+    let due = bench.store.due(UnixMillis(50), 10).await.expect("a list");
+    assert_eq!(
+        due.iter()
+            .map(|task| (task.id.clone(), task.resume_at))
+            .collect::<Vec<_>>(),
+        [(id("c"), Some(UnixMillis(20))), (id("a"), Some(UnixMillis(50)))]
+    );
+    assert_eq!(bench.peek(&id("b")).await.task.resume_at, None);
+}
+
 /// An answer, a child's end and the time each queue it again; the question that was open stays open under its key.
 pub async fn what_it_waits_for_wakes_suspended_work(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;

@@ -131,6 +131,16 @@ impl Everything {
         taken
     }
 
+    pub(super) fn hasten(&mut self, at: UnixMillis) {
+        let waking = self.found(self.tasks.index().waking.of(&()));
+        let later = waking.filter(|task| task.is_suspended() && task.resume_at.is_some_and(|resume| resume > at));
+        let later: Vec<Task> = later.cloned().collect();
+        for mut task in later {
+            task.resume_at = Some(at);
+            self.tasks.write(Decision::of(task));
+        }
+    }
+
     pub(super) fn delete(&mut self, ids: &[TaskId], at: UnixMillis) -> usize {
         self.ended_sessions.forget(at);
         let mut deleted = 0;

@@ -226,6 +226,15 @@ impl Store for MemoryStore {
         answer(Ok(first.map(|(wake, _)| *wake)))
     }
 
+    fn hasten(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.lock().hasten(at);
+        answer(Ok(()))
+    }
+
+    fn newest(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        answer(Ok(self.lock().tasks.newest().map(|task| task.created_at)))
+    }
+
     fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
         let all = self.lock();
         let expired = all.tasks.index().expiring.of(&()).take_while(|(when, _)| *when <= at);

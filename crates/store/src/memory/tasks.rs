@@ -48,6 +48,11 @@ impl Tasks {
         self.get(id).map(|kept| &kept.task)
     }
 
+    /// The one with the greatest id.
+    pub(super) fn newest(&self) -> Option<&Task> {
+        self.kept.last_key_value().map(|(_, kept)| &kept.task)
+    }
+
     /// Takes in one whose id is new. Returns what there is to tell.
     pub(super) fn insert(&mut self, kept: Kept) -> Hint {
         let (id, hint) = (kept.task.id.clone(), hint(&kept.task));

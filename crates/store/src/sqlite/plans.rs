@@ -23,6 +23,10 @@ const OTHERS: &[(&str, &[&str])] = &[
     (read::COUNT_QUEUED, &["SCAN tasks USING COVERING INDEX tasks_queued"]),
     (read::COUNT_RUNNING, &["SCAN tasks USING COVERING INDEX tasks_working"]),
     (read::COUNT_BLOCKED, &["SCAN tasks USING COVERING INDEX tasks_blocked"]),
+    // The last entry of the index on ids.
+    (read::NEWEST, &["SCAN tasks USING INDEX sqlite_autoindex_tasks_1"]),
+    // Walks through the live tasks that time will change: only when the system's clock was set.
+    (write::HASTEN, &["SCAN tasks USING INDEX tasks_wake"]),
     // Each live child's parent, by its id.
     (read::STRANDED, &["CORRELATED SCALAR SUBQUERY 1"]),
     // The rows of one task.
@@ -104,6 +108,7 @@ fn statements() -> Vec<&'static str> {
         read::LIVE,
         read::DUE,
         read::NEXT_WAKE,
+        read::NEWEST,
         read::EXPIRED,
         read::FORSAKEN,
         read::NEXT_READY,
@@ -129,6 +134,7 @@ fn statements() -> Vec<&'static str> {
         write::SET_ANSWER,
         write::WITHDRAW,
         write::FORGET_SESSIONS,
+        write::HASTEN,
         ledger::BOOK_IN_ALL,
         ledger::CLOSE,
     ];

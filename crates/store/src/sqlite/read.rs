@@ -51,6 +51,7 @@ pub(super) const DUE: &str = select_tasks!(
     "",
     "INDEXED BY tasks_wake CROSS JOIN specs ON specs.seq = tasks.spec WHERE wake_at <= ?1 ORDER BY wake_at LIMIT ?2"
 );
+pub(super) const NEWEST: &str = "SELECT created_at FROM tasks ORDER BY id DESC LIMIT 1";
 pub(super) const NEXT_WAKE: &str = "SELECT min(wake_at) FROM tasks INDEXED BY tasks_wake WHERE wake_at IS NOT NULL";
 pub(super) const EXPIRED: &str =
     "SELECT id FROM tasks INDEXED BY tasks_delete WHERE delete_at <= ?1 ORDER BY delete_at LIMIT ?2";
@@ -221,6 +222,12 @@ pub(super) fn due(connection: &Connection, at: UnixMillis, limit: usize) -> Resu
 pub(super) fn next_wake(connection: &Connection) -> Result<Option<UnixMillis>> {
     let earliest: Option<i64> = connection.prepare_cached(NEXT_WAKE)?.query_row([], |row| row.get(0))?;
     Ok(earliest.map(UnixMillis))
+}
+
+/// [`longhaul_core::Store::newest`].
+pub(super) fn newest(connection: &Connection) -> Result<Option<UnixMillis>> {
+    let newest = connection.prepare_cached(NEWEST)?.query_row([], |row| row.get(0));
+    Ok(newest.optional()?.map(UnixMillis))
 }
 
 /// [`longhaul_core::Store::next_ready`].

@@ -173,6 +173,14 @@ impl Store for SqliteStore {
         self.at_once(read::next_wake)
     }
 
+    fn hasten(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.write(0, Effect::Heard, move |tx| write::hasten(tx, at)))
+    }
+
+    fn newest(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        self.at_once(read::newest)
+    }
+
     fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
         self.in_turn(move |connection| read::expired(connection, at, limit))
     }

@@ -48,6 +48,8 @@ pub(super) const DELETABLE: &str = "SELECT seq, principal, \
      FROM tasks WHERE id = ?1 AND delete_at <= ?2";
 pub(super) const SET_ANSWER: &str = "UPDATE inputs SET state = 1, answer = ?3 WHERE task = ?1 AND key = ?2";
 pub(super) const WITHDRAW: &str = "UPDATE inputs SET state = 2 WHERE task = ?1 AND key = ?2";
+pub(super) const HASTEN: &str = "UPDATE tasks INDEXED BY tasks_wake SET resume_at = ?1, wake_at = min(wake_at, ?1) \
+     WHERE wake_at IS NOT NULL AND state = 2 AND resume_at > ?1";
 pub(super) const FORGET_SESSIONS: &str = "DELETE FROM ended_sessions WHERE until <= ?1";
 /// A task and all that belongs to it.
 pub(super) const DELETE: [&str; 5] = [
@@ -282,6 +284,12 @@ fn take(
         });
     }
     Ok(Ok(taken))
+}
+
+/// [`longhaul_core::Store::hasten`].
+pub(super) fn hasten(tx: &mut Tx<'_>, at: UnixMillis) -> Result<Result<(), StoreError>> {
+    tx.connection.prepare_cached(HASTEN)?.execute([at.0])?;
+    Ok(Ok(()))
 }
 
 /// [`longhaul_core::Store::delete`].

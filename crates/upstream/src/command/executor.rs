@@ -214,13 +214,16 @@ impl CommandExecutor {
         cx: &TaskContext,
     ) -> io::Result<()> {
         let definition = self.tool.definition();
+        let clock = &cx.ports().clock;
+        // The supervisor has the world's clock only.
+        let deadline = attempt.deadline_at.map(|at| clock.wall().plus(at.since(clock.now())));
         let spec = Spec {
             argv: invocation.argv,
             env: environment(&definition.env),
             cwd: definition.cwd.clone(),
             max_output: definition.max_output,
             max_log: definition.max_log,
-            deadline_ms: attempt.deadline_at.map(|deadline| deadline.0),
+            deadline_ms: deadline.map(|deadline| deadline.0),
             kill_grace_ms: self.shared.kill_grace,
         };
         let prepared = dir.clone();

@@ -11,7 +11,7 @@ use crate::{
     splice::Edit,
     version::Generation,
 };
-use longhaul_core::{Lineage, Outcome, Task, TaskId, UnixMillis, store::Record};
+use longhaul_core::{Lineage, Now, Outcome, Task, TaskId, store::Record};
 
 pub(crate) const NAMES: Names = Names {
     ttl: r#","ttl":"#,
@@ -24,21 +24,21 @@ pub fn status(task: &Task) -> Status {
 }
 
 /// Appends a Task object. `outcome`, where it is at hand, says why the task failed.
-pub fn write_task(out: &mut String, task: &Task, outcome: Option<&Outcome>, now: UnixMillis) {
+pub fn write_task(out: &mut String, task: &Task, outcome: Option<&Outcome>, now: impl Into<Now>) {
     push_shown(
         out,
         &Shown {
             task,
             status: status(task),
             outcome,
-            now,
+            now: now.into(),
         },
     );
 }
 
 /// Appends the CreateTaskResult. The first status is always `working` (G1-14), also of a task whose arguments have failed it
 /// already (X-12). `hint` is what a host may tell its model meanwhile (G1-15).
-pub fn write_created(out: &mut String, task: &Task, hint: Option<&str>, now: UnixMillis) {
+pub fn write_created(out: &mut String, task: &Task, hint: Option<&str>, now: impl Into<Now>) {
     out.push_str(r#"{"task":"#);
     push_shown(
         out,
@@ -46,7 +46,7 @@ pub fn write_created(out: &mut String, task: &Task, hint: Option<&str>, now: Uni
             task,
             status: Status::Working,
             outcome: None,
-            now,
+            now: now.into(),
         },
     );
     if let Some(hint) = hint {
@@ -58,7 +58,7 @@ pub fn write_created(out: &mut String, task: &Task, hint: Option<&str>, now: Uni
 }
 
 /// Appends the GetTaskResult, or the CancelTaskResult: the bare Task (G1-24), and in its `_meta` where it comes from.
-pub fn write_get(out: &mut String, record: &Record, now: UnixMillis) {
+pub fn write_get(out: &mut String, record: &Record, now: impl Into<Now>) {
     write_task(out, &record.task, record.outcome.as_ref(), now);
     if let Some(lineage) = &record.task.lineage {
         out.pop();
@@ -69,7 +69,8 @@ pub fn write_get(out: &mut String, record: &Record, now: UnixMillis) {
 }
 
 /// Appends the ListTasksResult.
-pub fn write_list(out: &mut String, tasks: &[Task], next: Option<&str>, now: UnixMillis) {
+pub fn write_list(out: &mut String, tasks: &[Task], next: Option<&str>, now: impl Into<Now>) {
+    let now = now.into();
     out.push_str(r#"{"tasks":["#);
     for (nth, task) in tasks.iter().enumerate() {
         if nth > 0 {
@@ -105,7 +106,7 @@ pub fn write_payload(out: &mut String, id: RequestId<'_>, task: &TaskId, lineage
 }
 
 /// Appends `notifications/tasks/status`: the Task and nothing else (G1-43, G1-45).
-pub fn write_status_notification(out: &mut String, task: &Task, outcome: Option<&Outcome>, now: UnixMillis) {
+pub fn write_status_notification(out: &mut String, task: &Task, outcome: Option<&Outcome>, now: impl Into<Now>) {
     write_notification(out, "notifications/tasks/status", |out| {
         write_task(out, task, outcome, now)
     });

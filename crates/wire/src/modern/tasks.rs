@@ -11,7 +11,7 @@ use crate::{
     splice::{Edit, splice},
     version::Generation,
 };
-use longhaul_core::{Input, InputState, Outcome, Task, UnixMillis, store::Record};
+use longhaul_core::{Input, InputState, Now, Outcome, Task, store::Record};
 
 const NAMES: Names = Names {
     ttl: r#","ttlMs":"#,
@@ -24,13 +24,13 @@ pub fn status(task: &Task) -> Status {
 }
 
 /// Appends the CreateTaskResult: flat, and without any payload (G2-15).
-pub fn write_created(out: &mut String, task: &Task, identity: &Identity, now: UnixMillis) {
+pub fn write_created(out: &mut String, task: &Task, identity: &Identity, now: impl Into<Now>) {
     out.push_str(r#"{"resultType":"task","#);
     Shown {
         task,
         status: status(task),
         outcome: None,
-        now,
+        now: now.into(),
     }
     .push_members(out, NAMES);
     identity.push_meta(out);
@@ -38,7 +38,7 @@ pub fn write_created(out: &mut String, task: &Task, identity: &Identity, now: Un
 }
 
 /// Appends the GetTaskResult: the DetailedTask, `resultType` `complete` whatever the status (G2-27, C-05).
-pub fn write_get(out: &mut String, record: &Record, identity: &Identity, now: UnixMillis) {
+pub fn write_get(out: &mut String, record: &Record, identity: &Identity, now: impl Into<Now>) {
     out.push_str(COMPLETE);
     out.push(',');
     push_detailed(out, record, now);
@@ -48,7 +48,7 @@ pub fn write_get(out: &mut String, record: &Record, identity: &Identity, now: Un
 
 /// Appends a legacy task for a modern client that knows only those (C-12): the Task of 2025-11-25 as a complete result. The answer to
 /// both `tasks/get` and `tasks/cancel`.
-pub fn write_core_task(out: &mut String, record: &Record, identity: &Identity, now: UnixMillis) {
+pub fn write_core_task(out: &mut String, record: &Record, identity: &Identity, now: impl Into<Now>) {
     let Record { task, outcome, .. } = record;
     out.push_str(COMPLETE);
     out.push(',');
@@ -56,7 +56,7 @@ pub fn write_core_task(out: &mut String, record: &Record, identity: &Identity, n
         task,
         status: legacy::tasks::status(task),
         outcome: outcome.as_ref(),
-        now,
+        now: now.into(),
     }
     .push_members(out, legacy::tasks::NAMES);
     identity.push_meta_of(out, task);
@@ -71,7 +71,7 @@ pub fn write_ack(out: &mut String, identity: &Identity) {
 }
 
 /// Appends `notifications/tasks` for the subscription opened by the request `listen` (G2-50, C-07).
-pub fn write_notification_for(out: &mut String, record: &Record, listen: RequestId<'_>, now: UnixMillis) {
+pub fn write_notification_for(out: &mut String, record: &Record, listen: RequestId<'_>, now: impl Into<Now>) {
     write_notification(out, "notifications/tasks", |out| {
         out.push('{');
         push_detailed(out, record, now);
@@ -88,7 +88,7 @@ pub fn write_notification_for(out: &mut String, record: &Record, listen: Request
 }
 
 /// Appends the members of a DetailedTask: the task, and what its status calls for and nothing else (G2-23).
-fn push_detailed(out: &mut String, record: &Record, now: UnixMillis) {
+fn push_detailed(out: &mut String, record: &Record, now: impl Into<Now>) {
     let task = &record.task;
     let open = || record.inputs.iter().filter(|input| input.state == InputState::Open);
     let status = Status::of(task.state, open().next().is_some(), Generation::Modern);
@@ -97,7 +97,7 @@ fn push_detailed(out: &mut String, record: &Record, now: UnixMillis) {
         task,
         status,
         outcome,
-        now,
+        now: now.into(),
     }
     .push_members(out, NAMES);
     match (status, outcome) {

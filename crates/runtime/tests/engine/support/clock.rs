@@ -10,8 +10,8 @@ pub(crate) struct ManualClock {
 
 struct State {
     now: i64,
+    monotonic: i64,
     sleepers: Vec<(i64, oneshot::Sender<()>)>,
-    begun: u64,
 }
 
 impl ManualClock {
@@ -19,8 +19,8 @@ impl ManualClock {
         Self {
             state: Mutex::new(State {
                 now: 1_700_000_000_000,
+                monotonic: 0,
                 sleepers: Vec::new(),
-                begun: 0,
             }),
             slept: Notify::new(),
         }
@@ -30,6 +30,7 @@ impl ManualClock {
     pub(crate) fn advance(&self, millis: i64) {
         let mut state = self.state.lock().unwrap();
         state.now += millis;
+        state.monotonic += millis;
         let now = state.now;
         let (due, later) = state.sleepers.drain(..).partition(|(until, _)| *until <= now);
         state.sleepers = later;
@@ -40,12 +41,12 @@ impl ManualClock {
         }
     }
 
-    /// Jumps back. Sleeps are of the monotonic kind: who sleeps sleeps as long as before.
-    pub(crate) fn jump_back(&self, millis: i64) {
+    /// The world's clock is set. Sleeps are of the monotonic kind: who sleeps sleeps as long as before.
+    pub(crate) fn jump(&self, millis: i64) {
         let mut state = self.state.lock().unwrap();
-        state.now -= millis;
+        state.now += millis;
         for (until, _) in &mut state.sleepers {
-            *until -= millis;
+            *until += millis;
         }
     }
 
@@ -73,16 +74,15 @@ impl ManualClock {
             .filter(|(until, wake)| *until == at && !wake.is_closed());
         mine.count()
     }
-
-    /// How many sleeps have begun. Who spins begins one after the other.
-    pub(crate) fn sleeps_begun(&self) -> u64 {
-        self.state.lock().unwrap().begun
-    }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> UnixMillis {
         UnixMillis(self.state.lock().unwrap().now)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.state.lock().unwrap().monotonic.cast_unsigned())
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
@@ -91,7 +91,6 @@ impl Clock for ManualClock {
         let until = state.now + i64::try_from(duration.as_millis()).unwrap();
         state.sleepers.retain(|(_, wake)| !wake.is_closed());
         state.sleepers.push((until, wake));
-        state.begun += 1;
         drop(state);
         self.slept.notify_waiters();
         Box::pin(async move {

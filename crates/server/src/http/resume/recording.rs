@@ -327,6 +327,10 @@ mod tests {
             UnixMillis(0)
         }
 
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
+        }
+
         fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
             Box::pin(std::future::pending())
         }

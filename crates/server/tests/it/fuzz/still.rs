@@ -44,6 +44,10 @@ impl Clock for Paused {
         UnixMillis(1_795_165_200_000).plus(self.0.elapsed().as_millis() as u64)
     }
 
+    fn monotonic(&self) -> Duration {
+        self.0.elapsed()
+    }
+
     #[expect(clippy::disallowed_methods, reason = "this is the port")]
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))

@@ -30,8 +30,6 @@ const NEWS_EVERY: Duration = Duration::from_millis(200);
 /// Between two looks at a family that is being stopped: at first, and when it takes its time.
 const LOOK_FIRST: Duration = Duration::from_millis(10);
 const LOOK_LAST: Duration = Duration::from_millis(160);
-/// The world's clock may be set while we sleep, so a deadline is looked at this often at least.
-const DEADLINE_EVERY: Duration = Duration::from_secs(10);
 /// Raw bytes beyond `max_output`, so that the tail is long enough after the character cut by its front is dropped.
 const DECODING_SLACK: u64 = 4;
 const CHUNK: usize = 64 * 1024;
@@ -105,7 +103,7 @@ struct Watch<S> {
     stopped: Option<Stopped>,
     killed: bool,
     ended: Option<(Ended, UnixMillis)>,
-    deadline: Option<UnixMillis>,
+    deadline: Option<Instant>,
     kill_grace: Duration,
 }
 
@@ -123,6 +121,12 @@ struct Ready {
     stdout: bool,
     stderr: bool,
     clients: bool,
+}
+
+/// When a deadline passes. What is left of it is a length of time, however the world's clock is set from here on.
+fn left(system: &impl System, deadline: i64) -> Option<Instant> {
+    let left = UnixMillis(deadline).since(system.wall());
+    system.now().checked_add(Duration::from_millis(left))
 }
 
 impl<S: System> Watch<S> {
@@ -145,7 +149,7 @@ impl<S: System> Watch<S> {
             stopped: None,
             killed: false,
             ended: None,
-            deadline: spec.deadline_ms.map(UnixMillis),
+            deadline: spec.deadline_ms.and_then(|deadline| left(&system, deadline)),
             kill_grace: Duration::from_millis(spec.kill_grace_ms),
             system,
         }
@@ -192,7 +196,7 @@ impl<S: System> Watch<S> {
     fn advance(&mut self) {
         match self.phase {
             Phase::Running => {
-                if self.deadline.is_some_and(|deadline| self.system.wall() >= deadline) {
+                if self.deadline.is_some_and(|deadline| self.system.now() >= deadline) {
                     self.stop(Stopped::Deadline);
                 }
             }
@@ -317,9 +321,7 @@ impl<S: System> Watch<S> {
         let news =
             (self.news.fresh && !self.clients.is_empty()).then(|| self.news.not_before.saturating_duration_since(now));
         let phase = match &self.phase {
-            Phase::Running => self
-                .deadline
-                .map(|deadline| Duration::from_millis(deadline.since(self.system.wall())).min(DEADLINE_EVERY)),
+            Phase::Running => self.deadline.map(|deadline| deadline.saturating_duration_since(now)),
             Phase::Stopping { kill_at } => Some(kill_at.saturating_duration_since(now).min(self.look)),
             Phase::Killing => Some(self.look),
             Phase::Draining(drain) => Some(drain.next_look(now)),

@@ -39,6 +39,7 @@ enum Role {
 struct World {
     origin: Instant,
     elapsed: Duration,
+    set: (Duration, i64),
     actors: Vec<Actor>,
     bell: OwnedFd,
     /// The server's end of its connection.
@@ -148,7 +149,9 @@ impl System for Simulation {
     }
 
     fn wall(&self) -> UnixMillis {
-        UnixMillis(self.0.borrow().elapsed.as_millis() as i64)
+        let world = self.0.borrow();
+        let (at, by) = world.set;
+        UnixMillis(world.elapsed.as_millis() as i64 + if world.elapsed >= at { by } else { 0 })
     }
 
     fn poll(&self, polled: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<(), Errno> {
@@ -228,6 +231,9 @@ struct Story {
     descendant: Option<Vec<Step>>,
     /// When the server asks for a stop.
     cancel: Option<Duration>,
+    deadline: Option<Duration>,
+    /// When the world's clock is set, and by how many milliseconds.
+    set: (Duration, i64),
     cleanup: Vec<Step>,
     slow_write: Duration,
     most_lag: Duration,
@@ -273,6 +279,7 @@ fn tell(story: &Story) -> Outcome {
     let world = World {
         origin: monotonic(),
         elapsed: Duration::ZERO,
+        set: story.set,
         actors,
         bell: ring,
         server,
@@ -302,7 +309,7 @@ fn tell(story: &Story) -> Outcome {
         cwd: folder.path().to_owned(),
         max_output: u64::MAX,
         max_log: 0,
-        deadline_ms: None,
+        deadline_ms: story.deadline.map(|deadline| deadline.as_millis() as i64),
         kill_grace_ms: GRACE.as_millis() as u64,
     };
     let simulation = Simulation(RefCell::new(world));
@@ -398,6 +405,21 @@ proptest! {
         });
         prop_assert!(!outcome.exit.stdout_left_open);
         prop_assert_eq!(outcome.kept[0].len(), pauses.len() * said.len());
+    }
+
+    #[test]
+    fn a_deadline_passes_when_its_time_is_over_however_the_clock_is_set(
+        deadline in 1..10_000u64, at in 1..10_000u64, by in -3_600_000i64..3_600_000,
+    ) {
+        let deadline = Duration::from_secs(deadline);
+        let outcome = tell(&Story {
+            command: vec![Step::Sleep(Duration::from_secs(1_000_000))],
+            deadline: Some(deadline),
+            set: (Duration::from_secs(at), by),
+            ..Story::default()
+        });
+        prop_assert_eq!(outcome.exit.stopped, Some(Stopped::Deadline));
+        prop_assert_eq!(outcome.signalled(Signal::TERM), Some(deadline));
     }
 
     #[test]

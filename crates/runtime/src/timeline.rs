@@ -1,0 +1,150 @@
+//! The engine's own time, which never jumps.
+//!
+//! Deadlines, backoffs, retentions and so on are kept as the moments at which they end. If these were moments of the world's clock, setting
+//! that clock would end some of them early and have others hang. So an engine keeps them on a time line of its own: it begins where the
+//! world's clock stands when the engine starts, and goes on with monotonic time. Only what was meant as a date is compared with the world's clock, and
+//! only what is shown to people is converted to it.
+
+use crate::engine::Inner;
+use longhaul_core::{BoxFuture, Clock, UnixMillis};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+use tracing::warn;
+
+/// Between two comparisons with the world's clock.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
+/// A difference that is no step: clocks are read one after the other.
+const TOLERANCE: u64 = 1_000;
+
+/// A clock that goes on steadily from where the system's stood.
+pub(crate) struct Timeline {
+    system: Arc<dyn Clock>,
+    began: UnixMillis,
+    /// What the system's monotonic clock said then.
+    origin: Duration,
+    /// What the world's clock is ahead, as of the last look.
+    offset: AtomicI64,
+}
+
+impl Timeline {
+    /// Begins now, but never before `newest`: what is stored must not lie in the future because the world's clock was set back while nothing ran.
+    pub(crate) fn begin(system: Arc<dyn Clock>, newest: Option<UnixMillis>) -> Self {
+        let (wall, origin) = (system.wall(), system.monotonic());
+        let began = newest.map_or(wall, |newest| wall.max(newest));
+        Self {
+            system,
+            began,
+            origin,
+            offset: AtomicI64::new(wall.0 - began.0),
+        }
+    }
+
+    /// By how much the world's clock was set since the last look, if it was.
+    fn step(&self) -> Option<i64> {
+        let offset = self.wall().0.saturating_sub(self.now().0);
+        let step = offset.saturating_sub(self.offset());
+        if step.unsigned_abs() < TOLERANCE {
+            return None;
+        }
+        self.offset.store(offset, Ordering::Relaxed);
+        Some(step)
+    }
+}
+
+impl Clock for Timeline {
+    fn now(&self) -> UnixMillis {
+        let passed = self.monotonic().saturating_sub(self.origin);
+        self.began.plus(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn wall(&self) -> UnixMillis {
+        self.system.wall()
+    }
+
+    fn offset(&self) -> i64 {
+        self.offset.load(Ordering::Relaxed)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.system.monotonic()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.system.sleep(duration)
+    }
+}
+
+/// Has suspended code look at the world's clock again whenever that was set.
+pub(crate) async fn run(inner: Arc<Inner>, timeline: Arc<Timeline>) {
+    loop {
+        timeline.sleep(LOOK_EVERY).await;
+        if let Some(millis) = timeline.step() {
+            let span = longhaul_core::format_duration(millis.unsigned_abs());
+            let way = if millis < 0 { "back" } else { "forward" };
+            warn!("the system's clock was set {way} by {span}; timers go on as they were");
+            let hasten = || async { Ok(inner.store.hasten(inner.now()).await?) };
+            if inner.insist("waking suspended tasks", hasten).await.is_ok() {
+                inner.alarm.set(inner.now());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    /// The world's clock and the monotonic one, each set by hand.
+    #[derive(Default)]
+    struct Hand {
+        wall: AtomicI64,
+        monotonic: AtomicI64,
+    }
+
+    impl Clock for Hand {
+        fn now(&self) -> UnixMillis {
+            UnixMillis(self.wall.load(Ordering::SeqCst))
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::from_millis(self.monotonic.load(Ordering::SeqCst).cast_unsigned())
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_time_line_goes_with_monotonic_time_however_the_clock_is_set(
+            stored in prop::option::of(-10 * HOUR..10 * HOUR),
+            moves in prop::collection::vec((0..HOUR, -3 * HOUR..3 * HOUR), 1..20),
+        ) {
+            let noon = 1_700_000_000_000;
+            let hand = Arc::new(Hand { wall: AtomicI64::new(noon), ..Hand::default() });
+            let newest = stored.map(|stored| UnixMillis(noon + stored));
+            let line = Timeline::begin(hand.clone(), newest);
+            let began = line.now();
+            prop_assert_eq!(began, newest.map_or(UnixMillis(noon), |newest| newest.max(UnixMillis(noon))));
+            let mut passed = 0;
+            for (span, set) in moves {
+                passed += span;
+                hand.monotonic.fetch_add(span, Ordering::SeqCst);
+                hand.wall.fetch_add(span + set, Ordering::SeqCst);
+                prop_assert_eq!(line.now(), UnixMillis(began.0 + passed));
+                prop_assert_eq!(line.step().unwrap_or_default(), if set.unsigned_abs() < TOLERANCE { 0 } else { set });
+                prop_assume!(set.unsigned_abs() >= TOLERANCE || set == 0);
+                prop_assert_eq!(line.read().in_the_world(line.now()), hand.now(), "shown as the world has it");
+            }
+        }
+    }
+}
