@@ -2,6 +2,7 @@
 
 use super::{connection, fault::Fault};
 use longhaul_core::store::StoreError;
+use longhaul_private_dir::open_file;
 use std::{
     fs::{self, File, OpenOptions},
     io,
@@ -40,14 +41,11 @@ fn partial_name(to: &Path) -> PathBuf {
     name.into()
 }
 
-/// Empty, which is the only kind of existing file that SQLite copies into.
-fn private_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
+/// Empty, which is the only kind of existing file that SQLite copies into. One that an earlier copy has left is emptied.
+fn private_file(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600);
+    open_file(path, &options)?.set_len(0)
 }
 
 fn finish(partial: &Path, to: &Path) -> io::Result<()> {

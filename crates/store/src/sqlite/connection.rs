@@ -48,8 +48,10 @@ pub(super) fn reader(path: &Path) -> Result<Connection, OpenError> {
 }
 
 fn open(path: &Path, access: OpenFlags) -> Result<Connection, OpenError> {
+    // Its path has no link in it: the data directory's was resolved.
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connect = || {
-        let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(BUSY)?;
         // Without it SQLite prepares a statement anew at each use, lest a bound value make a partial index fit after all.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

@@ -1,14 +1,15 @@
 //! The data directory: private, local, and owned by one process.
 
-use super::{OpenError, filesystem};
+use super::{DATABASE, OpenError, filesystem, in_place::InPlace};
+use longhaul_private_dir::{PrivateDir, check_file, is_at};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
 };
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, Permissions},
+    fs::{File, OpenOptions},
     io::{self, Read, Seek, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -16,16 +17,24 @@ use std::{
 /// How long a new process waits for an old one to let go: a deploy may overlap a little.
 const PATIENCE: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(50);
+const LOCK: &str = "lock";
+/// What SQLite keeps beside a database. It opens these itself.
+const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// A directory that this process owns until the value is dropped, or the process ends, however it ends.
+///
+/// Two locks say so. That of the directory itself cannot be removed while the directory is there. That of the file `lock` is what releases
+/// before this one take, and it names the owner.
 #[derive(Debug)]
 pub(super) struct Directory {
+    /// As it was given, for messages.
     path: PathBuf,
+    dir: PrivateDir,
     lock: File,
 }
 
 impl Directory {
-    /// Creates the directory if need be and takes its lock.
+    /// Creates the directory if need be and takes its locks.
     pub(super) fn own(path: &Path) -> Result<Self, OpenError> {
         if path.as_os_str().is_empty() {
             return Err(OpenError::Unnamed);
@@ -37,40 +46,73 @@ impl Directory {
                 source,
             }
         };
-        create(path).map_err(io("create"))?;
-        make_private(path, 0o700).map_err(io("set the permissions of"))?;
-        if let Some(kind) = filesystem::network_kind(path).map_err(io("inspect"))? {
+        let dir = PrivateDir::create(path).map_err(io("use the data directory"))?;
+        if let Some(kind) = filesystem::network_kind(dir.path()).map_err(io("inspect"))? {
             return Err(OpenError::NetworkFileSystem {
                 path: path.to_owned(),
                 kind,
             });
         }
-        let mut lock = private_file(&path.join("lock")).map_err(io("create the lock file in"))?;
+        let in_use = || OpenError::InUse {
+            path: path.to_owned(),
+            holder: holder(&dir),
+        };
+        if !wait_for(dir.as_file()).map_err(io("lock"))? {
+            return Err(in_use());
+        }
+        let name = dir.path().join(LOCK);
+        let lock = dir.file(LOCK, &private()).map_err(|source| OpenError::Io {
+            action: "use",
+            path: name.clone(),
+            source,
+        })?;
         if !wait_for(&lock).map_err(io("lock"))? {
-            return Err(OpenError::InUse {
-                path: path.to_owned(),
-                holder: holder(&mut lock),
-            });
+            return Err(in_use());
+        }
+        let is_ours = || Ok(dir.is_in_place()? && is_at(&lock.metadata()?, &name)?);
+        if !is_ours().map_err(io("lock"))? {
+            let moved = io::Error::other("it, or the file `lock` in it, was removed or replaced just now; try again");
+            return Err(io("lock")(moved));
         }
         let mut owned = Self {
             path: path.to_owned(),
+            dir,
             lock,
         };
         owned.describe_owner("").map_err(io("write the lock file in"))?;
         Ok(owned)
     }
 
-    /// Creates an empty private file for the database, if there is none, in such a way that its name survives a crash.
+    /// Where the database is. Creates an empty private file, if there is none, in such a way that its name survives a crash.
     pub(super) fn database(&self) -> Result<PathBuf, OpenError> {
-        let path = self.path.join("longhaul.db");
-        private_file(&path)
-            .and_then(|_| File::open(&self.path)?.sync_all())
-            .map_err(|source| OpenError::Io {
-                action: "create",
-                path: path.clone(),
+        let path = self.dir.path().join(DATABASE);
+        let unusable = |path: &Path| {
+            let path = path.to_owned();
+            move |source| OpenError::Io {
+                action: "use",
+                path,
                 source,
-            })?;
+            }
+        };
+        for sidecar in SIDECARS {
+            let sidecar = self.dir.path().join(format!("{DATABASE}{sidecar}"));
+            check_file(&sidecar).map_err(unusable(&sidecar))?;
+        }
+        // Closed again before SQLite opens it: a descriptor that closes takes SQLite's locks along.
+        self.dir
+            .file(DATABASE, &private())
+            .and_then(|_| self.dir.sync())
+            .map_err(unusable(&path))?;
         Ok(path)
+    }
+
+    /// To be asked whether `database` is still what has its name. Call it when SQLite has opened all its files.
+    pub(super) fn in_place(&self, database: &Path) -> Result<InPlace, OpenError> {
+        InPlace::note(database).map_err(|source| OpenError::Io {
+            action: "inspect the files of",
+            path: self.path.clone(),
+            source,
+        })
     }
 
     /// Writes into the lock file who holds it: `pid 123`, or `pid 123, note`.
@@ -83,48 +125,21 @@ impl Directory {
     }
 }
 
+/// A file that is made if it is not there, and that only we may read.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).mode(0o600);
+    options
+}
+
 fn one_line(note: &str) -> String {
     note.chars().filter(|c| !c.is_control()).collect()
-}
-
-/// Creates `path` and what leads to it; a directory made here is on disk, name and all, before anything is kept in it.
-fn create(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
-        _ => File::open(".")?.sync_all(),
-    }
-}
-
-/// Takes from everyone else what they may do here. Arguments, results and keys are kept in clear.
-fn make_private(path: &Path, mode: u32) -> io::Result<()> {
-    let found = fs::metadata(path)?.permissions().mode() & 0o777;
-    if found & !mode == 0 {
-        return Ok(());
-    }
-    tracing::warn!(path = %path.display(), "others could look into the data directory; its mode is now {mode:o}");
-    fs::set_permissions(path, Permissions::from_mode(mode))
-}
-
-fn private_file(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)?;
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    Ok(file)
 }
 
 /// Takes the lock, waiting about two seconds for another process to let go; tells whether it was taken.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a lock file gives no sign when it comes free, and no clock is injected yet"
+    reason = "a lock gives no sign when it comes free, and no clock is injected yet"
 )]
 fn wait_for(lock: &File) -> io::Result<bool> {
     for _ in 0..PATIENCE {
@@ -137,9 +152,15 @@ fn wait_for(lock: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-fn holder(lock: &mut File) -> String {
+/// What the owner says about itself.
+fn holder(dir: &PrivateDir) -> String {
+    let mut options = OpenOptions::new();
+    options.read(true);
     let mut text = String::new();
-    match lock.take(1024).read_to_string(&mut text) {
+    let read = dir
+        .file(LOCK, &options)
+        .and_then(|lock| lock.take(1024).read_to_string(&mut text));
+    match read {
         Ok(_) if !text.trim().is_empty() => one_line(text.trim()),
         _ => "it did not say which".to_owned(),
     }

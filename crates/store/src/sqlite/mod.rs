@@ -11,6 +11,7 @@ mod directory;
 mod ended;
 mod fault;
 mod filesystem;
+mod in_place;
 mod journal;
 mod ledger;
 mod news;
@@ -54,6 +55,9 @@ use tokio::sync::oneshot;
 use unheard::Effect;
 use writer::{Message, Tx, Writer};
 
+/// The database's name in the data directory.
+const DATABASE: &str = "longhaul.db";
+
 /// Tasks in one SQLite file, in a data directory that this process owns.
 ///
 /// Every acknowledged change has been committed with `synchronous = FULL` on a write-ahead log: it survives the end of the
@@ -95,9 +99,18 @@ impl SqliteStore {
         let failed = |error| schema::because(error, &path);
         let board = Arc::new(Board::load(&connection).map_err(failed)?);
         let readers = Readers::open(&path)?;
+        let in_place = directory.in_place(&path)?;
         let (queue, incoming) = mpsc::channel();
         let in_flight = Arc::new(AtomicUsize::new(0));
-        let writer = Writer::new(connection, incoming, in_flight.clone(), board.clone(), options).map_err(failed)?;
+        let writer = Writer::new(
+            connection,
+            incoming,
+            in_flight.clone(),
+            board.clone(),
+            in_place,
+            options,
+        )
+        .map_err(failed)?;
         let writer = Builder::new()
             .name("longhaul-writer".to_owned())
             .spawn(move || writer.run())

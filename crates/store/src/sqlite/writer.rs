@@ -8,6 +8,7 @@
 use super::{
     Plant, connection,
     fault::{self, Fault},
+    in_place::InPlace,
     ledger::{Entry, Ledger},
     news::{Board, News},
     operation::Operation,
@@ -162,6 +163,7 @@ pub(super) struct Writer {
     /// The change that comes before all that are still in the queue.
     next: Option<Box<dyn Operation>>,
     board: Arc<Board>,
+    in_place: InPlace,
     options: SqliteOptions,
     unheard: Unheard,
     /// Whether SQLite syncs what it commits.
@@ -182,6 +184,7 @@ impl Writer {
         queue: Receiver<Message>,
         in_flight: Arc<AtomicUsize>,
         board: Arc<Board>,
+        in_place: InPlace,
         options: SqliteOptions,
     ) -> rusqlite::Result<Self> {
         let log_pages = Arc::new(AtomicI32::new(0));
@@ -195,6 +198,7 @@ impl Writer {
             queue,
             next: None,
             board,
+            in_place,
             options,
             unheard: Unheard::default(),
             synced: true,
@@ -271,6 +275,9 @@ impl Writer {
             Plant::hold_back();
         }
         self.commit_transaction()?;
+        if let Err(gone) = self.in_place.check() {
+            return Err(Failure::Fatal(self.distrust(&gone)));
+        }
         self.unheard.learn(std::mem::take(&mut news.turns));
         #[cfg(test)]
         self.options

@@ -1,7 +1,19 @@
 //! Who may open what.
 
+use crate::task;
+use longhaul_core::{HostId, Store, UnixMillis};
+use longhaul_private_dir::Unfit;
 use longhaul_store::{OpenError, SqliteOptions, SqliteStore};
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat};
+use std::{
+    fs::{self, File},
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        net::UnixListener,
+    },
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 fn open(directory: &Path) -> Result<SqliteStore, OpenError> {
     SqliteStore::open(directory, SqliteOptions::default())
@@ -31,6 +43,151 @@ fn a_directory_has_one_owner_and_the_next_is_told_who() {
     );
     drop(owner);
     open(directory.path()).unwrap();
+}
+
+/// Whoever tidies up, or thinks that the lock is stale: there is still one owner.
+#[test]
+fn a_directory_whose_lock_file_is_removed_still_has_one_owner() {
+    let directory = tempfile::tempdir().unwrap();
+    let owner = open(directory.path()).unwrap();
+    fs::remove_file(directory.path().join("lock")).unwrap();
+    let refused = open(directory.path()).err().unwrap();
+    assert!(matches!(refused, OpenError::InUse { .. }), "{refused}");
+    assert!(!directory.path().join("lock").exists(), "no other lock was made");
+    drop(owner);
+    open(directory.path()).unwrap();
+}
+
+/// Releases before the directory itself was locked take the lock of the file, and only that.
+#[test]
+fn an_earlier_release_and_this_one_exclude_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let owner = open(directory.path()).unwrap();
+    let lock = File::open(directory.path().join("lock")).unwrap();
+    let take = || flock(&lock, FlockOperation::NonBlockingLockExclusive);
+    assert_eq!(take(), Err(rustix::io::Errno::WOULDBLOCK));
+    drop(owner);
+    take().unwrap();
+    let refused = open(directory.path()).err().unwrap();
+    assert!(matches!(refused, OpenError::InUse { .. }), "{refused}");
+}
+
+/// What SQLite still writes to nobody will find again.
+#[tokio::test]
+async fn nothing_is_acknowledged_once_the_files_are_gone() {
+    type Loss = fn(&Path) -> std::io::Result<()>;
+    let losses: [(&str, Loss); 6] = [
+        ("all of it", |directory| fs::remove_dir_all(directory)),
+        ("the database", |directory| {
+            fs::remove_file(directory.join("longhaul.db"))
+        }),
+        ("the log", |directory| {
+            fs::remove_file(directory.join("longhaul.db-wal"))
+        }),
+        ("the place of the database", |directory| {
+            fs::rename(directory.join("longhaul.db"), directory.join("old.db"))
+        }),
+        ("the place of the directory", |directory| {
+            fs::rename(directory, directory.with_extension("old"))
+        }),
+        ("the database, for another one", |directory| {
+            fs::copy(directory.join("longhaul.db"), directory.join("copy"))?;
+            fs::rename(directory.join("copy"), directory.join("longhaul.db"))
+        }),
+    ];
+    for (what, lose) in losses {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("data");
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let listener = Arc::clone(&told);
+        let options = SqliteOptions {
+            on_fatal: Arc::new(move |why| listener.lock().unwrap().push(why.to_owned())),
+            ..SqliteOptions::default()
+        };
+        let (store, node) = task::open(&directory, options).await;
+        task::create(&store, "before", node, 10).await.unwrap();
+        lose(&directory).unwrap();
+        let after = task::create(&store, "after", node, 10).await;
+        assert!(after.is_err(), "acknowledged without {what}");
+        let later = store.open_node(&HostId("here".into()), UnixMillis(2)).await;
+        assert!(later.is_err(), "nor anything later");
+        let told = told.lock().unwrap();
+        assert_eq!(told.len(), 1, "{what}: {told:?}");
+        assert!(told[0].contains("was removed, moved or replaced"), "{told:?}");
+        // What was acknowledged before can still be read.
+        assert!(task::exists(&store, "before").await, "{what}");
+    }
+}
+
+/// Each kind of thing in the place of each file: a clear error at once, and nothing is written anywhere.
+#[test]
+fn a_planted_file_is_refused_and_what_it_leads_to_is_untouched() {
+    type Plant = fn(&Path, &Path);
+    let plants: [(&str, Plant); 6] = [
+        ("a symbolic link", |at, victim| symlink(victim, at).unwrap()),
+        ("a symbolic link", |at, victim| {
+            symlink(victim.with_extension("not"), at).unwrap()
+        }),
+        ("2 names", |at, victim| fs::hard_link(victim, at).unwrap()),
+        ("a directory", |at, _| fs::create_dir(at).unwrap()),
+        ("a named pipe", |at, _| {
+            mknodat(CWD, at, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        }),
+        ("a socket", |at, _| drop(UnixListener::bind(at).unwrap())),
+    ];
+    for file in [
+        "lock",
+        "longhaul.db",
+        "longhaul.db-wal",
+        "longhaul.db-shm",
+        "longhaul.db-journal",
+    ] {
+        for (nth, (said, plant)) in plants.into_iter().enumerate() {
+            let folder = tempfile::tempdir().unwrap();
+            let victim = folder.path().join("victim");
+            fs::write(&victim, "precious").unwrap();
+            let directory = folder.path().join("data");
+            fs::create_dir(&directory).unwrap();
+            plant(&directory.join(file), &victim);
+            let refused = open(&directory).err().unwrap();
+            let OpenError::Io { path, source, .. } = &refused else {
+                panic!("{file}, {nth}: {refused}")
+            };
+            assert!(Unfit::of(source).is_some(), "{file}, {nth}: {refused}");
+            assert!(
+                path.ends_with(file) && refused.to_string().contains(said),
+                "{nth}: {refused}"
+            );
+            assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+            assert!(!victim.with_extension("not").exists());
+        }
+    }
+}
+
+#[test]
+fn a_directory_of_another_user_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("data");
+    fs::create_dir(&directory).unwrap();
+    // Only root can give it away.
+    if std::os::unix::fs::chown(&directory, Some(4711), None).is_err() {
+        return;
+    }
+    let refused = open(&directory).err().unwrap().to_string();
+    assert!(refused.contains("belongs to user 4711"), "{refused}");
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+}
+
+#[test]
+fn a_link_above_the_directory_is_no_obstacle() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("var")).unwrap();
+    symlink("var", folder.path().join("home")).unwrap();
+    drop(open(&folder.path().join("home/data")).unwrap());
+    let owner = open(&folder.path().join("var/data")).unwrap();
+    let refused = open(&folder.path().join("home/data")).err().unwrap();
+    assert!(matches!(refused, OpenError::InUse { .. }), "{refused}");
+    drop(owner);
 }
 
 /// A deploy may overlap a little: the next process waits.

@@ -1,0 +1,258 @@
+//! A directory that belongs to this process's user alone, and its files, opened without following links.
+//!
+//! A server may run as root, and its data directory may have been open to others before it was made private. What they left there must not
+//! make the server write, truncate or wait somewhere else: so each file is checked before it is used, by its type, its owner and its names.
+//! A path that leads to the directory may have links in it, as `/home` is one on some systems.
+
+use rustix::fs::OFlags;
+use std::{
+    fs::{self, DirBuilder, File, FileType, Metadata, OpenOptions, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Why a file or directory is not used. Inside an [`io::Error`] of the kind [`InvalidData`](io::ErrorKind::InvalidData).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// Something else has its name.
+    #[error("it is {found} and should be {wanted}; look at who put it there, and move it away")]
+    Kind {
+        /// What is there.
+        found: &'static str,
+        /// What should be.
+        wanted: &'static str,
+    },
+    /// Another user owns it.
+    #[error(
+        "it belongs to user {owner}, and this process runs as user {user}; run the process as its owner, or change the owner"
+    )]
+    Owner {
+        /// The owner's id.
+        owner: u32,
+        /// Ours.
+        user: u32,
+    },
+    /// It is in other places too, where others may read and change it.
+    #[error("it has {names} names (hard links) and should have one; look at who made the others, and move it away")]
+    Names {
+        /// How many.
+        names: u64,
+    },
+}
+
+impl From<Unfit> for io::Error {
+    fn from(unfit: Unfit) -> Self {
+        Self::new(io::ErrorKind::InvalidData, unfit)
+    }
+}
+
+impl Unfit {
+    /// Why `error` came about, if it is about something unfit.
+    pub fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+}
+
+/// A directory of this process's user, which nobody else may enter. Held open.
+#[derive(Debug)]
+pub struct PrivateDir {
+    path: PathBuf,
+    opened: File,
+}
+
+impl PrivateDir {
+    /// Opens the directory, creating it and those above it if need be. When this returns, its name is on disk.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn create(path: &Path) -> io::Result<Self> {
+        if !path.is_dir() {
+            DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        }
+        Self::open(path)
+    }
+
+    /// Opens a directory that is there, and takes from everyone else what they may do in it. The path may be a link if it is root's or this
+    /// user's.
+    ///
+    /// # Errors
+    /// [`Unfit`] if it is no directory or belongs to another user, and the system's.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let found = path.symlink_metadata()?;
+        if found.is_symlink() && found.uid() != 0 {
+            check_owner(&found)?;
+        }
+        Self::open_itself(path.canonicalize()?)
+    }
+
+    /// Opens the directory `name` in this one, creating it if it is not there. It is not followed if it is a link.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn subdirectory(&self, name: &str) -> io::Result<Self> {
+        let path = self.path.join(name);
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => self.sync()?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        Self::open_itself(path)
+    }
+
+    fn open_itself(path: PathBuf) -> io::Result<Self> {
+        check_directory(&path.symlink_metadata()?)?;
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags(OFlags::DIRECTORY | OFlags::NOFOLLOW))
+            .open(&path)?;
+        let found = opened.metadata()?;
+        check_directory(&found)?;
+        let mode = found.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            tracing::warn!(path = %path.display(), "others could look into this directory (mode {mode:o}); its mode is now 700");
+            opened.set_permissions(Permissions::from_mode(0o700))?;
+        }
+        Ok(Self { path, opened })
+    }
+
+    /// Where it is, without links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory itself, to be locked.
+    pub fn as_file(&self) -> &File {
+        &self.opened
+    }
+
+    /// Opens the file `name` in it; see [`open_file`].
+    ///
+    /// # Errors
+    /// [`Unfit`], and the system's.
+    pub fn file(&self, name: &str, options: &OpenOptions) -> io::Result<File> {
+        open_file(&self.path.join(name), options)
+    }
+
+    /// Whether its path still leads to it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_in_place(&self) -> io::Result<bool> {
+        is_at(&self.opened.metadata()?, &self.path)
+    }
+
+    /// Brings the names in it to the disk.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sync(&self) -> io::Result<()> {
+        self.opened.sync_all()
+    }
+}
+
+/// Opens a regular file that belongs to this process's user and has no other name. It never waits, as for a FIFO's other end.
+///
+/// Do not ask for a truncation: it would come before the check. [`File::set_len`] comes after it.
+///
+/// # Errors
+/// [`Unfit`], and the system's.
+pub fn open_file(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    // Before it is opened, because opening a device may do something; and after, because it may be another one by then.
+    check_file(path)?;
+    let file = options
+        .clone()
+        .custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK))
+        .open(path)?;
+    check_file_metadata(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Checks a file that others will open, if it is there.
+///
+/// # Errors
+/// As [`open_file`].
+pub fn check_file(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(found) => Ok(check_file_metadata(&found)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a directory of this process's user is at `path`. What else is there, a link to one too, is [`Unfit`].
+///
+/// # Errors
+/// [`Unfit`], and the system's.
+pub fn is_directory(path: &Path) -> io::Result<bool> {
+    match path.symlink_metadata() {
+        Ok(found) => {
+            check_directory(&found)?;
+            Ok(true)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether `path` leads to what `known` is about.
+///
+/// # Errors
+/// The system's.
+pub fn is_at(known: &Metadata, path: &Path) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (known.dev(), known.ino())),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn check_file_metadata(found: &Metadata) -> Result<(), Unfit> {
+    check_kind(found.file_type(), FileType::is_file, "a regular file")?;
+    check_owner(found)?;
+    match found.nlink() {
+        0 | 1 => Ok(()),
+        names => Err(Unfit::Names { names }),
+    }
+}
+
+fn check_directory(found: &Metadata) -> Result<(), Unfit> {
+    check_kind(found.file_type(), FileType::is_dir, "a directory")?;
+    check_owner(found)
+}
+
+fn check_kind(found: FileType, is_wanted: fn(&FileType) -> bool, wanted: &'static str) -> Result<(), Unfit> {
+    if is_wanted(&found) {
+        return Ok(());
+    }
+    Err(Unfit::Kind {
+        found: name_of(found),
+        wanted,
+    })
+}
+
+fn name_of(kind: FileType) -> &'static str {
+    match kind {
+        kind if kind.is_symlink() => "a symbolic link",
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_file() => "a regular file",
+        kind if kind.is_fifo() => "a named pipe",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    }
+}
+
+fn check_owner(found: &Metadata) -> Result<(), Unfit> {
+    let user = rustix::process::geteuid().as_raw();
+    match found.uid() {
+        owner if owner == user => Ok(()),
+        owner => Err(Unfit::Owner { owner, user }),
+    }
+}
+
+fn flags(flags: OFlags) -> i32 {
+    flags.bits().cast_signed()
+}
