@@ -342,3 +342,26 @@ fn nobody_else_reaches_the_socket_and_a_long_path_is_no_obstacle() {
     kill_process(Pid::from_raw(owner.parse().unwrap()).unwrap(), Signal::TERM).unwrap();
     relay.end();
 }
+
+/// A link that somebody has left in the directory before it was private: what it leads to is not written, and nobody is talked to there.
+#[test]
+fn planted_files_are_refused_in_plain_words() {
+    for name in ["owner.log", "owner.sock", "attempts"] {
+        let place = Place::new("100ms");
+        fs::create_dir(place.data()).unwrap();
+        let victim = place.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        std::os::unix::fs::symlink(&victim, place.data().join(name)).unwrap();
+        let relay = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .arg("stdio")
+            .arg(place.path().join("jobs.toml"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&relay.stderr).into_owned();
+        assert_eq!(relay.status.code(), Some(1), "{name}: {said}");
+        assert!(said.contains("it is a symbolic link"), "{name}: {said}");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        fs::remove_file(place.data().join(name)).unwrap();
+    }
+}

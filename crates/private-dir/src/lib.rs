@@ -7,7 +7,7 @@
 use rustix::fs::OFlags;
 use std::{
     fs::{self, DirBuilder, File, FileType, Metadata, OpenOptions, Permissions},
-    io,
+    io::{self, Read},
     os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -196,6 +196,31 @@ pub fn is_directory(path: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Whether a socket is at `path`. What else is there is [`Unfit`].
+///
+/// # Errors
+/// [`Unfit`], and the system's.
+pub fn is_socket(path: &Path) -> io::Result<bool> {
+    match path.symlink_metadata() {
+        Ok(found) => {
+            check_kind(found.file_type(), FileType::is_socket, "a socket")?;
+            Ok(true)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a file that [`open_file`] opens.
+///
+/// # Errors
+/// [`Unfit`], and the system's.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_file(path, OpenOptions::new().read(true))?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Whether `path` leads to what `known` is about.

@@ -6,8 +6,15 @@ mod fixtures;
 
 use fixtures::{Folder, alive, ended, kill, launcher, pids, until, until_dead, until_exists};
 use longhaul_core::AttemptState::{Live, Starting, Stopping};
-use longhaul_upstream::command::{Ended, Stopped, Verdict, judge};
-use std::os::unix::fs::PermissionsExt;
+use longhaul_private_dir::Unfit;
+use longhaul_runtime::LogRange;
+use longhaul_upstream::command::{Attempts, Ended, Stopped, Verdict, judge, read_log};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+};
 
 #[tokio::test]
 async fn held_while_the_supervisor_lives() {
@@ -118,6 +125,75 @@ async fn invariant_12_a_folder_that_was_removed_after_the_start_is_lost() {
     }
     assert!(alive(started.pid()), "it runs all the while");
     kill(started.pid());
+}
+
+/// What is in the place of a file or folder of an attempt is not followed, waited for or emptied.
+#[tokio::test]
+async fn what_is_planted_in_a_folder_is_not_used() {
+    type Plant = fn(&Path, &Path);
+    let plants: [Plant; 4] = [
+        |at, victim| symlink(victim, at).unwrap(),
+        |at, victim| fs::hard_link(victim, at).unwrap(),
+        |at, _| fs::create_dir(at).unwrap(),
+        |at, _| mknodat(CWD, at, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap(),
+    ];
+    let folder = Folder::new();
+    let (dir, exit) = folder.run(&folder.script("echo out; echo err >&2")).await;
+    let victim = folder.file("victim");
+    fs::write(&victim, "{}").unwrap();
+    for file in ["lock", "exit", "version", "log.0"] {
+        let (file, kept) = (dir.path().join(file), folder.file("kept"));
+        for plant in plants {
+            fs::rename(&file, &kept).unwrap();
+            plant(&file, &victim);
+            let judged = judge(&dir, Live);
+            if file.ends_with("log.0") {
+                assert_eq!(judged.unwrap(), Verdict::Finished(exit.clone()));
+                // What has no length is not even opened.
+                match read_log(&dir, LogRange::default()) {
+                    Ok(chunk) => assert!(chunk.text.contains("were not kept"), "{}", chunk.text),
+                    Err(error) => assert!(Unfit::of(&error).is_some(), "{error}"),
+                }
+            } else {
+                let verdict = judged.unwrap();
+                assert!(
+                    matches!(verdict, Verdict::Lost | Verdict::Interrupted),
+                    "{}: {verdict:?}",
+                    file.display()
+                );
+            }
+            if file.is_dir() {
+                fs::remove_dir(&file).unwrap();
+            } else {
+                fs::remove_file(&file).unwrap();
+            }
+            fs::rename(&kept, &file).unwrap();
+        }
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "{}");
+    assert_eq!(judge(&dir, Live).unwrap(), Verdict::Finished(exit));
+
+    // The folder itself, its task's, and the one of all attempts.
+    let task_dir = dir.path().parent().unwrap();
+    for folder_path in [dir.path(), task_dir] {
+        let kept = folder.file("kept");
+        fs::rename(folder_path, &kept).unwrap();
+        symlink(&kept, folder_path).unwrap();
+        assert_eq!(
+            judge(&dir, Live).unwrap(),
+            Verdict::Lost,
+            "its record is somebody else's"
+        );
+        let prepared = dir.prepare(&folder.command(&["true"]), "");
+        assert!(prepared.is_err());
+        fs::remove_file(folder_path).unwrap();
+        fs::rename(&kept, folder_path).unwrap();
+    }
+    let elsewhere = folder.file("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    symlink(&elsewhere, folder.file("planted")).unwrap();
+    let refused = Attempts::open(folder.file("planted")).unwrap_err();
+    assert!(refused.to_string().contains("it is a symbolic link"), "{refused}");
 }
 
 /// Invariant 12, at its narrowest: a supervisor that starts late and a judgement race for the lock; whoever wins, the other knows.

@@ -1,12 +1,13 @@
 //! The owner of a data directory: found, or started.
 
 use longhaul_core::Millis;
+use longhaul_private_dir::{PrivateDir, open_file};
 use longhaul_runtime::Ports;
 use longhaul_server::stdio;
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
@@ -86,9 +87,7 @@ impl Wanted {
 impl Search<'_> {
     async fn run(&mut self, ports: &Ports) -> Result<UnixStream, OwnerError> {
         let unusable = self.wanted.unusable();
-        let mut folder = DirBuilder::new();
-        folder.recursive(true).mode(0o700);
-        folder.create(&self.wanted.data_dir).map_err(&unusable)?;
+        PrivateDir::create(&self.wanted.data_dir).map_err(&unusable)?;
         loop {
             let greeted = ports
                 .within(GREETING_PATIENCE, stdio::connect(&self.wanted.data_dir))
@@ -131,7 +130,7 @@ impl Search<'_> {
     fn log(&self) -> String {
         let from = self.started.as_ref().map_or(u64::MAX, |started| started.log_from);
         let read = || {
-            let mut log = File::open(self.wanted.log())?;
+            let mut log = open_file(&self.wanted.log(), OpenOptions::new().read(true))?;
             let length = log.metadata()?.len();
             log.seek(SeekFrom::Start(from.max(length.saturating_sub(SHOWN)).min(length)))?;
             let mut bytes = Vec::new();
@@ -176,8 +175,19 @@ fn start(wanted: &Wanted) -> Result<Started, OwnerError> {
 
 fn open_log(wanted: &Wanted) -> io::Result<File> {
     let path = wanted.log();
-    if fs::metadata(&path).is_ok_and(|found| found.len() > LONGEST_LOG) {
-        fs::rename(&path, path.with_extension("log.1"))?;
+    let open = || {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o600);
+        open_file(&path, &options).map_err(|error| {
+            // Of the other files in the directory, the server says it.
+            let text = format!("its file `owner.log`: {error}");
+            io::Error::new(error.kind(), text)
+        })
+    };
+    let log = open()?;
+    if log.metadata()?.len() <= LONGEST_LOG {
+        return Ok(log);
     }
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    fs::rename(&path, path.with_extension("log.1"))?;
+    open()
 }

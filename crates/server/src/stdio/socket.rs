@@ -4,8 +4,9 @@
 //! and everything after it is as in [`serve`](super::serve).
 
 use crate::front::Front;
+use longhaul_private_dir::{PrivateDir, is_socket};
 use std::{
-    fs::{self, File, Permissions},
+    fs::{self, Permissions},
     io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -102,11 +103,8 @@ impl OwnerSocket {
     }
 }
 
-/// The mode of the socket lets nobody else in; this also holds where a file system does not heed modes.
 async fn relay(front: Arc<Front>, mut stream: UnixStream) -> io::Result<()> {
-    if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::other("the process on the other side is another user's"));
-    }
+    check_user(&stream)?;
     let Some(_present) = front.presence.enter() else {
         return Ok(());
     };
@@ -122,7 +120,9 @@ async fn relay(front: Arc<Front>, mut stream: UnixStream) -> io::Result<()> {
 /// `InvalidData` if it does not speak as this version does, and whatever else the system has to say.
 pub async fn connect(data_dir: &Path) -> io::Result<UnixStream> {
     let folder = Folder::open(data_dir)?;
+    is_socket(&folder.named())?;
     let mut stream = UnixStream::connect(folder.socket()).await?;
+    check_user(&stream)?;
     let mut greeting = [0; GREETING.len()];
     stream.read_exact(&mut greeting).await?;
     if greeting != GREETING {
@@ -134,36 +134,44 @@ pub async fn connect(data_dir: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// A folder, held open: a socket's path may have 108 bytes, and a data directory's can well be longer.
-struct Folder {
-    path: PathBuf,
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "has no such path"))]
-    opened: File,
-}
+/// A data directory, held open: a socket's path may have 108 bytes, and a data directory's can well be longer.
+struct Folder(PrivateDir);
 
 impl Folder {
     fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            path: path.to_owned(),
-            opened: File::open(path)?,
-        })
+        PrivateDir::open(path).map(Self)
     }
 
     #[cfg(target_os = "linux")]
     fn socket(&self) -> PathBuf {
         use std::os::fd::AsRawFd;
-        PathBuf::from(format!("/proc/self/fd/{}/{NAME}", self.opened.as_raw_fd()))
+        PathBuf::from(format!("/proc/self/fd/{}/{NAME}", self.0.as_file().as_raw_fd()))
     }
 
     #[cfg(not(target_os = "linux"))]
     fn socket(&self) -> PathBuf {
-        self.path.join(NAME)
+        self.named()
+    }
+
+    fn named(&self) -> PathBuf {
+        self.0.path().join(NAME)
     }
 
     fn remove_socket(&self) -> io::Result<()> {
-        match fs::remove_file(self.path.join(NAME)) {
+        if !is_socket(&self.named())? {
+            return Ok(());
+        }
+        match fs::remove_file(self.named()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
     }
+}
+
+/// Modes let nobody else in, or bind a socket here; this also holds where a file system does not heed modes.
+fn check_user(stream: &UnixStream) -> io::Result<()> {
+    if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("the process on the other side is another user's"));
+    }
+    Ok(())
 }

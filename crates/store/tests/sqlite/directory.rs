@@ -111,7 +111,7 @@ async fn nothing_is_acknowledged_once_the_files_are_gone() {
         assert!(after.is_err(), "acknowledged without {what}");
         let later = store.open_node(&HostId("here".into()), UnixMillis(2)).await;
         assert!(later.is_err(), "nor anything later");
-        let told = told.lock().unwrap();
+        let told = told.lock().unwrap().clone();
         assert_eq!(told.len(), 1, "{what}: {told:?}");
         assert!(told[0].contains("was removed, moved or replaced"), "{told:?}");
         // What was acknowledged before can still be read.

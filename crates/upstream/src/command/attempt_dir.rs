@@ -16,6 +16,7 @@
 
 use super::record::{ExitRecord, Spec};
 use longhaul_core::TaskId;
+use longhaul_private_dir::{PrivateDir, is_directory, open_file, read_file};
 use rustix::fs::FlockOperation;
 use std::{
     fs::{DirBuilder, File, OpenOptions},
@@ -49,19 +50,18 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// Opens `root`, creating it with mode 0700 if it is not there.
+    /// Opens `root`, creating it with mode 0700 if it is not there. It must not be a link.
     ///
     /// # Errors
     /// When the directory cannot be made or synced.
     pub fn open(root: impl Into<PathBuf>) -> io::Result<Self> {
-        let root = root.into();
-        if make_dir(&root)?
-            && let Some(parent) = root.parent()
-        {
-            sync_dir(parent)?;
-        }
+        let root = std::path::absolute(root.into())?;
+        let (Some(data_dir), Some(name)) = (root.parent(), root.file_name().and_then(|name| name.to_str())) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let attempts = PrivateDir::create(data_dir)?.subdirectory(name)?;
         Ok(Self {
-            root: root.canonicalize()?,
+            root: attempts.path().to_owned(),
         })
     }
 
@@ -166,10 +166,16 @@ impl AttemptDir {
         Ok(())
     }
 
+    /// Whether it is there. What has its name, or its task's, and is no directory of ours is [`Unfit`](longhaul_private_dir::Unfit).
+    pub(super) fn is_there(&self) -> io::Result<bool> {
+        let task_dir = self.path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(is_directory(task_dir)? && is_directory(&self.path)?)
+    }
+
     /// The format it is written in, if it is not ours.
     pub(super) fn foreign_version(&self) -> io::Result<Option<String>> {
         let mut found = String::new();
-        match File::open(self.file(VERSION)) {
+        match open_file(&self.file(VERSION), OpenOptions::new().read(true)) {
             Ok(file) => file.take(64).read_to_string(&mut found)?,
             // Killed while preparing: nothing was ever started on it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -180,7 +186,7 @@ impl AttemptDir {
     }
 
     pub(super) fn read_spec(&self) -> io::Result<Spec> {
-        Ok(serde_json::from_slice(&std::fs::read(self.file(SPEC))?)?)
+        Ok(serde_json::from_slice(&read_file(&self.file(SPEC))?)?)
     }
 
     /// Whether it has what [`prepare`](Self::prepare) writes, whatever the attempt.
@@ -215,7 +221,7 @@ impl AttemptDir {
     /// # Errors
     /// When the record is there and cannot be read.
     pub fn exit(&self) -> io::Result<Option<ExitRecord>> {
-        let Some(bytes) = present(std::fs::read(self.file(EXIT)))? else {
+        let Some(bytes) = present(read_file(&self.file(EXIT)))? else {
             return Ok(None);
         };
         serde_json::from_slice(&bytes)
@@ -233,12 +239,7 @@ impl AttemptDir {
         let bytes = serde_json::to_vec(record)?;
         let draft = self.file(EXIT_DRAFT);
         // Not truncated before it is written: that would give the room away.
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&draft)?;
+        let mut file = open_file(&draft, OpenOptions::new().write(true).create(true).mode(0o600))?;
         file.write_all(&bytes)?;
         file.set_len(bytes.len() as u64)?;
         file.sync_all()?;
@@ -264,19 +265,17 @@ impl AttemptDir {
 
 /// A new or emptied file that only we may read.
 pub(super) fn create_private(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
+    let file = open_file(path, OpenOptions::new().write(true).create(true).mode(0o600))?;
+    file.set_len(0)?;
+    Ok(file)
 }
 
-/// Makes a directory of mode 0700 and those above it; says whether it was not there.
-fn make_dir(path: &Path) -> io::Result<bool> {
-    let missing = !path.try_exists()?;
-    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    Ok(missing)
+/// Makes a directory of mode 0700 and those above it, unless it is there.
+fn make_dir(path: &Path) -> io::Result<()> {
+    if is_directory(path)? {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
@@ -289,13 +288,9 @@ pub(super) struct Lock(File);
 impl Lock {
     /// Takes the lock unless someone holds it.
     pub(super) fn try_take(dir: &AttemptDir) -> io::Result<Option<Self>> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(dir.file(LOCK))?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o600);
+        let file = open_file(&dir.file(LOCK), &options)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self(file))),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),

@@ -128,7 +128,7 @@ impl Provider for CommandProvider {
         let dir = self.shared.attempts.dir(task, epoch);
         Box::pin(async move {
             let read = move || {
-                Ok(if dir.path().try_exists()? {
+                Ok(if dir.is_there()? {
                     Some(log::read(&dir, range)?)
                 } else {
                     None

@@ -5,9 +5,10 @@ use super::{
     segments::{self, Segment},
     utf8::{orphans, unfinished},
 };
+use longhaul_private_dir::open_file;
 use longhaul_runtime::{LogChunk, LogRange};
 use std::{
-    fs::File,
+    fs::OpenOptions,
     io::{self, Read, Seek, SeekFrom},
 };
 
@@ -106,7 +107,7 @@ impl Reader<'_> {
             if from >= segment.end() || wanted == 0 {
                 continue;
             }
-            let mut file = match File::open(segment.path(self.dir.path())) {
+            let mut file = match open_file(&segment.path(self.dir.path()), OpenOptions::new().read(true)) {
                 Ok(file) => file,
                 // Dropped since it was listed. What was read of this run stands; the next read finds the hole.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,

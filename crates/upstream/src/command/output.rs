@@ -7,6 +7,7 @@ use super::{
     utf8::{decoded_tail, orphans},
 };
 use longhaul_core::{Json, Outcome};
+use longhaul_private_dir::read_file;
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 use std::io;
@@ -228,7 +229,7 @@ fn failure(tool: &CommandTool, dir: &AttemptDir, exit: &ExitRecord) -> io::Resul
 }
 
 fn kept(dir: &AttemptDir, name: &str) -> io::Result<Vec<u8>> {
-    match std::fs::read(dir.file(name)) {
+    match read_file(&dir.file(name)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         read => read,
     }

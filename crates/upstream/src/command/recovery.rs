@@ -5,7 +5,9 @@ use super::{
     record::ExitRecord,
 };
 use longhaul_core::AttemptState;
+use longhaul_private_dir::Unfit;
 use std::{io, os::unix::net::UnixStream};
+use tracing::error;
 
 /// What became of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,11 +38,21 @@ pub enum Verdict {
 /// # Errors
 /// When the directory cannot be read, or `void` not be written. The attempt is then undecided: ask again.
 pub fn judge(dir: &AttemptDir, state: AttemptState) -> io::Result<Verdict> {
+    match examine(dir, state) {
+        Err(error) if state != AttemptState::Starting && Unfit::of(&error).is_some() => {
+            error!(%error, "the folder of an attempt is not as its supervisor has left it");
+            Ok(Verdict::Lost)
+        }
+        judged => judged,
+    }
+}
+
+fn examine(dir: &AttemptDir, state: AttemptState) -> io::Result<Verdict> {
     let incomplete = match state {
         AttemptState::Starting => Verdict::NeverStarted,
         AttemptState::Live | AttemptState::Stopping | AttemptState::Ended => Verdict::Lost,
     };
-    if !dir.path().try_exists()? {
+    if !dir.is_there()? {
         return Ok(incomplete);
     }
     if let Some(found) = dir.foreign_version()? {
