@@ -150,7 +150,11 @@ impl Blocked {
 impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = &*self.failure.message;
-        let end = message.floor_char_boundary(LONGEST_LINE);
+        let longest = LONGEST_LINE.min(message.len());
+        let end = (0..=longest)
+            .rev()
+            .find(|end| message.is_char_boundary(*end))
+            .unwrap_or(0);
         let more = if end < message.len() { "…" } else { "" };
         write!(f, "blocked ({}): {}{more}", self.reason, &message[..end])
     }

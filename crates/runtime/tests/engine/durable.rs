@@ -385,10 +385,7 @@ async fn what_crashes_after_one_look_each_time_is_set_aside() {
     let engine = world.start([looks_and_crashes(1, &effects)]).await;
     let task = engine.create(engine.call("looks")).await.unwrap();
     let outcome = guarded("the end", world.outcome(&engine, &task.id)).await;
-    assert!(
-        rpc_error(&outcome).0.starts_with("5 attempts failed"),
-        "{outcome:?}"
-    );
+    assert!(rpc_error(&outcome).0.starts_with("5 attempts failed"), "{outcome:?}");
     assert_eq!(effects.count(), 5, "one look in each attempt");
 }
 
