@@ -1,8 +1,8 @@
 //! How a task ends. Outcomes are stored, statuses are derived: each protocol generation reads its own from the same record.
 
-use crate::{FailedAttempt, Json, MAX_ENTRY_BYTES, Millis, format_duration};
+use crate::{FailedAttempt, Json, MAX_ENTRY_BYTES, Millis, format_duration, task::start_of_status};
 use serde_json::{json, value::RawValue};
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// The end of a task. Written once, never changed (invariant 2).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +70,25 @@ impl Outcome {
         Self::tool_error(&format!("deadline of {} passed", format_duration(deadline)))
     }
 
+    /// Why it is no success, for people: the first line of what it says that is not blank, or the start of one that is longer than
+    /// [`MAX_STATUS_BYTES`](crate::MAX_STATUS_BYTES). `None` for a success and for what was cancelled.
+    ///
+    /// ```
+    /// use longhaul_core::Outcome;
+    /// let refused = Outcome::tool_error("no such file\nused `in.txt`");
+    /// assert_eq!(refused.failure_line().as_deref(), Some("no such file"));
+    /// ```
+    pub fn failure_line(&self) -> Option<Arc<str>> {
+        match self {
+            Self::RpcError(failure) => Some(first_line(&failure.message, "it failed").into()),
+            Self::Result { json, is_error: true } => {
+                let text = first_text(json.as_str()).unwrap_or_default();
+                Some(first_line(&text, "the tool reported an error").into())
+            }
+            Self::Result { is_error: false, .. } | Self::Cancelled => None,
+        }
+    }
+
     /// Its kind.
     pub fn verdict(&self) -> Verdict {
         match self {
@@ -84,6 +103,28 @@ impl Outcome {
 /// A `CallToolResult` with one text block.
 pub fn text_result(text: &str, is_error: bool) -> Json {
     Json::from(json!({"content": [{"type": "text", "text": text}], "isError": is_error}))
+}
+
+/// The first line with anything in it, as far as a status goes; `blank` if there is none.
+fn first_line<'a>(text: &'a str, blank: &'static str) -> &'a str {
+    let mut lines = text.lines().map(str::trim);
+    lines.find(|line| !line.is_empty()).map_or(blank, start_of_status)
+}
+
+/// The first text among the content blocks of a `CallToolResult`.
+fn first_text(result: &str) -> Option<Cow<'_, str>> {
+    #[derive(serde::Deserialize)]
+    struct Content<'a> {
+        #[serde(borrow)]
+        content: Vec<Block<'a>>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow, default)]
+        text: Option<Cow<'a, str>>,
+    }
+    let blocks = serde_json::from_str::<Content>(result).ok()?.content;
+    blocks.into_iter().find_map(|block| block.text)
 }
 
 fn says_is_error(result: &str) -> bool {

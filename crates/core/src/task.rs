@@ -6,6 +6,17 @@ use crate::{
 };
 use std::{borrow::Cow, sync::Arc};
 
+/// The longest status line, in bytes: it is written with each change of it, and shown with every look at the task.
+pub const MAX_STATUS_BYTES: usize = 1024;
+
+/// As much of `line` as a status may have: whole characters.
+pub fn start_of_status(line: &str) -> &str {
+    let end = (0..=MAX_STATUS_BYTES.min(line.len()))
+        .rev()
+        .find(|end| line.is_char_boundary(*end));
+    &line[..end.unwrap_or(0)]
+}
+
 /// Where a task stands. Cancellation and deadlines lie over it ([`Task::stop`]) instead of multiplying it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
@@ -103,7 +114,7 @@ pub struct Task {
     pub announced_until: UnixMillis,
     /// When it ended.
     pub ended_at: Option<UnixMillis>,
-    /// The latest line about the work.
+    /// The latest line about the work; of a task that has failed, why.
     pub status: Option<Arc<str>>,
     /// How far the work has come.
     pub progress: Option<Progress>,

@@ -390,6 +390,7 @@ impl Task {
     fn finish(&mut self, outcome: &Outcome, at: UnixMillis) {
         self.state = State::Done(outcome.verdict());
         self.ended_at = Some(at);
+        self.status = outcome.failure_line().or(self.status.take());
         self.open_inputs.clear();
         self.resume_at = None;
         self.blocked = None;

@@ -1,10 +1,7 @@
 //! What is known about running work and not yet written.
 
-use longhaul_core::{Event, Progress};
+use longhaul_core::{Event, MAX_STATUS_BYTES, Progress, start_of_status};
 use std::sync::Arc;
-
-/// The longest line, in bytes: it is written with each change of it, and shown with every look at the task.
-const LONGEST_LINE: usize = 1024;
 
 /// News of one attempt: the latest of each kind only.
 #[derive(Default)]
@@ -56,8 +53,8 @@ impl News {
     /// A line for people, or as much of it as is one.
     pub(crate) fn status(&mut self, line: Arc<str>) {
         self.status = Some(match line.len() {
-            0..=LONGEST_LINE => line,
-            _ => Arc::from(start_of(&line, LONGEST_LINE)),
+            0..=MAX_STATUS_BYTES => line,
+            _ => Arc::from(start_of_status(&line)),
         });
     }
 
@@ -106,10 +103,4 @@ impl News {
         }
         events
     }
-}
-
-/// At most so many bytes of it, and whole characters.
-fn start_of(line: &str, most: usize) -> &str {
-    let end = (0..=most).rev().find(|end| line.is_char_boundary(*end));
-    &line[..end.unwrap_or(0)]
 }

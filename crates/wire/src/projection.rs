@@ -119,11 +119,20 @@ impl Shown<'_> {
         }
     }
 
-    /// The line for people: why it failed if that is known, or why it is blocked, else the latest line about the work (G1-19, G2-25).
+    /// The line for people: the latest one about the work, why it is blocked, or why it failed (G1-19, G2-25), which is written with the
+    /// end of a task. Tasks that earlier releases ended have that only where their outcome is at hand.
     fn message(&self) -> Option<Cow<'_, str>> {
-        match self.outcome {
-            Some(Outcome::RpcError(failure)) => Some(Cow::Borrowed(&failure.message)),
-            _ => self.task.status_line(),
+        let line = || self.task.status_line();
+        match (self.status, self.outcome) {
+            // The answer to a creation says nothing of the end that may have come with it.
+            (Status::Working, _) if self.task.is_done() => None,
+            (Status::Failed, Some(outcome @ Outcome::RpcError(_))) => {
+                outcome.failure_line().map(|why| why.to_string().into())
+            }
+            (Status::Failed, outcome) => line()
+                .or_else(|| Some(outcome?.failure_line()?.to_string().into()))
+                .or(Some("failed; the result says why".into())),
+            _ => line(),
         }
     }
 }

@@ -152,10 +152,20 @@ async fn every_kind_of_end_reads_as_this_generation_reads_it() {
                 act == "refuse"
             ),
         }
-        assert_eq!(
-            server.result(&on_task(&session, "tasks/get", &task)).await["status"],
-            status
-        );
+        let got = server.result(&on_task(&session, "tasks/get", &task)).await;
+        assert_eq!(got["status"], status);
+        // G1-19: why, wherever it is shown.
+        let why = match act {
+            "refuse" => json!("no"),
+            "break" => json!("broken"),
+            _ => json!(null),
+        };
+        assert_eq!(got["statusMessage"], why);
+        let list = server
+            .result(&Post::legacy(Some(&session), "tasks/list", json!({})))
+            .await;
+        assert_eq!(list["tasks"][0]["taskId"], task.as_str());
+        assert_eq!(list["tasks"][0]["statusMessage"], why);
     }
 }
 
@@ -166,12 +176,13 @@ async fn an_accepted_call_with_bad_arguments_is_owed_a_task_that_failed() {
     let params = json!({"name": "always", "arguments": {}, "task": {}});
     let created = server.result(&Post::legacy(Some(&session), "tools/call", params)).await;
     assert_eq!(created["task"]["status"], "working", "the first status is (G1-14)");
+    assert!(created["task"].get("statusMessage").is_none(), "{created}");
     let task = task_of(&created);
-    assert_eq!(
-        server.result(&on_task(&session, "tasks/get", &task)).await["status"],
-        "failed"
-    );
+    let got = server.result(&on_task(&session, "tasks/get", &task)).await;
+    assert_eq!(got["status"], "failed");
     let result = server.result(&on_task(&session, "tasks/result", &task)).await;
+    let why = result["content"][0]["text"].as_str().unwrap().lines().next();
+    assert_eq!(got["statusMessage"].as_str(), why);
     assert_eq!(result["isError"], true);
     assert_eq!(server.stage.begun.get(), 0);
 }

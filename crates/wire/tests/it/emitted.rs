@@ -83,6 +83,14 @@ fn legacy_task_messages_match_the_schema() {
         schema::check("25:res:ListTasksResult", &listed);
         let pushed = written(|out| legacy::tasks::write_status_notification(out, task, outcome.as_ref(), NINE));
         schema::check("25:msg:TaskStatusNotification", &pushed);
+        let shown = respond(|out| legacy::tasks::write_get(out, &record, NINE))["result"].clone();
+        if shown["status"] == "failed" {
+            // G1-19: also of a task that an earlier release ended, which kept no line with it.
+            for shown in [&shown, &pushed["params"], &listed["result"]["tasks"][0]] {
+                let why = shown["statusMessage"].as_str().unwrap_or_default();
+                assert!(!why.is_empty() && !why.contains('\n'), "{shown}");
+            }
+        }
         let Some(outcome) = outcome else { continue };
         let asking = request(r#"{"jsonrpc":"2.0","id":"r","method":"m"}"#);
         let payload = written(|out| legacy::tasks::write_payload(out, asking.id, &task.id, None, outcome));

@@ -6,7 +6,7 @@ use super::{
 };
 use longhaul_core::{
     AttemptEnd, CancelMode, EntryKind, Event, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome, Owner,
-    Principal, Progress, SpecId, StopReason, Task, TaskId, UnixMillis,
+    Principal, Progress, RpcFailure, SpecId, StopReason, Task, TaskId, UnixMillis,
     store::{Idempotency, NewTask},
     transition,
 };
@@ -43,10 +43,23 @@ fn moment() -> impl Strategy<Value = UnixMillis> {
 fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         Just(Outcome::result(Json::trusted("{}"))),
-        Just(Outcome::tool_error("no")),
+        failure_text().prop_map(|text| Outcome::tool_error(&text)),
+        Just(Outcome::result(Json::trusted(
+            r#"{"content":[{"type":"image"}],"isError":true}"#
+        ))),
+        Just(Outcome::result(Json::trusted(r#"{"content":1,"isError":true}"#))),
+        failure_text().prop_map(|text| Outcome::RpcError(RpcFailure {
+            code: 1,
+            message: text.into(),
+            data: None
+        })),
         Just(longhaul_core::Failure::Interrupted.into()),
         Just(Outcome::Cancelled),
     ]
+}
+
+fn failure_text() -> impl Strategy<Value = String> {
+    prop_oneof![Just("no".to_owned()), "[ \r\na\u{20ac}]{0,9}", "a{0,1}\u{20ac}{1000}b"]
 }
 
 fn attempt_end() -> impl Strategy<Value = AttemptEnd> {

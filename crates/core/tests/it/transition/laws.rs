@@ -1,7 +1,7 @@
 //! What holds whatever happens.
 
 use super::place::{PLACES, attempt_name, state_name};
-use longhaul_core::{AttemptEnd, Event, InputKey, State, Task, UnixMillis};
+use longhaul_core::{AttemptEnd, Event, InputKey, MAX_STATUS_BYTES, State, Task, UnixMillis, Verdict};
 use std::collections::BTreeSet;
 
 /// What holds between any task and what any legal event makes of it.
@@ -22,6 +22,14 @@ pub(crate) fn keeps_the_laws(before: &Task, after: &Task) {
     );
     if after.is_done() {
         assert!(after.open_inputs.is_empty());
+    }
+    if matches!(after.state, State::Done(Verdict::ToolError | Verdict::RpcError)) {
+        let why = after.status.as_deref().unwrap_or_default();
+        assert!(
+            !why.is_empty() && why.lines().count() == 1,
+            "it says why it failed: {why:?}"
+        );
+        assert!(why.len() <= MAX_STATUS_BYTES);
     }
     assert!(after.journaled >= before.journaled && after.journaled <= before.journaled + 1);
     assert!(after.woken >= before.woken);
