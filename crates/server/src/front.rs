@@ -11,6 +11,7 @@ use crate::{
     replies::Replies,
     rounds::{Parked, Rounds},
     seal::Seal,
+    task_updates::TaskUpdates,
 };
 use longhaul_core::{Principal, store::StoreError};
 use longhaul_runtime::Engine;
@@ -80,6 +81,7 @@ pub struct Front {
     pub(crate) rounds: Rounds,
     pub(crate) body_room: BodyRoom,
     pub(crate) presence: Presence,
+    pub(crate) task_updates: TaskUpdates,
     /// Everyone is the same without authentication.
     pub(crate) principal: Principal,
     end: watch::Sender<End>,
@@ -128,6 +130,7 @@ impl Front {
             },
             body_room: BodyRoom::default(),
             presence: Presence::default(),
+            task_updates: TaskUpdates::default(),
             principal: Principal::local(),
             engine,
             identity,

@@ -28,6 +28,7 @@ mod session;
 pub mod stdio;
 mod stream;
 mod subscription;
+mod task_updates;
 mod telling;
 mod waiting;
 

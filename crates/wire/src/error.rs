@@ -150,6 +150,11 @@ impl RpcError {
         })
     }
 
+    /// Whether it is our fault, and not the request's.
+    pub fn is_internal(&self) -> bool {
+        self.code == -32603
+    }
+
     /// −32603: our fault. `message` is for the outside: no paths, no secrets.
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32603, OK, message)

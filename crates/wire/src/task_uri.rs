@@ -4,7 +4,7 @@ use longhaul_core::TaskId;
 use std::{fmt, str::FromStr};
 
 /// What can be read of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaskPart {
     /// What its command wrote: a text, in bytes.
     Log,

@@ -3,10 +3,10 @@
 //! Kept in memory of this node, and bounded: a restart forgets it, and so does whatever has no room any more. The client then hears what one
 //! hears that never asked.
 
-use crate::session::Session;
+use crate::{session::Session, task_updates::TaskSubscription};
 use longhaul_core::{LogLevel, SessionKey, UnixMillis};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -37,7 +37,7 @@ struct Table {
 #[derive(Default)]
 struct Wish {
     level: Option<LogLevel>,
-    watched: HashSet<Arc<str>>,
+    watched: HashMap<Arc<str>, Option<TaskSubscription>>,
     /// When the session ends, if its client does not end it before.
     until: UnixMillis,
 }
@@ -67,23 +67,28 @@ impl Wishes {
         wished.unwrap_or(LEVEL)
     }
 
-    /// The session hears when the resource is updated.
+    /// The session hears when the resource is updated. `held` is kept for as long.
     ///
     /// # Errors
     /// [`Unwatchable`]
-    pub(crate) fn watch(&self, session: &Session, uri: &str) -> Result<(), Unwatchable> {
+    pub(crate) fn watch(
+        &self,
+        session: &Session,
+        uri: &str,
+        held: Option<TaskSubscription>,
+    ) -> Result<(), Unwatchable> {
         if uri.len() > LONGEST_URI {
             return Err(Unwatchable::TooLong(uri.len()));
         }
         let mut table = self.lock();
         let watched = &mut table.of(session).watched;
-        if watched.contains(uri) {
+        if watched.contains_key(uri) {
             return Ok(());
         }
         if watched.len() >= WATCHED {
             return Err(Unwatchable::TooMany);
         }
-        watched.insert(uri.into());
+        watched.insert(uri.into(), held);
         table.bytes += taken(uri);
         table.make_room(&session.key);
         Ok(())
@@ -93,7 +98,7 @@ impl Wishes {
     pub(crate) fn unwatch(&self, session: &SessionKey, uri: &str) {
         let mut table = self.lock();
         let wish = table.wishes.get_mut(session);
-        if wish.is_some_and(|wish| wish.watched.remove(uri)) {
+        if wish.is_some_and(|wish| wish.watched.remove(uri).is_some()) {
             table.bytes -= taken(uri);
         }
     }
@@ -101,14 +106,17 @@ impl Wishes {
     /// Whether the session hears when the resource is updated.
     pub(crate) fn watches(&self, session: &SessionKey, uri: &str) -> bool {
         let table = self.lock();
-        table.wishes.get(session).is_some_and(|wish| wish.watched.contains(uri))
+        table
+            .wishes
+            .get(session)
+            .is_some_and(|wish| wish.watched.contains_key(uri))
     }
 
     /// All that the session watches.
     pub(crate) fn watched(&self, session: &SessionKey) -> Vec<Arc<str>> {
         let table = self.lock();
         let wish = table.wishes.get(session);
-        wish.map(|wish| wish.watched.iter().cloned().collect())
+        wish.map(|wish| wish.watched.keys().cloned().collect())
             .unwrap_or_default()
     }
 
@@ -148,7 +156,7 @@ impl Table {
 
 impl Wish {
     fn bytes(&self) -> usize {
-        self.watched.iter().map(|uri| taken(uri)).sum()
+        self.watched.keys().map(|uri| taken(uri)).sum()
     }
 }
 
@@ -193,10 +201,13 @@ mod tests {
         let order = [99].into_iter().chain(0..9);
         for nth in order.clone() {
             for resource in 0..WATCHED {
-                wishes.watch(&session(nth), &uri(resource)).unwrap();
+                wishes.watch(&session(nth), &uri(resource), None).unwrap();
             }
-            wishes.watch(&session(nth), &uri(0)).unwrap();
-            assert_eq!(wishes.watch(&session(nth), &uri(WATCHED)), Err(Unwatchable::TooMany));
+            wishes.watch(&session(nth), &uri(0), None).unwrap();
+            assert_eq!(
+                wishes.watch(&session(nth), &uri(WATCHED), None),
+                Err(Unwatchable::TooMany)
+            );
             check(&wishes);
         }
         let kept: Vec<usize> = order
@@ -210,7 +221,7 @@ mod tests {
         wishes.forget(&session(7).key);
         check(&wishes);
         assert!(!wishes.watches(&session(8).key, &uri(0)) && wishes.watches(&session(8).key, &uri(1)));
-        wishes.watch(&session(8), &uri(0)).unwrap();
+        wishes.watch(&session(8), &uri(0), None).unwrap();
         check(&wishes);
     }
 
@@ -218,7 +229,10 @@ mod tests {
     fn a_uri_that_is_too_long_is_not_watched() {
         let wishes = Wishes::default();
         let long = "u".repeat(LONGEST_URI + 1);
-        assert_eq!(wishes.watch(&session(1), &long), Err(Unwatchable::TooLong(long.len())));
+        assert_eq!(
+            wishes.watch(&session(1), &long, None),
+            Err(Unwatchable::TooLong(long.len()))
+        );
         assert!(wishes.lock().wishes.is_empty());
     }
 

@@ -1,11 +1,13 @@
 //! `subscriptions/listen` (modern): a stream of what the client wants to hear of (U-20, G2-50..G2-55).
 
+use super::resources;
 use crate::{
     answer::{Answer, KeptId, store_failed},
     dispatch::Call,
     front::Front,
     stream,
     subscription::{Subscription, accepted_tasks},
+    task_updates::TaskSubscription,
 };
 use longhaul_wire::{Capability, RpcError, modern::subscription::write_acknowledged, params::Listen};
 use std::{borrow::Cow, sync::Arc};
@@ -24,7 +26,9 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
     let tasks = accepted_tasks(front, call.caller.scope(), ids)
         .await
         .map_err(store_failed)?;
+    let (resource_subscriptions, held) = accepted_resources(front, call, wish.resource_subscriptions).await?;
     let accepted = Listen {
+        resource_subscriptions,
         task_ids: tasks
             .accepted()
             .iter()
@@ -34,11 +38,31 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
     };
     let mut acknowledged = String::new();
     write_acknowledged(&mut acknowledged, call.id, &accepted);
-    let subscription = Subscription::new(front, KeptId::of(call.id), &accepted, tasks);
+    let subscription = Subscription::new(front, KeptId::of(call.id), &accepted, tasks, held);
     let events = stream::events(front, |sink| async move {
         // Whoever has gone is told no more.
         let _ = subscription.write(sink, acknowledged).await;
         drop(permit);
     });
     Ok(Answer::Stream(events))
+}
+
+/// The resources that there are for this caller, and what is held for them; the others are left out without a word, as tasks are.
+async fn accepted_resources<'a>(
+    front: &Arc<Front>,
+    call: &Call<'_>,
+    uris: Vec<Cow<'a, str>>,
+) -> Result<(Vec<Cow<'a, str>>, Vec<TaskSubscription>), RpcError> {
+    let (mut accepted, mut held) = (Vec::new(), Vec::new());
+    for uri in uris {
+        match resources::subscribe(front, &call.caller, &uri).await {
+            Ok(subscribed) => {
+                held.extend(subscribed);
+                accepted.push(uri);
+            }
+            Err(error) if error.is_internal() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok((accepted, held))
 }

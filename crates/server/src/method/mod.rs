@@ -50,7 +50,7 @@ pub(crate) async fn answer(front: &Arc<Front>, method: Method, call: &Call<'_>) 
         Method::PromptsGet => get_prompt::answer(front, call),
         Method::CompletionComplete => complete::answer(front, call),
         Method::LoggingSetLevel => set_level::answer(front, call),
-        Method::ResourcesSubscribe => subscribe::subscribe(front, call),
+        Method::ResourcesSubscribe => Box::pin(subscribe::subscribe(front, call)).await,
         Method::ResourcesUnsubscribe => subscribe::unsubscribe(front, call),
         Method::Initialize => initialize::answer(front, call),
         Method::Discover => Ok(discover::answer(front, call)),

@@ -3,10 +3,12 @@
 use super::task_resource;
 use crate::{
     answer::Answer,
+    caller::Caller,
     dispatch::Call,
     front::Front,
     handler,
     rounds::{Asked, Round},
+    task_updates::{self, TaskSubscription},
 };
 use longhaul_runtime::{ResourceHandler, Snapshot};
 use longhaul_wire::{Cache, CacheScope, Generation, Method, RpcError, legacy, modern, params::ReadResource};
@@ -24,6 +26,24 @@ pub(super) async fn read(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, 
         Some((handler, variables)) => read_with(front, call, &wish, handler, variables),
         None => task_resource::read(front, call, &wish.uri).await,
     }
+}
+
+/// A subscription to a resource, which may need something to be held. A resource that does not exist, and a task that is not the
+/// caller's, are the same to the subscriber.
+///
+/// # Errors
+/// As [`read`] has them.
+pub(super) async fn subscribe(
+    front: &Arc<Front>,
+    caller: &Caller,
+    uri: &str,
+) -> Result<Option<TaskSubscription>, RpcError> {
+    if find(&front.engine.catalog().snapshot(), uri).is_some() {
+        return Ok(None);
+    }
+    let subscribed = task_updates::subscribe(front, caller, uri).await?;
+    let not_found = || RpcError::resource_not_found(caller.generation, uri);
+    subscribed.map(Some).ok_or_else(not_found)
 }
 
 /// Names and values.

@@ -1,19 +1,21 @@
 //! `resources/subscribe` and `resources/unsubscribe` (legacy): which resources' updates a session hears of, on its push stream.
 //!
-//! A resource that does not exist can be watched: it may come. Without a session there is no stream to say so on.
+//! Without a session there is no stream to say so on.
 
+use super::resources;
 use crate::{answer::Answer, dispatch::Call, front::Front};
 use longhaul_wire::RpcError;
 use std::sync::Arc;
 
-pub(super) fn subscribe(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
+pub(super) async fn subscribe(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
     let uri = call.params.uri()?;
     let session = call.caller.session().ok_or_else(|| {
         RpcError::invalid_request(
             "resources/subscribe needs a session: send the Mcp-Session-Id that came with the answer to initialize",
         )
     })?;
-    let watched = front.legacy.wishes.watch(session, &uri);
+    let held = resources::subscribe(front, &call.caller, &uri).await?;
+    let watched = front.legacy.wishes.watch(session, &uri, held);
     watched.map_err(|why| RpcError::invalid_params(why.to_string()))?;
     Ok(empty(call))
 }

@@ -6,6 +6,7 @@ use crate::{
     answer::KeptId,
     front::Front,
     stream::{Gone, KEEP_ALIVE, Sink},
+    task_updates::TaskSubscription,
 };
 use longhaul_core::{BoxFuture, Scope, TaskId, store::StoreError};
 use longhaul_runtime::Versions;
@@ -27,6 +28,8 @@ pub(crate) struct Subscription {
     updated: HashSet<Arc<str>>,
     updates: broadcast::Receiver<Arc<str>>,
     tasks: Tasks,
+    /// What keeps the updates of resources coming.
+    _held: Vec<TaskSubscription>,
 }
 
 /// What a subscription comes to next.
@@ -47,7 +50,13 @@ enum News {
 
 impl Subscription {
     /// A subscription to what is `accepted`, of which these are the tasks.
-    pub(crate) fn new(front: &Arc<Front>, id: KeptId, accepted: &Listen<'_>, tasks: Tasks) -> Self {
+    pub(crate) fn new(
+        front: &Arc<Front>,
+        id: KeptId,
+        accepted: &Listen<'_>,
+        tasks: Tasks,
+        held: Vec<TaskSubscription>,
+    ) -> Self {
         let catalog = front.engine.catalog();
         Self {
             lists: Lists::of(accepted, catalog.changes()),
@@ -60,6 +69,7 @@ impl Subscription {
             front: Arc::clone(front),
             id,
             tasks,
+            _held: held,
         }
     }
 

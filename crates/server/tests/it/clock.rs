@@ -17,6 +17,7 @@ pub(crate) struct TestClock {
     ahead: Arc<watch::Sender<Duration>>,
     /// What the world's clock was set by, in milliseconds.
     set: Arc<AtomicI64>,
+    stands: bool,
 }
 
 impl Default for TestClock {
@@ -25,11 +26,20 @@ impl Default for TestClock {
             system: Ports::system().clock,
             ahead: Arc::new(watch::Sender::new(Duration::ZERO)),
             set: Arc::default(),
+            stands: false,
         }
     }
 }
 
 impl TestClock {
+    /// One on which nothing that is waited for comes before the test moves it on.
+    pub(crate) fn standing() -> Self {
+        Self {
+            stands: true,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn advance(&self, by: Duration) {
         self.ahead.send_modify(|ahead| *ahead += by);
     }
@@ -54,9 +64,10 @@ impl Clock for TestClock {
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         let (system, mut ahead) = (self.system.sleep(duration), self.ahead.subscribe());
         let until = *ahead.borrow() + duration;
+        let stands = self.stands;
         Box::pin(async move {
             tokio::select! {
-                () = system => {}
+                () = system, if !stands => {}
                 _ = ahead.wait_for(|ahead| *ahead >= until) => {}
             }
         })

@@ -37,3 +37,4 @@ mod rounds;
 mod session;
 mod stdio;
 mod subscriptions;
+mod task_updates;

@@ -63,7 +63,7 @@ fn prompt(name: &str) -> Prompt {
     }
 }
 
-fn resource(uri: &str) -> Resource {
+pub(crate) fn resource(uri: &str) -> Resource {
     Resource {
         uri: uri.into(),
         shown: Json::from(json!({"uri": uri, "name": uri})),

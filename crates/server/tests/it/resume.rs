@@ -2,6 +2,7 @@
 
 use crate::{
     client::{Connection, Event},
+    offers::resource,
     request::{Post, act, act_as_task},
     server::{Options, Server, other, task_of},
 };
@@ -146,6 +147,7 @@ async fn a_push_stream_keeps_what_is_said_while_its_reader_is_gone() {
         let session = server.session().await;
         let call = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "report 1 2 3"));
         let task = task_of(&server.result(&call.progress_token(json!("p"))).await);
+        server.engine.catalog().put_resource(resource("test://watched"));
         let watched = Post::legacy(Some(&session), "resources/subscribe", json!({"uri": "test://watched"}));
         server.result(&watched).await;
         let mut last = None;

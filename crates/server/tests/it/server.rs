@@ -78,7 +78,7 @@ impl Server {
             },
             host: HostId("test".into()),
             catalog: stage.catalog(),
-            providers: vec![Arc::new(Logs)],
+            providers: vec![Arc::new(Logs(stage.clone()))],
             max_running: None,
             quota: options.quota,
             keep_waiting: longhaul_runtime::KEEP_WAITING,

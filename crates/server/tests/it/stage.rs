@@ -21,6 +21,8 @@ pub(crate) struct Stage {
     pub(crate) answered: Counter,
     /// How many waiting acts may end.
     pub(crate) released: Counter,
+    /// How much longer than at first the logs are.
+    pub(crate) logged: Counter,
 }
 
 #[derive(Clone)]
@@ -66,6 +68,7 @@ impl Stage {
             finished: Counter::new(),
             answered: Counter::new(),
             released: Counter::new(),
+            logged: Counter::new(),
         }
     }
 
@@ -327,8 +330,8 @@ fn question() -> Json {
     }))
 }
 
-/// A log for every task that has begun: ten bytes.
-pub(crate) struct Logs;
+/// A log for every task that has begun: ten bytes, and ten more each time the test says so.
+pub(crate) struct Logs(pub(crate) Stage);
 
 pub(crate) const LOG: &str = "0123456789";
 
@@ -342,12 +345,13 @@ impl Provider for Logs {
     }
 
     fn read_log(&self, _: &TaskId, _: u32, range: LogRange) -> BoxFuture<'_, Result<Option<LogChunk>, LogError>> {
-        let total = LOG.len();
+        let log = LOG.repeat(1 + self.0.logged.get());
+        let total = log.len();
         let from = (range.offset.unwrap_or(0) as usize).min(total);
         let to = range.limit.map_or(total, |limit| (from + limit as usize).min(total));
         Box::pin(async move {
             Ok(Some(LogChunk {
-                text: LOG[from..to].to_owned(),
+                text: log[from..to].to_owned(),
                 offset: from as u64,
                 next: to as u64,
                 total: total as u64,

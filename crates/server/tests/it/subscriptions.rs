@@ -2,6 +2,7 @@
 
 use crate::{
     client::Connection,
+    offers::resource,
     request::{Post, act},
     server::{Server, task_of},
 };
@@ -162,7 +163,10 @@ async fn many_changes_of_a_list_are_told_as_one_and_only_to_those_who_asked() {
 #[tokio::test]
 async fn a_resource_is_told_of_when_it_is_updated() {
     let server = Server::start().await;
-    let post = listen(json!({"resourceSubscriptions": ["test://a", "test://b"]}));
+    for uri in ["test://a", "test://b", "test://other"] {
+        server.engine.catalog().put_resource(resource(uri));
+    }
+    let post = listen(json!({"resourceSubscriptions": ["test://a", "test://none", "test://b"]}));
     let (mut client, accepted) = subscribe(&server, &post).await;
     assert_eq!(accepted, json!({"resourceSubscriptions": ["test://a", "test://b"]}));
     for uri in ["test://other", "test://b"] {

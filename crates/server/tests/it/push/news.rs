@@ -1,7 +1,7 @@
 //! What a session hears without being asked: progress, log messages, statuses, changes.
 
 use super::{RELATED, create, form, next, next_status, result, wait};
-use crate::{client::Connection, request::Post, server::Server};
+use crate::{client::Connection, offers::resource, request::Post, server::Server};
 use serde_json::{Value, json};
 
 /// G1-46: the creating call's token, rising, wherever its session listens; never for another session.
@@ -111,6 +111,11 @@ async fn lists_and_watched_resources_are_told_on_a_push_stream() {
     assert_eq!(capabilities["logging"], json!({}));
     let session = server.session().await;
     let about = |method: &str, uri: &str| Post::legacy(Some(&session), method, json!({"uri": uri}));
+    let catalog = server.engine.catalog();
+    let (longest, too_long) = ("u".repeat(2048), "u".repeat(2049));
+    for uri in ["test://watched", "test://dropped", "test://other", &longest, &too_long] {
+        catalog.put_resource(resource(uri));
+    }
     for uri in ["test://watched", "test://dropped"] {
         assert_eq!(server.result(&about("resources/subscribe", uri)).await, json!({}));
     }
@@ -118,15 +123,14 @@ async fn lists_and_watched_resources_are_told_on_a_push_stream() {
         server.result(&about("resources/unsubscribe", "test://dropped")).await,
         json!({})
     );
-    let mut endless = about("resources/subscribe", &"u".repeat(2049));
+    let mut endless = about("resources/subscribe", &too_long);
     let refused = server.connect().await.exchange(&endless).await;
     assert_eq!(refused.error(), (200, -32602));
     let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("at most 2048"), "{message}");
-    endless.body["params"]["uri"] = json!("u".repeat(2048));
+    endless.body["params"]["uri"] = json!(longest);
     server.result(&endless).await;
     let mut push = server.listen(&session).await;
-    let catalog = server.engine.catalog();
     for uri in ["test://other", "test://dropped", "test://watched"] {
         catalog.resource_updated(uri);
     }

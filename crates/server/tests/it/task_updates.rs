@@ -1,0 +1,167 @@
+//! Updates of what is kept of a task: its log, its output, its history.
+
+use crate::{
+    client::Connection,
+    clock::TestClock,
+    request::{Post, act},
+    server::{Options, Server, get, task_of},
+    stage::Stage,
+};
+use longhaul_core::{BoxFuture, Json, Outcome, TaskPolicy, text_result};
+use longhaul_runtime::{Attempt, End, Executor, TaskContext, Tool, ToolSettings};
+use longhaul_upstream::in_process;
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+/// Gives something out whenever the test says so, `MOST` times.
+struct Emitting(Stage);
+
+const MOST: usize = 20;
+
+impl Executor for Emitting {
+    fn replays(&self) -> bool {
+        true
+    }
+
+    fn run(self: Arc<Self>, _: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+        Box::pin(async move {
+            for nth in 1..=MOST {
+                self.0.released.reaches(nth).await;
+                let block = json!({"type": "text", "text": nth.to_string()});
+                cx.emit(Json::from(block)).await.unwrap();
+            }
+            self.0.released.reaches(MOST + 1).await;
+            End::Finished(Outcome::result(text_result("done", false)))
+        })
+    }
+}
+
+/// A server, and a task that gives something out.
+async fn emitting(clock: TestClock) -> (Server, String) {
+    let server = Server::with(Options {
+        clock,
+        ..Options::default()
+    })
+    .await;
+    let executor = Arc::new(Emitting(server.stage.clone()));
+    let settings = ToolSettings {
+        policy: TaskPolicy::Always,
+        retention: 3_600_000,
+        ..ToolSettings::new("emitting", in_process::KIND, Json::trusted("{}"), executor)
+    };
+    server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
+    let call = Post::modern("tools/call", json!({"name": "emitting", "arguments": {}}));
+    let task = task_of(&server.result(&call).await);
+    (server, task)
+}
+
+fn parts(task: &str) -> [String; 3] {
+    ["log", "output", "history"].map(|part| format!("longhaul://task/{task}/{part}"))
+}
+
+fn subscription(uris: &[String]) -> Post {
+    let wish = json!({"notifications": {"resourceSubscriptions": uris}});
+    Post::modern("subscriptions/listen", wish).id(json!("sub-1"))
+}
+
+/// A modern subscription, and which of the resources it hears of.
+async fn listen(server: &Server, uris: &[String]) -> (Connection, Value) {
+    let mut client = server.connect().await;
+    client.send(&subscription(uris).to_bytes()).await;
+    assert!(client.head().await.is_stream());
+    let acknowledged = client.pushed().await;
+    let accepted = acknowledged["params"]["notifications"]["resourceSubscriptions"].clone();
+    (client, accepted)
+}
+
+async fn updated(stream: &mut Connection) -> String {
+    loop {
+        let message = stream.pushed().await;
+        if message["method"] == "notifications/resources/updated" {
+            return message["params"]["uri"].as_str().unwrap().to_owned();
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_of_a_task_is_told_of_when_it_grows_in_both_eras() {
+    let (server, task) = emitting(TestClock::default()).await;
+    let session = server.session().await;
+    let uris = parts(&task);
+    for uri in &uris {
+        let subscribe = Post::legacy(Some(&session), "resources/subscribe", json!({"uri": uri}));
+        assert_eq!(server.result(&subscribe).await, json!({}));
+    }
+    let legacy = server.listen(&session).await;
+    let (modern, accepted) = listen(&server, &uris).await;
+    assert_eq!(accepted, json!(uris));
+    server.stage.logged.count();
+    server.stage.released.count();
+    for mut stream in [legacy, modern] {
+        let mut told = BTreeSet::new();
+        while told.len() < uris.len() {
+            told.insert(updated(&mut stream).await);
+        }
+        assert!(uris.iter().all(|uri| told.contains(uri)), "{told:?}");
+    }
+}
+
+/// Many changes within a second are one update, and the last change is never left out.
+#[tokio::test]
+async fn a_resource_of_a_task_is_told_of_once_a_second() {
+    let clock = TestClock::standing();
+    let (server, task) = emitting(clock.clone()).await;
+    let output = [format!("longhaul://task/{task}/output")];
+    let read = Post::modern("resources/read", json!({"uri": output[0]}));
+    let (mut stream, _) = listen(&server, &output).await;
+    server.stage.released.count();
+    updated(&mut stream).await;
+    for _ in 1..MOST {
+        server.stage.released.count();
+    }
+    while server.result(&read).await["contents"].as_array().unwrap().len() < MOST {
+        tokio::task::yield_now().await;
+    }
+    assert!(!stream.has_news(), "the second is not over");
+    clock.advance(Duration::from_secs(1));
+    updated(&mut stream).await;
+    server.stage.released.count();
+    server.poll(&task, "completed").await;
+    clock.advance(Duration::from_secs(1));
+    assert!(!stream.has_news(), "its end gives nothing out");
+}
+
+/// Invariant 5: what is not there, and what is another's, are refused in the words of the era; nothing is said of either later.
+#[tokio::test]
+async fn what_does_not_exist_cannot_be_subscribed_to() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let task = task_of(&server.result(&Post::modern("tools/call", act("optional", "say"))).await);
+    let none = ["test://none".to_owned(), "longhaul://task/nobodys/journal".to_owned()];
+    let missing: Vec<String> = parts("nobodys").into_iter().chain(none).collect();
+    for uri in &missing {
+        let subscribe = |method| Post::legacy(Some(&session), method, json!({"uri": uri}));
+        let refused = server
+            .connect()
+            .await
+            .exchange(&subscribe("resources/subscribe"))
+            .await
+            .json();
+        let unread = server
+            .connect()
+            .await
+            .exchange(&subscribe("resources/read"))
+            .await
+            .json();
+        assert_eq!(refused["error"]["code"], -32002);
+        assert_eq!(refused["error"], unread["error"]);
+    }
+    let log = parts(&task)[0].clone();
+    let (_stream, accepted) = listen(&server, &[&missing[..], &[log.clone()]].concat()).await;
+    assert_eq!(accepted, json!([log]));
+    // One stretch of it would be told of with each change of another.
+    let stretch = json!({"uri": format!("{log}?offset=1")});
+    let stretch = Post::legacy(Some(&session), "resources/subscribe", stretch);
+    assert_eq!(server.error(&stretch).await, (200, -32602));
+    assert_eq!(server.result(&get(&task)).await["taskId"], task.as_str());
+}
