@@ -30,7 +30,10 @@ pub enum AttemptEnd {
     /// It was made to stop.
     Stopped(StopReason),
     /// It is certain that nothing was ever started: the attempt costs nothing.
-    NeverStarted,
+    NeverStarted {
+        /// When the next attempt may begin; at once, if there was nothing in the way of this one.
+        retry_at: Option<UnixMillis>,
+    },
     /// All of the work waits, and what it has come to is in the journal: it holds nothing any more, and costs nothing. It runs again from
     /// its start when something it waits for comes; at once, if that has happened since `woken` was read.
     Suspended {

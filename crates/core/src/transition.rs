@@ -311,11 +311,11 @@ impl Task {
                 self.resume_at = Some(block.retry_at);
                 None
             }
-            AttemptEnd::NeverStarted => {
+            AttemptEnd::NeverStarted { retry_at } => {
                 self.attempts_used = self.attempts_used.saturating_sub(1);
                 match self.stop {
                     Some(stop) => Some(self.stopped(stop.reason)),
-                    None => self.requeue(at, at),
+                    None => self.requeue(retry_at.unwrap_or(at), at),
                 }
             }
         }

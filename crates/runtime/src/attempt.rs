@@ -5,14 +5,14 @@ use crate::{
     active::Missed,
     context::Terms,
     engine::{Inner, Runner},
-    journal::{Journal, write_drafts},
+    journal::{Backoff, Journal, write_drafts},
     slots::Slot,
     suspects::{Suspicion, Unbegun},
 };
 use futures_util::FutureExt;
 use longhaul_core::{
     AttemptEnd, EndedBy, Entry, Event, FailedAttempt, Failure, Fence, Outcome, Retry, RetryOn, RpcFailure, StopReason,
-    Task, TaskId, UnixMillis,
+    Task, TaskId, UnixMillis, format_duration,
     store::{ApplyError, Claimed},
 };
 use std::{convert::Infallible, panic::AssertUnwindSafe, sync::Arc, time::Duration};
@@ -21,8 +21,6 @@ use tracing::{debug, error, warn};
 
 /// News of one task are written at most this often (design section 5).
 const NEWS_INTERVAL: Duration = Duration::from_millis(500);
-/// How long an attempt that could not be started waits before it goes back to the queue, so that a full disk is not a hot loop.
-const UNSTARTED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Entries read at once.
 const JOURNAL_PAGE: usize = 1_000;
@@ -65,10 +63,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
                 deadline_at: task.deadline_at(),
             };
             let left = work(&inner, &cx, executor, attempt, begin).await;
-            if let Left::Ended(End::NeverStarted(why)) = &left {
-                unstarted(&inner, &cx, why, begin).await;
-            }
-            judge(&cx, &task, &retry, left)
+            judge(&cx, &task, &retry, begin, left)
         }
         Err(why) => {
             let end = AttemptEnd::Failed {
@@ -283,22 +278,35 @@ async fn write_news(inner: &Arc<Inner>, cx: &TaskContext) -> Infallible {
     }
 }
 
-/// What was voided in an earlier process goes back to its queue at once; what could not be started just now waits a moment.
-async fn unstarted(inner: &Inner, cx: &TaskContext, why: &str, begin: Begin) {
-    if begin == Begin::Resumed {
-        return;
-    }
-    warn!(why, "an attempt could not be started and goes back to its queue");
-    tokio::select! {
-        biased;
-        _ = cx.stopped() => {}
-        () = inner.ports.clock.sleep(UNSTARTED_PAUSE) => {}
-    }
+/// When to try again what could not be started just now, as in want of room or of processes: later each time, and not all at once. What was
+/// voided in an earlier process had nothing in its way, and goes back to its queue at once.
+fn put_off(cx: &TaskContext, task: &Task, why: &str) -> UnixMillis {
+    // What keeps a journal has attempts that cost nothing for other reasons.
+    let earlier = match cx.keeps_journal() {
+        true => 0,
+        false => cx.shared.fence.epoch.saturating_sub(task.attempts_used),
+    };
+    let wait = Backoff::default().after(earlier.saturating_add(1), cx.spread());
+    warn!(
+        tool = &*task.tool,
+        why, wait, "an attempt could not be started; its task is queued again, at no cost of attempts"
+    );
+    cx.status(format!(
+        "not started yet: {why}; next try within {}",
+        format_duration(wait)
+    ));
+    cx.now().plus(wait)
 }
 
 /// What the end of the work means under the retry policy, and what is to be kept of an attempt that came to nothing. Whether a stop was
 /// asked for meanwhile is decided by the transition.
-fn judge(cx: &TaskContext, task: &Task, retry: &Retry, left: Left) -> (AttemptEnd, Option<FailedAttempt>) {
+fn judge(
+    cx: &TaskContext,
+    task: &Task,
+    retry: &Retry,
+    begin: Begin,
+    left: Left,
+) -> (AttemptEnd, Option<FailedAttempt>) {
     let inner = &cx.shared.inner;
     let used = cx.attempts_used(task);
     let asks_again = cx.shared.asks_again;
@@ -347,7 +355,10 @@ fn judge(cx: &TaskContext, task: &Task, retry: &Retry, left: Left) -> (AttemptEn
             (end, None)
         }
         End::Stopped(reason) => (AttemptEnd::Stopped(reason), None),
-        End::NeverStarted(_) => (AttemptEnd::NeverStarted, None),
+        End::NeverStarted(why) => {
+            let retry_at = (begin == Begin::Fresh).then(|| put_off(cx, task, &why));
+            (AttemptEnd::NeverStarted { retry_at }, None)
+        }
     }
 }
 

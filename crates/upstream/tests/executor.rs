@@ -505,6 +505,62 @@ async fn nothing_is_started_before_the_start_is_committed() {
     }
 }
 
+/// No processes, no memory, no descriptors: nothing ran, so the task waits, at no cost, and leaves no folders behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_finds_no_descriptors_is_queued_again() {
+    let server = Server::running("echo $$ >> pids; echo ran");
+    std::fs::write(server.file("shortage"), "").unwrap();
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    let third = |record: &Record| record.task.attempt.as_ref().is_some_and(|attempt| attempt.epoch >= 3);
+    let waiting = becomes(&engine, &id, third).await.task;
+    let folders = std::fs::read_dir(server.file("attempts").join(id.as_str()))
+        .unwrap()
+        .count();
+    assert!(folders <= 1, "{folders} folders of attempts in which nothing ran");
+    let status = waiting.status.unwrap();
+    assert!(
+        status.starts_with("not started yet: the command could not be started: Too many open files"),
+        "{status}"
+    );
+    std::fs::remove_file(server.file("shortage")).unwrap();
+    assert_eq!(text(&outcome(&engine, &id).await), ("ran\n".to_owned(), false));
+    pids(&server.file("pids"), 1);
+    let task = engine.get(&scope(), &id).await.unwrap().unwrap().task;
+    assert_eq!(task.attempts_used, 1);
+    let status = task.status.unwrap();
+    assert!(!status.starts_with("not started"), "{status}");
+}
+
+/// The same when the server itself cannot start a supervisor.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_finds_no_descriptors_queues_the_task_again() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let server = Server::running("echo $$ >> pids; echo ran");
+    let engine = server.start().await;
+    let before = getrlimit(Resource::Nofile);
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: Some(open + 1),
+            maximum: before.maximum,
+        },
+    )
+    .unwrap();
+    let id = create(&engine, json!({})).await.id;
+    let third = |record: &Record| record.task.attempt.as_ref().is_some_and(|attempt| attempt.epoch >= 3);
+    let waiting = becomes(&engine, &id, third).await.task;
+    setrlimit(Resource::Nofile, before).unwrap();
+    assert!(waiting.status.unwrap().contains("Too many open files"));
+    let folders = std::fs::read_dir(server.file("attempts").join(id.as_str()))
+        .unwrap()
+        .count();
+    assert!(folders <= 1, "{folders} folders of attempts in which nothing ran");
+    assert_eq!(text(&outcome(&engine, &id).await), ("ran\n".to_owned(), false));
+    pids(&server.file("pids"), 1);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancel_stops_the_command_also_after_a_restart() {
     for restart in [false, true] {

@@ -284,7 +284,7 @@ impl TaskContext {
         Ok(known)
     }
 
-    pub(super) fn spread(&self) -> u64 {
+    pub(crate) fn spread(&self) -> u64 {
         let mut bytes = [0; 8];
         self.ports().entropy.fill(&mut bytes);
         u64::from_le_bytes(bytes)

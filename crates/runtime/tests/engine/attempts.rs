@@ -1,7 +1,7 @@
 //! How an attempt ends, and what is left of it.
 
 use crate::support::{CallOf, Script, World, settle, text, tool};
-use longhaul_core::{Outcome, State, Verdict};
+use longhaul_core::{Clock, Outcome, State, Verdict, format_duration};
 use longhaul_runtime::End;
 
 #[tokio::test]
@@ -48,21 +48,39 @@ async fn a_panic_is_a_failed_attempt_and_no_dead_slot() {
     assert_eq!(engine.running(), 0);
 }
 
+/// It waits in its queue, longer each time, and holds no slot meanwhile.
 #[tokio::test]
 async fn an_attempt_that_never_started_costs_nothing_and_is_no_hot_loop() {
     let world = World::in_memory().with_slots(1);
     let (script, mut runs) = Script::new();
     let engine = world.start([tool("a", script)]).await;
     let task = engine.create(engine.call("a")).await.unwrap();
-    runs.next().await.end(End::NeverStarted("no room".to_owned()));
-    world.clock.sleeper(1_000).await;
-    settle().await;
-    assert!(runs.started().is_none(), "not before the pause is over");
-    world.clock.advance(1_000);
-    let run = runs.next().await;
-    assert_eq!(run.attempt.epoch, 2, "an attempt's number is never used twice");
-    assert_eq!(world.task(&task.id).await.attempts_used, 1);
-    run.finish("at last");
+    let mut waits = Vec::new();
+    for epoch in 1..=8 {
+        let run = runs.next().await;
+        assert_eq!(run.attempt.epoch, epoch, "an attempt's number is never used twice");
+        assert_eq!(world.task(&task.id).await.attempts_used, 1);
+        run.end(End::NeverStarted("no processes".to_owned()));
+        let queued = world.until(&engine, &task.id, |task| task.state == State::Queued).await;
+        let wait = queued.ready_at.since(world.clock.now());
+        assert_eq!(
+            queued.status.as_deref(),
+            Some(&*format!(
+                "not started yet: no processes; next try within {}",
+                format_duration(wait)
+            ))
+        );
+        assert_eq!(engine.running(), 0, "no slot is held");
+        settle().await;
+        assert!(runs.started().is_none(), "not before the wait is over");
+        waits.push(wait);
+        world.clock.advance(wait.try_into().unwrap());
+    }
+    assert!(
+        waits[0] <= 1_500 && waits[7] >= 30_000 && waits[7] <= 90_000,
+        "{waits:?}"
+    );
+    runs.next().await.finish("at last");
     assert_eq!(world.outcome(&engine, &task.id).await.verdict(), Verdict::Succeeded);
 }
 
@@ -73,7 +91,7 @@ async fn a_cancel_ends_the_pause_of_what_never_started() {
     let engine = world.start([tool("a", script)]).await;
     let task = engine.create(engine.call("a")).await.unwrap();
     runs.next().await.end(End::NeverStarted("no room".to_owned()));
-    world.clock.sleeper(1_000).await;
+    world.until(&engine, &task.id, |task| task.state == State::Queued).await;
     let mode = longhaul_core::CancelMode::Cooperative;
     engine.cancel(&crate::support::scope(), &task.id, mode).await.unwrap();
     assert_eq!(world.outcome(&engine, &task.id).await, Outcome::Cancelled);

@@ -59,9 +59,10 @@ fn is_report(event: &Event) -> bool {
     match event {
         Event::Started | Event::Reported { .. } => true,
         Event::AttemptEnded(end) => match end {
-            AttemptEnd::Finished(_) | AttemptEnd::Failed { .. } | AttemptEnd::Stopped(_) | AttemptEnd::NeverStarted => {
-                true
-            }
+            AttemptEnd::Finished(_)
+            | AttemptEnd::Failed { .. }
+            | AttemptEnd::Stopped(_)
+            | AttemptEnd::NeverStarted { .. } => true,
             AttemptEnd::Suspended { .. } | AttemptEnd::Blocked(_) => false,
         },
         Event::Promoted

@@ -7,7 +7,7 @@
 //! | `version` | server | the format of the rest |
 //! | `spec`, `stdin` | server | what to run (mode 0600, as everything here) |
 //! | `lock` | server | who holds its `flock` may decide what becomes of the attempt |
-//! | `void` | server | nothing may be started here any more |
+//! | `void` | either | nothing may be started here any more; a supervisor that could not start its command for want of something writes why |
 //! | `sock` | supervisor | where it listens |
 //! | `started` | supervisor | the command may have run |
 //! | `log.<offset>` | supervisor | both streams, see [`log`](super::log) |
@@ -153,6 +153,7 @@ impl AttemptDir {
         let task_dir = self.path.parent().ok_or(io::ErrorKind::InvalidInput)?;
         let root = task_dir.parent().ok_or(io::ErrorKind::InvalidInput)?;
         make_dir(task_dir)?;
+        self.remove_unstarted(task_dir)?;
         DirBuilder::new().mode(0o700).create(&self.path)?;
         self.write_synced(VERSION, DIRECTORY_VERSION.as_bytes())?;
         self.write_synced(SPEC, &serde_json::to_vec(spec)?)?;
@@ -205,6 +206,53 @@ impl AttemptDir {
     pub(super) fn write_void(&self) -> io::Result<()> {
         self.write_synced(VOID, b"")?;
         sync_dir(&self.path)
+    }
+
+    /// Takes back that the command may have run: it was not started, for this reason, and nothing will be started here. In one step, which
+    /// needs no room and no descriptor.
+    pub(super) fn give_back(&self, why: &str) -> io::Result<()> {
+        std::fs::rename(self.file(STARTED), self.file(VOID))?;
+        // Without the reason, or should the loss of power undo it, this is safe all the same.
+        let _ = OpenOptions::new()
+            .write(true)
+            .open(self.file(VOID))
+            .and_then(|mut file| file.write_all(why.as_bytes()));
+        let _ = sync_dir(&self.path);
+        Ok(())
+    }
+
+    /// Why its supervisor could not start the command, if it has given the attempt back.
+    pub(super) fn given_back_for(&self) -> Option<String> {
+        let mut why = String::new();
+        File::open(self.file(VOID))
+            .ok()?
+            .take(512)
+            .read_to_string(&mut why)
+            .ok()?;
+        (!why.is_empty()).then_some(why)
+    }
+
+    /// Removes the folders of earlier attempts of the task in which nothing was started, so that tries which come to nothing do not add up.
+    fn remove_unstarted(&self, task_dir: &Path) -> io::Result<()> {
+        let epoch = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+        let Some(own) = epoch(&self.path).filter(|own| *own > 1) else {
+            return Ok(());
+        };
+        for entry in present(std::fs::read_dir(task_dir))?.into_iter().flatten() {
+            let earlier = Self::at(entry?.path());
+            if epoch(&earlier.path).is_none_or(|epoch| epoch >= own)
+                || earlier.is_started()?
+                || earlier.exit()?.is_some()
+            {
+                continue;
+            }
+            // A supervisor that is started late finds nothing to run.
+            for name in [SPEC, STDIN] {
+                present(std::fs::remove_file(earlier.file(name)))?;
+            }
+            std::fs::remove_dir_all(&earlier.path)?;
+        }
+        Ok(())
     }
 
     pub(super) fn is_started(&self) -> io::Result<bool> {

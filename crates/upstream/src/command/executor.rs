@@ -167,29 +167,34 @@ impl Executor for CommandExecutor {
                 return End::Stopped(reason);
             }
             let dir = self.shared.attempts.dir(&attempt.task, attempt.epoch);
-            let state = match self.prepare(&dir, invocation, &attempt, &cx).await {
+            let (state, problem) = match self.prepare(&dir, invocation, &attempt, &cx).await {
                 Ok(()) => {
                     // Committed before the command can run: from here on a directory that is missing was removed.
                     if let Err(end) = cx.record_start().await {
                         return end;
                     }
-                    if let Err(error) = self.shared.launcher.launch(&dir).await {
-                        warn!(%error, "a command could not be started");
-                    }
-                    AttemptState::Live
+                    let launched = self.shared.launcher.launch(&dir).await;
+                    let problem = launched
+                        .err()
+                        .map(|error| format!("no process could be started: {error}"));
+                    (AttemptState::Live, problem)
                 }
                 Err(error) => {
-                    warn!(%error, "the directory of an attempt could not be made");
-                    AttemptState::Starting
+                    let problem = format!("the folder of the attempt could not be made: {error}");
+                    (AttemptState::Starting, Some(problem))
                 }
             };
-            self.follow(dir, state, cx).await
+            if problem.is_none() && attempt.epoch > 1 {
+                // What an attempt before it has said of itself is over.
+                cx.status("started");
+            }
+            self.follow(dir, state, problem, cx).await
         })
     }
 
     fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
         let dir = self.shared.attempts.dir(&attempt.task, attempt.epoch);
-        Box::pin(async move { self.follow(dir, attempt.state, cx).await })
+        Box::pin(async move { self.follow(dir, attempt.state, None, cx).await })
     }
 }
 
@@ -230,8 +235,8 @@ impl CommandExecutor {
         blocking(cx.ports(), move || prepared.prepare(&spec, &invocation.stdin)).await
     }
 
-    /// Watches an attempt to its end, from wherever it stands.
-    async fn follow(&self, dir: AttemptDir, mut state: AttemptState, cx: TaskContext) -> End {
+    /// Watches an attempt to its end, from wherever it stands. `problem`: what kept it from being started, if that is known.
+    async fn follow(&self, dir: AttemptDir, mut state: AttemptState, problem: Option<String>, cx: TaskContext) -> End {
         loop {
             let judged = dir.clone();
             match blocking(cx.ports(), move || judge(&judged, state)).await {
@@ -248,7 +253,11 @@ impl CommandExecutor {
                 }
                 Ok(Verdict::Finished(exit)) => return self.finished(dir, exit, &cx).await,
                 Ok(Verdict::Interrupted) => return End::Crashed,
-                Ok(Verdict::NeverStarted) => return End::NeverStarted("no command was started".to_owned()),
+                Ok(Verdict::NeverStarted) => {
+                    let given_back = || dir.given_back_for();
+                    let why = problem.or_else(given_back);
+                    return End::NeverStarted(why.unwrap_or_else(|| "no command was started".to_owned()));
+                }
                 Ok(Verdict::Lost) => {
                     error!(
                         "the folder of an attempt was removed after its start; what became of its command is not known, and it may still run"

@@ -45,7 +45,7 @@ fn what_is_asked_again_outlives_its_attempt() {
         let ends = [
             (failed(false), journaled > 0),
             (failed(true), true),
-            (AttemptEnd::NeverStarted, true),
+            (AttemptEnd::NeverStarted { retry_at: None }, true),
         ];
         for (end, kept) in ends {
             let mut task = task_at("Running", "Live");

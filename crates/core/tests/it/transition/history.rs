@@ -68,7 +68,7 @@ fn attempt_end() -> impl Strategy<Value = AttemptEnd> {
         3 => (outcome(), proptest::option::of(moment()), any::<bool>())
             .prop_map(|(outcome, retry_at, asks_again)| AttemptEnd::Failed { outcome, retry_at, asks_again }),
         1 => prop_oneof![Just(StopReason::Cancel), Just(StopReason::Deadline)].prop_map(AttemptEnd::Stopped),
-        1 => Just(AttemptEnd::NeverStarted),
+        1 => proptest::option::of(moment()).prop_map(|retry_at| AttemptEnd::NeverStarted { retry_at }),
         2 => (proptest::option::of(moment()), 0u32..4).prop_map(|(until, woken)| AttemptEnd::Suspended { until, woken }),
         2 => (moment(), moment()).prop_map(|(retry_at, until)| AttemptEnd::Blocked(block(retry_at, until))),
     ]

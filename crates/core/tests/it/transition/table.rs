@@ -229,7 +229,7 @@ pub(crate) fn event_named(name: &str, task: &mut Task) -> Event {
         "failed, to retry" => Event::AttemptEnded(failed(Some(NOW.plus(1)))),
         "stopped" => Event::AttemptEnded(AttemptEnd::Stopped(StopReason::Cancel)),
         "stopped, deadline" => Event::AttemptEnded(AttemptEnd::Stopped(StopReason::Deadline)),
-        "never started" => Event::AttemptEnded(AttemptEnd::NeverStarted),
+        "never started" => Event::AttemptEnded(AttemptEnd::NeverStarted { retry_at: None }),
         "suspended" => Event::AttemptEnded(AttemptEnd::Suspended {
             until: Some(NOW.plus(1)),
             woken: task.woken,

@@ -586,7 +586,9 @@ impl Chooser {
     fn attempt_end(&mut self) -> AttemptEnd {
         match self.rng.u32(0..7) {
             6 => self.blocked(),
-            0 => AttemptEnd::NeverStarted,
+            0 => AttemptEnd::NeverStarted {
+                retry_at: self.rng.bool().then(|| UnixMillis(self.now + self.rng.i64(-10..600))),
+            },
             1 => AttemptEnd::Stopped(self.pick(&[StopReason::Cancel, StopReason::Deadline])),
             2 => AttemptEnd::Finished(self.outcome()),
             _ => AttemptEnd::Failed {

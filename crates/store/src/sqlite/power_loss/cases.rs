@@ -25,7 +25,7 @@ fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
                 asks_again: false,
             })
         };
-        let never = Event::AttemptEnded(AttemptEnd::NeverStarted);
+        let never = Event::AttemptEnded(AttemptEnd::NeverStarted { retry_at: None });
         let stopped = || Event::AttemptEnded(AttemptEnd::Stopped(StopReason::Cancel));
         let cancel = |mode| Event::CancelRequested(mode);
         let let_go = Event::AttemptEnded(AttemptEnd::Suspended { until: None, woken: 0 });

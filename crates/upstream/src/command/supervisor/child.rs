@@ -60,7 +60,8 @@ pub(super) fn start(spec: &Spec, stdin: Option<File>) -> io::Result<Child> {
     if let Err(error) = prepare_pipe(&stdout).and_then(|()| prepare_pipe(&stderr)) {
         child.kill()?;
         child.wait()?;
-        return Err(error);
+        // It has run: no number that would say otherwise.
+        return Err(io::Error::other(error.to_string()));
     }
     exits.listen_again();
     // The standard library's handle neither waits nor kills when dropped; from here on the pid is ours to reap.
@@ -70,6 +71,12 @@ pub(super) fn start(spec: &Spec, stdin: Option<File>) -> io::Result<Child> {
         stderr,
         exits,
     })
+}
+
+/// Whether a start that failed has failed for want of something that may be there again later: processes, memory, or descriptors.
+pub(super) fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
+    Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
 }
 
 fn prepare_pipe(pipe: &OwnedFd) -> io::Result<()> {

@@ -61,6 +61,8 @@ pub(super) fn run(booted: Booted) {
     }
     let child = match child::start(&spec, stdin) {
         Ok(child) => child,
+        // Should it not be possible to give it back, it ends here.
+        Err(error) if child::is_shortage(&error) && dir.give_back(&reason(&error)).is_ok() => return drop(lock),
         Err(error) => {
             let exit = ExitRecord::without_output(Ended::NotStarted(error.to_string()), wall());
             return ending::record(&dir, lock, outputs, exit);
@@ -72,6 +74,10 @@ pub(super) fn run(booted: Booted) {
     ending::record(&dir, lock, outputs, exit);
     // Watchers hear the end as the end of their stream, and by then the lock is free.
     drop(clients);
+}
+
+fn reason(error: &std::io::Error) -> String {
+    format!("the command could not be started: {error}")
 }
 
 /// Where the command stands.
