@@ -1,10 +1,11 @@
 //! One attempt, from claim to end.
 
 use crate::{
-    Attempt, End, Executor, Requestor, TaskContext,
+    Attempt, End, Executor, Intake, Requestor, TaskContext,
     active::Missed,
     context::Terms,
     engine::{Inner, Runner},
+    intake,
     journal::{Backoff, Journal, write_drafts},
     slots::Slot,
     suspects::{Suspicion, Unbegun},
@@ -54,7 +55,13 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
     let requestor = Arc::new(Requestor::from_json(&requestor));
     let cx = TaskContext::new(&inner, &task, requestor, terms, stop, slot);
     let (end, failed) = match runner {
-        Ok(Runner { executor, retry, .. }) => {
+        Ok(Runner {
+            executor,
+            retry,
+            intake,
+            ..
+        }) => {
+            let intake = intake.filter(|_| cx.requestor().asks_first);
             let attempt = Attempt {
                 task: task.id.clone(),
                 epoch: fence.epoch,
@@ -62,7 +69,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
                 arguments,
                 deadline_at: task.deadline_at(),
             };
-            let left = work(&inner, &cx, executor, attempt, begin).await;
+            let left = work(&inner, &cx, (executor, intake), attempt, begin).await;
             judge(&cx, &task, &retry, begin, left)
         }
         Err(why) => {
@@ -172,8 +179,8 @@ impl From<Unbegun> for Left {
 async fn work(
     inner: &Arc<Inner>,
     cx: &TaskContext,
-    executor: Arc<dyn Executor>,
-    attempt: Attempt,
+    (executor, intake): (Arc<dyn Executor>, Option<Arc<dyn Intake>>),
+    mut attempt: Attempt,
     begin: Begin,
 ) -> Left {
     if begin == Begin::Fresh {
@@ -194,7 +201,15 @@ async fn work(
     }
     let run = async {
         match begin {
-            Begin::Fresh => executor.run(attempt, cx.clone()).await,
+            Begin::Fresh => {
+                if let Some(intake) = intake {
+                    match intake::take(intake, attempt.arguments, cx).await {
+                        Ok(arguments) => attempt.arguments = arguments,
+                        Err(end) => return end,
+                    }
+                }
+                executor.run(attempt, cx.clone()).await
+            }
             Begin::Resumed => executor.resume(attempt, cx.clone()).await,
         }
     };

@@ -1,7 +1,7 @@
 //! The engine: all parts of the runtime around one store.
 
 use crate::{
-    Catalog, Ports, Provider, Recovered, Tool,
+    Catalog, Intake, Ports, Provider, Recovered, Tool,
     active::Active,
     catalog::thaw,
     dispatch,
@@ -292,6 +292,8 @@ pub(crate) struct Runner {
     pub(crate) retry: Retry,
     pub(crate) concurrency: Option<usize>,
     pub(crate) input_timeout: Millis,
+    /// What asks first, of a task that was announced before.
+    pub(crate) intake: Option<Arc<dyn Intake>>,
 }
 
 impl Inner {
@@ -407,6 +409,7 @@ impl Inner {
                 retry: settings.retry.clone(),
                 concurrency,
                 input_timeout: settings.input_timeout,
+                intake: settings.intake.clone(),
             }));
         }
         let read = || async { Ok(self.store.spec(&task.spec).await?) };
@@ -416,6 +419,7 @@ impl Inner {
             retry,
             concurrency,
             input_timeout: INPUT_TIMEOUT,
+            intake: None,
         }))
     }
 

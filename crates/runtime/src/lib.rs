@@ -16,6 +16,7 @@ mod engine;
 mod executor;
 mod hub;
 mod insist;
+mod intake;
 mod journal;
 mod lineage;
 mod live;

@@ -24,6 +24,9 @@ pub struct Requestor {
     /// The trace it continues (U-37).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+    /// Whether the task was announced before its tool asked for what is missing, so that it asks at its beginning.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub asks_first: bool,
     /// Members of its `_meta` that nothing in MCP or here is named for: what sender and tool have agreed on.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub meta: Map<String, Value>,

@@ -105,6 +105,7 @@ impl Caller {
                 .progress_token()?
                 .and_then(|token| serde_json::from_str(token.as_json()).ok()),
             trace: Some(trace).filter(|trace| *trace != Trace::default()),
+            asks_first: false,
             meta: (meta.others().into_iter())
                 .filter_map(|(key, raw)| Some((key, value(raw)?)))
                 .collect(),

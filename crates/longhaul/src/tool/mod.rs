@@ -382,7 +382,8 @@ impl Tool {
     /// the tool's function runs with; the tool's input schema becomes that of what `ask` takes.
     ///
     /// A modern client answers by sending its request again, so `ask` is run from its start with each round of answers: it must do
-    /// nothing but ask.
+    /// nothing but ask. A client of 2025-11-25 that asks for a task has it first, and is asked within it: there `ask` is run again with
+    /// each attempt.
     ///
     /// ```
     /// use longhaul::{Error, NoArguments, RequestContext, TaskPolicy, Tool};

@@ -44,7 +44,8 @@ impl From<AskError> for HandlerError {
 
 /// Asks for what is missing before a call becomes a task (G2-17), and gives the arguments the work is run with.
 ///
-/// In the modern generation it is run again from its start with each round of answers, so it must do nothing but ask.
+/// In the modern generation it is run again from its start with each round of answers, so it must do nothing but ask. A legacy client
+/// that asks for a task has it first, and the intake is the beginning of each attempt ([`Requestor::asks_first`](crate::Requestor::asks_first)).
 pub trait Intake: Send + Sync + 'static {
     /// `arguments` have passed the tool's checks.
     fn take(self: Arc<Self>, arguments: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>>;

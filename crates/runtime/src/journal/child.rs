@@ -220,6 +220,7 @@ impl TaskContext {
         let requestor = Requestor {
             abilities: crate::Abilities::default(),
             progress_token: None,
+            asks_first: false,
             ..Requestor::clone(&self.shared.requestor)
         };
         NewTask {

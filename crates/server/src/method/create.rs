@@ -73,6 +73,8 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
         // A result the model can act on.
         (Err(wrong), ..) => start.fail(Outcome::tool_error(&wrong.to_string())).await?,
         (Ok(()), Some(round), _) if round.is_of_a_call() => start.rejoin(round, telling).await?,
+        // Its client is owed the task before anything else (G1-11), and is asked within it.
+        (Ok(()), None, Some(_)) if start.is_task_of_legacy() => start.asking_first().run(telling).await?,
         (Ok(()), round, Some(intake)) => {
             let (intake, arguments) = (Arc::clone(intake), start.call.arguments.clone());
             let take = Box::new(move |cx| intake.take(arguments, cx));
@@ -149,6 +151,16 @@ impl Start {
         }
     }
 
+    fn is_task_of_legacy(&self) -> bool {
+        (self.route, self.generation) == (Route::Task, Generation::Legacy)
+    }
+
+    /// What is missing is asked for at the beginning of the task.
+    fn asking_first(mut self) -> Self {
+        self.call.requestor.asks_first = true;
+        self
+    }
+
     /// The answers that came with a first request.
     fn with_answers(self, round: Round) -> Self {
         Self {
@@ -159,23 +171,19 @@ impl Start {
 
     /// Nothing is run: the call has ended before it began.
     async fn fail(self, outcome: Outcome) -> Result<Turn, RpcError> {
-        match (self.route, self.generation) {
-            // An accepted augmented call is owed a task, also one that can never run.
-            (Route::Task, Generation::Legacy) => {
-                let task = self.front.engine.create_ended(self.call, outcome).await;
-                Ok(created(
-                    &self.front,
-                    &self.id,
-                    self.generation,
-                    &task.map_err(create_failed)?,
-                    None,
-                ))
-            }
-            _ => {
-                let response = waiting::response(&self.front, &self.id, self.generation, &outcome);
-                Ok(Turn::Response(response))
-            }
+        // An accepted augmented call is owed a task, also one that can never run.
+        if self.is_task_of_legacy() {
+            let task = self.front.engine.create_ended(self.call, outcome).await;
+            return Ok(created(
+                &self.front,
+                &self.id,
+                self.generation,
+                &task.map_err(create_failed)?,
+                None,
+            ));
         }
+        let response = waiting::response(&self.front, &self.id, self.generation, &outcome);
+        Ok(Turn::Response(response))
     }
 
     /// Goes on with the arguments that the intake gives. Nothing of its rounds is known to what follows (G2-19).

@@ -9,9 +9,18 @@ use crate::{
     stage::form,
 };
 use longhaul_core::{BoxFuture, Json, Outcome, TaskId, TaskPolicy, text_result};
-use longhaul_runtime::{AskError, Attempt, End, Executor, JournalError, Question, TaskContext, Tool, ToolSettings};
+use longhaul_runtime::{
+    AskError, Attempt, End, Executor, HandlerError, Intake, JournalError, Question, RequestContext, TaskContext, Tool,
+    ToolSettings,
+};
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 use tokio::sync::watch;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -40,6 +49,7 @@ impl Executor for Program {
         self.latest.send_replace(Some(attempt.task));
         Box::pin(async move {
             let said = match self.name {
+                "sleep_then_repeat" => cx.sleep(HOUR).await.map(|()| attempt.arguments.as_str().to_owned()),
                 "sleep" => cx.sleep(72 * HOUR).await.map(|()| "rested".to_owned()),
                 "race" => race(&cx).await,
                 "ask_twice" => match ask(&cx, "name").await {
@@ -188,6 +198,46 @@ async fn what_is_suspended_asks_or_works_as_its_clients_see_it() {
         let legacy = Post::legacy(Some(&session), "tasks/get", json!({"taskId": task}));
         assert_eq!(server.result(&legacy).await["status"], status);
     }
+}
+
+/// Asks for a name, and gives a number of its own with it.
+#[derive(Default)]
+struct AskFirst(AtomicU32);
+
+impl Intake for AskFirst {
+    fn take(self: Arc<Self>, _: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> {
+        Box::pin(async move {
+            let run = self.0.fetch_add(1, Ordering::SeqCst);
+            let answer: Value = serde_json::from_str(cx.ask(form("name")).await?.as_str()).unwrap();
+            Ok(Json::from(json!({"name": answer["content"]["name"], "run": run})))
+        })
+    }
+}
+
+/// What is asked first within a legacy task is journaled with the rest: the task is let go while it waits, and at each attempt its work
+/// runs with what the intake gave at first.
+#[tokio::test]
+async fn a_legacy_task_that_asks_first_is_suspended_meanwhile() {
+    let World { server, clock, latest } = serve(&[], TaskPolicy::Optional).await;
+    let intake = Arc::new(AskFirst::default());
+    let name = "sleep_then_repeat";
+    let settings = ToolSettings {
+        intake: Some(Arc::clone(&intake) as _),
+        retention: 3_600_000,
+        ..ToolSettings::new(name, "program", Json::trusted("{}"), Arc::new(Program { name, latest }))
+    };
+    server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
+    let session = server.session_that_can_be_asked().await;
+    let task = create_legacy(&server, &session, name).await;
+    server.poll(&task, "input_required").await;
+    suspended(&server, &clock, &task).await;
+    update(&server, &task, "in-1").await;
+    server.poll(&task, "working").await;
+    suspended(&server, &clock, &task).await;
+    clock.advance(HOUR);
+    let done = server.poll(&task, "completed").await;
+    assert_eq!(text_of(&done["result"]), r#"{"name":"Ann","run":1}"#);
+    assert_eq!(intake.0.load(Ordering::SeqCst), 3, "once for each attempt");
 }
 
 #[tokio::test]

@@ -108,30 +108,66 @@ async fn a_client_that_cannot_be_asked_is_told_so() {
     let created = server
         .result(&Post::legacy(Some(&session), "tools/call", act_as_task("greet", "say")))
         .await;
-    let get = Post::legacy(Some(&session), "tasks/get", json!({"taskId": task_of(&created)}));
+    let task = task_of(&created);
+    server.poll(&task, "completed").await;
+    let get = Post::legacy(Some(&session), "tasks/get", json!({"taskId": task}));
     assert_eq!(server.result(&get).await["status"], "failed");
 }
 
 #[tokio::test]
-async fn a_legacy_client_is_asked_on_the_stream_and_then_given_its_task_or_result() {
+async fn a_legacy_client_that_waits_is_asked_on_the_stream_of_its_call() {
     let server = server().await;
     let session = server.session_that_can_be_asked().await;
-    for (params, is_task) in [(act_as_task("either", "say"), true), (act("either", "say"), false)] {
-        let call = Post::legacy(Some(&session), "tools/call", params);
-        let mut client = server.connect().await;
-        client.send(&call.to_bytes()).await;
-        client.head().await;
-        let asked = request(&mut client).await;
-        let post = response(&session, &asked, accept("user_name", "Alice"));
-        assert_eq!(server.connect().await.exchange(&post).await.status(), 202);
-        let rest = client.messages(&call).await;
-        let result = &rest.last().unwrap()["result"];
-        if is_task {
-            server.poll(&task_of(result), "completed").await;
-        } else {
-            assert_eq!(result["content"][0]["text"], "Alice");
+    let call = Post::legacy(Some(&session), "tools/call", act("either", "say"));
+    let mut client = server.connect().await;
+    client.send(&call.to_bytes()).await;
+    client.head().await;
+    let asked = request(&mut client).await;
+    let post = response(&session, &asked, accept("user_name", "Alice"));
+    assert_eq!(server.connect().await.exchange(&post).await.status(), 202);
+    let rest = client.messages(&call).await;
+    assert_eq!(rest.last().unwrap()["result"]["content"][0]["text"], "Alice");
+}
+
+/// G1-11: whoever asks for a task has it before anything else, and is asked within it.
+#[tokio::test]
+async fn g1_11_a_legacy_task_is_announced_before_its_tool_asks() {
+    let server = server().await;
+    let session = server.session_that_can_be_asked().await;
+    let mut push = server.listen(&session).await;
+    let call = Post::legacy(Some(&session), "tools/call", act_as_task("either", "say"));
+    let created = server.result(&call).await;
+    assert_eq!(created["task"]["status"], "working", "G1-14");
+    let task = task_of(&created);
+    server.poll(&task, "input_required").await;
+    assert_eq!(server.stage.begun.get(), 0, "nothing began before it was answered");
+    let asked = loop {
+        let message = push.pushed().await;
+        if message["method"] == "elicitation/create" {
+            break message;
         }
-    }
+    };
+    let related = &asked["params"]["_meta"]["io.modelcontextprotocol/related-task"];
+    assert_eq!(related["taskId"], task.as_str(), "G1-36");
+    let post = response(&session, &asked, accept("user_name", "Alice"));
+    assert_eq!(server.connect().await.exchange(&post).await.status(), 202);
+    let done = server.poll(&task, "completed").await;
+    assert_eq!(done["result"]["content"][0]["text"], "Alice");
+}
+
+/// A cancelled task asks nobody any more, and its work does not begin.
+#[tokio::test]
+async fn a_task_is_cancelled_while_its_tool_asks_first() {
+    let server = server().await;
+    let session = server.session_that_can_be_asked().await;
+    let call = Post::legacy(Some(&session), "tools/call", act_as_task("either", "say"));
+    let task = task_of(&server.result(&call).await);
+    server.poll(&task, "input_required").await;
+    server
+        .result(&Post::modern("tasks/cancel", json!({"taskId": task})))
+        .await;
+    server.poll(&task, "cancelled").await;
+    assert_eq!(server.stage.begun.get(), 0);
 }
 
 /// Says how far it has come, and asks nothing.
