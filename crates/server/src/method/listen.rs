@@ -21,6 +21,7 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
         return Err(RpcError::invalid_request("Accept must list text/event-stream").with_status(406));
     }
     let permit = front.meter.stream(call.caller.principal())?;
+    let for_tasks = !wish.task_ids.is_empty();
     // What cannot be an id names nothing (S-05).
     let ids = wish.task_ids.iter().filter_map(|id| id.parse().ok()).collect();
     let tasks = accepted_tasks(front, call.caller.scope(), ids)
@@ -38,7 +39,7 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
     };
     let mut acknowledged = String::new();
     write_acknowledged(&mut acknowledged, call.id, &accepted);
-    let subscription = Subscription::new(front, KeptId::of(call.id), &accepted, tasks, held);
+    let subscription = Subscription::new(front, KeptId::of(call.id), &accepted, (tasks, for_tasks), held);
     let events = stream::events(front, |sink| async move {
         // Whoever has gone is told no more.
         let _ = subscription.write(sink, acknowledged).await;

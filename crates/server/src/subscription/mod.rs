@@ -28,6 +28,8 @@ pub(crate) struct Subscription {
     updated: HashSet<Arc<str>>,
     updates: broadcast::Receiver<Arc<str>>,
     tasks: Tasks,
+    /// Whether it is for tasks and nothing else, so that it ends when these are over.
+    ends_with_tasks: bool,
     /// What keeps the updates of resources coming.
     _held: Vec<TaskSubscription>,
 }
@@ -44,19 +46,26 @@ enum News {
     Task(Told),
     /// Nothing happened for a while.
     Silence,
-    /// The server stops.
-    Drained,
+    /// There is nothing to come, or the server stops.
+    Over,
 }
 
 impl Subscription {
-    /// A subscription to what is `accepted`, of which these are the tasks.
+    /// A subscription to what is `accepted`, of which these are the tasks. One that is `for_tasks` and in which nothing else was accepted
+    /// ends with them; if none of them was, at once.
     pub(crate) fn new(
         front: &Arc<Front>,
         id: KeptId,
         accepted: &Listen<'_>,
-        tasks: Tasks,
+        (tasks, for_tasks): (Tasks, bool),
         held: Vec<TaskSubscription>,
     ) -> Self {
+        let lists = [
+            accepted.tools_list_changed,
+            accepted.prompts_list_changed,
+            accepted.resources_list_changed,
+        ];
+        let nothing_else = !lists.contains(&true) && accepted.resource_subscriptions.is_empty();
         let catalog = front.engine.catalog();
         Self {
             lists: Lists::of(accepted, catalog.changes()),
@@ -69,12 +78,13 @@ impl Subscription {
             front: Arc::clone(front),
             id,
             tasks,
+            ends_with_tasks: for_tasks && nothing_else,
             _held: held,
         }
     }
 
-    /// Sends the acknowledgement, then how each task stands (G2-55), then what changes, until the reader leaves or the server
-    /// stops.
+    /// Sends the acknowledgement, then how each task stands (G2-55), then what changes, until the reader leaves, there is nothing to
+    /// come, or the server stops: then the response, which is the last (U-22).
     pub(crate) async fn write(mut self, sink: Sink, acknowledged: String) -> Result<(), Gone> {
         sink.message(acknowledged).await?;
         loop {
@@ -94,7 +104,7 @@ impl Subscription {
                 }
                 News::Task(told) => sink.message(told.message(&self.front, self.id.get())).await?,
                 News::Silence => sink.keep_alive(),
-                News::Drained => {
+                News::Over => {
                     let mut text = String::new();
                     subscription::write_end(&mut text, self.id.get(), &self.front.identity);
                     return sink.message(text).await;
@@ -109,7 +119,7 @@ impl Subscription {
         tokio::pin!(silence);
         loop {
             tokio::select! {
-                told = self.tasks.next(&self.front) => return News::Task(told),
+                news = next_of(&mut self.tasks, &self.front, self.ends_with_tasks) => return news,
                 changes = self.lists.changed(&self.front) => return News::Lists(changes),
                 update = self.updates.recv() => match update {
                     Ok(uri) if self.updated.contains(&uri) => return News::Resource(uri),
@@ -119,7 +129,7 @@ impl Subscription {
                     Err(broadcast::error::RecvError::Closed) => return std::future::pending().await,
                 },
                 () = &mut silence => return News::Silence,
-                () = self.front.drained() => return News::Drained,
+                () = self.front.drained() => return News::Over,
             }
         }
     }
@@ -128,6 +138,15 @@ impl Subscription {
         let mut text = String::new();
         notification::write_resource_updated(&mut text, uri, Some(self.id.get()));
         text
+    }
+}
+
+/// The next task to be told of. When there is none to come, that is the end or `ends` is false.
+async fn next_of(tasks: &mut Tasks, front: &Front, ends: bool) -> News {
+    match tasks.next(front).await {
+        Some(told) => News::Task(told),
+        None if ends => News::Over,
+        None => std::future::pending().await,
     }
 }
 

@@ -69,19 +69,18 @@ impl Tasks {
         &self.accepted
     }
 
-    /// The next task to be told of; never completes when there is none to come. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self, front: &Front) -> Told {
+    /// The next task to be told of; `None` when there is none to come, since all are over. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self, front: &Front) -> Option<Told> {
         if let Some((record, watch)) = self.first.pop_front() {
-            return self.told(front, record, watch);
+            return Some(self.told(front, record, watch));
         }
-        loop {
-            match self.watched.next().await {
-                Some(Some((record, watch))) => return self.told(front, record, watch),
-                // It was deleted.
-                Some(None) => {}
-                None => return std::future::pending().await,
+        while let Some(changed) = self.watched.next().await {
+            // Else it was deleted.
+            if let Some((record, watch)) = changed {
+                return Some(self.told(front, record, watch));
             }
         }
+        None
     }
 
     /// Goes on watching a task unless it is over: there is nothing to come.

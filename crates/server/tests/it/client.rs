@@ -247,6 +247,17 @@ impl Connection {
         messages
     }
 
+    /// All that comes on the stream of a subscription, until the response.
+    pub(crate) async fn messages_of(&mut self, listen: &Post) -> Vec<Value> {
+        self.witness.sent(&listen.body);
+        let mut messages = Vec::new();
+        while let Some(message) = self.message().await {
+            messages.push(message);
+        }
+        assert_eq!(messages.last().unwrap()["id"], listen.body["id"]);
+        messages
+    }
+
     /// Whether the server has said anything that was not read yet.
     pub(crate) fn has_news(&self) -> bool {
         let mut byte = [0];

@@ -179,6 +179,48 @@ async fn a_resource_is_told_of_when_it_is_updated() {
     );
 }
 
+/// U-22: a subscription to tasks ends with the last of them, and says so; another one goes on.
+#[tokio::test]
+async fn a_subscription_ends_with_its_tasks() {
+    let server = Server::start().await;
+    let (first, second) = (task(&server, "wait").await, task(&server, "say").await);
+    server.poll(&second, "completed").await;
+    let post = listen(json!({"taskIds": [first, second]}));
+    let (mut client, _) = subscribe(&server, &post).await;
+    let (mut other, _) = subscribe(&server, &listen(json!({"taskIds": [first], "toolsListChanged": true}))).await;
+    for _ in 0..2 {
+        next(&mut client, &post).await;
+    }
+    server.stage.released.count();
+    let rest = client.messages_of(&post).await;
+    let (last, told) = rest.split_last().unwrap();
+    assert_eq!(told.last().unwrap()["params"]["status"], "completed", "{rest:?}");
+    assert_eq!(last["result"]["resultType"], "complete");
+    assert_eq!(
+        last["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
+        "sub-1"
+    );
+    server.poll(&first, "completed").await;
+    put_tool(&server, "new").await;
+    while next(&mut other, &post).await["method"] != "notifications/tools/list_changed" {}
+}
+
+/// G2-52: nothing was accepted, so there is nothing to wait for. Whether there is such a task for anybody else stays unsaid.
+#[tokio::test]
+async fn a_subscription_to_unknown_tasks_alone_ends_at_once() {
+    let server = Server::start().await;
+    let post = listen(json!({"taskIds": ["nobodys", "not an id"]}));
+    let (mut client, accepted) = subscribe(&server, &post).await;
+    assert_eq!(accepted, json!({}));
+    let rest = client.messages_of(&post).await;
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    assert_eq!(rest[0]["result"]["resultType"], "complete");
+    // Whoever asks for nothing yet is let wait.
+    let (open, _) = subscribe(&server, &listen(json!({}))).await;
+    server.poll(&task(&server, "say").await, "completed").await;
+    assert!(!open.has_news());
+}
+
 #[tokio::test]
 async fn u_22_a_server_that_stops_ends_its_subscriptions_with_their_result() {
     let server = Server::start().await;

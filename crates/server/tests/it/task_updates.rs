@@ -157,7 +157,7 @@ async fn what_does_not_exist_cannot_be_subscribed_to() {
         assert_eq!(refused["error"], unread["error"]);
     }
     let log = parts(&task)[0].clone();
-    let (_stream, accepted) = listen(&server, &[&missing[..], &[log.clone()]].concat()).await;
+    let (_stream, accepted) = listen(&server, &[&missing[..], std::slice::from_ref(&log)].concat()).await;
     assert_eq!(accepted, json!([log]));
     // One stretch of it would be told of with each change of another.
     let stretch = json!({"uri": format!("{log}?offset=1")});
