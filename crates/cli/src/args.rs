@@ -93,6 +93,13 @@ pub(crate) struct Serve {
     /// Leave when for so long nobody was connected and no task was live; if the address is taken, serve `longhaul stdio` alone
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) idle_exit: Option<Millis>,
+    /// Use a database that was restored from a backup: tasks that it calls queued or running are run, though they may have run since it
+    /// was copied. Without this, the server lets a restored database only be read
+    #[arg(long)]
+    pub(crate) accept_restored_database: bool,
+    /// Remove the folders of attempts whose tasks the database does not know, unless a command still runs there
+    #[arg(long)]
+    pub(crate) remove_orphaned_attempts: bool,
     /// Leave the terminal: how `longhaul stdio` starts its server
     #[arg(long, hide = true)]
     pub(crate) detach: bool,

@@ -31,6 +31,11 @@ pub enum StoreError {
     /// go on, and writing may succeed later.
     #[error("the store's disk failed: {}", std::io::Error::from_raw_os_error(*.0))]
     Disk(i32),
+    /// Nobody has accepted the store as it is, so it can be read and nothing else. Nothing was changed.
+    #[error(
+        "the store can only be read: its database is not the latest one of its directory, and nobody has accepted it"
+    )]
+    ReadsOnly,
     /// The store is closing; nothing was changed.
     #[error("the store is closed")]
     Closed,

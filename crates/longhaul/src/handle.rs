@@ -7,7 +7,7 @@ use crate::{
 use longhaul_core::{HostId, Store, store::StoreError};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Snapshot, Spawner, Watch};
 use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, http, stdio};
-use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore};
+use longhaul_store::{MemoryStore, ReadsOnly, SqliteOptions, SqliteStore};
 use std::{
     collections::HashSet,
     fmt, io,
@@ -72,7 +72,7 @@ impl ServerHandle {
             server.templates,
             server.methods,
         )?;
-        let mut store = open(server.keep, &ports).await?;
+        let mut store = open(server.keep, server.accept_restored, &ports).await?;
         if let Some(wrap) = server.wrap_store {
             store = wrap(store);
         }
@@ -381,7 +381,7 @@ fn check_follow_tools(tool: &Tool, offered: &Snapshot) -> Result<(), DefinitionE
     names.find_map(in_the_way).map_or(Ok(()), Err)
 }
 
-async fn open(keep: Keep, ports: &Ports) -> Result<Arc<dyn Store>, ServeError> {
+async fn open(keep: Keep, accept_restored: bool, ports: &Ports) -> Result<Arc<dyn Store>, ServeError> {
     match keep {
         Keep::Store(store) => Ok(store),
         Keep::Memory => {
@@ -390,10 +390,18 @@ async fn open(keep: Keep, ports: &Ports) -> Result<Arc<dyn Store>, ServeError> {
         }
         Keep::Directory(path) => {
             // Waits for an earlier owner, perhaps for two seconds.
-            let opened = ports
-                .blocking(move || SqliteStore::open(&path, SqliteOptions::default()))
-                .await;
-            Ok(Arc::new(opened.ok_or(ServeError::Stopped)??))
+            let options = SqliteOptions {
+                accept_restored,
+                ..SqliteOptions::default()
+            };
+            let opened = ports.blocking(move || SqliteStore::open(&path, options)).await;
+            let store = opened.ok_or(ServeError::Stopped)??;
+            if let Some(why) = store.disagreement() {
+                tracing::error!(
+                    "{why}. Nothing is run, and tasks can only be read, until `Server::accept_restored_database` says to go on with it"
+                );
+            }
+            Ok(ReadsOnly::unless_accepted(Arc::new(store)))
         }
     }
 }

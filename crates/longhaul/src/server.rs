@@ -62,6 +62,7 @@ pub struct Server {
     pub(crate) keep_waiting: Duration,
     pub(crate) witness: Option<Arc<dyn Witness>>,
     pub(crate) wrap_store: Option<WrapStore>,
+    pub(crate) accept_restored: bool,
     pub(crate) alongside: Vec<Alongside>,
 }
 
@@ -128,6 +129,7 @@ impl Server {
             keep_waiting: KEEP_WAITING,
             witness: None,
             wrap_store: None,
+            accept_restored: false,
             alongside: Vec::new(),
         }
     }
@@ -222,6 +224,13 @@ impl Server {
     /// its id is given away.
     pub fn data_dir(mut self, path: impl AsRef<Path>) -> Self {
         self.keep = Keep::Directory(path.as_ref().to_owned());
+        self
+    }
+
+    /// Uses the [data directory](Self::data_dir) also if its database was restored from a backup. Without this such a server only lets its tasks be
+    /// read, and logs why: what the database calls queued or running may have run since it was copied, and would run again.
+    pub fn accept_restored_database(mut self, accept: bool) -> Self {
+        self.accept_restored = accept;
         self
     }
 

@@ -93,6 +93,11 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
             let error = std::io::Error::from_raw_os_error(errno);
             RpcError::internal(format!("The server's disk failed ({error}); try again later")).with_status(503)
         }
+        StoreError::ReadsOnly => RpcError::internal(
+            "The server's database was restored or moved, and its operator has not accepted it yet: tasks can be read, and nothing can be started or changed. The \
+             server's log says how to accept it",
+        )
+        .with_status(503),
         StoreError::Closed => shutting_down(),
         StoreError::Failed(why) => {
             error!(why, "the store failed");

@@ -9,9 +9,11 @@
 pub mod contract;
 mod decision;
 mod memory;
+mod reads_only;
 mod refusal;
 pub mod sqlite;
 mod usage;
 
 pub use memory::MemoryStore;
-pub use sqlite::{OpenError, SqliteOptions, SqliteStore};
+pub use reads_only::ReadsOnly;
+pub use sqlite::{Disagreement, OpenError, SqliteOptions, SqliteStore};

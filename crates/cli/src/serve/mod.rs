@@ -1,5 +1,6 @@
 //! `longhaul serve`: the server of the library, with a configuration's commands for tools.
 
+mod orphans;
 mod port_owner;
 mod report;
 mod tools;
@@ -9,14 +10,14 @@ use crate::{
     config::{self, Config, Surroundings},
     output,
 };
-use longhaul_core::{Millis, Store};
+use longhaul_core::Millis;
 use longhaul_runtime::{Ports, Provider};
 use longhaul_server::{
     Front,
     http::{ListenError, Listener},
     stdio::OwnerSocket,
 };
-use longhaul_store::{OpenError, SqliteOptions, SqliteStore};
+use longhaul_store::{OpenError, ReadsOnly, SqliteOptions, SqliteStore};
 use longhaul_upstream::command::{Attempts, CommandProvider, Launcher, hazards};
 use rustix::process::Signal;
 use std::{io, process::ExitCode, sync::Arc, time::Duration};
@@ -97,7 +98,11 @@ fn log_to_stderr() {
 /// The store is opened first and let go of last: whoever holds it owns the directory.
 fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
     raise_descriptor_limit();
-    let store = Arc::new(SqliteStore::open(&config.server.data_dir, store_options())?);
+    let options = SqliteOptions {
+        accept_restored: serve.accept_restored_database,
+        ..store_options()
+    };
+    let store = Arc::new(SqliteStore::open(&config.server.data_dir, options)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -130,6 +135,9 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         path: path.display().to_string(),
         source,
     })?;
+    // A database that nobody has accepted proves nothing about what is beside it.
+    let remove = asked.remove_orphaned_attempts && store.disagreement().is_none();
+    let orphans = orphans::Orphans::find(&attempts, &*store, remove).await;
     let launcher = Launcher::this_program().map_err(ServeError::Launcher)?;
     let commands = Arc::new(CommandProvider::new(attempts, launcher, ports.clone()));
     let tool_names = tools.iter().map(|tool| tool.name.clone()).collect();
@@ -138,7 +146,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .instructions("Slow tools run as tasks, which survive this server and your connection to it.")
         .tools(tools)
         .provider(Arc::clone(&commands) as Arc<dyn Provider>)
-        .store(Arc::clone(&store) as Arc<dyn Store>)
+        .store(ReadsOnly::unless_accepted(Arc::clone(&store)))
         .max_running(server.max_running as usize)
         .quota(server.limits.quota)
         .limits(server.limits.front.clone())
@@ -160,6 +168,8 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         recovered: running.recovered(),
         bytes_held: commands.bytes_held().await.ok(),
         hazards: hazards().iter().map(ToString::to_string).collect(),
+        orphans,
+        reads_only: store.disagreement().map(|why| why.to_string()),
     };
     report.print(asked.json);
     let stop = stop(&front, asked.idle_exit)?;

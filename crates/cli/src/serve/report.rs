@@ -1,5 +1,6 @@
 //! What `serve` says once it serves.
 
+use super::orphans::Orphans;
 use crate::output;
 use longhaul_runtime::Recovered;
 use serde_json::json;
@@ -16,12 +17,24 @@ pub(super) struct Report {
     pub(super) bytes_held: Option<u64>,
     /// Why commands might not survive the server here.
     pub(super) hazards: Vec<String>,
+    pub(super) orphans: Orphans,
+    /// Why tasks can be read and nothing else.
+    pub(super) reads_only: Option<String>,
 }
 
 impl Report {
     pub(super) fn print(&self, json: bool) {
         for hazard in &self.hazards {
             output::note(&format!("warning: {hazard}"));
+        }
+        if let Some(orphans) = self.orphans.as_text() {
+            output::note(&orphans);
+        }
+        if let Some(why) = &self.reads_only {
+            output::note(&format!(
+                "warning: {why}.\n  Nothing is run, and calls, answers and cancels are refused; tasks can be read. If the database is the one to go on with, stop \
+                 this server and start it once with --accept-restored-database."
+            ));
         }
         if json {
             output::json_line(&self.as_json());
@@ -76,6 +89,8 @@ impl Report {
                 "blocked": live.blocked,
             },
             "hazards": self.hazards,
+            "orphanedAttempts": self.orphans.as_json(),
+            "readsOnly": self.reads_only,
         })
     }
 }

@@ -52,6 +52,7 @@ pub enum OpenError {
 pub struct Builder {
     functions: HashMap<String, Function>,
     attempts: u32,
+    accept_restored: bool,
 }
 
 impl Builder {
@@ -71,6 +72,13 @@ impl Builder {
         self
     }
 
+    /// Opens a directory also if its database was restored from a backup. Without this it is refused: what it calls running may have ended since
+    /// it was copied, and would run again.
+    pub fn accept_restored_database(mut self, accept: bool) -> Self {
+        self.accept_restored = accept;
+        self
+    }
+
     /// Keeps records in this directory, which is made if it is not there and belongs to one process at a time. Takes up what an earlier
     /// process left: functions run again, closures have ended as interrupted.
     ///
@@ -79,8 +87,12 @@ impl Builder {
     pub async fn open(self, directory: impl AsRef<Path>) -> Result<TaskManager, OpenError> {
         let path = directory.as_ref().to_owned();
         // Waits for an earlier owner, perhaps for two seconds.
+        let options = SqliteOptions {
+            accept_restored: self.accept_restored,
+            ..SqliteOptions::default()
+        };
         let opened = Ports::system()
-            .blocking(move || SqliteStore::open(&path, SqliteOptions::default()))
+            .blocking(move || SqliteStore::open(&path, options))
             .await;
         self.with_store(Arc::new(opened.ok_or(OpenError::Stopped)??)).await
     }
@@ -162,6 +174,7 @@ impl TaskManager {
         Builder {
             functions: HashMap::new(),
             attempts: ATTEMPTS,
+            accept_restored: false,
         }
     }
 

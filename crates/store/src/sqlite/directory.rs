@@ -1,6 +1,6 @@
 //! The data directory: private, local, and owned by one process.
 
-use super::{DATABASE, OpenError, filesystem, in_place::InPlace};
+use super::{DATABASE, OpenError, filesystem, in_place::InPlace, node_file::NodeFile};
 use longhaul_private_dir::{PrivateDir, check_file, is_at};
 use rustix::{
     fs::{FlockOperation, flock},
@@ -104,6 +104,11 @@ impl Directory {
             .and_then(|_| self.dir.sync())
             .map_err(unusable(&path))?;
         Ok(path)
+    }
+
+    /// The file that notes each start.
+    pub(super) fn node_file(&self) -> NodeFile {
+        NodeFile::in_directory(&self.dir)
     }
 
     /// To be asked whether `database` is still what has its name. Call it when SQLite has opened all its files.

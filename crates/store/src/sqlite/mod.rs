@@ -15,6 +15,7 @@ mod in_place;
 mod journal;
 mod ledger;
 mod news;
+mod node_file;
 mod open_error;
 mod operation;
 mod options;
@@ -32,13 +33,15 @@ mod unheard;
 mod write;
 mod writer;
 
+pub use node_file::Disagreement;
 pub use open_error::OpenError;
 pub use options::{EXIT_COMMIT_FAILED, OnFatal, SqliteOptions};
 pub use plant::Plant;
 
 use directory::Directory;
-use longhaul_core::store::StoreError;
+use longhaul_core::{HostId, NodeId, UnixMillis, store::StoreError};
 use news::Board;
+use node_file::NodeFile;
 use operation::Pending;
 use readers::Readers;
 use std::{
@@ -82,6 +85,10 @@ pub struct SqliteStore {
     writer: Option<JoinHandle<()>>,
     board: Arc<Board>,
     path: PathBuf,
+    node_file: NodeFile,
+    disagreement: Option<Disagreement>,
+    /// Held by a start until it is noted.
+    starting: tokio::sync::Mutex<()>,
     directory: Mutex<Directory>,
 }
 
@@ -97,6 +104,14 @@ impl SqliteStore {
         let path = directory.database()?;
         let connection = connection::writer(&path, options.plant)?;
         let failed = |error| schema::because(error, &path);
+        let node_file = directory.node_file();
+        let disagreement = match node_file.disagreement(read::latest_node(&connection).map_err(failed)?)? {
+            Some(why) if options.accept_restored => {
+                tracing::warn!("{why}; it is accepted all the same");
+                None
+            }
+            found => found,
+        };
         let board = Arc::new(Board::load(&connection).map_err(failed)?);
         let readers = Readers::open(&path)?;
         let in_place = directory.in_place(&path)?;
@@ -126,8 +141,40 @@ impl SqliteStore {
             writer: Some(writer),
             board,
             path,
+            node_file,
+            disagreement,
+            starting: tokio::sync::Mutex::default(),
             directory: Mutex::new(directory),
         })
+    }
+
+    /// Why the database is not taken for the latest one of its directory; `None` if it is, or was
+    /// [accepted](SqliteOptions::accept_restored). While there is a reason, no node is opened on it.
+    pub fn disagreement(&self) -> Option<&Disagreement> {
+        self.disagreement.as_ref()
+    }
+
+    /// The latest node that was opened; the number 0 if none was.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn latest_node(&self) -> Result<NodeId, StoreError> {
+        let latest = self.readers()?.at_once(read::latest_node)?;
+        Ok(NodeId(latest.id))
+    }
+
+    /// Notes a start outside of the database, writes it, and notes that it is written. Whoever has the answer may begin to work.
+    async fn begin_node(&self, host: HostId, at: UnixMillis) -> Result<NodeId, StoreError> {
+        if self.disagreement.is_some() {
+            return Err(StoreError::ReadsOnly);
+        }
+        let _starting = self.starting.lock().await;
+        let latest = self.readers()?.at_once(read::latest_node)?;
+        let node = self.node_file.note_opening(latest).map_err(not_noted)?;
+        let write = move |tx: &mut Tx<'_>| write::open_node(tx, node, &host, at);
+        let node: NodeId = self.write(0, Effect::Heard, write).await?;
+        self.node_file.note_opened(node).map_err(not_noted)?;
+        Ok(node)
     }
 
     /// Writes `note`, such as the address of the server, into the lock file, where the next process that wants the directory
@@ -141,7 +188,7 @@ impl SqliteStore {
     }
 
     /// Copies the store, as it is at one moment, into the new file `path`, while work goes on. The copy is a complete database:
-    /// as `longhaul.db` in an empty data directory it can be opened.
+    /// as `longhaul.db` in an empty data directory it can be opened, and used once it is [accepted](SqliteOptions::accept_restored).
     ///
     /// # Errors
     /// [`StoreError::Full`] without room; [`StoreError::Failed`] when `path` exists or cannot be written.
@@ -176,6 +223,17 @@ impl SqliteStore {
             .map_err(|_| StoreError::Closed)?;
         let unknown = || StoreError::Failed("the store stopped before it could tell whether this was kept".to_owned());
         answer.await.map_err(|_| unknown())?
+    }
+}
+
+/// As for a change of the database.
+fn not_noted(error: io::Error) -> StoreError {
+    match (error.kind(), error.raw_os_error()) {
+        (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, _) => StoreError::Full,
+        (_, Some(errno)) => StoreError::Disk(errno),
+        (_, None) => StoreError::Failed(format!(
+            "the file `node` of the data directory cannot be written: {error}"
+        )),
     }
 }
 

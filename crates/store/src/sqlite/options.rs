@@ -15,6 +15,9 @@ pub type OnFatal = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct SqliteOptions {
     /// Called once when a commit or an fsync failed. The default logs the reason and exits with [`EXIT_COMMIT_FAILED`].
     pub on_fatal: OnFatal,
+    /// Uses a database also if it is not the latest one of its directory, because it was restored from a backup for instance. Without this it
+    /// can only be [read](crate::ReadsOnly). What it calls queued or running may have run since, and may run again.
+    pub accept_restored: bool,
     /// A fault, planted to prove that tests find it. `None` outside tests.
     pub plant: Option<Plant>,
     /// Looks at what each commit has left, before anyone is told of it.
@@ -29,6 +32,7 @@ impl Default for SqliteOptions {
     fn default() -> Self {
         Self {
             on_fatal: Arc::new(exit),
+            accept_restored: false,
             plant: None,
             #[cfg(test)]
             witness: None,

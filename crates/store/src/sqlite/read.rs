@@ -2,6 +2,7 @@
 
 use super::{
     code,
+    node_file::LatestNode,
     row::{self, MORE, select_tasks},
 };
 use longhaul_core::{
@@ -331,4 +332,19 @@ fn tasks(mut statement: CachedStatement<'_>, by: impl Params) -> Result<Vec<Task
 /// A limit as SQLite counts.
 pub(super) fn bound(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// The latest start of a server.
+pub(super) fn latest_node(connection: &Connection) -> Result<LatestNode> {
+    let row = |row: &Row<'_>| {
+        Ok(LatestNode {
+            id: row.get(0)?,
+            noted: row.get(1)?,
+        })
+    };
+    connection
+        .prepare_cached("SELECT id, noted FROM nodes ORDER BY id DESC LIMIT 1")?
+        .query_row([], row)
+        .optional()
+        .map(Option::unwrap_or_default)
 }

@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_suspended.sql"),
     include_str!("migrations/0005_emitted.sql"),
     include_str!("migrations/0006_blocked.sql"),
+    include_str!("migrations/0007_noted_nodes.sql"),
 ];
 
 /// Brings the file up to date, or says why it cannot be used.

@@ -50,8 +50,7 @@ impl SqliteStore {
 
 impl Store for SqliteStore {
     fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>> {
-        let host = host.clone();
-        Box::pin(self.write(0, Effect::Heard, move |tx| write::open_node(tx, &host, at)))
+        Box::pin(self.begin_node(host.clone(), at))
     }
 
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -312,12 +312,19 @@ pub(super) fn delete(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<
 }
 
 /// [`longhaul_core::Store::open_node`].
-pub(super) fn open_node(tx: &mut Tx<'_>, host: &HostId, at: UnixMillis) -> Result<Result<NodeId, StoreError>> {
+///
+/// The number was noted outside of the database before.
+pub(super) fn open_node(
+    tx: &mut Tx<'_>,
+    node: NodeId,
+    host: &HostId,
+    at: UnixMillis,
+) -> Result<Result<NodeId, StoreError>> {
     forget_sessions(tx, at)?;
     tx.connection
-        .prepare_cached("INSERT INTO nodes (host, opened_at) VALUES (?, ?)")?
-        .execute(params![&host.0, at.0])?;
-    Ok(Ok(NodeId(tx.connection.last_insert_rowid())))
+        .prepare_cached("INSERT INTO nodes (id, host, opened_at, noted) VALUES (?, ?, ?, 1)")?
+        .execute(params![node.0, &host.0, at.0])?;
+    Ok(Ok(node))
 }
 
 /// [`longhaul_core::Store::put_spec`].

@@ -1,7 +1,7 @@
 //! A copy while work goes on.
 
 use crate::task::{create, exists, finish, open};
-use longhaul_store::SqliteOptions;
+use longhaul_store::{Disagreement, SqliteOptions, SqliteStore};
 use std::{fs, os::unix::fs::PermissionsExt};
 
 /// It opens like any data directory, holds what was acknowledged before it was asked for, and replaces nothing.
@@ -26,7 +26,15 @@ fn a_backup_taken_under_load_is_a_whole_store() {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(store.backup_to(&path).await.is_err(), "a backup is not overwritten");
 
-        let (restored, next) = open(copy.path(), SqliteOptions::default()).await;
+        // It is an older state, and says so.
+        let older = SqliteStore::open(copy.path(), SqliteOptions::default()).unwrap();
+        assert_eq!(older.disagreement(), Some(&Disagreement::FileMissing));
+        drop(older);
+        let options = SqliteOptions {
+            accept_restored: true,
+            ..SqliteOptions::default()
+        };
+        let (restored, next) = open(copy.path(), options).await;
         assert!(next > node);
         for n in 0..200 {
             assert!(exists(&restored, &format!("before-{n}")).await);

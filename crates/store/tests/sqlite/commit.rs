@@ -78,6 +78,7 @@ fn a_failed_commit_acknowledges_nothing_and_is_fatal() {
         let options = SqliteOptions {
             on_fatal: Arc::new(move |reason| told.lock().unwrap().push(reason.to_owned())),
             plant: Some(Plant::CommitFailsAfter(8)),
+            ..SqliteOptions::default()
         };
         let (store, node) = open(directory.path(), options).await;
         let mut running = tokio::task::JoinSet::new();

@@ -83,6 +83,35 @@ impl Attempts {
         }
     }
 
+    /// The tasks that have a folder here, whether or not anyone knows them. Reads the whole directory; for a start.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn tasks(&self) -> io::Result<Vec<TaskId>> {
+        let mut tasks = Vec::new();
+        for entry in std::fs::read_dir(&self.root)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                tasks.extend(entry.file_name().to_str().and_then(|name| name.parse().ok()));
+            }
+        }
+        Ok(tasks)
+    }
+
+    /// Whether a supervisor holds an attempt of this task.
+    ///
+    /// # Errors
+    /// When something in its folder cannot be read.
+    pub fn is_held(&self, task: &TaskId) -> io::Result<bool> {
+        for entry in std::fs::read_dir(self.root.join(task.as_str()))? {
+            let dir = AttemptDir { path: entry?.path() };
+            if dir.has_lock()? && Lock::try_take(&dir)?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Bytes on disk that all attempts take. Reads every directory; for a start or a metrics page, not for every request.
     ///
     /// # Errors

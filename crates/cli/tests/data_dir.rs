@@ -1,0 +1,267 @@
+//! A data directory that is not as the server has left it: restored, emptied, removed.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::Duration,
+};
+use tempfile::TempDir;
+
+/// Each run leaves a line in `runs`, and ends when there is a file `gate`.
+const JOBS: &str = r#"
+[server]
+name = "test"
+listen = "127.0.0.1:0"
+data_dir = "data"
+max_running = 1
+
+[[tool]]
+name = "gate"
+description = "ends when somebody makes the file `gate`"
+command = ["sh", "-c", "echo run >> runs; while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; done; echo through"]
+task = "always"
+retry = { attempts = 3, on = ["crash"] }
+"#;
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("jobs.toml"), JOBS).unwrap();
+        Self(folder)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn runs(&self) -> usize {
+        fs::read_to_string(self.file("runs"))
+            .unwrap_or_default()
+            .lines()
+            .count()
+    }
+
+    fn serve(&self, flags: &[&str]) -> Served {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .arg("serve")
+            .arg(self.file("jobs.toml"))
+            .arg("--json")
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let report: Value = serde_json::from_str(&line).unwrap();
+        let url = report["url"].as_str().unwrap().to_owned();
+        Served { child, report, url }
+    }
+}
+
+/// The last look at the folder's commands: they end when it is gone.
+struct Served {
+    child: Child,
+    report: Value,
+    url: String,
+}
+
+impl Served {
+    fn run(&self, words: &[&str]) -> Output {
+        let (word, rest) = words.split_first().unwrap();
+        Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args([*word, &self.url])
+            .args(rest)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// Begins a call of `gate`, and returns its id.
+    fn begin(&self) -> String {
+        let mut call = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args(["call", &self.url, "gate"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(call.stderr.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
+        let line = lines.into_iter().find(|line| line.contains("task ")).unwrap();
+        call.kill().unwrap();
+        call.wait().unwrap();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    }
+
+    fn look(&self, id: &str) -> String {
+        let shown = self.run(&["task", id, "--json"]);
+        let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+        shown["status"].as_str().unwrap().to_owned()
+    }
+
+    /// Kills the server, and returns what it has said to people.
+    fn kill(mut self) -> String {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        said
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "another process gives no sign")]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..3_000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("never: {what}");
+}
+
+fn remove_database(data: &Path) {
+    for name in ["longhaul.db", "longhaul.db-wal", "longhaul.db-shm"] {
+        let _ = fs::remove_file(data.join(name));
+    }
+}
+
+/// The backup calls two tasks queued; one of them has run since. Nothing runs until somebody says so, and then each runs once.
+#[test]
+fn a_restored_database_runs_nothing_until_it_is_accepted() {
+    let place = Place::new();
+    let data = place.file("data");
+    let server = place.serve(&[]);
+    assert_eq!(server.report["readsOnly"], Value::Null);
+    let running = server.begin();
+    until("the first runs", || place.runs() == 1);
+    let queued = server.begin();
+    server.kill();
+    let backup = ["longhaul.db", "longhaul.db-wal"].map(|name| (name, fs::read(data.join(name)).unwrap()));
+
+    let server = place.serve(&[]);
+    fs::write(place.file("gate"), "").unwrap();
+    until("both are over", || server.look(&queued) == "completed");
+    assert_eq!(place.runs(), 2);
+    server.kill();
+    remove_database(&data);
+    for (name, bytes) in &backup {
+        fs::write(data.join(name), bytes).unwrap();
+    }
+
+    let server = place.serve(&[]);
+    let why = server.report["readsOnly"].as_str().unwrap().to_owned();
+    assert!(why.contains("the database is older than the data directory"), "{why}");
+    assert_eq!(
+        (server.look(&running), server.look(&queued)),
+        ("working".into(), "working".into())
+    );
+    for refused in [&["call", "gate"][..], &["task", &queued, "--cancel"]] {
+        let refused = server.run(refused);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(
+            !refused.status.success() && said.contains("has not accepted it yet"),
+            "{said}"
+        );
+    }
+    let said = server.kill();
+    assert!(said.contains("start it once with --accept-restored-database"), "{said}");
+    assert_eq!(place.runs(), 2);
+
+    // What has a folder is not run again even then.
+    let server = place.serve(&["--accept-restored-database"]);
+    assert_eq!(server.report["readsOnly"], Value::Null);
+    until("both are over", || {
+        server.look(&running) == "completed" && server.look(&queued) == "completed"
+    });
+    assert_eq!(place.runs(), 2);
+    server.kill();
+    let server = place.serve(&[]);
+    assert_eq!(server.report["readsOnly"], Value::Null, "it is accepted once");
+}
+
+/// The folders prove that there was a database. They are kept until somebody asks for their removal, and those that are in use even then.
+#[test]
+fn folders_without_their_database_are_told_of_and_kept() {
+    let place = Place::new();
+    let (data, attempts) = (place.file("data"), place.file("data/attempts"));
+    let server = place.serve(&[]);
+    let first = server.begin();
+    until("the first runs", || place.runs() == 1);
+    server.kill();
+    remove_database(&data);
+
+    let server = place.serve(&["--remove-orphaned-attempts"]);
+    assert!(
+        server.report["readsOnly"]
+            .as_str()
+            .unwrap()
+            .contains("the database is older")
+    );
+    assert_eq!(
+        server.report["orphanedAttempts"],
+        serde_json::json!({"kept": 1, "running": 1, "removed": 0})
+    );
+    let said = server.kill();
+    assert!(
+        said.contains("the commands of 1 still run") && said.contains("--remove-orphaned-attempts"),
+        "{said}"
+    );
+
+    let server = place.serve(&["--accept-restored-database", "--remove-orphaned-attempts"]);
+    assert_eq!(
+        server.report["orphanedAttempts"],
+        serde_json::json!({"kept": 1, "running": 1, "removed": 0})
+    );
+    server.kill();
+    fs::write(place.file("gate"), "").unwrap();
+    until("its command has ended", || {
+        attempts.join(&first).join("1/exit").exists()
+    });
+    let server = place.serve(&[]);
+    assert_eq!(
+        server.report["orphanedAttempts"],
+        serde_json::json!({"kept": 1, "running": 0, "removed": 0})
+    );
+    server.kill();
+    assert!(attempts.join(&first).exists());
+    let server = place.serve(&["--remove-orphaned-attempts"]);
+    assert_eq!(
+        server.report["orphanedAttempts"],
+        serde_json::json!({"kept": 0, "running": 0, "removed": 1})
+    );
+    assert!(!attempts.join(&first).exists());
+}
+
+/// Whatever it answers, it acknowledges nothing that the next server does not know.
+#[test]
+fn a_server_whose_directory_is_removed_ends_at_the_next_call() {
+    let place = Place::new();
+    let mut server = place.serve(&[]);
+    fs::remove_dir_all(place.file("data")).unwrap();
+    let refused = server.run(&["call", "gate"]);
+    assert!(!refused.status.success(), "{refused:?}");
+    assert_eq!(server.child.wait().unwrap().code(), Some(74));
+    assert_eq!(place.runs(), 0);
+    let said = server.kill();
+    assert!(said.contains("was removed, moved or replaced"), "{said}");
+}

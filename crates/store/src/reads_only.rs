@@ -1,0 +1,96 @@
+//! A store whose tasks may be read, while nobody has accepted it.
+
+use crate::sqlite::SqliteStore;
+use longhaul_core::{
+    BoxFuture, HostId, NodeId, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis,
+    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, StoreError},
+};
+use std::{future::ready, sync::Arc};
+
+/// Around a [`SqliteStore`] that [disagrees](SqliteStore::disagreement) with its directory: everything can be read; nothing is claimed,
+/// adopted, begun, changed or deleted, and who asks for that is told so. Sessions can begin and end, because reading needs them.
+pub struct ReadsOnly(Arc<SqliteStore>);
+
+impl ReadsOnly {
+    /// The store itself, or this around it if it is not to be used as it is.
+    pub fn unless_accepted(store: Arc<SqliteStore>) -> Arc<dyn Store> {
+        match store.disagreement() {
+            Some(_) => Arc::new(Self(store)),
+            None => store,
+        }
+    }
+}
+
+fn at_once<T: Send + 'static>(value: T) -> BoxFuture<'static, T> {
+    Box::pin(ready(value))
+}
+
+impl StoreLayer for ReadsOnly {
+    fn inner(&self) -> &dyn Store {
+        &*self.0
+    }
+
+    /// The latest there is: this start is none, since it does nothing.
+    fn open_node(&self, _host: &HostId, _at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>> {
+        Box::pin(self.0.latest_node())
+    }
+
+    /// What is offered now may be called when the store is accepted, by a server that starts then.
+    fn put_spec(&self, _spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
+        at_once(Ok(()))
+    }
+
+    fn create(&self, _new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
+        at_once(Err(StoreError::ReadsOnly.into()))
+    }
+
+    fn apply(&self, _change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        at_once(Err(StoreError::ReadsOnly.into()))
+    }
+
+    fn claim(&self, _claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        at_once(Ok(Vec::new()))
+    }
+
+    fn adopt(
+        &self,
+        _node: NodeId,
+        _host: &HostId,
+        _limit: usize,
+        _at: UnixMillis,
+    ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        at_once(Ok(Vec::new()))
+    }
+
+    fn forsaken(&self, _node: NodeId, _limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        at_once(Ok(Vec::new()))
+    }
+
+    fn stranded(&self, _limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        at_once(Ok(Vec::new()))
+    }
+
+    fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        at_once(Ok(Vec::new()))
+    }
+
+    fn next_ready(&self, _tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        at_once(Ok(None))
+    }
+
+    fn due(&self, _at: UnixMillis, _limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        at_once(Ok(Vec::new()))
+    }
+
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        at_once(Ok(None))
+    }
+
+    fn expired(&self, _at: UnixMillis, _limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {
+        at_once(Ok(Vec::new()))
+    }
+
+    fn delete(&self, _ids: Vec<TaskId>, _at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
+        at_once(Ok(0))
+    }
+}
