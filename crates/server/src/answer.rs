@@ -1,7 +1,10 @@
 //! What goes back, before HTTP gives it its shape.
 
-use crate::limits::Busy;
-use crate::{session::Session, stream::Events};
+use crate::{
+    limits::{Busy, ByteBudget, Exhausted},
+    session::Session,
+    stream::{Events, Text},
+};
 use longhaul_core::{
     BoxFuture,
     store::{CreateError, StoreError},
@@ -19,7 +22,7 @@ pub(crate) enum Answer {
         /// HTTP's `Retry-After`, in seconds.
         retry_after: Option<u64>,
         /// The response.
-        text: String,
+        text: Text,
     },
     /// The response to `initialize`, and the session it began.
     Session {
@@ -55,7 +58,26 @@ impl Answer {
         Self::Message {
             status: 200,
             retry_after: None,
-            text,
+            text: text.into(),
+        }
+    }
+
+    /// With room for it, if it is large; without room an error takes its place, which `refuse` makes of ours.
+    pub(crate) fn with_room(self, memory: &ByteBudget, refuse: impl FnOnce(&RpcError) -> Self) -> Self {
+        match self {
+            Self::Message {
+                status,
+                retry_after,
+                text: Text { text, room: None },
+            } => match memory.answer(text.len()) {
+                Ok(room) => Self::Message {
+                    status,
+                    retry_after,
+                    text: Text { text, room },
+                },
+                Err(Exhausted) => refuse(&Busy::Answers.into()),
+            },
+            other => other,
         }
     }
 
@@ -66,7 +88,7 @@ impl Answer {
         Self::Message {
             status: error.status(),
             retry_after: error.retry_after(),
-            text,
+            text: text.into(),
         }
     }
 }

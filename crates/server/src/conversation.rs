@@ -6,7 +6,8 @@ use crate::{
     dispatch::Call,
     front::Front,
     inflight::Entry,
-    stream::{self, Gone, KEEP_ALIVE, Sink},
+    limits::{Busy, ByteBudget, Exhausted, Room},
+    stream::{self, Gone, KEEP_ALIVE, Sink, Text},
 };
 use longhaul_core::{BoxFuture, SessionKey};
 use longhaul_wire::RpcError;
@@ -30,7 +31,7 @@ pub(crate) enum Turn {
 pub(crate) struct Response {
     pub(crate) status: u16,
     retry_after: Option<u64>,
-    text: String,
+    text: Text,
 }
 
 impl Response {
@@ -39,7 +40,7 @@ impl Response {
         Self {
             status: 200,
             retry_after: None,
-            text,
+            text: text.into(),
         }
     }
 
@@ -49,8 +50,25 @@ impl Response {
         Self {
             status: error.status(),
             retry_after: error.retry_after(),
-            text,
+            text: text.into(),
         }
+    }
+
+    /// As it is, in room that was taken for it.
+    pub(crate) fn in_room(mut self, room: Option<Room>) -> Self {
+        self.text.room = room;
+        self
+    }
+
+    /// With room for it, if it is large; without room an error takes its place.
+    fn with_room(mut self, memory: &ByteBudget, id: &KeptId) -> Self {
+        if self.text.room.is_none() {
+            match memory.answer(self.text.text.len()) {
+                Ok(room) => self.text.room = room,
+                Err(Exhausted) => return Self::error(id, &Busy::Answers.into()),
+            }
+        }
+        self
     }
 }
 
@@ -186,7 +204,7 @@ impl Conversation {
                 }
                 Turn::Quiet => return Step::Quiet,
                 Turn::Next(talk) => self.talk = talk,
-                Turn::Response(response) => return Step::Response(response),
+                Turn::Response(response) => return Step::Response(response.with_room(&self.front.memory, &self.id)),
             }
         }
     }

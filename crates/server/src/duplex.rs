@@ -4,12 +4,13 @@
 use crate::{
     answer::{Answer, KeptId},
     caller::Reach,
-    dispatch::{Incoming, dispatch},
+    dispatch::{Incoming, dispatch, refuse_message},
     front::Front,
     legacy::push,
+    limits::Room,
     mail::Wire,
     session::Session,
-    stream::{Events, Frame},
+    stream::{Events, Frame, Text},
 };
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, abortable};
@@ -33,7 +34,7 @@ const OUTGOING: usize = 16;
 pub(crate) struct Duplex {
     front: Arc<Front>,
     reach: Reach,
-    out: mpsc::Sender<String>,
+    out: mpsc::Sender<Text>,
     /// What a legacy client settled on.
     session: Mutex<Option<Session>>,
     requests: Mutex<HashMap<String, Running>>,
@@ -69,7 +70,7 @@ pub(crate) struct Closed;
 
 impl Duplex {
     /// A connection, and what goes out on it.
-    pub(crate) fn open(front: &Arc<Front>, reach: Reach) -> (Arc<Self>, mpsc::Receiver<String>) {
+    pub(crate) fn open(front: &Arc<Front>, reach: Reach) -> (Arc<Self>, mpsc::Receiver<Text>) {
         let (out, outgoing) = mpsc::channel(OUTGOING);
         let duplex = Self {
             front: Arc::clone(front),
@@ -84,18 +85,18 @@ impl Duplex {
         (Arc::new(duplex), outgoing)
     }
 
-    /// Takes a message. Returns when it has been understood or is on its way, and not before the client has read enough of what was
+    /// Takes a message, and the room it is in. Returns when it has been understood or is on its way, and not before the client has read enough of what was
     /// said to it.
     ///
     /// # Errors
     /// [`Closed`]
-    pub(crate) async fn take(self: &Arc<Self>, bytes: Bytes) -> Result<(), Closed> {
+    pub(crate) async fn take(self: &Arc<Self>, bytes: Bytes, room: Option<Room>) -> Result<(), Closed> {
         match Message::parse(&bytes) {
             Err(refusal) => self.deliver(Answer::error(refusal.id, &refusal.error)).await,
             Ok(Message::Request(request)) if request.method == Method::Initialize.as_str() => {
                 self.initialize(&bytes).await
             }
-            Ok(Message::Request(request)) => self.request(&request, bytes.clone()).await,
+            Ok(Message::Request(request)) => self.request(&request, bytes.clone(), room).await,
             Ok(Message::Notification(notification)) => {
                 self.notified(&notification, &bytes).await;
                 Ok(())
@@ -169,7 +170,7 @@ impl Duplex {
         });
     }
 
-    async fn request(self: &Arc<Self>, request: &Request<'_>, bytes: Bytes) -> Result<(), Closed> {
+    async fn request(self: &Arc<Self>, request: &Request<'_>, bytes: Bytes, held: Option<Room>) -> Result<(), Closed> {
         let key = request.id.canonical().into_owned();
         let place = match self.enter(&key, watches(request)) {
             Ok(place) => place,
@@ -181,7 +182,9 @@ impl Duplex {
         let room = Arc::clone(&self.room).acquire_many_owned(kib).await.ok();
         let duplex = Arc::clone(self);
         let (work, abort) = abortable(async move {
+            let _held = held;
             let answer = duplex.dispatch(&bytes).await;
+            let answer = answer.with_room(&duplex.front.memory, |error| refuse_message(&bytes, error));
             drop((bytes, room));
             // Whoever has gone is told no more.
             let _ = match (answer, listens) {
@@ -254,7 +257,8 @@ impl Duplex {
     pub(crate) async fn deliver(&self, mut answer: Answer) -> Result<(), Closed> {
         loop {
             answer = match answer {
-                Answer::Message { text, .. } | Answer::Session { text, .. } => return self.say(text).await,
+                Answer::Message { text, .. } => return self.say(text).await,
+                Answer::Session { text, .. } => return self.say(text).await,
                 Answer::Accepted => return Ok(()),
                 Answer::Later(later) => later.await,
                 Answer::Stream(mut events) => {
@@ -273,7 +277,7 @@ impl Duplex {
     async fn subscription(&self, mut events: Events, id: RequestId<'_>) -> Result<(), Closed> {
         while let Some(frame) = events.next().await {
             let Frame::Message(text) = frame else { continue };
-            if matches!(Message::parse(text.as_bytes()), Ok(Message::Response(_))) {
+            if matches!(Message::parse(text.text.as_bytes()), Ok(Message::Response(_))) {
                 let mut cancelled = String::new();
                 notification::write_cancelled(&mut cancelled, id, None);
                 self.say(cancelled).await?;
@@ -283,8 +287,8 @@ impl Duplex {
         Ok(())
     }
 
-    async fn say(&self, text: String) -> Result<(), Closed> {
-        self.out.send(text).await.map_err(|_| Closed)
+    async fn say(&self, text: impl Into<Text>) -> Result<(), Closed> {
+        self.out.send(text.into()).await.map_err(|_| Closed)
     }
 
     /// Runs `work` until it ends or the connection does.

@@ -1,10 +1,10 @@
 //! What every request needs: the engine, the server's name, its seals and its limits.
 
 use crate::{
-    http::{BodyRoom, HttpOptions, Pairs, Places, Recordings},
+    http::{HttpOptions, Pairs, Places, Recordings},
     inflight::Inflight,
     legacy::Sessions,
-    limits::{Limits, Meter},
+    limits::{ByteBudget, Limits, Meter},
     mail::Mail,
     method::{FirstPages, Mirrored},
     presence::Presence,
@@ -79,7 +79,7 @@ pub struct Front {
     pub(crate) mirrored: Mirrored,
     pub(crate) replies: Replies,
     pub(crate) rounds: Rounds,
-    pub(crate) body_room: BodyRoom,
+    pub(crate) memory: ByteBudget,
     pub(crate) presence: Presence,
     pub(crate) task_updates: TaskUpdates,
     /// Everyone is the same without authentication.
@@ -128,7 +128,7 @@ impl Front {
                 seal: seal(&engine, "request-state").await?,
                 parked: Parked::default(),
             },
-            body_room: BodyRoom::default(),
+            memory: ByteBudget::new(limits.memory, max_body),
             presence: Presence::default(),
             task_updates: TaskUpdates::default(),
             principal: Principal::local(),

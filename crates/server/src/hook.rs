@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// What a POST with these MCP headers and this body is answered with; nothing if that is a stream.
 pub async fn answer(front: &Arc<Front>, headers: Headers<'_>, body: &[u8]) -> String {
     match posted(front, headers, body).await {
-        Answer::Message { text, .. } | Answer::Session { text, .. } => text,
+        Answer::Message { text, .. } => text.text,
+        Answer::Session { text, .. } => text,
         Answer::Accepted | Answer::Stream(_) | Answer::Later(_) => String::new(),
     }
 }

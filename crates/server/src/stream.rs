@@ -1,6 +1,7 @@
 //! Answers of several messages: bounded, and ended with their reader. How a frame stands on the wire is the transport's business.
 
-use crate::front::Front;
+use crate::{front::Front, limits::Room};
+use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 
@@ -9,11 +10,49 @@ const CAPACITY: usize = 4;
 /// Between signs of life on a silent stream (T-33).
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// A JSON-RPC message, and the room it takes until it has left.
+pub(crate) struct Text {
+    pub(crate) text: String,
+    pub(crate) room: Option<Room>,
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self { text, room: None }
+    }
+}
+
+impl Text {
+    /// Its bytes; with the last of them the room is given back.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        held(self.text.into(), self.room)
+    }
+}
+
+/// Bytes that take room.
+struct Held {
+    bytes: Bytes,
+    _room: Room,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The same bytes; with the last of them the room is given back.
+pub(crate) fn held(bytes: Bytes, room: Option<Room>) -> Bytes {
+    match room {
+        Some(room) => Bytes::from_owner(Held { bytes, _room: room }),
+        None => bytes,
+    }
+}
+
 /// One thing on a stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// A JSON-RPC message.
-    Message(String),
+    Message(Text),
     /// A sign of life, for transports that need one.
     KeepAlive,
     /// Nothing comes for a while: a transport whose streams can be resumed may close this one (T-06).
@@ -76,8 +115,8 @@ impl Events {
 
 impl Sink {
     /// Sends a message; waits for a slow reader. `Ok` means that the transport has it.
-    pub(crate) async fn message(&self, text: String) -> Result<(), Gone> {
-        self.sender.send(Frame::Message(text)).await.map_err(|_| Gone)
+    pub(crate) async fn message(&self, text: impl Into<Text>) -> Result<(), Gone> {
+        self.sender.send(Frame::Message(text.into())).await.map_err(|_| Gone)
     }
 
     /// Says that nothing comes for a while.

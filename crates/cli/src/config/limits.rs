@@ -47,6 +47,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<LimitsConfig> {
     let connections_in_all = places("connections_in_all", front.connections_in_all);
     let streams = places("streams", front.streams);
     let streams_in_all = places("streams_in_all", front.streams_in_all);
+    let memory = section.get_or("memory", front.memory, |entry| usize::try_from(entry.size()?).ok());
     let rate = |key| section.optional(key, |entry| NonZeroU32::new(entry.count(MOST)?));
     let requests = rate("requests_per_second");
     let requests_in_all = rate("requests_per_second_in_all");
@@ -59,6 +60,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<LimitsConfig> {
             connections_in_all: connections_in_all?,
             streams: streams?,
             streams_in_all: streams_in_all?,
+            memory: memory?,
         },
         quota: Quota {
             live_per_principal: live?,

@@ -1,6 +1,9 @@
-//! Reading a body: not too large, not too slow, and not too many large ones at once.
+//! Reading a body: not too large, not too slow, and no more of all bodies than there is room for.
 
-use crate::front::Front;
+use crate::{
+    front::Front,
+    limits::{BodyRoom, Busy, Exhausted, Room, SMALL},
+};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -11,57 +14,92 @@ use std::{
     task::Poll,
     time::Duration,
 };
-use tokio::sync::Semaphore;
 
 /// How long a body may take to arrive. A message is small, and a client that trickles holds a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A body up to this size is anyone's right.
-const SMALL: usize = 64 * 1024;
-/// Larger bodies being read at once; the next one waits. With thousands of connections their sizes would add up to all memory.
-const LARGE_AT_ONCE: usize = 32;
-
-/// Room for large bodies while they arrive.
-pub(crate) struct BodyRoom(Semaphore);
-
-impl Default for BodyRoom {
-    fn default() -> Self {
-        Self(Semaphore::new(LARGE_AT_ONCE))
-    }
+/// How long one that says how large it is may wait for room, before any of it is read.
+const ROOM_PATIENCE: Duration = Duration::from_secs(2);
+/// A body, and the room it takes.
+pub(super) struct Whole {
+    pub(super) bytes: Bytes,
+    pub(super) room: Option<Room>,
 }
 
 /// Reads a body of at most the front's limit.
-pub(super) async fn read(body: Body, front: &Front) -> Result<Bytes, RpcError> {
-    // Two megabytes of a body that says it has ten are not worth reading.
-    if http_body::Body::size_hint(&body).lower() > front.max_body as u64 {
-        return Err(too_large(front.max_body));
+pub(super) async fn read(mut body: Body, front: &Front) -> Result<Whole, RpcError> {
+    let read = receive(&mut body, front).await;
+    if matches!(&read, Err(Unread::NoRoom)) {
+        drop_rest(&mut body, front).await;
     }
-    let mut whole = pin!(collect(body, front.max_body, &front.body_room));
+    read.map_err(|unread| match unread {
+        Unread::NoRoom => Busy::Bodies.into(),
+        Unread::Refused(error) => error,
+    })
+}
+
+/// Why a body was not read to its end.
+enum Unread {
+    NoRoom,
+    Refused(RpcError),
+}
+
+impl From<RpcError> for Unread {
+    fn from(error: RpcError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Exhausted> for Unread {
+    fn from(_: Exhausted) -> Self {
+        Self::NoRoom
+    }
+}
+
+async fn receive(body: &mut Body, front: &Front) -> Result<Whole, Unread> {
+    let length = http_body::Body::size_hint(body).lower();
+    // Two megabytes of a body that says it has ten are not worth reading.
+    if length > front.max_body as u64 {
+        return Err(too_large(front.max_body).into());
+    }
+    if length > SMALL as u64 {
+        // At most the limit, which is a `usize`.
+        let fits = front.memory.fits(length as usize);
+        let fits = front.engine.ports().within(ROOM_PATIENCE, fits).await;
+        fits.ok_or(Unread::NoRoom)?;
+    }
+    let mut whole = pin!(collect(body, front.max_body, front.memory.body()));
     if let Some(read) = at_once(whole.as_mut()).await {
         return read;
     }
     match front.engine.ports().within(PATIENCE, whole).await {
         Some(read) => read,
-        None => Err(RpcError::parse("The body took too long to arrive").with_status(408)),
+        None => Err(RpcError::parse("The body took too long to arrive")
+            .with_status(408)
+            .into()),
     }
 }
 
-/// The body of a request that is refused whatever is in it, if that is little. More of it is read and dropped, up to the front's limit: a client
-/// whose connection is reset while it writes may never read why.
+/// The body of a request that is refused whatever is in it, if that is little.
 pub(super) async fn read_or_drop(mut body: Body, front: &Front) -> Bytes {
     let length = http_body::Body::size_hint(&body).upper();
     if length.is_some_and(|length| length <= SMALL as u64) {
-        return read(body, front).await.unwrap_or_default();
+        return read(body, front).await.map(|whole| whole.bytes).unwrap_or_default();
     }
+    drop_rest(&mut body, front).await;
+    Bytes::new()
+}
+
+/// Reads and drops what is left, up to the front's limit: a client whose connection is reset while it writes may never read why.
+async fn drop_rest(body: &mut Body, front: &Front) {
     let drop_all = async {
         let mut length = 0;
-        while let Ok(Some(piece)) = next(&mut body).await
+        while let Ok(Some(piece)) = next(body).await
             && length <= front.max_body
         {
             length += piece.len();
         }
     };
     let _ = front.engine.ports().within(PATIENCE, drop_all).await;
-    Bytes::new()
 }
 
 /// What `read` comes to if all of it has arrived: nearly always, and then no time has to be kept. HTTP hands a body over only
@@ -80,33 +118,34 @@ async fn at_once<T>(mut read: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     .await
 }
 
-/// Puts the pieces together. Pieces that are one byte each cost no more than one that holds them all.
-async fn collect(mut body: Body, limit: usize, room: &BodyRoom) -> Result<Bytes, RpcError> {
-    let Some(first) = next(&mut body).await? else {
-        return Ok(Bytes::new());
+/// Puts the pieces together. Pieces that are one byte each cost no more than one that holds them all. Room is taken for each as it comes (until
+/// then it is in the connection's own buffer), and never waited for: a slow body holds no more than what has come of it.
+async fn collect(body: &mut Body, limit: usize, mut room: BodyRoom<'_>) -> Result<Whole, Unread> {
+    let whole = |bytes: Bytes, room: BodyRoom<'_>| Whole {
+        bytes,
+        room: room.keep(),
     };
-    let whole_at_once = http_body::Body::is_end_stream(&body);
+    let Some(first) = next(body).await? else {
+        return Ok(whole(Bytes::new(), room));
+    };
+    let whole_at_once = http_body::Body::is_end_stream(body);
     if first.len() > limit {
-        return Err(too_large(limit));
+        return Err(too_large(limit).into());
     }
+    room.grow(first.len())?;
     if whole_at_once {
-        return Ok(first);
+        return Ok(whole(first, room));
     }
-    let mut place = None;
-    let mut whole = BytesMut::from(first);
-    while let Some(piece) = next(&mut body).await? {
-        let length = whole.len() + piece.len();
+    let mut bytes = BytesMut::from(first);
+    while let Some(piece) = next(body).await? {
+        let length = bytes.len() + piece.len();
         if length > limit {
-            return Err(too_large(limit));
+            return Err(too_large(limit).into());
         }
-        if length > SMALL && place.is_none() {
-            // The semaphore is never closed, so a place is only ever waited for.
-            place = room.0.acquire().await.ok();
-        }
-        whole.extend_from_slice(&piece);
+        room.grow(length)?;
+        bytes.extend_from_slice(&piece);
     }
-    drop(place);
-    Ok(whole.freeze())
+    Ok(whole(bytes.freeze(), room))
 }
 
 /// The next piece of data; trailers are nothing to us.

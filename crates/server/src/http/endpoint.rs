@@ -1,8 +1,10 @@
 //! The endpoint: HTTP around [`dispatch`].
 
 use super::{
-    MESSAGES_PATH, PATH, SSE_PATH, body, cors, listen, pair,
-    response::{empty, event_stream, method_not_allowed, recorded, refuse, response},
+    MESSAGES_PATH, PATH, SSE_PATH,
+    body::{self, Whole},
+    cors, listen, pair,
+    response::{empty, event_stream, held_with, method_not_allowed, recorded, refuse, response},
     resume::{Kind, TooMany},
 };
 use crate::{
@@ -103,16 +105,19 @@ async fn guarded(
 async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response, RpcError> {
     check_content_type(&parts.headers)?;
     // The body comes first, since every later error carries the id that is in it.
-    let bytes = body::read(body, front).await?;
+    let Whole { bytes, room } = body::read(body, front).await?;
     let (answer, session) = match message(front, parts, &bytes).await {
         Ok(incoming) => (dispatch(front, &incoming).await, incoming.session),
         Err(error) => (refuse_message(&bytes, &error), None),
     };
+    let answer = answer.with_room(&front.memory, |error| refuse_message(&bytes, error));
     drop(bytes);
-    match (settled(answer).await, session) {
-        (Answer::Stream(events), Some(session)) => Ok(resumable(front, &session, events)),
-        (answer, _) => Ok(response(front, answer)),
-    }
+    let response = match (settled(answer).await, session) {
+        (Answer::Stream(events), Some(session)) => resumable(front, &session, events),
+        (answer, _) => response(front, answer),
+    };
+    // What was made of the body may be in use as long as its request is answered.
+    Ok(held_with(response, room))
 }
 
 /// The answer itself, as soon as it is there.

@@ -14,7 +14,6 @@ mod response;
 mod resume;
 mod stall;
 
-pub(crate) use body::BodyRoom;
 pub use endpoint::router;
 pub(crate) use endpoint::{around, settled};
 pub use listener::{ListenError, Listener};

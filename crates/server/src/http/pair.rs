@@ -3,10 +3,17 @@
 //! The stream is the connection. It begins by naming the place; whatever is posted there is answered on the stream.
 
 use super::{
-    MESSAGES_PATH, SSE_PATH, body,
+    MESSAGES_PATH, SSE_PATH,
+    body::{self, Whole},
     response::{empty, event_stream},
 };
-use crate::{caller::Reach, duplex::Duplex, front::Front, limits::StreamPermit, stream::KEEP_ALIVE};
+use crate::{
+    caller::Reach,
+    duplex::Duplex,
+    front::Front,
+    limits::StreamPermit,
+    stream::{KEEP_ALIVE, Text, held},
+};
 use axum::{body::Body, extract::OriginalUri, response::Response};
 use bytes::Bytes;
 use futures_util::stream;
@@ -32,7 +39,7 @@ struct Open {
     name: String,
     duplex: Arc<Duplex>,
     front: Arc<Front>,
-    outgoing: mpsc::Receiver<String>,
+    outgoing: mpsc::Receiver<Text>,
     /// What is said before anything else.
     endpoint: Option<String>,
     _permit: StreamPermit,
@@ -77,8 +84,8 @@ pub(super) async fn post(front: &Front, parts: &Parts, body: Body) -> Result<Res
     let name = parts.uri.query().and_then(named);
     let duplex = name.and_then(|name| front.pairs.lock().get(name).cloned());
     let duplex = duplex.ok_or_else(RpcError::session_not_found)?;
-    let bytes = body::read(body, front).await?;
-    match duplex.take(bytes).await {
+    let Whole { bytes, room } = body::read(body, front).await?;
+    match duplex.take(bytes, room).await {
         Ok(()) => Ok(empty(StatusCode::ACCEPTED)),
         Err(_) => Err(RpcError::session_not_found()),
     }
@@ -119,7 +126,7 @@ impl Open {
         };
         tokio::select! {
             biased;
-            message = self.outgoing.recv() => message.map(|message| event(&message)),
+            message = self.outgoing.recv() => message.map(|message| held(event(&message.text), message.room)),
             () = ending => None,
             () = self.front.engine.ports().clock.sleep(KEEP_ALIVE) => {
                 Some(Bytes::from_static(sse::KEEP_ALIVE.as_bytes()))

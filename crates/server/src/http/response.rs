@@ -4,14 +4,19 @@ use super::resume::Reader;
 use crate::{
     answer::Answer,
     front::Front,
-    stream::{Events, Frame},
+    limits::Room,
+    stream::{Events, Frame, Text, held},
 };
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use http::{HeaderValue, StatusCode, header};
 use longhaul_wire::{RpcError, sse};
-use std::convert::Infallible;
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 const SESSION_ID: &str = "mcp-session-id";
 /// Answers are about the present moment; no cache may keep one (C-50).
@@ -32,7 +37,7 @@ pub(super) fn response(front: &Front, answer: Answer) -> Response {
             response
         }
         Answer::Session { text, session } => {
-            let mut response = json(200, text);
+            let mut response = json(200, text.into());
             if let Ok(id) = HeaderValue::try_from(session.to_id(&front.sessions)) {
                 response.headers_mut().insert(SESSION_ID, id);
             }
@@ -49,8 +54,8 @@ pub(super) fn refuse(front: &Front, error: &RpcError) -> Response {
     response(front, Answer::error(None, error))
 }
 
-fn json(status: u16, text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
+fn json(status: u16, text: Text) -> Response {
+    let mut response = Response::new(Body::from(text.into_bytes()));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -75,7 +80,7 @@ pub(super) fn method_not_allowed(allowed: &'static str) -> Response {
 pub(super) fn frames(events: Events) -> impl Stream<Item = Bytes> + Send + 'static {
     stream::unfold(events, |mut events| async move {
         let frame = events.next().await?;
-        Some((event(&frame), events))
+        Some((event(frame), events))
     })
 }
 
@@ -85,6 +90,40 @@ pub(super) fn recorded(reader: Reader) -> impl Stream<Item = Bytes> + Send + 'st
         let event = reader.next().await?;
         Some((event, reader))
     })
+}
+
+/// The response, which gives `room` back when its body has left, or nobody reads it any more.
+pub(super) fn held_with(response: Response, room: Option<Room>) -> Response {
+    match room {
+        Some(room) => response.map(|body| Body::new(HeldBody { body, _room: room })),
+        None => response,
+    }
+}
+
+/// A body, and the room that its request takes.
+struct HeldBody {
+    body: Body,
+    _room: Room,
+}
+
+impl http_body::Body for HeldBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// Proxies are asked to pass events on at once (T-33).
@@ -99,16 +138,16 @@ pub(super) fn event_stream(events: impl Stream<Item = Bytes> + Send + 'static) -
 }
 
 /// A frame as a server-sent event.
-fn event(frame: &Frame) -> Bytes {
+fn event(frame: Frame) -> Bytes {
     match frame {
-        Frame::Message(text) => {
+        Frame::Message(Text { text, room }) => {
             let mut event = String::with_capacity(text.len() + 16);
             sse::Event {
-                data: text,
+                data: &text,
                 ..sse::Event::default()
             }
             .write(&mut event);
-            event.into()
+            held(event.into(), room)
         }
         Frame::KeepAlive | Frame::Quiet => Bytes::from_static(sse::KEEP_ALIVE.as_bytes()),
     }

@@ -1,7 +1,8 @@
-//! A socket whose reader has stopped reading is closed, so that it cannot hold an answer in memory for ever.
+//! A socket whose reader reads too slowly is closed, so that it cannot hold an answer in memory for long.
 
 use longhaul_core::{BoxFuture, Clock};
 use std::{
+    convert::Infallible,
     io,
     pin::Pin,
     sync::Arc,
@@ -10,14 +11,23 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How long a write may wait for its reader to take anything at all.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked at what a reader has taken that keeps writes waiting.
+const WINDOW: Duration = Duration::from_secs(30);
+/// What it must have taken by then. A reader that takes less is as good as gone: what is written for it would stay in memory for minutes.
+const LEAST: usize = 1024 * 1024;
 
-/// A stream that fails when a write makes no progress for [`PATIENCE`].
+/// A stream that fails when writes wait for a reader that takes less than [`LEAST`] in a [`WINDOW`].
 pub(super) struct StallGuard<S> {
     stream: S,
     clock: Arc<dyn Clock>,
-    stalled: Option<BoxFuture<'static, ()>>,
+    behind: Option<Behind>,
+}
+
+/// Something waits to be written.
+struct Behind {
+    window: BoxFuture<'static, ()>,
+    /// Bytes written in this window.
+    taken: usize,
 }
 
 impl<S> StallGuard<S> {
@@ -25,23 +35,42 @@ impl<S> StallGuard<S> {
         Self {
             stream,
             clock,
-            stalled: None,
+            behind: None,
         }
     }
 
-    /// Passes on what a write came to, and counts the time in which it came to nothing.
-    fn watched<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.stalled = None;
-            return written;
+    /// Passes on what a write came to, and counts what the reader takes from when it first kept one waiting.
+    fn written(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &written {
+            Poll::Ready(Ok(bytes)) => {
+                if let Some(behind) = &mut self.behind {
+                    behind.taken += bytes;
+                }
+                written
+            }
+            Poll::Ready(Err(_)) => written,
+            Poll::Pending => match ready!(self.look(cx)) {
+                Ok(never) => match never {},
+                Err(error) => Poll::Ready(Err(error)),
+            },
         }
+    }
+
+    /// Fails when a window ends in which too little was taken.
+    fn look(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Infallible>> {
         let clock = &self.clock;
-        let stalled = self.stalled.get_or_insert_with(|| clock.sleep(PATIENCE));
-        ready!(stalled.as_mut().poll(cx));
-        Poll::Ready(Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            "the reader has stopped reading",
-        )))
+        loop {
+            let behind = self.behind.get_or_insert_with(|| Behind {
+                window: clock.sleep(WINDOW),
+                taken: 0,
+            });
+            ready!(behind.window.as_mut().poll(cx));
+            if behind.taken < LEAST {
+                let error = io::Error::new(io::ErrorKind::TimedOut, "the reader reads too slowly, or not at all");
+                return Poll::Ready(Err(error));
+            }
+            self.behind = None;
+        }
     }
 }
 
@@ -54,7 +83,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.watched(cx, written)
+        self.written(cx, written)
     }
 
     fn poll_write_vectored(
@@ -63,7 +92,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.watched(cx, written)
+        self.written(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -71,11 +100,75 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Everything before it was written.
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.watched(cx, flushed)
+        if flushed.is_ready() {
+            self.behind = None;
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::UnixMillis;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    /// Tokio's clock, which is paused and goes to the next moment as soon as all wait.
+    struct Paused;
+
+    impl Clock for Paused {
+        fn now(&self) -> UnixMillis {
+            UnixMillis(0)
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        #[expect(clippy::disallowed_methods, reason = "this is the port")]
+        fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(tokio::time::sleep(duration))
+        }
+    }
+
+    /// Writes `bytes` for one who reads so much every so many seconds; whether all of it was written.
+    async fn write(bytes: usize, read: usize, every: u64) -> bool {
+        let (near, mut far) = duplex(64 * 1024);
+        let mut guard = StallGuard::new(near, Arc::new(Paused));
+        let writing = async {
+            let written = guard.write_all(&vec![0; bytes]).await.is_ok() && guard.flush().await.is_ok();
+            drop(guard);
+            written
+        };
+        let reading = async {
+            let mut piece = vec![0; read];
+            loop {
+                Paused.sleep(Duration::from_secs(every)).await;
+                let (mut taken, mut ended) = (0, false);
+                while taken < read && !ended {
+                    let more = far.read(&mut piece[taken..]).await.unwrap_or(0);
+                    (taken, ended) = (taken + more, more == 0);
+                }
+                if ended {
+                    return;
+                }
+            }
+        };
+        tokio::join!(writing, reading).0
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_a_little_now_and_then_is_left() {
+        const MIB: usize = 1 << 20;
+        assert!(!write(4 * MIB, 1, 20).await, "a byte every 20 s");
+        assert!(!write(4 * MIB, 100_000, 20).await);
+        assert!(write(4 * MIB, 100_000, 1).await, "100 KB a second");
+        assert!(write(50_000, 1_000, 60).await, "there is nothing it keeps waiting");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Messages, connections and streams are counted here; live tasks and stored bytes are counted by the store, in the transaction that creates.
 
+mod memory;
 mod rate;
 mod tally;
 
@@ -11,6 +12,7 @@ use rate::Rates;
 use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 use tally::{Permit, Tally};
 
+pub(crate) use memory::{BodyRoom, ByteBudget, Exhausted, Room, SMALL};
 pub(crate) use tally::Full;
 
 /// Limits of the front.
@@ -32,6 +34,9 @@ pub struct Limits {
     pub streams: usize,
     /// The same of all together, 8192 by default.
     pub streams_in_all: usize,
+    /// Bytes of request bodies that are read or worked on, and of answers that were not read yet, in all; 128 MiB by default. An eighth is kept for
+    /// bodies up to 64 KiB, half is for answers. A request that finds no room is answered with 503.
+    pub memory: usize,
 }
 
 impl Default for Limits {
@@ -43,12 +48,15 @@ impl Default for Limits {
             connections_in_all: 8192,
             streams: 1024,
             streams_in_all: 8192,
+            memory: 128 << 20,
         }
     }
 }
 
 /// What is said to those who have too many tasks or bytes: nobody knows when there will be room.
 const QUOTA_PAUSE: Duration = Duration::from_secs(10);
+/// The same for bytes in memory, which come and go quickly.
+const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 /// The same for streams and connections.
 const PLACE_PAUSE: Duration = Duration::from_secs(5);
 
@@ -72,6 +80,12 @@ pub(crate) enum Busy {
     /// Too many connections.
     #[error("Too many connections are open: at most {0}")]
     Connections(Full),
+    /// Too many bytes of requests.
+    #[error("The server has no room for so large a request now")]
+    Bodies,
+    /// Too many bytes of answers.
+    #[error("The server has no room for so large an answer now: others have not been read")]
+    Answers,
 }
 
 impl Busy {
@@ -81,14 +95,20 @@ impl Busy {
             Self::Rate { wait, .. } => *wait,
             Self::Streams(_) | Self::Connections(_) => PLACE_PAUSE,
             Self::Quota(_) => QUOTA_PAUSE,
+            Self::Bodies | Self::Answers => MEMORY_PAUSE,
         }
     }
 }
 
 impl From<Busy> for RpcError {
-    /// HTTP 429 with `Retry-After`. The protocol defines no code for it (C-47), so ours is outside what it reserves.
+    /// HTTP 429, or 503, with `Retry-After`. The protocol defines no code for it (C-47), so ours is outside what it reserves.
     fn from(busy: Busy) -> Self {
-        RpcError::busy(busy.to_string(), busy.wait())
+        let error = RpcError::busy(busy.to_string(), busy.wait());
+        match busy {
+            // It is the server that has too much to do, not its client.
+            Busy::Bodies | Busy::Answers => error.with_status(503),
+            _ => error,
+        }
     }
 }
 

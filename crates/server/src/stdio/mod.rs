@@ -10,8 +10,15 @@ mod socket;
 #[cfg(unix)]
 pub use socket::{OwnerSocket, connect};
 
-use crate::{answer::Answer, caller::Reach, duplex::Duplex, front::Front, limits::Busy};
-use bytes::BytesMut;
+use crate::{
+    answer::Answer,
+    caller::Reach,
+    duplex::Duplex,
+    front::Front,
+    limits::{Busy, Exhausted, Room},
+    stream::Text,
+};
+use bytes::{Bytes, BytesMut};
 use lines::{Line, Lines};
 use longhaul_wire::{Message, RpcError};
 use std::{io, sync::Arc, time::Duration};
@@ -102,7 +109,10 @@ async fn read(duplex: &Arc<Duplex>, front: &Front, reader: impl AsyncRead + Unpi
         };
         let taken = match (refused, line) {
             (Some(refused), _) => duplex.deliver(refused).await,
-            (None, Line::Message(bytes)) => duplex.take(bytes).await,
+            (None, Line::Message(bytes)) => match enter(front, &bytes) {
+                Ok(room) => duplex.take(bytes, room).await,
+                Err(refused) => duplex.deliver(refused).await,
+            },
             (None, Line::TooLong) => duplex.deliver(Answer::error(None, &too_long())).await,
         };
         if taken.is_err() {
@@ -125,13 +135,24 @@ async fn early(front: &Front, line: &Line, mut busy: Busy) -> Option<Answer> {
     }
 }
 
+/// Room for what a large request asks for. What has no answer to be refused in is taken all the same, since it must not be lost.
+fn enter(front: &Front, bytes: &Bytes) -> Result<Option<Room>, Answer> {
+    let mut room = front.memory.body();
+    if room.grow(bytes.len()) == Err(Exhausted)
+        && let Ok(Message::Request(request)) = Message::parse(bytes)
+    {
+        return Err(Answer::error(Some(request.id), &Busy::Bodies.into()));
+    }
+    Ok(room.keep())
+}
+
 fn too_long() -> RpcError {
     RpcError::invalid_request(format!("The line is longer than {MAX_LINE} bytes"))
 }
 
 /// Writes what goes out, each message a line, until the connection is closed.
 async fn write(
-    mut outgoing: mpsc::Receiver<String>,
+    mut outgoing: mpsc::Receiver<Text>,
     mut writer: impl AsyncWrite + Unpin,
     closed: impl Future<Output = ()>,
 ) -> io::Result<()> {
@@ -147,14 +168,20 @@ async fn write(
             }
         };
         let Some(message) = message else { break };
-        push_line(&mut batch, message);
+        let mut rooms = Vec::new();
+        let mut push = |batch: &mut BytesMut, message: Text| {
+            push_line(batch, message.text);
+            rooms.extend(message.room);
+        };
+        push(&mut batch, message);
         while batch.len() < BATCH
             && let Ok(message) = outgoing.try_recv()
         {
-            push_line(&mut batch, message);
+            push(&mut batch, message);
         }
         writer.write_all(&batch).await?;
         writer.flush().await?;
+        drop(rooms);
         batch.clear();
         if batch.capacity() > 2 * BATCH {
             batch = BytesMut::new();

@@ -7,6 +7,7 @@ use crate::{
     conversation::{Response, Talk, Turn},
     dispatch::Call,
     front::Front,
+    limits::{Busy, Room},
     method::{Patience, handoff::handed_off},
     replies,
     rounds::{Hold, Round},
@@ -24,6 +25,9 @@ const MISSING_CAPABILITY: i32 = -32021;
 /// How much is told in a row before the call is looked at again: one that talks without a pause has questions, too.
 const MOST_IN_A_ROW: u32 = 128;
 
+/// How long an outcome waits for room until its client is told to come back; the call itself is kept for longer.
+const ROOM_PATIENCE: Duration = Duration::from_secs(30);
+
 /// A plain call being waited for.
 pub(crate) struct Plain {
     front: Arc<Front>,
@@ -40,6 +44,8 @@ pub(crate) struct Plain {
     open: Vec<Input>,
     /// How the call ended.
     end: Option<Outcome>,
+    /// What its outcome takes.
+    room: Option<Room>,
     /// What becomes of the hold when the response is the client's.
     response: Owed,
     /// The same, if the response is an error of ours.
@@ -123,6 +129,7 @@ impl Plain {
             stale: true,
             open: Vec::new(),
             end: None,
+            room: None,
             response: Owed::Nothing,
             error,
             in_a_row: 0,
@@ -135,7 +142,8 @@ impl Plain {
                 return Ok(turn);
             }
             if let Some(outcome) = &self.end {
-                return Ok(Turn::Response(self.ended(outcome)));
+                let response = self.ended(outcome);
+                return Ok(Turn::Response(response.in_room(self.room.take())));
             }
             if self.stale {
                 if let Some(response) = self.look().await? {
@@ -190,6 +198,17 @@ impl Plain {
     async fn look(&mut self) -> Result<Option<Response>, RpcError> {
         match self.waiting.look().await.map_err(store_failed)? {
             Step::Ended(outcome) => {
+                let bytes = outcome_bytes(&outcome);
+                let memory = &self.front.memory;
+                let Ok(room) = memory.answer(bytes) else {
+                    // It is read again when there is room, and not kept in memory until then.
+                    drop(outcome);
+                    let room = memory.wait_for_answer(bytes);
+                    let room = self.front.engine.ports().within(ROOM_PATIENCE, room).await;
+                    drop(room.ok_or(Busy::Answers)?);
+                    return Ok(None);
+                };
+                self.room = room;
                 // Nobody needs to stop it any more.
                 self.release();
                 self.end = Some(outcome);
@@ -231,6 +250,16 @@ impl Plain {
 
     fn ended(&self, outcome: &Outcome) -> Response {
         response(&self.front, &self.id, self.generation, outcome)
+    }
+}
+
+fn outcome_bytes(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Result { json, .. } => json.as_str().len(),
+        Outcome::RpcError(failure) => {
+            failure.message.len() + failure.data.as_ref().map_or(0, |data| data.as_str().len())
+        }
+        Outcome::Cancelled => 0,
     }
 }
 

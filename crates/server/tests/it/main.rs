@@ -21,6 +21,7 @@ mod intake;
 mod isolation;
 mod legacy;
 mod limit;
+mod memory;
 mod mirrored;
 mod modern;
 mod offers;

@@ -1,6 +1,9 @@
 //! One stream: what is written on it, numbered, kept for whoever reads it, and read by one connection at a time.
 
-use crate::stream::{Attendance, KEEP_ALIVE};
+use crate::{
+    limits::Room,
+    stream::{Attendance, KEEP_ALIVE, held},
+};
 use bytes::Bytes;
 use longhaul_core::Clock;
 use longhaul_wire::sse;
@@ -33,7 +36,7 @@ pub(crate) struct Recording {
 
 #[derive(Default)]
 struct State {
-    kept: VecDeque<Bytes>,
+    kept: VecDeque<Event>,
     /// The number of the first event kept.
     first: u64,
     /// Events before this one have been given to a reader once.
@@ -47,6 +50,12 @@ struct State {
     /// Nothing comes for a while: the reader that has everything is sent away.
     quiet: bool,
     over: bool,
+}
+
+/// One event. What it takes of the room for answers it gives to its first reader: from then on it counts among what is kept only.
+struct Event {
+    bytes: Bytes,
+    room: Option<Room>,
 }
 
 /// One connection that reads a recording from somewhere on.
@@ -90,21 +99,23 @@ impl State {
         }
         let event = self.kept.pop_front()?;
         self.first += 1;
-        self.bytes -= event.len();
-        Some(event.len())
+        self.bytes -= event.bytes.len();
+        Some(event.bytes.len())
     }
 
     fn step(&mut self, number: u64, next: u64) -> Step {
         if self.readers != number {
             return Step::Over;
         }
-        let kept = next.checked_sub(self.first).and_then(|at| self.kept.get(at as usize));
-        if let Some(event) = kept.cloned() {
+        let kept = next
+            .checked_sub(self.first)
+            .and_then(|at| self.kept.get_mut(at as usize));
+        if let Some(event) = kept {
             if next == self.given {
                 self.given += 1;
-                self.ungiven -= event.len();
+                self.ungiven -= event.bytes.len();
             }
-            return Step::Event(event);
+            return Step::Event(held(event.bytes.clone(), event.room.take()));
         }
         if self.over {
             return Step::Over;
@@ -147,18 +158,18 @@ impl Recording {
 
     /// Tells the client where it can come back to, before anything else (T-06).
     pub(super) fn prime(&self) {
-        self.push("", Some(RETRY_MS));
+        self.push("", Some(RETRY_MS), None);
     }
 
     /// Writes a message, as soon as there is room for it.
-    pub(super) async fn message(&self, text: &str) {
+    pub(super) async fn message(&self, text: &str, room: Option<Room>) {
         let mut state = self.state.subscribe();
         // The sender is `self`, so it is there.
         let _ = state.wait_for(|state| state.over || state.has_room(text.len())).await;
-        self.push(text, None);
+        self.push(text, None, room);
     }
 
-    fn push(&self, data: &str, retry_ms: Option<u64>) {
+    fn push(&self, data: &str, retry_ms: Option<u64>, room: Option<Room>) {
         self.state.send_modify(|state| {
             if state.over {
                 return;
@@ -172,7 +183,10 @@ impl Recording {
             }
             .write(&mut event);
             let length = event.len();
-            state.kept.push_back(event.into());
+            state.kept.push_back(Event {
+                bytes: event.into(),
+                room,
+            });
             state.bytes += length;
             state.ungiven += length;
             let held = self.held.fetch_add(length, Ordering::Relaxed) + length;
@@ -426,7 +440,7 @@ mod tests {
                 match act {
                     Act::Write => {
                         let message = written.len().to_string();
-                        prop_assert!(recording.message(&message).now_or_never().is_some());
+                        prop_assert!(recording.message(&message, None).now_or_never().is_some());
                         written.push(message);
                     }
                     Act::Read => { client.read(); }
@@ -455,7 +469,7 @@ mod tests {
             let mut reader = recording.read(0, &still()).unwrap();
             let (mut wrote, mut read) = (0, 0);
             for size in sizes {
-                while recording.message(&"x".repeat(size)).now_or_never().is_none() {
+                while recording.message(&"x".repeat(size), None).now_or_never().is_none() {
                     // No room: the writer waits for the reader.
                     prop_assert!(matches!(next(&mut reader), Some(Some(_))));
                     read += 1;
@@ -493,14 +507,14 @@ mod tests {
     fn what_was_read_goes_first_when_all_streams_together_hold_too_much() {
         let recording = recording(100);
         for _ in 0..3 {
-            recording.push(&"x".repeat(50), None);
+            recording.push(&"x".repeat(50), None, None);
         }
         assert!(recording.read(0, &still()).is_ok(), "nobody has read anything");
         let mut reader = recording.read(0, &still()).unwrap();
         for _ in 0..3 {
             assert!(matches!(next(&mut reader), Some(Some(_))));
         }
-        recording.message("y").now_or_never().unwrap();
+        recording.message("y", None).now_or_never().unwrap();
         assert_eq!(recording.read(0, &still()).err(), Some(NotKept));
         assert!(recording.read(3, &still()).is_ok());
         assert_eq!(recording.read(9, &still()).err(), Some(NotKept), "not yet written");

@@ -4,7 +4,7 @@ use super::{event_id, recording::Recording};
 use crate::{
     front::Front,
     session::Session,
-    stream::{Events, Frame},
+    stream::{Events, Frame, Text},
 };
 use longhaul_core::{SessionKey, UnixMillis};
 use longhaul_runtime::Ports;
@@ -171,7 +171,7 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
 async fn record(recording: &Recording, mut events: Events) {
     while let Some(frame) = events.next().await {
         match frame {
-            Frame::Message(text) => recording.message(&text).await,
+            Frame::Message(Text { text, room }) => recording.message(&text, room).await,
             Frame::Quiet => recording.quiet(),
             // A sign of life is the connection's business.
             Frame::KeepAlive => {}

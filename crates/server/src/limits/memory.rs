@@ -1,0 +1,258 @@
+//! How many bytes of bodies and answers the server holds at once.
+//!
+//! Room is taken for a body as it comes, and given back when its answer has left. Nobody waits for room while holding some of the same kind:
+//! bodies and answers have rooms of their own, so that no answer waits for a body.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+use tokio::sync::Notify;
+
+/// Up to this size bodies and answers are not counted: connections are limited, and polls should cost nothing.
+pub(crate) const UNCOUNTED: usize = 8 * 1024;
+/// A body up to this size may use the share that is kept for small ones: polls, answers, cancels.
+pub(crate) const SMALL: usize = 64 * 1024;
+
+/// There is no room now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exhausted;
+
+/// Bytes of one kind.
+struct Pool {
+    most: usize,
+    taken: AtomicUsize,
+    freed: Notify,
+}
+
+impl Pool {
+    fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self {
+            most,
+            taken: AtomicUsize::new(0),
+            freed: Notify::new(),
+        })
+    }
+
+    fn take(&self, bytes: usize) -> Result<(), Exhausted> {
+        let more = |taken: usize| taken.checked_add(bytes).filter(|taken| *taken <= self.most);
+        let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.map(drop).map_err(|_| Exhausted)
+    }
+
+    fn give_back(&self, bytes: usize) {
+        if bytes > 0 {
+            self.taken.fetch_sub(bytes, Ordering::Relaxed);
+            self.freed.notify_waiters();
+        }
+    }
+}
+
+/// Bytes that are reserved; given back when dropped.
+pub(crate) struct Room {
+    pool: Arc<Pool>,
+    bytes: usize,
+}
+
+impl Room {
+    /// Takes more, all or nothing.
+    fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        self.pool.take(bytes.saturating_sub(self.bytes))?;
+        self.bytes = self.bytes.max(bytes);
+        Ok(())
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.pool.give_back(self.bytes);
+    }
+}
+
+/// The budget of a front: an eighth is kept for small bodies, three eighths are for large ones, half is for answers.
+pub(crate) struct ByteBudget {
+    small: Arc<Pool>,
+    large: Arc<Pool>,
+    answers: Arc<Pool>,
+}
+
+impl ByteBudget {
+    /// `bytes` in all; more if a single body may be larger than its part of them.
+    pub(crate) fn new(bytes: usize, largest_body: usize) -> Self {
+        Self {
+            small: Pool::new((bytes / 8).max(SMALL)),
+            large: Pool::new((bytes / 8 * 3).max(largest_body)),
+            answers: Pool::new(bytes / 2),
+        }
+    }
+
+    /// Room for a body of which nothing has been read.
+    pub(crate) fn body(&self) -> BodyRoom<'_> {
+        BodyRoom {
+            budget: self,
+            room: None,
+        }
+    }
+
+    /// Completes when a body of so many bytes fits, as things are; nothing is reserved.
+    pub(crate) async fn fits(&self, bytes: usize) {
+        self.large.until(|| self.large.fits(bytes)).await;
+    }
+
+    /// Room for an answer. One that is larger than all of the room has it alone.
+    pub(crate) fn answer(&self, bytes: usize) -> Result<Option<Room>, Exhausted> {
+        if bytes <= UNCOUNTED {
+            return Ok(None);
+        }
+        let bytes = bytes.min(self.answers.most);
+        self.answers.take(bytes)?;
+        Ok(Some(Room {
+            pool: Arc::clone(&self.answers),
+            bytes,
+        }))
+    }
+
+    /// Waits for room for an answer.
+    pub(crate) async fn wait_for_answer(&self, bytes: usize) -> Option<Room> {
+        self.answers.until(|| self.answer(bytes).ok()).await
+    }
+}
+
+impl Pool {
+    fn fits(&self, bytes: usize) -> Option<()> {
+        let free = self.most.saturating_sub(self.taken.load(Ordering::Relaxed));
+        (bytes <= free).then_some(())
+    }
+
+    async fn until<T>(&self, check: impl Fn() -> Option<T>) -> T {
+        loop {
+            let freed = self.freed.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
+            if let Some(found) = check() {
+                return found;
+            }
+            freed.await;
+        }
+    }
+}
+
+/// What a body has reserved so far.
+pub(crate) struct BodyRoom<'a> {
+    budget: &'a ByteBudget,
+    room: Option<Room>,
+}
+
+impl BodyRoom<'_> {
+    /// Makes it room for `bytes`. Without that much room it keeps what it had.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        if bytes <= UNCOUNTED {
+            return Ok(());
+        }
+        if let Some(room) = &mut self.room
+            && (bytes <= SMALL || Arc::ptr_eq(&room.pool, &self.budget.large))
+        {
+            return match room.grow(bytes) {
+                Err(Exhausted) if Arc::ptr_eq(&room.pool, &self.budget.small) => self.enter(&self.budget.large, bytes),
+                grown => grown,
+            };
+        }
+        if bytes <= SMALL && self.enter(&self.budget.small, bytes).is_ok() {
+            return Ok(());
+        }
+        self.enter(&self.budget.large, bytes)
+    }
+
+    /// Gives up what it had elsewhere only when it has all it needs here.
+    fn enter(&mut self, pool: &Arc<Pool>, bytes: usize) -> Result<(), Exhausted> {
+        pool.take(bytes)?;
+        self.room = Some(Room {
+            pool: Arc::clone(pool),
+            bytes,
+        });
+        Ok(())
+    }
+
+    /// What is reserved, to be kept as long as the request.
+    pub(crate) fn keep(self) -> Option<Room> {
+        self.room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use proptest::prelude::*;
+
+    const BUDGET: usize = 8 << 20;
+
+    fn taken(budget: &ByteBudget) -> [usize; 3] {
+        [&budget.small, &budget.large, &budget.answers].map(|pool| pool.taken.load(Ordering::Relaxed))
+    }
+
+    proptest! {
+        /// Against a list of what is held.
+        #[test]
+        fn no_more_is_held_than_there_is_and_all_is_given_back(
+            steps in prop::collection::vec((0..3u8, 1..3_000_000usize, any::<prop::sample::Index>()), 1..200),
+        ) {
+            let budget = ByteBudget::new(BUDGET, 1 << 20);
+            let mut bodies: Vec<(usize, BodyRoom<'_>)> = Vec::new();
+            let mut answers: Vec<(usize, Option<Room>)> = Vec::new();
+            for (what, bytes, which) in steps {
+                match what {
+                    0 => {
+                        // In pieces, as it is read.
+                        let mut room = budget.body();
+                        let grown = (1..=4).try_for_each(|part| room.grow(bytes / 4 * part));
+                        if grown.is_ok() {
+                            bodies.push((bytes / 4 * 4, room));
+                        }
+                    }
+                    1 => if let Ok(room) = budget.answer(bytes) {
+                        answers.push((bytes, room));
+                    }
+                    _ if !bodies.is_empty() => drop(bodies.swap_remove(which.index(bodies.len()))),
+                    _ if !answers.is_empty() => drop(answers.swap_remove(which.index(answers.len()))),
+                    _ => {}
+                }
+                let counted = |bytes: usize| if bytes <= UNCOUNTED { 0 } else { bytes };
+                let [small, large, of_answers] = taken(&budget);
+                prop_assert_eq!(small + large, bodies.iter().map(|(bytes, _)| counted(*bytes)).sum::<usize>());
+                prop_assert_eq!(of_answers, answers.iter().map(|(bytes, _)| counted(*bytes)).sum::<usize>());
+                prop_assert!(small + large + of_answers <= BUDGET);
+            }
+            drop((bodies, answers));
+            prop_assert_eq!(taken(&budget), [0; 3]);
+        }
+    }
+
+    #[test]
+    fn small_bodies_have_a_share_that_large_ones_cannot_take() {
+        let budget = ByteBudget::new(BUDGET, 1 << 20);
+        let mut large = Vec::new();
+        loop {
+            let mut room = budget.body();
+            if room.grow(SMALL + 1).is_err() {
+                break;
+            }
+            large.push(room);
+        }
+        let mut small = budget.body();
+        assert_eq!(small.grow(SMALL), Ok(()));
+        assert_eq!(small.grow(SMALL + 1), Err(Exhausted), "it is a large one by now");
+        assert!(budget.answer(SMALL).is_ok(), "bodies are in no answer's way");
+    }
+
+    #[test]
+    fn an_answer_that_is_larger_than_all_room_has_it_alone() {
+        let budget = ByteBudget::new(BUDGET, 1 << 20);
+        let room = budget.answer(10 * BUDGET).expect("the room is empty");
+        assert!(budget.answer(UNCOUNTED + 1).is_err());
+        let mut waits = Box::pin(budget.wait_for_answer(UNCOUNTED + 1));
+        assert!((&mut waits).now_or_never().is_none());
+        drop(room);
+        assert!(waits.now_or_never().is_some_and(|room| room.is_some()));
+    }
+}
