@@ -139,9 +139,15 @@ fn says_is_error(result: &str) -> bool {
 /// Why Longhaul could not carry a call through. Becomes a JSON-RPC error −32603 with `data.reason`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The server (or the supervisor) died while the tool ran, and its policy does not allow a second run.
+    /// The server died while the tool ran, and its policy does not allow a second run.
     #[error("interrupted: the server stopped while this ran")]
     Interrupted,
+    /// The supervisor of a command died, whether or not a server was there, and the policy does not allow a second run.
+    #[error(
+        "interrupted: the supervisor of its command was killed, as by hand, by a lack of memory or with its machine, so how the command ended \
+         is not known"
+    )]
+    SupervisorKilled,
     /// Every attempt the policy allows ended in a crash.
     #[error("interrupted: {attempts} attempts ended without a result")]
     AttemptsUsedUp {
@@ -180,7 +186,7 @@ impl Failure {
     /// The word in `data.reason`.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Interrupted => "interrupted",
+            Self::Interrupted | Self::SupervisorKilled => "interrupted",
             Self::AttemptsUsedUp { .. } => "attempts_used_up",
             Self::QueueTimeout => "queue_timeout",
             Self::Poisoned { .. } => "poisoned",

@@ -349,12 +349,16 @@ fn judge(
             };
             (end, failed)
         }
-        End::Crashed => {
+        End::Crashed | End::SupervisorKilled => {
+            let interrupted = match end {
+                End::SupervisorKilled => Failure::SupervisorKilled,
+                _ => Failure::Interrupted,
+            };
             let failed = cx.failed(by, None);
             let end = AttemptEnd::Failed {
                 outcome: match &cx.shared.journal {
                     Some(journal) => poisoned(journal, used, failed.clone()),
-                    None => crashed(retry, used),
+                    None => crashed(retry, used, interrupted),
                 },
                 retry_at: again(RetryOn::Crash),
                 asks_again,
@@ -377,11 +381,11 @@ fn judge(
     }
 }
 
-fn crashed(retry: &Retry, attempts: u32) -> Outcome {
+fn crashed(retry: &Retry, attempts: u32, interrupted: Failure) -> Outcome {
     if attempts > 1 && retry.on.contains(&RetryOn::Crash) {
         Failure::AttemptsUsedUp { attempts }.into()
     } else {
-        Failure::Interrupted.into()
+        interrupted.into()
     }
 }
 

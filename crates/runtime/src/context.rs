@@ -35,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) owner: Owner,
     pub(crate) origin: Origin,
     pub(crate) lineage: Option<Lineage>,
+    deadline: Option<Millis>,
     pub(crate) requestor: Arc<Requestor>,
     pub(crate) fence: Fence,
     /// How long a question waits that does not say so itself.
@@ -110,6 +111,7 @@ impl TaskContext {
             owner: task.owner.clone(),
             origin: task.origin,
             lineage: task.lineage.clone(),
+            deadline: task.deadline,
             requestor,
             fence: terms.fence,
             input_timeout: terms.input_timeout,
@@ -148,6 +150,17 @@ impl TaskContext {
     /// What the sender of the call said about itself.
     pub fn requestor(&self) -> &Arc<Requestor> {
         &self.shared.requestor
+    }
+
+    /// How long after its creation the task is to be over, if that is bounded.
+    pub fn deadline(&self) -> Option<Millis> {
+        self.shared.deadline
+    }
+
+    /// Whether its owner may know the task, as far as the store can say: then its log and its like can be read.
+    pub async fn is_announced(&self) -> bool {
+        let record = self.shared.inner.store.peek(&self.shared.task).await;
+        record.is_ok_and(|record| record.is_some_and(|record| record.task.announced))
     }
 
     /// Now, in the engine's time: for what ends after a length of time.

@@ -30,6 +30,8 @@ pub enum End {
     Errored(Outcome),
     /// There is no record of how it ended (`retry.on` names this `crash`).
     Crashed,
+    /// The same, because what supervises the work died with it; this process need not have.
+    SupervisorKilled,
     /// There is no record of how it ended, and what it started may still run: so it is not run again, whatever `retry.on` says. The
     /// outcome says what is known.
     Lost(Outcome),

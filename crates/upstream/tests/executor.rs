@@ -189,17 +189,22 @@ async fn exit_0_gives_the_standard_output() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_exit_gives_the_code_and_the_end_of_standard_error() {
-    let server = Server::running("echo fine; echo broken >&2; exit 3");
-    assert_eq!(
-        text(&server.run(json!({})).await),
-        ("sh exited with code 3\n\nbroken".to_owned(), true)
-    );
+async fn a_failure_shows_the_end_of_both_outputs_in_order_and_how_it_ended() {
+    let wait = "sleep 0.1";
+    let server = Server::running(&format!(
+        "echo FAIL test_sum; {wait}; echo 1 failed >&2; {wait}; echo see above; exit 3"
+    ));
+    let (value, is_error) = result(&server.run(json!({})).await);
+    let expected = "sh exited with code 3\n\nFAIL test_sum\n1 failed\nsee above";
+    assert_eq!((&value["content"][0]["text"], is_error), (&json!(expected), true));
+    assert_eq!(value["_meta"], json!({"dev.longhaul/exit": {"code": 3}}));
+
     let server = Server::running("echo only this; kill -9 $$");
-    assert_eq!(
-        text(&server.run(json!({})).await),
-        ("sh was killed by signal 9\n\nonly this".to_owned(), true)
-    );
+    let (value, is_error) = result(&server.run(json!({})).await);
+    let expected = "sh was killed by signal 9 (KILL)\n\nonly this";
+    assert_eq!((&value["content"][0]["text"], is_error), (&json!(expected), true));
+    assert_eq!(value["_meta"], json!({"dev.longhaul/exit": {"signal": "KILL"}}));
+
     let mut server = Server::running("");
     server.definition.command = vec!["no-such-program".to_owned()];
     let (text, is_error) = text(&server.run(json!({})).await);
@@ -207,6 +212,37 @@ async fn another_exit_gives_the_code_and_the_end_of_standard_error() {
         is_error && text.starts_with("no-such-program could not be started: No such file"),
         "{text}"
     );
+}
+
+/// What one output says much of pushes nothing of the other out, and what is not shown can be found.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_failure_shows_the_end_of_each_output_and_names_the_log() {
+    let server = Server::running(
+        "echo error: the cause >&2; i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo line $i; done; exit 1",
+    );
+    let engine = server.start().await;
+    let task = create(&engine, json!({})).await;
+    let (value, _) = result(&outcome(&engine, &task.id).await);
+    let text = value["content"][0]["text"].as_str().unwrap();
+    assert!(
+        text.contains("error: the cause\n") && text.ends_with("line 2000"),
+        "{text}"
+    );
+    let log = format!("longhaul://task/{}/log", task.id.as_str());
+    assert!(
+        text.contains(&format!("{log} (longhaul task URL {} --log)]", task.id.as_str())),
+        "{text}"
+    );
+    let incomplete = &value["_meta"]["dev.longhaul/incomplete"];
+    assert_eq!(incomplete["log"], json!(log));
+    let whole = engine
+        .read_log(&task, LogRange::default())
+        .await
+        .unwrap()
+        .unwrap()
+        .total;
+    let shown = text.split_once("]\n").unwrap().1.len() as u64 + 1;
+    assert_eq!(incomplete["droppedBytes"], json!(whole - shown));
 }
 
 /// A daemon that still has the output open may write more: the result says so to people, and to programs.
@@ -267,8 +303,19 @@ async fn output_is_decoded_and_its_tail_kept() {
     );
     let mut server = Server::running("i=0; while [ $i -lt 1000 ]; do i=$((i+1)); printf €; done");
     server.definition.max_output = 10;
-    let expected = format!("[longhaul: the first {} bytes were dropped]\n€€€", 3000 - 9);
-    assert_eq!(text(&server.run(json!({})).await), (expected, false));
+    let engine = server.start().await;
+    let task = create(&engine, json!({})).await;
+    let id = task.id.as_str();
+    let expected = format!(
+        "[longhaul: the first {} bytes were dropped; the log has them: longhaul://task/{id}/log (longhaul task URL {id} --log)]\n€€€",
+        3000 - 9
+    );
+    let (value, is_error) = result(&outcome(&engine, &task.id).await);
+    assert_eq!((&value["content"][0]["text"], is_error), (&json!(expected), false));
+    assert_eq!(
+        value["_meta"]["dev.longhaul/incomplete"],
+        json!({"droppedBytes": 2991, "log": format!("longhaul://task/{id}/log")})
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -342,8 +389,13 @@ async fn a_crash_is_interrupted_or_retried() {
     let id = create(&engine, json!({})).await.id;
     pids(&server.file("pids"), 1);
     kill(server.supervisor(&id));
-    let (code, _, why) = reason(&outcome(&engine, &id).await);
+    let (code, message, why) = reason(&outcome(&engine, &id).await);
     assert_eq!((code, why), (-32603, json!("interrupted")));
+    // The server has not stopped.
+    assert!(
+        message.starts_with("interrupted: the supervisor of its command was killed"),
+        "{message}"
+    );
 
     let mut server = Server::running(script);
     server.retry = Retry {
@@ -561,10 +613,11 @@ async fn a_server_that_finds_no_descriptors_queues_the_task_again() {
     pids(&server.file("pids"), 1);
 }
 
+/// The end is `cancelled`, which has no result; how the command ended, and its output so far, is in the status message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancel_stops_the_command_also_after_a_restart() {
     for restart in [false, true] {
-        let server = Server::running("echo $$ > pids; exec sleep 1000");
+        let server = Server::running("echo half done; echo $$ > pids; exec sleep 1000");
         let mut engine = server.start().await;
         let id = create(&engine, json!({})).await.id;
         let command = pids(&server.file("pids"), 1)[0];
@@ -575,13 +628,35 @@ async fn cancel_stops_the_command_also_after_a_restart() {
         engine.cancel(&scope(), &id, CancelMode::Cooperative).await.unwrap();
         assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
         assert!(!alive(command));
+        let status = engine.get(&scope(), &id).await.unwrap().unwrap().task.status.unwrap();
+        let log = format!(
+            "longhaul://task/{id}/log (longhaul task URL {id} --log)",
+            id = id.as_str()
+        );
+        let expected = format!("Cancelled; sh was killed by signal 15 (TERM). Its log: {log}\n\nhalf done");
+        assert_eq!(&*status, expected);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_had_to_be_killed_says_so() {
+    let server = Server::running("trap '' TERM; echo $$ > pids; while :; do sleep 1000; done");
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    pids(&server.file("pids"), 1);
+    engine.cancel(&scope(), &id, CancelMode::Cooperative).await.unwrap();
+    assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
+    let status = engine.get(&scope(), &id).await.unwrap().unwrap().task.status.unwrap();
+    assert!(
+        status.starts_with("Cancelled; sh was killed by signal 9 (KILL). It did not follow SIGTERM."),
+        "{status}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_deadline_ends_the_command_also_while_the_server_is_down() {
     for down in [false, true] {
-        let mut server = Server::running("echo $$ > pids; exec sleep 1000");
+        let mut server = Server::running("echo so far; echo and this >&2; echo $$ > pids; exec sleep 1000");
         server.deadline = Some(1_500);
         let mut engine = server.start().await;
         let id = create(&engine, json!({})).await.id;
@@ -592,10 +667,16 @@ async fn the_deadline_ends_the_command_also_while_the_server_is_down() {
             assert!(!alive(command));
             engine = server.start().await;
         }
-        assert_eq!(
-            text(&outcome(&engine, &id).await),
-            ("deadline of 1s500ms passed".to_owned(), true)
+        let (value, is_error) = result(&outcome(&engine, &id).await);
+        let log = format!(
+            "longhaul://task/{id}/log (longhaul task URL {id} --log)",
+            id = id.as_str()
         );
+        let expected = format!(
+            "deadline of 1s500ms passed; sh was killed by signal 15 (TERM)\n\n[longhaul: its log is {log}]\n\nso far\nand this"
+        );
+        assert_eq!((&value["content"][0]["text"], is_error), (&json!(expected), true));
+        assert_eq!(value["_meta"], json!({"dev.longhaul/exit": {"signal": "TERM"}}));
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `started` | supervisor | the command may have run |
 //! | `log.<offset>` | supervisor | both streams, see [`log`](super::log) |
 //! | `stdout`, `stderr` | supervisor | their tails |
+//! | `both` | supervisor | the ends of both in order of arrival, unless the command succeeded |
 //! | `exit` | supervisor | how it ended; everything before it is on disk |
 
 use super::record::{ExitRecord, Spec};
@@ -31,6 +32,7 @@ pub const DIRECTORY_VERSION: &str = "1";
 pub(super) const SOCKET: &str = "sock";
 pub(super) const STDOUT: &str = "stdout";
 pub(super) const STDERR: &str = "stderr";
+pub(super) const BOTH: &str = "both";
 pub(super) const STDIN: &str = "stdin";
 pub(super) const EXIT: &str = "exit";
 const EXIT_DRAFT: &str = "exit.draft";

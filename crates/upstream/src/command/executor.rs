@@ -5,7 +5,8 @@ use super::{
     attempt_dir::{AttemptDir, Attempts},
     definition::{CommandDefinition, CommandTool, DefinitionError, Invocation},
     launch::{Launcher, environment},
-    log, output,
+    log,
+    output::{self, Ending},
     progress::read_news,
     record::{ExitRecord, Spec, Stopped, SupervisorEvent},
     recovery::{Verdict, connect, judge},
@@ -252,7 +253,7 @@ impl CommandExecutor {
                     }
                 }
                 Ok(Verdict::Finished(exit)) => return self.finished(dir, exit, &cx).await,
-                Ok(Verdict::Interrupted) => return End::Crashed,
+                Ok(Verdict::Interrupted) => return End::SupervisorKilled,
                 Ok(Verdict::NeverStarted) => {
                     let given_back = || dir.given_back_for();
                     let why = problem.or_else(given_back);
@@ -316,28 +317,57 @@ impl CommandExecutor {
     }
 
     async fn finished(&self, dir: AttemptDir, exit: ExitRecord, cx: &TaskContext) -> End {
-        if let Some(reason) = exit.stopped {
-            info!(ended = ?exit.ended, killed = exit.killed, ?reason, "a command was stopped");
-            return End::Stopped(reason.into());
-        }
         if let Some(error) = &exit.write_error {
             warn!(error, "not all of a command's output could be written");
         }
-        let succeeded = output::succeeded(&exit);
-        let tool = Arc::clone(&self.tool);
-        let outcome = match blocking(cx.ports(), move || output::result(&tool, &dir, &exit)).await {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                warn!(%error, "a command's output cannot be read");
-                Outcome::tool_error("the command ended, but its output cannot be read")
-            }
+        let log_of = match output::names_log(&self.tool, &exit) && cx.is_announced().await {
+            true => Some(cx.task().clone()),
+            false => None,
         };
-        if succeeded {
-            End::Finished(outcome)
-        } else {
-            End::Errored(outcome)
+        let (tool, deadline, succeeded) = (Arc::clone(&self.tool), cx.deadline(), output::succeeded(&exit));
+        let stopped = exit.stopped.map(StopReason::from);
+        if let Some(reason) = stopped {
+            info!(ended = ?exit.ended, killed = exit.killed, ?reason, "a command was stopped");
+        }
+        let read = move || {
+            let ending = Ending {
+                tool: &tool,
+                dir: &dir,
+                exit: &exit,
+                log_of: log_of.as_ref(),
+            };
+            Ok(match (stopped, deadline) {
+                (None, _) => Told::Result(ending.result()?),
+                (Some(StopReason::Deadline), Some(deadline)) => Told::Result(ending.past_deadline(deadline)?),
+                (Some(reason), _) => Told::Stopped(reason, ending.cancelled()?),
+            })
+        };
+        match (blocking(cx.ports(), read).await, stopped) {
+            (Ok(Told::Stopped(reason, status)), _) => {
+                cx.status(status);
+                End::Stopped(reason)
+            }
+            // Not run again, whatever it came to.
+            (Ok(Told::Result(outcome)), Some(_)) => End::Finished(outcome),
+            (Ok(Told::Result(outcome)), None) if succeeded => End::Finished(outcome),
+            (Ok(Told::Result(outcome)), None) => End::Errored(outcome),
+            (Err(error), stopped) => {
+                warn!(%error, "a command's output cannot be read");
+                let outcome = Outcome::tool_error("the command ended, but its output cannot be read");
+                match stopped {
+                    Some(reason) => End::Stopped(reason),
+                    None if succeeded => End::Finished(outcome),
+                    None => End::Errored(outcome),
+                }
+            }
         }
     }
+}
+
+/// What is told of a command's end.
+enum Told {
+    Result(Outcome),
+    Stopped(StopReason, String),
 }
 
 /// File work, away from the threads that run futures.

@@ -19,6 +19,7 @@ mod record;
 mod recovery;
 mod script;
 mod segments;
+mod signal;
 mod supervisor;
 mod surroundings;
 mod template;

@@ -1,21 +1,22 @@
 //! From an ended command to what the caller sees of it: a `CallToolResult`.
 
 use super::{
-    attempt_dir::{AttemptDir, STDERR, STDOUT},
+    attempt_dir::{AttemptDir, BOTH, STDERR, STDOUT},
     definition::{CommandTool, OutputKind},
-    record::{Ended, ExitRecord},
+    record::{Ended, ExitRecord, QUOTED},
+    signal,
     utf8::{decoded_tail, orphans},
 };
-use longhaul_core::{Json, Outcome};
+use longhaul_core::{Json, Millis, Outcome, TaskId, format_duration};
 use longhaul_private_dir::read_file;
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 use std::io;
 
-/// Standard output quoted in a failure that left nothing on standard error.
-const QUOTED: usize = 8 * 1024;
 /// Violations of the output schema that are listed.
 const LISTED: usize = 5;
+/// Of the output of a command that was cancelled: its status message has not much room.
+const QUOTED_IN_STATUS: usize = 600;
 
 /// Whether the command did what it was asked to.
 ///
@@ -24,45 +25,211 @@ pub(super) fn succeeded(exit: &ExitRecord) -> bool {
     exit.ended == Ended::Code(0)
 }
 
-/// The result of a command that was not stopped: exit code 0 gives its standard output, anything else `isError` with the code and
-/// the end of its standard error.
-///
-/// `structuredContent` may be any JSON value; a front that serves a generation which wants an object there sees to that.
-///
-/// # Errors
-/// When the outputs cannot be read.
-pub(super) fn result(tool: &CommandTool, dir: &AttemptDir, exit: &ExitRecord) -> io::Result<Outcome> {
-    if !succeeded(exit) {
-        return failure(tool, dir, exit);
-    }
-    let stdout = kept(dir, STDOUT)?;
-    if stdout.is_empty() && exit.stdout_bytes > 0 {
-        let why = exit.write_error.as_deref().unwrap_or("its file is gone");
-        return Ok(Outcome::tool_error(&format!(
-            "the command succeeded, but its output could not be kept: {why}"
-        )));
-    }
-    match tool.definition().output {
-        OutputKind::Text => text(tool, &stdout, exit),
-        OutputKind::Json => match structured(tool, &stdout, exit) {
-            Ok(done) => done,
-            Err(problem) => {
+/// Whether what is told of a command names its log, if its caller can read that.
+pub(super) fn names_log(tool: &CommandTool, exit: &ExitRecord) -> bool {
+    // What is not UTF-8 becomes up to three times as long.
+    let may_be_cut = exit.stdout_bytes.saturating_mul(3) > tool.definition().max_output;
+    tool.definition().max_log > 0 && (may_be_cut || exit.stopped.is_some() || !succeeded(exit))
+}
+
+/// An ended command, and what is known of it.
+pub(super) struct Ending<'a> {
+    pub(super) tool: &'a CommandTool,
+    pub(super) dir: &'a AttemptDir,
+    pub(super) exit: &'a ExitRecord,
+    /// The task, if its owner can read its log.
+    pub(super) log_of: Option<&'a TaskId>,
+}
+
+impl Ending<'_> {
+    /// The result of a command that was not stopped: exit code 0 gives its standard output, anything else `isError` with the end of both
+    /// outputs.
+    ///
+    /// `structuredContent` may be any JSON value; a front that serves a generation which wants an object there sees to that.
+    ///
+    /// # Errors
+    /// When the outputs cannot be read.
+    pub(super) fn result(&self) -> io::Result<Outcome> {
+        if !succeeded(self.exit) {
+            return self.failed(&self.headline());
+        }
+        let stdout = kept(self.dir, STDOUT)?;
+        if stdout.is_empty() && self.exit.stdout_bytes > 0 {
+            let why = self.exit.write_error.as_deref().unwrap_or("its file is gone");
+            return Ok(Outcome::tool_error(&format!(
+                "the command succeeded, but its output could not be kept: {why}"
+            )));
+        }
+        match self.tool.definition().output {
+            OutputKind::Text => self.text(&stdout),
+            OutputKind::Json => self.structured(&stdout).unwrap_or_else(|problem| {
                 let mut text = format!("the command succeeded, but {problem}");
-                mark_left_open(&mut text, exit.stdout_left_open);
-                ToolResult::of(&text, true)
-                    .with_meta(Meta::of(exit, &[STDOUT]))
-                    .outcome()
+                mark_left_open(&mut text, self.exit.stdout_left_open);
+                self.outcome(ToolResult::of(&text, true), &[STDOUT], 0)
+            }),
+        }
+    }
+
+    /// The result of a command that was stopped because its deadline, `deadline` after the task's creation, had passed.
+    ///
+    /// # Errors
+    /// When the outputs cannot be read.
+    pub(super) fn past_deadline(&self, deadline: Millis) -> io::Result<Outcome> {
+        let headline = format!("deadline of {} passed; {}", format_duration(deadline), self.headline());
+        self.failed(&headline)
+    }
+
+    /// What is told of a command that was cancelled, as a status message: how it ended, where its log is, and the end of its output.
+    ///
+    /// # Errors
+    /// When the outputs cannot be read.
+    pub(super) fn cancelled(&self) -> io::Result<String> {
+        let killed = if self.exit.killed {
+            " It did not follow SIGTERM."
+        } else {
+            ""
+        };
+        let log = self.log_of.map(|task| format!(" Its log: {}", log_address(task)));
+        let (both, _) = self.both(QUOTED_IN_STATUS)?;
+        let ended = format!("Cancelled; {}.{killed}{}", self.headline(), log.unwrap_or_default());
+        Ok(match both.trim_end() {
+            "" => ended,
+            quoted => format!("{ended}\n\n{quoted}"),
+        })
+    }
+
+    fn headline(&self) -> String {
+        let program = self.tool.definition().command.first().map_or("", String::as_str);
+        match &self.exit.ended {
+            Ended::Code(code) => format!("{program} exited with code {code}"),
+            Ended::Signal(signal) => match signal::name(*signal) {
+                name if name == signal.to_string() => format!("{program} was killed by signal {signal}"),
+                name => format!("{program} was killed by signal {signal} ({name})"),
+            },
+            Ended::NotStarted(error) => format!("{program} could not be started: {error}"),
+        }
+    }
+
+    fn text(&self, stdout: &[u8]) -> io::Result<Outcome> {
+        let max = usize::try_from(self.tool.definition().max_output).unwrap_or(usize::MAX);
+        let (mut text, dropped) = tail(stdout, self.exit.stdout_bytes, max);
+        if dropped > 0 {
+            text = format!(
+                "[longhaul: the first {dropped} bytes were dropped{}]\n{text}",
+                self.see_log()
+            );
+        }
+        mark_left_open(&mut text, self.exit.stdout_left_open);
+        self.outcome(ToolResult::of(&text, false), &[STDOUT], dropped)
+    }
+
+    /// The headline, and the end of both outputs in order of arrival.
+    fn failed(&self, headline: &str) -> io::Result<Outcome> {
+        let (mut quoted, dropped) = self.both(2 * QUOTED)?;
+        mark_left_open(&mut quoted, self.exit.stdout_left_open || self.exit.stderr_left_open);
+        let mut text = headline.to_owned();
+        if dropped > 0 {
+            text.push_str(&format!(
+                "\n\n[longhaul: {dropped} bytes of its output are not shown here{}]",
+                self.see_log()
+            ));
+        } else if self.exit.stopped.is_some()
+            && let Some(task) = self.log_of
+        {
+            text.push_str(&format!("\n\n[longhaul: its log is {}]", log_address(task)));
+        }
+        let quoted = quoted.trim_end();
+        if !quoted.is_empty() {
+            text.push_str(if dropped > 0 { "\n" } else { "\n\n" });
+            text.push_str(quoted);
+        }
+        self.outcome(ToolResult::of(&text, true), &[STDOUT, STDERR], dropped)
+    }
+
+    /// At most `max` bytes from the end of both outputs, and how many bytes are not among them.
+    fn both(&self, max: usize) -> io::Result<(String, u64)> {
+        let mut both = kept(self.dir, BOTH)?;
+        if both.is_empty() {
+            // A supervisor of an earlier version did not keep them together.
+            both = kept(self.dir, STDOUT)?;
+            both.drain(..both.len().saturating_sub(QUOTED));
+            both.extend(kept(self.dir, STDERR)?);
+        }
+        Ok(tail(&both, self.exit.stdout_bytes + self.exit.stderr_bytes, max))
+    }
+
+    fn see_log(&self) -> String {
+        let address = self.log_of.map(log_address);
+        address.map_or_else(String::new, |address| format!("; the log has them: {address}"))
+    }
+
+    /// # Errors
+    /// What is wrong with the output, for the caller to read.
+    fn structured(&self, stdout: &[u8]) -> Result<io::Result<Outcome>, String> {
+        let (written, max) = (self.exit.stdout_bytes, self.tool.definition().max_output);
+        if written > max {
+            return Err(format!(
+                "its output has {written} bytes, and JSON of more than {max} bytes is not kept whole{}",
+                self.see_log()
+            ));
+        }
+        let text = std::str::from_utf8(stdout)
+            .map_err(|error| format!("its output is not UTF-8 (after {} bytes)", error.valid_up_to()))?;
+        let raw: &RawValue = serde_json::from_str(text.trim()).map_err(not_json)?;
+        if let Some(schema) = self.tool.output_schema() {
+            let value: Value = serde_json::from_str(raw.get()).map_err(not_json)?;
+            let violations = schema.iter_errors(&value).take(LISTED);
+            let listed = violations
+                .map(|error| format!("at `{}`: {error}", error.instance_path()))
+                .collect::<Vec<_>>();
+            if !listed.is_empty() {
+                return Err(format!(
+                    "its output does not satisfy the tool's output schema: {}",
+                    listed.join("; ")
+                ));
             }
-        },
+        }
+        let result = ToolResult {
+            structured_content: Some(raw),
+            ..ToolResult::of(raw.get(), false)
+        };
+        Ok(self.outcome(result, &[STDOUT], 0))
+    }
+
+    /// With what programs may want to know of it. `shown`: the outputs it shows, of which `dropped` bytes are not in it.
+    fn outcome(&self, result: ToolResult<'_>, shown: &[&'static str], dropped: u64) -> io::Result<Outcome> {
+        let is_open = |name: &&str| match *name {
+            STDOUT => self.exit.stdout_left_open,
+            _ => self.exit.stderr_left_open,
+        };
+        let left_open: Vec<_> = shown.iter().copied().filter(is_open).collect();
+        let incomplete = (dropped > 0 || !left_open.is_empty()).then(|| Incomplete {
+            left_open,
+            dropped_bytes: dropped,
+            log: self.log_of.map(log_uri),
+        });
+        let exit = match &self.exit.ended {
+            Ended::Code(0) if self.exit.stopped.is_none() => None,
+            Ended::Code(code) => Some(Exit::Code(*code)),
+            Ended::Signal(signal) => Some(Exit::Signal(signal::name(*signal))),
+            Ended::NotStarted(_) => None,
+        };
+        let meta = (exit.is_some() || incomplete.is_some()).then_some(Meta { exit, incomplete });
+        let result = ToolResult { meta, ..result };
+        Ok(Outcome::Result {
+            json: Json::trusted(serde_json::to_string(&result)?),
+            is_error: result.is_error,
+        })
     }
 }
 
-fn text(tool: &CommandTool, stdout: &[u8], exit: &ExitRecord) -> io::Result<Outcome> {
-    let mut text = tail(stdout, exit.stdout_bytes, max_output(tool));
-    mark_left_open(&mut text, exit.stdout_left_open);
-    ToolResult::of(&text, false)
-        .with_meta(Meta::of(exit, &[STDOUT]))
-        .outcome()
+fn log_uri(task: &TaskId) -> String {
+    format!("longhaul://task/{}/log", task.as_str())
+}
+
+/// For programs and for people.
+fn log_address(task: &TaskId) -> String {
+    format!("{} (longhaul task URL {} --log)", log_uri(task), task.as_str())
 }
 
 /// Says at the end of an output that there may be more of it than was read.
@@ -78,52 +245,12 @@ fn mark_left_open(text: &mut String, left_open: bool) {
     );
 }
 
-fn max_output(tool: &CommandTool) -> usize {
-    usize::try_from(tool.definition().max_output).unwrap_or(usize::MAX)
-}
-
-/// The last `max` bytes of a stream of `written` bytes of which `kept` is the end, under a line that says what is missing.
-fn tail(kept: &[u8], written: u64, max: usize) -> String {
-    let mut before = written.saturating_sub(kept.len() as u64);
+/// The last `max` bytes of outputs of `written` bytes of which `kept` is the end, and how many bytes are missing.
+fn tail(kept: &[u8], written: u64, max: usize) -> (String, u64) {
+    let before = written.saturating_sub(kept.len() as u64);
     let orphaned = if before > 0 { orphans(kept) } else { 0 };
     let (text, skipped) = decoded_tail(&kept[orphaned..], max);
-    before += (orphaned + skipped) as u64;
-    match before {
-        0 => text,
-        dropped => format!("[longhaul: the first {dropped} bytes were dropped]\n{text}"),
-    }
-}
-
-/// # Errors
-/// What is wrong with the output, for the caller to read.
-fn structured(tool: &CommandTool, stdout: &[u8], exit: &ExitRecord) -> Result<io::Result<Outcome>, String> {
-    let (written, max) = (exit.stdout_bytes, tool.definition().max_output);
-    if written > max {
-        return Err(format!(
-            "its output has {written} bytes, and JSON of more than {max} bytes is not kept whole"
-        ));
-    }
-    let text = std::str::from_utf8(stdout)
-        .map_err(|error| format!("its output is not UTF-8 (after {} bytes)", error.valid_up_to()))?;
-    let raw: &RawValue = serde_json::from_str(text.trim()).map_err(not_json)?;
-    if let Some(schema) = tool.output_schema() {
-        let value: Value = serde_json::from_str(raw.get()).map_err(not_json)?;
-        let violations = schema.iter_errors(&value).take(LISTED);
-        let listed = violations
-            .map(|error| format!("at `{}`: {error}", error.instance_path()))
-            .collect::<Vec<_>>();
-        if !listed.is_empty() {
-            return Err(format!(
-                "its output does not satisfy the tool's output schema: {}",
-                listed.join("; ")
-            ));
-        }
-    }
-    let result = ToolResult {
-        structured_content: Some(raw),
-        ..ToolResult::of(raw.get(), false)
-    };
-    Ok(result.with_meta(Meta::of(exit, &[STDOUT])).outcome())
+    (text, before + (orphaned + skipped) as u64)
 }
 
 fn not_json(error: serde_json::Error) -> String {
@@ -149,35 +276,6 @@ struct TextBlock<'a> {
     text: &'a str,
 }
 
-/// What programs may want to know of a result.
-#[derive(Serialize)]
-struct Meta {
-    #[serde(rename = "dev.longhaul/incomplete")]
-    incomplete: Incomplete,
-}
-
-/// Why there may be more output than the result has.
-#[derive(Serialize)]
-struct Incomplete {
-    /// Outputs that were still open when reading ended.
-    #[serde(rename = "leftOpen")]
-    left_open: Vec<&'static str>,
-}
-
-impl Meta {
-    /// Of a result that shows these of the outputs.
-    fn of(exit: &ExitRecord, shown: &[&'static str]) -> Option<Self> {
-        let is_open = |name: &&str| match *name {
-            STDOUT => exit.stdout_left_open,
-            _ => exit.stderr_left_open,
-        };
-        let left_open: Vec<_> = shown.iter().copied().filter(is_open).collect();
-        (!left_open.is_empty()).then_some(Self {
-            incomplete: Incomplete { left_open },
-        })
-    }
-}
-
 impl<'a> ToolResult<'a> {
     fn of(text: &'a str, is_error: bool) -> Self {
         Self {
@@ -187,45 +285,37 @@ impl<'a> ToolResult<'a> {
             meta: None,
         }
     }
-
-    fn with_meta(self, meta: Option<Meta>) -> Self {
-        Self { meta, ..self }
-    }
-
-    fn outcome(&self) -> io::Result<Outcome> {
-        Ok(Outcome::Result {
-            json: Json::trusted(serde_json::to_string(self)?),
-            is_error: self.is_error,
-        })
-    }
 }
 
-fn failure(tool: &CommandTool, dir: &AttemptDir, exit: &ExitRecord) -> io::Result<Outcome> {
-    let program = tool.definition().command.first().map_or("", String::as_str);
-    let headline = match &exit.ended {
-        Ended::Code(code) => format!("{program} exited with code {code}"),
-        Ended::Signal(signal) => format!("{program} was killed by signal {signal}"),
-        Ended::NotStarted(error) => format!("{program} could not be started: {error}"),
-    };
-    let stderr = tail(&kept(dir, STDERR)?, exit.stderr_bytes, QUOTED);
-    let (mut quoted, shown, left_open) = match stderr.trim().is_empty() {
-        false => (stderr, STDERR, exit.stderr_left_open),
-        // Many programs report what is wrong on standard output.
-        true => {
-            let stdout = tail(&kept(dir, STDOUT)?, exit.stdout_bytes, QUOTED);
-            (stdout, STDOUT, exit.stdout_left_open)
-        }
-    };
-    mark_left_open(&mut quoted, left_open);
-    let quoted = quoted.trim_end();
-    let text = if quoted.is_empty() {
-        headline
-    } else {
-        format!("{headline}\n\n{quoted}")
-    };
-    ToolResult::of(&text, true)
-        .with_meta(Meta::of(exit, &[shown]))
-        .outcome()
+/// What programs may want to know of a result.
+#[derive(Serialize)]
+struct Meta {
+    #[serde(rename = "dev.longhaul/exit", skip_serializing_if = "Option::is_none")]
+    exit: Option<Exit>,
+    #[serde(rename = "dev.longhaul/incomplete", skip_serializing_if = "Option::is_none")]
+    incomplete: Option<Incomplete>,
+}
+
+/// How a command ended that did not just succeed.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Exit {
+    Code(i32),
+    /// Its name, without `SIG`.
+    Signal(String),
+}
+
+/// Why there is, or may be, more output than the result has.
+#[derive(Serialize)]
+struct Incomplete {
+    /// Outputs that were still open when reading ended.
+    #[serde(rename = "leftOpen", skip_serializing_if = "Vec::is_empty")]
+    left_open: Vec<&'static str>,
+    #[serde(rename = "droppedBytes")]
+    dropped_bytes: u64,
+    /// Where the log is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<String>,
 }
 
 fn kept(dir: &AttemptDir, name: &str) -> io::Result<Vec<u8>> {

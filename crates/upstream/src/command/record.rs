@@ -121,5 +121,5 @@ pub(super) struct SupervisorEvent {
     pub(super) tail: String,
 }
 
-/// Bytes of standard error kept for a result that says what went wrong.
-pub(super) const STDERR_TAIL: usize = 8 * 1024;
+/// Bytes of each output that are kept for a result that says what went wrong.
+pub(super) const QUOTED: usize = 8 * 1024;

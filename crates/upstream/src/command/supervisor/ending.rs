@@ -2,14 +2,19 @@
 
 use super::{
     super::{
-        attempt_dir::{AttemptDir, Lock, STDERR, STDOUT, create_private},
-        record::ExitRecord,
+        attempt_dir::{AttemptDir, BOTH, Lock, STDERR, STDOUT, create_private},
+        record::{Ended, ExitRecord},
     },
     clock::pause,
     log_writer::LogWriter,
+    merged_tail::MergedTail,
     tail::Tail,
 };
-use std::{io, time::Duration};
+use std::{
+    fs::File,
+    io::{self, Write},
+    time::Duration,
+};
 
 /// Between two tries to record the end.
 const RETRY: Duration = Duration::from_millis(500);
@@ -20,6 +25,7 @@ const MAX_ERROR: usize = 500;
 pub(super) struct Outputs {
     pub(super) stdout: Tail,
     pub(super) stderr: Tail,
+    pub(super) both: MergedTail,
     pub(super) log: LogWriter,
 }
 
@@ -30,14 +36,17 @@ pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: E
     exit.stderr_bytes = outputs.stderr.total();
     exit.log_bytes = outputs.log.offset();
     let log_error = outputs.log.finish();
-    let tails_error = [(STDOUT, &outputs.stdout), (STDERR, &outputs.stderr)]
-        .into_iter()
-        .find_map(|(name, tail)| {
-            let error = write_tail(dir, name, tail).err()?;
-            // What there is of it would be taken for the end of the output.
-            let _ = std::fs::remove_file(dir.file(name));
-            Some(format!("{name} could not be written: {error}"))
-        });
+    let mut tails_error = None;
+    for (name, tail) in [(STDOUT, &outputs.stdout), (STDERR, &outputs.stderr)] {
+        if tail.total() > 0 {
+            let written = write_whole(dir, name, |file| tail.write_to(file));
+            tails_error = tails_error.or(written.err());
+        }
+    }
+    if exit.ended != Ended::Code(0) || exit.stopped.is_some() {
+        let written = write_whole(dir, BOTH, |file| file.write_all(&outputs.both.to_bytes()));
+        tails_error = tails_error.or(written.err());
+    }
     // What the result needs comes before what only the log needs.
     exit.write_error = tails_error
         .or(log_error)
@@ -48,11 +57,15 @@ pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: E
     drop(lock);
 }
 
-fn write_tail(dir: &AttemptDir, name: &str, tail: &Tail) -> io::Result<()> {
-    if tail.total() == 0 {
-        return Ok(());
-    }
-    let mut file = create_private(&dir.file(name))?;
-    tail.write_to(&mut file)?;
-    file.sync_all()
+/// # Errors
+/// What to say of it. Nothing is left of a file that is not whole: its beginning would be taken for the end of the output.
+fn write_whole(dir: &AttemptDir, name: &str, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), String> {
+    let written = create_private(&dir.file(name)).and_then(|mut file| {
+        write(&mut file)?;
+        file.sync_all()
+    });
+    written.map_err(|error| {
+        let _ = std::fs::remove_file(dir.file(name));
+        format!("{name} could not be written: {error}")
+    })
 }

@@ -11,6 +11,7 @@ mod drain;
 mod ending;
 mod family;
 mod log_writer;
+mod merged_tail;
 mod system;
 mod tail;
 mod watch;

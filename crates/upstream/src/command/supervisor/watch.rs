@@ -1,7 +1,7 @@
 //! The loop around a running command: its output, its end, its deadline, and those who watch.
 
 use super::{
-    super::record::{Ended, ExitRecord, STDERR_TAIL, Spec, Stopped, SupervisorEvent},
+    super::record::{Ended, ExitRecord, QUOTED, Spec, Stopped, SupervisorEvent},
     boot::Booted,
     child::{self, Child, ExitBell},
     clients::Clients,
@@ -10,6 +10,7 @@ use super::{
     ending::{self, Outputs},
     family::Swept,
     log_writer::LogWriter,
+    merged_tail::MergedTail,
     system::{Kernel, System},
     tail::Tail,
 };
@@ -47,7 +48,8 @@ pub(super) fn run(booted: Booted) {
     let max_output = usize::try_from(spec.max_output.saturating_add(DECODING_SLACK)).unwrap_or(usize::MAX);
     let outputs = Outputs {
         stdout: Tail::new(max_output),
-        stderr: Tail::new(STDERR_TAIL),
+        stderr: Tail::new(QUOTED),
+        both: MergedTail::new(QUOTED),
         log: LogWriter::new(Path::new("."), spec.max_log),
     };
     let deadline = spec.deadline_ms.map(UnixMillis);
@@ -294,14 +296,15 @@ impl<S: System> Watch<S> {
             }
         }
         let outputs = [
-            (ready.stdout, &mut self.stdout, &mut self.outputs.stdout),
-            (ready.stderr, &mut self.stderr, &mut self.outputs.stderr),
+            (0, ready.stdout, &mut self.stdout, &mut self.outputs.stdout),
+            (1, ready.stderr, &mut self.stderr, &mut self.outputs.stderr),
         ];
-        for (_, pipe, tail) in outputs.into_iter().filter(|(ready, ..)| *ready) {
+        for (stream, _, pipe, tail) in outputs.into_iter().filter(|(_, ready, ..)| *ready) {
             let Some(read) = read_some(&self.system, pipe, chunk) else {
                 continue;
             };
             tail.push(read);
+            self.outputs.both.push(stream, read);
             self.news.note(read);
             // Both streams, as they come, make the log.
             self.outputs.log.append(read);

@@ -301,6 +301,7 @@ fn tell(story: &Story) -> Outcome {
     let outputs = Outputs {
         stdout: Tail::new(usize::MAX),
         stderr: Tail::new(usize::MAX),
+        both: MergedTail::new(0),
         log: LogWriter::new(folder.path(), 0),
     };
     let spec = Spec {
