@@ -247,6 +247,7 @@ fn crash_args(rounds: u32, plant: Option<crash::Plant>, json: bool) -> crash::Ar
         seed: Some(SEED),
         plant,
         native: false,
+        prints: false,
         program: Some(workspace::longhaul().path()),
         json,
     }

@@ -1,6 +1,6 @@
 //! The tools of the crash run: each a real command that is hard on the server in its own way.
 
-use super::site::Site;
+use super::{printed, site::Site};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
@@ -19,16 +19,54 @@ pub(crate) enum Kind {
     Chatty,
     /// Says no.
     Failing,
+    /// Is silent for long and then prints much, every byte of which is accounted for.
+    Printing,
+}
+
+/// Which tools are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Load {
+    /// All, mostly those that live long enough to be killed.
+    Mixed,
+    /// Mostly those that print after a silence. Many run at once, so that the silences overlap.
+    Printing,
+}
+
+impl Load {
+    /// Commands that run at once.
+    fn max_running(self) -> usize {
+        match self {
+            Self::Mixed => 8,
+            Self::Printing => 100,
+        }
+    }
+
+    /// More open tasks than this make no new ones: the drain would take for ever.
+    pub(super) fn most_open(self) -> usize {
+        match self {
+            Self::Mixed => 40,
+            Self::Printing => 80,
+        }
+    }
+
+    /// The longest silence, in milliseconds.
+    fn longest_silence(self) -> u64 {
+        match self {
+            Self::Mixed => 1_500,
+            Self::Printing => 20_000,
+        }
+    }
 }
 
 impl Kind {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Quick,
         Self::Slow,
         Self::Retried,
         Self::Stubborn,
         Self::Chatty,
         Self::Failing,
+        Self::Printing,
     ];
 
     /// The tool's name.
@@ -40,12 +78,16 @@ impl Kind {
             Self::Stubborn => "stubborn",
             Self::Chatty => "chatty",
             Self::Failing => "failing",
+            Self::Printing => "printing",
         }
     }
 
-    /// Mostly those that live long enough to be killed.
-    pub(super) fn draw(rng: &mut Rng) -> Self {
-        match rng.u8(0..10) {
+    pub(super) fn draw(load: Load, rng: &mut Rng) -> Self {
+        if load == Load::Printing && rng.u8(0..10) > 0 {
+            return Self::Printing;
+        }
+        match rng.u8(0..11) {
+            10 => Self::Printing,
             0 | 1 => Self::Quick,
             2..5 => Self::Slow,
             5..7 => Self::Retried,
@@ -55,22 +97,33 @@ impl Kind {
         }
     }
 
-    /// Arguments of a call: the token says from outside which call a command belongs to.
-    pub(super) fn arguments(self, token: &str, rng: &mut Rng) -> Value {
+    /// Arguments of a call, and its token, which says from outside which call a command belongs to.
+    pub(super) fn arguments(self, token: String, load: Load, rng: &mut Rng) -> (Value, String) {
         let millis = match self {
             Self::Slow | Self::Retried => rng.u64(50..600),
             Self::Stubborn => rng.u64(30..300),
             Self::Quick | Self::Chatty | Self::Failing => 0,
+            Self::Printing => rng.u64(0..=load.longest_silence()),
         };
-        json!({"token": token, "millis": millis})
+        let (bytes, token) = match self {
+            Self::Printing => {
+                // Of every order of magnitude: what is lost may be a byte, or all beyond the first pipe.
+                let most = printed::MOST_BYTES >> rng.u32(0..=22);
+                let bytes = rng.u64(0..=most);
+                (bytes, printed::token(&token, bytes))
+            }
+            _ => (0, token),
+        };
+        (json!({"token": token, "millis": millis, "bytes": bytes}), token)
     }
 }
 
 /// The configuration that the server serves.
-pub(super) fn configuration(site: &Site) -> String {
+pub(super) fn configuration(site: &Site, load: Load) -> String {
     let mut text = format!(
-        "[server]\nname = \"crash\"\nlisten = \"127.0.0.1:0\"\ndata_dir = '{}'\nmax_running = 8\n",
-        site.data().display()
+        "[server]\nname = \"crash\"\nlisten = \"127.0.0.1:0\"\ndata_dir = '{}'\nmax_running = {}\n",
+        site.data().display(),
+        load.max_running()
     );
     for kind in Kind::ALL {
         text.push_str(&tool(kind, site));
@@ -82,19 +135,29 @@ fn tool(kind: Kind, site: &Site) -> String {
     let name = kind.name();
     let worker = site.worker().display().to_string();
     let side = site.side().display().to_string();
-    let mut command = vec![worker.as_str(), "worker", "--side", &side, name, "{token}", "{millis}"];
+    let mut command = vec![
+        worker.as_str(),
+        "worker",
+        "--side",
+        &side,
+        name,
+        "{token}",
+        "{millis}",
+        "{bytes}",
+    ];
     if kind == Kind::Stubborn {
         // What is ignored stays ignored over exec, and the process stays the supervisor's own child.
         command.splice(0..0, ["sh", "-c", "trap '' TERM; exec \"$0\" \"$@\""]);
     }
     let extra = match kind {
         Kind::Retried => "retry = { attempts = 20, backoff = \"10ms\", on = [\"crash\"] }\n",
+        Kind::Printing => "max_output = \"8KiB\"\nmax_log = \"64MiB\"\n",
         Kind::Chatty => "max_output = \"8KiB\"\nmax_log = \"256KiB\"\n",
         _ => "",
     };
     format!(
         "\n[[tool]]\nname = \"{name}\"\ndescription = \"{name}\"\ncommand = {}\n\
-         input = {{ token = {{ type = \"string\" }}, millis = {{ type = \"integer\" }} }}\n{extra}",
+         input = {{ token = {{ type = \"string\" }}, millis = {{ type = \"integer\" }}, bytes = {{ type = \"integer\" }} }}\n{extra}",
         json!(command)
     )
 }

@@ -1,24 +1,27 @@
 //! A client under whose hands the server dies.
 
-use super::{kind::Kind, ledger::Ledger, violation::Violation};
+use super::{
+    kind::{Kind, Load},
+    ledger::Ledger,
+    violation::Violation,
+};
 use crate::mcp::{Client, Era, Trouble};
 use fastrand::Rng;
+use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// More open tasks than this make no new ones: the drain would take for ever.
-const MOST_OPEN: usize = 40;
 /// The code that `tasks/*` answers with when the task is unknown, or when it is over and cannot be cancelled.
 const INVALID_PARAMS: i64 = -32602;
 
 /// Works until told to stop, or until the server is gone, and says what was wrong. Connections that break are what this is about.
-pub(super) fn work(client: &mut Client, seed: u64, ledger: &Ledger, stop: &AtomicBool) -> Vec<Violation> {
+pub(super) fn work(client: &mut Client, load: Load, seed: u64, ledger: &Ledger, stop: &AtomicBool) -> Vec<Violation> {
     let mut rng = Rng::with_seed(seed);
     let mut violations = Vec::new();
     let mut nth = 0;
     while !stop.load(Ordering::Relaxed) {
         nth += 1;
         let token = format!("t{seed:x}.{nth}");
-        match act(client, &mut rng, token, ledger) {
+        match act(client, load, &mut rng, token, ledger) {
             Ok(()) => {}
             Err(Stumble::Gone) => break,
             Err(Stumble::Violation(violation)) => violations.push(violation),
@@ -39,20 +42,26 @@ impl From<Violation> for Stumble {
     }
 }
 
-fn act(client: &mut Client, rng: &mut Rng, token: String, ledger: &Ledger) -> Result<(), Stumble> {
+fn act(client: &mut Client, load: Load, rng: &mut Rng, token: String, ledger: &Ledger) -> Result<(), Stumble> {
     let decision = rng.u8(0..100);
-    let kind = Kind::draw(rng);
+    let kind = Kind::draw(load, rng);
     match (decision, client.era()) {
-        (0..40, _) if ledger.open() < MOST_OPEN => create(client, kind, token, rng, ledger),
-        (40..43, Era::Legacy) => call(client, token, rng),
+        (0..40, _) if ledger.open() < load.most_open() => {
+            create(client, kind, kind.arguments(token, load, rng), ledger)
+        }
+        (40..43, Era::Legacy) => call(client, Kind::Quick.arguments(token, load, rng)),
         (43..55, _) => on_some(client, rng, ledger, cancel),
         (55..60, Era::Legacy) => on_some(client, rng, ledger, result),
         _ => on_some(client, rng, ledger, look),
     }
 }
 
-fn create(client: &mut Client, kind: Kind, token: String, rng: &mut Rng, ledger: &Ledger) -> Result<(), Stumble> {
-    let arguments = kind.arguments(&token, rng);
+fn create(
+    client: &mut Client,
+    kind: Kind,
+    (arguments, token): (Value, String),
+    ledger: &Ledger,
+) -> Result<(), Stumble> {
     let created = client.create(kind.name(), arguments);
     let task = created.map_err(|trouble| misbehaved(client, "creating a task", trouble))?;
     ledger.acknowledged(task, kind, token);
@@ -60,8 +69,7 @@ fn create(client: &mut Client, kind: Kind, token: String, rng: &mut Rng, ledger:
 }
 
 /// A plain call has nothing to show after a crash. It adds work that must be cleaned up.
-fn call(client: &mut Client, token: String, rng: &mut Rng) -> Result<(), Stumble> {
-    let arguments = Kind::Quick.arguments(&token, rng);
+fn call(client: &mut Client, (arguments, _): (Value, String)) -> Result<(), Stumble> {
     let called = client.call(Kind::Quick.name(), arguments);
     called
         .map(drop)

@@ -9,6 +9,7 @@ mod ledger;
 mod load;
 mod native;
 mod plan;
+mod printed;
 mod report;
 mod rounds;
 mod site;
@@ -17,6 +18,7 @@ mod violation;
 mod worker;
 
 use crate::{process::ProcessError, server::ServerError, workspace};
+use kind::Load;
 use rounds::{Halt, Run};
 use site::Site;
 use std::{
@@ -41,6 +43,9 @@ pub(crate) struct Args {
     /// Kill a server with durable tools in Rust, and count what their steps do
     #[arg(long, conflicts_with = "plant")]
     pub(crate) native: bool,
+    /// Mostly commands that print up to 4 MiB after a silence of up to 20 s, every byte of which is accounted for
+    #[arg(long, conflicts_with_all = ["native", "plant"])]
+    pub(crate) prints: bool,
     /// Plant a fault and run until it is found, which is then a failure
     #[arg(long)]
     pub(crate) plant: Option<Plant>,
@@ -88,7 +93,7 @@ pub(crate) enum CrashError {
     Io(#[from] io::Error),
     #[error(
         "{count} promises broken by round {round} of seed {seed}; data, journal and logs are in {kept}, and \
-         `cargo xtask crash{native} --rounds {rounds} --seed {seed}` makes the same decisions again"
+         `cargo xtask crash{flag} --rounds {rounds} --seed {seed}` makes the same decisions again"
     )]
     Broken {
         count: usize,
@@ -97,8 +102,8 @@ pub(crate) enum CrashError {
         rounds: u32,
         seed: u64,
         kept: PathBuf,
-        /// The word that the run was asked for with.
-        native: &'static str,
+        /// What the run was asked for with.
+        flag: &'static str,
     },
     #[error("the run shows nothing: no {what} (seed {seed}); more rounds may help")]
     Idle { what: &'static str, seed: u64 },
@@ -127,7 +132,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
     }
     let program = workspace::longhaul().or_build(args.program.as_ref())?;
     eprintln!("crash: {} rounds, seed {seed}", args.rounds);
-    let site = Site::prepare(program, seed, args.plant)?;
+    let load = if args.prints { Load::Printing } else { Load::Mixed };
+    let site = Site::prepare(program, seed, args.plant, load)?;
     let kept = site.root().to_owned();
     match Run::at(site)?.all(args.rounds, seed) {
         Ok(report) => {
@@ -152,7 +158,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
                 rounds: args.rounds,
                 seed,
                 kept,
-                native: "",
+                flag: if args.prints { " --prints" } else { "" },
             })
         }
     }

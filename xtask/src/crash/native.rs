@@ -179,7 +179,7 @@ impl Run {
             rounds,
             seed,
             kept: Path::to_owned(&self.root),
-            native: " --native",
+            flag: " --native",
         }
     }
 }

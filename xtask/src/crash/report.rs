@@ -20,6 +20,9 @@ pub(super) struct Report {
     pub(super) commands: usize,
     /// Servers that were killed before they had recovered, or just after.
     pub(super) false_starts: u32,
+    /// Printing commands whose output was found whole, and how much that was.
+    pub(super) printed: usize,
+    pub(super) bytes: u64,
 }
 
 impl Report {
@@ -38,6 +41,7 @@ impl Report {
         println!("late starters       {}", self.late_starters);
         println!("commands run        {}", self.commands);
         println!("killed at start     {}", self.false_starts);
+        println!("outputs whole       {}, {} bytes", self.printed, self.bytes);
     }
 
     fn as_json(&self) -> serde_json::Value {
@@ -52,6 +56,8 @@ impl Report {
             "lateStarters": self.late_starters,
             "commands": self.commands,
             "falseStarts": self.false_starts,
+            "outputsWhole": self.printed,
+            "outputBytes": self.bytes,
         })
     }
 
@@ -62,6 +68,7 @@ impl Report {
             (self.cancelled, "cancel was acknowledged"),
             (self.reattached, "running command was taken up by a later server"),
             (self.supervisors_killed, "supervisor was killed"),
+            (self.printed, "command printed after a silence"),
         ];
         match needed.iter().find(|(count, _)| *count == 0) {
             Some((_, what)) => Err(CrashError::Idle { what, seed: self.seed }),

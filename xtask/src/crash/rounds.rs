@@ -6,6 +6,7 @@ use super::{
     ledger::Ledger,
     load,
     plan::{CLIENTS, Plan, Victim},
+    printed::Account,
     report::Report,
     site::Site,
     supervisors::{self, Attempt, Frozen, Supervisor},
@@ -61,6 +62,7 @@ pub(super) struct Run {
     ledger: Ledger,
     history: History,
     fates: Fates,
+    account: Account,
     clients: [Client; CLIENTS],
     auditor: Client,
     /// The attempts that ran when the last server died.
@@ -80,6 +82,7 @@ impl Run {
             site,
             ledger: Ledger::default(),
             fates: Fates::default(),
+            account: Account::default(),
             clients: std::array::from_fn(|nth| Client::new(eras[nth % eras.len()], nowhere)),
             auditor: Client::new(Era::Modern, nowhere),
             running: Vec::new(),
@@ -102,6 +105,7 @@ impl Run {
             let mut server = self.serve()?;
             // What the load found waits for what the restart shows: that is what this is about.
             found.extend(self.look_again(plan.audit));
+            found.extend(self.account.settle(&self.site, &self.ledger));
             self.thaw();
             self.check(std::mem::take(&mut found))?;
             found = self.load(&plan, &mut server)?;
@@ -120,6 +124,7 @@ impl Run {
         found.extend(audit::drain(&mut self.auditor, &self.ledger));
         found.extend(audit::tasks(&mut self.auditor, &self.ledger, &self.ledger.tasks()));
         found.extend(audit::silence(&self.site));
+        found.extend(self.account.settle(&self.site, &self.ledger));
         found.extend(self.history.read_on()?);
         let (broken, reattached) = audit::outcomes(&self.ledger, &self.history, &self.fates);
         found.extend(broken);
@@ -139,6 +144,8 @@ impl Run {
             late_starters: voids.refused,
             commands: self.history.runs.len(),
             false_starts: self.false_starts,
+            printed: self.account.commands,
+            bytes: self.account.bytes,
         })
     }
 
@@ -177,13 +184,13 @@ impl Run {
     /// Lets all clients loose; kills the server, and perhaps a supervisor, under their hands.
     fn load(&mut self, plan: &Plan, server: &mut Server) -> Result<Vec<Violation>, Halt> {
         let stop = AtomicBool::new(false);
-        let (ledger, stopped) = (&self.ledger, &stop);
+        let (ledger, stopped, kinds) = (&self.ledger, &stop, self.site.load());
         std::thread::scope(|scope| {
             let working: Vec<_> = self
                 .clients
                 .iter_mut()
                 .zip(plan.clients)
-                .map(|(client, seed)| scope.spawn(move || load::work(client, seed, ledger, stopped)))
+                .map(|(client, seed)| scope.spawn(move || load::work(client, kinds, seed, ledger, stopped)))
                 .collect();
             clock::pause(plan.load);
             let victim = |server_lives: bool| plan.victim.filter(|victim| victim.server_lives == server_lives);

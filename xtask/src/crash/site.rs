@@ -8,7 +8,12 @@
 //! | `worker` | a copy of this program, which a build meanwhile cannot replace |
 //! | `server.log` | what the servers said |
 
-use super::{Plant, kind, supervisors, violation::Violation};
+use super::{
+    Plant,
+    kind::{self, Load},
+    supervisors,
+    violation::Violation,
+};
 use crate::{clock, server::Server, server::ServerError, workspace};
 use std::{
     fs, io,
@@ -24,11 +29,12 @@ pub(super) struct Site {
     root: PathBuf,
     program: PathBuf,
     plant: Option<Plant>,
+    load: Load,
 }
 
 impl Site {
     /// Makes a site of its own for this run.
-    pub(super) fn prepare(program: PathBuf, seed: u64, plant: Option<Plant>) -> io::Result<Self> {
+    pub(super) fn prepare(program: PathBuf, seed: u64, plant: Option<Plant>, load: Load) -> io::Result<Self> {
         let name = format!("seed-{seed}-{}", std::process::id());
         let root = workspace::target().join("crash").join(name);
         fs::create_dir_all(&root)?;
@@ -37,10 +43,11 @@ impl Site {
             root: root.canonicalize()?,
             program,
             plant,
+            load,
         };
         fs::create_dir_all(site.side().join("locks"))?;
         fs::copy("/proc/self/exe", site.worker())?;
-        fs::write(site.configuration(), kind::configuration(&site))?;
+        fs::write(site.configuration(), kind::configuration(&site, load))?;
         fs::write(site.journal(), "")?;
         Ok(site)
     }
@@ -62,6 +69,10 @@ impl Site {
     /// Whether a run here is about this: without a plant it is about everything.
     pub(super) fn looks_for(&self, violation: &Violation) -> bool {
         self.plant.is_none_or(|plant| plant.shows_in(violation))
+    }
+
+    pub(super) fn load(&self) -> Load {
+        self.load
     }
 
     pub(super) fn root(&self) -> &Path {

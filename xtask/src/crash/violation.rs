@@ -30,6 +30,8 @@ pub(super) enum Violation {
     StartedThoughVoid { attempt: Attempt },
     #[error("{attempt} is still supervised, and every task is over")]
     LeftBehind { attempt: Attempt },
+    #[error("not all that the command of task {task} printed was kept: {problem}")]
+    NotAllKept { task: String, problem: String },
     #[error("a command wrote a line that is none: {line:?}")]
     BadLine { line: String },
     #[error("{era} client, {doing}: {problem}")]

@@ -1,0 +1,196 @@
+//! What printing commands write, and whether all of it was kept.
+
+use super::{
+    ledger::{Entry, Ledger},
+    site::Site,
+    supervisors::Attempt,
+    violation::Violation,
+};
+use crate::{crash::kind::Kind, mcp::Outcome};
+use std::{
+    collections::HashSet,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// The most that one writes, apart from its last line.
+pub(super) const MOST_BYTES: u64 = 4 << 20;
+
+/// A text in which each place is known: that of the call with this token, `bytes` bytes long.
+pub(super) fn text(token: &str, bytes: u64) -> Vec<u8> {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let mut text = Vec::with_capacity(bytes + 64);
+    for line in 0.. {
+        if text.len() >= bytes {
+            break;
+        }
+        text.extend(format!("{token} {line}\n").into_bytes());
+    }
+    text.truncate(bytes);
+    text
+}
+
+/// The last line of every command, which says whose it is.
+pub(super) fn identity(attempt: &Attempt, token: &str) -> String {
+    format!("{} {} {token}", attempt.task, attempt.epoch)
+}
+
+/// All that a printing command writes.
+pub(super) fn whole(attempt: &Attempt, token: &str, bytes: u64) -> Vec<u8> {
+    let mut whole = text(token, bytes);
+    whole.extend(format!("\n{}\n", identity(attempt, token)).into_bytes());
+    whole
+}
+
+/// The token of a call that prints so much: the amount is in it.
+pub(super) fn token(token: &str, bytes: u64) -> String {
+    format!("{token}.{bytes}")
+}
+
+fn bytes_of(token: &str) -> Option<u64> {
+    token.rsplit('.').next()?.parse().ok()
+}
+
+/// The account of what was printed.
+#[derive(Default)]
+pub(super) struct Account {
+    seen: HashSet<String>,
+    /// Commands whose output was found whole.
+    pub(super) commands: usize,
+    pub(super) bytes: u64,
+}
+
+impl Account {
+    /// Looks at the output of every printing command whose result has been seen since, and removes it from the disk.
+    pub(super) fn settle(&mut self, site: &Site, ledger: &Ledger) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        for task in ledger.tasks() {
+            let Some(entry) = ledger.entry(&task).filter(|entry| entry.kind == Kind::Printing) else {
+                continue;
+            };
+            let Some(Outcome::Result { is_error: false, text }) = &entry.outcome else {
+                continue;
+            };
+            if !self.seen.insert(task.clone()) {
+                continue;
+            }
+            match check(site, &task, &entry, text) {
+                Ok(bytes) => {
+                    self.commands += 1;
+                    self.bytes += bytes;
+                }
+                Err(problem) => violations.push(Violation::NotAllKept { task, problem }),
+            }
+        }
+        violations
+    }
+}
+
+/// The length of the output, all of which is there.
+fn check(site: &Site, task: &str, entry: &Entry, text: &str) -> Result<u64, String> {
+    let last = text.lines().last().unwrap_or_default();
+    let attempt = last
+        .strip_prefix(task)
+        .and_then(|rest| rest.trim_start().split(' ').next()?.parse().ok())
+        .map(|epoch| Attempt {
+            task: task.to_owned(),
+            epoch,
+        })
+        .ok_or_else(|| format!("the result does not end with the last line, but with {last:?}"))?;
+    let bytes = bytes_of(&entry.token).ok_or("the token has no amount")?;
+    let whole = whole(&attempt, &entry.token, bytes);
+    let folder = attempt.directory(&site.attempts());
+    in_result(text, &whole)?;
+    in_log(&folder, &whole).map_err(|error| format!("its log: {error}"))?;
+    counted(&folder, whole.len() as u64)?;
+    Ok(whole.len() as u64)
+}
+
+/// Either all of it, or its end under a line that says how much is before that.
+fn in_result(text: &str, whole: &[u8]) -> Result<(), String> {
+    let (dropped, kept) = match text.strip_prefix("[longhaul: the first ") {
+        None => (0, text),
+        Some(rest) => {
+            let (mark, kept) = rest.split_once('\n').ok_or("the mark of the result has no end")?;
+            let dropped = mark.split(' ').next().and_then(|number| number.parse().ok());
+            (dropped.ok_or("the mark of the result names no number")?, kept)
+        }
+    };
+    match whole.get(dropped..) {
+        Some(rest) if rest == kept.as_bytes() => Ok(()),
+        _ => Err(format!(
+            "the result drops {dropped} bytes and has {} others, of {}",
+            kept.len(),
+            whole.len()
+        )),
+    }
+}
+
+/// All of it, without a hole. What was found whole is removed: thousands of these would fill the disk.
+fn in_log(folder: &Path, whole: &[u8]) -> io::Result<()> {
+    let mut pieces: Vec<(u64, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let start = path
+            .file_name()
+            .and_then(|name| name.to_str()?.strip_prefix("log.")?.parse().ok());
+        pieces.extend(start.map(|start| (start, path)));
+    }
+    pieces.sort();
+    let mut found = Vec::with_capacity(whole.len());
+    for (start, path) in &pieces {
+        if *start != found.len() as u64 {
+            return Err(io::Error::other(format!("byte {} is missing", found.len())));
+        }
+        found.extend(fs::read(path)?);
+    }
+    if found != whole {
+        return Err(io::Error::other(format!("{} of {} bytes", found.len(), whole.len())));
+    }
+    pieces.into_iter().try_for_each(|(_, path)| fs::remove_file(path))
+}
+
+/// The record of the end counts as much.
+fn counted(folder: &Path, bytes: u64) -> Result<(), String> {
+    let record = fs::read(folder.join("exit")).map_err(|error| format!("its exit record: {error}"))?;
+    let record: serde_json::Value = serde_json::from_slice(&record).map_err(|error| error.to_string())?;
+    if record["stdout_bytes"] != bytes || !record["write_error"].is_null() {
+        return Err(format!("of {bytes} bytes, its exit record says {record}"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_held_to_every_byte() {
+        let attempt = Attempt {
+            task: "a".to_owned(),
+            epoch: 1,
+        };
+        let whole = whole(&attempt, "t.20", 20);
+        let text = String::from_utf8(whole.clone()).unwrap();
+        assert_eq!(text, "t.20 0\nt.20 1\nt.20 2\na 1 t.20\n");
+        in_result(&text, &whole).unwrap();
+        let cut = format!("[longhaul: the first 7 bytes were dropped; see]\n{}", &text[7..]);
+        in_result(&cut, &whole).unwrap();
+        in_result(&cut.replace("first 7", "first 6"), &whole).unwrap_err();
+        in_result(&text[1..], &whole).unwrap_err();
+    }
+
+    #[test]
+    fn a_log_is_held_to_every_byte() {
+        let folder = std::env::temp_dir().join(format!("longhaul-xtask-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+        write("log.0", "ab");
+        write("log.3", "d");
+        in_log(&folder, b"abcd").unwrap_err();
+        write("log.2", "c");
+        in_log(&folder, b"abcd").unwrap();
+        // Nothing is left in it.
+        fs::remove_dir(&folder).unwrap();
+    }
+}
