@@ -42,7 +42,8 @@ pub enum AttemptEnd {
         /// [`Task::woken`](crate::Task::woken) as it was when everything it waits for was still to come.
         woken: u32,
     },
-    /// The task cannot go on with the code there is. It holds nothing any more, and costs no attempt.
+    /// The task cannot go on with the code there is. It holds nothing any more, and costs no attempt. A call that was never announced, and
+    /// that nobody can come back for, ends with the failure.
     Blocked(Block),
 }
 
@@ -97,9 +98,9 @@ pub enum Event {
     CameFurther,
     /// The time that suspended work waits for is here, or that at which a blocked task is tried again.
     TimerFired,
-    /// A blocked task is to be tried again: its code has changed, or an operator asks for it.
+    /// A blocked task is to be tried again, because its code has changed, an operator asks for it, or its time has passed.
     Unblocked {
-        /// Not before this.
+        /// When: until then it stays blocked.
         ready_at: UnixMillis,
     },
     /// A task has been blocked for too long.

@@ -57,11 +57,11 @@ pub struct IllegalEvent {
 /// | `Journaled` | – | place taken, and failures and blocks before it forgiven; or its value replaced | – | – | – |
 /// | `CameFurther` | – | failures and blocks before it forgiven | – | – | – |
 /// | `TimerFired` | – | – | Queued, if it is time | Queued, if it is time | – |
-/// | `Unblocked` | – | – | – | Queued | – |
+/// | `Unblocked` | – | – | – | Queued; Blocked, if it is for later | – |
 /// | `ChildEnded` | noted | noted | noted, Queued | noted | – |
 /// | `AttemptEnded` | – | Done, or Queued again | – | – | attempt Ended, the outcome is dropped |
 /// | `AttemptEnded(Suspended)` | – | Parked; Queued, if something came since; Done, if it is to stop | – | – | attempt Ended |
-/// | `AttemptEnded(Blocked)` | – | Blocked; Done, if it is to stop | – | – | attempt Ended |
+/// | `AttemptEnded(Blocked)` | – | Blocked; Done, if it is to stop, or nobody can come back for it | – | – | attempt Ended |
 /// | `CancelRequested` | Done(Cancelled) | stop; at once: Done | Done(Cancelled) | Done(Cancelled) | – |
 /// | `DeadlinePassed` | Done(ToolError) | stop | Done(ToolError) | Done(ToolError) | – |
 /// | `QueueTimedOut`, unless it has a journal | Done(RpcError) | – | – | – | – |
@@ -104,6 +104,7 @@ fn is_visible(event: &Event) -> bool {
             | Event::Journaled(_)
             | Event::CameFurther
             | Event::TimerFired
+            | Event::Unblocked { .. }
             | Event::ChildEnded { .. }
             | Event::AttemptEnded(AttemptEnd::Suspended { .. })
     )
@@ -186,7 +187,11 @@ impl Task {
             }
             Event::Unblocked { ready_at } => {
                 self.require(State::Blocked)?;
-                self.resume(*ready_at.max(&at));
+                if *ready_at > at {
+                    self.resume_at = Some(*ready_at);
+                } else {
+                    self.resume(at);
+                }
             }
             Event::BlockedTimedOut => {
                 self.require(State::Blocked)?;
@@ -305,6 +310,10 @@ impl Task {
                 self.attempts_used = self.attempts_used.saturating_sub(1);
                 if let Some(stop) = self.stop {
                     return Some(self.stopped(stop.reason));
+                }
+                // Its caller waits for an end, and cannot come back for another one.
+                if !self.announced && !self.keyed {
+                    return Some(Outcome::RpcError(block.failure.clone()));
                 }
                 self.state = State::Blocked;
                 self.blocked = Some(Arc::new(Blocked::new(self.blocked.as_deref(), block, at)));

@@ -2,7 +2,7 @@
 
 use crate::{
     DefinitionError, DefinitionErrors, Listening, Prompt, Resource, ResourceTemplate, ServeError, Server, ToAddress,
-    Tool, content::icons_json, method::Method, server::Keep,
+    Tool, build_id, content::icons_json, method::Method, server::Keep,
 };
 use longhaul_core::{HostId, Store, store::StoreError};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Snapshot, Spawner, Watch};
@@ -86,6 +86,7 @@ impl ServerHandle {
             max_running: server.max_running,
             quota: server.quota,
             keep_waiting: server.keep_waiting,
+            build: server.build.unwrap_or_else(build_id::of_executable),
             witness: server.witness,
         })
         .await?;

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod ask;
+mod build_id;
 mod completion;
 mod content;
 mod context;
@@ -65,8 +66,8 @@ pub mod below {
 }
 
 pub use longhaul_core::{
-    BoxFuture, Json as RawJson, LogLevel, Outcome, Principal, Quota, RetryOn, StopReason, Store, StoreLayer, TaskId,
-    TaskPolicy, store::StoreError,
+    BoxFuture, Json as RawJson, LogLevel, OnNonDeterminism, Outcome, Principal, Quota, RetryOn, StopReason, Store,
+    StoreLayer, TaskId, TaskPolicy, store::StoreError,
 };
 pub use longhaul_runtime::{
     Abilities, Ability, AskError as Unasked, Divergence, Engine, Executor, JournalError, Provider, Question, Recovered,

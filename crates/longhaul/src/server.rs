@@ -5,7 +5,7 @@ use crate::{
     serve::stop_signal,
 };
 use longhaul_core::{BoxFuture, Quota, Store};
-use longhaul_runtime::{KEEP_WAITING, Provider, Witness};
+use longhaul_runtime::{BuildId, KEEP_WAITING, Provider, Witness};
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::{Map, Value};
 use std::{
@@ -60,6 +60,7 @@ pub struct Server {
     pub(crate) limits: Limits,
     pub(crate) http: HttpOptions,
     pub(crate) keep_waiting: Duration,
+    pub(crate) build: Option<BuildId>,
     pub(crate) witness: Option<Arc<dyn Witness>>,
     pub(crate) wrap_store: Option<WrapStore>,
     pub(crate) accept_restored: bool,
@@ -127,6 +128,7 @@ impl Server {
             limits: Limits::default(),
             http: HttpOptions::default(),
             keep_waiting: KEEP_WAITING,
+            build: None,
             witness: None,
             wrap_store: None,
             accept_restored: false,
@@ -290,6 +292,14 @@ impl Server {
     /// ```
     pub fn http(mut self, options: HttpOptions) -> Self {
         self.http = options;
+        self
+    }
+
+    /// Names this build of the program, in the place of a hash of its executable. A task of a [durable](Tool::durable) tool that is blocked is
+    /// tried again as soon as a server of another build takes over its data directory, so give each deploy a name of its own (a commit, an
+    /// image's digest). Wanted where the code is not in the executable, as in a plugin that it loads.
+    pub fn build_id(mut self, name: impl Into<String>) -> Self {
+        self.build = Some(BuildId::named(name.into()));
         self
     }
 

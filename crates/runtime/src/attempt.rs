@@ -6,22 +6,25 @@ use crate::{
     context::Terms,
     engine::{Inner, Runner},
     intake,
-    journal::{Backoff, Journal, write_drafts},
+    journal::{Backoff, Divergence, Journal, bounded, words, write_drafts},
     slots::Slot,
     suspects::{Suspicion, Unbegun},
 };
 use futures_util::FutureExt;
 use longhaul_core::{
-    AttemptEnd, EndedBy, Entry, Event, FailedAttempt, Failure, Fence, Outcome, Retry, RetryOn, RpcFailure, StopReason,
-    Task, TaskId, UnixMillis, format_duration,
+    AttemptEnd, BlockReason, EndedBy, Entry, Event, FailedAttempt, Failure, Fence, OnNonDeterminism, Outcome, Retry,
+    RetryOn, RpcFailure, StopReason, Task, TaskId, UnixMillis, format_duration,
     store::{ApplyError, Claimed},
 };
-use std::{convert::Infallible, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
 /// News of one task are written at most this often (design section 5).
 const NEWS_INTERVAL: Duration = Duration::from_millis(500);
+
+/// So many crashed attempts a failure names.
+const MOST_HISTORY: usize = 20;
 
 /// Entries read at once.
 const JOURNAL_PAGE: usize = 1_000;
@@ -55,13 +58,8 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
     let requestor = Arc::new(Requestor::from_json(&requestor));
     let cx = TaskContext::new(&inner, &task, requestor, terms, stop, slot);
     let (end, failed) = match runner {
-        Ok(Runner {
-            executor,
-            retry,
-            intake,
-            ..
-        }) => {
-            let intake = intake.filter(|_| cx.requestor().asks_first);
+        Ok(runner) => {
+            let intake = runner.intake.clone().filter(|_| cx.requestor().asks_first);
             let attempt = Attempt {
                 task: task.id.clone(),
                 epoch: fence.epoch,
@@ -69,8 +67,9 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
                 arguments,
                 deadline_at: task.deadline_at(),
             };
+            let executor = Arc::clone(&runner.executor);
             let left = work(&inner, &cx, (executor, intake), attempt, begin).await;
-            judge(&cx, &task, &retry, begin, left)
+            judge(&cx, &task, &runner, begin, left).await
         }
         Err(why) => {
             let end = AttemptEnd::Failed {
@@ -151,8 +150,10 @@ async fn look_for_stop(inner: &Inner, id: &TaskId) {
 enum Left {
     /// Its executor has said so.
     Ended(End),
-    /// It keeps a journal, and its executor could not say anything.
-    Broken(EndedBy),
+    /// It keeps a journal, and its executor could not say anything; a panic's message, if there is one.
+    Broken(EndedBy, Option<String>),
+    /// It keeps a journal, and does not follow it.
+    Diverged(Divergence),
     /// All of it waits, and it can be run again from its start.
     LetGo {
         /// When the earliest of its timers fires.
@@ -193,7 +194,7 @@ async fn work(
         // Its process is gone, and its code with it. It runs again from its start, if it may.
         return match cx.awaited_its_turn() {
             true => Left::Ended(End::NeverStarted("it waited for its turn".to_owned())),
-            false => Left::Broken(EndedBy::Crash),
+            false => Left::Broken(EndedBy::Crash, None),
         };
     }
     if let Err(unbegun) = cx.await_turn().await {
@@ -224,12 +225,10 @@ async fn work(
     let left = tokio::select! {
         biased;
         end = run => match end {
-            Ok(end) => Left::Ended(followed(cx, end)),
-            Err(_) => {
-                error!("an executor panicked");
-                if cx.keeps_journal() { Left::Broken(EndedBy::Panic) } else { Left::Ended(End::Errored(panicked())) }
-            }
+            Ok(end) => followed(cx, end),
+            Err(panic) => panicked(cx, &*panic),
         },
+        divergence = cx.diverged() => Left::Diverged(divergence),
         (until, woken) = cx.let_go(), if cx.keeps_journal() => Left::LetGo { until, woken },
         until = released(inner), if cx.keeps_journal() => Left::LetGo { until: Some(until), woken: 0 },
         never = write_drafts(cx) => match never {},
@@ -243,20 +242,17 @@ async fn work(
 
 /// An end of code that did not follow its journal is worth nothing, whatever it says. Code that was told to stop, or has crashed, need
 /// not have come to its end.
-fn followed(cx: &TaskContext, end: End) -> End {
+fn followed(cx: &TaskContext, end: End) -> Left {
     let Some(journal) = cx.shared.journal.as_ref().filter(|_| cx.stop_requested().is_none()) else {
-        return end;
+        return Left::Ended(end);
     };
     let followed = match end {
         End::Finished(_) | End::Errored(_) => journal.finish(),
         _ => journal.has_diverged(),
     };
     match followed {
-        Ok(()) => end,
-        Err(divergence) => {
-            error!(task = %cx.task(), %divergence, "a tool's code does not follow its journal");
-            End::Finished(Failure::Diverged(divergence.to_string()).into())
-        }
+        Ok(()) => Left::Ended(end),
+        Err(divergence) => Left::Diverged(divergence),
     }
 }
 
@@ -266,11 +262,35 @@ async fn released(inner: &Inner) -> UnixMillis {
     inner.now()
 }
 
-/// The panic's own words may hold anything; they are on stderr already.
-fn panicked() -> Outcome {
+/// What a panic means: the end of code that does not follow its journal, a crash of other code that keeps one, else an error. Where it
+/// happened, and its backtrace, are on standard error only.
+fn panicked(cx: &TaskContext, panic: &(dyn Any + Send)) -> Left {
+    let message = panic_message(panic);
+    error!(tool = %cx.shared.tool, message, "an executor panicked");
+    match &cx.shared.journal {
+        None => Left::Ended(End::Errored(panic_outcome(message))),
+        Some(journal) => match journal.has_diverged() {
+            Err(divergence) if cx.stop_requested().is_none() => Left::Diverged(divergence),
+            _ => Left::Broken(EndedBy::Panic, message.map(str::to_owned)),
+        },
+    }
+}
+
+/// The beginning of what `panic!` was given, if that was a text.
+fn panic_message(panic: &(dyn Any + Send)) -> Option<&str> {
+    let literal = panic.downcast_ref::<&'static str>().copied();
+    let message = literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str))?;
+    Some(bounded(message))
+}
+
+fn panic_outcome(message: Option<&str>) -> Outcome {
+    let message = match message {
+        Some(message) => format!("the tool panicked: {message}").into(),
+        None => "the tool panicked".into(),
+    };
     Outcome::RpcError(RpcFailure {
         code: -32603,
-        message: "the tool failed unexpectedly".into(),
+        message,
         data: None,
     })
 }
@@ -315,14 +335,16 @@ fn put_off(cx: &TaskContext, task: &Task, why: &str) -> UnixMillis {
 
 /// What the end of the work means under the retry policy, and what is to be kept of an attempt that came to nothing. Whether a stop was
 /// asked for meanwhile is decided by the transition.
-fn judge(
+async fn judge(
     cx: &TaskContext,
     task: &Task,
-    retry: &Retry,
+    runner: &Runner,
     begin: Begin,
     left: Left,
 ) -> (AttemptEnd, Option<FailedAttempt>) {
     let inner = &cx.shared.inner;
+    let retry = &runner.retry;
+    let block = |reason, failure| cx.block(task, &runner.spec, runner.blocked_timeout, reason, failure);
     let used = cx.attempts_used(task);
     let asks_again = cx.shared.asks_again;
     // A retry that could only begin after the deadline would never be: the work's own words are the better end.
@@ -330,9 +352,25 @@ fn judge(
         let at = inner.now().plus(retry.wait_after(used, why)?);
         task.deadline_at().is_none_or(|deadline| at < deadline).then_some(at)
     };
+    let mut said_last = None;
     let (end, by) = match left {
         Left::LetGo { until, woken } => return (AttemptEnd::Suspended { until, woken }, None),
-        Left::Broken(by) => (End::Crashed, by),
+        Left::Diverged(divergence) => {
+            let divergence = divergence.to_string();
+            let failed = cx.failed(EndedBy::NonDeterminism, Some(&divergence));
+            let failure = Failure::Diverged(divergence);
+            return match runner.on_non_determinism {
+                OnNonDeterminism::Fail => (AttemptEnd::Finished(failure.into()), None),
+                OnNonDeterminism::Block => {
+                    let block = block(BlockReason::NonDeterminism, failure).await;
+                    (AttemptEnd::Blocked(block), Some(failed))
+                }
+            };
+        }
+        Left::Broken(by, said) => {
+            said_last = said;
+            (End::Crashed, by)
+        }
         // Only an executor that cannot keep what its work comes to says that this has crashed.
         Left::Ended(end) => (end, EndedBy::Store),
     };
@@ -341,7 +379,7 @@ fn judge(
         End::Errored(outcome) => {
             let retry_at = again(RetryOn::Error);
             // An error that is the end is told by the outcome itself.
-            let failed = retry_at.map(|_| cx.failed(EndedBy::Error, Some(&outcome)));
+            let failed = retry_at.map(|_| cx.failed(EndedBy::Error, words(&outcome).as_deref()));
             let end = AttemptEnd::Failed {
                 outcome,
                 retry_at,
@@ -354,13 +392,22 @@ fn judge(
                 End::SupervisorKilled => Failure::SupervisorKilled,
                 _ => Failure::Interrupted,
             };
-            let failed = cx.failed(by, None);
+            let failed = cx.failed(by, said_last.as_deref());
+            let retry_at = again(RetryOn::Crash);
+            let outcome = match &cx.shared.journal {
+                Some(journal) => {
+                    let failure = poisoned(journal, used, failed.clone());
+                    if retry.wait_after(used, RetryOn::Crash).is_none() {
+                        let block = block(BlockReason::Poisoned, failure).await;
+                        return (AttemptEnd::Blocked(block), Some(failed));
+                    }
+                    failure.into()
+                }
+                None => crashed(retry, used, interrupted),
+            };
             let end = AttemptEnd::Failed {
-                outcome: match &cx.shared.journal {
-                    Some(journal) => poisoned(journal, used, failed.clone()),
-                    None => crashed(retry, used, interrupted),
-                },
-                retry_at: again(RetryOn::Crash),
+                outcome,
+                retry_at,
                 asks_again,
             };
             (end, Some(failed))
@@ -389,11 +436,12 @@ fn crashed(retry: &Retry, attempts: u32, interrupted: Failure) -> Outcome {
     }
 }
 
-/// Set aside, with what is known of each attempt that came no further.
-fn poisoned(journal: &Journal, attempts: u32, last: FailedAttempt) -> Outcome {
-    let mut history = journal.latest_failures(attempts.saturating_sub(1) as usize);
+/// Why code is given up that came no further, with what is known of its latest attempts.
+fn poisoned(journal: &Journal, attempts: u32, last: FailedAttempt) -> Failure {
+    let before = usize::try_from(attempts.saturating_sub(1)).unwrap_or(usize::MAX);
+    let mut history = journal.latest_failures(before.min(MOST_HISTORY - 1));
     history.push(last);
-    Failure::Poisoned { attempts, history }.into()
+    Failure::Poisoned { attempts, history }
 }
 
 impl TaskContext {

@@ -3,7 +3,7 @@
 use crate::{
     End, JournalError, Requestor, Said,
     engine::Inner,
-    journal::{Journal, Pending},
+    journal::{Divergence, Journal, Pending},
     news::News,
     parking::{Activity, Ticket, Wait},
     slots::Slot,
@@ -350,9 +350,30 @@ impl TaskContext {
         journal.is_some_and(|journal| journal.is_abandoned(path))
     }
 
-    /// Whether the attempt has ended as far as its code is concerned.
+    /// Whether the attempt has ended as far as its code is concerned: what it drops from now on is not its wish. Code that has diverged wishes
+    /// nothing that counts.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(*self.hold_lock(), Hold::Over)
+        self.has_diverged() || matches!(*self.hold_lock(), Hold::Over)
+    }
+
+    /// Whether the code does not follow its journal.
+    pub(crate) fn has_diverged(&self) -> bool {
+        let journal = self.shared.journal.as_ref();
+        journal.is_some_and(|journal| journal.has_diverged().is_err())
+    }
+
+    /// Completes when the code does not follow its journal. Code that is to stop need not.
+    pub(crate) async fn diverged(&self) -> Divergence {
+        match &self.shared.journal {
+            Some(journal) => {
+                let divergence = journal.diverged().await;
+                match self.stop_requested() {
+                    Some(_) => std::future::pending().await,
+                    None => divergence,
+                }
+            }
+            None => std::future::pending().await,
+        }
     }
 
     /// Gives the slot back for good, whoever still holds this context, and takes no draft any more.

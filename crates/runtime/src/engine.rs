@@ -1,8 +1,9 @@
 //! The engine: all parts of the runtime around one store.
 
 use crate::{
-    Catalog, Intake, Ports, Provider, Recovered, Tool,
+    BuildId, Catalog, Intake, Ports, Provider, Recovered, Tool,
     active::Active,
+    blocked::{self, BLOCKED_TIMEOUT},
     catalog::thaw,
     dispatch,
     executor::Executor,
@@ -20,7 +21,8 @@ use crate::{
     witness::Witness,
 };
 use longhaul_core::{
-    BoxFuture, HostId, Millis, NodeId, Quota, Retry, Scope, State, Store, Task, TaskId, ToolSpec, UnixMillis,
+    BoxFuture, HostId, Millis, NodeId, OnNonDeterminism, Quota, Retry, Scope, SpecId, State, Store, Task, TaskId,
+    ToolSpec, UnixMillis,
     store::{ApplyError, Change, Page, Record, StoreError},
 };
 use std::{sync::Arc, time::Duration};
@@ -51,6 +53,8 @@ pub struct EngineOptions {
     /// How long the code of durable work is kept in memory while all of it waits: [`KEEP_WAITING`](crate::KEEP_WAITING), but in tests that want to
     /// see it let go, and run again, without the wait. At least a millisecond. What of it waits longest is let go sooner where too much waits.
     pub keep_waiting: Duration,
+    /// The build of the program: a blocked task is tried again by another one.
+    pub build: BuildId,
     /// Watches steps, in tests.
     pub witness: Option<Arc<dyn Witness>>,
 }
@@ -87,6 +91,7 @@ pub(crate) struct Inner {
     pub(crate) parking: Arc<Parking>,
     /// Whose process has died under it, again and again.
     pub(crate) suspects: Suspects,
+    pub(crate) build: BuildId,
     pub(crate) witness: Option<Arc<dyn Witness>>,
     /// Set before a stop: work that can be run again is let go.
     releasing: watch::Sender<bool>,
@@ -123,6 +128,7 @@ impl Engine {
             max_running,
             quota,
             keep_waiting,
+            build,
             witness,
         } = options;
         for tool in catalog.snapshot().tools.values() {
@@ -151,6 +157,7 @@ impl Engine {
             cancelling: Cancelling::default(),
             parking: Parking::new(keep_waiting),
             suspects: Suspects::default(),
+            build,
             witness,
             releasing: watch::Sender::new(false),
             stop: watch::Sender::new(false),
@@ -167,6 +174,7 @@ impl Engine {
         inner.spawn(timers::run(Arc::clone(&inner)));
         inner.spawn(retention::run(Arc::clone(&inner)));
         inner.spawn(timeline::run(Arc::clone(&inner), timeline));
+        inner.spawn(blocked::try_changed_code(Arc::clone(&inner), None));
         let parking = Arc::clone(&inner);
         inner.spawn(async move { parking.parking.run(&*parking.ports.clock).await });
         Ok((Self(inner), recovered))
@@ -188,7 +196,9 @@ impl Engine {
     /// The store's; the tool is not offered then.
     pub async fn put_tool(&self, tool: Tool) -> Result<(), StoreError> {
         self.0.store.put_spec(tool.spec().clone()).await?;
+        let name = Arc::clone(tool.name());
         self.0.catalog.put_tool(tool);
+        self.0.spawn(blocked::try_changed_code(Arc::clone(&self.0), Some(name)));
         Ok(())
     }
 
@@ -294,6 +304,10 @@ pub(crate) struct Runner {
     pub(crate) input_timeout: Millis,
     /// What asks first, of a task that was announced before.
     pub(crate) intake: Option<Arc<dyn Intake>>,
+    /// The definition that runs, which may be a newer one than the task's.
+    pub(crate) spec: SpecId,
+    pub(crate) on_non_determinism: OnNonDeterminism,
+    pub(crate) blocked_timeout: Millis,
 }
 
 impl Inner {
@@ -308,6 +322,13 @@ impl Inner {
         if releasing.wait_for(|releasing| *releasing).await.is_err() {
             std::future::pending().await
         }
+    }
+
+    /// Any number.
+    pub(crate) fn draw(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.ports.entropy.fill(&mut bytes);
+        u64::from_le_bytes(bytes)
     }
 
     pub(crate) fn now(&self) -> UnixMillis {
@@ -410,6 +431,9 @@ impl Inner {
                 concurrency,
                 input_timeout: settings.input_timeout,
                 intake: settings.intake.clone(),
+                spec: tool.spec().id.clone(),
+                on_non_determinism: settings.on_non_determinism,
+                blocked_timeout: settings.blocked_timeout,
             }));
         }
         let read = || async { Ok(self.store.spec(&task.spec).await?) };
@@ -420,6 +444,9 @@ impl Inner {
             concurrency,
             input_timeout: INPUT_TIMEOUT,
             intake: None,
+            spec: task.spec.clone(),
+            on_non_determinism: OnNonDeterminism::default(),
+            blocked_timeout: BLOCKED_TIMEOUT,
         }))
     }
 

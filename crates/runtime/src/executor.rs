@@ -44,7 +44,7 @@ pub enum End {
 /// Runs the attempts of one tool, in one definition of it.
 ///
 /// The future may be dropped at any await (the server stops); what lives outside the process lives on and is taken up by
-/// [`Executor::resume`] in the next one. A panic ends the attempt as [`End::Errored`], with words that tell nothing; of work that
+/// [`Executor::resume`] in the next one. A panic ends the attempt as [`End::Errored`] with the panic's message; of work that
 /// [replays](Executor::replays) as [`End::Crashed`].
 pub trait Executor: Send + Sync + 'static {
     /// Whether the work lives outside the process, so that only this host can take it up again.

@@ -7,6 +7,8 @@
 
 mod active;
 mod attempt;
+mod blocked;
+mod build_id;
 mod call;
 mod canonical;
 mod catalog;
@@ -37,6 +39,8 @@ mod timeline;
 mod timers;
 mod witness;
 
+pub use blocked::BLOCKED_TIMEOUT;
+pub use build_id::BuildId;
 pub use call::{Begun, Call, CancelError, Promotion, Step, Waiting};
 pub use canonical::digest as canonical_digest;
 pub use catalog::{

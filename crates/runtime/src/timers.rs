@@ -1,6 +1,6 @@
 //! Deadlines, queue timeouts and announced times to live: what time alone brings about.
 
-use crate::engine::Inner;
+use crate::{blocked::spread_late_retry, engine::Inner};
 use futures_util::future::join_all;
 use longhaul_core::{
     Clock, Task, UnixMillis,
@@ -133,7 +133,7 @@ pub(crate) async fn fire(inner: &Arc<Inner>) -> Result<Fired, StoreError> {
 
 /// Says whether there was anything to apply.
 async fn apply(inner: &Arc<Inner>, task: Task, now: UnixMillis) -> Result<bool, ApplyError> {
-    let events = task.due(now);
+    let events = spread_late_retry(inner, &task, now, task.due(now));
     if events.is_empty() {
         return Ok(false);
     }

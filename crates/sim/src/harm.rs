@@ -1,6 +1,7 @@
 //! What goes wrong: nodes die, come, lose their lease to one that comes while they live, and clocks jump.
 
 use crate::{
+    deploys::Build,
     executor::Process,
     ports::{self, Skew},
     store::NodeStore,
@@ -21,6 +22,10 @@ use tokio::sync::watch;
 /// How many nodes live at once. All but the newest have lost their lease, and do not know it.
 const MOST_NODES: usize = 3;
 
+/// How often, in milliseconds, an operator looks for blocked tasks, and how often a task is tried before it is given up.
+const OPERATOR_LOOKS_EVERY: u64 = 10_000;
+const TRIES: u32 = 2;
+
 /// Does harm for a while, and then leaves one node alone, with a clock that is right. In some worlds that is the first one: what it has
 /// forgotten to do is then not made good by the next.
 pub(crate) async fn harm(world: Arc<World>) {
@@ -38,7 +43,8 @@ pub(crate) async fn harm(world: Arc<World>) {
     world.note(Process::WORLD, |_| "calm".to_owned());
     if gentle && let Some(node) = world.some_node() {
         node.skew.store(world.latest(), Ordering::SeqCst);
-        return world.be_calm();
+        world.be_calm();
+        return operate(&world).await;
     }
     for process in 1..=world.last_process() {
         world.crash(Process(process));
@@ -46,6 +52,30 @@ pub(crate) async fn harm(world: Arc<World>) {
     world.be_calm();
     world.sleep(1_000).await;
     start(&world, world.latest());
+    operate(&world).await;
+}
+
+/// Sees to the tasks that are blocked once nothing goes wrong any more: each is tried again, and those that changed code wrote to, and that the
+/// code as it was cannot follow, are cancelled in the end.
+async fn operate(world: &Arc<World>) {
+    loop {
+        world.sleep(OPERATOR_LOOKS_EVERY).await;
+        let Some(Node { engine, .. }) = world.nodes().into_iter().next() else {
+            continue;
+        };
+        let Ok(blocked) = engine.blocked(None, 1_000).await else {
+            continue;
+        };
+        for task in blocked {
+            let tries = task.blocked.as_ref().map_or(0, |blocked| blocked.tries);
+            if tries < TRIES || !world.judge(|judge| judge.was_changed(&world.disk, &task.id)) {
+                let _ = engine.unblock(&task.id).await;
+            } else if let Ok(Some(waiting)) = engine.rejoin(&task.id).await {
+                world.judge(|judge| judge.cancel_asked(&task.id));
+                waiting.begun().abandon();
+            }
+        }
+    }
 }
 
 fn round(world: &Arc<World>) {
@@ -106,10 +136,14 @@ fn start(world: &Arc<World>, skew: i64) {
 }
 
 async fn run(world: Arc<World>, process: Process, skew: Skew) {
-    let Ok(catalog) = Catalog::new(tools(&world, process)) else {
+    let calm = world.is_calm();
+    let build = match &world.deploys {
+        Some(deploys) if !calm => deploys.draw(),
+        _ => Build::Good,
+    };
+    let Ok(catalog) = Catalog::new(tools(&world, process, build)) else {
         return;
     };
-    let calm = world.is_calm();
     let options = EngineOptions {
         store: Arc::new(NodeStore::new(&world, process)),
         ports: ports::ports(&world.executor, process, &skew, world.fork_chance()),
@@ -119,6 +153,7 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
         max_running: (calm || world.once_in(2)).then(|| usize::try_from(world.between(1..=4)).unwrap_or(1)),
         quota: Quota::default(),
         keep_waiting: longhaul_runtime::KEEP_WAITING,
+        build: longhaul_runtime::BuildId::named(build.name()),
         witness: Some(Arc::new(Watching {
             world: Arc::clone(&world),
             process,
@@ -126,7 +161,7 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
     };
     match Engine::start(options).await {
         Ok((engine, recovered)) => {
-            world.note(process, |_| format!("has started: {recovered:?}"));
+            world.note(process, |_| format!("has started, {}: {recovered:?}", build.name()));
             let (die, died) = watch::channel(false);
             world.add_node(Node {
                 process,

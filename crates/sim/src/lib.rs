@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod client;
+mod deploys;
 mod executor;
 mod harm;
 mod judge;
@@ -17,6 +18,7 @@ pub use judge::{Broken, Invariant};
 pub use plant::Plant;
 
 use client::Client;
+use deploys::Deploys;
 use executor::{Executor, Process, Turn};
 use judge::Judge;
 use log::Log;
@@ -65,7 +67,8 @@ pub fn run(seed: u64, options: Options) -> Report {
     let mut chance = fastrand::Rng::with_seed(seed);
     let executor = Executor::new(chance.fork());
     let judge = Judge::new(Log::new(options.aloud));
-    let world = World::new(Arc::clone(&executor), judge, chance, options.plant);
+    let deploys = Deploys::of_world(seed);
+    let world = World::new(Arc::clone(&executor), judge, chance, options.plant, deploys);
     let foreign = Arc::default();
     executor.spawn(Process::WORLD, Box::pin(harm::harm(Arc::clone(&world))));
     for nth in 0..CLIENTS {

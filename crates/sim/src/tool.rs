@@ -1,6 +1,7 @@
 //! Tools of the simulated nodes: executors that play programs.
 
 use crate::{
+    deploys::Build,
     executor::Process,
     program::{self, Act, Program, What},
     world::World,
@@ -21,17 +22,22 @@ pub(crate) const PLAIN: &str = "plain";
 /// As [`DURABLE`], with a deadline and one slot.
 pub(crate) const HURRIED: &str = "hurried";
 
+/// Longer than all that clocks jump by: what is blocked is waited for.
+const BLOCKED_TIMEOUT: u64 = 60 * 86_400_000;
+
 /// How long work that is asked to stop may take to, in milliseconds.
 const GRACE: u64 = 3_000;
 
 /// What every node offers.
-pub(crate) fn tools(world: &Arc<World>, process: Process) -> Vec<Tool> {
+pub(crate) fn tools(world: &Arc<World>, process: Process, build: Build) -> Vec<Tool> {
     let stage = Stage {
         world: Arc::clone(world),
         process,
+        build,
     };
     let settings = |name: &str, executor: Arc<dyn Executor>| ToolSettings {
         retention: world.retention,
+        blocked_timeout: BLOCKED_TIMEOUT,
         retry: Retry {
             attempts: 4,
             backoff: 200,
@@ -60,6 +66,7 @@ pub(crate) fn tools(world: &Arc<World>, process: Process) -> Vec<Tool> {
 struct Stage {
     world: Arc<World>,
     process: Process,
+    build: Build,
 }
 
 /// Tells the judge of each step that begins.
@@ -86,10 +93,11 @@ impl Executor for Durable {
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
         Box::pin(async move {
             self.0.runs(&attempt);
-            let program = program::drawn(seed(&attempt.arguments));
+            let seed = seed(&attempt.arguments);
+            let program = self.0.build.program(seed, program::drawn(seed));
             let work = std::pin::pin!(async {
                 let played = play(&self.0, cx.clone(), &program).await;
-                let fails = seed(&attempt.arguments).is_multiple_of(7);
+                let fails = seed.is_multiple_of(7);
                 match played {
                     Ok(()) if fails => End::Errored(Outcome::tool_error("as the program says")),
                     Ok(()) => End::Finished(Outcome::result(text_result("done", false))),
@@ -189,16 +197,16 @@ impl From<Fault> for End {
 
 impl Stage {
     fn runs(&self, attempt: &Attempt) {
-        let Self { world, process } = self;
+        let Self { world, process, build } = self;
         world.note(*process, |judge| {
             format!("{} runs, attempt {}", judge.name(&attempt.task), attempt.epoch)
         });
-        world.judge(|judge| judge.runs(&attempt.task, attempt.epoch));
+        world.judge(|judge| judge.runs(&attempt.task, attempt.epoch, *build));
     }
 
     /// An act came to something, which must be the same each time.
     fn came_to(&self, cx: &TaskContext, number: u32, step: Option<&str>, what: &str) {
-        let Self { world, process } = self;
+        let Self { world, process, .. } = self;
         let id = cx.task();
         world.note(*process, |judge| {
             format!("{} act {number} came to {what}", judge.name(id))

@@ -1,6 +1,7 @@
 //! What outlives every node: the disk, chance, and the judge who sees it all.
 
 use crate::{
+    deploys::Deploys,
     executor::{Executor, Process, lock},
     judge::Judge,
     peek,
@@ -25,6 +26,7 @@ pub(crate) struct World {
     pub(crate) executor: Arc<Executor>,
     pub(crate) disk: Arc<MemoryStore>,
     pub(crate) plant: Option<Plant>,
+    pub(crate) deploys: Option<Deploys>,
     pub(crate) host: HostId,
     /// How long tasks are kept, in milliseconds: so short that they are deleted while we look, or so long that nothing happens to those
     /// that wait but what they wait for.
@@ -73,11 +75,13 @@ impl World {
         judge: Judge,
         mut chance: fastrand::Rng,
         plant: Option<Plant>,
+        deploys: Option<Deploys>,
     ) -> Arc<Self> {
         Arc::new(Self {
             executor,
             disk: Arc::new(MemoryStore::new()),
             plant,
+            deploys,
             host: HostId("here".into()),
             retention: if chance.bool() { 120_000 } else { 86_400_000 },
             judge: Mutex::new(judge),

@@ -92,6 +92,7 @@ impl Server {
             max_running: None,
             quota: longhaul_core::Quota::default(),
             keep_waiting: longhaul_runtime::KEEP_WAITING,
+            build: longhaul_runtime::BuildId::named("test"),
             witness: None,
         };
         Engine::start(options).await.unwrap().0

@@ -75,6 +75,7 @@ async fn serve_on(ports: Ports, executor: Arc<dyn Executor>, retry: Retry, deadl
         max_running: Some(1),
         quota: longhaul_core::Quota::default(),
         keep_waiting: longhaul_runtime::KEEP_WAITING,
+        build: longhaul_runtime::BuildId::named("test"),
         witness: None,
     };
     Engine::start(options).await.unwrap().0

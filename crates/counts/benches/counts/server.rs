@@ -105,6 +105,7 @@ async fn serve() -> Arc<Front> {
         max_running: None,
         quota: Quota::default(),
         keep_waiting: longhaul_runtime::KEEP_WAITING,
+        build: longhaul_runtime::BuildId::named("test"),
         witness: None,
     })
     .await

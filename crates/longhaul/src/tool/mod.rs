@@ -13,7 +13,7 @@ pub use output::{IntoToolOutput, Json, ToolOutput};
 use crate::{DefinitionError, Error, Icon, RequestContext, ServerHandle, content::icons_json, intake, schema};
 use executor::Function;
 use handler::Work;
-use longhaul_core::{Json as Frozen, Retry, RetryOn, TaskPolicy};
+use longhaul_core::{Json as Frozen, OnNonDeterminism, Retry, RetryOn, TaskPolicy};
 use longhaul_runtime::{Executor, Intake, ToolSettings};
 use longhaul_upstream::in_process;
 use serde::Serialize;
@@ -71,6 +71,8 @@ pub struct Tool {
     retention: Duration,
     concurrency: Option<usize>,
     retry: Retry,
+    on_non_determinism: OnNonDeterminism,
+    blocked_timeout: Option<Duration>,
     intake: Option<MakeIntake>,
     runs: Runs,
 }
@@ -119,7 +121,7 @@ impl Tool {
     /// | [`join`](crate::TaskContext::join), [`select`](crate::TaskContext::select) | what was first |
     ///
     /// An attempt that ends in a crash or a panic is followed by another, up to 5 that come no further than the one before; then the task
-    /// is set aside with its history. [`retry`](Self::retry) says otherwise. How much outlives the process is the store's business: see
+    /// is blocked until another build of the program tries it again ([`blocked_timeout`](Self::blocked_timeout)). [`retry`](Self::retry) says otherwise. How much outlives the process is the store's business: see
     /// [`Server`](crate::Server).
     ///
     /// ```
@@ -203,6 +205,8 @@ impl Tool {
             retention: RETENTION,
             concurrency: None,
             retry: Retry::default(),
+            on_non_determinism: OnNonDeterminism::default(),
+            blocked_timeout: None,
             intake: None,
             runs,
         }
@@ -378,6 +382,32 @@ impl Tool {
         self
     }
 
+    /// What becomes of a task of a [durable](Self::durable) tool whose code, run again, asks for something else than its journal has. By default
+    /// it is blocked: another build of the program tries it again, and until then nothing is lost.
+    ///
+    /// ```
+    /// use longhaul::{OnNonDeterminism, TaskContext, Tool, ToolResult};
+    /// let tool = Tool::durable("nightly", async |_cx: TaskContext| ToolResult::Ok("done")).on_non_determinism(OnNonDeterminism::Fail);
+    /// ```
+    #[must_use]
+    pub fn on_non_determinism(mut self, what: OnNonDeterminism) -> Self {
+        self.on_non_determinism = what;
+        self
+    }
+
+    /// How long a task of a [durable](Self::durable) tool may be blocked before it fails; by default 7 days.
+    #[must_use]
+    pub fn blocked_timeout(mut self, limit: Duration) -> Self {
+        self.blocked_timeout = Some(limit);
+        self
+    }
+
+    /// Has tasks fail that would be blocked: a test is not to wait for other code.
+    pub(crate) fn fail_instead_of_blocking(&mut self) {
+        self.on_non_determinism = OnNonDeterminism::Fail;
+        self.blocked_timeout = Some(Duration::ZERO);
+    }
+
     /// Asks for what is missing before there is a task (G2-17). `ask` takes the arguments as the client gives them and returns those
     /// the tool's function runs with; the tool's input schema becomes that of what `ask` takes.
     ///
@@ -459,6 +489,8 @@ impl Tool {
             retention: millis(self.retention),
             concurrency: self.concurrency,
             retry: self.retry,
+            on_non_determinism: self.on_non_determinism,
+            blocked_timeout: self.blocked_timeout.map_or(longhaul_runtime::BLOCKED_TIMEOUT, millis),
             kind,
             definition,
             executor,

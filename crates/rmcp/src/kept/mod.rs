@@ -125,6 +125,8 @@ impl Builder {
             max_running: None,
             quota: Quota::default(),
             keep_waiting: longhaul_runtime::KEEP_WAITING,
+            // None of its functions keeps a journal, so none is ever blocked.
+            build: longhaul_runtime::BuildId::named("rmcp"),
             witness: None,
         };
         let (engine, _) = Engine::start(options).await?;

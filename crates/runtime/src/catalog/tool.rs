@@ -2,7 +2,7 @@
 
 use super::{Intake, misfit};
 use crate::Executor;
-use longhaul_core::{Json, Millis, Retry, SpecId, TaskPolicy, ToolSpec};
+use longhaul_core::{Json, Millis, OnNonDeterminism, Retry, SpecId, TaskPolicy, ToolSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
@@ -49,6 +49,10 @@ pub struct ToolSettings {
     pub concurrency: Option<usize>,
     /// After which ends it is run again.
     pub retry: Retry,
+    /// What becomes of a task whose code does not follow its journal, if it keeps one.
+    pub on_non_determinism: OnNonDeterminism,
+    /// How long a task may be blocked before it ends; [`BLOCKED_TIMEOUT`](crate::BLOCKED_TIMEOUT) is usual.
+    pub blocked_timeout: Millis,
     /// The provider's kind and the executor's definition in its words, kept with each task.
     pub kind: Arc<str>,
     /// See `kind`.
@@ -90,6 +94,8 @@ impl ToolSettings {
             retention: Self::RETENTION,
             concurrency: None,
             retry: Retry::default(),
+            on_non_determinism: OnNonDeterminism::default(),
+            blocked_timeout: crate::BLOCKED_TIMEOUT,
             kind: kind.into(),
             definition,
             executor,

@@ -70,8 +70,11 @@ impl TaskContext {
         written
     }
 
-    /// Has something written; `None` if the attempt is over.
+    /// Has something written; `None` if the attempt is over, as it is once its code has diverged.
     pub(crate) fn hand_in(&self, draft: Draft) -> Option<oneshot::Receiver<Result<Written, WriteError>>> {
+        if self.has_diverged() {
+            return None;
+        }
         let (tell, told) = oneshot::channel();
         self.drafts().as_mut()?.push(Pending { draft, tell });
         self.shared.drafted.notify_one();

@@ -36,6 +36,17 @@ pub(super) struct Failed {
     pub(super) within: Millis,
 }
 
+impl Failed {
+    /// Of an attempt that crashed. What did not follow its journal says nothing of how long the code runs before it crashes, and does not
+    /// count as a crash.
+    pub(super) fn crash(entry: Entry, within: Millis) -> Option<Self> {
+        let by = serde_json::from_str(entry.value.as_str())
+            .ok()
+            .and_then(|Kept { by, .. }| by);
+        (by != Some(EndedBy::NonDeterminism)).then_some(Self { entry, within })
+    }
+}
+
 impl Journal {
     /// Of the latest attempts that came to nothing, if the process died under one: how long the longest of them can have run.
     pub(crate) fn longest_crash(&self, most: u32) -> Option<Millis> {
@@ -64,23 +75,24 @@ impl Journal {
 }
 
 impl TaskContext {
-    /// What is to be told of this attempt, which has come to nothing; `outcome` is what it said itself.
-    pub(crate) fn failed(&self, by: EndedBy, outcome: Option<&Outcome>) -> FailedAttempt {
+    /// What is to be told of this attempt, which has come to nothing; `said` is what is known beside where it was.
+    pub(crate) fn failed(&self, by: EndedBy, said: Option<&str>) -> FailedAttempt {
         let latest = self.shared.journal.as_ref().and_then(|journal| journal.latest());
         let place = match latest {
             Some(latest) => format!("after {latest}"),
             None => "before it had come to anything".to_owned(),
         };
-        let why = match by {
+        let mut why = match by {
             EndedBy::Crash => format!("its process died {place}"),
             EndedBy::Panic => format!("it panicked {place}"),
             EndedBy::Store => format!("what it came to {place} could not be kept"),
-            EndedBy::NonDeterminism => format!("it did not follow its journal {place}"),
-            EndedBy::Error => match outcome.and_then(words) {
-                Some(words) => format!("it returned an error {place}: {words}"),
-                None => format!("it returned an error {place}"),
-            },
+            EndedBy::NonDeterminism => "it did not follow its journal".to_owned(),
+            EndedBy::Error => format!("it returned an error {place}"),
         };
+        if let Some(said) = said {
+            why.push_str(": ");
+            why.push_str(bounded(said));
+        }
         FailedAttempt {
             at: self.now(),
             by: Some(by),
@@ -109,8 +121,14 @@ impl TaskContext {
     }
 }
 
-/// What an outcome says for people, the beginning of it.
-fn words(outcome: &Outcome) -> Option<String> {
+/// The beginning of what an attempt said.
+pub(crate) fn bounded(said: &str) -> &str {
+    let end = said.char_indices().nth(MOST_WORDS).map_or(said.len(), |(at, _)| at);
+    &said[..end]
+}
+
+/// What an outcome says for people.
+pub(crate) fn words(outcome: &Outcome) -> Option<String> {
     #[derive(Deserialize)]
     struct Said {
         content: Vec<Block>,
@@ -119,15 +137,14 @@ fn words(outcome: &Outcome) -> Option<String> {
     struct Block {
         text: Option<String>,
     }
-    let words = match outcome {
+    Some(match outcome {
         Outcome::Result { json, .. } => {
             let said: Said = serde_json::from_str(json.as_str()).ok()?;
             said.content.into_iter().find_map(|block| block.text)?
         }
         Outcome::RpcError(failure) => failure.message.to_string(),
         Outcome::Cancelled => return None,
-    };
-    Some(words.chars().take(MOST_WORDS).collect())
+    })
 }
 
 #[cfg(test)]

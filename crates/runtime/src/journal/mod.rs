@@ -26,17 +26,23 @@ pub use step::{Backoff, StepError, StepFailure, StepPolicy, StepTry, Trail, step
 pub(crate) use writer::{Draft, EntryDraft, Pending, Told, WriteError, Written, write_drafts};
 
 use failure::Failed;
+pub(crate) use failure::{bounded, words};
 use longhaul_core::{Entry, EntryKey, EntryKind, Json, UnixMillis};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+use tokio::sync::Notify;
 
 /// How many entries a task may have.
 pub const MAX_ENTRIES: u32 = 10_000;
 
 /// What is known of a task's journal, and how far the code of this attempt has come along it.
-pub(crate) struct Journal(Mutex<State>);
+pub(crate) struct Journal {
+    state: Mutex<State>,
+    /// Told when the code diverges.
+    diverged: Notify,
+}
 
 struct State {
     known: HashMap<EntryKey, Known>,
@@ -120,7 +126,7 @@ impl Journal {
             match entry.key.kind {
                 // Nothing that the code does.
                 EntryKind::Failure => {
-                    state.failures.push(Failed { entry, within });
+                    state.failures.extend(Failed::crash(entry, within));
                     continue;
                 }
                 EntryKind::Child => state.children += 1,
@@ -141,7 +147,10 @@ impl Journal {
             };
             state.known.insert(entry.key, known);
         }
-        Arc::new(Self(Mutex::new(state)))
+        Arc::new(Self {
+            state: Mutex::new(state),
+            diverged: Notify::new(),
+        })
     }
 
     /// Begins the next place of this kind and name in a branch.
@@ -187,6 +196,7 @@ impl Journal {
                 expected: expected.clone(),
             };
             state.divergence = Some(divergence.clone());
+            self.diverged.notify_one();
             return Err(divergence.into());
         }
         let beside = branch.beside || branch.open > 0;
@@ -280,6 +290,16 @@ impl Journal {
         self.lock().divergence.clone().map_or(Ok(()), Err)
     }
 
+    /// Completes when the code has come to something else than before.
+    pub(crate) async fn diverged(&self) -> Divergence {
+        loop {
+            if let Err(divergence) = self.has_diverged() {
+                return divergence;
+            }
+            self.diverged.notified().await;
+        }
+    }
+
     /// The code has come to its end.
     ///
     /// # Errors
@@ -364,7 +384,7 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -285,9 +285,7 @@ impl TaskContext {
     }
 
     pub(crate) fn spread(&self) -> u64 {
-        let mut bytes = [0; 8];
-        self.ports().entropy.fill(&mut bytes);
-        u64::from_le_bytes(bytes)
+        self.shared.inner.draw()
     }
 }
 

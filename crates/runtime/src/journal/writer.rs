@@ -197,6 +197,7 @@ impl TaskContext {
     /// is told so after the rest is written: only then is that sure.
     async fn write_events(&self, batch: &[Pending]) -> Result<Vec<Result<Written, WriteError>>, WriteError> {
         let mut asked = self.shared.asked.lock().await;
+        self.follows()?;
         let mut next = self.shared.journal.as_ref().map_or(0, |journal| journal.next());
         let mut ever = *asked;
         let mut events = Vec::new();
@@ -285,6 +286,7 @@ impl TaskContext {
     async fn create_child(&self, new: NewTask, draft: EntryDraft) -> Result<Written, WriteError> {
         // One at a time: the place must be the next one.
         let _turn = self.shared.asked.lock().await;
+        self.follows()?;
         if let Some(reason) = self.stop_requested() {
             return Err(WriteError::Stopped(reason));
         }
@@ -323,6 +325,13 @@ impl TaskContext {
         journal.wrote(seq, &draft.key, &draft.value);
         self.set_turn(None);
         Ok(Written { seq, input: None })
+    }
+
+    /// What was handed in before the code diverged, and is not written yet, is not written any more: a journal takes nothing past that.
+    fn follows(&self) -> Result<(), WriteError> {
+        let journal = self.shared.journal.as_ref();
+        let followed = journal.map_or(Ok(()), |journal| journal.has_diverged());
+        followed.map_err(|divergence| WriteError::Journal(divergence.into()))
     }
 
     /// Whether the entry of a draft, if it is a new one, may have the place `seq`.

@@ -4,7 +4,7 @@ use crate::support::{
     CallOf, Effects, Fault, ManualClock, Process, World, beside, failure, guarded, program, scope, settle, text,
 };
 use futures_util::future::join;
-use longhaul_core::{Clock, EndedBy, InputKey, Json, Outcome, RetryOn, State, Task, TaskId, Verdict};
+use longhaul_core::{Clock, EndedBy, InputKey, Json, OnNonDeterminism, Outcome, RetryOn, State, Task, TaskId, Verdict};
 use longhaul_runtime::{AskError, Engine, JournalError, Pace, Polled, Question, StepPolicy, TaskContext, ToolSettings};
 use std::{
     collections::BTreeMap,
@@ -43,6 +43,15 @@ fn rpc_error(outcome: &Outcome) -> (&str, String) {
     };
     let data = failure.data.as_ref().map(|data| data.as_str().to_owned());
     (&failure.message, data.unwrap_or_default())
+}
+
+/// Has tasks fail at once that would be blocked: `blocked.rs` is about those.
+fn not_blocked(settings: ToolSettings) -> ToolSettings {
+    ToolSettings {
+        on_non_determinism: OnNonDeterminism::Fail,
+        blocked_timeout: 0,
+        ..settings
+    }
 }
 
 fn asks_between_two_steps(effects: &Effects) -> ToolSettings {
@@ -243,14 +252,14 @@ async fn what_panics_at_the_same_point_each_time_is_set_aside_with_its_history()
     let effects = Effects::default();
     let counted = effects.clone();
     let engine = world
-        .start([program("bad", move |cx| {
+        .start([not_blocked(program("bad", move |cx| {
             let counted = counted.clone();
             async move {
                 counted.step(&cx, "good").await?;
                 counted.happen();
                 panic!("always here")
             }
-        })])
+        }))])
         .await;
     let task = engine.create(engine.call("bad")).await.unwrap();
     let outcome = world.outcome(&engine, &task.id).await;
@@ -285,6 +294,7 @@ fn a_history_says_when_each_attempt_failed_and_what_ended_it() {
                 }
             }
         });
+        bad.blocked_timeout = 0;
         bad.retry.attempts = 3;
         bad.retry.on = vec![RetryOn::Crash, RetryOn::Error];
         bad
@@ -314,7 +324,10 @@ fn a_history_says_when_each_attempt_failed_and_what_ended_it() {
             "{data}"
         );
         assert!(told("why")[1].contains("7 bytes"), "{data}");
-        assert!(message.contains("it panicked"), "{message}");
+        assert!(
+            message.ends_with(r#"it panicked after step "good": here"#),
+            "the panic's own message: {message}"
+        );
         // The journal has the same, the last one too.
         let page = engine.history(&world.task(&id).await, 0, 100).await.unwrap();
         let kept = page
@@ -382,7 +395,7 @@ fn looks_and_crashes(looks: u32, effects: &Effects) -> ToolSettings {
 async fn what_crashes_after_one_look_each_time_is_set_aside() {
     let world = World::in_memory();
     let effects = Effects::default();
-    let engine = world.start([looks_and_crashes(1, &effects)]).await;
+    let engine = world.start([not_blocked(looks_and_crashes(1, &effects))]).await;
     let task = engine.create(engine.call("looks")).await.unwrap();
     let outcome = guarded("the end", world.outcome(&engine, &task.id)).await;
     assert!(rpc_error(&outcome).0.starts_with("5 attempts failed"), "{outcome:?}");
@@ -441,7 +454,7 @@ fn code_that_was_changed_is_told_where_it_differs() {
     let effects = Effects::default();
     let version = |effects: &Effects, steps: &'static [&'static str]| {
         let effects = effects.clone();
-        program("changes", move |cx| {
+        not_blocked(program("changes", move |cx| {
             let effects = effects.clone();
             async move {
                 for step in steps {
@@ -449,7 +462,7 @@ fn code_that_was_changed_is_told_where_it_differs() {
                 }
                 Ok::<_, Fault>(ask(&cx, "well?").await?)
             }
-        })
+        }))
     };
     let begin = |steps: &'static [&'static str]| {
         Process::run(directory.path(), &clock, async |world| {

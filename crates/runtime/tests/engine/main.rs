@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod attempts;
+mod blocked;
 mod bounds;
 mod calls;
 mod cancellation;

@@ -159,6 +159,7 @@ async fn whatever_the_order_every_task_ends_and_every_slot_comes_back() {
         max_running: Some(SLOTS),
         quota: longhaul_core::Quota::default(),
         keep_waiting: longhaul_runtime::KEEP_WAITING,
+        build: longhaul_runtime::BuildId::named("test"),
         witness: None,
     };
     let (engine, _) = Engine::start(options).await.unwrap();

@@ -37,14 +37,18 @@ impl Lives {
 
     fn tools(&self) -> [ToolSettings; 2] {
         let (clock, died, fuse) = (self.world.clock.clone(), self.died.clone(), self.fuse);
-        let bad = program("bad", move |_| {
-            let (clock, died) = (clock.clone(), died.clone());
-            async move {
-                clock.sleep(Duration::from_millis(fuse)).await;
-                died.store(true, Ordering::SeqCst);
-                std::future::pending::<Result<String, Fault>>().await
-            }
-        });
+        // Over when it would be blocked, so that it can be waited for.
+        let bad = ToolSettings {
+            blocked_timeout: 0,
+            ..program("bad", move |_| {
+                let (clock, died) = (clock.clone(), died.clone());
+                async move {
+                    clock.sleep(Duration::from_millis(fuse)).await;
+                    died.store(true, Ordering::SeqCst);
+                    std::future::pending::<Result<String, Fault>>().await
+                }
+            })
+        };
         let (built, shipped) = (self.built.subscribe(), self.shipped.subscribe());
         let long = program("long", move |cx| {
             let (built, mut shipped) = (built.clone(), shipped.clone());

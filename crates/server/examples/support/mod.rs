@@ -56,6 +56,7 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
         max_running: None,
         quota: longhaul_core::Quota::default(),
         keep_waiting: longhaul_runtime::KEEP_WAITING,
+        build: longhaul_runtime::BuildId::named("test"),
         witness: None,
     })
     .await?;

@@ -35,7 +35,7 @@ const OUTPUT_TEMPLATE: &str = concat!(
 const HISTORY_TEMPLATE: &str = concat!(
     r#"{"uriTemplate":"longhaul://task/{id}/history{?after,limit}","name":"task_history","title":"History of a task","#,
     r#""mimeType":"application/json","description":"What a task's code has come to, entry by entry, without values: place, what, at, state "#,
-    "(done, failed, waiting, unanswered, given up), until, why, by (what ended a failed attempt: crash, panic, error, store), and the ",
+    "(done, failed, waiting, unanswered, given up), until, why, by (what ended a failed attempt: crash, panic, error, store, non_determinism), and the ",
     r#"tries that failed. At most 100 at once; read on after next, until that is total."}"#,
 );
 

@@ -82,6 +82,7 @@ impl Server {
             max_running: None,
             quota: options.quota,
             keep_waiting: longhaul_runtime::KEEP_WAITING,
+            build: longhaul_runtime::BuildId::named("test"),
             witness: None,
         })
         .await

@@ -25,6 +25,8 @@ pub(super) struct Known {
     pub(super) told_until: Option<UnixMillis>,
     /// The attempts that were run from their start.
     pub(super) runs: BTreeSet<u32>,
+    /// Those of them that ran changed code.
+    pub(super) changed_runs: BTreeSet<u32>,
     /// What the acts of its program came to.
     pub(super) came_to: BTreeMap<u32, String>,
     task: Option<Task>,
@@ -52,6 +54,7 @@ impl Known {
             outcome: None,
             told_until: None,
             runs: BTreeSet::new(),
+            changed_runs: BTreeSet::new(),
             came_to: BTreeMap::new(),
             task: None,
             questions: BTreeMap::new(),
@@ -109,7 +112,11 @@ impl Known {
             )),
             (None, Some(outcome)) => {
                 self.outcome = Some(outcome.clone());
-                diverged(outcome)
+                // A call that nobody could come back for is not blocked; anything else that a bad deploy ends is lost.
+                match task.announced || task.keyed || self.changed_runs.is_empty() {
+                    true => diverged(outcome),
+                    false => Ok(()),
+                }
             }
             _ => Ok(()),
         }
@@ -238,7 +245,7 @@ fn epoch(task: &Task) -> (u32, NodeId) {
     attempt.map_or((0, NodeId(0)), |attempt| (attempt.epoch, attempt.node))
 }
 
-/// The programs here follow their journals; who says otherwise is wrong.
+/// The programs here follow their journals, and changed ones block their tasks; who says otherwise is wrong.
 fn diverged(outcome: &Outcome) -> Result<(), Wrong> {
     if outcome.verdict() != Verdict::RpcError || !format!("{outcome:?}").contains("does not follow its journal") {
         return Ok(());

@@ -3,14 +3,15 @@
 mod known;
 
 use crate::{
+    deploys::Build,
     executor::Process,
     log::Log,
     peek::{self, entries},
 };
 use known::Known;
 use longhaul_core::{
-    Entry, EntryKey, EntryKind, Event, Fence, InputKey, Json, NodeId, Outcome, State, Task, TaskId, UnixMillis,
-    Verdict,
+    AttemptEnd, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, InputKey, Json, NodeId, Outcome, State, Task,
+    TaskId, UnixMillis, Verdict,
     store::{ApplyError, Change, NewTask, Record},
 };
 use longhaul_store::MemoryStore;
@@ -171,6 +172,9 @@ impl Judge {
             return;
         };
         if result.is_ok() {
+            if let (Ok(task), Some(fence)) = (result, change.fence) {
+                self.blocked_for_a_reason(disk, task, fence, &change.events);
+            }
             let needed = change.events.iter().find(|event| event.needs_fence());
             if let Some(event) = needed {
                 self.fence_held(process, before, change.fence, event.name());
@@ -189,6 +193,29 @@ impl Judge {
         self.look(disk, &change.task);
         if let Some(lineage) = &before.lineage {
             self.look(disk, &lineage.parent);
+        }
+    }
+
+    /// Whether changed code has written to a task's journal: then nobody can say what it comes to.
+    pub(crate) fn was_changed(&self, disk: &MemoryStore, id: &TaskId) -> bool {
+        let Some(known) = self.tasks.get(id) else { return false };
+        let changed = |entry: &Entry| entry.key.kind != EntryKind::Failure && known.changed_runs.contains(&entry.epoch);
+        !known.changed_runs.is_empty() && entries(disk, id).iter().any(changed)
+    }
+
+    /// Code that is as it was follows whatever it wrote itself.
+    fn blocked_for_a_reason(&mut self, disk: &MemoryStore, task: &Task, fence: Fence, events: &[Event]) {
+        let diverged = events.iter().any(|event| {
+            matches!(event, Event::AttemptEnded(AttemptEnd::Blocked(block)) if block.reason == BlockReason::NonDeterminism)
+        });
+        let changed = (self.tasks.get(&task.id)).is_some_and(|known| known.changed_runs.contains(&fence.epoch));
+        if diverged && !changed && !self.was_changed(disk, &task.id) {
+            let name = self.name(&task.id);
+            let what = format!(
+                "{name} is blocked under code that wrote all of its journal: {:?}",
+                task.blocked
+            );
+            self.breaks(Invariant::REPLAYS, what);
         }
     }
 
@@ -307,8 +334,13 @@ impl Judge {
     // What tools do.
 
     /// An executor is asked to run an attempt from its start.
-    pub(crate) fn runs(&mut self, id: &TaskId, epoch: u32) {
-        let first = (self.tasks.get_mut(id)).is_none_or(|known| known.runs.insert(epoch));
+    pub(crate) fn runs(&mut self, id: &TaskId, epoch: u32, build: Build) {
+        let first = (self.tasks.get_mut(id)).is_none_or(|known| {
+            if build == Build::Changed {
+                known.changed_runs.insert(epoch);
+            }
+            known.runs.insert(epoch)
+        });
         if !first {
             let name = self.name(id);
             self.breaks(Invariant::RUN_ONCE, format!("attempt {epoch} of {name} was run twice"));
@@ -334,6 +366,10 @@ impl Judge {
     pub(crate) fn came_to(&mut self, disk: &MemoryStore, id: &TaskId, act: u32, step: Option<&str>, what: &str) {
         if let Some(step) = step {
             self.step_is_journaled(disk, id, step);
+        }
+        // By a version it is asked for, code can tell that the journal has something else ahead.
+        if self.was_changed(disk, id) {
+            return;
         }
         let Some(known) = self.tasks.get_mut(id) else { return };
         let before = known.came_to.entry(act).or_insert_with(|| what.to_owned()).clone();

@@ -64,12 +64,41 @@ fn a_block_and_its_end_are_seen() {
     waiting.deadline = None;
     assert_eq!(waiting.due(later), [Event::TimerFired]);
     assert_eq!(apply(&waiting, Event::TimerFired, later).updated_at, later);
+    let put_off = apply(
+        &waiting,
+        Event::Unblocked {
+            ready_at: later.plus(7),
+        },
+        later,
+    );
+    assert_eq!(
+        (put_off.resume_at, put_off.updated_at),
+        (Some(later.plus(7)), waiting.updated_at)
+    );
     let end = NOW.plus(1_001);
     assert_eq!(waiting.due(end), [Event::BlockedTimedOut], "and is not tried once more");
     let (over, outcome) = transition(&waiting, &Event::BlockedTimedOut, end).unwrap();
     assert!(over.is_done() && over.blocked.is_none() && over.wake_at().is_none());
     let failure = longhaul_core::Outcome::from(longhaul_core::Failure::Diverged("as the test says".to_owned()));
     assert_eq!(outcome, Some(failure));
+}
+
+/// Its caller would wait for days, and no later process would go on with it.
+#[test]
+fn what_nobody_can_come_back_for_fails_instead() {
+    for (announced, keyed) in [(false, false), (true, false), (false, true)] {
+        let mut task = task_at("Running", "Live");
+        (task.announced, task.keyed) = (announced, keyed);
+        let end = Event::AttemptEnded(AttemptEnd::Blocked(block(NOW, NOW.plus(1))));
+        let (next, outcome) = transition(&task, &end, NOW).unwrap();
+        let fails = !announced && !keyed;
+        assert_eq!(
+            (next.is_done(), outcome.is_some()),
+            (fails, fails),
+            "{announced} {keyed}"
+        );
+        assert_eq!(next.blocked.is_some(), !fails);
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 ///
 /// A stopping attempt in a live task has been asked to by a cancel. The last but one column is a task that was cancelled at once.
 #[rustfmt::skip]
-const TABLE: [(&str, &str); 47] = [
+const TABLE: [(&str, &str); 48] = [
     //                      Queued          Running                 Parked  Blocked Done
     //                      None    Ended   Start   Live    Stop    Ended   Ended   None    Stop    Ended
     ("claimed",            "RS      RS      state   state   state   state   state   done    done    done"),
@@ -38,6 +38,7 @@ const TABLE: [(&str, &str); 47] = [
     ("journaled, place 0", "state   state   key     key     key     state   state   done    done    done"),
     ("timer fired",        "state   state   state   state   state   QE      QE      done    done    done"),
     ("timer too early",    "state   state   state   state   state   early   early   done    done    done"),
+    ("unblocked, later",   "state   state   state   state   state   state   BE      done    done    done"),
     ("unblocked",          "state   state   state   state   state   state   QE      done    done    done"),
     ("child ended",        "QN      QE      RS      RL      RT      QE      BE      done    done    done"),
     ("child of no place",  "key     key     key     key     key     key     key     done    done    done"),
@@ -243,6 +244,7 @@ pub(crate) fn event_named(name: &str, task: &mut Task) -> Event {
             woken: task.woken,
         }),
         "blocked" => Event::AttemptEnded(AttemptEnd::Blocked(block(NOW.plus(1), NOW.plus(2)))),
+        "unblocked, later" => Event::Unblocked { ready_at: NOW.plus(1) },
         "unblocked" => Event::Unblocked { ready_at: NOW },
         "blocked too long" => Event::BlockedTimedOut,
         "blocked, too early" => {

@@ -104,6 +104,9 @@ fn watched(mut server: Server, plan: &Plan, course: Arc<Course>) -> Server {
     if plan.manner.lets_go {
         server.keep_waiting = Duration::ZERO;
     }
+    for tool in &mut server.tools {
+        tool.fail_instead_of_blocking();
+    }
     let around = server.wrap_store.take();
     let witness = Arc::clone(&course);
     server

@@ -2,11 +2,14 @@
 
 use super::{Effects, Place, waits::until_journaled};
 use longhaul::{
-    Error, RetryOn, TaskContext, Tool, ToolResult,
+    Era, Error, OnNonDeterminism, RetryOn, Server, Store, TaskContext, Tool, ToolResult,
+    testing::Client,
     time::{days, millis},
 };
 use longhaul_core::EntryKind;
-use serde_json::json;
+use longhaul_store::MemoryStore;
+use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// How the code forks; one branch asks something.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +108,9 @@ async fn deploy(how: Forks, change: Option<Change>) -> (Result<String, String>, 
                 ToolResult::Ok("done")
             }
         };
-        Tool::durable("deploy", work).retry(3, millis(1), [RetryOn::Crash])
+        Tool::durable("deploy", work)
+            .retry(3, millis(1), [RetryOn::Crash])
+            .on_non_determinism(OnNonDeterminism::Fail)
     };
     let place = Place::Memory(Default::default());
     let (server, client, store) = place.serve(vec![tool(None)]).await;
@@ -171,4 +176,66 @@ async fn code_that_is_the_same_goes_on_from_its_fork() {
         assert_eq!(came_to.as_deref(), Ok("done"), "{how:?}");
         assert_eq!(effects.count("forked"), 1, "{how:?}");
     }
+}
+
+/// Builds, asks and ships; the bad one compiles where the good one builds.
+async fn ship(cx: TaskContext, first: &'static str, effects: Effects) -> ToolResult<&'static str> {
+    step(&cx, &effects, first, first).await?;
+    cx.elicit_url("Read this", "https://example.com").await?;
+    step(&cx, &effects, "ship", "ship").await?;
+    Ok("shipped")
+}
+
+/// Clients of both generations see why it does not go on, an answer is taken meanwhile, and the build that changes the code back finishes it.
+#[tokio::test]
+async fn a_bad_deploy_blocks_a_task_and_a_good_one_finishes_it() {
+    let (store, effects) = (Arc::new(MemoryStore::new()), Effects::default());
+    let deploy = async |build: &str, first: &'static str| {
+        let effects = effects.clone();
+        let tool = Tool::durable("ship", move |cx: TaskContext| ship(cx, first, effects.clone()));
+        let server = Server::new("test", "1.0.0").tool(tool).build_id(build);
+        let server = server
+            .store(Arc::clone(&store) as Arc<dyn Store>)
+            .start()
+            .await
+            .unwrap();
+        let client = Client::connect(&server, Era::Modern).await.unwrap();
+        (server, client)
+    };
+    let (server, client) = deploy("good", "build").await;
+    let task = client.start("ship", json!({})).await.unwrap();
+    let id = task.id().to_owned();
+    until_journaled(&(Arc::clone(&store) as Arc<dyn Store>), &id, EntryKind::Input).await;
+    server.stop().await;
+
+    let (server, client) = deploy("bad", "compile").await;
+    let legacy = Client::connect(&server, Era::Legacy).await.unwrap();
+    let task = client.follow(id.clone());
+    let mut watch = server.engine().unwrap().watch(&id.parse().unwrap());
+    while store.counts().await.unwrap().blocked == 0 {
+        watch.changed().await;
+    }
+    let is_blocked = |state: &Value, status: &str| {
+        assert_eq!(state["status"], status);
+        let line = state["statusMessage"].as_str().unwrap();
+        assert!(line.starts_with("blocked (non-determinism): "), "{line}");
+        assert!(
+            line.contains("step \"compile\"") && line.contains("step \"build\""),
+            "{line}"
+        );
+    };
+    is_blocked(&task.get().await.unwrap(), "input_required");
+    for key in task.questions().await.unwrap().keys() {
+        task.answer(key, json!({"action": "accept"})).await.unwrap();
+    }
+    is_blocked(&task.get().await.unwrap(), "working");
+    // Only now: a legacy client that looks at a task is asked what that asks, and this one answers nothing.
+    is_blocked(&legacy.follow(id.clone()).get().await.unwrap(), "working");
+    server.stop().await;
+
+    let (server, client) = deploy("good", "build").await;
+    assert_eq!(client.follow(id).wait().await.unwrap().text(), "shipped");
+    let done = ["build", "compile", "ship"].map(|step| effects.count(step));
+    assert_eq!(done, [1, 0, 1]);
+    server.stop().await;
 }

@@ -205,7 +205,8 @@ async fn a_task_that_is_set_aside_has_its_history() {
         }
         ToolResult::Ok("never")
     })
-    .retry(3, millis(1), [RetryOn::Crash]);
+    .retry(3, millis(1), [RetryOn::Crash])
+    .blocked_timeout(millis(0));
     let (server, client, _) = Place::Memory(Arc::default()).serve(vec![tool]).await;
     let task = client.start("crashes", json!({})).await.unwrap();
     let failure = task.wait().await.unwrap_err();
@@ -223,7 +224,7 @@ async fn a_task_that_is_set_aside_has_its_history() {
     for one in &told {
         assert!(one["at"].as_str().unwrap().ends_with('Z'), "{one}");
         assert_eq!(one["by"], "panic");
-        assert_eq!(one["why"], "it panicked after version \"always\"");
+        assert_eq!(one["why"], "it panicked after version \"always\": here");
     }
     let last = format!("the last: at {}, it panicked after", told[2]["at"].as_str().unwrap());
     assert!(failure.message.contains(&last), "{failure:?}");

@@ -2,7 +2,7 @@
 
 use super::{Effects, Place, entries, replayed};
 use longhaul::{
-    Error, Final, Poll, RetryOn, StepFault, TaskContext, Tool, ToolResult,
+    Error, Final, OnNonDeterminism, Poll, RetryOn, StepFault, TaskContext, Tool, ToolResult,
     time::{Moment, millis, seconds},
 };
 use longhaul_core::EntryKind;
@@ -256,7 +256,9 @@ async fn code_that_does_not_follow_its_journal_fails_and_says_both_sides() {
             ToolResult::Ok("done")
         }
     };
-    let tool = Tool::durable("changed", changed).retry(3, millis(1), [RetryOn::Crash]);
+    let tool = Tool::durable("changed", changed)
+        .retry(3, millis(1), [RetryOn::Crash])
+        .on_non_determinism(OnNonDeterminism::Fail);
     let (server, client, _) = Place::Memory(Arc::default()).serve(vec![tool]).await;
     let failure = client.call("changed", json!({})).await.unwrap_err();
     assert!(failure.message.contains("step \"compile\""), "{failure}");
@@ -290,9 +292,12 @@ async fn a_tool_that_panics_each_time_is_set_aside_with_its_history() {
         assert!(cx.is_cancelled(), "this tool is broken");
         ToolResult::Ok("done")
     };
-    let tool = Tool::durable("panics", panics).retry(3, millis(1), [RetryOn::Crash]);
+    let tool = Tool::durable("panics", panics)
+        .retry(3, millis(1), [RetryOn::Crash])
+        .blocked_timeout(millis(0));
     let (server, client, _) = Place::Memory(Arc::default()).serve(vec![tool]).await;
     let failure = client.call("panics", json!({})).await.unwrap_err();
-    assert!(failure.message.contains("step \"build\""), "{failure}");
+    let panicked = "it panicked after step \"build\": this tool is broken";
+    assert!(failure.message.ends_with(panicked), "{failure}");
     server.stop().await;
 }

@@ -25,6 +25,8 @@ pub(crate) struct World {
     pub(crate) providers: Vec<Arc<dyn Provider>>,
     pub(crate) max_running: Option<usize>,
     pub(crate) quota: Quota,
+    /// The build of the servers that are started from now on.
+    pub(crate) build: String,
 }
 
 impl World {
@@ -40,6 +42,7 @@ impl World {
             providers: Vec::new(),
             max_running: None,
             quota: Quota::default(),
+            build: "test".to_owned(),
         }
     }
 
@@ -73,6 +76,7 @@ impl World {
             max_running: self.max_running,
             quota: self.quota,
             keep_waiting: longhaul_runtime::KEEP_WAITING,
+            build: longhaul_runtime::BuildId::named(self.build.as_str()),
             witness: None,
         };
         guarded("the engine to start", Engine::start(options)).await.unwrap()

@@ -63,6 +63,7 @@ impl World {
                 max_running: None,
                 quota: longhaul_core::Quota::default(),
                 keep_waiting: longhaul_runtime::KEEP_WAITING,
+                build: longhaul_runtime::BuildId::named("test"),
                 witness: None,
             })
             .await

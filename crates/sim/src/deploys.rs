@@ -1,0 +1,62 @@
+//! Deploys of changed code: in some worlds some of the nodes run programs with an act more, and the last node runs them as they were.
+
+use crate::program::{Act, Program, What};
+use std::sync::Mutex;
+
+/// One world in so many has them.
+const ONE_IN: u64 = 4;
+/// The number of the act that changed programs have and the others do not.
+const ADDED: u32 = 1_000;
+
+/// Which build a node runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// The one that every world begins and ends with.
+    Good,
+    /// Its programs have an act more.
+    Changed,
+}
+
+impl Build {
+    /// By what the engine tells builds apart.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Changed => "changed",
+        }
+    }
+
+    /// The program of this seed as this build has it.
+    pub(crate) fn program(self, seed: u64, mut program: Program) -> Program {
+        if self == Self::Changed {
+            let place = usize::try_from(seed / 10).unwrap_or(0) % (program.len() + 1);
+            let added = Act {
+                number: ADDED,
+                what: What::Step {
+                    tries: 1,
+                    timeout: None,
+                },
+            };
+            program.insert(place, added);
+        }
+        program
+    }
+}
+
+/// Draws builds. Not from the world's own chance, so that worlds without changed code are what they were.
+pub(crate) struct Deploys(Mutex<fastrand::Rng>);
+
+impl Deploys {
+    /// Those of the world of this seed, if it has any.
+    pub(crate) fn of_world(seed: u64) -> Option<Self> {
+        let chance = fastrand::Rng::with_seed(seed.rotate_left(32));
+        seed.is_multiple_of(ONE_IN).then(|| Self(Mutex::new(chance)))
+    }
+
+    pub(crate) fn draw(&self) -> Build {
+        match crate::executor::lock(&self.0).bool() {
+            true => Build::Changed,
+            false => Build::Good,
+        }
+    }
+}
