@@ -21,6 +21,10 @@ use crate::{
 };
 use std::sync::Arc;
 
+/// How many ended sessions a store remembers. One that is forgotten before its id expires would come back to life, so beyond these no session is
+/// ended.
+pub const MOST_ENDED_SESSIONS: usize = 50_000;
+
 /// A store cannot do what it was asked to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -31,6 +35,13 @@ pub enum StoreError {
     /// go on, and writing may succeed later.
     #[error("the store's disk failed: {}", std::io::Error::from_raw_os_error(*.0))]
     Disk(i32),
+    /// Another process keeps the store from writing, for longer than is waited for it. Nothing was changed; reading goes on, and writing may
+    /// succeed later. The store says so in the log, once for all who are refused.
+    #[error("another process holds a write transaction on the database")]
+    Locked,
+    /// As many ended sessions are remembered as may be. This one was not ended.
+    #[error("{MOST_ENDED_SESSIONS} ended sessions are remembered, and no more")]
+    TooManySessions,
     /// Nobody has accepted the store as it is, so it can be read and nothing else. Nothing was changed.
     #[error(
         "the store can only be read: its database is not the latest one of its directory, and nobody has accepted it"
@@ -474,7 +485,8 @@ pub trait Store: Send + Sync + 'static {
     fn signing_keys(&self, purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
 
     /// Remembers at least until `until` that a legacy session was ended by its client (T-14): until a later
-    /// [`delete`](Self::delete) or [`open_node`](Self::open_node) says that this moment has come.
+    /// [`delete`](Self::delete) or [`open_node`](Self::open_node) says that this moment has come. [`StoreError::TooManySessions`] when
+    /// [`MOST_ENDED_SESSIONS`] others are remembered, or a few more that came at the same moment.
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Whether the session was ended by its client. Asked on every legacy request; costs no disk access.

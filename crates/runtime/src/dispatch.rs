@@ -27,7 +27,9 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         let next_ready = match fill_slots(&inner).await {
             Ok(next_ready) => next_ready,
             Err(error) => {
-                warn!(%error, "a queue could not be read");
+                if error != StoreError::Locked {
+                    warn!(%error, "a queue could not be read");
+                }
                 // Nothing else may wake us: what failed has given its slot back and offered its queue again.
                 inner.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
                 continue;

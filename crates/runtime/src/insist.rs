@@ -20,7 +20,9 @@ impl Inner {
         loop {
             match once().await {
                 Err(ApplyError::Store(error)) if error != StoreError::Closed => {
-                    warn!(%error, what, "the store failed; trying again");
+                    if error != StoreError::Locked {
+                        warn!(%error, what, "the store failed; trying again");
+                    }
                     self.ports.clock.sleep(pause).await;
                     pause = (pause * 2).min(LAST_PAUSE);
                 }

@@ -10,6 +10,8 @@ const BATCH: usize = 128;
 const PAUSE: Duration = Duration::from_secs(2);
 /// How long, in milliseconds, before files that could not be removed are tried again.
 const STUCK_PAUSE: u64 = 600_000;
+/// How often, in milliseconds, ended sessions whose time is over are forgotten at least.
+const TIDY_EVERY: u64 = 3_600_000;
 /// So many tasks with such files are passed over; with more of them the disk itself is broken.
 const MOST_STUCK: usize = 4096;
 
@@ -33,12 +35,20 @@ impl Stuck {
 /// Deletes expired tasks until the engine stops.
 pub(crate) async fn run(inner: Arc<Inner>) {
     let mut stuck = Stuck::default();
+    // What the store forgets by itself when tasks are deleted, it forgets also while there are none.
+    let mut tidied = inner.now();
     loop {
-        match delete_batch(&inner, &mut stuck).await {
+        let tidy = inner.now().since(tidied) >= TIDY_EVERY;
+        if tidy {
+            tidied = inner.now();
+        }
+        match delete_batch(&inner, &mut stuck, tidy).await {
             Ok(Batch::Full) => {}
             Ok(Batch::Last) => inner.ports.clock.sleep(PAUSE).await,
             Err(error) => {
-                warn!(%error, "expired tasks could not be deleted");
+                if error != StoreError::Locked {
+                    warn!(%error, "expired tasks could not be deleted");
+                }
                 inner.ports.clock.sleep(PAUSE).await;
             }
         }
@@ -53,7 +63,7 @@ enum Batch {
 }
 
 /// Files go before the row: should the process die between the two, the row is found again and nothing is left behind.
-async fn delete_batch(inner: &Inner, stuck: &mut Stuck) -> Result<Batch, StoreError> {
+async fn delete_batch(inner: &Inner, stuck: &mut Stuck, tidy: bool) -> Result<Batch, StoreError> {
     let now = inner.now();
     stuck.refresh(now);
     let limit = BATCH + stuck.tasks.len();
@@ -68,7 +78,7 @@ async fn delete_batch(inner: &Inner, stuck: &mut Stuck) -> Result<Batch, StoreEr
             stuck.tasks.insert(id);
         }
     }
-    if !free.is_empty() {
+    if tidy || !free.is_empty() {
         inner.store.delete(free, now).await?;
     }
     Ok(if full { Batch::Full } else { Batch::Last })

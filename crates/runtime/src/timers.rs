@@ -91,7 +91,9 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             }
             Ok(Fired::Stuck) => inner.ports.clock.sleep(PAUSE).await,
             Err(error) => {
-                warn!(%error, "what is due could not be applied");
+                if error != StoreError::Locked {
+                    warn!(%error, "what is due could not be applied");
+                }
                 inner.ports.clock.sleep(PAUSE).await;
             }
         }

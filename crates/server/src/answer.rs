@@ -115,6 +115,13 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
             let error = std::io::Error::from_raw_os_error(errno);
             RpcError::internal(format!("The server's disk failed ({error}); try again later")).with_status(503)
         }
+        StoreError::Locked => {
+            RpcError::internal("Another process holds the server's database; nothing was changed, try again later").with_status(503)
+        }
+        StoreError::TooManySessions => RpcError::internal(
+            "More sessions were ended than the server can remember, so this one was not ended; its id expires 30 days after it began",
+        )
+        .with_status(429),
         StoreError::ReadsOnly => RpcError::internal(
             "The server's database was restored or moved, and its operator has not accepted it yet: tasks can be read, and nothing can be started or changed. The \
              server's log says how to accept it",

@@ -1,7 +1,10 @@
 //! Ended sessions.
 
 use super::{Fresh, fixture::*};
-use longhaul_core::{SessionKey, UnixMillis};
+use longhaul_core::{
+    SessionKey, UnixMillis,
+    store::{MOST_ENDED_SESSIONS, StoreError},
+};
 
 /// Ended is ended, across restarts, until the session could not be used any more anyway.
 pub async fn ended_sessions_stay_ended_until_their_time(fresh: Fresh) {
@@ -38,4 +41,22 @@ pub async fn ended_sessions_stay_ended_until_their_time(fresh: Fresh) {
     assert_eq!(bench.store.session_ended(&one).await, Ok(false));
     bench.store.open_node(&host(), UnixMillis(200)).await.expect("a node");
     assert_eq!(bench.store.session_ended(&two).await, Ok(false));
+}
+
+/// So many are remembered, and no more; none of them comes back to life for another one, and there is room again when their time is over.
+pub async fn ended_sessions_are_bounded(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let session = |nth: usize| SessionKey::named(format!("session-{nth}"));
+    let store = &bench.store;
+    let end = |nth| async move { store.end_session(&session(nth), UnixMillis(100)).await };
+    let ended = futures_util::future::join_all((0..MOST_ENDED_SESSIONS).map(end)).await;
+    assert!(ended.iter().all(Result::is_ok), "there is room for all of them");
+    assert_eq!(end(MOST_ENDED_SESSIONS).await, Err(StoreError::TooManySessions));
+    assert_eq!(store.session_ended(&session(MOST_ENDED_SESSIONS)).await, Ok(false));
+    assert_eq!(end(0).await, Ok(()), "it was ended before");
+    for nth in [0, MOST_ENDED_SESSIONS / 2, MOST_ENDED_SESSIONS - 1] {
+        assert_eq!(store.session_ended(&session(nth)).await, Ok(true));
+    }
+    store.delete(vec![], UnixMillis(100)).await.expect("the chore runs");
+    assert_eq!(end(MOST_ENDED_SESSIONS).await, Ok(()));
 }

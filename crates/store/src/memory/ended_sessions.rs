@@ -1,6 +1,9 @@
 //! Legacy sessions that their clients ended.
 
-use longhaul_core::{SessionKey, UnixMillis};
+use longhaul_core::{
+    SessionKey, UnixMillis,
+    store::{MOST_ENDED_SESSIONS, StoreError},
+};
 use std::collections::{BTreeSet, HashMap};
 
 #[derive(Default)]
@@ -16,15 +19,18 @@ impl EndedSessions {
     }
 
     /// Of several moments the latest counts.
-    pub(super) fn insert(&mut self, session: &SessionKey, until: UnixMillis) {
+    pub(super) fn insert(&mut self, session: &SessionKey, until: UnixMillis) -> Result<(), StoreError> {
         if let Some(known) = self.until.get(session).copied() {
             if known >= until {
-                return;
+                return Ok(());
             }
             self.by_time.remove(&(known, session.clone()));
+        } else if self.until.len() >= MOST_ENDED_SESSIONS {
+            return Err(StoreError::TooManySessions);
         }
         self.until.insert(session.clone(), until);
         self.by_time.insert((until, session.clone()));
+        Ok(())
     }
 
     /// Forgets those whose time is over.

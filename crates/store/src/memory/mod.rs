@@ -257,8 +257,7 @@ impl Store for MemoryStore {
     }
 
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.lock().ended_sessions.insert(session, until);
-        answer(Ok(()))
+        answer(self.lock().ended_sessions.insert(session, until))
     }
 
     fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {

@@ -24,6 +24,9 @@ impl Fault {
 
     /// As the caller may know it. SQLite's texts name tables and columns, never what is in them.
     pub(super) fn to_store_error(&self) -> StoreError {
+        if is_locked(&self.error) {
+            return StoreError::Locked;
+        }
         if !is_refused_write(&self.error) {
             return StoreError::Failed(self.error.to_string());
         }
@@ -47,6 +50,14 @@ fn means_no_room(errno: i32) -> bool {
     matches!(
         kind,
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
+/// Whether another process holds what is needed.
+pub(super) fn is_locked(error: &Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
     )
 }
 

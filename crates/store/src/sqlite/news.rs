@@ -3,7 +3,7 @@
 use super::{ended::Ended, unheard::Turns};
 use longhaul_core::{
     SessionKey, Task, TaskId, UnixMillis,
-    store::{Hint, Listener},
+    store::{Hint, Listener, MOST_ENDED_SESSIONS},
 };
 use rusqlite::Connection;
 use std::{
@@ -91,6 +91,12 @@ impl Board {
     pub(super) fn session_ended(&self, session: &SessionKey) -> bool {
         let ended = self.ended_sessions.read().unwrap_or_else(PoisonError::into_inner);
         ended.contains_key(session)
+    }
+
+    /// Whether there is room for it among those that are remembered. Those that are being written are not counted.
+    pub(super) fn may_end(&self, session: &SessionKey) -> bool {
+        let ended = self.ended_sessions.read().unwrap_or_else(PoisonError::into_inner);
+        ended.len() < MOST_ENDED_SESSIONS || ended.contains_key(session)
     }
 
     /// Before the acknowledgement: whoever ended a session finds it ended, and whoever deleted a task finds it gone.

@@ -59,6 +59,12 @@ pub enum OpenError {
         /// SQLite's words.
         detail: String,
     },
+    /// Another process has it open, and holds a transaction.
+    #[error("another process, such as a `sqlite3` shell, holds a transaction on {}; end it, and start again", path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
     /// Anything else that SQLite says.
     #[error("cannot open {}: {source}", path.display())]
     Sqlite {

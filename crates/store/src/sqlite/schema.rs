@@ -70,6 +70,7 @@ pub(super) fn because(error: Error, path: &Path) -> OpenError {
             path: path.to_owned(),
             detail: error.to_string(),
         },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::Locked { path: path.to_owned() },
         _ => OpenError::Sqlite {
             path: path.to_owned(),
             source: error,

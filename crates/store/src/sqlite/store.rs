@@ -198,6 +198,9 @@ impl Store for SqliteStore {
     }
 
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        if !self.board.may_end(session) {
+            return Box::pin(ready(Err(StoreError::TooManySessions)));
+        }
         let session = session.clone();
         Box::pin(self.write(0, Effect::Heard, move |tx| write::end_session(tx, &session, until)))
     }

@@ -15,7 +15,7 @@ use super::{
     options::{OnFatal, SqliteOptions},
     unheard::Unheard,
 };
-use longhaul_core::{Principal, SessionKey, Task, TaskId, UnixMillis, Usage};
+use longhaul_core::{Principal, SessionKey, Task, TaskId, UnixMillis, Usage, store::StoreError};
 use rusqlite::{Connection, Error, ffi, hooks::Wal};
 use std::{
     sync::{
@@ -137,6 +137,8 @@ impl Gathering {
 enum Failure {
     /// It was rolled back; each change may try alone.
     RolledBack(Fault),
+    /// Another process held a transaction for as long as is waited for it.
+    Locked,
     /// Nobody can say what the disk holds.
     Fatal(Distrust),
 }
@@ -160,8 +162,10 @@ impl Drop for PanicWatch {
 pub(super) struct Writer {
     connection: Connection,
     queue: Receiver<Message>,
-    /// The change that comes before all that are still in the queue.
-    next: Option<Box<dyn Operation>>,
+    /// The changes that come before all that are still in the queue.
+    next: Vec<Box<dyn Operation>>,
+    /// Whether another process holds a transaction, and that was said.
+    locked: bool,
     board: Arc<Board>,
     in_place: InPlace,
     options: SqliteOptions,
@@ -196,7 +200,8 @@ impl Writer {
         Ok(Self {
             connection,
             queue,
-            next: None,
+            next: Vec::new(),
+            locked: false,
             board,
             in_place,
             options,
@@ -215,26 +220,29 @@ impl Writer {
     pub(super) fn run(mut self) {
         let _watch = PanicWatch(self.options.on_fatal.clone());
         while !self.closing {
-            let first = match self.next.take() {
-                Some(next) => next,
-                None => match self.queue.recv() {
-                    Ok(Message::Do(first)) => first,
+            let mut batch = std::mem::take(&mut self.next);
+            if batch.is_empty() {
+                match self.queue.recv() {
+                    Ok(Message::Do(first)) => batch.push(first),
                     Ok(Message::Close) | Err(_) => return,
-                },
-            };
-            if let Err(Distrust) = self.commit_all(first) {
+                }
+            }
+            if let Err(Distrust) = self.commit_all(batch) {
                 // Dropping the queue unanswered tells everyone who waits that nobody knows.
                 return;
             }
         }
+        for operation in std::mem::take(&mut self.next) {
+            self.refuse(operation, StoreError::Closed);
+        }
     }
 
-    /// Commits `first` and what has come in meanwhile, together if possible.
-    fn commit_all(&mut self, first: Box<dyn Operation>) -> Result<(), Distrust> {
-        let mut batch = vec![first];
+    /// Commits `batch` and what has come in meanwhile, together if possible.
+    fn commit_all(&mut self, mut batch: Vec<Box<dyn Operation>>) -> Result<(), Distrust> {
         match self.commit(&mut batch, true) {
             Ok(()) => {}
             Err(Failure::Fatal(distrust)) => return Err(distrust),
+            Err(Failure::Locked) => self.refuse_while_locked(batch),
             Err(Failure::RolledBack(error)) => self.commit_each(batch, &error)?,
         }
         self.checkpoint()
@@ -242,24 +250,58 @@ impl Writer {
 
     /// One bad change, or one too big for the disk, must not take the others down.
     fn commit_each(&mut self, mut batch: Vec<Box<dyn Operation>>, error: &Fault) -> Result<(), Distrust> {
-        if let [alone] = batch.as_mut_slice() {
-            self.refuse(&mut **alone, error);
+        if batch.len() == 1 {
+            batch
+                .drain(..)
+                .for_each(|alone| self.refuse(alone, error.to_store_error()));
             return Ok(());
         }
-        for operation in batch {
+        let mut batch = batch.into_iter();
+        while let Some(operation) = batch.next() {
             let mut alone = vec![operation];
             match self.commit(&mut alone, false) {
                 Ok(()) => {}
                 Err(Failure::Fatal(distrust)) => return Err(distrust),
-                Err(Failure::RolledBack(error)) => self.refuse(&mut *alone[0], &error),
+                Err(Failure::RolledBack(error)) => {
+                    alone
+                        .into_iter()
+                        .for_each(|alone| self.refuse(alone, error.to_store_error()));
+                }
+                Err(Failure::Locked) => {
+                    self.refuse_while_locked(alone.into_iter().chain(batch).collect());
+                    return Ok(());
+                }
             }
         }
         Ok(())
     }
 
-    fn refuse(&self, operation: &mut dyn Operation, fault: &Fault) {
+    /// Refuses together all who have waited as long as SQLite waits for another process. Those who came meanwhile wait once more, together.
+    fn refuse_while_locked(&mut self, batch: Vec<Box<dyn Operation>>) {
+        if !self.locked {
+            self.locked = true;
+            tracing::warn!(
+                "another process, such as a `sqlite3` shell, holds a write transaction on the database; until it ends, changes are refused and \
+                 reading goes on"
+            );
+        }
+        batch
+            .into_iter()
+            .for_each(|operation| self.refuse(operation, StoreError::Locked));
+        while let Ok(message) = self.queue.try_recv() {
+            match message {
+                Message::Do(operation) => self.next.push(operation),
+                Message::Close => {
+                    self.closing = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn refuse(&self, mut operation: Box<dyn Operation>, why: StoreError) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        operation.refuse(fault.to_store_error());
+        operation.refuse(why);
     }
 
     /// One transaction: runs the batch, takes in more while it is open if told so, commits, and only then answers.
@@ -268,8 +310,17 @@ impl Writer {
         let filled = self.set_synced(synced).and_then(|()| self.fill(batch, take_more));
         let mut news = match filled {
             Ok(news) => news,
-            Err(error) => return Err(self.roll_back(error)),
+            Err(error) => {
+                let locked = fault::is_locked(&error);
+                return Err(match self.roll_back(error) {
+                    Failure::RolledBack(_) if locked => Failure::Locked,
+                    failure => failure,
+                });
+            }
         };
+        if std::mem::take(&mut self.locked) {
+            tracing::info!("the database is free again");
+        }
         if Plant::acknowledges_early(self.options.plant) {
             batch.iter_mut().for_each(|operation| operation.acknowledge());
             Plant::hold_back();
@@ -325,7 +376,7 @@ impl Writer {
                     batch.push(operation);
                 }
                 Some(Message::Do(operation)) => {
-                    self.next = Some(operation);
+                    self.next.push(operation);
                     return tx.end();
                 }
                 Some(Message::Close) => {

@@ -8,5 +8,6 @@ mod crash;
 mod deleted;
 mod directory;
 mod full;
+mod locked;
 mod refused;
 mod task;
