@@ -371,6 +371,12 @@ pub trait Store: Send + Sync + 'static {
     /// The definition with this id, if any was put.
     fn spec(&self, id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;
 
+    /// Keeps how many tasks of a tool may run at once, in place of what was kept before; `None` for no limit.
+    fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The limits that were put last, of all tools that have one.
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<(Arc<str>, usize)>, StoreError>>;
+
     /// Writes a new task, claimed in the same write if the caller has a slot for it. When this completes, a read from anywhere
     /// finds the task (G2-16). An id that exists, and a definition that was never put, are [`StoreError::Failed`].
     ///
@@ -414,6 +420,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// The moment at which the earliest queued task of `tool` is ready, if one is queued.
     fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+
+    /// How many queued tasks of its tool come before `task`; at most `most`. Costs no more than these.
+    fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
 
     /// One announced task, as `scope`'s principal may see it; `None` for an unknown id, a foreign one and one never announced
     /// alike (invariant 5). Costs the same however many tasks are kept.

@@ -73,6 +73,8 @@ layer! {
     fn open_node(host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>>;
     fn put_spec(spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;
     fn spec(id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;
+    fn put_limit(tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn limits() -> BoxFuture<'_, Result<Vec<(Arc<str>, usize)>, StoreError>>;
     fn create(new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
     fn usage(of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>>;
     fn apply(change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
@@ -81,6 +83,7 @@ layer! {
     fn forsaken(node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn queued_tools() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
     fn next_ready(tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+    fn queued_before(task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
     fn get(scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
     fn peek(id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
     fn answer(id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;

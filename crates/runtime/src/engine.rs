@@ -21,15 +21,22 @@ use crate::{
     witness::Witness,
 };
 use longhaul_core::{
-    BoxFuture, HostId, Millis, NodeId, OnNonDeterminism, Quota, Retry, Scope, SpecId, State, Store, Task, TaskId,
-    ToolSpec, UnixMillis,
+    BoxFuture, HostId, Millis, NodeId, Now, OnNonDeterminism, Quota, Retry, Scope, SpecId, State, Store, Task, TaskId,
+    ToolSpec, UnixMillis, push_timestamp,
     store::{ApplyError, Change, Page, Record, StoreError},
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 use tokio::sync::watch;
 
 /// Between two looks at what is still stopping.
 const SETTLE_EVERY: Duration = Duration::from_millis(20);
+
+/// So many queued tasks before one are counted.
+const MOST_COUNTED: usize = 100;
 
 /// How long a question waits whose tool does not say: 7 days.
 pub const INPUT_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
@@ -92,6 +99,8 @@ pub(crate) struct Inner {
     /// Whose process has died under it, again and again.
     pub(crate) suspects: Suspects,
     pub(crate) build: BuildId,
+    /// How many tasks at once of those tools that are offered no longer.
+    last_limits: Mutex<HashMap<Arc<str>, usize>>,
     pub(crate) witness: Option<Arc<dyn Witness>>,
     /// Set before a stop: work that can be run again is let go.
     releasing: watch::Sender<bool>,
@@ -131,8 +140,12 @@ impl Engine {
             build,
             witness,
         } = options;
+        let limits = store.limits().await?;
         for tool in catalog.snapshot().tools.values() {
             store.put_spec(tool.spec().clone()).await?;
+            store
+                .put_limit(&tool.settings().name, tool.settings().concurrency)
+                .await?;
         }
         let timeline = Arc::new(Timeline::begin(Arc::clone(&ports.clock), store.newest().await?));
         ports.clock = timeline.clone();
@@ -158,6 +171,7 @@ impl Engine {
             parking: Parking::new(keep_waiting),
             suspects: Suspects::default(),
             build,
+            last_limits: Mutex::new(limits.into_iter().collect()),
             witness,
             releasing: watch::Sender::new(false),
             stop: watch::Sender::new(false),
@@ -197,6 +211,7 @@ impl Engine {
     pub async fn put_tool(&self, tool: Tool) -> Result<(), StoreError> {
         self.0.store.put_spec(tool.spec().clone()).await?;
         let name = Arc::clone(tool.name());
+        self.0.store.put_limit(&name, tool.settings().concurrency).await?;
         self.0.catalog.put_tool(tool);
         self.0.spawn(blocked::try_changed_code(Arc::clone(&self.0), Some(name)));
         Ok(())
@@ -204,6 +219,14 @@ impl Engine {
 
     /// Offers a tool no longer; says whether there was one. Its tasks go on.
     pub fn remove_tool(&self, name: &str) -> bool {
+        if let Some(tool) = self.0.catalog.tool(name) {
+            let settings = tool.settings();
+            // Before it is gone, so that no slot is given in between without a limit.
+            match settings.concurrency {
+                Some(most) => self.0.last_limits().insert(Arc::clone(&settings.name), most),
+                None => self.0.last_limits().remove(&settings.name),
+            };
+        }
         self.0.catalog.remove_tool(name)
     }
 
@@ -259,6 +282,28 @@ impl Engine {
     /// The store's.
     pub async fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> Result<Page, StoreError> {
         self.0.store.list(scope, before, limit).await
+    }
+
+    /// What a queued task waits for, for people; `None` for one that is not queued. Nothing of it is stored, and it costs little however
+    /// long the queue is.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn describe_wait(&self, task: &Task) -> Result<Option<Arc<str>>, StoreError> {
+        if task.state != State::Queued {
+            return Ok(None);
+        }
+        let now = self.ports().clock.read();
+        if task.ready_at > now.at {
+            return Ok(Some(self.0.next_try(task, now).into()));
+        }
+        let before = self.store().queued_before(task, MOST_COUNTED + 1).await?;
+        Ok(Some(match before {
+            0 => "queued, next in line".into(),
+            1 => "queued behind 1 other".into(),
+            2..=MOST_COUNTED => format!("queued behind {before} others").into(),
+            _ => format!("queued behind over {MOST_COUNTED} others").into(),
+        }))
     }
 
     /// Watches a task for changes. Get it *after* this call, then wait for the watch, and no change is missed.
@@ -385,9 +430,16 @@ impl Inner {
         self.slots.try_take(tool, self.concurrency(tool))
     }
 
-    /// How many tasks of `tool` may run here at once. One that is no longer configured has no limit of its own.
-    fn concurrency(&self, tool: &str) -> Option<usize> {
-        self.catalog.tool(tool).and_then(|tool| tool.settings().concurrency)
+    /// How many tasks of `tool` may run here at once. One that is offered no longer keeps the limit it had last.
+    fn concurrency(&self, tool: &Arc<str>) -> Option<usize> {
+        match self.catalog.tool(tool) {
+            Some(offered) => offered.settings().concurrency,
+            None => self.last_limits().get(tool).copied(),
+        }
+    }
+
+    fn last_limits(&self) -> MutexGuard<'_, HashMap<Arc<str>, usize>> {
+        self.last_limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The host that attempts of `tool` are bound to, if they are. A tool that is no longer configured is taken to be bound.
@@ -397,6 +449,19 @@ impl Inner {
             .tool(tool)
             .is_none_or(|tool| tool.settings().executor.host_bound());
         bound.then(|| self.host.clone())
+    }
+
+    /// When a task that waits for its time is tried again.
+    fn next_try(&self, task: &Task, now: Now) -> String {
+        let mut at = String::new();
+        push_timestamp(&mut at, now.in_the_world(task.ready_at));
+        let attempt = task.attempts_used + 1;
+        let most = self.unchanged_tool(task).map(|tool| tool.settings().retry.attempts);
+        match (task.attempts_used, most) {
+            (0, _) => format!("next try at {at}"),
+            (_, Some(most)) => format!("attempt {attempt} of {most}, next try at {at}"),
+            (_, None) => format!("attempt {attempt}, next try at {at}"),
+        }
     }
 
     /// The tool of `task`, if its definition is still the one that was frozen with the task. Code that replays cannot be frozen: it is

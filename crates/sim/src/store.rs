@@ -257,6 +257,20 @@ impl Store for NodeStore {
         self.write(move |world, _| peek::now(world.disk.put_spec(spec)))
     }
 
+    fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let tool = tool.to_owned();
+        self.write(move |world, _| peek::now(world.disk.put_limit(&tool, concurrency)))
+    }
+
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<(Arc<str>, usize)>, StoreError>> {
+        self.read(|disk| peek::now(disk.limits()))
+    }
+
+    fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
+        let task = task.clone();
+        self.read(move |disk| peek::now(disk.queued_before(&task, most)))
+    }
+
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         if self.is_full() {
             return Box::pin(std::future::ready(Err(StoreError::Full.into())));

@@ -1,8 +1,10 @@
 //! Slots, and the order in which tasks get them.
 
 use crate::support::{CallOf, Run, Runs, Script, World, settle, tool};
-use longhaul_core::{Event, Failure, Json, Outcome, State, Task, TaskId, store::Change};
-use longhaul_runtime::{Engine, ToolSettings};
+use longhaul_core::{
+    Clock, Event, Failure, Json, Outcome, Retry, RetryOn, State, Task, TaskId, push_timestamp, store::Change,
+};
+use longhaul_runtime::{End, Engine, Executor, Provider, ToolSettings};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -111,6 +113,105 @@ async fn tasks_that_are_not_ready_are_not_asked_for() {
     assert_eq!(store.claims.load(std::sync::atomic::Ordering::SeqCst), 0);
     world.clock.advance(30_000);
     assert_eq!(runs.next().await.attempt.task, waits.id);
+}
+
+/// Runs what tools that are offered no longer have left behind.
+struct Revived(Arc<Script>);
+
+impl Provider for Revived {
+    fn kind(&self) -> &'static str {
+        "script"
+    }
+
+    fn revive(&self, _definition: &Json) -> Result<Arc<dyn Executor>, String> {
+        Ok(self.0.clone())
+    }
+}
+
+/// Its newest limit, over a restart or not; the definitions under which its tasks were created do not count.
+#[tokio::test]
+async fn a_tool_that_was_removed_keeps_its_limit() {
+    for restarted in [true, false] {
+        let (script, mut runs) = Script::new();
+        let mut world = World::in_memory();
+        world.providers = vec![Arc::new(Revived(script.clone()))];
+        let limited = |most| ToolSettings {
+            concurrency: most,
+            ..tool("a", script.clone())
+        };
+        let old = world.start([limited(Some(3)), tool("b", Script::new().0)]).await;
+        old.put_tool(longhaul_runtime::Tool::new(limited(Some(1))).unwrap())
+            .await
+            .unwrap();
+        for _ in 0..4 {
+            old.create(old.call("a")).await.unwrap();
+        }
+        let first = runs.next().await;
+        let engine = if restarted {
+            old.stop();
+            drop(first);
+            let engine = world.start([tool("b", Script::new().0)]).await;
+            let again = runs.next().await;
+            assert!(again.resumed);
+            again.finish("done");
+            engine
+        } else {
+            assert!(old.remove_tool("a"));
+            first.finish("done");
+            old
+        };
+        for _ in 0..3 {
+            let run = runs.next().await;
+            settle().await;
+            assert!(runs.started().is_none(), "one at a time");
+            assert_eq!(engine.running(), 1);
+            run.finish("done");
+        }
+    }
+}
+
+/// A poll says it; nothing of it is stored.
+#[tokio::test]
+async fn a_queued_task_says_what_it_waits_for() {
+    let world = World::in_memory().with_slots(1);
+    let (script, mut runs) = Script::new();
+    let settings = ToolSettings {
+        retry: Retry {
+            attempts: 3,
+            backoff: 10_000,
+            on: vec![RetryOn::Error],
+        },
+        ..tool("a", script)
+    };
+    let engine = world.start([settings]).await;
+    let mut tasks = Vec::new();
+    for _ in 0..104 {
+        tasks.push(engine.create(engine.call("a")).await.unwrap().id);
+        world.clock.advance(1);
+    }
+    let said = async |nth: usize| {
+        let task = world.task(&tasks[nth]).await;
+        assert_eq!(task.status, None);
+        engine.describe_wait(&task).await.unwrap().map(|said| said.to_string())
+    };
+    assert_eq!(said(0).await, None, "it runs");
+    for (nth, words) in [
+        (1, "queued, next in line"),
+        (2, "queued behind 1 other"),
+        (4, "queued behind 3 others"),
+        (101, "queued behind 100 others"),
+        (102, "queued behind over 100 others"),
+        (103, "queued behind over 100 others"),
+    ] {
+        assert_eq!(said(nth).await.as_deref(), Some(words));
+    }
+    let now = world.clock.now();
+    runs.next().await.end(End::Errored(Outcome::tool_error("no")));
+    runs.next().await;
+    let mut at = String::new();
+    push_timestamp(&mut at, now.plus(10_000));
+    assert_eq!(said(0).await, Some(format!("attempt 2 of 3, next try at {at}")));
+    assert_eq!(said(2).await.as_deref(), Some("queued, next in line"));
 }
 
 const SLOTS: usize = 3;

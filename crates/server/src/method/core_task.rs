@@ -1,6 +1,7 @@
 //! `tasks/get` and `tasks/cancel` of a modern client that declares the legacy `tasks` and not the extension: it reaches the tasks it
 //! created as a legacy client, and no others (C-12). Anything else is answered as if it had declared nothing.
 
+use super::get_task::say_what_it_waits_for;
 use crate::{
     answer::{Answer, store_failed},
     dispatch::Call,
@@ -12,7 +13,8 @@ use longhaul_wire::{Capability, RpcError, legacy, modern};
 use std::sync::Arc;
 
 pub(super) async fn get(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
-    let record = own(front, call).await?;
+    let mut record = own(front, call).await?;
+    say_what_it_waits_for(front, &mut record.task).await?;
     Ok(shown(front, call, &record))
 }
 

@@ -31,6 +31,7 @@ mod progress;
 mod promotion;
 mod push;
 mod questions;
+mod queued;
 mod replies;
 mod resource;
 mod resume;

@@ -36,6 +36,7 @@ pub(crate) struct Options {
     pub(crate) limits: Limits,
     pub(crate) quota: Quota,
     pub(crate) clock: TestClock,
+    pub(crate) max_running: Option<usize>,
 }
 
 impl Default for Options {
@@ -47,6 +48,7 @@ impl Default for Options {
             limits: Limits::default(),
             quota: Quota::default(),
             clock: TestClock::default(),
+            max_running: None,
         }
     }
 }
@@ -79,7 +81,7 @@ impl Server {
             host: HostId("test".into()),
             catalog: stage.catalog(),
             providers: vec![Arc::new(Logs(stage.clone()))],
-            max_running: None,
+            max_running: options.max_running,
             quota: options.quota,
             keep_waiting: longhaul_runtime::KEEP_WAITING,
             build: longhaul_runtime::BuildId::named("test"),

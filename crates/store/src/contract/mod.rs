@@ -90,7 +90,7 @@ macro_rules! contract_tests {
             lists: lists_go_from_new_to_old_in_pages, a_sessions_live_tasks_are_found_oldest_first,
                 a_session_narrows_a_list_and_nothing_else;
             live_is_never_deleted: invariant_6_live_work_is_not_deleted, what_is_deleted_leaves_nothing;
-            queues: queues_are_known_by_their_tools;
+            queues: queues_are_known_by_their_tools, the_place_in_a_queue_is_known, limits_are_kept_by_tool;
             quotas: live_tasks_are_limited, stored_bytes_are_limited, what_is_counted_survives_reopening, a_quota_refuses_creates_and_nothing_else;
             recovery: orphans_are_adopted_with_their_epoch, orphans_of_other_hosts_are_left, forsaken_calls_are_found;
             requestor: the_requestor_is_kept_with_the_arguments, a_question_keeps_its_name;

@@ -28,3 +28,46 @@ pub async fn queues_are_known_by_their_tools(fresh: Fresh) {
     assert_eq!(bench.store.next_ready("pack").await, Ok(Some(UnixMillis(30))));
     assert_eq!(bench.store.queued_tools().await.expect("the tools").len(), 1);
 }
+
+/// What comes before a task is counted as far as it is wanted, in the order in which tasks are claimed.
+pub async fn the_place_in_a_queue_is_known(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let mut tasks = Vec::new();
+    for (name, tool, at) in [
+        ("a", "pack", 30),
+        ("b", "hash", 5),
+        ("c", "pack", 10),
+        ("d", "pack", 30),
+    ] {
+        let mut new = new_task(name, bench.node, at);
+        new.tool = tool.into();
+        tasks.push(bench.create(new).await);
+    }
+    for (task, most, before) in [(0, 9, 1), (1, 9, 0), (2, 9, 0), (3, 9, 2), (3, 1, 1)] {
+        assert_eq!(
+            bench.store.queued_before(&tasks[task], most).await,
+            Ok(before),
+            "{}",
+            tasks[task].id
+        );
+    }
+    bench.claim("pack", 1, 100).await;
+    assert_eq!(bench.store.queued_before(&tasks[3], 9).await, Ok(1));
+}
+
+/// The limit that was put last, over a restart.
+pub async fn limits_are_kept_by_tool(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    assert_eq!(bench.store.limits().await, Ok(vec![]));
+    for (tool, most) in [
+        ("pack", Some(1)),
+        ("hash", Some(2)),
+        ("pack", Some(3)),
+        ("hash", None),
+        ("look", None),
+    ] {
+        bench.store.put_limit(tool, most).await.expect("it is written");
+    }
+    let bench = bench.restart().await;
+    assert_eq!(bench.store.limits().await, Ok(vec![("pack".into(), 3)]));
+}

@@ -10,12 +10,16 @@ use longhaul_core::{
     store::{ApplyError, Change, Claimed, CreateError, Created, Hint, Listener, NewTask, SigningKey},
     transition,
 };
-use std::collections::HashMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 #[derive(Default)]
 pub(super) struct Everything {
     pub(super) tasks: Tasks,
     pub(super) specs: HashMap<SpecId, ToolSpec>,
+    pub(super) limits: BTreeMap<Arc<str>, Option<usize>>,
     pub(super) nodes: i64,
     pub(super) keys: HashMap<String, Vec<SigningKey>>,
     pub(super) ended_sessions: EndedSessions,

@@ -71,6 +71,19 @@ impl Store for MemoryStore {
         answer(Ok(self.lock().specs.get(id).cloned()))
     }
 
+    fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.lock().limits.insert(tool.into(), concurrency);
+        answer(Ok(()))
+    }
+
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<(Arc<str>, usize)>, StoreError>> {
+        let all = self.lock();
+        let limits = all.limits.iter();
+        answer(Ok(limits
+            .filter_map(|(tool, most)| Some((Arc::clone(tool), (*most)?)))
+            .collect()))
+    }
+
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         answer(self.lock().create(new))
     }
@@ -129,6 +142,13 @@ impl Store for MemoryStore {
         let all = self.lock();
         let first = all.tasks.index().queued.of(tool).next();
         answer(Ok(first.map(|(ready, _)| *ready)))
+    }
+
+    fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
+        let all = self.lock();
+        let queue = all.tasks.index().queued.of(&*task.tool);
+        let before = queue.take_while(|(ready_at, id)| (*ready_at, id) < (task.ready_at, &task.id));
+        answer(Ok(before.take(most).count()))
     }
 
     fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {

@@ -23,6 +23,8 @@ const OTHERS: &[(&str, &[&str])] = &[
     (read::COUNT_QUEUED, &["SCAN tasks USING COVERING INDEX tasks_queued"]),
     (read::COUNT_RUNNING, &["SCAN tasks USING COVERING INDEX tasks_working"]),
     (read::COUNT_BLOCKED, &["SCAN tasks USING COVERING INDEX tasks_blocked"]),
+    // As many of a queue's first entries as are counted.
+    (read::QUEUED_BEFORE, &["CO-ROUTINE (subquery-1)", "SCAN (subquery-1)"]),
     // The last entry of the index on ids.
     (read::NEWEST, &["SCAN tasks USING INDEX sqlite_autoindex_tasks_1"]),
     // Walks through the live tasks that time will change: only when the system's clock was set.
@@ -109,6 +111,7 @@ fn statements() -> Vec<&'static str> {
         read::DUE,
         read::NEXT_WAKE,
         read::NEWEST,
+        read::QUEUED_BEFORE,
         read::EXPIRED,
         read::FORSAKEN,
         read::NEXT_READY,

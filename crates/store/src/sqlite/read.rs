@@ -53,6 +53,9 @@ pub(super) const DUE: &str = select_tasks!(
     "INDEXED BY tasks_wake CROSS JOIN specs ON specs.seq = tasks.spec WHERE wake_at <= ?1 ORDER BY wake_at LIMIT ?2"
 );
 pub(super) const NEWEST: &str = "SELECT created_at FROM tasks ORDER BY id DESC LIMIT 1";
+pub(super) const LIMITS: &str = "SELECT tool, concurrency FROM tool_limits WHERE concurrency IS NOT NULL ORDER BY tool";
+pub(super) const QUEUED_BEFORE: &str = "SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_queued \
+     WHERE state = 0 AND tool = ?1 AND (ready_at, id) < (?2, ?3) ORDER BY ready_at, id LIMIT ?4)";
 pub(super) const NEXT_WAKE: &str = "SELECT min(wake_at) FROM tasks INDEXED BY tasks_wake WHERE wake_at IS NOT NULL";
 pub(super) const EXPIRED: &str =
     "SELECT id FROM tasks INDEXED BY tasks_delete WHERE delete_at <= ?1 ORDER BY delete_at LIMIT ?2";
@@ -223,6 +226,25 @@ pub(super) fn due(connection: &Connection, at: UnixMillis, limit: usize) -> Resu
 pub(super) fn next_wake(connection: &Connection) -> Result<Option<UnixMillis>> {
     let earliest: Option<i64> = connection.prepare_cached(NEXT_WAKE)?.query_row([], |row| row.get(0))?;
     Ok(earliest.map(UnixMillis))
+}
+
+/// [`longhaul_core::Store::limits`].
+pub(super) fn limits(connection: &Connection) -> Result<Vec<(Arc<str>, usize)>> {
+    let mut statement = connection.prepare_cached(LIMITS)?;
+    let limits = statement.query_map([], |row| {
+        let most: i64 = row.get(1)?;
+        Ok((row.get(0)?, usize::try_from(most).unwrap_or(usize::MAX)))
+    })?;
+    limits.collect()
+}
+
+/// [`longhaul_core::Store::queued_before`].
+pub(super) fn queued_before(connection: &Connection, task: &Task, most: usize) -> Result<usize> {
+    let by = params![&task.tool, task.ready_at.0, task.id.as_str(), bound(most)];
+    let count: i64 = connection
+        .prepare_cached(QUEUED_BEFORE)?
+        .query_row(by, |row| row.get(0))?;
+    Ok(usize::try_from(count).unwrap_or(most))
 }
 
 /// [`longhaul_core::Store::newest`].

@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_emitted.sql"),
     include_str!("migrations/0006_blocked.sql"),
     include_str!("migrations/0007_noted_nodes.sql"),
+    include_str!("migrations/0008_tool_limits.sql"),
 ];
 
 /// Brings the file up to date, or says why it cannot be used.

@@ -62,6 +62,15 @@ impl Store for SqliteStore {
         self.at_once(|connection| read::spec(connection, id))
     }
 
+    fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let tool = tool.to_owned();
+        Box::pin(self.write(0, Effect::Heard, move |tx| write::put_limit(tx, &tool, concurrency)))
+    }
+
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<(Arc<str>, usize)>, StoreError>> {
+        self.in_turn(read::limits)
+    }
+
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         let (task, outcome) = new.task();
         let bytes = usage::of_new(&new, &task, outcome.as_ref()).bytes;
@@ -106,6 +115,10 @@ impl Store for SqliteStore {
 
     fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
         self.at_once(|connection| read::next_ready(connection, tool))
+    }
+
+    fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.at_once(|connection| read::queued_before(connection, task, most))
     }
 
     fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {

@@ -335,6 +335,18 @@ pub(super) fn put_spec(tx: &mut Tx<'_>, spec: &ToolSpec) -> Result<Result<(), St
     Ok(Ok(()))
 }
 
+/// [`longhaul_core::Store::put_limit`].
+pub(super) fn put_limit(tx: &mut Tx<'_>, tool: &str, concurrency: Option<usize>) -> Result<Result<(), StoreError>> {
+    let concurrency = concurrency.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
+    tx.connection
+        .prepare_cached(
+            "INSERT INTO tool_limits (tool, concurrency) VALUES (?, ?) \
+             ON CONFLICT DO UPDATE SET concurrency = excluded.concurrency WHERE concurrency IS NOT excluded.concurrency",
+        )?
+        .execute(params![tool, concurrency])?;
+    Ok(Ok(()))
+}
+
 /// [`longhaul_core::Store::signing_keys`].
 pub(super) fn signing_keys(
     tx: &mut Tx<'_>,

@@ -1,0 +1,37 @@
+//! What is said of a task that waits for a slot.
+
+use crate::{
+    request::{Post, act_as_task},
+    server::{Options, Server, get, task_of},
+};
+use serde_json::json;
+
+#[tokio::test]
+async fn a_queued_task_says_so_to_whoever_asks() {
+    let server = Server::with(Options {
+        max_running: Some(1),
+        ..Options::default()
+    })
+    .await;
+    let session = server.session().await;
+    let wait = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        tasks.push(task_of(&server.result(&wait).await));
+    }
+    for (task, words) in tasks.iter().zip([
+        json!(null),
+        json!("queued, next in line"),
+        json!("queued behind 1 other"),
+    ]) {
+        let legacy = Post::legacy(Some(&session), "tasks/get", json!({"taskId": task}));
+        for ask in [legacy, get(task)] {
+            let shown = server.result(&ask).await;
+            assert_eq!((&shown["status"], &shown["statusMessage"]), (&json!("working"), &words));
+        }
+    }
+    for task in &tasks {
+        server.stage.released.count();
+        server.poll(task, "completed").await;
+    }
+}
