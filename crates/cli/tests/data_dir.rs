@@ -2,10 +2,12 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::Duration,
@@ -250,6 +252,60 @@ fn folders_without_their_database_are_told_of_and_kept() {
         serde_json::json!({"kept": 0, "running": 0, "removed": 1})
     );
     assert!(!attempts.join(&first).exists());
+}
+
+/// Each kind of thing in the place of each file of the directory: the server says at once what it is and where, and leaves alone what it leads to.
+#[test]
+fn nothing_planted_is_followed_emptied_or_waited_for() {
+    type Plant = fn(&Path, &Path);
+    let plants: [(&str, Plant); 5] = [
+        ("a symbolic link", |at, victim| symlink(victim, at).unwrap()),
+        ("a symbolic link", |at, victim| {
+            symlink(victim.with_extension("not"), at).unwrap()
+        }),
+        ("2 names", |at, victim| fs::hard_link(victim, at).unwrap()),
+        ("a directory", |at, _| fs::create_dir(at).unwrap()),
+        ("a named pipe", |at, _| {
+            mknodat(CWD, at, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        }),
+    ];
+    let files = [
+        "lock",
+        "longhaul.db",
+        "longhaul.db-wal",
+        "longhaul.db-shm",
+        "longhaul.db-journal",
+        "node",
+        "node.draft",
+        "owner.sock",
+        "attempts",
+    ];
+    for file in files {
+        for (said, plant) in plants {
+            let said = match (file, said) {
+                ("attempts", "a directory") => continue,
+                ("attempts" | "owner.sock", "2 names") => "a regular file",
+                _ => said,
+            };
+            let place = Place::new();
+            let (data, victim) = (place.file("data"), place.file("victim"));
+            fs::create_dir(&data).unwrap();
+            fs::write(&victim, "precious").unwrap();
+            plant(&data.join(file), &victim);
+            let refused = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+                .arg("serve")
+                .arg(place.file("jobs.toml"))
+                .stdin(Stdio::null())
+                .output()
+                .unwrap();
+            let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert_eq!(refused.status.code(), Some(1), "{file}: {words}");
+            let name = file.strip_suffix(".draft").unwrap_or(file);
+            assert!(words.contains(said) && words.contains(name), "{file}, {said}: {words}");
+            assert_eq!(fs::read_to_string(&victim).unwrap(), "precious", "{file}, {said}");
+            assert!(!victim.with_extension("not").exists(), "{file}, {said}");
+        }
+    }
 }
 
 /// Whatever it answers, it acknowledges nothing that the next server does not know.

@@ -158,7 +158,11 @@ impl Folder {
     }
 
     fn remove_socket(&self) -> io::Result<()> {
-        if !is_socket(&self.named())? {
+        let is_there = is_socket(&self.named()).map_err(|error| {
+            let text = format!("its file `{NAME}`: {error}");
+            io::Error::new(error.kind(), text)
+        })?;
+        if !is_there {
             return Ok(());
         }
         match fs::remove_file(self.named()) {
