@@ -308,6 +308,15 @@ pub struct Record {
     pub inputs: Vec<Input>,
 }
 
+/// How many tasks of a tool may run at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolLimit {
+    /// The tool.
+    pub tool: Arc<str>,
+    /// So many.
+    pub concurrency: usize,
+}
+
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
@@ -375,7 +384,7 @@ pub trait Store: Send + Sync + 'static {
     fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// The limits that were put last, of all tools that have one.
-    fn limits(&self) -> BoxFuture<'_, Result<Vec<(Arc<str>, usize)>, StoreError>>;
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>>;
 
     /// Writes a new task, claimed in the same write if the caller has a slot for it. When this completes, a read from anywhere
     /// finds the task (G2-16). An id that exists, and a definition that was never put, are [`StoreError::Failed`].

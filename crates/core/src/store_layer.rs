@@ -5,7 +5,7 @@ use crate::{
     ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
-        StoreError,
+        StoreError, ToolLimit,
     },
 };
 use std::sync::Arc;
@@ -74,7 +74,7 @@ layer! {
     fn put_spec(spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;
     fn spec(id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;
     fn put_limit(tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn limits() -> BoxFuture<'_, Result<Vec<(Arc<str>, usize)>, StoreError>>;
+    fn limits() -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>>;
     fn create(new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
     fn usage(of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>>;
     fn apply(change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;

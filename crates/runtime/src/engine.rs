@@ -171,7 +171,12 @@ impl Engine {
             parking: Parking::new(keep_waiting),
             suspects: Suspects::default(),
             build,
-            last_limits: Mutex::new(limits.into_iter().collect()),
+            last_limits: Mutex::new(
+                limits
+                    .into_iter()
+                    .map(|limit| (limit.tool, limit.concurrency))
+                    .collect(),
+            ),
             witness,
             releasing: watch::Sender::new(false),
             stop: watch::Sender::new(false),

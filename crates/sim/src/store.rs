@@ -12,7 +12,7 @@ use longhaul_core::{
     Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
-        StoreError,
+        StoreError, ToolLimit,
     },
 };
 use longhaul_store::MemoryStore;
@@ -262,7 +262,7 @@ impl Store for NodeStore {
         self.write(move |world, _| peek::now(world.disk.put_limit(&tool, concurrency)))
     }
 
-    fn limits(&self) -> BoxFuture<'_, Result<Vec<(Arc<str>, usize)>, StoreError>> {
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>> {
         self.read(|disk| peek::now(disk.limits()))
     }
 

@@ -1,7 +1,7 @@
 //! Which queues there are.
 
 use super::{Fresh, fixture::*};
-use longhaul_core::UnixMillis;
+use longhaul_core::{UnixMillis, store::ToolLimit};
 
 /// Each tool with a queue, once, and the moment its first task is ready.
 pub async fn queues_are_known_by_their_tools(fresh: Fresh) {
@@ -69,5 +69,11 @@ pub async fn limits_are_kept_by_tool(fresh: Fresh) {
         bench.store.put_limit(tool, most).await.expect("it is written");
     }
     let bench = bench.restart().await;
-    assert_eq!(bench.store.limits().await, Ok(vec![("pack".into(), 3)]));
+    assert_eq!(
+        bench.store.limits().await,
+        Ok(vec![ToolLimit {
+            tool: "pack".into(),
+            concurrency: 3
+        }])
+    );
 }

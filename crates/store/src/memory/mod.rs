@@ -14,7 +14,7 @@ use longhaul_core::{
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
-        StoreError,
+        StoreError, ToolLimit,
     },
 };
 use std::{
@@ -76,11 +76,16 @@ impl Store for MemoryStore {
         answer(Ok(()))
     }
 
-    fn limits(&self) -> BoxFuture<'_, Result<Vec<(Arc<str>, usize)>, StoreError>> {
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>> {
         let all = self.lock();
         let limits = all.limits.iter();
         answer(Ok(limits
-            .filter_map(|(tool, most)| Some((Arc::clone(tool), (*most)?)))
+            .filter_map(|(tool, most)| {
+                Some(ToolLimit {
+                    tool: Arc::clone(tool),
+                    concurrency: (*most)?,
+                })
+            })
             .collect()))
     }
 

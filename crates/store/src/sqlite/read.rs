@@ -8,7 +8,7 @@ use super::{
 use longhaul_core::{
     Input, InputKey, InputState, Json, NodeId, Principal, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec,
     UnixMillis, Usage,
-    store::{Counts, Page, Record, SigningKey},
+    store::{Counts, Page, Record, SigningKey, ToolLimit},
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row, params};
 use std::sync::Arc;
@@ -229,11 +229,14 @@ pub(super) fn next_wake(connection: &Connection) -> Result<Option<UnixMillis>> {
 }
 
 /// [`longhaul_core::Store::limits`].
-pub(super) fn limits(connection: &Connection) -> Result<Vec<(Arc<str>, usize)>> {
+pub(super) fn limits(connection: &Connection) -> Result<Vec<ToolLimit>> {
     let mut statement = connection.prepare_cached(LIMITS)?;
     let limits = statement.query_map([], |row| {
         let most: i64 = row.get(1)?;
-        Ok((row.get(0)?, usize::try_from(most).unwrap_or(usize::MAX)))
+        Ok(ToolLimit {
+            tool: row.get(0)?,
+            concurrency: usize::try_from(most).unwrap_or(usize::MAX),
+        })
     })?;
     limits.collect()
 }

@@ -7,7 +7,7 @@ use longhaul_core::{
     Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
-        StoreError,
+        StoreError, ToolLimit,
     },
 };
 use rusqlite::Connection;
@@ -67,7 +67,7 @@ impl Store for SqliteStore {
         Box::pin(self.write(0, Effect::Heard, move |tx| write::put_limit(tx, &tool, concurrency)))
     }
 
-    fn limits(&self) -> BoxFuture<'_, Result<Vec<(Arc<str>, usize)>, StoreError>> {
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>> {
         self.in_turn(read::limits)
     }
 
