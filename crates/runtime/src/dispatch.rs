@@ -103,7 +103,8 @@ async fn look_at_queue(
             inner.spawn(attempt::drive(Arc::clone(inner), claimed, slot, Begin::Fresh, missed));
             now
         }
-        None => now.plus(PAUSE_AFTER_MISS),
+        // From here, not from before the claim, which may have taken longer than this.
+        None => inner.now().plus(PAUSE_AFTER_MISS),
     };
     let next = inner.store.next_ready(tool).await?;
     Ok(next.map(|ready_at| ready_at.max(earliest)))

@@ -9,7 +9,8 @@ use crate::{
 };
 use futures_util::future::try_join_all;
 use longhaul_core::{
-    ChildEntry, EntryKey, EntryKind, Input, InputKey, InputState, Json, Outcome, RpcFailure, StopReason, UnixMillis,
+    ChildEntry, EntryKey, EntryKind, Input, InputKey, InputState, Json, Millis, Outcome, RpcFailure, StopReason,
+    UnixMillis,
     store::{ApplyError, StoreError},
 };
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,13 @@ pub struct Question {
 }
 
 impl Question {
+    /// How long an answer is waited for, from when it is asked.
+    pub(crate) fn waits(&self, otherwise: Millis) -> Millis {
+        self.within.map_or(otherwise, |within| {
+            u64::try_from(within.as_millis()).unwrap_or(u64::MAX)
+        })
+    }
+
     /// A question that any client may be asked.
     pub fn new(request: Json) -> Self {
         Self {
@@ -228,9 +236,7 @@ impl TaskContext {
 
     /// Asks, unless it was asked before.
     async fn open_question(&self, question: Question) -> Result<Open, AskError> {
-        let within = question.within.map_or(self.shared.input_timeout, |within| {
-            u64::try_from(within.as_millis()).unwrap_or(u64::MAX)
-        });
+        let within = question.waits(self.shared.input_timeout);
         if let Some(asked) = self.asked_before(&question).await? {
             return Ok(Open {
                 key: asked.key,
@@ -238,9 +244,8 @@ impl TaskContext {
                 place: None,
             });
         }
-        let until = self.now().plus(within);
         let name = question.name.clone().unwrap_or_else(|| Arc::from(""));
-        let mut place = match &self.shared.journal {
+        let place = match &self.shared.journal {
             Some(_) => Some(self.begin(EntryKind::Input, &name)?),
             None => None,
         };
@@ -255,19 +260,31 @@ impl TaskContext {
             });
         }
         let entry = match &place {
-            Some(place) => Some(place.draft(Json::trusted(until.0.to_string()))?),
+            // The writer says until when, at the moment at which it is asked.
+            Some(place) => Some(place.draft(Json::trusted("null"))?),
             None => None,
         };
         let Written { seq, input } = self
             .write(Draft::Ask(question, entry))
             .await
             .map_err(JournalError::from)?;
-        let key = input.ok_or(StoreError::Closed)?;
-        if let Some(place) = &mut place {
-            // The writer has written the same, with the key.
-            place.written(seq, Json::trusted("null"));
-        }
-        Ok(Open { key, until, place })
+        let (key, until) = input.ok_or(StoreError::Closed)?;
+        let Some(mut place) = place else {
+            // Kept nowhere, so it counts from here.
+            let until = self.now().plus(within);
+            return Ok(Open {
+                key,
+                until,
+                place: None,
+            });
+        };
+        // The writer has written the same, with the key.
+        place.written(seq, Json::trusted("null"));
+        Ok(Open {
+            key,
+            until,
+            place: Some(place),
+        })
     }
 
     /// The question of this name that an earlier attempt has asked, if it is open or answered.
@@ -332,13 +349,10 @@ impl TaskContext {
     }
 
     /// Withdraws a question that was written while the one who asked it went away.
-    pub(crate) fn take_back_question(&self, key: InputKey, entry: Option<EntryDraft>, seq: u32) {
+    pub(crate) fn take_back_question(&self, key: InputKey, until: UnixMillis, entry: Option<EntryDraft>, seq: u32) {
         if entry.as_ref().is_some_and(|entry| self.is_abandoned(&entry.key.path)) {
             return;
         }
-        // What was drafted as the entry's value.
-        let drafted = entry.as_ref().and_then(|entry| entry.value.as_str().parse().ok());
-        let until = UnixMillis(drafted.unwrap_or(0));
         let entry = entry.map(|entry| EntryDraft {
             seq: Some(seq),
             ..entry

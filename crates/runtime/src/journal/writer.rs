@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{TaskContext, question::Question};
 use longhaul_core::{
-    Entry, EntryKey, Event, InputKey, Json, StopReason, TaskId,
+    Entry, EntryKey, Event, InputKey, Json, StopReason, TaskId, UnixMillis,
     store::{ApplyError, CreateError, NewTask, Parent, StoreError},
 };
 use std::{convert::Infallible, sync::Arc};
@@ -71,8 +71,8 @@ pub(crate) struct EntryDraft {
 pub(crate) struct Written {
     /// The entry's place, or 0 if there is no entry.
     pub(crate) seq: u32,
-    /// The new question's key.
-    pub(crate) input: Option<InputKey>,
+    /// The new question's key, and until when an answer is waited for.
+    pub(crate) input: Option<(InputKey, UnixMillis)>,
 }
 
 /// Why a draft was not written.
@@ -148,7 +148,7 @@ impl Drop for Told<'_> {
 impl TaskContext {
     fn take_back(&self, begun: Begun, written: Written) {
         match (begun, written.input) {
-            (Begun::Question(entry), Some(key)) => self.take_back_question(key, entry, written.seq),
+            (Begun::Question(entry), Some((key, until))) => self.take_back_question(key, until, entry, written.seq),
             (Begun::Child(child, path), _) if !self.is_over() && !self.is_abandoned(&path) => self.cancel_child(&child),
             _ => {}
         }
@@ -203,6 +203,8 @@ impl TaskContext {
         let mut events = Vec::new();
         let mut all = Vec::with_capacity(batch.len());
         let mut entries = Vec::new();
+        // The questions whose time is in their entries.
+        let mut asks = Vec::new();
         let mut again = false;
         for Pending { draft, .. } in batch {
             if let Err(error) = self.has_room(draft, next) {
@@ -224,8 +226,12 @@ impl TaskContext {
                         name: question.name.clone(),
                         request: question.request.clone(),
                     });
-                    entry = draft.as_ref().map(|draft| (draft, asked_value(&key, &draft.value)));
-                    written.input = Some(key);
+                    let until = self.now().plus(question.waits(self.shared.input_timeout));
+                    if let Some(draft) = draft {
+                        asks.push((question, key.clone(), all.len(), events.len(), entries.len()));
+                        entry = Some((draft, asked_value(&key, until)));
+                    }
+                    written.input = Some((key, until));
                 }
                 Draft::Withdraw(key, draft) => {
                     events.push(Event::InputWithdrawn { key: key.clone() });
@@ -255,7 +261,29 @@ impl TaskContext {
         } else {
             let inner = &self.shared.inner;
             inner
-                .insist("writing to a journal", || self.apply(events.clone()))
+                .insist("writing to a journal", || {
+                    // Each try as if it were the first: no time is to run while nothing can be written.
+                    let now = self.now();
+                    for (question, key, written, event, entry) in &asks {
+                        let until = now.plus(question.waits(self.shared.input_timeout));
+                        let value = asked_value(key, until);
+                        if let Event::Journaled(entry) = &mut events[*event] {
+                            entry.value = value.clone();
+                        }
+                        let (.., kept) = &mut entries[*entry];
+                        *kept = value;
+                        all[*written] = all[*written].clone().map(|written| Written {
+                            input: Some((key.clone(), until)),
+                            ..written
+                        });
+                    }
+                    for event in &mut events {
+                        if let Event::Journaled(entry) = event {
+                            entry.at = now;
+                        }
+                    }
+                    self.apply(events.clone())
+                })
                 .await
         };
         let task = applied.map_err(WriteError::Apply)?;
@@ -355,6 +383,6 @@ impl TaskContext {
 }
 
 /// The value of a question's entry: its key, and until when an answer is waited for.
-fn asked_value(key: &InputKey, until: &Json) -> Json {
-    Json::trusted(format!(r#"{{"key":"{}","until":{}}}"#, key.as_str(), until.as_str()))
+fn asked_value(key: &InputKey, until: UnixMillis) -> Json {
+    Json::trusted(format!(r#"{{"key":"{}","until":{}}}"#, key.as_str(), until.0))
 }

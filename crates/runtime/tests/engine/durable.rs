@@ -588,3 +588,39 @@ async fn an_answer_whose_sender_leaves_after_the_commit_resumes_suspended_work()
     let outcome = guarded("the end", world.outcome(&engine, &task.id)).await;
     assert_eq!(outcome, text(r#"1 {"says":"go"} 2"#));
 }
+
+/// The time to answer does not run while the question cannot be written.
+#[tokio::test]
+async fn a_question_that_had_to_wait_for_the_store_waits_its_whole_time_for_an_answer() {
+    let (world, store) = World::faulty();
+    let engine = world
+        .start([program("asks", async |cx| {
+            let question = Question {
+                within: Some(Duration::from_secs(10)),
+                ..Question::new(Json::trusted(r#"{"method":"elicitation/create","params":{}}"#))
+            };
+            Ok(cx.ask(question).await?.as_str().to_owned())
+        })])
+        .await;
+    store.be_full_for("input_requested", 1);
+    let task = engine.create(engine.call("asks")).await.unwrap();
+    // The store has room again after longer than that.
+    world.clock.sleeper(50).await;
+    world.clock.advance(60_000);
+    world
+        .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
+        .await;
+    settle().await;
+    world.clock.advance(9_999);
+    settle().await;
+    let record = engine.get(&scope(), &task.id).await.unwrap().unwrap();
+    assert_eq!(record.task.open_inputs.len(), 1, "{record:?}");
+    world.clock.advance(1);
+    let Outcome::Result { json, is_error: true } = guarded("the end", world.outcome(&engine, &task.id)).await else {
+        panic!("nobody has answered");
+    };
+    assert!(
+        json.as_str().contains("no answer") || json.as_str().contains("nobody"),
+        "{json:?}"
+    );
+}
