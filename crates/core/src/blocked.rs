@@ -16,6 +16,8 @@ pub enum BlockReason {
     NonDeterminism,
     /// Its attempts crashed again and again without a new journal entry.
     Poisoned,
+    /// The server does not offer its tool any more, and the task has a journal that only the tool's code can follow.
+    Unavailable,
 }
 
 /// As people read it: `non-determinism`, `poisoned`.
@@ -24,6 +26,7 @@ impl fmt::Display for BlockReason {
         f.write_str(match self {
             Self::NonDeterminism => "non-determinism",
             Self::Poisoned => "poisoned",
+            Self::Unavailable => "unavailable",
         })
     }
 }

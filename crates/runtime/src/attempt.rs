@@ -71,19 +71,26 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
             let left = work(&inner, &cx, (executor, intake), attempt, begin).await;
             judge(&cx, &task, &runner, begin, left).await
         }
-        Err(why) => {
-            let end = AttemptEnd::Failed {
-                outcome: Failure::Unavailable(why).into(),
-                retry_at: None,
-                asks_again: false,
-            };
-            (end, None)
-        }
+        Err(why) => (unavailable(&cx, &task, why).await, None),
     };
     inner.active.leave(&task.id);
     // The slot goes back first: whoever learns of the end may at once ask for the next.
     cx.close();
     write_end(&inner, &cx, end, failed).await;
+}
+
+/// Nothing here runs the tool. A task that has a journal is a durable tool's, which the next deploy may have again; what has come to nothing yet,
+/// and what a definition in the store would have brought back, is over.
+async fn unavailable(cx: &TaskContext, task: &Task, why: String) -> AttemptEnd {
+    let failure = Failure::Unavailable(why);
+    if task.journaled == 0 {
+        return AttemptEnd::Failed {
+            outcome: failure.into(),
+            retry_at: None,
+            asks_again: false,
+        };
+    }
+    AttemptEnd::Blocked(cx.block_without_tool(task, failure).await)
 }
 
 /// What runs the task, and what its attempt runs under: with the journal, if there is one.

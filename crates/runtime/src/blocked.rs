@@ -56,6 +56,15 @@ impl TaskContext {
     }
 }
 
+impl TaskContext {
+    /// The same of a task whose tool is not offered: as soon as it is, that is other code.
+    pub(crate) async fn block_without_tool(&self, task: &Task, failure: Failure) -> Block {
+        let nothing = SpecId::named("none");
+        self.block(task, &nothing, BLOCKED_TIMEOUT, BlockReason::Unavailable, failure)
+            .await
+    }
+}
+
 impl Engine {
     /// Up to `limit` blocked tasks whose ids come after `after`, in order of their ids; whoever owns them: for an operator.
     ///

@@ -191,6 +191,26 @@ fn an_operator_and_time_try_it_again() {
     });
 }
 
+/// A deploy that lost the tool, or switched it off, is a bad one like any other.
+#[test]
+fn a_deploy_without_the_tool_blocks_its_tasks() {
+    let deploys = Deploys::new();
+    let id = deploys.begin();
+    Process::run(deploys.directory.path(), &deploys.clock, async |mut world| {
+        world.build = "without".to_owned();
+        let engine = world.start([]).await;
+        answer(&engine, &id).await;
+        let task = world.until(&engine, &id, |task| task.state == State::Blocked).await;
+        let line = task.status_line().unwrap().into_owned();
+        assert!(line.starts_with("blocked (unavailable): "), "{line}");
+    });
+    // The same build: what it offers is up to its configuration.
+    deploys.deploy("without", GOOD, async |world, engine| {
+        assert_eq!(world.outcome(&engine, &id).await, text(r#""go""#));
+    });
+    assert_eq!(deploys.effects.count(), 3);
+}
+
 /// The seven days pass, and it ends as it would have at once.
 #[test]
 fn it_ends_when_nothing_changes_in_time() {
