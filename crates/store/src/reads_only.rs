@@ -40,6 +40,10 @@ impl StoreLayer for ReadsOnly {
         at_once(Ok(()))
     }
 
+    fn put_limit(&self, _tool: &str, _concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
+        at_once(Ok(()))
+    }
+
     fn create(&self, _new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         at_once(Err(StoreError::ReadsOnly.into()))
     }

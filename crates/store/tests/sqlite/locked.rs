@@ -40,7 +40,7 @@ fn changes_are_refused_together_while_another_process_writes_and_made_when_it_ha
     });
 }
 
-/// A start that has nothing to write on the way is none of its business; one that brings the file up to date is told.
+/// A start that has nothing to write on the way is none of its business; one that has is told.
 #[test]
 fn a_start_that_has_to_write_says_who_is_in_the_way() {
     let directory = tempfile::tempdir().unwrap();
@@ -49,9 +49,8 @@ fn a_start_that_has_to_write_says_who_is_in_the_way() {
     let shell = Connection::open(directory.path().join("longhaul.db")).unwrap();
     shell.execute_batch("BEGIN IMMEDIATE").unwrap();
     drop(open().unwrap());
-    shell
-        .execute_batch("PRAGMA user_version = 6; ALTER TABLE nodes DROP COLUMN noted; COMMIT; BEGIN IMMEDIATE")
-        .unwrap();
+    // Statistics that somebody took are removed at each start.
+    shell.execute_batch("COMMIT; ANALYZE; BEGIN IMMEDIATE").unwrap();
     let refused = open().err().unwrap();
     assert!(matches!(refused, OpenError::Locked { .. }), "{refused}");
     shell.execute_batch("ROLLBACK").unwrap();
