@@ -5,7 +5,7 @@ use crate::{Event, Millis, Task, UnixMillis};
 /// How long the outcome of a call that was never announced, and that nobody can come back for, is kept for the front that waits.
 const UNANNOUNCED_KEPT: Millis = 60_000;
 /// The shortest step by which an announced time to live is moved out, so that a short retention does not wake us all the time.
-const LEAST_EXTENSION: Millis = 60_000;
+const LEAST_EXTENSION: Millis = 5 * 60_000;
 
 impl Task {
     /// The next moment at which time alone changes this task; `None` once it is over.

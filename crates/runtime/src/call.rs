@@ -5,7 +5,7 @@ use crate::{
     queues::Arrival,
 };
 use longhaul_core::{
-    BoxFuture, CancelMode, Event, InputKey, Json, Origin, Outcome, Owner, Scope, Task, TaskId,
+    BoxFuture, CancelMode, Event, InputKey, Json, Millis, Origin, Outcome, Owner, Scope, Task, TaskId,
     store::{ApplyError, Change, Claimed, CreateError, Created, Idempotency, NewTask, Record, StoreError},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -25,6 +25,8 @@ pub struct Call {
     /// The caller's name for the call, unique with principal and tool while its task is kept. A call made again under it gets the
     /// task of the first.
     pub idempotency_key: Option<Arc<str>>,
+    /// How long the client would have its task kept, if it says so: see [`ToolSettings::retention_for`](crate::ToolSettings::retention_for).
+    pub ttl: Option<Millis>,
     /// Whether the call is to be cancelled if its caller has gone before it was told that it was written (C-45). The task is
     /// never deleted for that, only cancelled; with an idempotency key not even that, since its caller can come back.
     pub cancel_if_caller_leaves: bool,
@@ -299,7 +301,7 @@ impl Inner {
             at,
             deadline: settings.deadline,
             queue_timeout: settings.queue_timeout,
-            retention: settings.retention,
+            retention: settings.retention_for(call.ttl),
             claim: None,
             outcome: None,
             idempotency: call.idempotency_key.as_ref().map(|key| Idempotency {

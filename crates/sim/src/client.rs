@@ -111,6 +111,7 @@ impl Client {
             origin: Origin::Modern,
             requestor: Requestor::default(),
             idempotency_key: key.clone(),
+            ttl: None,
             cancel_if_caller_leaves: world.once_in(2),
         };
         Some((call, number, key))

@@ -132,6 +132,7 @@ async fn create(engine: &Engine, arguments: Value) -> Task {
         origin: Origin::Modern,
         requestor: longhaul_runtime::Requestor::default(),
         idempotency_key: None,
+        ttl: None,
         cancel_if_caller_leaves: false,
     };
     engine.create(call).await.unwrap()

@@ -92,6 +92,7 @@ async fn create(engine: &Engine, arguments: &str) -> Task {
         origin: Origin::Modern,
         requestor: longhaul_runtime::Requestor::default(),
         idempotency_key: None,
+        ttl: None,
         cancel_if_caller_leaves: true,
     };
     engine.create(call).await.unwrap()

@@ -3,6 +3,7 @@
 use super::{file::File, size};
 use crate::nearest;
 use longhaul_core::{Millis, parse_duration};
+use longhaul_runtime::ToolSettings;
 use serde_json::Value;
 use std::{cell::RefCell, ops::Range};
 use toml::{
@@ -48,6 +49,7 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("inputSchema", "input_schema"),
     ("outputSchema", "output_schema"),
     ("ttl", "retention"),
+    ("max_ttl", "max_retention"),
     ("retries", "retry"),
     ("parallel", "concurrency"),
     ("max_concurrency", "concurrency"),
@@ -282,6 +284,14 @@ impl<'a> Entry<'a> {
             return None;
         }
         Some(millis)
+    }
+
+    /// How long something is kept: a duration longer than 0, or for ever.
+    pub(super) fn retention(&self) -> Option<Millis> {
+        match self.value {
+            DeValue::String(text) if text == "forever" => Some(ToolSettings::FOREVER),
+            _ => self.positive_duration(),
+        }
     }
 
     /// A size of at least one byte.

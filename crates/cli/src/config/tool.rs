@@ -62,6 +62,8 @@ pub(crate) struct ToolConfig {
     pub(crate) deadline: Option<Millis>,
     /// How long a finished task is kept, in milliseconds from its end.
     pub(crate) retention: Millis,
+    /// The longest retention that a client can wish for, if that is longer.
+    pub(crate) max_retention: Option<Millis>,
     /// Bytes of output kept in the result, at the end.
     pub(crate) max_output: u64,
     /// Bytes of log kept on disk.
@@ -198,7 +200,17 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
         entry.positive_duration()
     });
     let deadline = section.optional("deadline", |entry| entry.positive_duration());
-    let retention = section.get_or("retention", DEFAULT_RETENTION, |entry| entry.positive_duration());
+    let retention = section.get_or("retention", DEFAULT_RETENTION, |entry| entry.retention());
+    let max_retention = section.optional("max_retention", |entry| {
+        let most = entry.retention()?;
+        if retention.is_some_and(|retention| most < retention) {
+            entry.report(
+                "`max_retention` is shorter than `retention`: it is the longest time that a client can wish for, and `retention` what it gets without a wish"
+                    .to_owned(),
+            );
+        }
+        Some(most)
+    });
     let max_output = section.get_or("max_output", DEFAULT_MAX_OUTPUT, |entry| entry.size());
     let max_log = section.get_or("max_log", DEFAULT_MAX_LOG, |entry| entry.size());
     let concurrency = section.optional("concurrency", |entry| entry.count(MOST_AT_ONCE));
@@ -225,6 +237,7 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
         handoff: handoff?,
         deadline: deadline?,
         retention: retention?,
+        max_retention: max_retention?,
         max_output: max_output?,
         max_log: max_log?,
         concurrency: concurrency?,

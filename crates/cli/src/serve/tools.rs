@@ -67,6 +67,9 @@ fn make(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) -> 
     if let Some(schema) = output_schema {
         offered = offered.output_schema(schema);
     }
+    if let Some(most) = tool.max_retention {
+        offered = offered.max_retention(millis(most));
+    }
     if let Some(text) = tool.immediate_response {
         offered = offered.immediate_response(text);
     }

@@ -69,6 +69,7 @@ pub struct Tool {
     queue_timeout: Option<Duration>,
     input_timeout: Option<Duration>,
     retention: Duration,
+    max_retention: Option<Duration>,
     concurrency: Option<usize>,
     retry: Retry,
     on_non_determinism: OnNonDeterminism,
@@ -203,6 +204,7 @@ impl Tool {
             queue_timeout: None,
             input_timeout: None,
             retention: RETENTION,
+            max_retention: None,
             concurrency: None,
             retry: Retry::default(),
             on_non_determinism: OnNonDeterminism::default(),
@@ -350,10 +352,20 @@ impl Tool {
         self
     }
 
-    /// How long a task is kept after its end; by default a day.
+    /// How long a task is kept after its end; by default a day. [`Duration::MAX`] keeps it for good; what is kept counts towards the quotas.
+    ///
+    /// A client of 2025-11-25 can wish for another time with `task.ttl`: a shorter one, of a minute at least, or a longer one up to
+    /// [`max_retention`](Self::max_retention).
     #[must_use]
     pub fn retention(mut self, time: Duration) -> Self {
         self.retention = time;
+        self
+    }
+
+    /// The longest [`retention`](Self::retention) that a client can wish for; by default no longer one.
+    #[must_use]
+    pub fn max_retention(mut self, time: Duration) -> Self {
+        self.max_retention = Some(time);
         self
     }
 
@@ -487,6 +499,7 @@ impl Tool {
             queue_timeout: self.queue_timeout.map(millis),
             input_timeout: self.input_timeout.map_or(longhaul_runtime::INPUT_TIMEOUT, millis),
             retention: millis(self.retention),
+            max_retention: self.max_retention.map(millis),
             concurrency: self.concurrency,
             retry: self.retry,
             on_non_determinism: self.on_non_determinism,

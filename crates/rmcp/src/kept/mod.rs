@@ -317,6 +317,7 @@ impl TaskManager {
             origin: longhaul_core::Origin::Modern,
             requestor: Requestor::default(),
             idempotency_key: None,
+            ttl: None,
             cancel_if_caller_leaves: false,
         };
         let created = self.0.engine.create(call).await;

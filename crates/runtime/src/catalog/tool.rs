@@ -45,6 +45,8 @@ pub struct ToolSettings {
     pub input_timeout: Millis,
     /// From the end to deletion.
     pub retention: Millis,
+    /// The longest retention that a client can wish for; no longer than `retention` if absent.
+    pub max_retention: Option<Millis>,
     /// At once on this node; `None` for no limit of its own.
     pub concurrency: Option<usize>,
     /// After which ends it is run again.
@@ -64,6 +66,21 @@ pub struct ToolSettings {
 impl ToolSettings {
     /// How long an ended task is kept unless its tool says otherwise: a day.
     pub const RETENTION: Millis = 24 * 60 * 60 * 1000;
+
+    /// As good as for ever, as a retention.
+    pub const FOREVER: Millis = Millis::MAX;
+    /// No client's wish shortens a retention below this: a minute. Whoever polls must be able to read the end.
+    const LEAST_WISHED: Millis = 60 * 1000;
+
+    /// How long a task is kept after its end whose client wishes that it be kept for `ttl` (G1-12, G1-21).
+    pub fn retention_for(&self, ttl: Option<Millis>) -> Millis {
+        let most = self
+            .max_retention
+            .map_or(self.retention, |most| most.max(self.retention));
+        ttl.map_or(self.retention, |ttl| {
+            ttl.clamp(self.retention.min(Self::LEAST_WISHED), most)
+        })
+    }
 
     /// A tool of which nothing is known but who runs it: any object is an argument, a call is a task if the client can cope with one, no limit, no
     /// retry, [`Self::RETENTION`].
@@ -92,6 +109,7 @@ impl ToolSettings {
             queue_timeout: None,
             input_timeout: crate::INPUT_TIMEOUT,
             retention: Self::RETENTION,
+            max_retention: None,
             concurrency: None,
             retry: Retry::default(),
             on_non_determinism: OnNonDeterminism::default(),

@@ -45,6 +45,7 @@ async fn invariant_9_a_dropped_connection_never_cancels_an_announced_task() {
         let engine = world.start([tool("a", script)]).await;
         hold(&store, held, true);
         let call = Call {
+            ttl: None,
             cancel_if_caller_leaves: false,
             ..engine.call("a")
         };

@@ -110,6 +110,7 @@ async fn caller(engine: Engine, number: usize) -> Option<TaskId> {
         _ => {}
     }
     let call = Call {
+        ttl: None,
         cancel_if_caller_leaves: false,
         ..call
     };

@@ -19,7 +19,9 @@ use crate::{
 };
 use longhaul_core::{BoxFuture, Json, Outcome, Task};
 use longhaul_runtime::{Call as ToolCall, HandlerError, Tool};
-use longhaul_wire::{Capability, Generation, Method, RpcError, envelope::write_result, legacy as wire, modern};
+use longhaul_wire::{
+    Capability, Generation, Method, RpcError, envelope::write_result, legacy as wire, modern, params::TaskWish,
+};
 use std::{borrow::Cow, sync::Arc};
 
 /// The order is X-12's, with the mirrored headers where 2.6 has them: the tool exists → headers → gating → arguments.
@@ -66,6 +68,7 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
             origin: call.caller.origin(),
             requestor,
             idempotency_key: call.meta.idempotency_key()?.map(Arc::from),
+            ttl: task_wish(call)?.and_then(|wish| wish.ttl),
             cancel_if_caller_leaves: call.caller.generation == Generation::Modern,
         },
     };
@@ -109,10 +112,17 @@ fn asking(call: &Call<'_>) -> Result<Asking, RpcError> {
     Ok(match call.caller.generation {
         Generation::Modern if call.caller.declares_tasks => Asking::ModernDeclaring,
         Generation::Modern => Asking::ModernPlain,
-        // Revisions without tasks ignore the member (G1-05).
-        Generation::Legacy if call.caller.has_core_tasks() && call.params.task_wish()?.is_some() => Asking::LegacyTask,
+        Generation::Legacy if task_wish(call)?.is_some() => Asking::LegacyTask,
         Generation::Legacy => Asking::LegacyPlain,
     })
+}
+
+/// What the client would have of a task. Revisions without tasks ignore the member (G1-05, G2-18).
+fn task_wish(call: &Call<'_>) -> Result<Option<TaskWish>, RpcError> {
+    match call.caller.has_core_tasks() {
+        true => call.params.task_wish(),
+        false => Ok(None),
+    }
 }
 
 /// A call about to begin.

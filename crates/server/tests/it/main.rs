@@ -40,3 +40,4 @@ mod session;
 mod stdio;
 mod subscriptions;
 mod task_updates;
+mod ttl;

@@ -337,6 +337,18 @@ fn bad_files_are_explained() {
             ],
         ),
         (
+            "+tool\nretention = \"2d\"\nmax_retention = \"1d\"\n",
+            &[
+                "jobs.toml:8: `max_retention` is shorter than `retention`: it is the longest time that a client can wish for, and `retention` what it gets without a wish",
+            ],
+        ),
+        (
+            "+tool\nretention = \"forever\"\nmax_retention = \"1d\"\n",
+            &[
+                "jobs.toml:8: `max_retention` is shorter than `retention`: it is the longest time that a client can wish for, and `retention` what it gets without a wish",
+            ],
+        ),
+        (
             "+tool\ntimeout = \"45s\"\n[server.limits]\n",
             &["jobs.toml:7: unknown key `timeout` in [[tool]] `t`; did you mean `deadline`?"],
         ),

@@ -93,6 +93,7 @@ immediate_response = "Hashing has begun."
 handoff = "45s"
 deadline = "1h"
 retention = "7d"
+max_retention = "forever"
 max_output = "64KiB"
 max_log = "1GB"
 concurrency = 2
@@ -148,6 +149,7 @@ task = "always"
     };
     assert_eq!(config.server.limits.front, limits);
     assert_eq!((tool.deadline, tool.retention), (Some(3_600_000), 604_800_000));
+    assert_eq!(tool.max_retention, Some(u64::MAX));
     assert_eq!(
         (tool.max_output, tool.max_log, tool.concurrency),
         (64 << 10, 1_000_000_000, Some(2))

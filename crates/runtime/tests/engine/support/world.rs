@@ -169,6 +169,7 @@ impl CallOf for Engine {
             origin: Origin::Modern,
             requestor: longhaul_runtime::Requestor::default(),
             idempotency_key: None,
+            ttl: None,
             cancel_if_caller_leaves: true,
         }
     }

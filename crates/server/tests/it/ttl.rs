@@ -1,0 +1,122 @@
+//! How long a task is kept: the tool's retention, and what its client wishes for.
+
+use crate::{
+    clock::TestClock,
+    request::{Post, act},
+    server::{Options, Server, get, task_of},
+};
+use longhaul_core::{Millis, TaskPolicy};
+use longhaul_runtime::{Tool, ToolSettings};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const HOUR: Millis = 3_600_000;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A server with tools of these retentions.
+async fn keeping(clock: TestClock, tools: &[(&str, Millis, Option<Millis>)]) -> Server {
+    let server = Server::with(Options {
+        clock,
+        ..Options::default()
+    })
+    .await;
+    for &(name, retention, max_retention) in tools {
+        let settings = ToolSettings {
+            retention,
+            max_retention,
+            ..server.stage.settings(name, TaskPolicy::Optional)
+        };
+        server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
+    }
+    server
+}
+
+fn create(session: &str, tool: &str, acting: &str, wish: &Value) -> Post {
+    let mut params = act(tool, acting);
+    params["task"] = wish.clone();
+    Post::legacy(Some(session), "tools/call", params)
+}
+
+/// G1-12, G1-21
+#[tokio::test]
+async fn a_wish_for_a_ttl_is_granted_within_bounds() {
+    let forever = ToolSettings::FOREVER;
+    let tools = [
+        ("hour", HOUR, None),
+        ("up_to_a_day", HOUR, Some(24 * HOUR)),
+        ("brief", 1_000, None),
+        ("unbounded", HOUR, Some(forever)),
+        ("forever", forever, None),
+    ];
+    let server = keeping(TestClock::default(), &tools).await;
+    let session = server.session().await;
+    for (tool, wish, granted) in [
+        ("hour", json!({}), json!(HOUR)),
+        ("hour", json!({"ttl": 0}), json!(60_000)),
+        ("hour", json!({"ttl": 90_000}), json!(90_000)),
+        ("hour", json!({"ttl": HOUR + 1}), json!(HOUR)),
+        ("up_to_a_day", json!({}), json!(HOUR)),
+        ("up_to_a_day", json!({"ttl": 2 * HOUR}), json!(2 * HOUR)),
+        ("up_to_a_day", json!({"ttl": 48 * HOUR}), json!(24 * HOUR)),
+        ("brief", json!({"ttl": 1}), json!(1_000)),
+        ("unbounded", json!({"ttl": 1_000 * HOUR}), json!(1_000 * HOUR)),
+        ("forever", json!({}), json!(null)),
+        ("forever", json!({"ttl": HOUR}), json!(HOUR)),
+    ] {
+        let created = server.result(&create(&session, tool, "wait", &wish)).await;
+        assert_eq!(created["task"]["ttl"], granted, "{tool} {wish}");
+        let task = task_of(&created);
+        let asked = Post::legacy(Some(&session), "tasks/get", json!({"taskId": task}));
+        assert_eq!(server.result(&asked).await["ttl"], granted, "{tool} {wish}");
+        assert_eq!(server.result(&get(&task)).await["ttlMs"], granted, "{tool} {wish}");
+    }
+    for wrong in [json!(-1), json!(1.5), json!("1h")] {
+        let refused = create(&session, "hour", "wait", &json!({"ttl": wrong}));
+        assert_eq!(server.error(&refused).await, (200, -32602));
+    }
+    // G2-18: a modern client has no such wish.
+    let mut modern = Post::modern("tools/call", act("hour", "wait"));
+    modern.body["params"]["task"] = json!({"ttl": 90_000});
+    assert_eq!(server.result(&modern).await["ttlMs"], HOUR);
+}
+
+/// Invariant 6: the work goes on, and its end can be read for the time that was granted.
+#[tokio::test]
+async fn a_short_ttl_deletes_no_live_task_and_is_over_a_while_after_the_end() {
+    let clock = TestClock::default();
+    let server = keeping(clock.clone(), &[("hour", HOUR, None)]).await;
+    let session = server.session().await;
+    let wish = json!({"ttl": 1});
+    let long = task_of(&server.result(&create(&session, "hour", "wait", &wish)).await);
+    let short = task_of(&server.result(&create(&session, "hour", "say", &wish)).await);
+    server.poll(&short, "completed").await;
+    clock.advance(MINUTE * 2);
+    while server
+        .connect()
+        .await
+        .exchange(&get(&short))
+        .await
+        .json()
+        .get("error")
+        .is_none()
+    {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.result(&get(&long)).await["status"], "working");
+    clock.advance(MINUTE * 60);
+    server.stage.released.count();
+    let done = server.poll(&long, "completed").await;
+    assert!(done["ttlMs"].as_u64().unwrap() >= 60 * 60_000, "{done}");
+    clock.advance(MINUTE * 30);
+    while server
+        .connect()
+        .await
+        .exchange(&get(&long))
+        .await
+        .json()
+        .get("error")
+        .is_none()
+    {
+        tokio::task::yield_now().await;
+    }
+}
