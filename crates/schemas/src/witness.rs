@@ -21,8 +21,11 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// The client has sent this.
+    /// The client has sent this; of a batch, each message.
     pub fn sent(&mut self, message: &Value) {
+        if let Value::Array(batch) = message {
+            return batch.iter().for_each(|message| self.sent(message));
+        }
         if message.get("method").is_some() && message.get("id").is_some() {
             self.open.push(message.clone());
         }
@@ -37,11 +40,14 @@ impl Witness {
         }
     }
 
-    /// The server has said this. An answer whose request is not known is held against the frame of an answer only.
+    /// The server has said this; of a batch, each message. An answer whose request is not known is held against the frame of an answer only.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn heard(&mut self, message: &Value) -> Result<(), Fault> {
+        if let Value::Array(batch) = message {
+            return batch.iter().try_for_each(|message| self.heard(message));
+        }
         match (message.get("method"), message.get("id")) {
             (Some(_), Some(_)) => law::request(message),
             (Some(_), None) if law::is_of_subscription(message) => law::of_subscription(message),

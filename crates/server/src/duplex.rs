@@ -3,6 +3,7 @@
 
 use crate::{
     answer::{Answer, KeptId},
+    batch::{self, is_modern},
     caller::Reach,
     dispatch::{Incoming, dispatch, refuse_message},
     front::Front,
@@ -15,11 +16,14 @@ use crate::{
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, abortable};
 use longhaul_wire::{
-    Message, Method, Params, Peer, Request, RequestId, RpcError, envelope::Notification, notification,
+    Batch, Message, Method, Params, Peer, Request, RequestId, RpcError, envelope::Notification, notification,
 };
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 use tokio::sync::{Semaphore, mpsc, watch};
 
@@ -64,6 +68,35 @@ impl Drop for Place {
     }
 }
 
+/// The responses of a batch, which go out together.
+struct Responses {
+    texts: Mutex<Vec<Text>>,
+    /// Who may still add to them.
+    left: AtomicUsize,
+    /// The room of what was asked.
+    _held: Option<Room>,
+}
+
+impl Responses {
+    fn of_one(held: Option<Room>) -> Self {
+        Self {
+            texts: Mutex::default(),
+            left: AtomicUsize::new(1),
+            _held: held,
+        }
+    }
+
+    /// With one more who may add to them.
+    fn joined(self: &Arc<Self>) -> Arc<Self> {
+        self.left.fetch_add(1, Ordering::Relaxed);
+        Arc::clone(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Text>> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The connection is over.
 #[derive(Debug)]
 pub(crate) struct Closed;
@@ -91,12 +124,57 @@ impl Duplex {
     /// # Errors
     /// [`Closed`]
     pub(crate) async fn take(self: &Arc<Self>, bytes: Bytes, room: Option<Room>) -> Result<(), Closed> {
+        let is_batch = batch::is_taken(&bytes, self.session().as_ref());
+        match is_batch {
+            true => self.take_batch(&bytes, room).await,
+            false => self.take_one(bytes, room, None).await,
+        }
+    }
+
+    /// Takes the messages of a batch, the first of which has been counted with its line. Their responses go out together.
+    async fn take_batch(self: &Arc<Self>, bytes: &Bytes, room: Option<Room>) -> Result<(), Closed> {
+        let batch = match Batch::parse(bytes) {
+            Ok(batch) => batch,
+            Err(error) => return self.deliver(Answer::error(None, &error)).await,
+        };
+        let responses = Arc::new(Responses::of_one(room));
+        for (nth, member) in batch.members().enumerate() {
+            let counted = match nth {
+                0 => Ok(()),
+                _ => batch::count(&self.front, &self.front.principal, member).await,
+            };
+            let refused = match Message::parse(member) {
+                Ok(Message::Request(request)) => batch::refusal(&request),
+                _ => None,
+            };
+            match counted.map_err(RpcError::from).err().or(refused) {
+                Some(error) => {
+                    self.deliver_to(refuse_message(member, &error), Some(&responses))
+                        .await?
+                }
+                None => {
+                    self.take_one(bytes.slice_ref(member), None, Some(&responses)).await?;
+                }
+            }
+        }
+        self.finish(&responses).await
+    }
+
+    async fn take_one(
+        self: &Arc<Self>,
+        bytes: Bytes,
+        room: Option<Room>,
+        batch: Option<&Arc<Responses>>,
+    ) -> Result<(), Closed> {
         match Message::parse(&bytes) {
-            Err(refusal) => self.deliver(Answer::error(refusal.id, &refusal.error)).await,
+            Err(refusal) => {
+                let answer = Answer::error(refusal.id, &refusal.error);
+                self.deliver_to(answer, batch.map(|batch| &**batch)).await
+            }
             Ok(Message::Request(request)) if request.method == Method::Initialize.as_str() => {
                 self.initialize(&bytes).await
             }
-            Ok(Message::Request(request)) => self.request(&request, bytes.clone(), room).await,
+            Ok(Message::Request(request)) => self.request(&request, (bytes.clone(), room), batch).await,
             Ok(Message::Notification(notification)) => {
                 self.notified(&notification, &bytes).await;
                 Ok(())
@@ -170,12 +248,21 @@ impl Duplex {
         });
     }
 
-    async fn request(self: &Arc<Self>, request: &Request<'_>, bytes: Bytes, held: Option<Room>) -> Result<(), Closed> {
+    async fn request(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+        (bytes, held): (Bytes, Option<Room>),
+        batch: Option<&Arc<Responses>>,
+    ) -> Result<(), Closed> {
         let key = request.id.canonical().into_owned();
         let place = match self.enter(&key, watches(request)) {
             Ok(place) => place,
-            Err(refused) => return self.deliver(Answer::error(Some(request.id), &refused)).await,
+            Err(refused) => {
+                let answer = Answer::error(Some(request.id), &refused);
+                return self.deliver_to(answer, batch.map(|batch| &**batch)).await;
+            }
         };
+        let batch = batch.map(Responses::joined);
         let listens = (request.method == Method::SubscriptionsListen.as_str()).then(|| KeptId::of(request.id));
         let kib = u32::try_from(bytes.len() / 1024 + 1).map_or(ROOM, |kib| kib.min(ROOM));
         // Never closed, so there is only ever waiting.
@@ -189,8 +276,11 @@ impl Duplex {
             // Whoever has gone is told no more.
             let _ = match (answer, listens) {
                 (Answer::Stream(events), Some(id)) => duplex.subscription(events, id.get()).await,
-                (answer, _) => duplex.deliver(answer).await,
+                (answer, _) => duplex.deliver_to(answer, batch.as_deref()).await,
             };
+            if let Some(batch) = batch {
+                let _ = duplex.finish(&batch).await;
+            }
         });
         if is_modern(request)
             && let Some(running) = self.requests().get_mut(&key)
@@ -254,17 +344,26 @@ impl Duplex {
     ///
     /// # Errors
     /// [`Closed`]
-    pub(crate) async fn deliver(&self, mut answer: Answer) -> Result<(), Closed> {
+    pub(crate) async fn deliver(&self, answer: Answer) -> Result<(), Closed> {
+        self.deliver_to(answer, None).await
+    }
+
+    /// As [`deliver`](Self::deliver), but the response goes to those of its batch.
+    async fn deliver_to(&self, mut answer: Answer, batch: Option<&Responses>) -> Result<(), Closed> {
         loop {
             answer = match answer {
-                Answer::Message { text, .. } => return self.say(text).await,
-                Answer::Session { text, .. } => return self.say(text).await,
+                Answer::Message { text, .. } => return self.respond(text, batch).await,
+                Answer::Session { text, .. } => return self.respond(text.into(), batch).await,
                 Answer::Accepted => return Ok(()),
                 Answer::Later(later) => later.await,
                 Answer::Stream(mut events) => {
                     while let Some(frame) = events.next().await {
-                        if let Frame::Message(text) = frame {
-                            self.say(text).await?;
+                        match frame {
+                            Frame::Message(text) if batch.is_some() && is_response(&text) => {
+                                self.respond(text, batch).await?;
+                            }
+                            Frame::Message(text) => self.say(text).await?,
+                            Frame::KeepAlive | Frame::Quiet => {}
                         }
                     }
                     return Ok(());
@@ -273,11 +372,33 @@ impl Duplex {
         }
     }
 
+    async fn respond(&self, text: Text, batch: Option<&Responses>) -> Result<(), Closed> {
+        match batch {
+            Some(batch) => {
+                batch.lock().push(text);
+                Ok(())
+            }
+            None => self.say(text).await,
+        }
+    }
+
+    /// One of those who add to the responses is done; the last one sends them.
+    async fn finish(&self, batch: &Responses) -> Result<(), Closed> {
+        if batch.left.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return Ok(());
+        }
+        let texts = std::mem::take(&mut *batch.lock());
+        match texts.is_empty() {
+            true => Ok(()),
+            false => self.say(batch::array(texts)).await,
+        }
+    }
+
     /// As [`deliver`](Self::deliver); when we end the subscription, its client reads a cancellation before the response (C-17).
     async fn subscription(&self, mut events: Events, id: RequestId<'_>) -> Result<(), Closed> {
         while let Some(frame) = events.next().await {
             let Frame::Message(text) = frame else { continue };
-            if matches!(Message::parse(text.text.as_bytes()), Ok(Message::Response(_))) {
+            if is_response(&text) {
                 let mut cancelled = String::new();
                 notification::write_cancelled(&mut cancelled, id, None);
                 self.say(cancelled).await?;
@@ -311,10 +432,8 @@ impl Duplex {
     }
 }
 
-/// Whether the request says what only a modern one says (2.6, rule 1).
-fn is_modern(request: &Request<'_>) -> bool {
-    let meta = Params::read(request.params).and_then(|params| params.meta());
-    meta.is_ok_and(|meta| matches!(meta.protocol_version(), Ok(Some(_))))
+fn is_response(text: &Text) -> bool {
+    matches!(Message::parse(text.text.as_bytes()), Ok(Message::Response(_)))
 }
 
 fn watches(request: &Request<'_>) -> bool {

@@ -5,6 +5,7 @@
 //! outlives a connection: sessions are carried by their ids, tasks by the store.
 
 mod answer;
+mod batch;
 mod caller;
 mod conversation;
 mod cursor;

@@ -8,6 +8,7 @@
 //! here allocates per member, recurses into a peer's JSON, or panics on any input.
 
 mod admission;
+mod batch;
 mod cache;
 mod capabilities;
 pub mod completion;
@@ -41,6 +42,7 @@ mod tool;
 mod version;
 
 pub use admission::{Admitted, Rules, admit, admit_custom};
+pub use batch::Batch;
 pub use cache::{Cache, CacheScope};
 pub use capabilities::ClientCapabilities;
 pub use depth::MAX_DEPTH;

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     answer::{Answer, store_failed},
+    batch,
     caller::Reach,
     dispatch::{Incoming, dispatch, refuse_message},
     front::Front,
@@ -107,6 +108,9 @@ async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response,
     // The body comes first, since every later error carries the id that is in it.
     let Whole { bytes, room } = body::read(body, front).await?;
     let (answer, session) = match message(front, parts, &bytes).await {
+        Ok(incoming) if batch::is_taken(&bytes, incoming.session.as_ref()) => {
+            (batch::answer(front, &incoming).await, incoming.session)
+        }
         Ok(incoming) => (dispatch(front, &incoming).await, incoming.session),
         Err(error) => (refuse_message(&bytes, &error), None),
     };

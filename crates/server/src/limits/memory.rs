@@ -63,6 +63,15 @@ impl Room {
     }
 }
 
+impl Room {
+    /// Takes over what another one has reserved of the same kind.
+    pub(crate) fn join(&mut self, mut other: Self) {
+        if Arc::ptr_eq(&self.pool, &other.pool) {
+            self.bytes += std::mem::take(&mut other.bytes);
+        }
+    }
+}
+
 impl Drop for Room {
     fn drop(&mut self) {
         self.pool.give_back(self.bytes);

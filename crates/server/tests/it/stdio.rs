@@ -451,6 +451,55 @@ async fn the_whole_list_is_there_for_the_one_user() {
     assert_eq!(over_http["tasks"], json!([]));
 }
 
+/// 2025-03-26 has batches: the responses come as one array, when the last of them is there.
+#[tokio::test]
+async fn a_batch_is_answered_by_one_line() {
+    let server = Server::start().await;
+    let mut client = Client::connect(&server);
+    let ping = |id: u32| ping().id(json!(id)).body;
+    let early = json!([ping(1)]);
+    client.send(format!("{early}\n").as_bytes()).await;
+    assert_eq!(
+        client.line().await.unwrap()["error"]["code"],
+        -32600,
+        "nothing is agreed on yet"
+    );
+    client.result(&Post::initialize("2025-03-26")).await;
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let call = Post::legacy(None, "tools/call", act("optional", "wait"))
+        .id(json!("slow"))
+        .body;
+    let batch = json!([
+        initialized,
+        ping(1),
+        call,
+        5,
+        ping(2),
+        Post::initialize("2025-03-26").id(json!(3)).body
+    ]);
+    for line in [json!([initialized]), batch, json!([]), ping(4)] {
+        client.send(format!("{line}\n").as_bytes()).await;
+    }
+    let empty = client.line().await.unwrap();
+    assert_eq!(empty["error"]["code"], -32600, "{empty}");
+    assert_eq!(client.line().await.unwrap()["id"], 4, "who comes later does not wait");
+    server.stage.released.count();
+    let answers = client.line().await.unwrap();
+    let mut ids: Vec<_> = answers
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|answer| answer["id"].to_string())
+        .collect();
+    ids.sort();
+    assert_eq!(ids, ["\"slow\"", "1", "2", "3", "null"]);
+    // The end of the input does not cut a batch short.
+    client.send(format!("{}\n", json!([ping(5), ping(6)])).as_bytes()).await;
+    client.finish().await;
+    assert_eq!(client.line().await.unwrap().as_array().unwrap().len(), 2);
+    assert_eq!(client.line().await, None);
+}
+
 async fn one_a_second() -> Server {
     Server::with(Options {
         limits: Limits {

@@ -1,0 +1,214 @@
+//! Batches: sessions of 2025-03-26 send them over HTTP, and nobody else. (For a stream of bytes see `stdio`.)
+
+use crate::{
+    questions::{request, response},
+    request::{Post, act, everything},
+    rounds::accept,
+    server::{Options, Server},
+};
+use longhaul_server::Limits;
+use serde_json::{Value, json};
+use std::num::NonZeroU32;
+
+const REVISION: &str = "2025-03-26";
+
+fn batch(session: &str, members: Value) -> Post {
+    let mut post = Post::legacy(Some(session), "", json!({})).without("MCP-Protocol-Version");
+    post.body = members;
+    post
+}
+
+fn member(id: Value, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+fn call(id: Value, acting: &str) -> Value {
+    member(id, "tools/call", act("optional", acting))
+}
+
+/// The status, and what is answered: the array, or what comes on the stream.
+async fn answered(server: &Server, post: &Post) -> (u16, Vec<Value>) {
+    let mut client = server.connect().await;
+    client.send(&post.to_bytes()).await;
+    let reply = client.reply().await;
+    let answer = match reply.body.as_str() {
+        "" => json!([]),
+        _ => reply.json(),
+    };
+    let status = reply.status();
+    match answer {
+        Value::Array(answers) => (status, answers),
+        answer => (status, vec![answer]),
+    }
+}
+
+/// Code, or 0 for a result, by id.
+fn codes(answers: &[Value]) -> Vec<(Value, i64)> {
+    let code = |answer: &Value| answer["error"]["code"].as_i64().unwrap_or_default();
+    answers
+        .iter()
+        .map(|answer| (answer["id"].clone(), code(answer)))
+        .collect()
+}
+
+#[tokio::test]
+async fn each_message_of_a_batch_is_answered_by_itself() {
+    let server = Server::start().await;
+    let session = server.session_of(REVISION).await;
+    let notification = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}});
+    let members = json!([
+        member(json!(1), "ping", json!({})),
+        notification,
+        member(json!("two"), "tools/list", json!({})),
+        member(json!(3), "no/such", json!({})),
+        [member(json!(4), "ping", json!({}))],
+        7,
+        member(
+            json!(5),
+            "initialize",
+            Post::initialize(REVISION).body["params"].clone()
+        ),
+        Post::modern("ping", json!({})).id(json!(6)).body,
+    ]);
+    let (status, answers) = answered(&server, &batch(&session, members)).await;
+    assert_eq!(status, 200);
+    let expected = [
+        (json!(1), 0),
+        (json!("two"), 0),
+        (json!(3), -32601),
+        (json!(null), -32600),
+        (json!(null), -32600),
+        (json!(5), -32600),
+        (json!(6), -32600),
+    ];
+    assert_eq!(codes(&answers), expected);
+    assert!(!answers[1]["result"]["tools"].as_array().unwrap().is_empty());
+}
+
+/// Nothing is asked, so there is nothing to say (T-04).
+#[tokio::test]
+async fn a_batch_of_notifications_is_accepted() {
+    let server = Server::start().await;
+    let session = server.session_of(REVISION).await;
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let unawaited = json!({"jsonrpc": "2.0", "id": "nobodys", "result": {}});
+    for members in [
+        json!([initialized, initialized]),
+        json!([unawaited]),
+        json!([initialized, unawaited]),
+    ] {
+        assert_eq!(answered(&server, &batch(&session, members)).await, (202, vec![]));
+    }
+    let wrong = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {}});
+    let (status, answers) = answered(&server, &batch(&session, json!([wrong, initialized]))).await;
+    assert_eq!((status, codes(&answers)), (400, vec![(json!(null), -32602)]));
+}
+
+#[tokio::test]
+async fn what_is_no_batch_is_refused_whole_and_runs_nothing() {
+    let server = Server::start().await;
+    let session = server.session_of(REVISION).await;
+    let many: Vec<Value> = (0..=100).map(|nth| call(json!(nth), "say")).collect();
+    for (text, code) in [
+        ("[]".to_owned(), -32600),
+        (" [ ] ".to_owned(), -32600),
+        (json!(many).to_string(), -32600),
+        (format!("[{}", call(json!(1), "say")), -32700),
+        (format!("[{}] 1", call(json!(1), "say")), -32700),
+        ("[,]".to_owned(), -32700),
+    ] {
+        let mut client = server.connect().await;
+        client
+            .send(&batch(&session, json!(null)).to_bytes_with(text.as_bytes()))
+            .await;
+        assert_eq!(client.reply().await.error(), (400, code), "{text}");
+    }
+    assert_eq!(server.stage.begun.get(), 0);
+    let most: Vec<Value> = (0..100).map(|nth| member(json!(nth), "ping", json!({}))).collect();
+    let (_, answers) = answered(&server, &batch(&session, json!(most))).await;
+    assert_eq!(answers.len(), 100, "as many as may be");
+}
+
+#[tokio::test]
+async fn no_other_revision_has_batches() {
+    let server = Server::start().await;
+    let members = json!([member(json!(1), "ping", json!({}))]);
+    for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
+        let session = server.session_of(version).await;
+        assert_eq!(
+            server.error(&batch(&session, members.clone())).await,
+            (400, -32600),
+            "{version}"
+        );
+    }
+    // Nobody knows what a client without a session has agreed on; and a handshake is never part of a batch.
+    for members in [members, json!([Post::initialize(REVISION).body])] {
+        let mut post = Post::legacy(None, "ping", json!({}));
+        post.body = members;
+        assert_eq!(server.error(&post).await, (400, -32600));
+    }
+    let mut modern = Post::modern("ping", json!({}));
+    modern.body = json!([modern.body]);
+    assert_eq!(server.error(&modern).await, (400, -32600));
+}
+
+/// What has to be waited for comes on one stream, each response as soon as it is there; or as one array, for a client that takes no stream.
+#[tokio::test]
+async fn the_responses_of_a_batch_come_on_one_stream_or_as_one_array() {
+    let server = Server::start().await;
+    let session = server.session_with(REVISION, everything()).await;
+    let members = json!([
+        call(json!(1), "wait"),
+        member(json!(2), "ping", json!({})),
+        call(json!(3), "ask_all name")
+    ]);
+    let post = batch(&session, members);
+    let mut client = server.connect().await;
+    client.send(&post.to_bytes()).await;
+    assert!(client.head().await.is_stream());
+    assert_eq!(client.message().await.unwrap()["id"], 2, "it waits for no other");
+    let asked = request(&mut client).await;
+    // Cut, and resumed.
+    let last = client.last_event_id.take().unwrap();
+    drop(client);
+    let answer = response(&session, &asked, accept("name", "Ann")).without("MCP-Protocol-Version");
+    assert_eq!(server.connect().await.exchange(&answer).await.status(), 202);
+    server.stage.released.count();
+    let mut client = server.connect().await;
+    let headers = format!("Mcp-Session-Id: {session}\r\nAccept: text/event-stream\r\nLast-Event-ID: {last}\r\n");
+    client.send(crate::server::other("GET", &headers).as_bytes()).await;
+    client.head().await;
+    let mut rest = Vec::new();
+    while let Some(message) = client.message().await {
+        rest.push(message);
+    }
+    let mut ids: Vec<_> = rest.iter().map(|message| message["id"].as_i64().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, [1, 3], "{rest:?}");
+
+    let plain = json!([call(json!(1), "wait"), member(json!(2), "ping", json!({}))]);
+    let (status, answers) = answered(&server, &batch(&session, plain).with("Accept", "application/json")).await;
+    assert_eq!((status, codes(&answers)), (200, vec![(json!(1), 0), (json!(2), 0)]));
+}
+
+/// S-06: a batch is no way around the rates.
+#[tokio::test]
+async fn every_message_of_a_batch_counts() {
+    let server = Server::with(Options {
+        limits: Limits {
+            requests_per_second: NonZeroU32::new(1),
+            ..Limits::default()
+        },
+        ..Options::default()
+    })
+    .await;
+    let mut initialize = server.connect().await;
+    let reply = initialize.exchange(&Post::initialize(REVISION)).await;
+    let session = reply.head.header("mcp-session-id").unwrap().to_owned();
+    let pings: Vec<Value> = (0..20).map(|nth| member(json!(nth), "ping", json!({}))).collect();
+    let (status, answers) = answered(&server, &batch(&session, json!(pings))).await;
+    let codes = codes(&answers);
+    assert_eq!((status, codes.len()), (200, 20));
+    assert_eq!(codes[0].1, 0, "it was counted with the request");
+    assert!(codes.iter().filter(|(_, code)| *code == 429).count() > 10, "{codes:?}");
+}
