@@ -71,6 +71,7 @@ connections = 20
 connections_in_all = 30
 streams = 7
 streams_in_all = 9
+memory = "64MiB"
 requests_per_second = 50
 requests_per_second_in_all = 60
 
@@ -146,6 +147,7 @@ task = "always"
         connections_in_all: 30,
         streams: 7,
         streams_in_all: 9,
+        memory: 64 << 20,
     };
     assert_eq!(config.server.limits.front, limits);
     assert_eq!((tool.deadline, tool.retention), (Some(3_600_000), 604_800_000));
