@@ -6,7 +6,7 @@
 //! only what is shown to people is converted to it.
 
 use crate::engine::Inner;
-use longhaul_core::{BoxFuture, Clock, UnixMillis};
+use longhaul_core::{BoxFuture, Clock, Millis, UnixMillis};
 use std::{
     sync::{
         Arc,
@@ -21,6 +21,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// A difference that is no step: clocks are read one after the other.
 const TOLERANCE: u64 = 1_000;
 
+/// How far ahead of the system's clock the newest task may be and still be believed. To follow a row from the far future would end all deadlines and
+/// delete all results at once.
+const FURTHEST: Millis = 24 * 3_600_000;
+
 /// A clock that goes on steadily from where the system's stood.
 pub(crate) struct Timeline {
     system: Arc<dyn Clock>,
@@ -32,10 +36,17 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Begins now, but never before `newest`: what is stored must not lie in the future because the world's clock was set back while nothing ran.
+    /// Begins now, but not before `newest`, unless that is out of all reason: what is stored must not lie in the future because the world's clock was set back while nothing ran.
     pub(crate) fn begin(system: Arc<dyn Clock>, newest: Option<UnixMillis>) -> Self {
         let (wall, origin) = (system.wall(), system.monotonic());
-        let began = newest.map_or(wall, |newest| wall.max(newest));
+        let ahead = newest.map_or(0, |newest| newest.since(wall));
+        if ahead > FURTHEST {
+            let ahead = longhaul_core::format_duration(ahead);
+            warn!(
+                "the newest task is {ahead} ahead of the system's clock: if the clock is wrong, set it and start again"
+            );
+        }
+        let began = if ahead > FURTHEST { wall } else { wall.plus(ahead) };
         Self {
             system,
             began,
@@ -121,6 +132,14 @@ mod tests {
         fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
             Box::pin(std::future::pending())
         }
+    }
+
+    #[test]
+    fn a_row_from_the_far_future_is_not_followed() {
+        let hand = Arc::new(Hand::default());
+        let newest = UnixMillis(0).plus(FURTHEST);
+        assert_eq!(Timeline::begin(hand.clone(), Some(newest)).now(), newest);
+        assert_eq!(Timeline::begin(hand, Some(newest.plus(1))).now(), UnixMillis(0));
     }
 
     proptest! {
