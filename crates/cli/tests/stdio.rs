@@ -72,17 +72,47 @@ command = ["sh", "-c", "while [ -e jobs.toml ] && [ ! -e gate ]; do sleep 0.02; 
         Pid::from_raw(digits.parse().unwrap()).unwrap()
     }
 
+    /// Every process that serves this folder.
+    #[cfg(target_os = "linux")]
+    fn servers(&self) -> Vec<Pid> {
+        let folder = self.path().to_str().unwrap();
+        let serves = |pid: &Pid| {
+            let words = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+            let words = String::from_utf8_lossy(&words).into_owned();
+            words.split('\0').nth(1) == Some("serve") && words.contains(folder)
+        };
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let ids = processes.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+        ids.filter(serves).collect()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn servers(&self) -> Vec<Pid> {
+        let owner = self.data().join("owner.sock").exists().then(|| self.owner());
+        owner
+            .filter(|owner| test_kill_process(*owner).is_ok())
+            .into_iter()
+            .collect()
+    }
+
     fn relay(&self) -> Relay {
         Relay::start(&["stdio", self.path().join("jobs.toml").to_str().unwrap()])
     }
 }
 
 impl Drop for Place {
-    /// The owner is a process of its own; a test that fails shall not leave it.
+    /// Servers are processes of their own, and not only the owner may be there: of two that were started at once, the one that was too late
+    /// may still be starting, and would own the directory as soon as the other has left.
     fn drop(&mut self) {
-        if self.data().join("owner.sock").exists() {
-            let _ = kill_process(self.owner(), Signal::TERM);
-        }
+        let mut asked = Vec::new();
+        wait_until("all servers have left", || {
+            let left = self.servers();
+            for server in left.iter().filter(|server| !asked.contains(*server)) {
+                let _ = kill_process(*server, Signal::TERM);
+            }
+            asked.extend(&left);
+            left.is_empty()
+        });
     }
 }
 
