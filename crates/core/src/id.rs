@@ -9,6 +9,8 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const TIME_DIGITS: usize = 10;
 /// 26 digits of 5 bits: 130 random bits.
 const RANDOM_DIGITS: usize = 26;
+/// 20 of the random bits.
+const SHORT_DIGITS: usize = TIME_DIGITS + 4;
 /// The longest id accepted from outside (G2-64).
 const MAX_LEN: usize = 64;
 
@@ -44,6 +46,17 @@ impl TaskId {
         // One random byte a digit: 26 bytes cost nothing and spare the bit packing.
         text.extend(random.iter().map(|byte| digit_char(u64::from(*byte))));
         Self(text.into())
+    }
+
+    /// What log lines and other places that many can read show of the id: the moment of creation and a few digits that tell tasks of one
+    /// moment apart. The rest stays unknown and is far too long to be guessed.
+    pub fn short(&self) -> &str {
+        let shown = if self.0.len() >= TIME_DIGITS + RANDOM_DIGITS {
+            SHORT_DIGITS
+        } else {
+            self.0.len() / 3
+        };
+        self.0.get(..shown).unwrap_or_default()
     }
 
     /// The id as it stands on the wire.
@@ -110,6 +123,14 @@ mod tests {
             let pairs = one.as_str().chars().zip(other.as_str().chars());
             let differing: Vec<usize> = pairs.enumerate().filter(|(_, (a, b))| a != b).map(|(at, _)| at).collect();
             prop_assert_eq!(differing, [TIME_DIGITS + nth]);
+        }
+
+        #[test]
+        fn a_short_id_keeps_most_of_the_random_digits_to_itself(seed in proptest::collection::vec(any::<u8>(), 26), foreign in "[a-zA-Z0-9_-]{1,64}") {
+            let id = TaskId::mint(UnixMillis(1), &Fixed(seed));
+            prop_assert_eq!(id.short(), &id.as_str()[..14]);
+            let foreign: TaskId = foreign.parse().unwrap();
+            prop_assert!(foreign.short().len() <= 14.max(foreign.as_str().len() / 3));
         }
 
         #[test]

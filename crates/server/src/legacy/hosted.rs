@@ -189,7 +189,10 @@ impl Host {
             End::Lost => true,
         };
         if lost {
-            debug!(task = %self.task, "a client's task is lost; its question is asked again");
+            debug!(
+                task = self.task.short(),
+                "a client's task is lost; its question is asked again"
+            );
             entered.lose();
             self.front.legacy.outlets.nudge(&self.session.key, &self.task);
             // For as long as the question is open it is not forgotten that it is to be asked plainly.

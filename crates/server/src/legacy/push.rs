@@ -86,7 +86,7 @@ pub(crate) fn follow(front: &Arc<Front>, session: &Session, task: &Task) {
             tokio::select! {
                 ended = push.follow(&task) => {
                     if let Err(End::Unreadable(error)) = ended {
-                        warn!(%error, task = %task.id, "a task cannot be followed for its client");
+                        warn!(%error, task = task.id.short(), "a task cannot be followed for its client");
                     }
                 }
                 () = push.sink.closed() => {}

@@ -146,7 +146,11 @@ impl Teller {
     async fn ask(&mut self, input: &Input) -> Result<(), Gone> {
         let (session, task) = (&self.session.key, &self.task);
         let Ok(question) = Question::read(input.request.as_str()) else {
-            warn!(%task, key = input.key.as_str(), "a question of the tool cannot be asked");
+            warn!(
+                task = task.short(),
+                key = input.key.as_str(),
+                "a question of the tool cannot be asked"
+            );
             return Ok(());
         };
         if !fits(&self.session.abilities, &question) {
