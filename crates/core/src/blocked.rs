@@ -153,12 +153,8 @@ impl Blocked {
 impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = &*self.failure.message;
-        let longest = LONGEST_LINE.min(message.len());
-        let end = (0..=longest)
-            .rev()
-            .find(|end| message.is_char_boundary(*end))
-            .unwrap_or(0);
-        let more = if end < message.len() { "…" } else { "" };
-        write!(f, "blocked ({}): {}{more}", self.reason, &message[..end])
+        let shown = crate::beginning(message, LONGEST_LINE);
+        let more = if shown.len() < message.len() { "…" } else { "" };
+        write!(f, "blocked ({}): {shown}{more}", self.reason)
     }
 }

@@ -52,12 +52,13 @@ pub trait Executor: Send + Sync + 'static {
         false
     }
 
-    /// Checks arguments beyond their JSON Schema, before a task is made.
+    /// Checks arguments beyond their JSON Schema, before a task is made: `arguments` as they came, and what is run with; `members` as the
+    /// schema saw them, where a number may have lost digits.
     ///
     /// # Errors
     /// A sentence that says what to change, for the caller to read.
-    fn check(&self, arguments: &serde_json::Map<String, serde_json::Value>) -> Result<(), String> {
-        let _ = arguments;
+    fn check(&self, arguments: &str, members: &serde_json::Map<String, serde_json::Value>) -> Result<(), String> {
+        let _ = (arguments, members);
         Ok(())
     }
 

@@ -132,12 +132,55 @@ fn what_could_harm_is_refused() {
 
 #[test]
 fn numbers_keep_their_text() {
-    let invocation = expand(
-        definition(&["p", "{n}"]),
-        r#"{"n": 123456789012345678901234567890.10e1}"#,
-    )
-    .unwrap();
-    assert_eq!(invocation.argv[1], "123456789012345678901234567890.10e1");
+    let invocation = expand(definition(&["p", "{n}"]), r#"{"n": 12345678901234.10e1}"#).unwrap();
+    assert_eq!(invocation.argv[1], "12345678901234.10e1");
+}
+
+/// What becomes of a number on its way to the command.
+fn number(text: &str) -> Result<String, ArgumentError> {
+    let given = format!(r#"{{"n": {text}}}"#);
+    expand(definition(&["p", "n={n}"]), &given).map(|mut invocation| invocation.argv.remove(1))
+}
+
+/// The schema judges a 64-bit integer or a double: what the text says beyond that would pass unchecked.
+#[test]
+fn a_number_is_passed_as_it_was_checked_or_refused() {
+    for exact in [
+        "0",
+        "-0",
+        "0.0",
+        "0e-99999999",
+        "1",
+        "1.50",
+        "1e2",
+        "100",
+        "0.1",
+        "-3",
+        "1E+2",
+        "18446744073709551615",
+        "-9223372036854775808",
+        "1e300",
+        "5e-324",
+        "0.30000000000000004",
+        "123456789012345.6",
+    ] {
+        assert_eq!(number(exact), Ok(format!("n={exact}")));
+    }
+    for lossy in [
+        "100.0000000000000000001",
+        "1e-400",
+        "18446744073709551616",
+        "-9223372036854775809",
+        "3.14159265358979323846",
+        "123456789012345678901234567890",
+        "0.1000000000000000000001",
+        "1e-99999999999999999999",
+        "9007199254740993.0",
+    ] {
+        assert_eq!(number(lossy), Err(ArgumentError::Imprecise("n".into())), "{lossy}");
+    }
+    let listed = expand(definition(&["p", "{n}"]), r#"{"n": [1, 100.0000000000000000001]}"#);
+    assert_eq!(listed, Err(ArgumentError::Imprecise("n".into())));
 }
 
 #[test]
@@ -301,6 +344,38 @@ proptest! {
                 prop_assert_eq!(words, expected);
             }
             Err(_) => prop_assert!(refused),
+        }
+    }
+
+    /// Every number that a program writes in its shortest form is one.
+    #[test]
+    fn what_is_written_to_be_read_again_is_passed(bits in any::<u64>(), signed in any::<i64>()) {
+        let double = f64::from_bits(bits);
+        prop_assume!(double.is_finite());
+        for text in [format!("{double:e}"), json!(double).to_string(), signed.to_string(), bits.to_string()] {
+            prop_assert_eq!(number(&text), Ok(format!("n={text}")));
+        }
+    }
+
+    /// What is passed has, digit for digit, the value that the schema has seen.
+    #[test]
+    fn what_is_passed_is_what_the_schema_has_seen(text in "-?(0|[1-9][0-9]{0,22})(\\.[0-9]{1,22})?(e[+-]?[0-9]{1,3})?") {
+        if number(&text).is_ok() {
+            let seen: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let digits = |text: &str| {
+                let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+                let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+                let digits = format!("{whole}{fraction}").trim_start_matches('-').trim_start_matches('0').to_owned();
+                let exponent = exponent.parse::<i64>().unwrap() - fraction.len() as i64;
+                let significant = digits.trim_end_matches('0').to_owned();
+                let place = if significant.is_empty() { 0 } else { exponent + (digits.len() - significant.len()) as i64 };
+                (significant, place)
+            };
+            let as_seen = match seen.as_i64().map(|seen| seen.to_string()).or(seen.as_u64().map(|seen| seen.to_string())) {
+                Some(integer) => integer,
+                None => format!("{:e}", seen.as_f64().unwrap()),
+            };
+            prop_assert_eq!(digits(&text), digits(&as_seen));
         }
     }
 

@@ -284,11 +284,8 @@ fn shortened(text: Cow<'_, str>) -> Cow<'_, str> {
     if text.len() <= LONGEST {
         return text;
     }
-    let end = (0..=LONGEST)
-        .rev()
-        .find(|end| text.is_char_boundary(*end))
-        .unwrap_or_default();
-    format!("{}… ({} more bytes)", &text[..end], text.len() - end).into()
+    let shown = longhaul_core::beginning(&text, LONGEST);
+    format!("{shown}… ({} more bytes)", text.len() - shown.len()).into()
 }
 
 /// Appends `{"jsonrpc":"2.0","id":…,"error":…}`; `error` appends the error object.

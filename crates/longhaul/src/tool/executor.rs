@@ -78,8 +78,8 @@ impl Function {
 }
 
 impl Executor for Function {
-    fn check(&self, arguments: &Map<String, Value>) -> Result<(), String> {
-        (self.work.check)(arguments)
+    fn check(&self, _: &str, members: &Map<String, Value>) -> Result<(), String> {
+        (self.work.check)(members)
     }
 
     fn replays(&self) -> bool {

@@ -4,6 +4,10 @@ use jsonschema::{ValidationError, error::ValidationErrorKind};
 
 /// How many of a schema's alternatives are told of.
 const LISTED_ALTERNATIVES: usize = 10;
+/// How many of the properties that a schema does not have are named.
+const LISTED_PROPERTIES: usize = 5;
+/// Bytes of such a name.
+const LONGEST_NAME: usize = 40;
 
 /// Where and why. The value itself is left out: its giver knows it, and it may be long or secret.
 pub(super) fn describe(violation: &ValidationError<'_>) -> String {
@@ -22,9 +26,28 @@ fn why(violation: &ValidationError<'_>) -> String {
         ValidationErrorKind::FalseSchema if violation.schema_path().as_str().ends_with("/additionalProperties") => {
             "it takes no properties: leave them out".to_owned()
         }
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => unknown_properties(unexpected),
         ValidationErrorKind::FalseSchema => "it is not allowed: leave it out".to_owned(),
         _ => violation.masked().to_string(),
     }
+}
+
+/// In the words of the schema library, but for how many are named.
+fn unknown_properties(unexpected: &[String]) -> String {
+    let name = |name: &String| {
+        let shown = longhaul_core::beginning(name, LONGEST_NAME);
+        let more = if shown.len() < name.len() { "…" } else { "" };
+        format!("'{shown}{more}'")
+    };
+    let names: Vec<String> = unexpected.iter().take(LISTED_PROPERTIES).map(name).collect();
+    let names = names.join(", ");
+    let were = match unexpected.len() {
+        1 => format!("{names} was"),
+        0..=LISTED_PROPERTIES => format!("{names} were"),
+        all => format!("{names} and {} more were", all - LISTED_PROPERTIES),
+    };
+    format!("Additional properties are not allowed ({were} unexpected)")
 }
 
 /// What keeps each alternative from being it. That null is one goes without saying, if there are others.

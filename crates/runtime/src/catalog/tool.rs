@@ -10,6 +10,12 @@ use std::{fmt::Write, sync::Arc};
 
 /// How many violations of a schema one answer lists.
 const LISTED_VIOLATIONS: usize = 5;
+/// How many of the others are counted.
+const COUNTED_VIOLATIONS: usize = 1_000;
+/// Bytes of what is said about one of them. Names and places in arguments can be as long as a request.
+const LONGEST_VIOLATION: usize = 300;
+/// Bytes of what an executor says about arguments.
+const LONGEST_OBJECTION: usize = 1_000;
 
 /// A tool's definition as its author or operator gives it.
 pub struct ToolSettings {
@@ -187,17 +193,35 @@ impl Tool {
         }
         let empty = Map::new();
         let members = value.as_object().unwrap_or(&empty);
-        self.settings.executor.check(members).map_err(ArgumentError)
+        let checked = self.settings.executor.check(arguments, members);
+        checked.map_err(|objection| ArgumentError(shortened(&objection, LONGEST_OBJECTION)))
     }
 }
 
 fn describe<'a>(tool: &str, violations: impl Iterator<Item = jsonschema::ValidationError<'a>>) -> String {
     let mut text = format!("The arguments do not fit {tool}:");
-    for violation in violations.take(LISTED_VIOLATIONS) {
+    let mut violations = violations;
+    for violation in violations.by_ref().take(LISTED_VIOLATIONS) {
         // Writing to a string cannot fail.
-        let _ = write!(text, "\n- {}", misfit::describe(&violation));
+        let _ = write!(
+            text,
+            "\n- {}",
+            shortened(&misfit::describe(&violation), LONGEST_VIOLATION)
+        );
     }
+    let _ = match violations.take(COUNTED_VIOLATIONS).count() {
+        0 => Ok(()),
+        COUNTED_VIOLATIONS => write!(text, "\nand {COUNTED_VIOLATIONS} others or more"),
+        others => write!(text, "\nand {others} more"),
+    };
     text
+}
+
+/// The text, or its beginning.
+fn shortened(text: &str, most: usize) -> String {
+    let shown = longhaul_core::beginning(text, most);
+    let more = if shown.len() < text.len() { "…" } else { "" };
+    format!("{shown}{more}")
 }
 
 /// What a task needs to be run when its tool is gone: the executor's definition and the retry policy.

@@ -40,6 +40,41 @@ fn wrong_arguments_are_told_what_and_where_and_not_repeated() {
     assert!(tool.check("[]").is_err() && tool.check("{").is_err());
 }
 
+/// However much is wrong, and however long its names are, the answer says what, how much more, and no more.
+#[test]
+fn what_is_said_of_wrong_arguments_is_bounded() {
+    let closed =
+        with_schema(json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false}));
+    let any = with_schema(json!({"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 3}));
+    let typed =
+        with_schema(json!({"type": "object", "patternProperties": {"": false}, "propertyNames": {"maxLength": 1}}));
+    let alternatives =
+        with_schema(json!({"anyOf": [{"additionalProperties": false}, {"additionalProperties": {"type": "string"}}]}));
+    let many: serde_json::Map<String, Value> = (0..5_000).map(|n| (format!("property{n}"), json!(n))).collect();
+    let long: serde_json::Map<String, Value> = (0..20)
+        .map(|n| (format!("{n}{}", "é".repeat(20_000)), json!(n)))
+        .collect();
+    for tool in [closed, any, typed, alternatives] {
+        let tool = tool.unwrap();
+        for arguments in [&many, &long] {
+            let said = tool.check(&json!(arguments).to_string()).unwrap_err().0;
+            assert!(said.len() < 3_000, "{} bytes", said.len());
+        }
+    }
+    let closed =
+        with_schema(json!({"type": "object", "additionalProperties": false, "properties": {"a": {}}})).unwrap();
+    let said = closed.check(&json!(many).to_string()).unwrap_err().0;
+    assert!(
+        said.contains("'property0'") && said.contains("and 4995 more were unexpected"),
+        "{said}"
+    );
+    let typed = with_schema(json!({"type": "object", "additionalProperties": {"type": "string"}})).unwrap();
+    let seven: serde_json::Map<String, Value> = (0..7).map(|n| (format!("p{n}"), json!(n))).collect();
+    let said = typed.check(&json!(seven).to_string()).unwrap_err().0;
+    assert_eq!(said.lines().count(), 7, "{said}");
+    assert!(said.ends_with("\nand 2 more"), "{said}");
+}
+
 /// an option of an enum is what arguments most often do not fit, and a tool without arguments is given some now and then.
 #[test]
 fn what_would_fit_is_told_of_alternatives() {

@@ -1,5 +1,6 @@
 //! A call's arguments, read just far enough to become words of a command line.
 
+use super::number;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -29,6 +30,11 @@ pub enum ArgumentError {
     /// A number below 0 where an argument would begin with it.
     #[error("`{0}` may not be negative here: the program would take it for an option; give a number of 0 or more")]
     Negative(String),
+    /// A number whose digits go beyond what a schema can judge.
+    #[error(
+        "`{0}` is a number with more digits, or a larger or smaller exponent, than can be checked; round it to 15 digits"
+    )]
+    Imprecise(String),
 }
 
 /// A call's arguments by property name. Numbers keep the text they came with.
@@ -98,6 +104,7 @@ fn word<'a>(name: &str, raw: &'a RawValue) -> Result<Word<'a>, ArgumentError> {
             text: Cow::Borrowed(text),
             is_number: false,
         }),
+        Some(b'-' | b'0'..=b'9') if !number::is_exact(text) => Err(ArgumentError::Imprecise(name.to_owned())),
         Some(b'-' | b'0'..=b'9') => Ok(Word {
             text: Cow::Borrowed(text),
             is_number: true,

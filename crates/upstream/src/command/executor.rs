@@ -153,9 +153,8 @@ impl Executor for CommandExecutor {
         true
     }
 
-    fn check(&self, arguments: &serde_json::Map<String, serde_json::Value>) -> Result<(), String> {
-        let text = serde_json::to_string(arguments).map_err(|error| error.to_string())?;
-        self.invocation(&text).map(drop)
+    fn check(&self, arguments: &str, _: &serde_json::Map<String, serde_json::Value>) -> Result<(), String> {
+        self.invocation(arguments).map(drop)
     }
 
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {

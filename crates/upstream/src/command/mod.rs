@@ -13,6 +13,7 @@ mod definition;
 mod executor;
 mod launch;
 mod log;
+mod number;
 mod output;
 mod progress;
 mod record;

@@ -1,0 +1,50 @@
+//! Whether a number that a command gets as text is the one that its schema has judged.
+
+/// Whether the JSON number `text` means what it is read as, a 64-bit integer or the nearest double: whether that, written as short as it can
+/// be, has the same digits. `100.0000000000000000001` is read as 100, and `1e-400` as 0.
+pub(super) fn is_exact(text: &str) -> bool {
+    let is_integer = !text.contains(['.', 'e', 'E']);
+    if is_integer && (text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()) {
+        return true;
+    }
+    let Ok(read) = text.parse::<f64>() else { return false };
+    read.is_finite() && Decimal::of(text).is_some_and(|given| Some(given) == Decimal::of(&format!("{read:e}")))
+}
+
+/// A number's digits without zeros at either end, and the place of the last one.
+#[derive(PartialEq)]
+struct Decimal {
+    is_negative: bool,
+    digits: String,
+    exponent: i64,
+}
+
+impl Decimal {
+    /// `None` for an exponent beyond any number's.
+    fn of(text: &str) -> Option<Self> {
+        let (is_negative, text) = match text.strip_prefix('-') {
+            Some(text) => (true, text),
+            None => (false, text),
+        };
+        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = [whole, fraction].concat();
+        let digits = digits.trim_start_matches('0');
+        let significant = digits.trim_end_matches('0');
+        if significant.is_empty() {
+            return Some(Self {
+                is_negative,
+                digits: String::new(),
+                exponent: 0,
+            });
+        }
+        let trimmed = i64::try_from(digits.len() - significant.len()).ok()?;
+        let places = i64::try_from(fraction.len()).ok()?;
+        let exponent: i64 = exponent.parse().ok()?;
+        Some(Self {
+            is_negative,
+            digits: significant.to_owned(),
+            exponent: exponent.checked_sub(places)?.checked_add(trimmed)?,
+        })
+    }
+}
