@@ -214,6 +214,123 @@ fn serve(folder: &Path, listen: &str) -> (Child, SocketAddr) {
     (child, address.unwrap().parse().unwrap())
 }
 
+/// What a server with `LONGHAUL_LOG` says on standard error, from its first line to its last; a file takes it, so that nobody has to read.
+fn logged(level: &str, while_served: impl FnOnce(&str, &Child)) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("jobs.toml"), JOBS).unwrap();
+    fs::write(folder.path().join("gate"), "").unwrap();
+    let log = folder.path().join("log");
+    let words = [
+        "serve",
+        folder.path().join("jobs.toml").to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        folder.path().join("data").to_str().unwrap(),
+        "--json",
+    ]
+    .map(str::to_owned);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut child = longhaul(&words)
+        .env("LONGHAUL_LOG", level)
+        .stderr(fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let ready: Value = serde_json::from_str(&line).unwrap();
+    while_served(ready["url"].as_str().unwrap(), &child);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
+    fs::read_to_string(log).unwrap()
+}
+
+/// The life of each task is told at `info`, requests and plain calls at `debug`, and at no level a whole id or an argument.
+#[test]
+fn the_log_tells_of_each_task_and_keeps_its_id() {
+    let mut ids = Vec::new();
+    let mut work = |url: &str| {
+        for code in ["0", "3"] {
+            let call = run(&["call", url, "gate", &format!("code={code}")]);
+            let id = stderr(&call).split_whitespace().nth(1).unwrap().to_owned();
+            assert!(run(&["task", url, &id, "--log"]).status.success());
+            ids.push(id);
+        }
+        assert_eq!(exit(&run(&["call", url, "echo", "words=s3cret"])), 0);
+    };
+    let trace = logged("trace", |url, _| work(url));
+    let info = logged("info", |url, _| work(url));
+    let warn = logged("", |url, _| work(url));
+    let about = |log: &str, id: &str| -> Vec<String> {
+        let lines = log
+            .lines()
+            .filter(|line| line.contains(&id[..14]) && line.contains(" INFO "));
+        lines.map(str::to_owned).collect()
+    };
+    for (log, ids) in [(&trace, &ids[..2]), (&info, &ids[2..4])] {
+        for (id, outcome) in ids.iter().zip(["succeeded", "tool error"]) {
+            let lines = about(log, id);
+            let told = ["created", "attempt started", "ended"];
+            assert_eq!(lines.len(), told.len(), "{lines:#?}");
+            for (line, told) in lines.iter().zip(told) {
+                assert!(
+                    line.contains(told) && line.contains("gate") && line.contains("principal"),
+                    "{told}: {line}"
+                );
+            }
+            assert!(
+                lines[2].contains(outcome) && lines[2].contains("duration_ms"),
+                "{}",
+                lines[2]
+            );
+        }
+    }
+    assert!(trace.contains("request") && trace.contains("tools/call") && trace.contains("echo"));
+    assert!(!info.contains("tools/call") && !info.contains("echo"), "{info}");
+    assert!(!warn.contains(" INFO ") && !warn.contains("gate"), "{warn}");
+    for log in [&trace, &info, &warn] {
+        assert!(ids.iter().all(|id| !log.contains(&**id)), "a whole id: {log}");
+        assert!(!log.contains("s3cret"), "{log}");
+    }
+}
+
+#[test]
+fn a_log_filter_that_is_none_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.toml");
+    fs::write(&file, JOBS).unwrap();
+    for command in ["serve", "stdio"] {
+        let refused = longhaul(&[
+            command,
+            file.to_str().unwrap(),
+            "--data-dir",
+            folder.path().join("data").to_str().unwrap(),
+        ])
+        .env("LONGHAUL_LOG", "inof")
+        .output()
+        .unwrap();
+        assert_eq!(exit(&refused), 2, "{command}");
+        assert!(
+            stderr(&refused).contains("LONGHAUL_LOG is not a log filter: `inof` is no level; did you mean `info`?")
+        );
+        assert!(!folder.path().join("data").exists());
+    }
+}
+
+#[test]
+fn a_hangup_ends_no_server() {
+    let log = logged("warn", |url, server| {
+        kill_process(Pid::from_child(server), Signal::HUP).unwrap();
+        assert_eq!(exit(&run(&["call", url, "echo", "words=still"])), 0);
+    });
+    assert!(
+        log.contains("SIGHUP: a running server does not read its configuration again yet"),
+        "{log}"
+    );
+}
+
 /// A `longhaul` that is waiting for a task.
 struct Waiting {
     child: Child,

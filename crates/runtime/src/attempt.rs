@@ -9,11 +9,12 @@ use crate::{
     journal::{Backoff, Divergence, Journal, bounded, words, write_drafts},
     slots::Slot,
     suspects::{Suspicion, Unbegun},
+    task_log,
 };
 use futures_util::FutureExt;
 use longhaul_core::{
     AttemptEnd, BlockReason, EndedBy, Entry, Event, FailedAttempt, Failure, Fence, OnNonDeterminism, Outcome, Retry,
-    RetryOn, RpcFailure, StopReason, Task, TaskId, UnixMillis, format_duration,
+    RetryOn, RpcFailure, State, StopReason, Task, TaskId, UnixMillis, format_duration,
     store::{ApplyError, Claimed},
 };
 use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe, sync::Arc, time::Duration};
@@ -57,6 +58,10 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
     let _replaying = terms.journal.is_some().then(|| inner.active.replays());
     let requestor = Arc::new(Requestor::from_json(&requestor));
     let cx = TaskContext::new(&inner, &task, requestor, terms, stop, slot);
+    match begin {
+        Begin::Fresh => task_log::attempt_started(&task),
+        Begin::Resumed => task_log::attempt_adopted(&task),
+    }
     let (end, failed) = match runner {
         Ok(runner) => {
             let intake = runner.intake.clone().filter(|_| cx.requestor().asks_first);
@@ -273,7 +278,7 @@ async fn released(inner: &Inner) -> UnixMillis {
 /// happened, and its backtrace, are on standard error only.
 fn panicked(cx: &TaskContext, panic: &(dyn Any + Send)) -> Left {
     let message = panic_message(panic);
-    error!(tool = %cx.shared.tool, message, "an executor panicked");
+    error!(tool = %cx.shared.tool, task = cx.task().short(), message, "an executor panicked");
     match &cx.shared.journal {
         None => Left::Ended(End::Errored(panic_outcome(message))),
         Some(journal) => match journal.has_diverged() {
@@ -467,6 +472,10 @@ async fn write_end(inner: &Arc<Inner>, cx: &TaskContext, end: AttemptEnd, failed
     const WHAT: &str = "writing the end of an attempt";
     // What the work had handed in may still be on its way: the entry that says how it failed comes after that, and not in its place.
     let _turn = cx.shared.asked.lock().await;
+    let retry_at = match &end {
+        AttemptEnd::Failed { retry_at, .. } => *retry_at,
+        _ => None,
+    };
     let mut events = cx.take_news().events();
     events.extend(failed.and_then(|failed| cx.failure_entry(failed)));
     events.push(Event::AttemptEnded(end));
@@ -477,8 +486,14 @@ async fn write_end(inner: &Arc<Inner>, cx: &TaskContext, end: AttemptEnd, failed
     }
     match written {
         // It may be queued again.
-        Ok(task) => inner.changed(&task),
+        Ok(task) => {
+            task_log::attempt_ended(&task);
+            if let Some(at) = retry_at.filter(|_| task.state == State::Queued) {
+                task_log::retry(&task, at, inner.now());
+            }
+            inner.changed(&task);
+        }
         // Another node has taken the attempt over, or the store is closed: what it becomes is no longer ours to say.
-        Err(error) => warn!(%error, "the end of an attempt was not written"),
+        Err(error) => warn!(%error, task = cx.task().short(), "the end of an attempt was not written"),
     }
 }

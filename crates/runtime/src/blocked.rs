@@ -10,7 +10,7 @@ use longhaul_core::{
     store::{ApplyError, Change, StoreError},
 };
 use std::sync::Arc;
-use tracing::info;
+use tracing::warn;
 
 /// How long a task stays blocked before it ends, unless its tool says otherwise: 7 days.
 pub const BLOCKED_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
@@ -45,7 +45,7 @@ impl TaskContext {
         let before = task.blocked.as_ref().filter(|_| !further);
         let tries = before.map_or(0, |before| before.tries.saturating_add(1));
         let now = inner.now();
-        info!(tool = %task.tool, %reason, tries, "a task is blocked: {failure}");
+        warn!(tool = %task.tool, task = task.id.short(), %reason, tries, "a task is blocked: {failure}");
         Block {
             reason,
             failure: failure.into(),

@@ -2,7 +2,7 @@
 
 use crate::{
     Engine, Hearing, Requestor, Said, Tool, attempt, attempt::Begin, canonical, engine::Inner, hub::Watch,
-    queues::Arrival,
+    queues::Arrival, task_log,
 };
 use longhaul_core::{
     BoxFuture, CancelMode, Event, InputKey, Json, Millis, Origin, Outcome, Owner, Scope, Task, TaskId,
@@ -77,6 +77,10 @@ impl Engine {
         let mut new = self.0.new_task(&call, true);
         new.outcome = Some(outcome);
         let created = self.0.store.create(new).await?;
+        if let Created::New(task) = &created {
+            task_log::created(task);
+            task_log::ended_if_done(task);
+        }
         Ok(self.0.announced(created).await?)
     }
 
@@ -347,6 +351,7 @@ impl Inner {
             }));
             // A call made before has its slot, or had it.
             let Created::New(task) = created else { return };
+            task_log::created(&task);
             inner.changed(&task);
             match arrival {
                 Arrival::Slot(slot) => {

@@ -16,6 +16,7 @@ use crate::{
     recovery, retention,
     slots::{Slot, Slots},
     suspects::Suspects,
+    task_log,
     timeline::{self, Timeline},
     timers::{self, Alarm},
     witness::Witness,
@@ -421,8 +422,15 @@ impl Inner {
         let (tell, told) = tokio::sync::oneshot::channel();
         let inner = Arc::clone(self);
         self.spawn(async move {
+            let promotes = matches!(*change.events, [longhaul_core::Event::Promoted]);
             let applied = inner.store.apply(change).await;
             if let Ok(task) = &applied {
+                // Nothing is legal for a task that is over but to be promoted, so this is its end.
+                if promotes {
+                    task_log::promoted(task);
+                } else {
+                    task_log::ended_if_done(task);
+                }
                 inner.changed(task);
             }
             let _ = tell.send(applied);

@@ -35,6 +35,7 @@ mod requestor;
 mod retention;
 mod slots;
 mod suspects;
+mod task_log;
 mod timeline;
 mod timers;
 mod witness;

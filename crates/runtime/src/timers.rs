@@ -1,6 +1,6 @@
 //! Deadlines, queue timeouts and announced times to live: what time alone brings about.
 
-use crate::{blocked::spread_late_retry, engine::Inner};
+use crate::{blocked::spread_late_retry, engine::Inner, task_log};
 use futures_util::future::join_all;
 use longhaul_core::{
     Clock, Task, UnixMillis,
@@ -146,6 +146,7 @@ async fn apply(inner: &Arc<Inner>, task: Task, now: UnixMillis) -> Result<bool, 
         at: now,
     };
     let task = inner.store.apply(change).await?;
+    task_log::ended_if_done(&task);
     inner.changed(&task);
     Ok(true)
 }

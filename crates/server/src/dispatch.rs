@@ -7,12 +7,17 @@ use crate::{
     method, replies,
     session::Session,
 };
+use longhaul_core::beginning;
 use longhaul_wire::{
     Admitted, Era, Generation, Message, Method, Params, Peer, Refusal, Request, RpcError, Rules, admit, admit_custom,
     decide,
     envelope::{Notification, Response},
 };
 use std::sync::Arc;
+use tracing::debug;
+
+/// Bytes of a method's name that the log shows.
+const LONGEST_METHOD: usize = 100;
 
 /// One message, with what surrounds it.
 pub(crate) struct Incoming<'a> {
@@ -45,12 +50,20 @@ pub(crate) async fn dispatch(front: &Arc<Front>, incoming: &Incoming<'_>) -> Ans
     match Message::parse(incoming.bytes) {
         Err(Refusal { id, error }) => Answer::error(id, &error),
         Ok(Message::Request(request)) => {
+            debug!(
+                method = beginning(&request.method, LONGEST_METHOD),
+                session = incoming.session.is_some(),
+                "request"
+            );
             let id = request.id;
             request_answer(front, &request, incoming)
                 .await
                 .unwrap_or_else(|error| Answer::error(Some(id), &error))
         }
-        Ok(Message::Notification(notification)) => accept(front, &notification, incoming).unwrap_or_else(unaccepted),
+        Ok(Message::Notification(notification)) => {
+            debug!(method = beginning(&notification.method, LONGEST_METHOD), "notification");
+            accept(front, &notification, incoming).unwrap_or_else(unaccepted)
+        }
         Ok(Message::Response(response)) => accept_response(front, &response, incoming)
             .await
             .unwrap_or_else(unaccepted),

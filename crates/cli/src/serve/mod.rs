@@ -1,5 +1,6 @@
 //! `longhaul serve`: the server of the library, with a configuration's commands for tools.
 
+pub(crate) mod log;
 mod orphans;
 mod port_owner;
 mod report;
@@ -68,7 +69,13 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
     if let Some(data_dir) = &serve.data_dir {
         config.server.data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone());
     }
-    log_to_stderr();
+    match log::filter() {
+        Ok(filter) => log::to_stderr(filter),
+        Err(error) => {
+            output::note(&format!("longhaul: {error}"));
+            return ExitCode::from(INVALID);
+        }
+    }
     if serve.detach {
         // Refused to whom that was granted before, and then it is well.
         let _ = rustix::process::setsid();
@@ -83,16 +90,6 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
             }
         }
     }
-}
-
-/// `LONGHAUL_LOG` chooses what is logged, as `info` or `longhaul_runtime=debug`.
-fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("LONGHAUL_LOG");
-    tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|_| "warn,longhaul=info".into()))
-        .with_writer(io::stderr)
-        .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
-        .init();
 }
 
 /// The store is opened first and let go of last: whoever holds it owns the directory.
@@ -115,6 +112,7 @@ fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
 async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> Result<(), ServeError> {
     // A limit on file sizes shall be an error where something is written, and not the end of the process.
     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map_err(ServeError::Signals)?;
+    stay_on_hangup()?;
     let ports = Ports::system();
     let Config { server, tools, .. } = config;
     let listener = match listen(server.listen).await {
@@ -221,6 +219,17 @@ fn stop(front: &Arc<Front>, idle_exit: Option<Millis>) -> Result<watch::Receiver
         stop.send_replace(true);
     }));
     Ok(stopping)
+}
+
+/// SIGHUP ends no server: to many it means "read your configuration again", which this server cannot do yet.
+fn stay_on_hangup() -> Result<(), ServeError> {
+    let mut hangup = signal(SignalKind::hangup()).map_err(ServeError::Signals)?;
+    Ports::system().spawner.spawn(Box::pin(async move {
+        while hangup.recv().await.is_some() {
+            tracing::warn!("SIGHUP: a running server does not read its configuration again yet; stop it and start it to change something");
+        }
+    }));
+    Ok(())
 }
 
 /// Completes at the first SIGTERM or SIGINT; the second ends the process as it would any other.

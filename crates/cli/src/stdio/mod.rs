@@ -27,6 +27,11 @@ pub(crate) fn run(stdio: &args::Stdio) -> ExitCode {
             return ExitCode::from(INVALID);
         }
     };
+    // The server that is started has the same environment.
+    if let Err(error) = crate::serve::log::filter() {
+        output::note(&format!("longhaul: {error}"));
+        return ExitCode::from(INVALID);
+    }
     let data_dir = match &stdio.data_dir {
         Some(data_dir) => std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()),
         None => config.server.data_dir,
