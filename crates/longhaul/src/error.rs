@@ -11,7 +11,7 @@ const HIDDEN: &str = "The server failed inside; its log says why";
 
 /// Why a handler could not do what it was asked to.
 ///
-/// Any error becomes one by `?`: the client reads its own text, and the errors behind it (`source`) go to the server's log. From a tool
+/// Any error becomes one by `?`, and so does a text: the client reads its own text, and the errors behind it (`source`) go to the server's log. From a tool
 /// it is a result with `isError`, which the model can act on; from a prompt or a resource it is a JSON-RPC error.
 ///
 /// Like other types that take in every error, it does not implement [`std::error::Error`] itself.
@@ -111,12 +111,11 @@ impl Error {
     }
 }
 
-/// One error type for `?`, whatever fails.
-impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
+/// One error type for `?`, whatever fails: any error, a boxed one, or a text in the author's words.
+impl<E: Into<AnyError>> From<E> for Error {
     fn from(error: E) -> Self {
         // Some are told apart, since they mean something to the protocol or to the runtime.
-        let error: Box<dyn std::error::Error + Send + Sync> = Box::new(error);
-        let error = match Fault::of(error) {
+        let error = match Fault::of(error.into()) {
             Ok(fault) => return Self(fault),
             Err(error) => error,
         };
@@ -129,7 +128,7 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
     }
 }
 
-type AnyError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Fault {
     /// What more than a text is to be made of an error; or the error itself.

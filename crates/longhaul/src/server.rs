@@ -10,6 +10,7 @@ use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::{Map, Value};
 use std::{
     fmt,
+    io::{self, Write as _},
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -65,6 +66,7 @@ pub struct Server {
     pub(crate) wrap_store: Option<WrapStore>,
     pub(crate) accept_restored: bool,
     pub(crate) alongside: Vec<Alongside>,
+    pub(crate) announces: bool,
 }
 
 /// Puts a store around another.
@@ -133,6 +135,7 @@ impl Server {
             wrap_store: None,
             accept_restored: false,
             alongside: Vec::new(),
+            announces: true,
         }
     }
 
@@ -345,15 +348,27 @@ impl Server {
         self
     }
 
+    /// Whether [`serve_http`](Self::serve_http) says on standard error where it listens; by default it does. The log has it in any case.
+    pub fn announce(mut self, announces: bool) -> Self {
+        self.announces = announces;
+        self
+    }
+
     /// Serves MCP over HTTP at `/mcp` until SIGTERM or Ctrl-C, then lets open calls finish for some seconds. Only loopback addresses, as
-    /// there is no authentication yet. Prints nothing; the log (`tracing`) says where it serves, and what was found of an earlier process.
+    /// there is no authentication yet. Says on standard error where it listens, unless [`announce`](Self::announce) is off; the log (`tracing`)
+    /// has that too, and what was found of an earlier process.
     ///
     /// # Errors
     /// [`ServeError`]: what is offered cannot be, the tasks cannot be kept, or the address is taken.
     pub async fn serve_http(self, address: impl ToAddress) -> Result<(), ServeError> {
+        let (name, announces) = (self.name.clone(), self.announces);
         let server = self.start().await?;
         let listening = server.listen(address).await?;
-        tracing::info!(url = listening.url(), "serving");
+        tracing::info!(server = name, url = listening.url(), "serving");
+        if announces {
+            // Nobody may read it, and then it is nothing to fail for.
+            let _ = writeln!(io::stderr(), "`{name}` serves {}", listening.url());
+        }
         listening.serve_until_signal().await?;
         server.stop().await;
         Ok(())

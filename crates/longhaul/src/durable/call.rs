@@ -5,7 +5,7 @@ use longhaul_core::{BoxFuture, Json, Outcome, TaskId};
 use longhaul_runtime::{ChildError, JournalError, TaskContext as Journaled};
 use serde::{Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Value, json};
-use std::{future::IntoFuture, sync::Arc};
+use std::{borrow::Cow, future::IntoFuture, sync::Arc};
 
 impl TaskContext {
     /// Calls another tool of this server as a task of its own, and waits for its end; however often the function is run, the call is made
@@ -136,7 +136,8 @@ impl Ended {
     }
 }
 
-/// What a tool returned that was called. Written as JSON it is the structured content, or the whole result if there is none.
+/// What a tool returned that was called. Written as JSON it is the structured content; without any the text, as a string; and the whole
+/// result if that has more than text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallResult {
     task_id: TaskId,
@@ -155,12 +156,25 @@ impl CallResult {
         blocks.filter_map(|block| block["text"].as_str()).collect()
     }
 
-    /// The structured content, read as any type.
+    /// What the tool returned, read as any type: its structured content, or its text as a `String`.
     ///
     /// # Errors
-    /// If there is none, or it does not fit.
+    /// If it does not fit.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        T::deserialize(&self.result["structuredContent"])
+        T::deserialize(&*self.returned())
+    }
+
+    /// The structured content; without it the text, if the result is nothing but text; else the whole result.
+    fn returned(&self) -> Cow<'_, Value> {
+        let structured = &self.result["structuredContent"];
+        if !structured.is_null() {
+            return Cow::Borrowed(structured);
+        }
+        let is_text = |block: &Value| block["type"] == "text";
+        match self.result["content"].as_array() {
+            Some(blocks) if blocks.iter().all(is_text) => Cow::Owned(Value::String(self.text())),
+            _ => Cow::Borrowed(&self.result),
+        }
     }
 
     /// The `CallToolResult`.
@@ -171,10 +185,7 @@ impl CallResult {
 
 impl Serialize for CallResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.result["structuredContent"] {
-            Value::Null => self.result.serialize(serializer),
-            structured => structured.serialize(serializer),
-        }
+        self.returned().serialize(serializer)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Why one try of a step failed, and whether another one makes sense.
 
-use crate::Error;
+use crate::{Error, error::AnyError};
 use longhaul_runtime::StepFailure;
 use std::fmt;
 
-/// Why a try of a step, or a look of [`poll_until`](crate::TaskContext::poll_until), failed. Any error becomes one by `?`, and is then
-/// worth another try; wrapped in [`Final`] it is not.
+/// Why a try of a step, or a look of [`poll_until`](crate::TaskContext::poll_until), failed. Any error becomes one by `?`, as does a text, and is
+/// then worth another try; wrapped in [`Final`] it is not.
 ///
 /// ```
 /// use longhaul::{Final, StepFault};
@@ -59,8 +59,10 @@ impl fmt::Display for StepFault {
     }
 }
 
-impl<E: std::error::Error> From<E> for StepFault {
+/// Worth another try: any error, a boxed one, or a text.
+impl<E: Into<AnyError>> From<E> for StepFault {
     fn from(error: E) -> Self {
+        let error = error.into();
         let mut behind = error.source();
         while let Some(cause) = behind {
             tracing::warn!(%error, %cause, "a step failed");

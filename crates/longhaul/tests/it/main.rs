@@ -13,6 +13,7 @@ mod outputs;
 mod prompts;
 mod questions;
 mod resources;
+mod serving;
 mod tasks;
 mod tools;
 

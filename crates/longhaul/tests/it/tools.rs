@@ -180,3 +180,39 @@ async fn a_tool_says_what_a_model_may_hear_while_it_runs() {
         json!({"io.modelcontextprotocol/model-immediate-response": "Rendering takes some minutes."})
     );
 }
+
+/// Whatever a function fails with becomes an error that the client reads: a text, a boxed error, an error type.
+#[tokio::test]
+async fn texts_and_boxed_errors_are_errors() {
+    use longhaul::{Error, StepFault};
+    type Boxed = Box<dyn std::error::Error + Send + Sync>;
+    let texts: [fn() -> Result<(), Error>; 4] = [
+        || Err("in a text")?,
+        || Err(format!("in a {}", "text"))?,
+        || Err(Boxed::from("in a text"))?,
+        || Err(std::io::Error::other("in a text"))?,
+    ];
+    for text in texts {
+        assert_eq!(text().unwrap_err().to_string(), "in a text");
+    }
+    let steps: [fn() -> Result<(), StepFault>; 3] = [
+        || Err("in a text")?,
+        || Err(String::from("in a text"))?,
+        || Err(Boxed::from("in a text"))?,
+    ];
+    for step in steps {
+        assert_eq!(step().unwrap_err(), StepFault::new("in a text"));
+    }
+    let server = start(|server| {
+        server.tool(Tool::new("text", async || -> Result<(), Error> {
+            Err("name a file")?;
+            Ok(())
+        }))
+    })
+    .await;
+    for era in ERAS {
+        let failed = connect(&server, era).await.call("text", json!({})).await.unwrap();
+        assert!(failed.is_error());
+        assert_eq!(failed.text(), "name a file");
+    }
+}

@@ -38,6 +38,28 @@ async fn a_call_is_made_once() {
     assert_eq!(effects.count("smoke"), 1);
 }
 
+/// Text is what most tools return.
+#[tokio::test]
+async fn a_call_gives_what_its_tool_returned_also_if_that_is_text() {
+    let tools = vec![
+        Tool::new("text", async || "through"),
+        Tool::new("nothing", async || ()),
+        Tool::new("picture", async || longhaul::Content::image("image/png", b"x")),
+    ];
+    let came_to = replayed(tools, |cx| async move {
+        let text = cx.call("text", ()).await?;
+        let read: String = text.json()?;
+        let nothing = cx.call("nothing", ()).await?;
+        let picture = cx.call("picture", ()).await?;
+        Ok(json!([text, read, nothing, picture]))
+    })
+    .await;
+    assert_eq!(came_to[0], json!("through"));
+    assert_eq!(came_to[1], json!("through"));
+    assert_eq!(came_to[2], json!(""));
+    assert_eq!(came_to[3]["content"][0]["type"], json!("image"));
+}
+
 #[tokio::test]
 async fn a_call_that_fails_is_an_error_or_a_value() {
     let effects = Effects::default();
