@@ -142,11 +142,24 @@ impl RpcError {
     }
 
     /// −32603: `tasks/result` of a legacy task that was cancelled before it had an outcome (G1-33).
-    pub fn task_cancelled(task: &str) -> Self {
-        Self::new(-32603, OK, "Task was cancelled").with_data(|out| {
+    /// `output`: the end of what its work has written so far, if that leaves a log.
+    pub fn task_cancelled(task: &str, output: Option<&str>) -> Self {
+        let log = format!("longhaul://task/{task}/log");
+        let message = match output {
+            Some(_) => format!("Task was cancelled; what it has written is {log}").into(),
+            None => Cow::Borrowed("Task was cancelled"),
+        };
+        Self::new(-32603, OK, message).with_data(|out| {
             out.push_str(r#"{"taskId":"#);
             json::push_string(out, task);
-            out.push_str(r#","status":"cancelled"}"#);
+            out.push_str(r#","status":"cancelled""#);
+            if let Some(output) = output {
+                out.push_str(r#","log":"#);
+                json::push_string(out, &log);
+                out.push_str(r#","output":"#);
+                json::push_string(out, output);
+            }
+            out.push('}');
         })
     }
 

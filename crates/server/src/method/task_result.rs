@@ -16,10 +16,13 @@ use crate::{
     },
     stream::{self, Gone, KEEP_ALIVE, Sink},
 };
-use longhaul_core::{Scope, TaskId, store::Record};
-use longhaul_runtime::{Said, Watch};
+use longhaul_core::{Outcome, Scope, Task, TaskId, store::Record};
+use longhaul_runtime::{LogRange, Said, Watch};
 use longhaul_wire::{RpcError, legacy};
 use std::sync::Arc;
+
+/// How much of its log the answer about a cancelled task shows.
+const SHOWN: u64 = 8 * 1024;
 
 pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
     let task = task_id(call)?;
@@ -32,7 +35,7 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
         called_off: front.inflight.enter(&call.caller, call.id),
     };
     let record = wait.read().await?;
-    if let Some(text) = wait.response(&record) {
+    if let Some(text) = wait.response(&record).await {
         return Ok(Answer::response(text));
     }
     let session = call.caller.session();
@@ -94,15 +97,33 @@ impl Wait {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tasks/result","params":{{"taskId":"{task}"}}}}"#)
     }
 
+    async fn looked(&self) -> Result<Option<String>, RpcError> {
+        Ok(self.response(&self.read().await?).await)
+    }
+
     async fn read(&self) -> Result<Record, RpcError> {
         let record = self.front.engine.get(&self.scope, &self.task).await;
         record.map_err(store_failed)?.ok_or_else(RpcError::task_not_found)
     }
 
+    /// The end of what the task's work has written so far, if it leaves a log.
+    async fn written(&self, task: &Task) -> Option<String> {
+        let end = LogRange {
+            offset: None,
+            limit: Some(SHOWN),
+        };
+        Some(self.front.engine.read_log(task, end).await.ok()??.text)
+    }
+
     /// The response, if the task is over.
-    fn response(&self, record: &Record) -> Option<String> {
+    async fn response(&self, record: &Record) -> Option<String> {
         let outcome = record.outcome.as_ref()?;
         let mut text = String::new();
+        if *outcome == Outcome::Cancelled {
+            let error = RpcError::task_cancelled(self.task.as_str(), self.written(&record.task).await.as_deref());
+            error.write_response(&mut text, Some(self.id.get()));
+            return Some(text);
+        }
         legacy::tasks::write_payload(
             &mut text,
             self.id.get(),
@@ -125,7 +146,7 @@ impl Wait {
     async fn respond(mut self) -> Answer {
         loop {
             match self.next().await {
-                Next::Look => match self.read().await.map(|record| self.response(&record)) {
+                Next::Look => match self.looked().await {
                     Ok(None) => {}
                     Ok(Some(text)) => return Answer::response(text),
                     Err(error) => return Answer::error(Some(self.id.get()), &error),
@@ -145,7 +166,7 @@ impl Wait {
             if let Some(teller) = &mut teller {
                 teller.look(&record).await?;
             }
-            if let Some(text) = self.response(&record) {
+            if let Some(text) = self.response(&record).await {
                 return sink.message(text).await;
             }
             loop {

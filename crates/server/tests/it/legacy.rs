@@ -4,6 +4,7 @@ use crate::{
     client::Event,
     request::{self, Post, act, act_as_task},
     server::{Server, other, task_of},
+    stage::LOG,
 };
 use longhaul_core::TaskPolicy;
 use longhaul_runtime::{Tool, ToolSettings};
@@ -125,7 +126,12 @@ async fn a_cancelled_task_is_cancelled_before_the_answer() {
     let messages = waiter.messages(&waiting).await;
     let error = &messages[0]["error"];
     assert_eq!(error["code"], -32603, "{error}");
-    assert_eq!(error["data"], json!({"taskId": task, "status": "cancelled"}));
+    // What its work has written so far is not lost.
+    let log = format!("longhaul://task/{task}/log");
+    assert_eq!(
+        error["data"],
+        json!({"taskId": task, "status": "cancelled", "log": log, "output": LOG})
+    );
     assert_eq!(
         server.result(&on_task(&session, "tasks/get", &task)).await["status"],
         "cancelled"

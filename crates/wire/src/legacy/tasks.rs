@@ -101,7 +101,7 @@ pub fn write_payload(out: &mut String, id: RequestId<'_>, task: &TaskId, lineage
             write_spliced(out, id, result, &[result_type, structured, Edit::Within("_meta", ties)]);
         }
         Outcome::RpcError(failure) => tools::write_failed(out, id, failure),
-        Outcome::Cancelled => RpcError::task_cancelled(task.as_str()).write_response(out, Some(id)),
+        Outcome::Cancelled => RpcError::task_cancelled(task.as_str(), None).write_response(out, Some(id)),
     }
 }
 
