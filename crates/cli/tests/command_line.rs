@@ -296,6 +296,38 @@ fn the_log_tells_of_each_task_and_keeps_its_id() {
     }
 }
 
+/// A command keeps no journal: its history is its attempts, and how each has ended.
+#[test]
+fn the_history_of_a_command_is_its_attempts() {
+    let retried = r#"
+[[tool]]
+name = "third_time"
+description = "succeeds when it is run for the third time"
+command = ["sh", "-c", "echo x >> tries; case $(wc -l < tries) in *1) exit 7;; *2) kill -9 $$;; esac"]
+task = "always"
+retry = { attempts = 3, backoff = "1ms", on = ["crash", "error"] }
+"#;
+    let served = Served::start_with(retried);
+    let call = run(&["call", &served.url, "third_time"]);
+    assert_eq!(exit(&call), 0, "{}", stderr(&call));
+    let id = stderr(&call).split_whitespace().nth(1).unwrap().to_owned();
+    let shown = run(&["task", &served.url, &id, "--history"]);
+    let text = stdout(&shown);
+    for told in [
+        "attempt 1  failed in",
+        "exit code 7",
+        "attempt 2  failed in",
+        "killed by signal",
+        "attempt 3  done in",
+    ] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    let entries = json(&run(&["task", &served.url, &id, "--history", "--json"]))["entries"].clone();
+    assert_eq!(entries[0]["exit"], serde_json::json!({"code": 7}));
+    assert_eq!(entries[2]["exit"], serde_json::json!({"code": 0}));
+    assert_eq!(entries.as_array().unwrap().len(), 3);
+}
+
 #[test]
 fn a_log_filter_that_is_none_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -27,6 +27,15 @@ pub struct HistoryEntry {
     /// The task it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// How long it took, in milliseconds.
+    #[serde(default, rename = "tookMs", skip_serializing_if = "Option::is_none")]
+    pub took_ms: Option<u64>,
+    /// What a question asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    /// How the command of an attempt ended: `{"code": 3}` or `{"signal": "TERM"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<serde_json::Value>,
     /// The tries that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedTries>,

@@ -11,7 +11,7 @@ use crate::{
     lineage,
     live::{Hearing, Live},
     parking::Parking,
-    provider::{LogChunk, LogRange},
+    provider::{LogChunk, LogRange, PastAttempt},
     queues::Queues,
     recovery, retention,
     slots::{Slot, Slots},
@@ -325,6 +325,24 @@ impl Engine {
     /// Whether any kind of tool may keep logs.
     pub fn keeps_logs(&self) -> bool {
         self.0.providers.iter().any(|provider| provider.keeps_logs())
+    }
+
+    /// What is known of the attempts of a task that the caller has already been found to own: of those after `after`, at most `limit`.
+    ///
+    /// # Errors
+    /// A text for the server's own log.
+    pub async fn attempts(&self, task: &Task, after: u32, limit: usize) -> Result<Vec<PastAttempt>, String> {
+        let Some(epoch) = task.attempt.as_ref().map(|attempt| attempt.epoch) else {
+            return Ok(Vec::new());
+        };
+        let kind = self.0.kind(task).await.map_err(|error| error.to_string())?;
+        match kind.and_then(|kind| self.0.provider(&kind)) {
+            Some(provider) => provider
+                .attempts(&task.id, epoch, after, limit)
+                .await
+                .map_err(|error| error.to_string()),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// A part of the log of a task that the caller has already been found to own; `None` if it has none.

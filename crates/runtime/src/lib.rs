@@ -60,7 +60,7 @@ pub use journal::{
 pub use live::{Hearing, Said};
 pub use parking::KEEP_WAITING;
 pub use ports::{Ports, Spawner};
-pub use provider::{LogChunk, LogError, LogRange, Provider};
+pub use provider::{AttemptExit, LogChunk, LogError, LogRange, PastAttempt, Provider};
 pub use question::{AskError, Question};
 pub use recovery::Recovered;
 pub use reply::{Reply, read_answer};

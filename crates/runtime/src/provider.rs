@@ -1,7 +1,7 @@
 //! The port behind which executors of one kind come from and leave their traces.
 
 use crate::Executor;
-use longhaul_core::{BoxFuture, Json, TaskId};
+use longhaul_core::{BoxFuture, Json, TaskId, UnixMillis};
 use std::sync::Arc;
 
 /// A part of a task's log.
@@ -31,6 +31,30 @@ pub struct LogRange {
 #[error("the log cannot be read: {0}")]
 pub struct LogError(pub String);
 
+/// What is known of one attempt of work that keeps no journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastAttempt {
+    /// Which attempt.
+    pub epoch: u32,
+    /// When its work began, by the system's clock.
+    pub began: Option<UnixMillis>,
+    /// When it ended.
+    pub ended: Option<UnixMillis>,
+    /// How it ended, if that is known.
+    pub exit: Option<AttemptExit>,
+}
+
+/// How the work of an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttemptExit {
+    /// With this exit code.
+    Code(i32),
+    /// By the signal of this name.
+    Signal(String),
+    /// It could not be started, for this reason.
+    NotStarted(String),
+}
+
 /// A kind of executor.
 pub trait Provider: Send + Sync + 'static {
     /// The word for the kind, kept with each tool's definition.
@@ -52,6 +76,19 @@ pub trait Provider: Send + Sync + 'static {
     fn forget(&self, task: &TaskId) -> BoxFuture<'_, Result<(), String>> {
         let _ = task;
         Box::pin(async { Ok(()) })
+    }
+
+    /// What is known of a task's attempts up to `epoch`, the latest, and at most `limit` of them, those after `after`; of kinds that keep
+    /// journals nothing.
+    fn attempts(
+        &self,
+        task: &TaskId,
+        epoch: u32,
+        after: u32,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<PastAttempt>, LogError>> {
+        let _ = (task, epoch, after, limit);
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     /// A part of the log of the task's latest attempt; `None` if the kind keeps no logs or there is none yet.

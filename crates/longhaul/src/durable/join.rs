@@ -111,7 +111,7 @@ async fn all_or_first_failed<'a, T>(
 ) -> Result<Vec<T>, Error> {
     let count = branches.len();
     let fork = cx.journal().fork(count)?;
-    let race = fork.winner()?;
+    let race = fork.first_failed()?;
     let mut lanes = match race.winner {
         Some(failed) if failed < count => Lanes::only(cx, &fork, branches, failed),
         _ => Lanes::new(cx, &fork, branches, limit),

@@ -9,7 +9,7 @@ use crate::{
     parking::{Turn, Wait},
 };
 use longhaul_core::{EntryKey, EntryKind, Json, store::ApplyError};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -183,10 +183,23 @@ impl Fork {
     pub fn winner(&self) -> Result<Race, JournalError> {
         let place = self.trunk.begin(EntryKind::Select, &Arc::from(""))?;
         let winner = match &place.found {
-            Some((_, value)) => Some(place.read(value)?),
+            Some((_, value)) => Some(place.read::<Decided>(value)?.nth()),
             None => None,
         };
-        Ok(Race { place, winner })
+        Ok(Race {
+            place,
+            winner,
+            is_join: false,
+        })
+    }
+
+    /// As [`winner`](Self::winner), for branches that are all waited for unless one fails: the history calls it a join.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn first_failed(&self) -> Result<Race, JournalError> {
+        let race = self.winner()?;
+        Ok(Race { is_join: true, ..race })
     }
 
     /// Writes down that branch `nth` won, and gives up what the others wait for: their questions are withdrawn, their children cancelled.
@@ -199,9 +212,12 @@ impl Fork {
     /// [`JournalError`].
     pub async fn decide(&self, mut race: Race, nth: usize) -> Result<(), JournalError> {
         if race.winner.is_none() {
-            self.trunk
-                .settle(&mut race.place, Json::trusted(nth.to_string()))
-                .await?;
+            let decided = match race.is_join {
+                true => Decided::Join { join: nth },
+                false => Decided::Race(nth),
+            };
+            let value = Json::trusted(serde_json::to_string(&decided).unwrap_or_default());
+            self.trunk.settle(&mut race.place, value).await?;
         }
         if nth < self.paths.len() {
             for (_, loser) in self.paths.iter().enumerate().filter(|(other, _)| *other != nth) {
@@ -223,6 +239,28 @@ pub struct Race {
     place: Place,
     /// Who won, if it is decided.
     pub winner: Option<usize>,
+    is_join: bool,
+}
+
+/// What the entry of a race says: which branch won, or which of a join has failed.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Decided {
+    Race(usize),
+    Join { join: usize },
+}
+
+impl Decided {
+    fn nth(&self) -> usize {
+        match self {
+            Self::Race(nth) | Self::Join { join: nth } => *nth,
+        }
+    }
+}
+
+/// Whether the entry of a race is that of a join.
+pub(super) fn is_join(value: &Json) -> bool {
+    matches!(serde_json::from_str(value.as_str()), Ok(Decided::Join { .. }))
 }
 
 /// A branch waits until this is dropped.

@@ -3,14 +3,17 @@
 
 use super::{
     child::{ChildStory, child_story},
+    door::is_join,
     failure::failure_story,
     poll::poll_story,
     step::step_story,
 };
 use crate::{Engine, journal::StepTry, question::question_story};
 use longhaul_core::{
-    BoxFuture, EndedBy, Entry, EntryKey, EntryKind, InputState, Json, Task, TaskId, UnixMillis, store::StoreError,
+    BoxFuture, EndedBy, Entry, EntryKey, EntryKind, Input, InputState, Json, Millis, Task, TaskId, UnixMillis,
+    store::StoreError,
 };
+use serde_json::Value;
 
 /// How many entries are read at once.
 const BATCH: usize = 16;
@@ -45,6 +48,12 @@ pub struct Chapter {
     pub tries_failed: u32,
     /// The task that it has started.
     pub child: Option<TaskId>,
+    /// How long it took, in milliseconds, if that is known: a step's last try, a timer, a child, a poll up to the look that found it ready.
+    pub took: Option<Millis>,
+    /// What a question asks.
+    pub question: Option<String>,
+    /// A race that is a join: all branches are waited for, unless one fails.
+    pub is_join: bool,
 }
 
 /// How an entry stands.
@@ -71,6 +80,7 @@ pub(crate) struct Story {
     pub(crate) standing: Option<Standing>,
     pub(crate) failed: super::Trail,
     pub(crate) ended_by: Option<EndedBy>,
+    pub(crate) took: Option<Millis>,
 }
 
 impl Story {
@@ -118,24 +128,42 @@ impl Engine {
 
     async fn chapter(&self, task: &Task, entry: Entry) -> Result<Chapter, StoreError> {
         let mut child = None;
+        let mut question = None;
         let Story {
             standing,
             mut failed,
             ended_by,
+            took,
         } = match entry.key.kind {
             EntryKind::Step => step_story(&entry.value),
             EntryKind::Poll => poll_story(&entry.value),
-            EntryKind::Timer => self.timer_story(&entry.value),
+            EntryKind::Timer => self.timer_story(&entry.value, entry.at),
             EntryKind::Failure => failure_story(&entry.value),
             EntryKind::Child => {
                 let ChildStory { task, story } = child_story(&entry.value);
+                let record = match &task {
+                    Some(task) => self.store().peek(task).await?,
+                    None => None,
+                };
                 child = task;
-                story
+                Story {
+                    took: record.and_then(|record| Some(record.task.ended_at?.since(record.task.created_at))),
+                    ..story
+                }
             }
             EntryKind::Input => match question_story(&entry.value) {
-                Ok((key, until)) if task.open_inputs.contains(&key) => Story::of(Standing::Waiting(Some(until))),
+                Ok((key, until)) if task.open_inputs.contains(&key) => {
+                    let record = self.store().peek(&task.id).await?;
+                    let inputs = record.into_iter().flat_map(|record| record.inputs);
+                    question = inputs
+                        .into_iter()
+                        .find(|input| input.key == key)
+                        .and_then(|input| text_of(&input));
+                    Story::of(Standing::Waiting(Some(until)))
+                }
                 Ok((key, _)) => {
                     let answer = self.store().answer(&task.id, &key).await?;
+                    question = answer.as_ref().and_then(text_of);
                     let is_answered = matches!(answer.map(|input| input.state), Some(InputState::Answered(_)));
                     Story::of(if is_answered { Standing::Done } else { Standing::GivenUp })
                 }
@@ -160,19 +188,25 @@ impl Engine {
             .iter_mut()
             .for_each(|failed| failed.at = now.in_the_world(UnixMillis(failed.at)).0);
         Ok(Chapter {
-            key: entry.key,
             at: now.in_the_world(entry.at),
             standing,
             ended_by,
             tries_failed: failed.tries,
             failed: failed.last,
             child,
+            took,
+            question,
+            is_join: entry.key.kind == EntryKind::Select && is_join(&entry.value),
+            key: entry.key,
         })
     }
 
-    fn timer_story(&self, value: &Json) -> Story {
+    fn timer_story(&self, value: &Json, began: UnixMillis) -> Story {
         let until = value.as_str().parse().ok().map(UnixMillis);
         Story {
+            took: until
+                .filter(|until| *until <= self.ports().clock.now())
+                .map(|until| until.since(began)),
             standing: until.map(|until| match until <= self.ports().clock.now() {
                 true => Standing::Done,
                 false => Standing::Waiting(Some(until)),
@@ -180,6 +214,20 @@ impl Engine {
             ..Story::default()
         }
     }
+}
+
+/// Bytes of a question that the history shows.
+const LONGEST_QUESTION: usize = 300;
+
+/// What a question asks, if it is asked in words: a form's or page's message, or the last message to a model.
+fn text_of(input: &Input) -> Option<String> {
+    let request: Value = serde_json::from_str(input.request.as_str()).ok()?;
+    let params = &request["params"];
+    let last_message = || params["messages"].as_array()?.last()?["content"]["text"].as_str();
+    let text = params["message"].as_str().or_else(last_message)?;
+    let shown = longhaul_core::beginning(text, LONGEST_QUESTION);
+    let more = if shown.len() < text.len() { "…" } else { "" };
+    Some(format!("{shown}{more}"))
 }
 
 /// What `read` finds after a place, batch after batch.

@@ -2,7 +2,7 @@
 
 use super::{
     Backoff, JournalError, Standing, StepError, StepFailure, Story,
-    step::{Trail, bounded, inside, present},
+    step::{Trail, bounded, inside, is_zero, present},
 };
 use crate::TaskContext;
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
@@ -53,6 +53,9 @@ struct Layout {
     /// Failures since the last look that did not fail.
     #[serde(default, skip_serializing_if = "Trail::is_empty")]
     failed: Trail,
+    /// From the first look to the one that found it ready, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    took: Millis,
     /// Whether the failures have come to an end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     over: bool,
@@ -63,13 +66,14 @@ pub(super) fn poll_story(value: &Json) -> Story {
     let Ok(known) = serde_json::from_str::<Layout>(value.as_str()) else {
         return Story::default();
     };
-    let standing = match known.ready {
+    let standing = match &known.ready {
         Some(_) => Standing::Done,
         None if known.over => Standing::Failed(known.failed.to_string()),
         None => Standing::Waiting(Some(UnixMillis(known.next))),
     };
     Story {
         failed: known.failed,
+        took: Some(known.took).filter(|took| *took > 0),
         ..Story::of(standing)
     }
 }
@@ -117,7 +121,10 @@ impl TaskContext {
         known.looks += 1;
         match looked {
             Ok(Polled::Ready(value)) => match bounded(value) {
-                Ok(value) => known.ready = serde_json::from_str(value.as_str()).ok(),
+                Ok(value) => {
+                    known.ready = serde_json::from_str(value.as_str()).ok();
+                    known.took = now.since(UnixMillis(known.since));
+                }
                 Err(failure) => {
                     known.failed.push(now, &failure.message);
                     known.over = true;

@@ -150,6 +150,14 @@ struct Layout {
     next: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
+    /// How long the try took that the entry was written after, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    took: Millis,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
+pub(super) fn is_zero(millis: &Millis) -> bool {
+    *millis == 0
 }
 
 /// Whether the value of a step's entry says how the step ended: then its work is never begun again (invariant 10). For tests.
@@ -202,6 +210,7 @@ pub(super) fn step_story(value: &Json) -> Story {
     };
     Story {
         failed: known.failed,
+        took: Some(known.took).filter(|took| *took > 0),
         ..Story::of(standing)
     }
 }
@@ -254,12 +263,14 @@ impl TaskContext {
         place.has_room()?;
         let working = self.works();
         self.witness(&place.key);
+        let began = self.now();
         let work = inside(&place.key.name, async { work().await });
         let tried = match policy.timeout {
             None => work.await,
             Some(limit) => (self.ports().within(limit, work).await).unwrap_or_else(|| Err(timed_out(limit))),
         };
         known.next = None;
+        known.took = self.now().since(began);
         match tried.and_then(bounded) {
             Ok(value) => {
                 // What is JSON already can be read as such.

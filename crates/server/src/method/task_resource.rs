@@ -6,7 +6,7 @@ use crate::{
     front::Front,
 };
 use longhaul_core::{Task, UnixMillis, push_timestamp};
-use longhaul_runtime::{Chapter, JournalPage, LogRange, Snapshot, Standing};
+use longhaul_runtime::{AttemptExit, Chapter, JournalPage, LogRange, PastAttempt, Snapshot, Standing};
 use longhaul_wire::{
     Cache, CacheScope, Generation, InvalidTaskUri, OutputPage, RpcError, Stretch, TaskPart, TaskUri, TextContent,
     legacy, modern,
@@ -31,11 +31,11 @@ const OUTPUT_TEMPLATE: &str = concat!(
     r#"where it ends (total)."}"#,
 );
 
-/// How the journals of durable tools are listed.
+/// How the journals of durable tools, and the attempts of commands, are listed.
 const HISTORY_TEMPLATE: &str = concat!(
     r#"{"uriTemplate":"longhaul://task/{id}/history{?after,limit}","name":"task_history","title":"History of a task","#,
-    r#""mimeType":"application/json","description":"What a task's code has come to, entry by entry, without values: place, what, at, state "#,
-    "(done, failed, waiting, unanswered, given up), until, why, by (what ended a failed attempt: crash, panic, error, store, non_determinism), and the ",
+    r#""mimeType":"application/json","description":"What a task's code has come to, entry by entry, without values, or the attempts of its command: place, what, at, state "#,
+    "(done, failed, running, waiting, unanswered, given up), tookMs, question, exit (code or signal), until, why, by (what ended a failed attempt: crash, panic, error, store, non_determinism), and the ",
     r#"tries that failed. At most 100 at once; read on after next, until that is total."}"#,
 );
 
@@ -60,8 +60,9 @@ fn any_keeps_a_journal(offered: &Snapshot) -> bool {
 /// The families of resources that there may be.
 pub(super) fn templates(front: &Front, offered: &Snapshot) -> impl Iterator<Item = &'static str> + use<> {
     let log = front.engine.keeps_logs().then_some(LOG_TEMPLATE);
-    let journals = any_keeps_a_journal(offered).then_some([OUTPUT_TEMPLATE, HISTORY_TEMPLATE]);
-    log.into_iter().chain(journals.into_iter().flatten())
+    let output = any_keeps_a_journal(offered).then_some(OUTPUT_TEMPLATE);
+    let history = (log.is_some() || output.is_some()).then_some(HISTORY_TEMPLATE);
+    log.into_iter().chain(output).chain(history)
 }
 
 /// An unknown task, a foreign one and one without what is asked for are the same to the reader.
@@ -152,8 +153,17 @@ impl Reading<'_> {
 
     async fn history(&self) -> Result<Answer, RpcError> {
         let (after, limit) = self.stretch();
-        let page = self.front.engine.history(self.task, after, limit).await;
-        let text = shown(self.task, &page.map_err(store_failed)?).to_string();
+        let text = if self.task.journaled == 0 {
+            let read = self.front.engine.attempts(self.task, after, limit).await;
+            let attempts = read.map_err(|why| {
+                error!(why, "the attempts of a task could not be read");
+                RpcError::internal("The history cannot be read")
+            })?;
+            shown_attempts(self.task, after, &attempts).to_string()
+        } else {
+            let page = self.front.engine.history(self.task, after, limit).await;
+            shown(self.task, &page.map_err(store_failed)?).to_string()
+        };
         Ok(self.text(&TextContent {
             uri: self.uri,
             mime_type: Some("application/json"),
@@ -189,8 +199,62 @@ fn shown(task: &Task, page: &JournalPage<Chapter>) -> Value {
     json!({"task": task.id.as_str(), "entries": entries, "next": page.next, "total": page.total})
 }
 
+/// Of work that keeps no journal: its attempts.
+fn shown_attempts(task: &Task, after: u32, attempts: &[PastAttempt]) -> Value {
+    let total = task.attempt.as_ref().map_or(0, |attempt| attempt.epoch);
+    let last = attempts.last().map_or(total, |last| last.epoch);
+    let entries: Vec<Value> = attempts.iter().map(|attempt| past(task, attempt)).collect();
+    json!({"task": task.id.as_str(), "entries": entries, "next": last.max(after.min(total)), "total": total})
+}
+
+fn past(task: &Task, attempt: &PastAttempt) -> Value {
+    let is_current = task
+        .active_attempt()
+        .is_some_and(|active| active.epoch == attempt.epoch);
+    let (state, why, exit) = match &attempt.exit {
+        Some(AttemptExit::Code(0)) => ("done", None, Some(json!({"code": 0}))),
+        Some(AttemptExit::Code(code)) => ("failed", Some(format!("exit code {code}")), Some(json!({"code": code}))),
+        Some(AttemptExit::Signal(name)) => (
+            "failed",
+            Some(format!("killed by signal {name}")),
+            Some(json!({"signal": name})),
+        ),
+        Some(AttemptExit::NotStarted(why)) => ("failed", Some(format!("not started: {why}")), None),
+        None if is_current && attempt.began.is_some() => ("running", None, None),
+        None if is_current => ("waiting", None, None),
+        None if attempt.began.is_some() => ("failed", Some("its end was not recorded".to_owned()), None),
+        None => ("given up", None, None),
+    };
+    // Of one that has not begun nothing else is known.
+    let at = attempt.began.or(attempt.ended).unwrap_or(task.updated_at);
+    let mut shown = json!({
+        "place": attempt.epoch,
+        "what": format!("attempt {}", attempt.epoch),
+        "at": moment(at),
+        "state": state,
+    });
+    let took = attempt
+        .began
+        .zip(attempt.ended)
+        .map(|(began, ended)| ended.since(began));
+    for (name, value) in [
+        ("why", why.map(Value::from)),
+        ("exit", exit),
+        ("tookMs", took.map(Value::from)),
+    ] {
+        if let Some(value) = value {
+            shown[name] = value;
+        }
+    }
+    shown
+}
+
 fn entry(place: u32, chapter: &Chapter) -> Value {
-    let mut shown = json!({"place": place, "what": chapter.key.to_string(), "at": moment(chapter.at)});
+    let mut what = chapter.key.to_string();
+    if chapter.is_join {
+        what = what.replacen("select", "join", 1);
+    }
+    let mut shown = json!({"place": place, "what": what, "at": moment(chapter.at)});
     let (state, detail) = match &chapter.standing {
         Standing::Done => ("done", None),
         Standing::Failed(why) => ("failed", Some(("why", json!(why)))),
@@ -202,6 +266,12 @@ fn entry(place: u32, chapter: &Chapter) -> Value {
     shown["state"] = json!(state);
     if let Some((name, value)) = detail {
         shown[name] = value;
+    }
+    if let Some(took) = chapter.took {
+        shown["tookMs"] = json!(took);
+    }
+    if let Some(question) = &chapter.question {
+        shown["question"] = json!(question);
     }
     if let Some(by) = chapter.ended_by {
         shown["by"] = json!(by.as_str());

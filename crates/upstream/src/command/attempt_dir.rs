@@ -16,7 +16,7 @@
 //! | `exit` | supervisor | how it ended; everything before it is on disk |
 
 use super::record::{ExitRecord, Spec};
-use longhaul_core::TaskId;
+use longhaul_core::{TaskId, UnixMillis};
 use longhaul_private_dir::{PrivateDir, is_directory, open_file, read_file};
 use rustix::fs::FlockOperation;
 use std::{
@@ -288,6 +288,18 @@ impl AttemptDir {
 
     pub(super) fn is_started(&self) -> io::Result<bool> {
         self.file(STARTED).try_exists()
+    }
+
+    /// When the command may have begun to run, by the clock of the file system.
+    pub(super) fn started_at(&self) -> io::Result<Option<UnixMillis>> {
+        let Some(metadata) = present(std::fs::symlink_metadata(self.file(STARTED)))? else {
+            return Ok(None);
+        };
+        let at = metadata
+            .mtime()
+            .saturating_mul(1000)
+            .saturating_add(metadata.mtime_nsec() / 1_000_000);
+        Ok(Some(UnixMillis(at)))
     }
 
     pub(super) fn write_started(&self) -> io::Result<()> {

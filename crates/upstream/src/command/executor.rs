@@ -8,11 +8,13 @@ use super::{
     log,
     output::{self, Ending},
     progress::read_news,
-    record::{ExitRecord, Spec, Stopped, SupervisorEvent},
+    record::{Ended, ExitRecord, Spec, Stopped, SupervisorEvent},
     recovery::{Verdict, connect, judge},
 };
-use longhaul_core::{AttemptState, BoxFuture, Json, Millis, Outcome, RpcFailure, StopReason, TaskId};
-use longhaul_runtime::{Attempt, End, Executor, LogChunk, LogError, LogRange, Ports, Provider, TaskContext};
+use longhaul_core::{AttemptState, BoxFuture, Json, Millis, Outcome, RpcFailure, StopReason, TaskId, UnixMillis};
+use longhaul_runtime::{
+    Attempt, AttemptExit, End, Executor, LogChunk, LogError, LogRange, PastAttempt, Ports, Provider, TaskContext,
+};
 use serde_json::json;
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 use tokio::{
@@ -120,6 +122,31 @@ impl Provider for CommandProvider {
         })
     }
 
+    fn attempts(
+        &self,
+        task: &TaskId,
+        epoch: u32,
+        after: u32,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<PastAttempt>, LogError>> {
+        let (attempts, task) = (self.shared.attempts.clone(), task.clone());
+        Box::pin(async move {
+            let read = move || {
+                let mut found = Vec::new();
+                for epoch in after.saturating_add(1)..=epoch {
+                    if found.len() >= limit {
+                        break;
+                    }
+                    found.extend(past_attempt(&attempts.dir(&task, epoch), epoch)?);
+                }
+                Ok(found)
+            };
+            blocking(&self.ports, read)
+                .await
+                .map_err(|error| LogError(error.to_string()))
+        })
+    }
+
     fn read_log(
         &self,
         task: &TaskId,
@@ -140,6 +167,24 @@ impl Provider for CommandProvider {
                 .map_err(|error| LogError(error.to_string()))
         })
     }
+}
+
+/// What an attempt's folder says of it; `None` if there is none.
+fn past_attempt(dir: &AttemptDir, epoch: u32) -> io::Result<Option<PastAttempt>> {
+    if !dir.is_there()? {
+        return Ok(None);
+    }
+    let exit = dir.exit().unwrap_or_default();
+    Ok(Some(PastAttempt {
+        epoch,
+        began: dir.started_at()?,
+        ended: exit.as_ref().map(|exit| UnixMillis(exit.ended_at_ms)),
+        exit: exit.map(|exit| match exit.ended {
+            Ended::Code(code) => AttemptExit::Code(code),
+            Ended::Signal(signal) => AttemptExit::Signal(super::signal::name(signal)),
+            Ended::NotStarted(why) => AttemptExit::NotStarted(why),
+        }),
+    }))
 }
 
 /// Runs one tool's command.
