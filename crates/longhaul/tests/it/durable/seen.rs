@@ -230,3 +230,31 @@ async fn a_task_that_is_set_aside_has_its_history() {
     assert!(failure.message.contains(&last), "{failure:?}");
     server.stop().await;
 }
+
+#[derive(serde::Deserialize, longhaul::schemars::JsonSchema)]
+struct Consent {
+    #[expect(dead_code, reason = "nobody answers")]
+    yes: bool,
+}
+
+#[tokio::test]
+async fn the_history_says_how_long_things_took_what_is_asked_and_what_is_a_join() {
+    let tool = Tool::durable("works", |cx: TaskContext| async move {
+        cx.sleep(std::time::Duration::from_millis(5)).await?;
+        let branch = |_: TaskContext| async { Ok::<_, longhaul::Error>(()) };
+        cx.join([branch, branch]).all().await?;
+        cx.elicit::<Consent>("Go on?").await?;
+        ToolResult::Ok("done")
+    });
+    let (server, client, store) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let task = client.start("works", json!({})).await.unwrap();
+    until_journaled(&store, task.id(), EntryKind::Input).await;
+    let shown = history(&server, task.id(), "").await;
+    assert_eq!(
+        told(&shown),
+        [("timer", "done"), ("join", "done"), ("input", "waiting")]
+    );
+    assert_eq!(shown["entries"][0]["tookMs"], 5);
+    assert_eq!(shown["entries"][2]["question"], "Go on?");
+    server.stop().await;
+}
