@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that shows that Longhaul keeps its promises, one part after the other.
 
 use crate::{
-    clock, conformance, counts, coverage,
+    attack, clock, conformance, counts, coverage,
     crash::{self, CrashError},
     deny, durability, interop, process,
     requirement::{self, RequirementError},
@@ -15,6 +15,7 @@ use std::{error::Error, time::Duration};
 const SEED: u64 = 2663;
 const ROUNDS: u32 = 200;
 const NATIVE_ROUNDS: u32 = 60;
+const RANDOM_REQUESTS: u32 = 500;
 /// Others than the tests run, and few enough for a development build.
 const SIMULATED: u64 = 300;
 const SIMULATED_FROM: u64 = 1_000;
@@ -67,7 +68,8 @@ const PARTS: [(&str, Part); 8] = [
 ];
 
 /// These look at the server through `/proc` and strace.
-const LINUX_PARTS: [(&str, Part); 4] = [
+const LINUX_PARTS: [(&str, Part); 5] = [
+    ("attacks", attacks),
     ("durability", durability),
     ("a planted loss is found", planted_loss),
     ("crashes", crashes),
@@ -207,6 +209,17 @@ fn sim_args(seeds: u64, plant: Option<&str>, json: bool) -> sim::Args {
 
 fn counts(json: bool) -> Result<(), Box<dyn Error>> {
     Ok(counts::run(&counts::Args { json })?)
+}
+
+fn attacks(json: bool) -> Result<(), Box<dyn Error>> {
+    Ok(attack::run(&attack::Args {
+        only: Vec::new(),
+        seed: Some(SEED),
+        random: RANDOM_REQUESTS,
+        program: Some(workspace::longhaul().path()),
+        shim: Some(workspace::shim().path()),
+        json,
+    })?)
 }
 
 fn durability(json: bool) -> Result<(), Box<dyn Error>> {

@@ -26,7 +26,7 @@ use std::{io, path::PathBuf};
 pub(crate) struct Args {
     /// Attack in this way only; may be repeated
     #[arg(long, value_name = "NAME")]
-    only: Vec<String>,
+    pub(crate) only: Vec<String>,
     /// Repeat the random part of an earlier run
     #[arg(long)]
     pub(crate) seed: Option<u64>,
@@ -36,6 +36,9 @@ pub(crate) struct Args {
     /// Take this server instead of building one
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
+    /// Take this library for injecting faults instead of building it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) shim: Option<PathBuf>,
     /// Report as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -95,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<(), AttackError> {
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
     let programs = Programs {
         server: workspace::longhaul().or_build(args.program.as_ref())?,
-        shim: workspace::shim().or_build(None)?,
+        shim: workspace::shim().or_build(args.shim.as_ref())?,
         root: workspace::target()
             .join("attack")
             .join(format!("seed-{seed}-{}", std::process::id())),
