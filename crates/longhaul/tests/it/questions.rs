@@ -210,9 +210,9 @@ async fn two_questions_may_be_open_at_once() {
     assert_eq!(task.wait().await.unwrap().text(), "Ann \"red\"");
 }
 
-/// G2-17, X-12: what is asked before the task leaves no trace in it.
+/// G2-17, X-12: what a modern client is asked before the task leaves no trace in it. A legacy client has its task first (G1-11).
 #[tokio::test]
-async fn what_is_missing_is_asked_before_there_is_a_task() {
+async fn what_is_missing_is_asked_before_the_work_begins() {
     let ask =
         async |cx: RequestContext, _: NoArguments| -> Result<Name, Error> { Ok(cx.elicit("Who?").key("who").await?) };
     let tool = Tool::new("register", async |ready: Name| format!("Registered {}", ready.name))
@@ -226,8 +226,11 @@ async fn what_is_missing_is_asked_before_there_is_a_task() {
             false
         );
         let task = client.start("register", json!({})).await.unwrap();
-        assert_eq!(asked.lock().unwrap().len(), 1, "asked before the task was announced");
+        if era == Era::Modern {
+            assert_eq!(asked.lock().unwrap().len(), 1, "asked before the task was announced");
+        }
         assert_eq!(task.wait().await.unwrap().text(), "Registered Ann");
+        assert_eq!(asked.lock().unwrap().len(), 1, "asked once");
     }
 }
 

@@ -61,7 +61,7 @@ fn suspended_work_wakes_for_its_timer_its_deadline_and_its_readers() {
     assert_eq!(
         task.due(UnixMillis(31_000)),
         [Event::TtlExtended {
-            until: UnixMillis(91_000)
+            until: UnixMillis(331_000)
         }]
     );
     task.announced_until = UnixMillis(i64::MAX);

@@ -29,6 +29,7 @@ pub(crate) struct Chooser {
     answered: Vec<(TaskId, InputKey)>,
     parents: Vec<TaskId>,
     emitters: Vec<TaskId>,
+    blocked: Vec<TaskId>,
     setup: Vec<Step>,
 }
 
@@ -42,6 +43,7 @@ impl Chooser {
             answered: Vec::new(),
             parents: Vec::new(),
             emitters: Vec::new(),
+            blocked: Vec::new(),
             setup: vec![
                 Step::OpenNode(HostId(HOSTS[0].into()), UnixMillis(1)),
                 Step::PutSpec(spec(SPECS[0])),
@@ -68,6 +70,9 @@ impl Chooser {
                     |event: &Event| matches!(event, Event::Journaled(entry) if entry.key.kind == EntryKind::Emit);
                 self.emitters
                     .extend(change.events.iter().any(emits).then(|| change.task.clone()));
+                let blocks = |event: &Event| matches!(event, Event::AttemptEnded(AttemptEnd::Blocked(_)));
+                self.blocked
+                    .extend(change.events.iter().any(blocks).then(|| change.task.clone()));
             }
             _ => {}
         }
@@ -241,6 +246,14 @@ impl Chooser {
         }
     }
 
+    /// Now and then the one that was blocked last: few are, and not for long.
+    fn blocked_or_any(&mut self) -> TaskId {
+        match self.blocked.last() {
+            Some(blocked) if self.rng.u32(0..20) == 0 => blocked.clone(),
+            _ => self.id(),
+        }
+    }
+
     fn any_id(&mut self) -> TaskId {
         let unknown = || fixed_id(1_000_001);
         self.rng.choice(&self.ids).cloned().unwrap_or_else(unknown)
@@ -401,7 +414,7 @@ impl Chooser {
     }
 
     async fn change(&mut self, model: &MemoryStore) -> Change {
-        let id = self.id();
+        let id = self.blocked_or_any();
         let task = model.peek(&id).await.ok().flatten().map(|record| record.task);
         let count = match self.rng.u32(0..10) {
             0 => 0,
@@ -482,7 +495,7 @@ impl Chooser {
                 }
             }
             (State::Parked, ..) => Event::TimerFired,
-            (State::Blocked, ..) => match self.rng.u32(0..3) {
+            (State::Blocked, ..) => match self.rng.u32(0..6) {
                 0 => Event::BlockedTimedOut,
                 1 => Event::TimerFired,
                 _ => self.unblocked(),
@@ -555,8 +568,9 @@ impl Chooser {
                 data: self.rng.bool().then(|| self.json("data")),
             },
             code: self.pick(&NAMES).into(),
-            retry_at: UnixMillis(self.now + self.rng.i64(-10..600)),
-            until: UnixMillis(self.now + self.rng.i64(-10..2_000)),
+            // Long enough for some of them to be unblocked before.
+            retry_at: UnixMillis(self.now + self.rng.i64(-10..50_000)),
+            until: UnixMillis(self.now + self.rng.i64(-10..100_000)),
         })
     }
 

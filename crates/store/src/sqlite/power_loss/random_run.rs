@@ -78,8 +78,11 @@ impl Told {
             .contains(&event.name())
         };
         let reports = |event: &Event| {
-            let suspended = matches!(event, Event::AttemptEnded(AttemptEnd::Suspended { .. }));
-            ["started", "reported", "attempt_ended"].contains(&event.name()) && !suspended
+            let stays_live = matches!(
+                event,
+                Event::AttemptEnded(AttemptEnd::Suspended { .. } | AttemptEnd::Blocked(_))
+            );
+            ["started", "reported", "attempt_ended"].contains(&event.name()) && !stays_live
         };
         if change.events.iter().any(is_told) {
             self.known.insert(task.id.clone());
