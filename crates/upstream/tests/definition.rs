@@ -352,7 +352,7 @@ proptest! {
     fn what_is_written_to_be_read_again_is_passed(bits in any::<u64>(), signed in any::<i64>()) {
         let double = f64::from_bits(bits);
         prop_assume!(double.is_finite());
-        for text in [format!("{double:e}"), json!(double).to_string(), signed.to_string(), bits.to_string()] {
+        for text in ["1242835330320970.2".to_owned(), "1242835330320970.3".to_owned(), format!("{double:e}"), json!(double).to_string(), signed.to_string(), bits.to_string()] {
             prop_assert_eq!(number(&text), Ok(format!("n={text}")));
         }
     }
@@ -375,7 +375,7 @@ proptest! {
                 Some(integer) => integer,
                 None => format!("{:e}", seen.as_f64().unwrap()),
             };
-            prop_assert_eq!(digits(&text), digits(&as_seen));
+            prop_assert!(digits(&text) == digits(&as_seen) || digits(&text) == digits(&seen.to_string()), "{text} is {seen}");
         }
     }
 

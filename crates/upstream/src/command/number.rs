@@ -1,5 +1,7 @@
 //! Whether a number that a command gets as text is the one that its schema has judged.
 
+use serde_json::Number;
+
 /// Whether the JSON number `text` means what it is read as, a 64-bit integer or the nearest double: whether that, written as short as it can
 /// be, has the same digits. `100.0000000000000000001` is read as 100, and `1e-400` as 0.
 pub(super) fn is_exact(text: &str) -> bool {
@@ -8,7 +10,16 @@ pub(super) fn is_exact(text: &str) -> bool {
         return true;
     }
     let Ok(read) = text.parse::<f64>() else { return false };
-    read.is_finite() && Decimal::of(text).is_some_and(|given| Some(given) == Decimal::of(&format!("{read:e}")))
+    // Two shortest forms can be equally near (1242835330320970.2 and .3): programs differ in which of them they write.
+    let written = [
+        Some(format!("{read:e}")),
+        Number::from_f64(read).map(|read| read.to_string()),
+    ];
+    let Some(given) = Decimal::of(text) else { return false };
+    written
+        .iter()
+        .flatten()
+        .any(|written| Decimal::of(written).as_ref() == Some(&given))
 }
 
 /// A number's digits without zeros at either end, and the place of the last one.
