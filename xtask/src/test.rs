@@ -16,6 +16,8 @@ const SEED: u64 = 2663;
 const ROUNDS: u32 = 200;
 const NATIVE_ROUNDS: u32 = 60;
 const RANDOM_REQUESTS: u32 = 500;
+/// Those that do not load the machine.
+const ATTACKS: [&str; 6] = ["http", "json", "arguments", "folders", "clocks", "processes"];
 /// Others than the tests run, and few enough for a development build.
 const SIMULATED: u64 = 300;
 const SIMULATED_FROM: u64 = 1_000;
@@ -213,7 +215,7 @@ fn counts(json: bool) -> Result<(), Box<dyn Error>> {
 
 fn attacks(json: bool) -> Result<(), Box<dyn Error>> {
     Ok(attack::run(&attack::Args {
-        only: Vec::new(),
+        only: ATTACKS.map(str::to_owned).to_vec(),
         seed: Some(SEED),
         random: RANDOM_REQUESTS,
         program: Some(workspace::longhaul().path()),

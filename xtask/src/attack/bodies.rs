@@ -69,7 +69,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
 /// Answers of 4 MB that wait for readers.
 fn unread(site: &mut Site, report: &mut Report) -> Result<(), AttackError> {
     let mut client = site.client(Era::Modern);
-    let task = client.create("zeros", json!({"bytes": LARGE}))?;
+    let task = client.create("letters", json!({"bytes": LARGE}))?;
     let end = end_of(&mut client, &task)?;
     report.check(
         "a result of 4 MB",

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// How long the disk is broken.
 const BROKEN: Duration = Duration::from_secs(4);
-const BYTES: u64 = 600_000;
+const BYTES: u64 = 400_000;
 
 pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     slow(programs, report)?;
@@ -80,10 +80,10 @@ fn create(client: &mut crate::mcp::Client, site: &Site, nth: u32) -> Result<Stri
 fn slow(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     let mut site = Site::start(programs, "slow", "")?;
     let mut client = site.client(Era::Modern);
-    site.shim.delay_ms(Call::Write, 200)?;
+    site.shim.delay_ms(Call::Write, 50)?;
     site.shim.delay_ms(Call::Sync, 50)?;
     let tasks = (0..3)
-        .map(|_| client.create("zeros", json!({"bytes": BYTES})))
+        .map(|_| client.create("letters", json!({"bytes": BYTES})))
         .collect::<Result<Vec<_>, _>>()?;
     for (nth, task) in tasks.iter().enumerate() {
         let end = end_of(&mut client, task);

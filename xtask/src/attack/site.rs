@@ -60,9 +60,9 @@ command = ["printf", "%s", "{n}"]
 input = { n = { type = "integer", minimum = 0, maximum = 100 } }
 
 [[tool]]
-name = "zeros"
-description = "Prints many bytes"
-command = ["head", "-c", "{bytes}", "/dev/zero"]
+name = "letters"
+description = "Prints many letters"
+command = ["sh", "-c", "head -c \"$1\" /dev/zero | tr '\\0' x", "sh", "{bytes}"]
 input = { bytes = { type = "integer", minimum = 0 } }
 max_output = "8MiB"
 
