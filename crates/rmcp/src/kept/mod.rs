@@ -146,13 +146,14 @@ impl Builder {
 /// use longhaul_rmcp::TaskManager;
 /// use rmcp::{model::{CallToolResult, ContentBlock}, task_manager::TaskOptions};
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let directory = tempfile::tempdir()?;
+/// # // Kept: the work goes on after this, and a process whose records are removed under it ends with an error.
+/// # let directory = tempfile::tempdir()?.keep();
 /// let tasks = TaskManager::builder()
 ///     .function("greet", |_, arguments| Box::pin(async move {
 ///         let name = arguments.get("name").and_then(|name| name.as_str()).unwrap_or("you").to_owned();
 ///         Ok(CallToolResult::success(vec![ContentBlock::text(format!("Hello, {name}!"))]))
 ///     }))
-///     .open(directory.path())
+///     .open(&directory)
 ///     .await?;
 /// let arguments = serde_json::from_str(r#"{"name": "Ada"}"#)?;
 /// let task = tasks.spawn_function(TaskOptions::default(), "greet", arguments).await?;
