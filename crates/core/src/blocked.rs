@@ -16,7 +16,7 @@ pub enum BlockReason {
     NonDeterminism,
     /// Its attempts crashed again and again without a new journal entry.
     Poisoned,
-    /// The server does not offer its tool any more, and the task has a journal that only the tool's code can follow.
+    /// The server does not offer its durable tool any more, or not as a durable one, and only that tool's code can go on.
     Unavailable,
 }
 

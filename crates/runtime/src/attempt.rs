@@ -4,7 +4,7 @@ use crate::{
     Attempt, End, Executor, Intake, Requestor, TaskContext,
     active::Missed,
     context::Terms,
-    engine::{Inner, Runner},
+    engine::{Inner, Runner, Unavailable},
     intake,
     journal::{Backoff, Divergence, Journal, bounded, words, write_drafts},
     slots::Slot,
@@ -76,7 +76,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
             let left = work(&inner, &cx, (executor, intake), attempt, begin).await;
             judge(&cx, &task, &runner, begin, left).await
         }
-        Err(why) => (unavailable(&cx, &task, why).await, None),
+        Err(why) => (end_of_unavailable(&cx, &task, why).await, None),
     };
     inner.active.leave(&task.id);
     // The slot goes back first: whoever learns of the end may at once ask for the next.
@@ -84,22 +84,26 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
     write_end(&inner, &cx, end, failed).await;
 }
 
-/// Nothing here runs the tool. A task that has a journal is a durable tool's, which the next deploy may have again; what has come to nothing yet,
-/// and what a definition in the store would have brought back, is over.
-async fn unavailable(cx: &TaskContext, task: &Task, why: String) -> AttemptEnd {
-    let failure = Failure::Unavailable(why);
-    if task.journaled == 0 {
-        return AttemptEnd::Failed {
+/// Nothing here runs the tool. The task of a durable one waits for a deploy that offers it again; any other is over, because a definition in
+/// the store would have brought its tool back.
+async fn end_of_unavailable(cx: &TaskContext, task: &Task, unavailable: Unavailable) -> AttemptEnd {
+    let failure = Failure::Unavailable(unavailable.why);
+    match unavailable.durable {
+        true => AttemptEnd::Blocked(cx.block_without_tool(task, failure).await),
+        false => AttemptEnd::Failed {
             outcome: failure.into(),
             retry_at: None,
             asks_again: false,
-        };
+        },
     }
-    AttemptEnd::Blocked(cx.block_without_tool(task, failure).await)
 }
 
 /// What runs the task, and what its attempt runs under: with the journal, if there is one.
-async fn prepare(inner: &Arc<Inner>, task: &Task, fence: Fence) -> Result<(Result<Runner, String>, Terms), ApplyError> {
+async fn prepare(
+    inner: &Arc<Inner>,
+    task: &Task,
+    fence: Fence,
+) -> Result<(Result<Runner, Unavailable>, Terms), ApplyError> {
     let runner = inner.runner(task).await?;
     let mut terms = Terms {
         fence,

@@ -57,10 +57,12 @@ impl TaskContext {
 }
 
 impl TaskContext {
-    /// The same of a task whose tool is not offered: as soon as it is, that is other code.
+    /// The same of a task that nothing offered can run. A tool of its name that is not durable is what it was blocked under; without one, any
+    /// that is offered is other code.
     pub(crate) async fn block_without_tool(&self, task: &Task, failure: Failure) -> Block {
-        let nothing = SpecId::named("none");
-        self.block(task, &nothing, BLOCKED_TIMEOUT, BlockReason::Unavailable, failure)
+        let offered = self.shared.inner.catalog.tool(&task.tool);
+        let code = offered.map_or_else(|| SpecId::named("none"), |tool| tool.spec().id.clone());
+        self.block(task, &code, BLOCKED_TIMEOUT, BlockReason::Unavailable, failure)
             .await
     }
 }

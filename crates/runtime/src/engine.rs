@@ -4,7 +4,7 @@ use crate::{
     BuildId, Catalog, Intake, Ports, Provider, Recovered, Tool,
     active::Active,
     blocked::{self, BLOCKED_TIMEOUT},
-    catalog::thaw,
+    catalog::{is_durable, thaw},
     dispatch,
     executor::Executor,
     hub::{Hub, Watch},
@@ -379,6 +379,14 @@ pub(crate) struct Runner {
     pub(crate) blocked_timeout: Millis,
 }
 
+/// Nothing here can run a task.
+pub(crate) struct Unavailable {
+    /// Why, for people.
+    pub(crate) why: String,
+    /// Whether the task's tool was durable: another deploy may offer it again, and the task waits for that.
+    pub(crate) durable: bool,
+}
+
 impl Inner {
     /// Whether nothing is to be claimed any more.
     pub(crate) fn is_released(&self) -> bool {
@@ -517,7 +525,7 @@ impl Inner {
     ///
     /// # Errors
     /// Only if the store is closed.
-    pub(crate) async fn runner(&self, task: &Task) -> Result<Result<Runner, String>, ApplyError> {
+    pub(crate) async fn runner(&self, task: &Task) -> Result<Result<Runner, Unavailable>, ApplyError> {
         let concurrency = self.concurrency(&task.tool);
         if let Some(tool) = self.unchanged_tool(task) {
             let settings = tool.settings();
@@ -534,7 +542,8 @@ impl Inner {
         }
         let read = || async { Ok(self.store.spec(&task.spec).await?) };
         let spec = self.insist("reading a tool's definition", read).await?;
-        Ok(self.revive(spec).map(|(executor, retry)| Runner {
+        let durable = task.journaled > 0 || spec.as_ref().is_some_and(is_durable);
+        let revived = self.revive(spec).map(|(executor, retry)| Runner {
             executor,
             retry,
             concurrency,
@@ -543,7 +552,8 @@ impl Inner {
             spec: task.spec.clone(),
             on_non_determinism: OnNonDeterminism::default(),
             blocked_timeout: BLOCKED_TIMEOUT,
-        }))
+        });
+        Ok(revived.map_err(|why| Unavailable { why, durable }))
     }
 
     fn revive(&self, spec: Option<ToolSpec>) -> Result<(Arc<dyn Executor>, Retry), String> {

@@ -17,7 +17,7 @@ pub use resource::{Resource, ResourceHandler, ResourceTemplate};
 pub use tool::{ArgumentError, Tool, ToolError, ToolSettings};
 pub use uri_template::{InvalidTemplate, UriTemplate};
 
-pub(crate) use tool::thaw;
+pub(crate) use tool::{is_durable, thaw};
 
 use arc_swap::ArcSwap;
 use indexmap::IndexMap;

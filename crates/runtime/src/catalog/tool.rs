@@ -3,7 +3,7 @@
 use super::{Intake, misfit};
 use crate::Executor;
 use longhaul_core::{Json, Millis, OnNonDeterminism, Retry, SpecId, TaskPolicy, ToolSpec};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
 use std::{fmt::Write, sync::Arc};
@@ -224,16 +224,27 @@ fn shortened(text: &str, most: usize) -> String {
     format!("{shown}{more}")
 }
 
-/// What a task needs to be run when its tool is gone: the executor's definition and the retry policy.
-#[derive(Serialize, Deserialize)]
+/// What a task needs when its tool is gone: the executor's definition, the retry policy, and whether the tool is durable.
+#[derive(Deserialize)]
 struct Frozen {
     retry: Retry,
     executor: Box<RawValue>,
+    /// Only written if it is, so that the digests of all other definitions stay what earlier versions made them.
+    #[serde(default)]
+    durable: bool,
 }
 
 fn freeze(settings: &ToolSettings) -> ToolSpec {
     let retry = serde_json::to_string(&settings.retry).unwrap_or_default();
-    let definition = format!(r#"{{"retry":{retry},"executor":{}}}"#, settings.definition.as_str());
+    let durable = if settings.executor.replays() {
+        r#","durable":true"#
+    } else {
+        ""
+    };
+    let definition = format!(
+        r#"{{"retry":{retry},"executor":{}{durable}}}"#,
+        settings.definition.as_str()
+    );
     let mut digest = Sha256::new();
     digest.update(settings.kind.as_bytes());
     digest.update([0]);
@@ -255,6 +266,15 @@ fn freeze(settings: &ToolSettings) -> ToolSpec {
 
 /// Takes a frozen definition apart again.
 pub(crate) fn thaw(spec: &ToolSpec) -> Result<(Retry, Json), String> {
-    let frozen: Frozen = serde_json::from_str(spec.definition.as_str()).map_err(|error| error.to_string())?;
+    let frozen = read_frozen(spec).map_err(|error| error.to_string())?;
     Ok((frozen.retry, Json::from(&*frozen.executor)))
+}
+
+/// Whether the tool of this definition keeps a journal.
+pub(crate) fn is_durable(spec: &ToolSpec) -> bool {
+    read_frozen(spec).is_ok_and(|frozen| frozen.durable)
+}
+
+fn read_frozen(spec: &ToolSpec) -> Result<Frozen, serde_json::Error> {
+    serde_json::from_str(spec.definition.as_str())
 }

@@ -1,7 +1,8 @@
 //! A bad deploy destroys no task: what cannot go on is blocked, and goes on when it can.
 
 use crate::support::{
-    CallOf, Effects, Fault, FaultyStore, ManualClock, Process, World, guarded, program, scope, settle, text,
+    CallOf, Effects, Fault, FaultyStore, ManualClock, Process, Script, World, guarded, program, scope, settle, text,
+    tool,
 };
 use longhaul_core::{
     BlockReason, CancelMode, Clock, EndedBy, EntryKind, InputKey, Json, Outcome, State, Task, TaskId, Verdict,
@@ -206,6 +207,38 @@ fn a_deploy_without_the_tool_blocks_its_tasks() {
     });
     // The same build: what it offers is up to its configuration.
     deploys.deploy("without", GOOD, async |world, engine| {
+        assert_eq!(world.outcome(&engine, &id).await, text(r#""go""#));
+    });
+    assert_eq!(deploys.effects.count(), 3);
+}
+
+/// A task that has no journal entry yet, because it was queued or had just begun, waits for its tool too.
+#[test]
+fn a_deploy_without_the_tool_blocks_tasks_that_have_not_begun() {
+    let deploys = Deploys::new();
+    let without = |builds: &str, tool: Option<ToolSettings>, wanted: u32, id: &TaskId| {
+        Process::run(deploys.directory.path(), &deploys.clock, async |mut world| {
+            world.build = builds.to_owned();
+            let engine = world.start(tool).await;
+            let blocked = |task: &Task| {
+                task.state == State::Blocked && task.blocked.as_ref().is_some_and(|it| it.tries == wanted)
+            };
+            let task = world.until(&engine, id, blocked).await;
+            assert_eq!(task.blocked.unwrap().reason, BlockReason::Unavailable);
+            stays_blocked(&world, id).await;
+        });
+    };
+    let no_longer_durable = || tool("ship", Script::new().0);
+    let id = Process::run(deploys.directory.path(), &deploys.clock, async |world| {
+        let engine = world.with_slots(0).start([ship(&deploys.effects, GOOD)]).await;
+        engine.create(engine.call("ship")).await.unwrap().id
+    });
+    without("without", None, 0, &id);
+    without("not durable", Some(no_longer_durable()), 1, &id);
+    without("not durable", Some(no_longer_durable()), 1, &id);
+    deploys.deploy("without", GOOD, async |world, engine| {
+        world.until(&engine, &id, |task| !task.open_inputs.is_empty()).await;
+        answer(&engine, &id).await;
         assert_eq!(world.outcome(&engine, &id).await, text(r#""go""#));
     });
     assert_eq!(deploys.effects.count(), 3);
