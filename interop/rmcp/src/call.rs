@@ -1,6 +1,6 @@
 //! Plain calls, alike in both eras.
 
-use crate::{Session, steps::Deviation};
+use crate::{session::Session, steps::Deviation};
 use rmcp::model::{CallToolRequestParams, CallToolResult};
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! The era of 2025-11-25. This SDK has no Tasks there: a plain call waits.
 
 use crate::{
-    Server, Session,
     call::{call, text},
+    session::{Server, Session},
     steps::{Deviation, Steps, ensure},
     user::User,
 };

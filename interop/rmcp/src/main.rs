@@ -6,55 +6,20 @@
 mod call;
 mod legacy;
 mod modern;
+mod session;
 mod steps;
 mod user;
 
 use clap::Parser;
-use rmcp::{
-    ClientLifecycleMode, ClientServiceExt, RoleClient,
-    service::RunningService,
-    transport::{StreamableHttpClientTransport, TokioChildProcess},
-};
+use session::Server;
 use std::process::ExitCode;
-use steps::{Deviation, Steps};
-use user::User;
-
-/// A session with the server.
-type Session = RunningService<RoleClient, User>;
+use steps::Steps;
 
 /// The official Rust SDK as a client, in both eras
 #[derive(Debug, Parser)]
 struct Args {
     #[command(flatten)]
     server: Server,
-}
-
-/// Where the server is.
-#[derive(Debug, clap::Args)]
-#[group(required = true, multiple = false)]
-struct Server {
-    /// Its endpoint
-    #[arg(long)]
-    url: Option<String>,
-    /// The program and its arguments
-    #[arg(long, num_args = 1.., allow_hyphen_values = true)]
-    stdio: Vec<String>,
-}
-
-impl Server {
-    /// Connects as this user, in the era of this life cycle.
-    async fn connect(&self, user: User, lifecycle: ClientLifecycleMode) -> Result<Session, Deviation> {
-        if let Some(url) = &self.url {
-            let transport = StreamableHttpClientTransport::from_uri(url.as_str());
-            return Ok(user.serve_with_lifecycle(transport, lifecycle).await?);
-        }
-        let (program, arguments) = self.stdio.split_first().ok_or("no program")?;
-        let mut command = tokio::process::Command::new(program);
-        command.args(arguments);
-        Ok(user
-            .serve_with_lifecycle(TokioChildProcess::new(command)?, lifecycle)
-            .await?)
-    }
 }
 
 #[tokio::main]

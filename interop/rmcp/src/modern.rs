@@ -1,8 +1,8 @@
 //! The era of 2026-07-28, with the Tasks of the extension.
 
 use crate::{
-    Server, Session,
     call::{call, text},
+    session::{Server, Session},
     steps::{Deviation, Steps, ensure},
     user::User,
 };
