@@ -1,38 +1,27 @@
-//! The front: MCP of both eras, over HTTP and over streams of bytes.
+//! The MCP server of both eras, over HTTP and over byte streams.
 //!
-//! A message comes in through [`http`], which checks where it comes from and how large it is; `dispatch` decides its era and finds
-//! its method; one file under `method` answers it, asking the [`Engine`](longhaul_runtime::Engine) for what it needs. Nothing here
-//! outlives a connection: sessions are carried by their ids, tasks by the store.
+//! A request walks straight down: `transport` reads it, `admission` says who sent it and whether there is room, `session` finds the legacy session it
+//! belongs to, `dispatch` decides its era and its method, one file under `methods` answers it. `call` is the life of a `tools/call`, and `interaction`
+//! is everything that a client is told or asked besides the answer. What needs to be kept is kept by the [`Engine`](longhaul_runtime::Engine): nothing here
+//! outlives a connection, since sessions are carried by their ids and tasks by the store.
 
-mod answer;
-mod batch;
-mod caller;
-mod conversation;
-mod cursor;
-mod dispatch;
-mod duplex;
-mod front;
-mod handler;
+mod admission;
 #[doc(hidden)]
-pub mod hook;
-pub mod http;
-mod inflight;
-mod legacy;
-mod limits;
-mod mail;
-mod method;
-mod presence;
-mod replies;
-mod rounds;
-mod seal;
+pub mod bench_api;
+mod call;
+mod catalog;
+mod dispatch;
+mod handler;
+mod interaction;
+mod methods;
+mod response;
 mod session;
-pub mod stdio;
-mod stream;
-mod subscription;
-mod task_updates;
-mod telling;
-mod waiting;
+mod signer;
+mod transport;
 
-pub use front::{Front, FrontError, FrontOptions};
-pub use limits::Limits;
-pub use method::handoff::FOLLOW_TOOLS;
+pub use admission::limits::Limits;
+pub use call::follow_tools::FOLLOW_TOOLS;
+pub use transport::{
+    front::{Front, FrontError, FrontOptions},
+    http, stdio,
+};

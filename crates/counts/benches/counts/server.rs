@@ -4,7 +4,7 @@ use crate::still;
 use gungraun::prelude::*;
 use longhaul_core::{HostId, Json, Outcome, Quota, TaskPolicy, text_result};
 use longhaul_runtime::{Catalog, End, Engine, EngineOptions, Tool, ToolSettings};
-use longhaul_server::{Front, FrontOptions, Limits, hook};
+use longhaul_server::{Front, FrontOptions, Limits, bench_api};
 use longhaul_store::MemoryStore;
 use longhaul_upstream::in_process::{self, function};
 use longhaul_wire::Headers;
@@ -33,7 +33,8 @@ impl Case {
             session_id: self.session.as_ref().map(String::as_bytes),
             ..Headers::default()
         };
-        self.runtime.block_on(hook::answer(&self.front, headers, &self.body))
+        self.runtime
+            .block_on(bench_api::answer(&self.front, headers, &self.body))
     }
 
     fn result(&self) -> Value {
@@ -83,7 +84,9 @@ impl Case {
         let client =
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
         self.about("initialize", client);
-        self.runtime.block_on(hook::session(&self.front, &self.body)).unwrap()
+        self.runtime
+            .block_on(bench_api::session(&self.front, &self.body))
+            .unwrap()
     }
 
     /// Asks a few times, as one that has been up for a while has been.

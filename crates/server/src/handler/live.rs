@@ -1,7 +1,7 @@
 //! Asking a legacy client while its request lasts: by requests of ours, whose responses are awaited.
 
 use super::outbox::{Line, Outbox};
-use crate::{front::Front, legacy::unanswered::taken_back, replies};
+use crate::{interaction::input_requests::unanswered::taken_back, session::replies, transport::front::Front};
 use longhaul_core::{BoxFuture, Json, RpcFailure, SessionKey};
 use longhaul_runtime::{AskError, Question, Reply, Requesting, Said, read_answer};
 use longhaul_wire::{RpcError, legacy::question::Delivery};

@@ -7,12 +7,14 @@ mod outbox;
 mod replay;
 
 use crate::{
-    answer::{Answer, KeptId},
-    conversation::{self, Response, Talk, Turn},
     dispatch::Call,
-    front::Front,
-    rounds::Round,
-    telling::Telling,
+    interaction::{
+        exchange::{self, Response, Talk, Turn},
+        notifications::Telling,
+        rounds::Round,
+    },
+    response::{Answer, KeptId},
+    transport::front::Front,
 };
 use futures_util::FutureExt;
 use live::Live;
@@ -63,7 +65,7 @@ pub(crate) fn answer(
     };
     let telling = Telling::wanted(front, call)?;
     let talk = talk(front, call, telling, round, handler, Box::new(finish))?;
-    Ok(conversation::answer(front, call, talk))
+    Ok(exchange::answer(front, call, talk))
 }
 
 /// Runs a handler, and goes on with what `finish` makes of what it gives.

@@ -2,8 +2,8 @@
 
 use super::outbox::{Line, Outbox};
 use crate::{
-    replies,
-    rounds::{Round, State},
+    interaction::rounds::{Round, State},
+    session::replies,
 };
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{AskError, Question, Requesting, Said, read_answer};

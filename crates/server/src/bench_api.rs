@@ -1,0 +1,37 @@
+//! Dispatch without the HTTP around it, for those who count instructions. Not part of the API.
+
+use crate::{
+    dispatch::{dispatch, refuse_message},
+    response::Answer,
+    transport::{
+        front::Front,
+        http::{around, settled},
+    },
+};
+use longhaul_wire::Headers;
+use std::sync::Arc;
+
+/// What a POST with these MCP headers and this body is answered with; nothing if that is a stream.
+pub async fn answer(front: &Arc<Front>, headers: Headers<'_>, body: &[u8]) -> String {
+    match posted(front, headers, body).await {
+        Answer::Message { text, .. } => text.text,
+        Answer::Session { text, .. } => text,
+        Answer::Accepted | Answer::Stream(_) | Answer::Later(_) => String::new(),
+    }
+}
+
+/// The id of the session that this handshake begins.
+pub async fn session(front: &Arc<Front>, body: &[u8]) -> Option<String> {
+    match posted(front, Headers::default(), body).await {
+        Answer::Session { session, .. } => Some(session.to_id(&front.sessions)),
+        _ => None,
+    }
+}
+
+async fn posted(front: &Arc<Front>, headers: Headers<'_>, body: &[u8]) -> Answer {
+    let answer = match around(front, headers, false, body).await {
+        Ok(incoming) => dispatch(front, &incoming).await,
+        Err(error) => refuse_message(body, &error),
+    };
+    settled(answer).await
+}

@@ -1,0 +1,274 @@
+//! The questions of a plain call, brought to the client that waits for it.
+
+use super::{Asks, Owed, Plain, replies, store_failed};
+use crate::interaction::{
+    exchange::{Response, Turn},
+    input_requests::unanswered::Unanswered,
+    rounds::{LIFETIME, Round, State, gone},
+};
+use longhaul_core::{Input, InputKey, Json, RpcFailure};
+use longhaul_runtime::Reply;
+use longhaul_wire::{RpcError, legacy::question::Delivery};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How questions reach the client, and which have.
+pub(super) enum Questions {
+    /// They answer the request, which is sent again with the answers.
+    Rounds(Answers),
+    /// They are requests of ours.
+    Requests(Sent),
+    /// They do not.
+    Nobody,
+}
+
+/// Requests of ours to a legacy client.
+pub(super) struct Sent {
+    /// Their ids, by the keys of the questions that were open when last looked at.
+    open: BTreeMap<InputKey, String>,
+    /// Those of questions that are no longer open.
+    closed: Vec<String>,
+    unanswered: Unanswered,
+}
+
+/// What a modern client has answered with this request, and where it stands in a series of rounds.
+pub(super) struct Answers {
+    round: Round,
+    /// To the questions of the round before.
+    by_key: BTreeMap<InputKey, Json>,
+    /// To whichever question is called so, when there was no round before.
+    by_name: BTreeMap<String, Json>,
+}
+
+impl Questions {
+    pub(super) fn of(asks: Asks, unanswered: &Unanswered) -> Self {
+        match asks {
+            Asks::Rounds(round) => Self::Rounds(Answers::of(round)),
+            Asks::Requests => Self::Requests(Sent {
+                open: BTreeMap::new(),
+                closed: Vec::new(),
+                unanswered: unanswered.clone(),
+            }),
+            Asks::Nobody => Self::Nobody,
+        }
+    }
+
+    /// Notes which questions are still open.
+    pub(super) fn keep(&mut self, still_open: &[Input]) {
+        if let Self::Requests(Sent { open, closed, .. }) = self {
+            open.retain(|key, id| {
+                let kept = still_open.iter().any(|input| input.key == *key);
+                if !kept {
+                    closed.push(std::mem::take(id));
+                }
+                kept
+            });
+        }
+    }
+
+    /// The next request to take back: its question was closed by something other than its response (U-04).
+    pub(super) fn take_back(&mut self) -> Option<Turn> {
+        let Self::Requests(Sent { closed, unanswered, .. }) = self else {
+            return None;
+        };
+        let taken_back = std::iter::from_fn(|| closed.pop()).find_map(|id| unanswered.take_back(&id));
+        taken_back.map(Turn::Notice)
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        for id in self.open.values().chain(&self.closed) {
+            self.unanswered.remove(id);
+        }
+    }
+}
+
+impl Answers {
+    fn of(mut round: Round) -> Self {
+        let mut by_name = std::mem::take(&mut round.answers);
+        let mut by_key = BTreeMap::new();
+        if let Some(State::Call { asked, .. }) = &round.state {
+            let to_asked = asked.iter().filter_map(|(name, key)| {
+                let answer = by_name.remove(name)?;
+                Some((InputKey::named(key.as_str()), answer))
+            });
+            by_key.extend(to_asked);
+            // The rest answers nothing that was asked (U-14).
+            by_name.clear();
+        }
+        Self { round, by_key, by_name }
+    }
+
+    /// The answer to a question, if it is here.
+    fn to(&self, input: &Input) -> Option<&Json> {
+        let named = || self.by_name.get(name_of(input));
+        self.by_key.get(&input.key).or_else(named)
+    }
+
+    /// Forgets an answer once it is written: a question that is asked again is a new one.
+    fn forget(&mut self, input: &Input) {
+        if self.by_key.remove(&input.key).is_none() {
+            self.by_name.remove(name_of(input));
+        }
+    }
+}
+
+fn name_of(input: &Input) -> &str {
+    input.name.as_deref().unwrap_or(input.key.as_str())
+}
+
+impl Plain {
+    /// Brings the open questions to the client: as requests, one by one, or all of them as the response.
+    pub(super) async fn ask(&mut self) -> Result<Option<Turn>, RpcError> {
+        match &mut self.questions {
+            Questions::Requests(sent) => {
+                let Some(input) = self.open.iter().find(|input| !sent.open.contains_key(&input.key)) else {
+                    return Ok(None);
+                };
+                let task = self.waiting.id();
+                let id = self.front.replies.delivery(task, &input.key);
+                let delivery = Delivery {
+                    id: &id,
+                    question: input.request.as_str(),
+                    task: None,
+                    hosted: None,
+                };
+                let mut text = String::new();
+                if let Err(error) = delivery.write(&mut text) {
+                    let input = input.clone();
+                    return self.refuse(input, &error).await;
+                }
+                sent.unanswered.insert(&id);
+                sent.open.insert(input.key.clone(), id);
+                Ok(Some(Turn::Question(text)))
+            }
+            Questions::Nobody => {
+                let input = self.open[0].clone();
+                self.refuse(
+                    input,
+                    &RpcError::internal("The client cannot be asked without a session"),
+                )
+                .await
+            }
+            Questions::Rounds(_) => self.round().await,
+        }
+    }
+
+    /// Tells the one who asked that there will be no answer.
+    async fn refuse(&mut self, input: Input, error: &RpcError) -> Result<Option<Turn>, RpcError> {
+        let failure = RpcFailure {
+            code: -32603,
+            message: error.message().into(),
+            data: None,
+        };
+        let answer = Reply::Error(failure).into_answer(&input.request);
+        let engine = &self.front.engine;
+        let written = engine
+            .answer_question(self.waiting.id(), input.key.clone(), answer)
+            .await;
+        written.map_err(store_failed)?;
+        self.open.retain(|open| open.key != input.key);
+        Ok(None)
+    }
+
+    /// Gives the call the answers that came with this request; what is open then is asked with its response.
+    async fn round(&mut self) -> Result<Option<Turn>, RpcError> {
+        let Questions::Rounds(answers) = &mut self.questions else {
+            return Ok(None);
+        };
+        let answered: Vec<&Input> = self.open.iter().filter(|input| answers.to(input).is_some()).collect();
+        // All of them before any is written: a request is refused whole.
+        for input in &answered {
+            if let Some(answer) = answers.to(input) {
+                replies::check(&input.request, answer)?;
+            }
+        }
+        if answered.is_empty() {
+            return self.ask_round().map(|response| Some(Turn::Response(response)));
+        }
+        self.stale = true;
+        let answered: Vec<Input> = answered.into_iter().cloned().collect();
+        for input in answered {
+            let Some(answer) = answers.to(&input).cloned() else {
+                continue;
+            };
+            let engine = &self.front.engine;
+            let written = engine
+                .answer_question(self.waiting.id(), input.key.clone(), answer)
+                .await;
+            written.map_err(store_failed)?;
+            answers.forget(&input);
+        }
+        self.open.clear();
+        Ok(None)
+    }
+
+    fn ask_round(&mut self) -> Result<Response, RpcError> {
+        let (Questions::Rounds(answers), Some(hold)) = (&self.questions, &mut self.hold) else {
+            return Err(gone());
+        };
+        let ports = self.front.engine.ports();
+        let until = ports.clock.now().plus(LIFETIME);
+        let round = hold.ask(until, ports).ok_or_else(gone)?;
+        let shown = shown(&self.open);
+        let state = State::Call {
+            task: self.waiting.id().as_str().to_owned(),
+            round,
+            asked: shown
+                .iter()
+                .map(|(name, input)| (name.clone(), input.key.as_str().to_owned()))
+                .collect(),
+        };
+        let questions = shown
+            .iter()
+            .map(|(name, input)| (name.as_str(), input.request.as_str()));
+        let response = answers.round.ask(&self.front, &self.id, questions, &state)?;
+        self.response = Owed::Retry;
+        Ok(response)
+    }
+}
+
+/// Questions by the names they are shown under: their author's, or else their key; each once.
+fn shown(open: &[Input]) -> Vec<(String, &Input)> {
+    let mut taken = BTreeSet::new();
+    let mut names = Vec::with_capacity(open.len());
+    for input in open {
+        let key = input.key.as_str();
+        let more = (2..).map(|nth| format!("{key}-{nth}"));
+        let own = [name_of(input), key].map(str::to_owned).into_iter();
+        // There is always one more name.
+        let name = own.chain(more).find(|name| !taken.contains(name)).unwrap_or_default();
+        taken.insert(name.clone());
+        names.push((name, input));
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::{InputState, UnixMillis};
+
+    fn input(nth: u32, name: Option<&str>) -> Input {
+        Input {
+            key: InputKey::nth(nth),
+            name: name.map(Into::into),
+            request: Json::trusted("{}"),
+            state: InputState::Open,
+            asked_at: UnixMillis(0),
+        }
+    }
+
+    #[test]
+    fn every_question_is_shown_under_a_name_of_its_own() {
+        let open = [
+            input(1, Some("who")),
+            input(2, Some("in-3")),
+            input(3, None),
+            input(4, Some("who")),
+            input(5, None),
+        ];
+        let names: Vec<String> = shown(&open).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["who", "in-3", "in-3-2", "in-4", "in-5"]);
+    }
+}

@@ -1,0 +1,277 @@
+//! Hand-off: how a client that speaks no tasks follows work that outlasts its patience (design section 7).
+//!
+//! A plain call of a tool with `handoff` is answered after that long with what runs and how to follow it: with the tools `task_wait`
+//! and `task_cancel`, which are listed for everyone as soon as one tool hands off.
+
+use crate::{
+    dispatch::Call,
+    handler,
+    interaction::rounds::{Asked, Round},
+    response::Answer,
+    transport::front::Front,
+};
+use longhaul_core::{
+    BoxFuture, CancelMode, InputKey, Json, Millis, Outcome, Scope, Task, TaskId, TaskPolicy,
+    store::{Record, StoreError},
+    text_result,
+};
+use longhaul_runtime::{
+    Ability, AskError, CancelError, Engine, HandlerError, Question, RequestContext, Said, Snapshot,
+};
+use longhaul_wire::{Generation, RpcError, ToolEntry, legacy, modern};
+use serde::Deserialize;
+use serde_json::json;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// How long `task_wait` waits unless it is told: below the 60 s after which many clients give up.
+const DEFAULT_WAIT: u64 = 45;
+const LONGEST_WAIT: u64 = 3600;
+
+/// The names of the tools that follow what was handed off. Where some tool hands off, one of the catalog's own that is called so would be
+/// called in their place, so it should not be offered.
+pub const FOLLOW_TOOLS: [&str; 2] = [WAIT.name, CANCEL.name];
+
+/// A tool of the server's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Follow {
+    Wait,
+    Cancel,
+}
+
+const WAIT: ToolEntry<'static> = ToolEntry {
+    name: "task_wait",
+    title: Some("Wait for a task"),
+    description: Some(
+        "Waits for work that an earlier call handed off, and gives its result. If it is not over in time, says how it stands: call \
+         this again then.",
+    ),
+    input_schema: r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"},"seconds":{"type":"integer","minimum":1,"maximum":3600,"default":45,"description":"How long to wait"}},"required":["task"],"additionalProperties":false}"#,
+    output_schema: None,
+    annotations: Some(r#"{"readOnlyHint":true,"idempotentHint":true}"#),
+    icons: None,
+    meta: None,
+    policy: TaskPolicy::Never,
+};
+
+const CANCEL: ToolEntry<'static> = ToolEntry {
+    name: "task_cancel",
+    title: Some("Cancel a task"),
+    description: Some("Asks work that an earlier call handed off to stop. Tell its end with task_wait."),
+    input_schema: r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"}},"required":["task"],"additionalProperties":false}"#,
+    output_schema: None,
+    annotations: Some(r#"{"readOnlyHint":false,"destructiveHint":true,"idempotentHint":true}"#),
+    icons: None,
+    meta: None,
+    policy: TaskPolicy::Never,
+};
+
+impl Follow {
+    /// The tool of this name, if some tool hands off. One of the catalog's own that is called so comes first.
+    pub(crate) fn named(name: &str, snapshot: &Snapshot) -> Option<Self> {
+        let follow = match name {
+            _ if name == WAIT.name => Self::Wait,
+            _ if name == CANCEL.name => Self::Cancel,
+            _ => return None,
+        };
+        (!snapshot.tools.contains_key(name) && hands_off(snapshot)).then_some(follow)
+    }
+}
+
+/// The tools that are listed after the catalog's.
+pub(crate) fn listed(snapshot: &Snapshot) -> Vec<ToolEntry<'static>> {
+    let follows = [WAIT, CANCEL].into_iter();
+    follows
+        .filter(|entry| Follow::named(entry.name, snapshot).is_some())
+        .collect()
+}
+
+fn hands_off(snapshot: &Snapshot) -> bool {
+    snapshot.tools.values().any(|tool| tool.settings().handoff.is_some())
+}
+
+/// What a call is answered with whose work goes on without it.
+pub(crate) fn handed_off(task: &Task) -> Outcome {
+    let (tool, id) = (&task.tool, &task.id);
+    let text = format!(
+        "{tool} is still running, as task {id}. It goes on whether or not anyone waits. To get its result, call task_wait with \
+         {{\"task\": \"{id}\"}}; to stop it, call task_cancel with the same."
+    );
+    Outcome::result(text_result(&text, false))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    task: String,
+    seconds: Option<u64>,
+}
+
+pub(crate) fn answer(
+    front: &Arc<Front>,
+    call: &Call<'_>,
+    follow: Follow,
+    asked: Asked<'_>,
+) -> Result<Answer, RpcError> {
+    let arguments: Result<Arguments, String> =
+        serde_json::from_str(asked.arguments.as_ref().map_or("{}", Json::as_str)).map_err(|error| error.to_string());
+    let (engine, scope) = (front.engine.clone(), call.caller.scope());
+    let handler: handler::Handler = Box::new(move |cx| -> BoxFuture<'static, _> {
+        let (engine, scope) = (engine.clone(), scope.clone());
+        match &arguments {
+            Err(wrong) => refused(&format!("The arguments do not fit: {wrong}")),
+            Ok(Arguments {
+                seconds: Some(seconds), ..
+            }) if !(1..=LONGEST_WAIT).contains(seconds) => {
+                refused("The arguments do not fit: seconds must be from 1 to 3600")
+            }
+            Ok(Arguments { task, seconds }) => match task.parse() {
+                Err(_) => refused(NO_SUCH_TASK),
+                Ok(id) => match follow {
+                    Follow::Wait => Box::pin(wait(engine, scope, id, seconds.unwrap_or(DEFAULT_WAIT), cx)),
+                    Follow::Cancel => Box::pin(cancel(engine, scope, id)),
+                },
+            },
+        }
+    });
+    let (writer, generation) = (Arc::clone(front), call.caller.generation);
+    handler::answer(
+        front,
+        call,
+        Round::of(front, call, asked)?,
+        handler,
+        RpcError::task_not_found(),
+        Box::new(move |out, id, result| match generation {
+            Generation::Legacy => legacy::tools::write_called(out, id, result),
+            Generation::Modern => modern::tools::write_called(out, id, result, &writer.identity),
+        }),
+    )
+}
+
+/// Unknown and foreign ids alike (S-05).
+const NO_SUCH_TASK: &str = "There is no such task.";
+
+/// Something the model can act on (X-06).
+fn refused(text: &str) -> BoxFuture<'static, Result<Json, HandlerError>> {
+    Box::pin(std::future::ready(Ok(text_result(text, true))))
+}
+
+async fn cancel(engine: Engine, scope: Scope, id: TaskId) -> Result<Json, HandlerError> {
+    match engine.cancel(&scope, &id, CancelMode::Cooperative).await {
+        Ok(task) => Ok(text_result(&format!("{} was asked to stop.", task.tool), false)),
+        Err(CancelError::Done(task)) => Ok(text_result(&format!("{} was over already.", task.tool), false)),
+        Err(CancelError::NotFound) => Ok(text_result(NO_SUCH_TASK, true)),
+        Err(CancelError::Store(error)) => Err(store_failed(error)),
+    }
+}
+
+async fn wait(
+    engine: Engine,
+    scope: Scope,
+    id: TaskId,
+    seconds: u64,
+    cx: RequestContext,
+) -> Result<Json, HandlerError> {
+    let (mut watch, mut hearing) = (engine.watch(&id), engine.listen(&id));
+    let time_is_up = cx.ports().clock.sleep(Duration::from_secs(seconds));
+    tokio::pin!(time_is_up);
+    // Asked for as long as it is open, whatever else happens.
+    let mut relayed: Option<Relayed> = None;
+    loop {
+        let record = engine.get(&scope, &id).await.map_err(store_failed)?;
+        let Some(record) = record else {
+            return Ok(text_result(NO_SUCH_TASK, true));
+        };
+        if let Some(outcome) = &record.outcome {
+            return Ok(told(&record.task, outcome));
+        }
+        if !(relayed.as_ref()).is_some_and(|relayed| record.task.open_inputs.contains(&relayed.key)) {
+            relayed = Relayed::of(&record, &cx);
+        }
+        tokio::select! {
+            biased;
+            answer = Relayed::answer(&mut relayed) => {
+                let (key, answer) = answer?;
+                relayed = None;
+                engine.answer(&scope, &id, BTreeMap::from([(key, answer)])).await.map_err(store_failed)?;
+            }
+            () = &mut time_is_up => {
+                return Ok(text_result(&standing(&record, relayed.is_some(), seconds), false));
+            }
+            () = watch.changed() => {}
+            said = hearing.next() => match said {
+                Said::Progress { current, total, message } => cx.progress(current, total, message.as_deref()),
+                Said::ElicitationComplete { id } => cx.elicitation_complete(&id),
+                Said::Log { .. } | Said::Quiet => {}
+            },
+        }
+    }
+}
+
+/// A question of the work that this client is asked.
+struct Relayed {
+    key: InputKey,
+    answer: BoxFuture<'static, Result<Json, AskError>>,
+}
+
+impl Relayed {
+    /// Asks this client what the work has asked, if it can be asked that; otherwise someone else is to answer.
+    fn of(record: &Record, cx: &RequestContext) -> Option<Self> {
+        let abilities = &cx.requestor().abilities;
+        let input = (record.inputs.iter())
+            .find(|input| Ability::needed_by(&input.request).is_some_and(|ability| abilities.has(ability)))?;
+        let question = Question {
+            name: Some(input.key.as_str().into()),
+            needs: Ability::needed_by(&input.request),
+            request: input.request.clone(),
+            within: None,
+        };
+        let cx = cx.clone();
+        Some(Self {
+            key: input.key.clone(),
+            answer: Box::pin(async move { cx.ask(question).await }),
+        })
+    }
+
+    async fn answer(relayed: &mut Option<Self>) -> Result<(InputKey, Json), AskError> {
+        match relayed {
+            Some(Self { key, answer }) => Ok((key.clone(), answer.await?)),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The work's own result, or its failure in words.
+fn told(task: &Task, outcome: &Outcome) -> Json {
+    match outcome {
+        Outcome::Result { json, .. } => json.clone(),
+        Outcome::RpcError(failure) => text_result(&format!("{} failed: {}", task.tool, failure.message), true),
+        Outcome::Cancelled => text_result(&format!("{} was cancelled.", task.tool), true),
+    }
+}
+
+fn standing(Record { task, inputs, .. }: &Record, asked: bool, seconds: Millis) -> String {
+    let line = task
+        .status
+        .as_deref()
+        .map(|line| format!(" It says: {line}"))
+        .unwrap_or_default();
+    let waits = match inputs.as_slice() {
+        [] => "",
+        _ if asked => " It waits for an answer to its question.",
+        _ => " It waits for an answer that this client cannot be asked for.",
+    };
+    format!(
+        "{} is still running after these {seconds} s.{line}{waits} Call task_wait with {} again to go on waiting.",
+        task.tool,
+        json!({"task": task.id.as_str()})
+    )
+}
+
+fn store_failed(error: StoreError) -> HandlerError {
+    let error = crate::response::store_failed(error);
+    HandlerError::Rpc(longhaul_core::RpcFailure {
+        code: -32603,
+        message: error.message().into(),
+        data: None,
+    })
+}

@@ -1,0 +1,61 @@
+//! Arguments of a modern call that its headers mirror (T-30): which those are is read from the schemas once for each version of the
+//! catalog.
+
+use crate::{dispatch::Call, transport::front::Front};
+use longhaul_runtime::{Snapshot, Tool};
+use longhaul_wire::{Generation, ParamHeaders, RpcError};
+use serde_json::value::RawValue;
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+use tracing::warn;
+
+/// The tools with mirrored arguments, of the catalog as it last was.
+#[derive(Default)]
+pub(crate) struct Mirrored(RwLock<Arc<Known>>);
+
+#[derive(Default)]
+struct Known {
+    version: Option<u64>,
+    tools: HashMap<Arc<str>, ParamHeaders>,
+}
+
+/// Holds the headers of a modern call over HTTP against its arguments.
+///
+/// # Errors
+/// −32020/400 for a header that is missing, repeated, garbled or different.
+pub(crate) fn check(front: &Front, call: &Call<'_>, tool: &Tool, arguments: Option<&RawValue>) -> Result<(), RpcError> {
+    let (Generation::Modern, Some(headers)) = (call.caller.generation, call.headers) else {
+        return Ok(());
+    };
+    let known = front.mirrored.of(&front.engine.catalog().snapshot());
+    known
+        .tools
+        .get(tool.name())
+        .map_or(Ok(()), |mirrored| mirrored.check(headers, arguments))
+}
+
+impl Mirrored {
+    fn of(&self, snapshot: &Snapshot) -> Arc<Known> {
+        let version = Some(snapshot.versions.tools);
+        let known = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
+        if known.version == version {
+            return known;
+        }
+        let new = Arc::new(Known {
+            version,
+            tools: snapshot.tools.values().filter_map(|tool| read(tool)).collect(),
+        });
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&new);
+        new
+    }
+}
+
+fn read(tool: &Tool) -> Option<(Arc<str>, ParamHeaders)> {
+    let mirrored = ParamHeaders::of(&tool.settings().input_schema)
+        // Clients leave such a tool out; whoever calls it all the same is served without.
+        .map_err(|flaw| warn!(tool = %tool.name(), %flaw, "a tool that modern clients will not use"))
+        .ok()?;
+    (!mirrored.is_empty()).then(|| (Arc::clone(tool.name()), mirrored))
+}

@@ -1,0 +1,237 @@
+//! `tools/list`, `prompts/list`, `resources/list`, `resources/templates/list`: the catalog in its order (X-01, L-21), page by page.
+//!
+//! A first page is written once for each version of the catalog and dialect, since every client asks for it.
+
+use super::task_resources;
+use crate::call::follow_tools;
+use crate::{
+    dispatch::Call,
+    response::Answer,
+    signer::{Seal, Unsealed},
+    transport::front::Front,
+};
+use longhaul_runtime::{Snapshot, Tool};
+use longhaul_wire::{Cache, CacheScope, Generation, Listing, RpcError, ToolEntry, Version, legacy, modern};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Entries on one page.
+const PAGE: usize = 100;
+/// A client may rely on a list for a minute; who wants to know sooner subscribes.
+const CACHE: Cache = Cache {
+    ttl_ms: 60_000,
+    scope: CacheScope::Public,
+};
+
+/// What is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum List {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+/// First pages as they were last written.
+#[derive(Default)]
+pub(crate) struct FirstPages(Mutex<HashMap<(List, Dialect), Written>>);
+
+/// A page and the version of the list it shows.
+type Written = (u64, Arc<str>);
+
+/// In how many ways a list is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Dialect {
+    Legacy(Version),
+    Modern,
+}
+
+pub(crate) fn answer(front: &Arc<Front>, call: &Call<'_>, list: List) -> Result<Answer, RpcError> {
+    let snapshot = front.engine.catalog().snapshot();
+    let dialect = match call.caller.generation {
+        Generation::Legacy => Dialect::Legacy(call.caller.version.unwrap_or(Version::ASSUMED)),
+        Generation::Modern => Dialect::Modern,
+    };
+    let text = match call.params.cursor()? {
+        None => first_page(front, &snapshot, list, dialect),
+        Some(cursor) => {
+            let from = list.after(&cursor, &snapshot, &front.cursors).ok_or_else(|| {
+                RpcError::invalid_params(
+                    "params.cursor is not one this list gave out, or the list has changed: begin again without it",
+                )
+            })?;
+            page(front, &snapshot, list, dialect, from).into()
+        }
+    };
+    Ok(Answer::result(call.id, |out| out.push_str(&text)))
+}
+
+fn first_page(front: &Front, snapshot: &Snapshot, list: List, dialect: Dialect) -> Arc<str> {
+    let version = list.version(snapshot);
+    let mut pages = front.first_pages.0.lock().unwrap_or_else(PoisonError::into_inner);
+    match pages.get(&(list, dialect)) {
+        Some((of, text)) if *of == version => Arc::clone(text),
+        _ => {
+            let text: Arc<str> = page(front, snapshot, list, dialect, 0).into();
+            pages.insert((list, dialect), (version, Arc::clone(&text)));
+            text
+        }
+    }
+}
+
+/// The result that lists the entries from `from` on.
+fn page(front: &Front, snapshot: &Snapshot, list: List, dialect: Dialect, from: usize) -> String {
+    let next = list
+        .name(snapshot, from + PAGE - 1)
+        .filter(|_| list.name(snapshot, from + PAGE).is_some())
+        .map(|last| list.cursor(last, &front.cursors));
+    let next = next.as_deref();
+    let mut out = String::with_capacity(4096);
+    let listing = match list {
+        List::Tools => {
+            write_tools(&mut out, front, snapshot, dialect, from, next);
+            return out;
+        }
+        List::Prompts => Listing::Prompts,
+        List::Resources => Listing::Resources,
+        List::Templates => Listing::ResourceTemplates,
+    };
+    let entries = list.entries(front, snapshot, from);
+    match dialect {
+        Dialect::Legacy(_) => legacy::list::write(&mut out, listing, &entries, next),
+        Dialect::Modern => modern::list::write(&mut out, listing, &entries, next, CACHE, &front.identity),
+    }
+    out
+}
+
+fn write_tools(
+    out: &mut String,
+    front: &Front,
+    snapshot: &Snapshot,
+    dialect: Dialect,
+    from: usize,
+    next: Option<&str>,
+) {
+    let texts: Vec<ToolTexts<'_>> = (snapshot.tools.values().skip(from).take(PAGE))
+        .map(|tool| ToolTexts::of(tool))
+        .collect();
+    let mut entries: Vec<ToolEntry<'_>> = texts.iter().map(ToolTexts::entry).collect();
+    if next.is_none() {
+        entries.extend(follow_tools::listed(snapshot));
+    }
+    match dialect {
+        Dialect::Legacy(version) => legacy::tools::write_list(out, &entries, next, version),
+        Dialect::Modern => modern::tools::write_list(out, &entries, next, CACHE, &front.identity),
+    }
+}
+
+impl List {
+    fn version(self, snapshot: &Snapshot) -> u64 {
+        match self {
+            Self::Tools => snapshot.versions.tools,
+            Self::Prompts => snapshot.versions.prompts,
+            Self::Resources => snapshot.versions.resources,
+            // Which families of resources tasks have depends on the tools. Both only grow, and so does their sum.
+            Self::Templates => snapshot.versions.resources + snapshot.versions.tools,
+        }
+    }
+
+    /// The name of the entry at `place`, by which a cursor points behind it.
+    fn name(self, snapshot: &Snapshot, place: usize) -> Option<&str> {
+        match self {
+            Self::Tools => snapshot.tools.get_index(place).map(|(name, _)| &**name),
+            Self::Prompts => snapshot.prompts.get_index(place).map(|(name, _)| &**name),
+            Self::Resources => snapshot.resources.get_index(place).map(|(uri, _)| &**uri),
+            Self::Templates => snapshot.templates.get_index(place).map(|(template, _)| &**template),
+        }
+    }
+
+    fn place(self, snapshot: &Snapshot, name: &str) -> Option<usize> {
+        match self {
+            Self::Tools => snapshot.tools.get_index_of(name),
+            Self::Prompts => snapshot.prompts.get_index_of(name),
+            Self::Resources => snapshot.resources.get_index_of(name),
+            Self::Templates => snapshot.templates.get_index_of(name),
+        }
+    }
+
+    /// What is kept of tasks is found by their ids and never listed; its templates lead the list where there may be any.
+    fn entries<'a>(self, front: &Front, snapshot: &'a Snapshot, from: usize) -> Vec<&'a str> {
+        match self {
+            Self::Tools => Vec::new(),
+            Self::Prompts => {
+                let prompts = snapshot.prompts.values().skip(from).take(PAGE);
+                prompts.map(|prompt| prompt.shown.as_str()).collect()
+            }
+            Self::Resources => {
+                let resources = snapshot.resources.values().skip(from).take(PAGE);
+                resources.map(|resource| resource.shown.as_str()).collect()
+            }
+            Self::Templates => {
+                let templates = snapshot.templates.values().skip(from).take(PAGE);
+                let of_tasks = (from == 0).then(|| task_resources::templates(front, snapshot));
+                let of_tasks = of_tasks.into_iter().flatten();
+                of_tasks
+                    .map(|shown| -> &'a str { shown })
+                    .chain(templates.map(|template| template.shown.as_str()))
+                    .collect()
+            }
+        }
+    }
+
+    fn cursor(self, last: &str, seal: &Seal) -> String {
+        seal.seal(format!("{self:?}\0{last}").as_bytes())
+    }
+
+    /// Where the list goes on after `cursor`; `None` if it is none of this list's, or its entry is gone.
+    fn after(self, cursor: &str, snapshot: &Snapshot, seal: &Seal) -> Option<usize> {
+        let Unsealed(body) = seal.open(cursor)?;
+        let body = String::from_utf8(body).ok()?;
+        let (list, last) = body.split_once('\0')?;
+        if list != format!("{self:?}") {
+            return None;
+        }
+        Some(self.place(snapshot, last)? + 1)
+    }
+}
+
+/// A tool with its schemas as text.
+struct ToolTexts<'a> {
+    tool: &'a Tool,
+    input_schema: String,
+    output_schema: Option<String>,
+    annotations: Option<String>,
+    icons: Option<String>,
+    meta: Option<String>,
+}
+
+impl<'a> ToolTexts<'a> {
+    fn of(tool: &'a Tool) -> Self {
+        let settings = tool.settings();
+        Self {
+            tool,
+            input_schema: settings.input_schema.to_string(),
+            output_schema: settings.output_schema.as_ref().map(ToString::to_string),
+            annotations: settings.annotations.as_ref().map(ToString::to_string),
+            icons: settings.icons.as_ref().map(ToString::to_string),
+            meta: settings.meta.as_ref().map(ToString::to_string),
+        }
+    }
+
+    fn entry(&self) -> ToolEntry<'_> {
+        let settings = self.tool.settings();
+        ToolEntry {
+            name: self.tool.name(),
+            title: settings.title.as_deref(),
+            description: Some(&*settings.description).filter(|text| !text.is_empty()),
+            input_schema: &self.input_schema,
+            output_schema: self.output_schema.as_deref(),
+            annotations: self.annotations.as_deref(),
+            icons: self.icons.as_deref(),
+            meta: self.meta.as_deref(),
+            policy: settings.policy,
+        }
+    }
+}

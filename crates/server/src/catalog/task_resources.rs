@@ -1,0 +1,296 @@
+//! What is kept of a task, as resources for its owner: its log, what it has given out, what its journal says.
+
+use crate::{
+    dispatch::Call,
+    response::{Answer, store_failed},
+    transport::front::Front,
+};
+use longhaul_core::{Task, UnixMillis, push_timestamp};
+use longhaul_runtime::{AttemptExit, Chapter, JournalPage, LogRange, PastAttempt, Snapshot, Standing};
+use longhaul_wire::{
+    Cache, CacheScope, Generation, InvalidTaskUri, OutputPage, RpcError, Stretch, TaskPart, TaskUri, TextContent,
+    legacy, modern,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tracing::error;
+
+/// How logs are listed.
+const LOG_TEMPLATE: &str = concat!(
+    r#"{"uriTemplate":"longhaul://task/{id}/log{?offset,limit}","name":"task_log","title":"Log of a task","mimeType":"text/plain","#,
+    r#""description":"What a task's command has written so far, standard output and error in order of arrival. "#,
+    "Without a range: the last 64 KiB. _meta dev.longhaul/log tells which part it is (offset), where to read on (next) ",
+    r#"and how much there is (total), in bytes."}"#,
+);
+
+/// How the outputs of durable tools are listed.
+const OUTPUT_TEMPLATE: &str = concat!(
+    r#"{"uriTemplate":"longhaul://task/{id}/output{?after,limit}","name":"task_output","title":"Output of a task","#,
+    r#""description":"What a task's code has given out so far, block by block, in order: texts, images, sounds, resources; anything else "#,
+    "as JSON. At most 100 at once. The result's _meta dev.longhaul/output tells where to read on (next, which is the next after) and ",
+    r#"where it ends (total)."}"#,
+);
+
+/// How the journals of durable tools, and the attempts of commands, are listed.
+const HISTORY_TEMPLATE: &str = concat!(
+    r#"{"uriTemplate":"longhaul://task/{id}/history{?after,limit}","name":"task_history","title":"History of a task","#,
+    r#""mimeType":"application/json","description":"What a task's code has come to, entry by entry, without values, or the attempts of its command: place, what, at, state "#,
+    "(done, failed, running, waiting, unanswered, given up), tookMs, question, exit (code or signal), until, why, by (what ended a failed attempt: crash, panic, error, store, non_determinism), and the ",
+    r#"tries that failed. At most 100 at once; read on after next, until that is total."}"#,
+);
+
+/// How many blocks or entries are shown at once.
+const MOST: usize = 100;
+
+/// It may grow at any moment and is its owner's.
+const CACHE: Cache = Cache {
+    ttl_ms: 0,
+    scope: CacheScope::Private,
+};
+
+/// Whether any tool of these leaves something to read of its tasks.
+pub(crate) fn are_kept(front: &Front, offered: &Snapshot) -> bool {
+    front.engine.keeps_logs() || any_keeps_a_journal(offered)
+}
+
+fn any_keeps_a_journal(offered: &Snapshot) -> bool {
+    offered.tools.values().any(|tool| tool.settings().executor.replays())
+}
+
+/// The families of resources that there may be.
+pub(crate) fn templates(front: &Front, offered: &Snapshot) -> impl Iterator<Item = &'static str> + use<> {
+    let log = front.engine.keeps_logs().then_some(LOG_TEMPLATE);
+    let output = any_keeps_a_journal(offered).then_some(OUTPUT_TEMPLATE);
+    let history = (log.is_some() || output.is_some()).then_some(HISTORY_TEMPLATE);
+    log.into_iter().chain(output).chain(history)
+}
+
+/// An unknown task, a foreign one and one without what is asked for are the same to the reader.
+pub(crate) async fn read(front: &Arc<Front>, call: &Call<'_>, uri: &str) -> Result<Answer, RpcError> {
+    let not_found = || RpcError::resource_not_found(call.caller.generation, uri);
+    let wish: TaskUri = uri.parse().map_err(|why: InvalidTaskUri| match why {
+        InvalidTaskUri::NotOne => not_found(),
+        wrong_range => RpcError::invalid_params(wrong_range.to_string()),
+    })?;
+    let record = front
+        .engine
+        .get(&call.caller.scope(), &wish.task)
+        .await
+        .map_err(store_failed)?;
+    let task = record.ok_or_else(not_found)?.task;
+    let reading = Reading {
+        front,
+        call,
+        uri,
+        wish: &wish,
+        task: &task,
+    };
+    match wish.part {
+        TaskPart::Log => reading.log().await,
+        TaskPart::Output => reading.output().await,
+        TaskPart::History => reading.history().await,
+    }
+}
+
+/// A request for a part of a task that is its sender's.
+struct Reading<'a> {
+    front: &'a Front,
+    call: &'a Call<'a>,
+    uri: &'a str,
+    wish: &'a TaskUri,
+    task: &'a Task,
+}
+
+impl Reading<'_> {
+    fn not_found(&self) -> RpcError {
+        RpcError::resource_not_found(self.call.caller.generation, self.uri)
+    }
+
+    async fn log(&self) -> Result<Answer, RpcError> {
+        let range = LogRange {
+            offset: self.wish.from,
+            limit: self.wish.limit,
+        };
+        let read = self.front.engine.read_log(self.task, range).await;
+        let chunk = read.map_err(|why| {
+            error!(why, "a log could not be read");
+            RpcError::internal("The log cannot be read")
+        })?;
+        let chunk = chunk.ok_or_else(|| self.not_found())?;
+        Ok(self.text(&TextContent {
+            uri: self.uri,
+            mime_type: Some("text/plain"),
+            text: &chunk.text,
+            stretch: Some(Stretch {
+                offset: chunk.offset,
+                next: chunk.next,
+                total: chunk.total,
+            }),
+        }))
+    }
+
+    /// Also of a task that keeps no journal: it has given out nothing.
+    async fn output(&self) -> Result<Answer, RpcError> {
+        let (after, limit) = self.stretch();
+        let page = self.front.engine.output(self.task, after, limit).await;
+        let page = page.map_err(store_failed)?;
+        let blocks: Vec<_> = page
+            .found
+            .iter()
+            .map(|(place, block)| (*place, block.as_str()))
+            .collect();
+        let page = OutputPage {
+            task: &self.task.id,
+            blocks: &blocks,
+            next: page.next,
+            total: page.total,
+        };
+        Ok(Answer::result(self.call.id, |out| match self.call.caller.generation {
+            Generation::Legacy => legacy::resources::write_output(out, &page),
+            Generation::Modern => modern::resources::write_output(out, &page, CACHE, &self.front.identity),
+        }))
+    }
+
+    async fn history(&self) -> Result<Answer, RpcError> {
+        let (after, limit) = self.stretch();
+        let text = if self.task.journaled == 0 {
+            let read = self.front.engine.attempts(self.task, after, limit).await;
+            let attempts = read.map_err(|why| {
+                error!(why, "the attempts of a task could not be read");
+                RpcError::internal("The history cannot be read")
+            })?;
+            shown_attempts(self.task, after, &attempts).to_string()
+        } else {
+            let page = self.front.engine.history(self.task, after, limit).await;
+            shown(self.task, &page.map_err(store_failed)?).to_string()
+        };
+        Ok(self.text(&TextContent {
+            uri: self.uri,
+            mime_type: Some("application/json"),
+            text: &text,
+            stretch: None,
+        }))
+    }
+
+    /// Which part of a journal is wanted. No journal has so many places that a number that is cut off here could be one.
+    fn stretch(&self) -> (u32, usize) {
+        let after = self.wish.from.unwrap_or(0);
+        let limit = self.wish.limit.and_then(|limit| usize::try_from(limit).ok());
+        (
+            u32::try_from(after).unwrap_or(u32::MAX),
+            limit.unwrap_or(MOST).min(MOST),
+        )
+    }
+
+    fn text(&self, content: &TextContent<'_>) -> Answer {
+        Answer::result(self.call.id, |out| match self.call.caller.generation {
+            Generation::Legacy => legacy::resources::write_content(out, content),
+            Generation::Modern => modern::resources::write_content(out, content, CACHE, &self.front.identity),
+        })
+    }
+}
+
+fn shown(task: &Task, page: &JournalPage<Chapter>) -> Value {
+    let entries: Vec<Value> = page
+        .found
+        .iter()
+        .map(|(place, chapter)| entry(*place, chapter))
+        .collect();
+    json!({"task": task.id.as_str(), "entries": entries, "next": page.next, "total": page.total})
+}
+
+/// Of work that keeps no journal: its attempts.
+fn shown_attempts(task: &Task, after: u32, attempts: &[PastAttempt]) -> Value {
+    let total = task.attempt.as_ref().map_or(0, |attempt| attempt.epoch);
+    let last = attempts.last().map_or(total, |last| last.epoch);
+    let entries: Vec<Value> = attempts.iter().map(|attempt| past(task, attempt)).collect();
+    json!({"task": task.id.as_str(), "entries": entries, "next": last.max(after.min(total)), "total": total})
+}
+
+fn past(task: &Task, attempt: &PastAttempt) -> Value {
+    let is_current = task
+        .active_attempt()
+        .is_some_and(|active| active.epoch == attempt.epoch);
+    let (state, why, exit) = match &attempt.exit {
+        Some(AttemptExit::Code(0)) => ("done", None, Some(json!({"code": 0}))),
+        Some(AttemptExit::Code(code)) => ("failed", Some(format!("exit code {code}")), Some(json!({"code": code}))),
+        Some(AttemptExit::Signal(name)) => (
+            "failed",
+            Some(format!("killed by signal {name}")),
+            Some(json!({"signal": name})),
+        ),
+        Some(AttemptExit::NotStarted(why)) => ("failed", Some(format!("not started: {why}")), None),
+        None if is_current && attempt.began.is_some() => ("running", None, None),
+        None if is_current => ("waiting", None, None),
+        None if attempt.began.is_some() => ("failed", Some("its end was not recorded".to_owned()), None),
+        None => ("given up", None, None),
+    };
+    // Of one that has not begun nothing else is known.
+    let at = attempt.began.or(attempt.ended).unwrap_or(task.updated_at);
+    let mut shown = json!({
+        "place": attempt.epoch,
+        "what": format!("attempt {}", attempt.epoch),
+        "at": moment(at),
+        "state": state,
+    });
+    let took = attempt
+        .began
+        .zip(attempt.ended)
+        .map(|(began, ended)| ended.since(began));
+    for (name, value) in [
+        ("why", why.map(Value::from)),
+        ("exit", exit),
+        ("tookMs", took.map(Value::from)),
+    ] {
+        if let Some(value) = value {
+            shown[name] = value;
+        }
+    }
+    shown
+}
+
+fn entry(place: u32, chapter: &Chapter) -> Value {
+    let mut what = chapter.key.to_string();
+    if chapter.is_join {
+        what = what.replacen("select", "join", 1);
+    }
+    let mut shown = json!({"place": place, "what": what, "at": moment(chapter.at)});
+    let (state, detail) = match &chapter.standing {
+        Standing::Done => ("done", None),
+        Standing::Failed(why) => ("failed", Some(("why", json!(why)))),
+        Standing::Waiting(until) => ("waiting", until.map(|until| ("until", json!(moment(until))))),
+        Standing::Unanswered => ("unanswered", None),
+        Standing::GivenUp => ("given up", None),
+        Standing::Unreadable => ("unreadable", None),
+    };
+    shown["state"] = json!(state);
+    if let Some((name, value)) = detail {
+        shown[name] = value;
+    }
+    if let Some(took) = chapter.took {
+        shown["tookMs"] = json!(took);
+    }
+    if let Some(question) = &chapter.question {
+        shown["question"] = json!(question);
+    }
+    if let Some(by) = chapter.ended_by {
+        shown["by"] = json!(by.as_str());
+    }
+    if let Some(child) = &chapter.child {
+        shown["task"] = json!(child.as_str());
+    }
+    if chapter.tries_failed > 0 {
+        let tries = chapter.failed.iter();
+        let tries: Vec<Value> = tries
+            .map(|failed| json!({"at": moment(UnixMillis(failed.at)), "why": failed.why}))
+            .collect();
+        shown["failed"] = json!({"tries": chapter.tries_failed, "last": tries});
+    }
+    shown
+}
+
+fn moment(at: UnixMillis) -> String {
+    let mut text = String::new();
+    push_timestamp(&mut text, at);
+    text
+}

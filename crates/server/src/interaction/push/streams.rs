@@ -1,0 +1,130 @@
+//! The open push streams of legacy sessions on this node: GET streams (T-09) and stdio connections.
+
+use crate::response::stream::{self, Events, Sink};
+use longhaul_core::{SessionKey, TaskId};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// Where messages to a session go that belong to no request of its.
+#[derive(Clone, Default)]
+pub(crate) struct Mail(Arc<Table>);
+
+#[derive(Default)]
+struct Table {
+    sessions: Mutex<HashMap<SessionKey, Vec<Push>>>,
+    /// How many streams there are, so that a server without any looks nothing up.
+    open: AtomicUsize,
+}
+
+/// One push stream.
+struct Push {
+    sink: Sink,
+    wire: Wire,
+    /// The tasks whose news it carries.
+    following: HashSet<TaskId>,
+}
+
+/// What a push stream is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    /// A stream of its own, beside those that answer requests.
+    Own,
+    /// The connection on which the session's answers travel too.
+    Shared,
+}
+
+impl Mail {
+    /// Opens a push stream for a session. It is found by later messages until it is closed.
+    pub(crate) fn open(&self, session: &SessionKey, wire: Wire) -> (Sink, Events) {
+        let (sink, events) = stream::channel();
+        let push = Push {
+            sink: sink.clone(),
+            wire,
+            following: HashSet::new(),
+        };
+        self.lock().entry(session.clone()).or_default().push(push);
+        self.0.open.fetch_add(1, Ordering::SeqCst);
+        (sink, events)
+    }
+
+    /// Forgets a stream.
+    pub(crate) fn close(&self, session: &SessionKey, gone: &Sink) {
+        let mut sessions = self.lock();
+        let Some(streams) = sessions.get_mut(session) else {
+            return;
+        };
+        let before = streams.len();
+        streams.retain(|push| !push.sink.is_same(gone));
+        self.0.open.fetch_sub(before - streams.len(), Ordering::SeqCst);
+        if streams.is_empty() {
+            sessions.remove(session);
+        }
+    }
+
+    /// Sends a request to exactly one of the session's streams that are read (T-10); says whether one took it.
+    pub(crate) async fn send(&self, session: &SessionKey, message: String) -> bool {
+        while let Some(sink) = self.newest(session).filter(Sink::is_attended) {
+            if sink.message(message.clone()).await.is_ok() {
+                return true;
+            }
+            self.close(session, &sink);
+        }
+        false
+    }
+
+    /// The stream that a notification to the session goes to now: the newest one that is read. While none is, the newest of all: a
+    /// client that comes back with `Last-Event-ID` reads there what was said meanwhile (T-11).
+    pub(crate) fn newest(&self, session: &SessionKey) -> Option<Sink> {
+        if self.is_idle() {
+            return None;
+        }
+        let sessions = self.lock();
+        let streams = sessions.get(session)?;
+        let read = streams.iter().rfind(|push| push.sink.is_attended());
+        Some(read.or(streams.last())?.sink.clone())
+    }
+
+    /// Whether the session's answers travel on its push stream.
+    pub(crate) fn is_shared(&self, session: &SessionKey) -> bool {
+        let shared = |streams: &Vec<Push>| streams.iter().any(|push| push.wire == Wire::Shared);
+        !self.is_idle() && self.lock().get(session).is_some_and(shared)
+    }
+
+    /// The session's streams that do not carry the task's news yet, oldest first; from now on they do.
+    pub(crate) fn enlist(&self, session: &SessionKey, task: &TaskId) -> Vec<Sink> {
+        if self.is_idle() {
+            return Vec::new();
+        }
+        let mut sessions = self.lock();
+        let streams = sessions.get_mut(session).map_or(&mut [][..], |streams| streams);
+        let fresh = streams.iter_mut().filter(|push| !push.following.contains(task));
+        fresh
+            .map(|push| {
+                push.following.insert(task.clone());
+                push.sink.clone()
+            })
+            .collect()
+    }
+
+    /// The stream carries the task's news no longer.
+    pub(crate) fn dismiss(&self, session: &SessionKey, sink: &Sink, task: &TaskId) {
+        let mut sessions = self.lock();
+        let streams = sessions.get_mut(session).map_or(&mut [][..], |streams| streams);
+        if let Some(push) = streams.iter_mut().find(|push| push.sink.is_same(sink)) {
+            push.following.remove(task);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.0.open.load(Ordering::SeqCst) == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, Vec<Push>>> {
+        self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

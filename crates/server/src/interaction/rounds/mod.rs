@@ -1,0 +1,119 @@
+//! Rounds of questions on a modern request itself (MRTR, U-10..U-14): the request is answered with what is asked, and sent again
+//! with the answers.
+//!
+//! What asked is either a handler, which is run again from its start with all answers so far, carried in the sealed [`State`]; or
+//! a plain call, which is parked in the store, and whose state only names it. Answers that come without the state of an earlier
+//! round are taken for what they are, the answers to questions of these names, should they be asked.
+
+mod state;
+
+pub(crate) use state::{Binding, State};
+
+use crate::call::between_rounds::Parked;
+use crate::{dispatch::Call, interaction::exchange::Response, response::KeptId, signer::Seal, transport::front::Front};
+use longhaul_core::{Json, Millis};
+use longhaul_wire::{Generation, Method, RpcError, envelope::write_result, modern::input_required, params::Answers};
+use std::collections::BTreeMap;
+
+/// How long a client may take for a round: 15 minutes.
+pub(crate) const LIFETIME: Millis = 15 * 60 * 1_000;
+
+/// What rounds need of the server.
+pub(crate) struct Rounds {
+    pub(crate) seal: Seal,
+    pub(crate) parked: Parked,
+}
+
+/// What a request says that can be answered with questions.
+pub(crate) struct Asked<'a> {
+    pub(crate) method: Method,
+    /// The tool's or prompt's name, or the resource's URI.
+    pub(crate) target: &'a str,
+    pub(crate) arguments: Option<Json>,
+    pub(crate) answers: &'a Answers<'a>,
+    pub(crate) state: Option<&'a str>,
+}
+
+/// A request's place in a series of rounds.
+pub(crate) struct Round {
+    binding: Binding,
+    /// Where the last round left off, if there was one.
+    pub(crate) state: Option<State>,
+    /// The answers that came with this request, by name.
+    pub(crate) answers: BTreeMap<String, Json>,
+}
+
+impl Round {
+    /// What a modern request brings from the round before; a legacy one knows no rounds.
+    ///
+    /// # Errors
+    /// As [`State::open`].
+    pub(crate) fn of(front: &Front, call: &Call<'_>, asked: Asked<'_>) -> Result<Option<Self>, RpcError> {
+        if call.caller.generation == Generation::Legacy {
+            return Ok(None);
+        }
+        let binding = Binding {
+            principal: call.caller.principal().clone(),
+            method: asked.method,
+            target: asked.target.to_owned(),
+            arguments: asked.arguments,
+        };
+        let now = front.engine.ports().clock.now();
+        let open = |text| State::open(text, &front.rounds.seal, &binding, now);
+        let state = asked.state.map(open).transpose()?;
+        let answers = asked
+            .answers
+            .iter()
+            .map(|(name, answer)| (name.to_string(), Json::from(*answer)));
+        Ok(Some(Self {
+            answers: answers.collect(),
+            binding,
+            state,
+        }))
+    }
+
+    /// The same request without anything of an earlier round.
+    pub(crate) fn anew(&self) -> Self {
+        Self {
+            binding: self.binding.clone(),
+            state: None,
+            answers: BTreeMap::new(),
+        }
+    }
+
+    /// Whether it comes back to a plain call that is parked.
+    pub(crate) fn is_of_a_call(&self) -> bool {
+        matches!(self.state, Some(State::Call { .. }))
+    }
+
+    /// The response to `id` that asks `questions`, by name, and carries `state` to the next round.
+    ///
+    /// # Errors
+    /// −32602 if the state has grown so large that it would hardly fit into a request.
+    pub(crate) fn ask<'a>(
+        &self,
+        front: &Front,
+        id: &KeptId,
+        questions: impl IntoIterator<Item = (&'a str, &'a str)>,
+        state: &State,
+    ) -> Result<Response, RpcError> {
+        let until = front.engine.ports().clock.now().plus(LIFETIME);
+        let state = state.seal(&front.rounds.seal, &self.binding, until);
+        let most = front.max_body / 2;
+        if state.len() > most {
+            return Err(RpcError::invalid_params(format!(
+                "The answers so far are too large to be carried on in a requestState of {most} characters: answer more briefly"
+            )));
+        }
+        let mut text = String::new();
+        write_result(&mut text, id.get(), |out| {
+            input_required::write(out, questions, Some(&state), &front.identity);
+        });
+        Ok(Response::of(text))
+    }
+}
+
+/// The call of a retry has ended without its client, or the server was restarted.
+pub(crate) fn gone() -> RpcError {
+    RpcError::invalid_params("The call that params.requestState belongs to is no longer there: call again, without it")
+}

@@ -1,0 +1,200 @@
+//! What a client carries from one round to the next: sealed, tied to its request and its sender, and good for a while (U-12).
+
+use crate::signer::{Seal, Unsealed};
+use longhaul_core::{Json, Principal, UnixMillis};
+use longhaul_runtime::canonical_digest;
+use longhaul_wire::{Method, RpcError};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+
+const DIGEST_BYTES: usize = 32;
+const HEAD_BYTES: usize = DIGEST_BYTES + 8;
+
+/// Where a series of rounds stands.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum State {
+    /// A plain call is parked and waits for its client to come back.
+    Call {
+        /// The task behind the call.
+        task: String,
+        /// Which of its rounds this was.
+        round: u32,
+        /// The keys of the questions, by the names they were shown under.
+        asked: BTreeMap<String, String>,
+    },
+    /// A handler is run again with the answers so far.
+    Handler {
+        /// By name.
+        answers: BTreeMap<String, Box<RawValue>>,
+        /// What this round asked.
+        asked: BTreeSet<String>,
+    },
+}
+
+/// The request that a state belongs to: a retry must be the same request of the same sender (U-11).
+#[derive(Clone)]
+pub(crate) struct Binding {
+    pub(crate) principal: Principal,
+    pub(crate) method: Method,
+    /// The tool's or prompt's name, or the resource's URI.
+    pub(crate) target: String,
+    pub(crate) arguments: Option<Json>,
+}
+
+impl Binding {
+    fn digest(&self) -> [u8; DIGEST_BYTES] {
+        let mut digest = Sha256::new();
+        for part in [self.principal.as_str(), self.method.as_str(), &self.target] {
+            digest.update((part.len() as u64).to_be_bytes());
+            digest.update(part);
+        }
+        // A client may write its arguments down in another order, or leave out that there are none.
+        let none = Json::trusted("{}");
+        digest.update(canonical_digest(self.arguments.as_ref().unwrap_or(&none)));
+        digest.finalize().into()
+    }
+}
+
+impl State {
+    /// The state as the client carries it.
+    pub(crate) fn seal(&self, seal: &Seal, binding: &Binding, until: UnixMillis) -> String {
+        let mut body = binding.digest().to_vec();
+        body.extend(until.0.to_be_bytes());
+        // A state is text, numbers and JSON that was read before: writing it cannot fail.
+        body.extend(serde_json::to_vec(self).unwrap_or_default());
+        seal.seal(&body)
+    }
+
+    /// The state that a retry brings.
+    ///
+    /// # Errors
+    /// −32602 for one that is not ours, or no longer what it was; that has expired; or that belongs to another request or sender.
+    pub(crate) fn open(text: &str, seal: &Seal, binding: &Binding, now: UnixMillis) -> Result<Self, RpcError> {
+        let altered =
+            || RpcError::invalid_params("params.requestState is not one that this server gave out, or it was altered");
+        let Unsealed(body) = seal.open(text).ok_or_else(altered)?;
+        let (head, state) = body.split_at_checked(HEAD_BYTES).ok_or_else(altered)?;
+        let (digest, until) = head.split_at(DIGEST_BYTES);
+        let until = UnixMillis(i64::from_be_bytes(until.try_into().map_err(|_| altered())?));
+        if digest != binding.digest() {
+            return Err(RpcError::invalid_params(
+                "params.requestState belongs to another request: retry with the same name, arguments and sender",
+            ));
+        }
+        if until <= now {
+            return Err(RpcError::invalid_params(
+                "params.requestState has expired: send the request anew, without it",
+            ));
+        }
+        serde_json::from_slice(state).map_err(|_| altered())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::store::SigningKey;
+
+    const NOW: UnixMillis = UnixMillis(1_000);
+    const UNTIL: UnixMillis = UnixMillis(2_000);
+
+    fn seal(secret: u8) -> Seal {
+        Seal::new(vec![SigningKey {
+            id: 1,
+            secret: [secret; 32],
+        }])
+    }
+
+    fn binding(principal: &str, target: &str, arguments: Option<&str>) -> Binding {
+        Binding {
+            principal: Principal::named(principal),
+            method: Method::ToolsCall,
+            target: target.to_owned(),
+            arguments: arguments.map(Json::trusted),
+        }
+    }
+
+    fn mine() -> Binding {
+        binding("me", "tool", Some(r#"{"a":{"x":1,"y":[2]},"b":"c"}"#))
+    }
+
+    fn state() -> State {
+        State::Call {
+            task: "t-1".to_owned(),
+            round: 3,
+            asked: BTreeMap::from([("name".to_owned(), "in-2".to_owned())]),
+        }
+    }
+
+    fn why(text: &str, seal: &Seal, binding: &Binding, now: UnixMillis) -> String {
+        let error = State::open(text, seal, binding, now).unwrap_err();
+        assert_eq!((error.code(), error.status()), (-32602, 200));
+        error.message().to_owned()
+    }
+
+    #[test]
+    fn a_state_comes_back_with_the_same_request_however_it_is_written() {
+        let text = state().seal(&seal(1), &mine(), UNTIL);
+        let same = binding("me", "tool", Some(r#" {"b" : "c", "a": {"y":[2],"x":1}}"#));
+        for binding in [mine(), same] {
+            let State::Call { task, round, asked } = State::open(&text, &seal(1), &binding, NOW).unwrap() else {
+                panic!("another state")
+            };
+            assert_eq!((task.as_str(), round), ("t-1", 3));
+            assert_eq!(asked["name"], "in-2");
+        }
+        let bare = state().seal(&seal(1), &binding("me", "tool", None), UNTIL);
+        assert!(State::open(&bare, &seal(1), &binding("me", "tool", Some("{}")), NOW).is_ok());
+    }
+
+    #[test]
+    fn answers_are_carried_byte_for_byte() {
+        let answer = r#"{ "action":"accept", "content":{"n":1.50}}"#;
+        let state = State::Handler {
+            answers: BTreeMap::from([("a\"b".to_owned(), RawValue::from_string(answer.to_owned()).unwrap())]),
+            asked: BTreeSet::from(["next".to_owned()]),
+        };
+        let text = state.seal(&seal(1), &mine(), UNTIL);
+        let State::Handler { answers, asked } = State::open(&text, &seal(1), &mine(), NOW).unwrap() else {
+            panic!("another state")
+        };
+        assert_eq!(answers["a\"b"].get(), answer);
+        assert!(asked.contains("next"));
+    }
+
+    #[test]
+    fn u_12_hostile_states_are_refused_and_told_why() {
+        let text = state().seal(&seal(1), &mine(), UNTIL);
+        assert!(why(&text, &seal(2), &mine(), NOW).contains("altered"), "another key");
+        assert!(why(&text, &seal(1), &mine(), UNTIL).contains("expired"));
+        for other in [
+            binding("you", "tool", mine().arguments.as_ref().map(Json::as_str)),
+            binding("me", "tool2", mine().arguments.as_ref().map(Json::as_str)),
+            binding("me", "tool", Some(r#"{"a":{"x":1,"y":[2]},"b":"d"}"#)),
+            binding("me", "tool", None),
+        ] {
+            assert!(why(&text, &seal(1), &other, NOW).contains("another request"));
+        }
+        for at in 0..text.len() {
+            for bit in 0..7 {
+                let mut altered = text.clone().into_bytes();
+                altered[at] ^= 1 << bit;
+                let altered = String::from_utf8(altered).unwrap();
+                assert!(
+                    why(&altered, &seal(1), &mine(), NOW).contains("altered"),
+                    "byte {at}, bit {bit}"
+                );
+            }
+            assert!(
+                why(&text[..at], &seal(1), &mine(), NOW).contains("altered"),
+                "cut at {at}"
+            );
+        }
+        for longer in ["A", "-TAMPERED", "==", " "] {
+            let longer = format!("{text}{longer}");
+            assert!(why(&longer, &seal(1), &mine(), NOW).contains("altered"), "{longer}");
+        }
+    }
+}

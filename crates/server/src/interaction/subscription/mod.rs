@@ -1,0 +1,234 @@
+//! A modern client's subscription (U-20..U-24): it is told what changes for as long as it reads, and nothing that it did not ask for.
+
+mod tasks;
+
+use crate::{
+    interaction::resource_watch::TaskSubscription,
+    response::{
+        KeptId,
+        stream::{Gone, KEEP_ALIVE, Sink},
+    },
+    transport::front::Front,
+};
+use longhaul_core::{BoxFuture, Scope, TaskId, store::StoreError};
+use longhaul_runtime::Versions;
+use longhaul_wire::{modern::subscription, notification, notification::Change, params::Listen};
+use std::{collections::HashSet, sync::Arc, time::Duration};
+use tokio::sync::{broadcast, watch};
+
+pub(crate) use tasks::{Tasks, Told};
+
+/// Changes of one list within this time are told as one: what changes a catalog often changes much of it.
+const WINDOW: Duration = Duration::from_millis(50);
+
+/// One subscription.
+pub(crate) struct Subscription {
+    front: Arc<Front>,
+    /// The id of the request that opened it, which every message names (U-21).
+    id: KeptId,
+    lists: Lists,
+    updated: HashSet<Arc<str>>,
+    updates: broadcast::Receiver<Arc<str>>,
+    tasks: Tasks,
+    /// Whether it is for tasks and nothing else, so that it ends when these are over.
+    ends_with_tasks: bool,
+    /// What keeps the updates of resources coming.
+    _held: Vec<TaskSubscription>,
+}
+
+/// What a subscription comes to next.
+enum News {
+    /// Lists have changed.
+    Lists(Vec<Change>),
+    /// A resource has changed.
+    Resource(Arc<str>),
+    /// Some resources may have changed: there were more changes than we could take.
+    Resources,
+    /// A task has changed.
+    Task(Told),
+    /// Nothing happened for a while.
+    Silence,
+    /// There is nothing to come, or the server stops.
+    Over,
+}
+
+impl Subscription {
+    /// A subscription to what is `accepted`, of which these are the tasks. One that is `for_tasks` and in which nothing else was accepted
+    /// ends with them; if none of them was, at once.
+    pub(crate) fn new(
+        front: &Arc<Front>,
+        id: KeptId,
+        accepted: &Listen<'_>,
+        (tasks, for_tasks): (Tasks, bool),
+        held: Vec<TaskSubscription>,
+    ) -> Self {
+        let lists = [
+            accepted.tools_list_changed,
+            accepted.prompts_list_changed,
+            accepted.resources_list_changed,
+        ];
+        let nothing_else = !lists.contains(&true) && accepted.resource_subscriptions.is_empty();
+        let catalog = front.engine.catalog();
+        Self {
+            lists: Lists::of(accepted, catalog.changes()),
+            updated: accepted
+                .resource_subscriptions
+                .iter()
+                .map(|uri| Arc::from(&**uri))
+                .collect(),
+            updates: catalog.updates(),
+            front: Arc::clone(front),
+            id,
+            tasks,
+            ends_with_tasks: for_tasks && nothing_else,
+            _held: held,
+        }
+    }
+
+    /// Sends the acknowledgement, then how each task stands (G2-55), then what changes, until the reader leaves, there is nothing to
+    /// come, or the server stops: then the response, which is the last (U-22).
+    pub(crate) async fn write(mut self, sink: Sink, acknowledged: String) -> Result<(), Gone> {
+        sink.message(acknowledged).await?;
+        loop {
+            match self.next().await {
+                News::Lists(changes) => {
+                    for change in changes {
+                        let mut text = String::new();
+                        notification::write_list_changed(&mut text, change, Some(self.id.get()));
+                        sink.message(text).await?;
+                    }
+                }
+                News::Resource(uri) => sink.message(self.resource(&uri)).await?,
+                News::Resources => {
+                    for uri in &self.updated {
+                        sink.message(self.resource(uri)).await?;
+                    }
+                }
+                News::Task(told) => sink.message(told.message(&self.front, self.id.get())).await?,
+                News::Silence => sink.keep_alive(),
+                News::Over => {
+                    let mut text = String::new();
+                    subscription::write_end(&mut text, self.id.get(), &self.front.identity);
+                    return sink.message(text).await;
+                }
+            }
+        }
+    }
+
+    async fn next(&mut self) -> News {
+        let clock = &self.front.engine.ports().clock;
+        let silence = clock.sleep(KEEP_ALIVE);
+        tokio::pin!(silence);
+        loop {
+            tokio::select! {
+                news = next_of(&mut self.tasks, &self.front, self.ends_with_tasks) => return news,
+                changes = self.lists.changed(&self.front) => return News::Lists(changes),
+                update = self.updates.recv() => match update {
+                    Ok(uri) if self.updated.contains(&uri) => return News::Resource(uri),
+                    Ok(_) => {}
+                    Err(broadcast::error::RecvError::Lagged(_)) => return News::Resources,
+                    // The catalog lives as long as the front.
+                    Err(broadcast::error::RecvError::Closed) => return std::future::pending().await,
+                },
+                () = &mut silence => return News::Silence,
+                () = self.front.drained() => return News::Over,
+            }
+        }
+    }
+
+    fn resource(&self, uri: &str) -> String {
+        let mut text = String::new();
+        notification::write_resource_updated(&mut text, uri, Some(self.id.get()));
+        text
+    }
+}
+
+/// The next task to be told of. When there is none to come, that is the end or `ends` is false.
+async fn next_of(tasks: &mut Tasks, front: &Front, ends: bool) -> News {
+    match tasks.next(front).await {
+        Some(told) => News::Task(told),
+        None if ends => News::Over,
+        None => std::future::pending().await,
+    }
+}
+
+/// The lists that are asked for, as they last were told.
+struct Lists {
+    wanted: Vec<Change>,
+    told: Versions,
+    changes: watch::Receiver<Versions>,
+    /// Runs from the first change that was not told yet.
+    window: Option<BoxFuture<'static, ()>>,
+}
+
+impl Lists {
+    fn of(accepted: &Listen<'_>, mut changes: watch::Receiver<Versions>) -> Self {
+        let told = *changes.borrow_and_update();
+        let wanted = [
+            (accepted.tools_list_changed, Change::Tools),
+            (accepted.prompts_list_changed, Change::Prompts),
+            (accepted.resources_list_changed, Change::Resources),
+        ];
+        Self {
+            wanted: wanted
+                .into_iter()
+                .filter_map(|(wanted, change)| wanted.then_some(change))
+                .collect(),
+            told,
+            changes,
+            window: None,
+        }
+    }
+
+    /// The lists that have changed since they were last told; at least one. Dropping the future loses nothing.
+    async fn changed(&mut self, front: &Front) -> Vec<Change> {
+        if self.wanted.is_empty() {
+            return std::future::pending().await;
+        }
+        loop {
+            match &mut self.window {
+                None => {
+                    if self.changes.changed().await.is_err() {
+                        return std::future::pending().await;
+                    }
+                    self.window = Some(front.engine.ports().clock.sleep(WINDOW));
+                }
+                Some(window) => {
+                    window.await;
+                    self.window = None;
+                    let (told, now) = (self.told, *self.changes.borrow_and_update());
+                    self.told = now;
+                    let changed: Vec<Change> = self
+                        .wanted
+                        .iter()
+                        .copied()
+                        .filter(|list| version(&told, *list) != version(&now, *list))
+                        .collect();
+                    if !changed.is_empty() {
+                        return changed;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn version(versions: &Versions, list: Change) -> u64 {
+    match list {
+        Change::Tools => versions.tools,
+        Change::Prompts => versions.prompts,
+        Change::Resources => versions.resources,
+    }
+}
+
+/// The tasks a subscription may hear of, among those it names: the others are left out without a word (G2-52).
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn accepted_tasks(front: &Front, scope: Scope, ids: Vec<TaskId>) -> Result<Tasks, StoreError> {
+    let mut tasks = Tasks::of(scope);
+    for id in ids {
+        tasks.accept(front, id).await?;
+    }
+    Ok(tasks)
+}

@@ -1,0 +1,158 @@
+//! What goes back, before HTTP gives it its shape.
+
+pub(crate) mod stream;
+
+use crate::{
+    admission::limits::{Busy, ByteBudget, Exhausted},
+    session::Session,
+};
+use longhaul_core::{
+    BoxFuture,
+    store::{CreateError, StoreError},
+};
+use longhaul_wire::{RequestId, RpcError, envelope::write_result};
+use serde_json::value::RawValue;
+use stream::{Events, Text};
+use tracing::error;
+
+/// The answer to one message.
+pub(crate) enum Answer {
+    /// One JSON-RPC response.
+    Message {
+        /// HTTP's status.
+        status: u16,
+        /// HTTP's `Retry-After`, in seconds.
+        retry_after: Option<u64>,
+        /// The response.
+        text: Text,
+    },
+    /// The response to `initialize`, and the session it began.
+    Session {
+        /// The response.
+        text: String,
+        /// The session.
+        session: Box<Session>,
+    },
+    /// Nothing is owed.
+    Accepted,
+    /// Several messages, the response last.
+    Stream(Events),
+    /// It has to be waited for, perhaps for hours. The future holds nothing of the request, and stands for it: dropping it says
+    /// that nobody waits any more.
+    Later(BoxFuture<'static, Answer>),
+}
+
+impl Answer {
+    /// A response with a result, which `write` appends.
+    pub(crate) fn result(id: RequestId<'_>, write: impl FnOnce(&mut String)) -> Self {
+        Self::written(|out| write_result(out, id, write))
+    }
+
+    /// A response that `write` appends whole.
+    pub(crate) fn written(write: impl FnOnce(&mut String)) -> Self {
+        let mut text = String::with_capacity(512);
+        write(&mut text);
+        Self::response(text)
+    }
+
+    /// A response whose text is written already.
+    pub(crate) fn response(text: String) -> Self {
+        Self::Message {
+            status: 200,
+            retry_after: None,
+            text: text.into(),
+        }
+    }
+
+    /// With room for it, if it is large; without room an error takes its place, which `refuse` makes of ours.
+    pub(crate) fn with_room(self, memory: &ByteBudget, refuse: impl FnOnce(&RpcError) -> Self) -> Self {
+        match self {
+            Self::Message {
+                status,
+                retry_after,
+                text: Text { text, room: None },
+            } => match memory.answer(text.len()) {
+                Ok(room) => Self::Message {
+                    status,
+                    retry_after,
+                    text: Text { text, room },
+                },
+                Err(Exhausted) => refuse(&Busy::Answers.into()),
+            },
+            other => other,
+        }
+    }
+
+    /// An error response.
+    pub(crate) fn error(id: Option<RequestId<'_>>, error: &RpcError) -> Self {
+        let mut text = String::new();
+        error.write_response(&mut text, id);
+        Self::Message {
+            status: error.status(),
+            retry_after: error.retry_after(),
+            text: text.into(),
+        }
+    }
+}
+
+/// A request's id, kept for an answer that comes when the request itself is gone.
+pub(crate) struct KeptId(Box<RawValue>);
+
+impl KeptId {
+    pub(crate) fn of(id: RequestId<'_>) -> Self {
+        let raw = RawValue::from_string(id.as_json().to_owned());
+        Self(raw.unwrap_or_else(|_| unreachable!("an id was read from JSON")))
+    }
+
+    pub(crate) fn get(&self) -> RequestId<'_> {
+        RequestId::from_raw(&self.0).unwrap_or_else(|| unreachable!("it was an id before"))
+    }
+}
+
+/// What a client reads when the store fails. Its own words are for our log.
+pub(crate) fn store_failed(error: StoreError) -> RpcError {
+    match error {
+        StoreError::Full => RpcError::internal("The server has no room to write; try again later").with_status(507),
+        StoreError::Disk(errno) => {
+            let error = std::io::Error::from_raw_os_error(errno);
+            RpcError::internal(format!("The server's disk failed ({error}); try again later")).with_status(503)
+        }
+        StoreError::Locked => {
+            RpcError::internal("Another process holds the server's database; nothing was changed, try again later").with_status(503)
+        }
+        StoreError::TooManySessions => RpcError::internal(
+            "More sessions were ended than the server can remember, so this one was not ended; its id expires 30 days after it began",
+        )
+        .with_status(429),
+        StoreError::ReadsOnly => RpcError::internal(
+            "The server's database was restored or moved, and its operator has not accepted it yet: tasks can be read, and nothing can be started or changed. The \
+             server's log says how to accept it",
+        )
+        .with_status(503),
+        StoreError::Closed => shutting_down(),
+        StoreError::Failed(why) => {
+            error!(why, "the store failed");
+            RpcError::internal("The server's store failed")
+        }
+    }
+}
+
+/// What a client reads when its call was not taken.
+pub(crate) fn create_failed(error: CreateError) -> RpcError {
+    match error {
+        CreateError::KeyTaken => {
+            RpcError::invalid_params("The idempotency key stands for a call with other arguments; use a new key")
+        }
+        CreateError::Quota(exceeded) => Busy::Quota(exceeded).into(),
+        CreateError::Parent(refused) => {
+            error!(%refused, "a client's call has no parent");
+            RpcError::internal("The task that starts this one cannot do so any more")
+        }
+        CreateError::Store(error) => store_failed(error),
+    }
+}
+
+/// What a client reads whose request cannot be waited for any longer.
+pub(crate) fn shutting_down() -> RpcError {
+    RpcError::internal("The server is shutting down; try again").with_status(503)
+}

@@ -1,0 +1,185 @@
+//! Answers of several messages: bounded, and ended with their reader. How a frame stands on the wire is the transport's business.
+
+use crate::{admission::limits::Room, transport::front::Front};
+use bytes::Bytes;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::{mpsc, watch};
+
+/// A slow reader holds up its own stream, after so many frames.
+const CAPACITY: usize = 4;
+/// Between signs of life on a silent stream (T-33).
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// A JSON-RPC message, and the room it takes until it has left.
+pub(crate) struct Text {
+    pub(crate) text: String,
+    pub(crate) room: Option<Room>,
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self { text, room: None }
+    }
+}
+
+impl Text {
+    /// Its bytes; with the last of them the room is given back.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        held(self.text.into(), self.room)
+    }
+}
+
+/// Bytes that take room.
+struct Held {
+    bytes: Bytes,
+    _room: Room,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The same bytes; with the last of them the room is given back.
+pub(crate) fn held(bytes: Bytes, room: Option<Room>) -> Bytes {
+    match room {
+        Some(room) => Bytes::from_owner(Held { bytes, _room: room }),
+        None => bytes,
+    }
+}
+
+/// One thing on a stream.
+pub(crate) enum Frame {
+    /// A JSON-RPC message.
+    Message(Text),
+    /// A sign of life, for transports that need one.
+    KeepAlive,
+    /// Nothing comes for a while: a transport whose streams can be resumed may close this one (T-06).
+    Quiet,
+}
+
+/// The frames of one answer.
+pub(crate) struct Events {
+    receiver: mpsc::Receiver<Frame>,
+    attendance: Attendance,
+    again: Option<String>,
+}
+
+/// Where a stream's frames are written.
+#[derive(Clone)]
+pub(crate) struct Sink {
+    sender: mpsc::Sender<Frame>,
+    attendance: Attendance,
+}
+
+/// Whether anyone reads a stream at this moment. The reader of a stream that can be resumed may be away and come back.
+#[derive(Clone)]
+pub(crate) struct Attendance(Arc<watch::Sender<bool>>);
+
+/// The stream's reader has left.
+#[derive(Debug)]
+pub(crate) struct Gone;
+
+impl Attendance {
+    pub(crate) fn set(&self, attended: bool) {
+        self.0
+            .send_if_modified(|now| std::mem::replace(now, attended) != attended);
+    }
+}
+
+impl Events {
+    /// The next frame; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
+        self.receiver.recv().await
+    }
+
+    /// With a request that leads to the same answer at any time, also after a restart.
+    pub(crate) fn asked_again_by(self, request: String) -> Self {
+        Self {
+            again: Some(request),
+            ..self
+        }
+    }
+
+    /// The request that leads to the same answer at any time, if there is one.
+    pub(crate) fn again(&self) -> Option<&str> {
+        self.again.as_deref()
+    }
+
+    /// To say whether the stream is read.
+    pub(crate) fn attendance(&self) -> Attendance {
+        self.attendance.clone()
+    }
+}
+
+impl Sink {
+    /// Sends a message; waits for a slow reader. `Ok` means that the transport has it.
+    pub(crate) async fn message(&self, text: impl Into<Text>) -> Result<(), Gone> {
+        self.sender.send(Frame::Message(text.into())).await.map_err(|_| Gone)
+    }
+
+    /// Says that nothing comes for a while.
+    pub(crate) async fn quiet(&self) -> Result<(), Gone> {
+        self.sender.send(Frame::Quiet).await.map_err(|_| Gone)
+    }
+
+    /// Whether both write the same stream.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.sender.same_channel(&other.sender)
+    }
+
+    /// Whether someone reads the stream at this moment.
+    pub(crate) fn is_attended(&self) -> bool {
+        *self.attendance.0.borrow()
+    }
+
+    /// To be told when someone comes to read the stream, or leaves it.
+    pub(crate) fn attendance(&self) -> watch::Receiver<bool> {
+        self.attendance.0.subscribe()
+    }
+
+    /// Completes when the stream's reader has left for good.
+    pub(crate) async fn closed(&self) {
+        self.sender.closed().await;
+    }
+
+    /// Sends a sign of life, unless the reader has not even taken the last frames.
+    pub(crate) fn keep_alive(&self) {
+        let _ = self.sender.try_send(Frame::KeepAlive);
+    }
+}
+
+/// A stream and where it is written.
+pub(crate) fn channel() -> (Sink, Events) {
+    let (sender, receiver) = mpsc::channel(CAPACITY);
+    let attendance = Attendance(Arc::new(watch::Sender::new(true)));
+    let sink = Sink {
+        sender,
+        attendance: attendance.clone(),
+    };
+    let events = Events {
+        receiver,
+        attendance,
+        again: None,
+    };
+    (sink, events)
+}
+
+/// Runs `write` for as long as someone reads what it sends. When the reader leaves, the future is dropped where it stands; when
+/// the server drains, it ends by itself.
+pub(crate) fn events<W>(front: &Front, write: impl FnOnce(Sink) -> W) -> Events
+where
+    W: Future<Output = ()> + Send + 'static,
+{
+    let (sink, events) = channel();
+    let reader = sink.sender.clone();
+    let work = write(sink);
+    front.engine.ports().spawner.spawn(Box::pin(async move {
+        tokio::select! {
+            () = work => {}
+            () = reader.closed() => {}
+        }
+    }));
+    events
+}

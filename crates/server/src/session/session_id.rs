@@ -1,0 +1,217 @@
+//! Legacy sessions, carried by their own ids.
+//!
+//! A session id is a signed statement of what was negotiated, so that any process with the key can serve it and a restart ends
+//! none (C-51, T-17). Only the end of a session needs a record (T-14).
+
+use crate::signer::{Seal, Unsealed};
+use longhaul_core::{Entropy, Millis, Principal, SessionKey, UnixMillis};
+use longhaul_runtime::Abilities;
+use longhaul_wire::Version;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// How long a session id is honoured: 30 days. After that the client initializes again.
+const LIFETIME: Millis = 30 * 24 * 3_600_000;
+const KEY_BYTES: usize = 16;
+/// Of a client's name and its version, in bytes.
+const LONGEST_NAME: usize = 128;
+const HEAD_BYTES: usize = KEY_BYTES + 1 + 1 + 8;
+
+/// What a legacy client and this server agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Session {
+    /// Its unguessable name.
+    pub key: SessionKey,
+    /// The negotiated revision.
+    pub version: Version,
+    /// What the client can be asked.
+    pub abilities: Abilities,
+    /// Who initialized it.
+    pub principal: Principal,
+    /// Not honoured after this.
+    pub expires_at: UnixMillis,
+    /// What the client calls itself: `{"name":…,"version":…}`, for display only.
+    pub client: Option<Arc<str>>,
+}
+
+impl Session {
+    /// A new session, beginning `now`.
+    pub(crate) fn begin(
+        version: Version,
+        abilities: Abilities,
+        principal: Principal,
+        client: Option<&RawValue>,
+        now: UnixMillis,
+        entropy: &dyn Entropy,
+    ) -> Self {
+        let mut bytes = [0u8; KEY_BYTES];
+        entropy.fill(&mut bytes);
+        Self {
+            key: name_of(&bytes),
+            version,
+            abilities,
+            principal,
+            expires_at: now.plus(LIFETIME),
+            client: client.and_then(short),
+        }
+    }
+
+    /// The id under which the client names it: visible ASCII (T-12).
+    pub(crate) fn to_id(&self, seal: &Seal) -> String {
+        let mut body = bytes_of(&self.key).to_vec();
+        body.push(
+            Version::ALL
+                .iter()
+                .position(|known| *known == self.version)
+                .unwrap_or(0) as u8,
+        );
+        body.push(to_bits(self.abilities));
+        body.extend(self.expires_at.0.to_be_bytes());
+        let client = self.client.as_deref().unwrap_or_default();
+        // It was made short.
+        body.extend(u16::try_from(client.len()).unwrap_or_default().to_be_bytes());
+        body.extend(client.as_bytes());
+        body.extend(self.principal.as_str().as_bytes());
+        seal.seal(&body)
+    }
+
+    /// The session behind an id; `None` if we did not issue it or it has expired.
+    pub(crate) fn from_id(id: &str, seal: &Seal, now: UnixMillis) -> Option<Self> {
+        let Unsealed(body) = seal.open(id)?;
+        let (head, rest) = body.split_at_checked(HEAD_BYTES)?;
+        let expires_at = UnixMillis(i64::from_be_bytes(head[KEY_BYTES + 2..].try_into().ok()?));
+        let (length, rest) = rest.split_first_chunk()?;
+        let (client, principal) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+        let client = std::str::from_utf8(client).ok()?;
+        if expires_at <= now {
+            return None;
+        }
+        Some(Self {
+            key: name_of(head[..KEY_BYTES].try_into().ok()?),
+            version: *Version::ALL.get(usize::from(head[KEY_BYTES]))?,
+            abilities: from_bits(head[KEY_BYTES + 1]),
+            principal: Principal::named(std::str::from_utf8(principal).ok()?),
+            expires_at,
+            client: (!client.is_empty()).then(|| client.into()),
+        })
+    }
+}
+
+/// Name and version of a client, as far as they are of a reasonable length: the id that carries them is a header.
+fn short(client: &RawValue) -> Option<Arc<str>> {
+    #[derive(Serialize, Deserialize)]
+    struct Info {
+        name: String,
+        #[serde(default)]
+        version: String,
+    }
+    let mut info: Info = serde_json::from_str(client.get()).ok()?;
+    for text in [&mut info.name, &mut info.version] {
+        let end = (0..=LONGEST_NAME.min(text.len())).rfind(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or_default());
+    }
+    serde_json::to_string(&info).ok().map(Into::into)
+}
+
+/// The abilities in the order of their bits.
+fn flags(abilities: &mut Abilities) -> [&mut bool; 7] {
+    [
+        &mut abilities.elicit_form,
+        &mut abilities.elicit_url,
+        &mut abilities.sampling,
+        &mut abilities.sampling_tools,
+        &mut abilities.roots,
+        &mut abilities.hosts_elicitation,
+        &mut abilities.hosts_sampling,
+    ]
+}
+
+fn to_bits(mut abilities: Abilities) -> u8 {
+    let set = flags(&mut abilities).into_iter().enumerate();
+    set.fold(0, |bits, (bit, flag)| bits | (u8::from(*flag) << bit))
+}
+
+fn from_bits(bits: u8) -> Abilities {
+    let mut abilities = Abilities::default();
+    for (bit, flag) in flags(&mut abilities).into_iter().enumerate() {
+        *flag = bits & (1 << bit) != 0;
+    }
+    abilities
+}
+
+fn name_of(bytes: &[u8; KEY_BYTES]) -> SessionKey {
+    SessionKey::named(format!("{:032x}", u128::from_be_bytes(*bytes)))
+}
+
+fn bytes_of(key: &SessionKey) -> [u8; KEY_BYTES] {
+    u128::from_str_radix(key.as_str(), 16).unwrap_or_default().to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::store::SigningKey;
+    use serde_json::json;
+
+    struct Counting;
+    impl Entropy for Counting {
+        fn fill(&self, bytes: &mut [u8]) {
+            (0u8..).zip(bytes).for_each(|(value, byte)| *byte = value);
+        }
+    }
+
+    fn seal(secret: u8) -> Seal {
+        Seal::new(vec![SigningKey {
+            id: 1,
+            secret: [secret; 32],
+        }])
+    }
+
+    fn session() -> Session {
+        let abilities = Abilities {
+            elicit_form: true,
+            sampling: true,
+            hosts_sampling: true,
+            ..Abilities::default()
+        };
+        let info = json!({"name": "n".repeat(1000), "version": "1", "icons": ["…"]});
+        let client = RawValue::from_string(info.to_string()).unwrap();
+        Session::begin(
+            Version::V2025_06_18,
+            abilities,
+            Principal::local(),
+            Some(&client),
+            UnixMillis(1_000),
+            &Counting,
+        )
+    }
+
+    #[test]
+    fn an_id_carries_the_session_and_fits_a_header() {
+        let id = session().to_id(&seal(7));
+        assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
+        assert_eq!(Session::from_id(&id, &seal(7), UnixMillis(2_000)), Some(session()));
+        let client = format!(r#"{{"name":"{}","version":"1"}}"#, "n".repeat(128));
+        assert_eq!(session().client.as_deref(), Some(&*client));
+    }
+
+    #[test]
+    fn expired_foreign_and_altered_ids_are_no_sessions() {
+        let id = session().to_id(&seal(7));
+        assert_eq!(Session::from_id(&id, &seal(7), session().expires_at), None);
+        assert_eq!(Session::from_id(&id, &seal(8), UnixMillis(2_000)), None);
+        for at in 0..id.len() {
+            let mut altered = id.clone().into_bytes();
+            altered[at] = if altered[at] == b'A' { b'B' } else { b'A' };
+            let altered = String::from_utf8(altered).unwrap();
+            if altered != id {
+                assert_eq!(
+                    Session::from_id(&altered, &seal(7), UnixMillis(2_000)),
+                    None,
+                    "byte {at}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Batches of sessions of 2025-03-26 (its transports page, "Sending Messages to the Server"): the only revision that has them, so no
+//! other message may be one.
+//!
+//! Each message of a batch is counted against the rates and dispatched by itself, in order. The responses come together: as one array,
+//! or on one stream if any of them has to be waited for and the client takes one.
+
+use crate::{
+    admission::limits::{Busy, Room},
+    dispatch::{Incoming, dispatch, refuse_message},
+    response::{
+        Answer,
+        stream::{self, Frame, Gone, Sink, Text},
+    },
+    session::Session,
+    transport::front::Front,
+};
+use futures_util::future::join_all;
+use longhaul_core::Principal;
+use longhaul_wire::{Batch, Message, Method, Params, Request, RpcError, Version};
+use std::sync::Arc;
+
+/// Whether this is a batch of a session that may send one. Anything else is read, and a batch refused, as a single message.
+pub(crate) fn is_taken(bytes: &[u8], session: Option<&Session>) -> bool {
+    session.is_some_and(|session| session.version == Version::V2025_03_26) && Batch::is_one(bytes)
+}
+
+/// Why a request may not be part of a batch, if so.
+pub(crate) fn refusal(request: &Request<'_>) -> Option<RpcError> {
+    if request.method == Method::Initialize.as_str() {
+        return Some(RpcError::invalid_request(
+            "initialize cannot be part of a batch: send it by itself",
+        ));
+    }
+    is_modern(request)
+        .then(|| RpcError::invalid_request("Revisions after 2025-03-26 have no batches: send the request by itself"))
+}
+
+/// Whether the request says what only a modern one says (2.6, rule 1).
+pub(crate) fn is_modern(request: &Request<'_>) -> bool {
+    let meta = Params::read(request.params).and_then(|params| params.meta());
+    meta.is_ok_and(|meta| matches!(meta.protocol_version(), Ok(Some(_))))
+}
+
+/// Counts a message against the rates. A request that comes too early is refused; what has no answer to be refused in is not lost, but
+/// waits for its turn.
+pub(crate) async fn count(front: &Front, principal: &Principal, message: &[u8]) -> Result<(), Busy> {
+    while let Err(busy) = front.meter.message(principal) {
+        if matches!(Message::parse(message), Ok(Message::Request(_))) {
+            return Err(busy);
+        }
+        front.engine.ports().clock.sleep(busy.wait()).await;
+    }
+    Ok(())
+}
+
+/// The responses as one array, in the room that they are in.
+pub(crate) fn array(responses: Vec<Text>) -> Text {
+    let length: usize = responses.iter().map(|response| response.text.len() + 1).sum();
+    let (mut text, mut room) = (String::with_capacity(length + 2), None::<Room>);
+    for response in responses {
+        text.push(if text.is_empty() { '[' } else { ',' });
+        text.push_str(&response.text);
+        match (&mut room, response.room) {
+            (Some(room), Some(more)) => room.join(more),
+            (None, first) => room = first,
+            (Some(_), None) => {}
+        }
+    }
+    text.push(']');
+    Text { text, room }
+}
+
+/// Answers a batch that came over HTTP. Its first message has been counted with the request that carried it.
+pub(crate) async fn answer(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answer {
+    let batch = match Batch::parse(incoming.bytes) {
+        Ok(batch) => batch,
+        Err(error) => return Answer::error(None, &error),
+    };
+    let (mut owed, mut unaccepted) = (Vec::new(), None);
+    for (nth, member) in batch.members().enumerate() {
+        match one(front, incoming, member, nth == 0).await {
+            Member::Owed(answer) => owed.push(answer),
+            Member::Unowed(Answer::Accepted) => {}
+            Member::Unowed(refused) => unaccepted = Some(refused),
+        }
+    }
+    if owed.is_empty() {
+        // Nothing was asked, so all there is to say is whether it was taken (T-04).
+        return unaccepted.unwrap_or(Answer::Accepted);
+    }
+    let at_hand = owed
+        .iter()
+        .all(|answer| matches!(answer, Answer::Message { .. } | Answer::Accepted));
+    if incoming.takes_stream && !at_hand {
+        return Answer::Stream(stream::events(front, |sink| async move {
+            join_all(owed.into_iter().map(|answer| tell(answer, &sink))).await;
+        }));
+    }
+    let together = async {
+        let responses = join_all(owed.into_iter().map(response)).await;
+        let responses: Vec<Text> = responses.into_iter().flatten().collect();
+        match responses.is_empty() {
+            // All were called off.
+            true => Answer::Accepted,
+            false => Answer::Message {
+                status: 200,
+                retry_after: None,
+                text: array(responses),
+            },
+        }
+    };
+    match at_hand {
+        true => together.await,
+        false => Answer::Later(Box::pin(together)),
+    }
+}
+
+/// What comes back for a message of a batch.
+enum Member {
+    /// It is a request, or nobody can say what it is: its sender is owed a response.
+    Owed(Answer),
+    /// It is a notification or a response.
+    Unowed(Answer),
+}
+
+async fn one(front: &Arc<Front>, incoming: &Incoming<'_>, member: &[u8], is_counted: bool) -> Member {
+    let read = Message::parse(member);
+    let counted = match is_counted {
+        true => Ok(()),
+        false => count(front, &front.principal, member).await,
+    };
+    let refused = match &read {
+        Ok(Message::Request(request)) => refusal(request),
+        _ => None,
+    };
+    let answer = match (counted, refused) {
+        (Err(busy), _) => refuse_message(member, &busy.into()),
+        (Ok(()), Some(error)) => refuse_message(member, &error),
+        (Ok(()), None) => {
+            let incoming = Incoming {
+                bytes: member,
+                peer: incoming.peer.clone(),
+                session: incoming.session.clone(),
+                ..*incoming
+            };
+            let answer = dispatch(front, &incoming).await;
+            answer.with_room(&front.memory, |error| refuse_message(member, error))
+        }
+    };
+    match read {
+        Ok(Message::Notification(_) | Message::Response(_)) => Member::Unowed(answer),
+        Ok(Message::Request(_)) | Err(_) => Member::Owed(answer),
+    }
+}
+
+/// Sends an answer on the stream of its batch, as it comes.
+async fn tell(mut answer: Answer, sink: &Sink) {
+    // Whoever has gone is told no more.
+    let _: Result<(), Gone> = async {
+        loop {
+            answer = match answer {
+                Answer::Later(later) => later.await,
+                Answer::Message { text, .. } => return sink.message(text).await,
+                Answer::Session { text, .. } => return sink.message(text).await,
+                Answer::Accepted => return Ok(()),
+                Answer::Stream(mut events) => {
+                    while let Some(frame) = events.next().await {
+                        match frame {
+                            Frame::Message(text) => sink.message(text).await?,
+                            Frame::KeepAlive => sink.keep_alive(),
+                            // Others of the batch may have more to say.
+                            Frame::Quiet => {}
+                        }
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+    .await;
+}
+
+/// The response that an answer comes to, for a client that takes no stream; none if the request was called off.
+async fn response(mut answer: Answer) -> Option<Text> {
+    loop {
+        answer = match answer {
+            Answer::Later(later) => later.await,
+            Answer::Message { text, .. } => return Some(text),
+            Answer::Session { text, .. } => return Some(text.into()),
+            // No request of a client that takes no stream is answered by one.
+            Answer::Accepted | Answer::Stream(_) => return None,
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! A connection that carries everything both ways, as stdio does and the pair of endpoints of 2024-11-05: messages come in one after
+//! another and are answered concurrently, on one way out, each answer whole.
+
+use crate::{
+    admission::{caller::Reach, limits::Room},
+    dispatch::{Incoming, dispatch, refuse_message},
+    interaction::push::{session_stream, streams::Wire},
+    response::{
+        Answer, KeptId,
+        stream::{Events, Frame, Text},
+    },
+    session::Session,
+    transport::{
+        batch::{self, is_modern},
+        front::Front,
+    },
+};
+use bytes::Bytes;
+use futures_util::future::{AbortHandle, abortable};
+use longhaul_wire::{
+    Batch, Message, Method, Params, Peer, Request, RequestId, RpcError, envelope::Notification, notification,
+};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+/// Requests of one connection that are being answered; further ones are refused.
+const MOST_REQUESTS: usize = 1024;
+/// What of its messages may be read and not yet understood, in KiB; further ones wait. A message takes a KiB more than it has.
+const ROOM: u32 = 32 * 1024;
+/// Messages waiting for a client to read them. Their writers wait beyond that.
+const OUTGOING: usize = 16;
+
+/// One connection.
+pub(crate) struct Duplex {
+    front: Arc<Front>,
+    reach: Reach,
+    out: mpsc::Sender<Text>,
+    /// What a legacy client settled on.
+    session: Mutex<Option<Session>>,
+    requests: Mutex<HashMap<String, Running>>,
+    answered: watch::Sender<()>,
+    room: Arc<Semaphore>,
+    closed: watch::Sender<bool>,
+}
+
+/// A request that is being answered.
+struct Running {
+    /// Modern requests are called off by ending what answers them (T-43), as by closing an HTTP stream.
+    abort: Option<AbortHandle>,
+    /// Its answer is to tell of something else.
+    watches: bool,
+}
+
+/// Takes a request out of the table when its answer is out, or nobody wants it any more.
+struct Place {
+    duplex: Arc<Duplex>,
+    key: String,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.duplex.requests().remove(&self.key);
+        self.duplex.answered.send_replace(());
+    }
+}
+
+/// The responses of a batch, which go out together.
+struct Responses {
+    texts: Mutex<Vec<Text>>,
+    /// Who may still add to them.
+    left: AtomicUsize,
+    /// The room of what was asked.
+    _held: Option<Room>,
+}
+
+impl Responses {
+    fn of_one(held: Option<Room>) -> Self {
+        Self {
+            texts: Mutex::default(),
+            left: AtomicUsize::new(1),
+            _held: held,
+        }
+    }
+
+    /// With one more who may add to them.
+    fn joined(self: &Arc<Self>) -> Arc<Self> {
+        self.left.fetch_add(1, Ordering::Relaxed);
+        Arc::clone(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Text>> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The connection is over.
+#[derive(Debug)]
+pub(crate) struct Closed;
+
+impl Duplex {
+    /// A connection, and what goes out on it.
+    pub(crate) fn open(front: &Arc<Front>, reach: Reach) -> (Arc<Self>, mpsc::Receiver<Text>) {
+        let (out, outgoing) = mpsc::channel(OUTGOING);
+        let duplex = Self {
+            front: Arc::clone(front),
+            reach,
+            out,
+            session: Mutex::default(),
+            requests: Mutex::default(),
+            answered: watch::Sender::new(()),
+            room: Arc::new(Semaphore::new(ROOM as usize)),
+            closed: watch::Sender::new(false),
+        };
+        (Arc::new(duplex), outgoing)
+    }
+
+    /// Takes a message, and the room it is in. Returns when it has been understood or is on its way, and not before the client has read enough of what was
+    /// said to it.
+    ///
+    /// # Errors
+    /// [`Closed`]
+    pub(crate) async fn take(self: &Arc<Self>, bytes: Bytes, room: Option<Room>) -> Result<(), Closed> {
+        let is_batch = batch::is_taken(&bytes, self.session().as_ref());
+        match is_batch {
+            true => self.take_batch(&bytes, room).await,
+            false => self.take_one(bytes, room, None).await,
+        }
+    }
+
+    /// Takes the messages of a batch, the first of which has been counted with its line. Their responses go out together.
+    async fn take_batch(self: &Arc<Self>, bytes: &Bytes, room: Option<Room>) -> Result<(), Closed> {
+        let batch = match Batch::parse(bytes) {
+            Ok(batch) => batch,
+            Err(error) => return self.deliver(Answer::error(None, &error)).await,
+        };
+        let responses = Arc::new(Responses::of_one(room));
+        for (nth, member) in batch.members().enumerate() {
+            let counted = match nth {
+                0 => Ok(()),
+                _ => batch::count(&self.front, &self.front.principal, member).await,
+            };
+            let refused = match Message::parse(member) {
+                Ok(Message::Request(request)) => batch::refusal(&request),
+                _ => None,
+            };
+            match counted.map_err(RpcError::from).err().or(refused) {
+                Some(error) => {
+                    self.deliver_to(refuse_message(member, &error), Some(&responses))
+                        .await?
+                }
+                None => {
+                    self.take_one(bytes.slice_ref(member), None, Some(&responses)).await?;
+                }
+            }
+        }
+        self.finish(&responses).await
+    }
+
+    async fn take_one(
+        self: &Arc<Self>,
+        bytes: Bytes,
+        room: Option<Room>,
+        batch: Option<&Arc<Responses>>,
+    ) -> Result<(), Closed> {
+        match Message::parse(&bytes) {
+            Err(refusal) => {
+                let answer = Answer::error(refusal.id, &refusal.error);
+                self.deliver_to(answer, batch.map(|batch| &**batch)).await
+            }
+            Ok(Message::Request(request)) if request.method == Method::Initialize.as_str() => {
+                self.initialize(&bytes).await
+            }
+            Ok(Message::Request(request)) => self.request(&request, (bytes.clone(), room), batch).await,
+            Ok(Message::Notification(notification)) => {
+                self.notified(&notification, &bytes).await;
+                Ok(())
+            }
+            Ok(Message::Response(_)) => {
+                // Nobody waits to hear how it was taken.
+                self.dispatch(&bytes).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Completes when every request has been answered, but for those that only watch.
+    pub(crate) async fn idle(&self) {
+        self.without(|running| !running.watches).await;
+    }
+
+    /// Completes when every request has been answered. Those that watch end by themselves when the front drains.
+    pub(crate) async fn done(&self) {
+        self.without(|_| true).await;
+    }
+
+    async fn without(&self, waited_for: impl Fn(&Running) -> bool) {
+        let mut answered = self.answered.subscribe();
+        while self.requests().values().any(&waited_for) {
+            // The sender is `self`.
+            let _ = answered.changed().await;
+        }
+    }
+
+    /// Ends the connection: what is not yet answered never will be. Modern calls are cancelled, legacy ones run on, tasks always.
+    pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    /// Completes when the connection was closed.
+    pub(crate) async fn closed(&self) {
+        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
+    }
+
+    async fn dispatch(&self, bytes: &[u8]) -> Answer {
+        let session = self.session().clone();
+        let incoming = Incoming {
+            bytes,
+            peer: Peer::Stdio {
+                initialized: session.as_ref().map(|session| session.version),
+            },
+            session,
+            takes_stream: true,
+            reach: self.reach,
+        };
+        dispatch(&self.front, &incoming).await
+    }
+
+    /// The handshake stands between what came before it and what comes after.
+    async fn initialize(self: &Arc<Self>, bytes: &[u8]) -> Result<(), Closed> {
+        self.caught_up().await;
+        let answer = self.dispatch(bytes).await;
+        if let Answer::Session { session, .. } = &answer {
+            *self.session() = Some((**session).clone());
+            self.open_mail(session);
+        }
+        self.deliver(answer).await
+    }
+
+    /// What is said to the session goes out here, too.
+    fn open_mail(self: &Arc<Self>, session: &Session) {
+        let (duplex, events) = (
+            Arc::clone(self),
+            session_stream::open(&self.front, session, Wire::Shared),
+        );
+        self.spawn(async move {
+            let _ = duplex.deliver(Answer::Stream(events)).await;
+        });
+    }
+
+    async fn request(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+        (bytes, held): (Bytes, Option<Room>),
+        batch: Option<&Arc<Responses>>,
+    ) -> Result<(), Closed> {
+        let key = request.id.canonical().into_owned();
+        let place = match self.enter(&key, watches(request)) {
+            Ok(place) => place,
+            Err(refused) => {
+                let answer = Answer::error(Some(request.id), &refused);
+                return self.deliver_to(answer, batch.map(|batch| &**batch)).await;
+            }
+        };
+        let batch = batch.map(Responses::joined);
+        let listens = (request.method == Method::SubscriptionsListen.as_str()).then(|| KeptId::of(request.id));
+        let kib = u32::try_from(bytes.len() / 1024 + 1).map_or(ROOM, |kib| kib.min(ROOM));
+        // Never closed, so there is only ever waiting.
+        let room = Arc::clone(&self.room).acquire_many_owned(kib).await.ok();
+        let duplex = Arc::clone(self);
+        let (work, abort) = abortable(async move {
+            let _held = held;
+            let answer = duplex.dispatch(&bytes).await;
+            let answer = answer.with_room(&duplex.front.memory, |error| refuse_message(&bytes, error));
+            drop((bytes, room));
+            // Whoever has gone is told no more.
+            let _ = match (answer, listens) {
+                (Answer::Stream(events), Some(id)) => duplex.subscription(events, id.get()).await,
+                (answer, _) => duplex.deliver_to(answer, batch.as_deref()).await,
+            };
+            if let Some(batch) = batch {
+                let _ = duplex.finish(&batch).await;
+            }
+        });
+        if is_modern(request)
+            && let Some(running) = self.requests().get_mut(&key)
+        {
+            running.abort = Some(abort);
+        }
+        self.spawn(async move {
+            let _ = work.await;
+            drop(place);
+        });
+        Ok(())
+    }
+
+    fn enter(self: &Arc<Self>, key: &str, watches: bool) -> Result<Place, RpcError> {
+        let mut requests = self.requests();
+        if requests.len() >= MOST_REQUESTS {
+            return Err(RpcError::internal(format!(
+                "{MOST_REQUESTS} requests of this connection are being answered: wait for some of them"
+            )));
+        }
+        match requests.entry(key.to_owned()) {
+            Entry::Occupied(_) => Err(RpcError::invalid_request(
+                "A request with this id is being answered: choose another",
+            )),
+            Entry::Vacant(entry) => {
+                entry.insert(Running { abort: None, watches });
+                Ok(Place {
+                    duplex: Arc::clone(self),
+                    key: key.to_owned(),
+                })
+            }
+        }
+    }
+
+    async fn notified(&self, notification: &Notification<'_>, bytes: &[u8]) {
+        // A cancellation finds the request that was sent before it.
+        self.caught_up().await;
+        if notification.method == Method::Cancelled.as_str()
+            && let Some(abort) = self.modern_request(notification)
+        {
+            return abort.abort();
+        }
+        // Nobody waits to hear how it was taken.
+        self.dispatch(bytes).await;
+    }
+
+    /// The running modern request that a cancellation is about. By then nothing of it says any more which era it was of.
+    fn modern_request(&self, cancelled: &Notification<'_>) -> Option<AbortHandle> {
+        let wish = Params::read(cancelled.params).ok()?.cancelled().ok()?;
+        let requests = self.requests();
+        requests.get(&*wish.request_id.canonical())?.abort.clone()
+    }
+
+    /// Completes when all requests so far are with those who answer them.
+    async fn caught_up(&self) {
+        // Room is given in the order in which it is asked for.
+        let _ = self.room.acquire_many(ROOM).await;
+    }
+
+    /// Sends an answer, waiting for what of it is still to come.
+    ///
+    /// # Errors
+    /// [`Closed`]
+    pub(crate) async fn deliver(&self, answer: Answer) -> Result<(), Closed> {
+        self.deliver_to(answer, None).await
+    }
+
+    /// As [`deliver`](Self::deliver), but the response goes to those of its batch.
+    async fn deliver_to(&self, mut answer: Answer, batch: Option<&Responses>) -> Result<(), Closed> {
+        loop {
+            answer = match answer {
+                Answer::Message { text, .. } => return self.respond(text, batch).await,
+                Answer::Session { text, .. } => return self.respond(text.into(), batch).await,
+                Answer::Accepted => return Ok(()),
+                Answer::Later(later) => later.await,
+                Answer::Stream(mut events) => {
+                    while let Some(frame) = events.next().await {
+                        match frame {
+                            Frame::Message(text) if batch.is_some() && is_response(&text) => {
+                                self.respond(text, batch).await?;
+                            }
+                            Frame::Message(text) => self.say(text).await?,
+                            Frame::KeepAlive | Frame::Quiet => {}
+                        }
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    async fn respond(&self, text: Text, batch: Option<&Responses>) -> Result<(), Closed> {
+        match batch {
+            Some(batch) => {
+                batch.lock().push(text);
+                Ok(())
+            }
+            None => self.say(text).await,
+        }
+    }
+
+    /// One of those who add to the responses is done; the last one sends them.
+    async fn finish(&self, batch: &Responses) -> Result<(), Closed> {
+        if batch.left.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return Ok(());
+        }
+        let texts = std::mem::take(&mut *batch.lock());
+        match texts.is_empty() {
+            true => Ok(()),
+            false => self.say(batch::array(texts)).await,
+        }
+    }
+
+    /// As [`deliver`](Self::deliver); when we end the subscription, its client reads a cancellation before the response (C-17).
+    async fn subscription(&self, mut events: Events, id: RequestId<'_>) -> Result<(), Closed> {
+        while let Some(frame) = events.next().await {
+            let Frame::Message(text) = frame else { continue };
+            if is_response(&text) {
+                let mut cancelled = String::new();
+                notification::write_cancelled(&mut cancelled, id, None);
+                self.say(cancelled).await?;
+            }
+            self.say(text).await?;
+        }
+        Ok(())
+    }
+
+    async fn say(&self, text: impl Into<Text>) -> Result<(), Closed> {
+        self.out.send(text.into()).await.map_err(|_| Closed)
+    }
+
+    /// Runs `work` until it ends or the connection does.
+    fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        let mut closed = self.closed.subscribe();
+        self.front.engine.ports().spawner.spawn(Box::pin(async move {
+            tokio::select! {
+                () = work => {}
+                _ = closed.wait_for(|closed| *closed) => {}
+            }
+        }));
+    }
+
+    fn session(&self) -> MutexGuard<'_, Option<Session>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn requests(&self) -> MutexGuard<'_, HashMap<String, Running>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_response(text: &Text) -> bool {
+    matches!(Message::parse(text.text.as_bytes()), Ok(Message::Response(_)))
+}
+
+fn watches(request: &Request<'_>) -> bool {
+    [Method::SubscriptionsListen, Method::TasksResult]
+        .iter()
+        .any(|method| request.method == method.as_str())
+}

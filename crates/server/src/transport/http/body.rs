@@ -1,0 +1,167 @@
+//! Reading a body: not too large, not too slow, and no more of all bodies than there is room for.
+
+use crate::{
+    admission::limits::{BodyRoom, Busy, Exhausted, Room, SMALL},
+    transport::front::Front,
+};
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use longhaul_wire::RpcError;
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::Poll,
+    time::Duration,
+};
+
+/// How long a body may take to arrive. A message is small, and a client that trickles holds a connection.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long one that says how large it is may wait for room, before any of it is read.
+const ROOM_PATIENCE: Duration = Duration::from_secs(2);
+/// A body, and the room it takes.
+pub(super) struct Whole {
+    pub(super) bytes: Bytes,
+    pub(super) room: Option<Room>,
+}
+
+/// Reads a body of at most the front's limit.
+pub(super) async fn read(mut body: Body, front: &Front) -> Result<Whole, RpcError> {
+    let read = receive(&mut body, front).await;
+    if matches!(&read, Err(Unread::NoRoom)) {
+        drop_rest(&mut body, front).await;
+    }
+    read.map_err(|unread| match unread {
+        Unread::NoRoom => Busy::Bodies.into(),
+        Unread::Refused(error) => error,
+    })
+}
+
+/// Why a body was not read to its end.
+enum Unread {
+    NoRoom,
+    Refused(RpcError),
+}
+
+impl From<RpcError> for Unread {
+    fn from(error: RpcError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Exhausted> for Unread {
+    fn from(_: Exhausted) -> Self {
+        Self::NoRoom
+    }
+}
+
+async fn receive(body: &mut Body, front: &Front) -> Result<Whole, Unread> {
+    let length = http_body::Body::size_hint(body).lower();
+    // Two megabytes of a body that says it has ten are not worth reading.
+    if length > front.max_body as u64 {
+        return Err(too_large(front.max_body).into());
+    }
+    if length > SMALL as u64 {
+        // At most the limit, which is a `usize`.
+        let fits = front.memory.fits(length as usize);
+        let fits = front.engine.ports().within(ROOM_PATIENCE, fits).await;
+        fits.ok_or(Unread::NoRoom)?;
+    }
+    let mut whole = pin!(collect(body, front.max_body, front.memory.body()));
+    if let Some(read) = at_once(whole.as_mut()).await {
+        return read;
+    }
+    match front.engine.ports().within(PATIENCE, whole).await {
+        Some(read) => read,
+        None => Err(RpcError::parse("The body took too long to arrive")
+            .with_status(408)
+            .into()),
+    }
+}
+
+/// The body of a request that is refused whatever is in it, if that is little.
+pub(super) async fn read_or_drop(mut body: Body, front: &Front) -> Bytes {
+    let length = http_body::Body::size_hint(&body).upper();
+    if length.is_some_and(|length| length <= SMALL as u64) {
+        return read(body, front).await.map(|whole| whole.bytes).unwrap_or_default();
+    }
+    drop_rest(&mut body, front).await;
+    Bytes::new()
+}
+
+/// Reads and drops what is left, up to the front's limit: a client whose connection is reset while it writes may never read why.
+async fn drop_rest(body: &mut Body, front: &Front) {
+    let drop_all = async {
+        let mut length = 0;
+        while let Ok(Some(piece)) = next(body).await
+            && length <= front.max_body
+        {
+            length += piece.len();
+        }
+    };
+    let _ = front.engine.ports().within(PATIENCE, drop_all).await;
+}
+
+/// What `read` comes to if all of it has arrived: nearly always, and then no time has to be kept. HTTP hands a body over only
+/// after it has been asked for, so the second look is the one that counts.
+async fn at_once<T>(mut read: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    let mut asked = false;
+    poll_fn(|cx| match read.as_mut().poll(cx) {
+        Poll::Ready(read) => Poll::Ready(Some(read)),
+        Poll::Pending if asked => Poll::Ready(None),
+        Poll::Pending => {
+            asked = true;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+/// Puts the pieces together. Pieces that are one byte each cost no more than one that holds them all. Room is taken for each as it comes (until
+/// then it is in the connection's own buffer), and never waited for: a slow body holds no more than what has come of it.
+async fn collect(body: &mut Body, limit: usize, mut room: BodyRoom<'_>) -> Result<Whole, Unread> {
+    let whole = |bytes: Bytes, room: BodyRoom<'_>| Whole {
+        bytes,
+        room: room.keep(),
+    };
+    let Some(first) = next(body).await? else {
+        return Ok(whole(Bytes::new(), room));
+    };
+    let whole_at_once = http_body::Body::is_end_stream(body);
+    if first.len() > limit {
+        return Err(too_large(limit).into());
+    }
+    room.grow(first.len())?;
+    if whole_at_once {
+        return Ok(whole(first, room));
+    }
+    let mut bytes = BytesMut::from(first);
+    while let Some(piece) = next(body).await? {
+        let length = bytes.len() + piece.len();
+        if length > limit {
+            return Err(too_large(limit).into());
+        }
+        room.grow(length)?;
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(whole(bytes.freeze(), room))
+}
+
+/// The next piece of data; trailers are nothing to us.
+async fn next(body: &mut Body) -> Result<Option<Bytes>, RpcError> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(piece) => return Ok(Some(piece)),
+                Err(_trailers) => {}
+            },
+            Some(Err(_)) => return Err(RpcError::parse("The body ended before it was complete")),
+        }
+    }
+}
+
+fn too_large(limit: usize) -> RpcError {
+    RpcError::invalid_request(format!("The body is larger than {limit} bytes (see max_body)")).with_status(413)
+}

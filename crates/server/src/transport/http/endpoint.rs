@@ -1,0 +1,266 @@
+//! The endpoint: HTTP around [`dispatch`].
+
+use super::{
+    MESSAGES_PATH, PATH, SSE_PATH,
+    body::{self, Whole},
+    cors, get_stream, legacy_sse,
+    replay::{Kind, TooMany},
+    response::{empty, event_stream, held_with, method_not_allowed, recorded, refuse, response},
+};
+use crate::{
+    admission::caller::Reach,
+    dispatch::{Incoming, dispatch, refuse_message},
+    response::{Answer, store_failed, stream::Events},
+    session::Session,
+    transport::{batch, front::Front},
+};
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    response::Response,
+    routing::any,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
+use longhaul_wire::{Generation, Headers, Peer, RpcError, Version};
+use std::sync::Arc;
+
+const METHODS: &str = "POST, GET, DELETE";
+
+/// The endpoint at `/mcp`, to be served by [`Listener`](super::Listener) or mounted into an application of yours; with
+/// [`legacy_sse`](super::HttpOptions::legacy_sse) also the pair at `/sse` and `/messages`.
+pub fn router(front: Arc<Front>) -> Router {
+    let mut router = Router::new().route(PATH, any(mcp));
+    if front.legacy_sse {
+        router = router.route(SSE_PATH, any(sse)).route(MESSAGES_PATH, any(messages));
+    }
+    router.with_state(front)
+}
+
+/// What a person sees who opens the address in a browser, and a client that was given it without the path.
+pub(super) async fn elsewhere() -> (StatusCode, String) {
+    (
+        StatusCode::NOT_FOUND,
+        format!("There is nothing here. MCP is at {PATH}\n"),
+    )
+}
+
+async fn mcp(State(front): State<Arc<Front>>, request: Request) -> Response {
+    guarded(front, METHODS, request, async |front, parts, body| match parts.method {
+        Method::POST => Some(post(front, parts, body).await),
+        Method::GET => Some(get(front, parts).await),
+        Method::DELETE => Some(end_session(front, parts).await),
+        _ => None,
+    })
+    .await
+}
+
+async fn sse(State(front): State<Arc<Front>>, request: Request) -> Response {
+    guarded(front, "GET", request, async |front, parts, _| {
+        (parts.method == Method::GET).then(|| legacy_sse::open(front, parts))
+    })
+    .await
+}
+
+async fn messages(State(front): State<Arc<Front>>, request: Request) -> Response {
+    guarded(front, "POST", request, async |front, parts, body| match parts.method {
+        Method::POST => Some(match check_content_type(&parts.headers) {
+            Ok(()) => legacy_sse::post(front, parts, body).await,
+            Err(wrong) => Err(wrong),
+        }),
+        _ => None,
+    })
+    .await
+}
+
+/// Answers a request that comes from where it may, so that an allowed web page can read the answer; `None` is a method there is not.
+async fn guarded(
+    front: Arc<Front>,
+    methods: &'static str,
+    request: Request,
+    answer: impl AsyncFnOnce(&Arc<Front>, &Parts, Body) -> Option<Result<Response, RpcError>>,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    if let Err(misplaced) = front.places.check(&parts.headers, &parts.uri) {
+        let error = RpcError::invalid_request(misplaced.to_string()).with_status(403);
+        return refuse(&front, &error);
+    }
+    let mut response = if parts.method == Method::OPTIONS {
+        // A browser asks this of its own, for nobody yet, and the answer costs nothing.
+        cors::preflight(&parts.headers, methods)
+    } else if let Err(busy) = front.meter.message(&front.principal) {
+        let bytes = body::read_or_drop(body, &front).await;
+        response(&front, refuse_message(&bytes, &busy.into()))
+    } else {
+        match answer(&front, &parts, body).await {
+            Some(answered) => answered.unwrap_or_else(|error| refuse(&front, &error)),
+            None => method_not_allowed(methods),
+        }
+    };
+    cors::expose(&mut response, parts.headers.get(header::ORIGIN).cloned());
+    response
+}
+
+async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response, RpcError> {
+    check_content_type(&parts.headers)?;
+    // The body comes first, since every later error carries the id that is in it.
+    let Whole { bytes, room } = body::read(body, front).await?;
+    let (answer, session) = match message(front, parts, &bytes).await {
+        Ok(incoming) if batch::is_taken(&bytes, incoming.session.as_ref()) => {
+            (batch::answer(front, &incoming).await, incoming.session)
+        }
+        Ok(incoming) => (dispatch(front, &incoming).await, incoming.session),
+        Err(error) => (refuse_message(&bytes, &error), None),
+    };
+    let answer = answer.with_room(&front.memory, |error| refuse_message(&bytes, error));
+    drop(bytes);
+    let response = match (settled(answer).await, session) {
+        (Answer::Stream(events), Some(session)) => resumable(front, &session, events),
+        (answer, _) => response(front, answer),
+    };
+    // What was made of the body may be in use as long as its request is answered.
+    Ok(held_with(response, room))
+}
+
+/// The answer itself, as soon as it is there.
+pub(crate) async fn settled(mut answer: Answer) -> Answer {
+    while let Answer::Later(later) = answer {
+        answer = later.await;
+    }
+    answer
+}
+
+/// A stream that goes on without its connection, since a legacy client that leaves calls nothing off (T-08).
+fn resumable(front: &Arc<Front>, session: &Session, events: Events) -> Response {
+    let clock = &front.engine.ports().clock;
+    match front.recordings.begin(front, session, events, Kind::Answer) {
+        Ok(recording) => match recording.read(0, clock) {
+            Ok(reader) => event_stream(recorded(reader)),
+            Err(_) => unreachable!("nothing of it has been dropped"),
+        },
+        Err(TooMany(events)) => response(front, Answer::Stream(events)),
+    }
+}
+
+/// A stream for what is said to a legacy session; modern revisions have none (T-09, T-20).
+async fn get(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcError> {
+    let headers = mcp_headers(parts)?;
+    let Some(id) = headers.session_id.filter(|_| !is_modern(&headers)) else {
+        return Ok(method_not_allowed(METHODS));
+    };
+    let session = live_session(front, id).await?.ok_or_else(RpcError::session_not_found)?;
+    if !takes_stream(&parts.headers) {
+        return Err(RpcError::invalid_request("Accept must list text/event-stream").with_status(406));
+    }
+    match parts.headers.get("last-event-id") {
+        Some(last_event) => get_stream::resume(front, &session, last_event.as_bytes()).await,
+        None => get_stream::open(front, &session),
+    }
+}
+
+/// The message in `bytes`, with what surrounds it.
+async fn message<'a>(front: &Front, parts: &'a Parts, bytes: &'a [u8]) -> Result<Incoming<'a>, RpcError> {
+    around(front, mcp_headers(parts)?, takes_stream(&parts.headers), bytes).await
+}
+
+/// The message in `bytes`, with what its headers say around it.
+pub(crate) async fn around<'a>(
+    front: &Front,
+    headers: Headers<'a>,
+    takes_stream: bool,
+    bytes: &'a [u8],
+) -> Result<Incoming<'a>, RpcError> {
+    let (session, state) = find_session(front, &headers).await?;
+    Ok(Incoming {
+        bytes,
+        peer: Peer::Http {
+            headers,
+            session: state,
+            sessionless: true,
+        },
+        session,
+        takes_stream,
+        reach: Reach::Anyone,
+    })
+}
+
+fn mcp_headers(parts: &Parts) -> Result<Headers<'_>, RpcError> {
+    let all = parts.headers.iter();
+    Headers::collect(all.map(|(name, value)| (name.as_str(), value.as_bytes())))
+}
+
+/// A form on a web page can post `text/plain` without asking anyone; JSON it cannot.
+fn check_content_type(headers: &HeaderMap) -> Result<(), RpcError> {
+    let named = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = named.map(|named| named.split(';').next().unwrap_or_default().trim());
+    if kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json")) {
+        return Ok(());
+    }
+    Err(RpcError::invalid_request("Content-Type must be application/json").with_status(415))
+}
+
+fn takes_stream(headers: &HeaderMap) -> bool {
+    let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.contains("text/event-stream"));
+    headers.get_all(header::ACCEPT).iter().any(accepts)
+}
+
+/// What the session id comes to. A modern message has no session, so its id is not even looked at (T-20).
+async fn find_session(
+    front: &Front,
+    headers: &Headers<'_>,
+) -> Result<(Option<Session>, longhaul_wire::Session), RpcError> {
+    let Some(id) = headers.session_id.filter(|_| !is_modern(headers)) else {
+        return Ok((None, longhaul_wire::Session::None));
+    };
+    match live_session(front, id).await? {
+        Some(session) => {
+            let state = longhaul_wire::Session::Live(session.version);
+            Ok((Some(session), state))
+        }
+        None => Ok((None, longhaul_wire::Session::Gone)),
+    }
+}
+
+fn is_modern(headers: &Headers<'_>) -> bool {
+    let named = headers
+        .protocol_version
+        .and_then(|named| std::str::from_utf8(named).ok());
+    named
+        .and_then(Version::parse)
+        .is_some_and(|version| version.generation() == Generation::Modern)
+}
+
+async fn live_session(front: &Front, id: &[u8]) -> Result<Option<Session>, RpcError> {
+    let now = front.engine.ports().clock.now();
+    let session = std::str::from_utf8(id)
+        .ok()
+        .and_then(|id| Session::from_id(id, &front.sessions, now));
+    let Some(session) = session.filter(|session| session.principal == front.principal) else {
+        return Ok(None);
+    };
+    let ended = front
+        .engine
+        .store()
+        .session_ended(&session.key)
+        .await
+        .map_err(store_failed)?;
+    Ok(Some(session).filter(|_| !ended))
+}
+
+/// DELETE ends a legacy session (T-14); modern revisions have none (T-20). Its tasks go on (T-17).
+async fn end_session(front: &Front, parts: &Parts) -> Result<Response, RpcError> {
+    let headers = mcp_headers(parts)?;
+    let Some(id) = headers.session_id.filter(|_| !is_modern(&headers)) else {
+        return Ok(method_not_allowed(METHODS));
+    };
+    let session = live_session(front, id).await?.ok_or_else(RpcError::session_not_found)?;
+    front
+        .engine
+        .store()
+        .end_session(&session.key, session.expires_at)
+        .await
+        .map_err(store_failed)?;
+    front.recordings.end_session(&session.key);
+    front.legacy.wishes.forget(&session.key);
+    Ok(empty(StatusCode::NO_CONTENT))
+}

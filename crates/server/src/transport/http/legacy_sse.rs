@@ -1,0 +1,145 @@
+//! The two endpoints of 2024-11-05: a stream for everything that is said, and a place to post to (T-16).
+//!
+//! The stream is the connection. It begins by naming the place; whatever is posted there is answered on the stream.
+
+use super::{
+    MESSAGES_PATH, SSE_PATH,
+    body::{self, Whole},
+    response::{empty, event_stream},
+};
+use crate::{
+    admission::{caller::Reach, limits::StreamPermit},
+    response::stream::{KEEP_ALIVE, Text, held},
+    transport::{duplex::Duplex, front::Front},
+};
+use axum::{body::Body, extract::OriginalUri, response::Response};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{StatusCode, request::Parts};
+use longhaul_core::Entropy;
+use longhaul_wire::{RpcError, sse};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::mpsc;
+
+const NAME_BYTES: usize = 16;
+const NAME: &str = "sessionId";
+
+/// The open streams, by names that only their clients know.
+#[derive(Clone, Default)]
+pub(crate) struct Pairs(Arc<Mutex<HashMap<String, Arc<Duplex>>>>);
+
+/// One open stream; dropping it ends the connection.
+struct Open {
+    pairs: Pairs,
+    name: String,
+    duplex: Arc<Duplex>,
+    front: Arc<Front>,
+    outgoing: mpsc::Receiver<Text>,
+    /// What is said before anything else.
+    endpoint: Option<String>,
+    _permit: StreamPermit,
+}
+
+impl Pairs {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Duplex>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.pairs.lock().remove(&self.name);
+        self.duplex.close();
+    }
+}
+
+/// Opens a stream.
+pub(super) fn open(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcError> {
+    let permit = front.meter.stream(&front.principal)?;
+    let (duplex, outgoing) = Duplex::open(front, Reach::Anyone);
+    let name = random_name(&*front.engine.ports().entropy);
+    front.pairs.lock().insert(name.clone(), Arc::clone(&duplex));
+    let open = Open {
+        pairs: front.pairs.clone(),
+        endpoint: Some(endpoint(parts, &name)),
+        name,
+        duplex,
+        front: Arc::clone(front),
+        outgoing,
+        _permit: permit,
+    };
+    Ok(event_stream(stream::unfold(open, |mut open| async move {
+        let event = open.next().await?;
+        Some((event, open))
+    })))
+}
+
+/// Takes a message; what there is to say about it is said on the stream.
+pub(super) async fn post(front: &Front, parts: &Parts, body: Body) -> Result<Response, RpcError> {
+    let name = parts.uri.query().and_then(named);
+    let duplex = name.and_then(|name| front.pairs.lock().get(name).cloned());
+    let duplex = duplex.ok_or_else(RpcError::session_not_found)?;
+    let Whole { bytes, room } = body::read(body, front).await?;
+    match duplex.take(bytes, room).await {
+        Ok(()) => Ok(empty(StatusCode::ACCEPTED)),
+        Err(_) => Err(RpcError::session_not_found()),
+    }
+}
+
+fn named(query: &str) -> Option<&str> {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.into_iter().find(|(key, _)| *key == NAME).map(|(_, name)| name)
+}
+
+/// Where to post to: beside the stream, wherever that is mounted.
+fn endpoint(parts: &Parts, name: &str) -> String {
+    let path = parts
+        .extensions
+        .get::<OriginalUri>()
+        .map_or(parts.uri.path(), |original| original.path());
+    let base = path.strip_suffix(SSE_PATH).unwrap_or_default();
+    format!("{base}{MESSAGES_PATH}?{NAME}={name}")
+}
+
+fn random_name(entropy: &dyn Entropy) -> String {
+    let mut bytes = [0u8; NAME_BYTES];
+    entropy.fill(&mut bytes);
+    format!("{:032x}", u128::from_be_bytes(bytes))
+}
+
+impl Open {
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(endpoint) = self.endpoint.take() {
+            return Some(format!("event: endpoint\ndata: {endpoint}\n\n").into());
+        }
+        let ending = async {
+            self.front.drained().await;
+            tokio::select! {
+                () = self.duplex.done() => {}
+                () = self.front.closed() => {}
+            }
+        };
+        tokio::select! {
+            biased;
+            message = self.outgoing.recv() => message.map(|message| held(event(&message.text), message.room)),
+            () = ending => None,
+            () = self.front.engine.ports().clock.sleep(KEEP_ALIVE) => {
+                Some(Bytes::from_static(sse::KEEP_ALIVE.as_bytes()))
+            }
+        }
+    }
+}
+
+fn event(message: &str) -> Bytes {
+    let mut event = String::with_capacity(message.len() + 32);
+    event.push_str("event: message\n");
+    sse::Event {
+        data: message,
+        ..sse::Event::default()
+    }
+    .write(&mut event);
+    event.into()
+}

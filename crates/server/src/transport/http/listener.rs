@@ -1,0 +1,215 @@
+//! The listener: bounded in connections, time and memory, and drained when the server stops.
+//!
+//! A connection beyond those of all waits in the kernel. One beyond those of its address is taken and told so, since waiting it would stand in the way
+//! of other addresses.
+
+use super::{
+    allowed_hosts::is_loopback,
+    endpoint::{elsewhere, router},
+    response::refuse,
+    stall::StallGuard,
+};
+use crate::{
+    admission::limits::{Busy, ConnectionPermit},
+    transport::front::Front,
+};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::{GracefulConnection, GracefulShutdown},
+    service::TowerToHyperService,
+};
+use longhaul_wire::RpcError;
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+use tracing::{debug, warn};
+
+/// How long a connection may be idle, or take to send its head.
+const HEAD_PATIENCE: Duration = Duration::from_secs(75);
+/// The same for a connection that is there to be refused.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
+/// Connections at once that are there to be refused; the next one is closed without a word.
+const REFUSALS: usize = 64;
+/// The largest head; MCP's is some hundred bytes.
+const HEAD_BYTES: usize = 64 * 1024;
+const HEADERS: usize = 100;
+/// How long calls that are waited for may still take when the server stops.
+const CALL_PATIENCE: Duration = Duration::from_secs(5);
+/// How long what is left may take after that: a reader that takes its time, a request of which half has come.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
+/// When the process has no descriptor left for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The server cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address could be reached from other machines, and there is no authentication yet.
+    #[error("{0} can be reached from other machines; until there is authentication, listen on 127.0.0.1 or [::1] only")]
+    NotLoopback(SocketAddr),
+    /// The system refuses.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// A socket that is bound, so that a port in use is known before anything starts.
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Binds a loopback address. Port 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub async fn bind(address: SocketAddr) -> Result<Self, ListenError> {
+        if !is_loopback(address.ip()) {
+            return Err(ListenError::NotLoopback(address));
+        }
+        let bound = async {
+            let socket = TcpListener::bind(address).await?;
+            let address = socket.local_addr()?;
+            Ok(Self { socket, address })
+        };
+        bound.await.map_err(|source| ListenError::Bind { address, source })
+    }
+
+    /// The address bound.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` completes; then takes no new connections and ends what only watches. Calls that are waited for have 5 s
+    /// to come to their end, and what is left then 2 s more.
+    pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()>) {
+        let app = router(Arc::clone(&front)).fallback(elsewhere);
+        self.serve_router(app, front, stop).await;
+    }
+
+    /// As [`serve`](Self::serve), with an application around the endpoint.
+    pub async fn serve_router(self, app: axum::Router, front: Arc<Front>, stop: impl Future<Output = ()>) {
+        let graceful = GracefulShutdown::new();
+        let most = front.meter.most_connections().min(descriptors_for_connections());
+        let places = Arc::new(Semaphore::new(most));
+        let refusals = Arc::new(Semaphore::new(REFUSALS));
+        let ports = front.engine.ports().clone();
+        tokio::pin!(stop);
+        loop {
+            let accepted = async {
+                // Never closed, so a place is only ever waited for.
+                let place = Arc::clone(&places).acquire_owned().await.ok();
+                (place, self.socket.accept().await)
+            };
+            let (place, accepted) = tokio::select! {
+                accepted = accepted => accepted,
+                () = &mut stop => break,
+            };
+            match accepted {
+                Ok((stream, from)) => {
+                    let Some(present) = front.presence.enter() else {
+                        continue;
+                    };
+                    let (connection, held) = match front.meter.connection(from.ip()) {
+                        Ok(permit) => {
+                            let connection = connect(stream, app.clone(), &front, &protocol());
+                            (connection, Held::Place(place, permit))
+                        }
+                        Err(busy) => {
+                            let Ok(refusal) = Arc::clone(&refusals).try_acquire_owned() else {
+                                continue;
+                            };
+                            let connection = connect(stream, refusing(&front, busy), &front, &briefly());
+                            (connection, Held::Refusal(refusal))
+                        }
+                    };
+                    let connection = graceful.watch(connection);
+                    ports.spawner.spawn(Box::pin(async move {
+                        if let Err(error) = connection.await {
+                            debug!(%error, "a connection ended");
+                        }
+                        drop((held, present));
+                    }));
+                }
+                Err(error) if is_the_peers(&error) => debug!(%error, "a connection ended before it began"),
+                Err(error) => {
+                    warn!(%error, "a connection could not be accepted");
+                    ports.clock.sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        drop(self.socket);
+        front.drain();
+        let finished = graceful.shutdown();
+        tokio::pin!(finished);
+        if ports.within(CALL_PATIENCE, &mut finished).await.is_some() {
+            return;
+        }
+        front.close();
+        if ports.within(DRAIN_PATIENCE, finished).await.is_none() {
+            warn!("some connections did not finish in time");
+        }
+    }
+}
+
+/// Half of them: the store, the commands and their logs need the others.
+fn descriptors_for_connections() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX))
+}
+
+/// A client that leaves in the middle of its handshake says nothing about us.
+fn is_the_peers(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// What a connection has taken as long as it lasts.
+#[expect(dead_code, reason = "only ever dropped")]
+enum Held {
+    Place(Option<OwnedSemaphorePermit>, ConnectionPermit),
+    Refusal(OwnedSemaphorePermit),
+}
+
+fn connect(
+    stream: TcpStream,
+    app: axum::Router,
+    front: &Front,
+    protocol: &http1::Builder,
+) -> impl GracefulConnection<Error = hyper::Error> + Send + 'static {
+    // Answers are small and awaited; without it each would wait for the acknowledgement of the last.
+    let _ = stream.set_nodelay(true);
+    let guarded = StallGuard::new(stream, Arc::clone(&front.engine.ports().clock));
+    protocol.serve_connection(TokioIo::new(guarded), TowerToHyperService::new(app))
+}
+
+fn protocol() -> http1::Builder {
+    let mut protocol = http1::Builder::new();
+    protocol
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .max_buf_size(HEAD_BYTES)
+        .max_headers(HEADERS);
+    protocol
+}
+
+/// For one request and its refusal.
+fn briefly() -> http1::Builder {
+    let mut protocol = protocol();
+    protocol.header_read_timeout(REFUSAL_PATIENCE).keep_alive(false);
+    protocol
+}
+
+/// Answers everything with why there is no place. Its peer may be sending a request already, which an answer must not overtake.
+fn refusing(front: &Arc<Front>, busy: Busy) -> axum::Router {
+    let front = Arc::clone(front);
+    let error = RpcError::from(busy);
+    axum::Router::new().fallback(async move || refuse(&front, &error))
+}

@@ -1,0 +1,525 @@
+//! One stream: what is written on it, numbered, kept for whoever reads it, and read by one connection at a time.
+
+use crate::{
+    admission::limits::Room,
+    response::stream::{Attendance, KEEP_ALIVE, held},
+};
+use bytes::Bytes;
+use longhaul_core::Clock;
+use longhaul_wire::sse;
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use tokio::sync::watch;
+
+/// Events kept of one stream.
+const MOST_EVENTS: usize = 256;
+/// Bytes kept of one stream, but for a single event, which may be as large as a message.
+const MOST_BYTES: usize = 256 * 1024;
+/// What a client is asked to wait before it comes back.
+const RETRY_MS: u64 = 1_000;
+
+/// A stream that outlives its connections.
+pub(crate) struct Recording {
+    name: Arc<str>,
+    state: watch::Sender<State>,
+    attendance: Attendance,
+    /// Bytes kept of all streams.
+    held: Arc<AtomicUsize>,
+    /// How many all streams together may keep.
+    most_held: usize,
+}
+
+#[derive(Default)]
+struct State {
+    kept: VecDeque<Event>,
+    /// The number of the first event kept.
+    first: u64,
+    /// Events before this one have been given to a reader once.
+    given: u64,
+    /// Bytes of all events kept, and of those not yet given to anyone.
+    bytes: usize,
+    ungiven: usize,
+    /// Counts readers; the newest one reads.
+    readers: u64,
+    attended: bool,
+    /// Nothing comes for a while: the reader that has everything is sent away.
+    quiet: bool,
+    over: bool,
+}
+
+/// One event. What it takes of the room for answers it gives to its first reader: from then on it counts among what is kept only.
+struct Event {
+    bytes: Bytes,
+    room: Option<Room>,
+}
+
+/// One connection that reads a recording from somewhere on.
+pub(crate) struct Reader {
+    recording: Arc<Recording>,
+    clock: Arc<dyn Clock>,
+    state: watch::Receiver<State>,
+    /// Which of the recording's readers it is.
+    number: u64,
+    /// The next event to read.
+    next: u64,
+    sent_away: bool,
+}
+
+/// The events that a client asks for are not kept any more, or have never been.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotKept;
+
+enum Step {
+    Event(Bytes),
+    SentAway(Bytes),
+    Nothing,
+    Over,
+}
+
+impl State {
+    fn next(&self) -> u64 {
+        self.first + self.kept.len() as u64
+    }
+
+    /// Events nobody has read are never dropped: their writer waits instead. One always has room.
+    fn has_room(&self, length: usize) -> bool {
+        let ungiven = self.next() - self.given;
+        ungiven == 0 || (self.ungiven + length <= MOST_BYTES && ungiven < MOST_EVENTS as u64)
+    }
+
+    /// Drops the oldest event, if it has been read; returns its length.
+    fn forget(&mut self) -> Option<usize> {
+        if self.first >= self.given {
+            return None;
+        }
+        let event = self.kept.pop_front()?;
+        self.first += 1;
+        self.bytes -= event.bytes.len();
+        Some(event.bytes.len())
+    }
+
+    fn step(&mut self, number: u64, next: u64) -> Step {
+        if self.readers != number {
+            return Step::Over;
+        }
+        let kept = next
+            .checked_sub(self.first)
+            .and_then(|at| self.kept.get_mut(at as usize));
+        if let Some(event) = kept {
+            if next == self.given {
+                self.given += 1;
+                self.ungiven -= event.bytes.len();
+            }
+            return Step::Event(held(event.bytes.clone(), event.room.take()));
+        }
+        if self.over {
+            return Step::Over;
+        }
+        if !self.quiet {
+            return Step::Nothing;
+        }
+        self.quiet = false;
+        Step::SentAway(Bytes::from(format!("retry: {RETRY_MS}\n\n")))
+    }
+}
+
+impl Recording {
+    /// An empty recording whose next event is the `first`.
+    pub(super) fn new(
+        name: String,
+        first: u64,
+        attendance: Attendance,
+        held: Arc<AtomicUsize>,
+        most_held: usize,
+    ) -> Self {
+        let state = State {
+            first,
+            given: first,
+            ..State::default()
+        };
+        attendance.set(false);
+        Self {
+            name: name.into(),
+            state: watch::Sender::new(state),
+            attendance,
+            held,
+            most_held,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Tells the client where it can come back to, before anything else (T-06).
+    pub(super) fn prime(&self) {
+        self.push("", Some(RETRY_MS), None);
+    }
+
+    /// Writes a message, as soon as there is room for it.
+    pub(super) async fn message(&self, text: &str, room: Option<Room>) {
+        let mut state = self.state.subscribe();
+        // The sender is `self`, so it is there.
+        let _ = state.wait_for(|state| state.over || state.has_room(text.len())).await;
+        self.push(text, None, room);
+    }
+
+    fn push(&self, data: &str, retry_ms: Option<u64>, room: Option<Room>) {
+        self.state.send_modify(|state| {
+            if state.over {
+                return;
+            }
+            let id = format!("{}.{}", self.name, state.next());
+            let mut event = String::with_capacity(data.len() + id.len() + 32);
+            sse::Event {
+                id: Some(&id),
+                retry_ms,
+                data,
+            }
+            .write(&mut event);
+            let length = event.len();
+            state.kept.push_back(Event {
+                bytes: event.into(),
+                room,
+            });
+            state.bytes += length;
+            state.ungiven += length;
+            let held = self.held.fetch_add(length, Ordering::Relaxed) + length;
+            self.make_room(state, held);
+        });
+    }
+
+    /// Drops what was read long ago, and everything that was read while all streams together hold too much.
+    fn make_room(&self, state: &mut State, mut held: usize) {
+        while state.bytes > MOST_BYTES || state.kept.len() > MOST_EVENTS || held > self.most_held {
+            let Some(length) = state.forget() else { return };
+            self.held.fetch_sub(length, Ordering::Relaxed);
+            held -= length;
+        }
+    }
+
+    /// Sends the reader away until there is more, once it has what there is.
+    pub(super) fn quiet(&self) {
+        self.state.send_if_modified(|state| {
+            state.quiet = state.attended;
+            state.quiet
+        });
+    }
+
+    /// Nothing more is written. What is kept can still be read.
+    pub(super) fn end(&self) {
+        self.state.send_modify(|state| state.over = true);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.state.borrow().over
+    }
+
+    pub(super) fn is_attended(&self) -> bool {
+        self.state.borrow().attended
+    }
+
+    /// Completes when nothing more will be written.
+    pub(super) async fn over(&self) {
+        let _ = self.state.subscribe().wait_for(|state| state.over).await;
+    }
+
+    /// Completes when it is read, or not read any more.
+    pub(super) async fn attended(&self, attended: bool) {
+        let _ = self
+            .state
+            .subscribe()
+            .wait_for(|state| state.attended == attended)
+            .await;
+    }
+
+    /// Reads from the event numbered `next` on; whoever read before reads no more, so that each message is on one stream (T-10).
+    ///
+    /// # Errors
+    /// [`NotKept`]
+    pub(crate) fn read(self: &Arc<Self>, next: u64, clock: &Arc<dyn Clock>) -> Result<Reader, NotKept> {
+        let mut number = None;
+        self.state.send_modify(|state| {
+            if (state.first..=state.next()).contains(&next) {
+                state.readers += 1;
+                state.attended = true;
+                state.quiet = false;
+                number = Some(state.readers);
+                self.attendance.set(true);
+            }
+        });
+        Ok(Reader {
+            recording: Arc::clone(self),
+            clock: Arc::clone(clock),
+            state: self.state.subscribe(),
+            number: number.ok_or(NotKept)?,
+            next,
+            sent_away: false,
+        })
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let bytes = self.state.borrow().bytes;
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Reader {
+    /// What is to be written next; `None` when the connection is to be closed.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        let silence = self.clock.sleep(KEEP_ALIVE);
+        tokio::pin!(silence);
+        loop {
+            self.state.mark_unchanged();
+            match self.step() {
+                Step::Event(event) => return Some(event),
+                Step::SentAway(retry) => {
+                    self.sent_away = true;
+                    return Some(retry);
+                }
+                Step::Over => return None,
+                Step::Nothing => {}
+            }
+            tokio::select! {
+                _ = self.state.changed() => {}
+                () = &mut silence => return Some(Bytes::from_static(sse::KEEP_ALIVE.as_bytes())),
+            }
+        }
+    }
+
+    fn step(&mut self) -> Step {
+        if self.sent_away {
+            return Step::Over;
+        }
+        let mut step = Step::Over;
+        let state = &self.recording.state;
+        state.send_if_modified(|state| {
+            step = state.step(self.number, self.next);
+            // Whoever waits for room is told.
+            matches!(step, Step::Event(_))
+        });
+        if matches!(step, Step::Event(_)) {
+            self.next += 1;
+        }
+        step
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.recording.state.send_if_modified(|state| {
+            let last = state.readers == self.number;
+            if last {
+                state.attended = false;
+                self.recording.attendance.set(false);
+            }
+            last
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{response::stream, transport::http::replay::EventId};
+    use futures_util::FutureExt;
+    use longhaul_core::{BoxFuture, UnixMillis};
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    /// Time stands still.
+    struct Still;
+    impl Clock for Still {
+        fn now(&self) -> UnixMillis {
+            UnixMillis(0)
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn still() -> Arc<dyn Clock> {
+        Arc::new(Still)
+    }
+
+    fn recording(most_held: usize) -> Arc<Recording> {
+        let (_, events) = stream::channel();
+        let recording = Recording::new("s".to_owned(), 0, events.attendance(), Arc::default(), most_held);
+        recording.prime();
+        Arc::new(recording)
+    }
+
+    /// What there is to read now, if there is anything; `None` at the end.
+    fn next(reader: &mut Reader) -> Option<Option<String>> {
+        let event = reader.next().now_or_never()?;
+        Some(event.map(|event| String::from_utf8(event.to_vec()).unwrap()))
+    }
+
+    fn field<'a>(event: &'a str, name: &str) -> &'a str {
+        let found = event.lines().find_map(|line| line.strip_prefix(name));
+        found.unwrap_or_else(|| panic!("no {name} in {event:?}"))
+    }
+
+    #[derive(Debug, Clone)]
+    enum Act {
+        Write,
+        /// The client reads an event and takes note of it.
+        Read,
+        /// The connection breaks after that many events that the client never saw, and the client comes back.
+        Cut(usize),
+        Quiet,
+    }
+
+    fn acts() -> impl Strategy<Value = Vec<Act>> {
+        let act = prop_oneof![
+            4 => Just(Act::Write),
+            4 => Just(Act::Read),
+            2 => (0..4usize).prop_map(Act::Cut),
+            1 => Just(Act::Quiet),
+        ];
+        prop::collection::vec(act, 0..200)
+    }
+
+    /// A client that remembers the last event it saw.
+    struct Client {
+        recording: Arc<Recording>,
+        reader: Reader,
+        last: Option<u64>,
+        seen: Vec<String>,
+    }
+
+    impl Client {
+        fn come_back(&mut self) {
+            let next = self.last.map_or(0, |last| last + 1);
+            self.reader = self.recording.read(next, &still()).unwrap();
+        }
+
+        /// Says whether there was anything.
+        fn read(&mut self) -> bool {
+            match next(&mut self.reader) {
+                None => false,
+                Some(None) => {
+                    let end = self.recording.state.borrow().next();
+                    let read_all = self.recording.is_over() && self.reader.next == end;
+                    self.come_back();
+                    !read_all
+                }
+                Some(Some(event)) if event.starts_with("retry") => true,
+                Some(Some(event)) => {
+                    self.last = EventId::parse(field(&event, "id: ")).map(|id| id.nth);
+                    if !field(&event, "data: ").is_empty() {
+                        self.seen.push(field(&event, "data: ").to_owned());
+                    }
+                    true
+                }
+            }
+        }
+    }
+
+    proptest! {
+        /// T-06, T-11
+        #[test]
+        fn each_message_is_read_once_wherever_the_stream_is_cut(acts in acts()) {
+            let recording = recording(usize::MAX);
+            let reader = recording.read(0, &still()).unwrap();
+            let mut client = Client { recording: Arc::clone(&recording), reader, last: None, seen: Vec::new() };
+            let mut written = Vec::new();
+            for act in acts {
+                match act {
+                    Act::Write => {
+                        let message = written.len().to_string();
+                        prop_assert!(recording.message(&message, None).now_or_never().is_some());
+                        written.push(message);
+                    }
+                    Act::Read => { client.read(); }
+                    Act::Cut(lost) => {
+                        for _ in 0..lost {
+                            let _ = next(&mut client.reader);
+                        }
+                        client.come_back();
+                    }
+                    Act::Quiet => recording.quiet(),
+                }
+            }
+            recording.end();
+            while client.read() {}
+            prop_assert_eq!(client.seen, written);
+        }
+
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+
+        #[test]
+        fn what_is_kept_is_bounded_and_nothing_unread_is_dropped(sizes in prop::collection::vec(0..100_000usize, 0..60)) {
+            let recording = recording(usize::MAX);
+            let mut reader = recording.read(0, &still()).unwrap();
+            let (mut wrote, mut read) = (0, 0);
+            for size in sizes {
+                while recording.message(&"x".repeat(size), None).now_or_never().is_none() {
+                    // No room: the writer waits for the reader.
+                    prop_assert!(matches!(next(&mut reader), Some(Some(_))));
+                    read += 1;
+                }
+                wrote += 1;
+                prop_assert!(recording.state.borrow().bytes <= 2 * (MOST_BYTES + 100_100));
+            }
+            while let Some(Some(_)) = next(&mut reader) {
+                read += 1;
+            }
+            prop_assert_eq!(read, wrote + 1, "the first event primes");
+        }
+    }
+
+    #[test]
+    fn a_second_reader_takes_over_and_a_quiet_stream_sends_its_reader_away() {
+        let recording = recording(usize::MAX);
+        let mut first = recording.read(0, &still()).unwrap();
+        assert!(matches!(next(&mut first), Some(Some(_))));
+        let mut second = recording.read(1, &still()).unwrap();
+        assert_eq!((next(&mut first), next(&mut second)), (Some(None), None));
+        drop(first);
+        assert!(recording.is_attended(), "by the second");
+        recording.quiet();
+        assert_eq!(next(&mut second), Some(Some("retry: 1000\n\n".to_owned())));
+        assert_eq!(next(&mut second), Some(None));
+        drop(second);
+        assert!(!recording.is_attended());
+        recording.quiet();
+        let mut third = recording.read(1, &still()).unwrap();
+        assert_eq!(next(&mut third), None, "it has only just come");
+    }
+
+    #[test]
+    fn what_was_read_goes_first_when_all_streams_together_hold_too_much() {
+        let recording = recording(100);
+        for _ in 0..3 {
+            recording.push(&"x".repeat(50), None, None);
+        }
+        assert!(recording.read(0, &still()).is_ok(), "nobody has read anything");
+        let mut reader = recording.read(0, &still()).unwrap();
+        for _ in 0..3 {
+            assert!(matches!(next(&mut reader), Some(Some(_))));
+        }
+        recording.message("y", None).now_or_never().unwrap();
+        assert_eq!(recording.read(0, &still()).err(), Some(NotKept));
+        assert!(recording.read(3, &still()).is_ok());
+        assert_eq!(recording.read(9, &still()).err(), Some(NotKept), "not yet written");
+        let held = Arc::clone(&recording.held);
+        drop((recording, reader));
+        assert_eq!(held.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,290 @@
+//! All recordings of this process: found by session and name, and bounded.
+
+use super::{buffer::Recording, event_id};
+use crate::{
+    response::stream::{Events, Frame, Text},
+    session::Session,
+    transport::front::Front,
+};
+use longhaul_core::{SessionKey, UnixMillis};
+use longhaul_runtime::Ports;
+use longhaul_wire::Version;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// How long a stream can be resumed after its end; one that waits for messages, after its reader has gone.
+const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
+/// Streams of one session.
+pub(crate) const MOST_OF_ONE: usize = 64;
+/// Streams in all.
+const MOST: usize = 4096;
+/// Bytes kept of all of them for readers that come back.
+const MOST_BYTES: usize = 64 << 20;
+
+/// The recordings of this process.
+#[derive(Clone, Default)]
+pub(crate) struct Recordings(Arc<Mutex<Table>>);
+
+#[derive(Default)]
+struct Table {
+    sessions: HashMap<SessionKey, Vec<Arc<Recording>>>,
+    count: usize,
+    /// Those that are over, the oldest first, each until when it is kept.
+    over: VecDeque<(UnixMillis, SessionKey, Weak<Recording>)>,
+    sweeping: bool,
+    held: Arc<AtomicUsize>,
+}
+
+/// What a stream is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It answers a request and ends with the answer, read or not.
+    Answer,
+    /// It waits for messages to the session and ends when nobody reads it for long, or the server drains.
+    Push,
+}
+
+/// The session, or the process, has as many streams as it may, and all are read.
+pub(crate) struct TooMany(pub(crate) Events);
+
+impl Recordings {
+    /// Records what comes on `events`.
+    ///
+    /// # Errors
+    /// [`TooMany`], with the events.
+    pub(crate) fn begin(
+        &self,
+        front: &Arc<Front>,
+        session: &Session,
+        events: Events,
+        kind: Kind,
+    ) -> Result<Arc<Recording>, TooMany> {
+        let name = event_id::name(front, session, events.again());
+        let Some(recording) = self.enter(&session.key, name, 0, &events) else {
+            return Err(TooMany(events));
+        };
+        // Older clients take each event for a message.
+        if session.version == Version::V2025_11_25 {
+            recording.prime();
+        }
+        self.run(front, &session.key, &recording, events, kind);
+        Ok(recording)
+    }
+
+    /// Records the same answer as an earlier process did under this name, from its event `first` on.
+    ///
+    /// # Errors
+    /// [`TooMany`], with the events.
+    pub(crate) fn begin_again(
+        &self,
+        front: &Arc<Front>,
+        session: &Session,
+        events: Events,
+        name: &str,
+        first: u64,
+    ) -> Result<Arc<Recording>, TooMany> {
+        let Some(recording) = self.enter(&session.key, name.to_owned(), first, &events) else {
+            return Err(TooMany(events));
+        };
+        self.run(front, &session.key, &recording, events, Kind::Answer);
+        Ok(recording)
+    }
+
+    /// The session's stream of this name.
+    pub(crate) fn find(&self, session: &SessionKey, name: &str) -> Option<Arc<Recording>> {
+        let table = self.lock();
+        let recordings = table.sessions.get(session)?;
+        recordings.iter().find(|recording| recording.name() == name).cloned()
+    }
+
+    /// Ends all streams of a session: it has ended itself.
+    pub(crate) fn end_session(&self, session: &SessionKey) {
+        for recording in self.lock().remove_all(session) {
+            recording.end();
+        }
+    }
+
+    fn enter(&self, session: &SessionKey, name: String, first: u64, events: &Events) -> Option<Arc<Recording>> {
+        let mut table = self.lock();
+        if !table.make_room(session) {
+            return None;
+        }
+        let recording = Arc::new(Recording::new(
+            name,
+            first,
+            events.attendance(),
+            Arc::clone(&table.held),
+            MOST_BYTES,
+        ));
+        table.count += 1;
+        let recordings = table.sessions.entry(session.clone()).or_default();
+        recordings.push(Arc::clone(&recording));
+        Some(recording)
+    }
+
+    fn run(&self, front: &Arc<Front>, session: &SessionKey, recording: &Arc<Recording>, events: Events, kind: Kind) {
+        let (all, front, session) = (self.clone(), Arc::clone(front), session.clone());
+        let recording = Arc::clone(recording);
+        let spawner = Arc::clone(&front.engine.ports().spawner);
+        spawner.spawn(Box::pin(async move {
+            tokio::select! {
+                () = record(&recording, events) => {}
+                () = recording.over() => {}
+                () = forsaken(&front, &recording), if kind == Kind::Push => {}
+            }
+            recording.end();
+            all.keep_a_while(front.engine.ports(), session, &recording);
+        }));
+    }
+
+    fn keep_a_while(&self, ports: &Ports, session: SessionKey, recording: &Arc<Recording>) {
+        let until = ports.clock.now().plus(KEPT_FOR.as_millis() as u64);
+        let begin_sweeping = {
+            let mut table = self.lock();
+            table.over.push_back((until, session, Arc::downgrade(recording)));
+            table.make_light();
+            !std::mem::replace(&mut table.sweeping, true)
+        };
+        if begin_sweeping {
+            ports
+                .spawner
+                .spawn(Box::pin(sweep(Arc::downgrade(&self.0), ports.clone())));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        lock(&self.0)
+    }
+}
+
+fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes down what comes, until nothing does.
+async fn record(recording: &Recording, mut events: Events) {
+    while let Some(frame) = events.next().await {
+        match frame {
+            Frame::Message(Text { text, room }) => recording.message(&text, room).await,
+            Frame::Quiet => recording.quiet(),
+            // A sign of life is the connection's business.
+            Frame::KeepAlive => {}
+        }
+    }
+}
+
+/// Completes when a push stream has no reader for long, or the server drains.
+async fn forsaken(front: &Front, recording: &Recording) {
+    let unread_for_long = async {
+        loop {
+            recording.attended(false).await;
+            let clock = &front.engine.ports().clock;
+            tokio::select! {
+                () = clock.sleep(KEPT_FOR) => return,
+                () = recording.attended(true) => {}
+            }
+        }
+    };
+    tokio::select! {
+        () = unread_for_long => {}
+        () = front.drained() => {}
+    }
+}
+
+/// Drops what was kept long enough, until there is nothing more to drop.
+async fn sweep(table: Weak<Mutex<Table>>, ports: Ports) {
+    while let Some(wait) = next_sweep(&table, &ports) {
+        ports.clock.sleep(wait).await;
+    }
+}
+
+fn next_sweep(table: &Weak<Mutex<Table>>, ports: &Ports) -> Option<Duration> {
+    let table = table.upgrade()?;
+    let mut table = lock(&table);
+    let now = ports.clock.now();
+    while table.over.front().is_some_and(|(until, ..)| *until <= now) {
+        table.forget_oldest();
+    }
+    match table.over.front() {
+        Some((until, ..)) => Some(Duration::from_millis(
+            until.0.saturating_sub(now.0).max(1).unsigned_abs(),
+        )),
+        None => {
+            table.sweeping = false;
+            None
+        }
+    }
+}
+
+impl Table {
+    /// Makes room for one more stream of `session`, if need be by dropping what nobody reads; says whether there is room.
+    fn make_room(&mut self, session: &SessionKey) -> bool {
+        let of_session = self.sessions.get(session).map_or(0, Vec::len);
+        if of_session >= MOST_OF_ONE && !self.drop_unread(Some(session)) {
+            return false;
+        }
+        self.count < MOST || self.forget_oldest() || self.drop_unread(None)
+    }
+
+    /// Drops ended streams until what is kept is within bounds.
+    fn make_light(&mut self) {
+        while self.held.load(Ordering::Relaxed) > MOST_BYTES && self.forget_oldest() {}
+    }
+
+    /// Drops the stream that ended first; says whether there was one.
+    fn forget_oldest(&mut self) -> bool {
+        while let Some((_, session, recording)) = self.over.pop_front() {
+            if let Some(recording) = recording.upgrade()
+                && self.remove(&session, &recording)
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Drops one stream that nobody reads, of this session or of any: one that is over before one that is not, the oldest first.
+    fn drop_unread(&mut self, session: Option<&SessionKey>) -> bool {
+        let candidates: Vec<_> = match session {
+            Some(session) => self.sessions.get_key_value(session).into_iter().collect(),
+            None => self.sessions.iter().collect(),
+        };
+        let unread = candidates.into_iter().flat_map(|(session, recordings)| {
+            let unread = recordings.iter().filter(|recording| !recording.is_attended());
+            unread.map(move |recording| (session, recording))
+        });
+        let chosen = unread.min_by_key(|(_, recording)| !recording.is_over());
+        let Some((session, recording)) = chosen.map(|(session, recording)| (session.clone(), Arc::clone(recording)))
+        else {
+            return false;
+        };
+        recording.end();
+        self.remove(&session, &recording)
+    }
+
+    fn remove(&mut self, session: &SessionKey, recording: &Arc<Recording>) -> bool {
+        let Some(recordings) = self.sessions.get_mut(session) else {
+            return false;
+        };
+        let before = recordings.len();
+        recordings.retain(|kept| !Arc::ptr_eq(kept, recording));
+        let removed = before - recordings.len();
+        if recordings.is_empty() {
+            self.sessions.remove(session);
+        }
+        self.count -= removed;
+        removed > 0
+    }
+
+    fn remove_all(&mut self, session: &SessionKey) -> Vec<Arc<Recording>> {
+        let removed = self.sessions.remove(session).unwrap_or_default();
+        self.count -= removed.len();
+        removed
+    }
+}

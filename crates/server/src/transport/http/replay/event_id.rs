@@ -1,0 +1,64 @@
+//! Event ids: `<stream>.<nth>`.
+
+use crate::{session::Session, transport::front::Front};
+use longhaul_core::Entropy;
+
+/// A request longer than this is not worth a place in every event id.
+const LONGEST_REQUEST: usize = 256;
+/// No stream comes to more events. A client may make up the number of an event of its own stream, and what follows it is counted on.
+const MOST_EVENTS: u64 = u32::MAX as u64;
+const NAME_BYTES: usize = 16;
+
+/// Up to where a client has read a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EventId<'a> {
+    /// The stream's name.
+    pub(crate) stream: &'a str,
+    /// The last event read, counted from 0.
+    pub(crate) nth: u64,
+}
+
+impl<'a> EventId<'a> {
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        let (stream, nth) = text.rsplit_once('.')?;
+        let nth = nth.parse().ok().filter(|nth: &u64| *nth < MOST_EVENTS)?;
+        Some(Self { stream, nth })
+    }
+}
+
+/// A name for a stream of `session`: nobody else's, and if `again` leads to the same answer, that request under seal.
+pub(super) fn name(front: &Front, session: &Session, again: Option<&str>) -> String {
+    match again {
+        Some(request) if request.len() <= LONGEST_REQUEST => {
+            let body = [session.key.as_str(), "\n", request].concat();
+            front.streams.seal(body.as_bytes())
+        }
+        _ => random_name(&*front.engine.ports().entropy),
+    }
+}
+
+/// The request that leads to the stream of this name, if `session` once had such a stream.
+pub(crate) fn again(front: &Front, session: &Session, name: &str) -> Option<String> {
+    let body = String::from_utf8(front.streams.open(name)?.0).ok()?;
+    let (key, request) = body.split_once('\n')?;
+    (key == session.key.as_str()).then(|| request.to_owned())
+}
+
+fn random_name(entropy: &dyn Entropy) -> String {
+    let mut bytes = [0u8; NAME_BYTES];
+    entropy.fill(&mut bytes);
+    format!("{:032x}", u128::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_event_id_is_refused() {
+        assert_eq!(EventId::parse("a.b.7"), Some(EventId { stream: "a.b", nth: 7 }));
+        for wrong in ["", "a", "a.", "a.x", "a.-1", "a.18446744073709551614", "7"] {
+            assert_eq!(EventId::parse(wrong), None, "{wrong}");
+        }
+    }
+}

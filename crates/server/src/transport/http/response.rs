@@ -1,0 +1,156 @@
+//! How answers stand in HTTP.
+
+use super::replay::Reader;
+use crate::{
+    admission::limits::Room,
+    response::{
+        Answer,
+        stream::{Events, Frame, Text, held},
+    },
+    transport::front::Front,
+};
+use axum::{body::Body, response::Response};
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use http::{HeaderValue, StatusCode, header};
+use longhaul_wire::{RpcError, sse};
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+const SESSION_ID: &str = "mcp-session-id";
+/// Answers are about the present moment; no cache may keep one (C-50).
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// The response that carries an answer, which is there.
+pub(super) fn response(front: &Front, answer: Answer) -> Response {
+    match answer {
+        Answer::Message {
+            status,
+            retry_after,
+            text,
+        } => {
+            let mut response = json(status, text);
+            if let Some(seconds) = retry_after {
+                response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            }
+            response
+        }
+        Answer::Session { text, session } => {
+            let mut response = json(200, text.into());
+            if let Ok(id) = HeaderValue::try_from(session.to_id(&front.sessions)) {
+                response.headers_mut().insert(SESSION_ID, id);
+            }
+            response
+        }
+        Answer::Accepted => empty(StatusCode::ACCEPTED),
+        Answer::Stream(events) => event_stream(frames(events)),
+        Answer::Later(_) => unreachable!("it was waited for"),
+    }
+}
+
+/// The response that says what was wrong with a request as such.
+pub(super) fn refuse(front: &Front, error: &RpcError) -> Response {
+    response(front, Answer::error(None, error))
+}
+
+fn json(status: u16, text: Text) -> Response {
+    let mut response = Response::new(Body::from(text.into_bytes()));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
+    response
+}
+
+pub(super) fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+pub(super) fn method_not_allowed(allowed: &'static str) -> Response {
+    let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
+    let allowed = HeaderValue::from_static(allowed);
+    response.headers_mut().insert(header::ALLOW, allowed);
+    response
+}
+
+/// A stream that ends for good with its connection.
+pub(super) fn frames(events: Events) -> impl Stream<Item = Bytes> + Send + 'static {
+    stream::unfold(events, |mut events| async move {
+        let frame = events.next().await?;
+        Some((event(frame), events))
+    })
+}
+
+/// A stream that can be resumed.
+pub(super) fn recorded(reader: Reader) -> impl Stream<Item = Bytes> + Send + 'static {
+    stream::unfold(reader, |mut reader| async move {
+        let event = reader.next().await?;
+        Some((event, reader))
+    })
+}
+
+/// The response, which gives `room` back when its body has left, or nobody reads it any more.
+pub(super) fn held_with(response: Response, room: Option<Room>) -> Response {
+    match room {
+        Some(room) => response.map(|body| Body::new(HeldBody { body, _room: room })),
+        None => response,
+    }
+}
+
+/// A body, and the room that its request takes.
+struct HeldBody {
+    body: Body,
+    _room: Room,
+}
+
+impl http_body::Body for HeldBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Proxies are asked to pass events on at once (T-33).
+pub(super) fn event_stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    use futures_util::StreamExt;
+    let mut response = Response::new(Body::from_stream(events.map(Ok::<Bytes, Infallible>)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// A frame as a server-sent event.
+fn event(frame: Frame) -> Bytes {
+    match frame {
+        Frame::Message(Text { text, room }) => {
+            let mut event = String::with_capacity(text.len() + 16);
+            sse::Event {
+                data: &text,
+                ..sse::Event::default()
+            }
+            .write(&mut event);
+            held(event.into(), room)
+        }
+        Frame::KeepAlive | Frame::Quiet => Bytes::from_static(sse::KEEP_ALIVE.as_bytes()),
+    }
+}

@@ -1,0 +1,181 @@
+//! The socket of the process that owns a data directory, for relays that stand in for it on standard input and output.
+//!
+//! It is in the directory, for its owner's user only. Whoever connects reads one line of greeting: only then is the connection taken,
+//! and everything after it is as in [`serve`](super::serve).
+
+use crate::transport::front::Front;
+use longhaul_private_dir::{PrivateDir, is_socket};
+use std::{
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{UnixListener, UnixStream},
+    sync::Semaphore,
+};
+use tracing::{debug, warn};
+
+const NAME: &str = "owner.sock";
+/// Read by a relay of the same kind. The number rises with every change that one of the two would not understand.
+const GREETING: &[u8] = b"longhaul relay 1\n";
+/// Connections at once.
+const MOST: usize = 256;
+/// How long calls that are waited for may still take when the server stops, and what is left after that.
+const CALL_PATIENCE: Duration = Duration::from_secs(6);
+const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
+/// When the process has no descriptor left for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A socket in a data directory that this process owns.
+pub struct OwnerSocket {
+    listener: UnixListener,
+    folder: Folder,
+}
+
+impl OwnerSocket {
+    /// Binds the socket of `data_dir`, in the place of one that an earlier owner has left there: only the owner of the directory
+    /// may do so.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn bind(data_dir: &Path) -> io::Result<Self> {
+        let folder = Folder::open(data_dir)?;
+        folder.remove_socket()?;
+        let path = folder.socket();
+        let listener = UnixListener::bind(&path)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        Ok(Self { listener, folder })
+    }
+
+    /// Serves until `stop` completes; then lets nobody in any more and ends what only watches. Calls that are waited for have some
+    /// seconds to come to their end.
+    pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()>) {
+        let places = Arc::new(Semaphore::new(MOST));
+        let ports = front.engine.ports().clone();
+        tokio::pin!(stop);
+        loop {
+            let accepted = async {
+                // Never closed, so a place is only ever waited for.
+                let place = Arc::clone(&places).acquire_owned().await.ok();
+                (place, self.listener.accept().await)
+            };
+            let (place, accepted) = tokio::select! {
+                accepted = accepted => accepted,
+                () = &mut stop => break,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    let front = Arc::clone(&front);
+                    ports.spawner.spawn(Box::pin(async move {
+                        if let Err(error) = relay(front, stream).await {
+                            debug!(%error, "a relay's connection ended");
+                        }
+                        drop(place);
+                    }));
+                }
+                Err(error) => {
+                    warn!(%error, "a relay's connection could not be accepted");
+                    ports.clock.sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        if let Err(error) = self.folder.remove_socket() {
+            debug!(%error, "the socket is left behind");
+        }
+        drop(self.listener);
+        front.drain();
+        let all_gone = async {
+            let _ = places.acquire_many(MOST as u32).await;
+        };
+        tokio::pin!(all_gone);
+        if ports.within(CALL_PATIENCE, &mut all_gone).await.is_some() {
+            return;
+        }
+        front.close();
+        if ports.within(DRAIN_PATIENCE, all_gone).await.is_none() {
+            warn!("some relays did not finish in time");
+        }
+    }
+}
+
+async fn relay(front: Arc<Front>, mut stream: UnixStream) -> io::Result<()> {
+    check_user(&stream)?;
+    let Some(_present) = front.presence.enter() else {
+        return Ok(());
+    };
+    stream.write_all(GREETING).await?;
+    let (reader, writer) = stream.into_split();
+    super::serve(front, reader, writer).await
+}
+
+/// Connects to the owner of `data_dir`, which has taken the connection when this returns.
+///
+/// # Errors
+/// `NotFound` or `ConnectionRefused` if there is no owner, `UnexpectedEof` or `ConnectionReset` if it is about to leave,
+/// `InvalidData` if it does not speak as this version does, and whatever else the system has to say.
+pub async fn connect(data_dir: &Path) -> io::Result<UnixStream> {
+    let folder = Folder::open(data_dir)?;
+    is_socket(&folder.named())?;
+    let mut stream = UnixStream::connect(folder.socket()).await?;
+    check_user(&stream)?;
+    let mut greeting = [0; GREETING.len()];
+    stream.read_exact(&mut greeting).await?;
+    if greeting != GREETING {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the server that owns the data directory is of another version: stop it, and the next connection starts this one",
+        ));
+    }
+    Ok(stream)
+}
+
+/// A data directory, held open: a socket's path may have 108 bytes, and a data directory's can well be longer.
+struct Folder(PrivateDir);
+
+impl Folder {
+    fn open(path: &Path) -> io::Result<Self> {
+        PrivateDir::open(path).map(Self)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn socket(&self) -> PathBuf {
+        use std::os::fd::AsRawFd;
+        PathBuf::from(format!("/proc/self/fd/{}/{NAME}", self.0.as_file().as_raw_fd()))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn socket(&self) -> PathBuf {
+        self.named()
+    }
+
+    fn named(&self) -> PathBuf {
+        self.0.path().join(NAME)
+    }
+
+    fn remove_socket(&self) -> io::Result<()> {
+        let is_there = is_socket(&self.named()).map_err(|error| {
+            let text = format!("its file `{NAME}`: {error}");
+            io::Error::new(error.kind(), text)
+        })?;
+        if !is_there {
+            return Ok(());
+        }
+        match fs::remove_file(self.named()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Modes let nobody else in, or bind a socket here; this also holds where a file system does not heed modes.
+fn check_user(stream: &UnixStream) -> io::Result<()> {
+    if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("the process on the other side is another user's"));
+    }
+    Ok(())
+}
