@@ -7,7 +7,7 @@
 mod program;
 
 use longhaul::{
-    Final, Json, Server, StepFault, TaskContext, Tool, ToolOutput, ToolResult,
+    Json, NonRetryable, Server, StepError, TaskContext, Tool, ToolOutput, ToolResult,
     schemars::JsonSchema,
     time::{Moment, days},
 };
@@ -74,7 +74,11 @@ async fn release(cx: TaskContext, args: Release, yard: Arc<Yard>) -> ToolResult 
 
     let key = cx.key("publish");
     let publish = async || yard.publish(&args.rev, &build, &key);
-    let artefact = cx.step("publish", publish).retry(5).idempotency_key(&*key).await?;
+    let artefact = cx
+        .step("publish", publish)
+        .max_attempts(5)
+        .idempotency_key(&*key)
+        .await?;
     ToolOutput::json(&json!({"artefact": artefact, "smoke": smoke}))
 }
 
@@ -151,27 +155,27 @@ impl Yard {
     }
 
     /// What is in a build.
-    fn unpack(&self, build: &str) -> Result<Vec<String>, StepFault> {
+    fn unpack(&self, build: &str) -> Result<Vec<String>, StepError> {
         match names(&self.builds().join(build)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                Err(Final(format!("there is no build {build:?}")).into())
+                Err(NonRetryable(format!("there is no build {build:?}")).into())
             }
             names => Ok(names?),
         }
     }
 
     /// Tests a file of a build: it must not be empty. Says how many lines it has.
-    fn test(&self, build: &str, name: &str) -> Result<usize, StepFault> {
+    fn test(&self, build: &str, name: &str) -> Result<usize, StepError> {
         let text = fs::read_to_string(self.builds().join(build).join(name))?;
         match text.lines().count() {
-            0 => Err(Final(format!("{name} is empty")).into()),
+            0 => Err(NonRetryable(format!("{name} is empty")).into()),
             lines => Ok(lines),
         }
     }
 
     /// Publishes a build as a revision, once: what is published says by which key, and is never replaced. The same key again changes
     /// nothing and is told the same.
-    fn publish(&self, rev: &str, build: &Build, key: &str) -> Result<PathBuf, StepFault> {
+    fn publish(&self, rev: &str, build: &Build, key: &str) -> Result<PathBuf, StepError> {
         let shelf = self.folder.join("published");
         fs::create_dir_all(&shelf)?;
         let artefact = shelf.join(format!("{rev}.txt"));
@@ -184,7 +188,7 @@ impl Yard {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 match fs::read_to_string(&artefact)?.lines().next() == Some(key) {
                     true => Ok(artefact),
-                    false => Err(Final(format!("{rev} is published already, by another release")).into()),
+                    false => Err(NonRetryable(format!("{rev} is published already, by another release")).into()),
                 }
             }
             linked => Ok(linked.map(|()| artefact)?),

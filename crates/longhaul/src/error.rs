@@ -1,6 +1,6 @@
 //! What a handler fails with: what the client reads, and what only the log says.
 
-use crate::{AskError, CallError, StepError};
+use crate::{AskError, CallError};
 use longhaul_core::{Json, RpcFailure, StopReason};
 use longhaul_runtime::{AskError as Unasked, JournalError};
 use serde::Serialize;
@@ -148,9 +148,6 @@ impl Fault {
 
 /// What is behind an error of an operation of the journal, if it is the journal.
 fn journal_error<'e>(error: &'e (dyn std::error::Error + Send + Sync + 'static)) -> Option<&'e JournalError> {
-    if let Some(error) = error.downcast_ref::<StepError>() {
-        return error.journal();
-    }
     match (error.downcast_ref::<CallError>(), error.downcast_ref::<AskError>()) {
         (Some(CallError::Journal(error)), _) | (_, Some(AskError::Journal(error))) => Some(error),
         _ => error.downcast_ref(),

@@ -31,8 +31,8 @@ pub use completion::{IntoCompletions, Typed};
 pub use content::{Audience, Content, Icon, ResourceContents};
 pub use context::{Checkpoint, Client, Era, Figure, RequestContext, TaskContext};
 pub use durable::{
-    Call, CallError, CallResult, Ended, Final, Join, Joining, Poll, PollUntil, Racing, Random, Step, StepError,
-    StepFault, Tried, TryJoining,
+    Call, CallError, CallResult, Ended, Join, Joining, NonRetryable, Poll, PollUntil, Racing, Random, Step, StepError,
+    TryJoining,
 };
 pub use error::{Error, ToolResult};
 pub use handle::{ChangeError, ServerHandle};

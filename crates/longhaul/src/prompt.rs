@@ -134,8 +134,7 @@ impl Prompt {
     /// A prompt that a function fills in. The name is unique on its server: 1 to 128 of `A-Z a-z 0-9 _ - .`.
     pub fn new<In, H>(name: impl Into<Arc<str>>, handler: H) -> Self
     where
-        H: RequestHandler<In>,
-        H::Output: IntoPromptOutput + 'static,
+        H: RequestHandler<In, Output: IntoPromptOutput + 'static, Future: Send>,
     {
         Self {
             name: name.into(),

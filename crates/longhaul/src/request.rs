@@ -18,19 +18,23 @@ pub(crate) type Texts = BTreeMap<String, String>;
     label = "not a handler",
     note = "it is `async fn() -> R`, `async fn(Args) -> R`, `async fn(RequestContext) -> R` or `async fn(RequestContext, Args) -> R`",
     note = "`Args` derives `serde::Deserialize` and `schemars::JsonSchema`",
-    note = "its future is `Send`, and what it captures `Send + Sync + 'static`; in a closure, write the types of the parameters out"
+    note = "what it captures is `Send + Sync + 'static`; in a closure, write the types of the parameters out"
 )]
 pub trait RequestHandler<In>: Send + Sync + 'static {
-    /// What it gives.
-    type Output: Send;
+    /// What the function returns.
+    #[doc(hidden)]
+    type Output;
 
-    /// Runs it.
-    ///
-    /// # Errors
-    /// What cannot be read of the arguments, in words for the client.
-    fn call(&self, cx: RequestContext, arguments: Value) -> Result<BoxFuture<'static, Self::Output>, String>;
+    /// What calling it returns. That it is `Send` is asked for where the handler is given and not here: so the compiler names the value that is not.
+    #[doc(hidden)]
+    type Future: Future<Output = Self::Output> + 'static;
 
-    /// What it takes; nothing if it takes no arguments.
+    /// Starts it, or says which arguments it cannot read.
+    #[doc(hidden)]
+    fn call(&self, cx: RequestContext, arguments: Value) -> Result<Self::Future, String>;
+
+    /// The JSON Schema of its arguments; `None` if it takes none.
+    #[doc(hidden)]
     fn schema() -> Option<Value>;
 }
 
@@ -52,14 +56,14 @@ macro_rules! handlers {
         impl<F, W, R $(, $args: Arguments)?> RequestHandler<$marker> for F
         where
             F: Fn($($parameter),*) -> W + Send + Sync + 'static,
-            W: Future<Output = R> + Send + 'static,
-            R: Send,
+            W: Future<Output = R> + 'static,
         {
             type Output = R;
+            type Future = W;
 
-            fn call(&self, $cx: RequestContext, $given: Value) -> Result<BoxFuture<'static, R>, String> {
+            fn call(&self, $cx: RequestContext, $given: Value) -> Result<W, String> {
                 let $function = self;
-                Ok(Box::pin($call))
+                Ok($call)
             }
 
             fn schema() -> Option<Value> {
@@ -93,8 +97,7 @@ impl<R: Send + 'static> Answers<R> {
         unread: fn(String) -> Error,
     ) -> Self
     where
-        H: RequestHandler<In>,
-        H::Output: 'static,
+        H: RequestHandler<In, Output: 'static, Future: Send>,
     {
         Self {
             schema: H::schema(),

@@ -208,8 +208,7 @@ impl Resource {
     /// [becomes](IntoContents) its content.
     pub fn new<In, H>(uri: impl Into<Arc<str>>, handler: H) -> Self
     where
-        H: RequestHandler<In>,
-        H::Output: IntoContents + 'static,
+        H: RequestHandler<In, Output: IntoContents + 'static, Future: Send>,
     {
         Self {
             uri: uri.into(),
@@ -274,8 +273,7 @@ impl ResourceTemplate {
     /// A family of resources that a function reads.
     pub fn new<In, H>(uri_template: impl Into<Arc<str>>, handler: H) -> Self
     where
-        H: RequestHandler<In>,
-        H::Output: IntoContents + 'static,
+        H: RequestHandler<In, Output: IntoContents + 'static, Future: Send>,
     {
         Self {
             uri_template: uri_template.into(),

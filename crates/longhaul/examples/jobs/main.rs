@@ -8,7 +8,7 @@ mod program;
 pub mod service;
 
 use longhaul::{
-    Final, Poll, Server, StepFault, TaskContext, Tool, ToolResult,
+    NonRetryable, Poll, Server, StepError, TaskContext, Tool, ToolResult,
     schemars::JsonSchema,
     time::{minutes, seconds},
 };
@@ -55,7 +55,7 @@ async fn render(cx: TaskContext, args: Render, jobs: Arc<Jobs>) -> ToolResult<St
     let key = cx.key("render");
     let job = cx
         .step("submit", || jobs.submit(&args, &key))
-        .retry(5)
+        .max_attempts(5)
         .timeout(seconds(10))
         .idempotency_key(&*key)
         .await?;
@@ -87,7 +87,7 @@ enum Job {
 }
 
 impl Jobs {
-    async fn submit(&self, work: &Render, key: &str) -> Result<u64, StepFault> {
+    async fn submit(&self, work: &Render, key: &str) -> Result<u64, StepError> {
         #[derive(Deserialize)]
         struct Submitted {
             id: u64,
@@ -99,7 +99,7 @@ impl Jobs {
         Ok(read::<Submitted>(answered(request.send().await?)?).await?.id)
     }
 
-    async fn look(&self, job: u64) -> Result<Poll<String>, StepFault> {
+    async fn look(&self, job: u64) -> Result<Poll<String>, StepError> {
         let response = answered(self.http.get(format!("{}/jobs/{job}", self.url)).send().await?)?;
         let pause = response
             .headers()
@@ -107,7 +107,7 @@ impl Jobs {
             .and_then(|after| after.to_str().ok()?.parse().ok());
         match (read(response).await?, pause) {
             (Job::Done { result }, _) => Ok(Poll::Ready(result)),
-            (Job::Failed { why }, _) => Err(Final(why).into()),
+            (Job::Failed { why }, _) => Err(NonRetryable(why).into()),
             (Job::Running, Some(pause)) => Ok(Poll::after(seconds(pause))),
             (Job::Running, None) => Ok(Poll::Pending),
         }
@@ -115,14 +115,14 @@ impl Jobs {
 }
 
 /// What the service refuses it will refuse again; anything else is worth another try.
-fn answered(response: Response) -> Result<Response, StepFault> {
+fn answered(response: Response) -> Result<Response, StepError> {
     let status = response.status();
     match status.is_client_error() {
-        true => Err(Final(format!("the job service answered {status}")).into()),
+        true => Err(NonRetryable(format!("the job service answered {status}")).into()),
         false => Ok(response.error_for_status()?),
     }
 }
 
-async fn read<T: DeserializeOwned>(response: Response) -> Result<T, StepFault> {
+async fn read<T: DeserializeOwned>(response: Response) -> Result<T, StepError> {
     Ok(serde_json::from_slice(&response.bytes().await?)?)
 }

@@ -11,7 +11,7 @@ impl TaskContext {
     /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<()> {
     /// for page in 1..=3 {
     ///     let key = cx.key(format!("print-{page}"));
-    ///     cx.step("print", || print(page, &key)).retry(3).idempotency_key(&*key).await?;
+    ///     cx.step("print", || print(page, &key)).max_attempts(3).idempotency_key(&*key).await?;
     /// }
     /// # Ok(()) }
     /// # async fn print(_: u32, _: &str) -> Result<(), std::io::Error> { Ok(()) }

@@ -11,9 +11,8 @@ mod poll;
 mod select;
 mod step;
 mod step_error;
-mod step_fault;
+mod step_result;
 mod timer;
-mod tried;
 
 pub use branches::{Joining, Racing, TryJoining};
 pub use call::{Call, CallError, CallResult, Ended};
@@ -21,6 +20,4 @@ pub use drawn::Random;
 pub use join::Join;
 pub use poll::{Poll, PollUntil};
 pub use step::Step;
-pub use step_error::StepError;
-pub use step_fault::{Final, StepFault};
-pub use tried::Tried;
+pub use step_error::{NonRetryable, StepError};

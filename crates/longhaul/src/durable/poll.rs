@@ -1,93 +1,94 @@
-//! Looking at something outside until it is ready.
+//! Polling something outside until it is ready.
 
-use super::{StepError, StepFault, Tried, step_error::Kind};
+use super::{StepError, step::Read, step_error::Operation, step_result::StepResult};
 use crate::{TaskContext, tool::millis};
 use longhaul_core::{BoxFuture, Json};
-use longhaul_runtime::{Pace, Polled};
+use longhaul_runtime::{Pace, Polled, StepFailure};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
-/// What a look found; see [`TaskContext::poll_until`].
+/// What one poll found; see [`TaskContext::poll_until`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Poll<T> {
     /// It is ready.
     Ready(T),
     /// Not yet.
     Pending,
-    /// Not yet; the other side says after how long to look again.
+    /// Not yet; the other side says how long to wait before the next poll.
     After(Duration),
 }
 
 impl<T> Poll<T> {
-    /// Not yet: look again after so long, as the other side says.
+    /// Not yet: poll again after this time, as the other side says.
     pub fn after(time: Duration) -> Self {
         Self::After(time)
     }
 }
 
 impl TaskContext {
-    /// Looks, at a pace, until what is looked for is ready, and keeps what was found: the function, run again, is given that. A restart
-    /// goes on looking where it was. The whole is one entry of the journal, however long it takes.
+    /// Calls `poll` again and again until it returns [`Poll::Ready`], and records that value. A restart continues the polling. The whole is
+    /// one entry of the journal, however long it takes.
     ///
-    /// A look must change nothing. To start a job somewhere and wait for it, take a [`step`](Self::step) that starts it and returns its
-    /// id, then poll.
+    /// `poll` must change nothing. To start a job and wait for it, use a [`step`](Self::step) that starts it and returns its id, then poll.
     ///
     /// ```
-    /// use longhaul::{Poll, StepFault, TaskContext, ToolResult, time::{minutes, seconds}};
-    /// async fn job(id: u64) -> Result<Poll<String>, StepFault> {
-    ///     let text = std::fs::read_to_string(format!("jobs/{id}"))?; // an error: look again
+    /// use longhaul::{Poll, StepError, TaskContext, ToolResult, time::{minutes, seconds}};
+    /// async fn job(id: u64) -> Result<Poll<String>, StepError> {
+    ///     let text = std::fs::read_to_string(format!("jobs/{id}"))?; // an error: poll again
     ///     Ok(if text.is_empty() { Poll::Pending } else { Poll::Ready(text) })
     /// }
     /// # async fn f(cx: TaskContext) -> ToolResult<String> {
     /// let report = cx.poll_until("report", || job(7)).pace(seconds(1), minutes(5)).tolerate(20).await?;
     /// # Ok(report) }
     /// ```
-    pub fn poll_until<'a, F, W, T>(&'a self, name: impl Into<Arc<str>>, look: F) -> PollUntil<'a, F>
+    pub fn poll_until<'a, F, W, T, E>(&'a self, name: impl Into<Arc<str>>, mut poll: F) -> PollUntil<'a, T>
     where
         F: FnMut() -> W + Send + 'a,
-        W: Future<Output: Tried<Value = Poll<T>, Fault: Into<StepFault>>> + Send + 'a,
+        W: Future<Output: StepResult<Value = Poll<T>, Error = E>> + Send + 'a,
         T: Serialize + DeserializeOwned,
+        E: Into<StepError>,
     {
         PollUntil {
             cx: self,
             name: name.into(),
             pace: Pace::default(),
-            look,
+            poll: Box::new(move || {
+                let polled = poll();
+                Box::pin(async move { to_runtime(polled.await.into_result()).map_err(Into::into) })
+            }),
+            read: StepError::read,
         }
     }
 }
 
-/// Looks that are to be taken; made by [`TaskContext::poll_until`]. Awaiting it takes them.
-#[must_use = "nobody looks until it is awaited"]
-pub struct PollUntil<'a, F> {
+/// Polling that has not begun; made by [`TaskContext::poll_until`]. Awaiting it polls and returns what was found, a `T`.
+#[must_use = "nothing is polled until it is awaited"]
+pub struct PollUntil<'a, T> {
     cx: &'a TaskContext,
     name: Arc<str>,
     pace: Pace,
-    look: F,
+    poll: Box<dyn FnMut() -> BoxFuture<'a, Result<Polled, StepFailure>> + Send + 'a>,
+    read: Read<T>,
 }
 
-impl<F> PollUntil<'_, F> {
-    /// How long to wait between the first looks, and at most. In between it is a tenth of the time that has passed. By default from a
-    /// second to a minute.
+impl<T> PollUntil<'_, T> {
+    /// How long to wait between the first polls, and how long at most. In between the wait is a tenth of the time that has passed. By default
+    /// it is from a second to a minute.
     pub fn pace(mut self, first: Duration, longest: Duration) -> Self {
         self.pace.first = millis(first);
         self.pace.longest = millis(longest);
         self
     }
 
-    /// How many looks may fail one after the other before the failure counts; by default 10. A [`Final`](super::Final) one counts at once.
+    /// How many polls may fail in a row; the next failure ends the polling with an error. By default 10. A
+    /// [`NonRetryable`](crate::NonRetryable) error ends it at once.
     pub fn tolerate(mut self, failures: u32) -> Self {
         self.pace.failures = failures.saturating_add(1);
         self
     }
 }
 
-impl<'a, F, W, T> IntoFuture for PollUntil<'a, F>
-where
-    F: FnMut() -> W + Send + 'a,
-    W: Future<Output: Tried<Value = Poll<T>, Fault: Into<StepFault>>> + Send + 'a,
-    T: Serialize + DeserializeOwned,
-{
+impl<'a, T: 'a> IntoFuture for PollUntil<'a, T> {
     type Output = Result<T, StepError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
@@ -96,26 +97,23 @@ where
             cx,
             name,
             pace,
-            mut look,
+            poll,
+            read,
         } = self;
         Box::pin(async move {
-            let looked = || {
-                let looked = look();
-                async move { found(looked.await.tried()).map_err(Into::into) }
-            };
-            let ready = cx.journal().poll_until(&name, pace, looked).await;
-            StepError::read(Kind::Poll, &name, ready)
+            let found = cx.journal().poll_until(&name, pace, poll).await;
+            read(Operation::Poll, &name, found)
         })
     }
 }
 
-fn found<T: Serialize, E: Into<StepFault>>(looked: Result<Poll<T>, E>) -> Result<Polled, StepFault> {
-    match looked.map_err(Into::into)? {
+fn to_runtime<T: Serialize, E: Into<StepError>>(polled: Result<Poll<T>, E>) -> Result<Polled, StepError> {
+    match polled.map_err(Into::into)? {
         Poll::Pending => Ok(Polled::Pending(None)),
         Poll::After(time) => Ok(Polled::Pending(Some(time))),
         Poll::Ready(value) => match serde_json::to_string(&value) {
             Ok(text) => Ok(Polled::Ready(Json::trusted(text))),
-            Err(error) => Err(StepFault::fatal(format!(
+            Err(error) => Err(StepError::non_retryable(format!(
                 "what was found cannot be written as JSON: {error}"
             ))),
         },

@@ -1,119 +1,240 @@
-//! Why there is nothing to go on with from a step.
+//! Why a step failed.
 
+use crate::{Error, error::AnyError};
 use longhaul_core::Json;
-use longhaul_runtime::{JournalError, StepError as Unstepped, StepTry, Trail};
+use longhaul_runtime::{JournalError, StepError as RuntimeStepError, StepFailure, StepTry, Trail};
 use serde::de::DeserializeOwned;
 use std::{fmt, sync::Arc};
 
-/// A step failed for good, or looking for something did: the same each time the function comes to it. `?` hands it on from a tool: the
-/// client reads which step it was and how its last try failed.
+/// Why a [`step`](crate::TaskContext::step) or a [`poll_until`](crate::TaskContext::poll_until) failed: the error that its work returns, and
+/// the error of the step itself once it has failed for good.
+///
+/// **In the work of a step** any error becomes one by `?`, and so does a text. It is then worth another attempt, if
+/// [`max_attempts`](crate::Step::max_attempts) allows one; wrapped in [`NonRetryable`] it is not.
+///
+/// ```
+/// use longhaul::{NonRetryable, StepError};
+/// async fn charge(cents: u64) -> Result<u64, StepError> {
+///     if cents == 0 {
+///         return Err(NonRetryable("there is nothing to charge").into());
+///     }
+///     let answer = std::fs::read_to_string("answer")?; // worth another attempt
+///     match answer.as_str() {
+///         "busy" => Err("the bank is busy".into()), // this too
+///         id => Ok(id.parse().map_err(NonRetryable)?), // this is not
+///     }
+/// }
+/// ```
+///
+/// **From a step** it says which step failed, how often it was attempted and why each attempt failed. It is recorded: the function is given
+/// the same error each time it is replayed. `?` ends the tool with it.
+///
+/// ```
+/// use longhaul::{StepError, TaskContext, ToolResult};
+/// async fn notify(cx: TaskContext) -> ToolResult<&'static str> {
+///     let sent = cx.step("send", async || Err::<(), StepError>("the mailbox is full".into())).await;
+///     match sent {
+///         Ok(()) => Ok("sent"),
+///         // The task is to stop, or its journal cannot be followed: hand that on.
+///         Err(error) if error.journal().is_some() => Err(error.into()),
+///         Err(error) => {
+///             cx.status(format!("not sent after {} attempts: {}", error.attempts(), error.message()));
+///             Ok("not sent")
+///         }
+///     }
+/// }
+/// # longhaul::Tool::durable("notify", notify);
+/// ```
+///
+/// Like [`Error`] and other types that take in every error, it does not implement [`std::error::Error`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct StepError {
-    kind: Kind,
-    name: Arc<str>,
-    cause: Cause,
-}
+pub struct StepError(Cause);
+
+/// An error after which another attempt makes no sense. `?` and `into` make a [`StepError`] of it; it may also hold a text.
+///
+/// ```
+/// use longhaul::{NonRetryable, StepError};
+/// let error = StepError::from(NonRetryable("there is no such card"));
+/// assert!(!error.is_retryable());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NonRetryable<E>(pub E);
 
 /// What failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(super) enum Operation {
     Step,
     Poll,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Cause {
-    Failed(Trail),
-    /// What was kept does not fit the type any more.
-    Unreadable(String),
-    Journal(JournalError),
+    /// One attempt, as its work says.
+    Attempt {
+        message: String,
+        retryable: bool,
+    },
+    /// The step, after all its attempts.
+    Step(Operation, Arc<str>, Trail),
+    /// The recorded result does not fit the type that the code has now.
+    Unreadable(Operation, Arc<str>, String),
+    Journal(Arc<str>, JournalError),
 }
 
 impl StepError {
-    /// What a step came to, in the type the author wants.
+    /// An error after which another attempt may succeed. Clients may read the text.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(Cause::Attempt {
+            message: message.into(),
+            retryable: true,
+        })
+    }
+
+    /// An error after which another attempt makes no sense; see [`NonRetryable`] for one that holds another error.
+    pub fn non_retryable(message: impl Into<String>) -> Self {
+        Self(Cause::Attempt {
+            message: message.into(),
+            retryable: false,
+        })
+    }
+
+    /// The recorded result of a step as the type that the author wants.
     pub(super) fn read<T: DeserializeOwned>(
-        kind: Kind,
+        operation: Operation,
         name: &Arc<str>,
-        done: Result<Json, Unstepped>,
+        recorded: Result<Json, RuntimeStepError>,
     ) -> Result<T, Self> {
-        let failed = |cause| Self {
-            kind,
-            name: Arc::clone(name),
-            cause,
-        };
-        match done {
-            Ok(value) => {
-                serde_json::from_str(value.as_str()).map_err(|error| failed(Cause::Unreadable(error.to_string())))
-            }
-            Err(Unstepped::Failed(trail)) => Err(failed(Cause::Failed(trail))),
-            Err(Unstepped::Journal(error)) => Err(failed(Cause::Journal(error))),
+        let name = || Arc::clone(name);
+        recorded
+            .map_err(|error| match error {
+                RuntimeStepError::Failed(trail) => Cause::Step(operation, name(), trail),
+                RuntimeStepError::Journal(error) => Cause::Journal(name(), error),
+            })
+            .and_then(|value| {
+                serde_json::from_str(value.as_str())
+                    .map_err(|error| Cause::Unreadable(operation, name(), error.to_string()))
+            })
+            .map_err(Self)
+    }
+
+    /// Whether another attempt may succeed. A step that has failed for good is not retryable.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.0, Cause::Attempt { retryable: true, .. })
+    }
+
+    /// The name of the step that failed; `None` for an error that no step has returned yet.
+    pub fn name(&self) -> Option<&str> {
+        match &self.0 {
+            Cause::Attempt { .. } => None,
+            Cause::Step(_, name, _) | Cause::Unreadable(_, name, _) | Cause::Journal(name, _) => Some(name),
         }
     }
 
-    /// The step's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The last 20 tries, oldest first: when, and why. Of [`poll_until`](crate::TaskContext::poll_until) those since the last look
-    /// that did not fail. Empty if it was not the step that failed.
-    pub fn trail(&self) -> &[StepTry] {
-        match &self.cause {
-            Cause::Failed(trail) => &trail.last,
-            _ => &[],
-        }
-    }
-
-    /// How often it was tried; 0 if it was not the step that failed.
+    /// How often the step was attempted; 0 if it is not the step that failed. Of a `poll_until` only the polls since the last one that
+    /// succeeded count.
     pub fn attempts(&self) -> u32 {
-        match &self.cause {
-            Cause::Failed(trail) => trail.tries,
+        match &self.0 {
+            Cause::Step(_, _, trail) => trail.tries,
             _ => 0,
         }
     }
 
-    /// Why the last try failed; or what else was in the way.
-    pub fn message(&self) -> String {
-        match &self.cause {
-            Cause::Failed(trail) => trail.to_string(),
-            Cause::Unreadable(why) => why.clone(),
-            Cause::Journal(error) => error.to_string(),
+    /// When and why the last 20 of its attempts failed, oldest first; empty if it is not the step that failed.
+    pub fn failures(&self) -> &[StepTry] {
+        match &self.0 {
+            Cause::Step(_, _, trail) => &trail.last,
+            _ => &[],
         }
     }
 
-    /// Why the journal could not be gone along, if that is what was in the way.
+    /// Why the last attempt failed, or what else was wrong.
+    pub fn message(&self) -> String {
+        match &self.0 {
+            Cause::Attempt { message, .. } => message.clone(),
+            Cause::Step(_, _, trail) => trail.to_string(),
+            Cause::Unreadable(_, _, why) => why.clone(),
+            Cause::Journal(_, error) => error.to_string(),
+        }
+    }
+
+    /// The journal's error, if it is not the step that failed: the task is to stop, for example. Hand it on.
     pub fn journal(&self) -> Option<&JournalError> {
-        match &self.cause {
-            Cause::Journal(error) => Some(error),
+        match &self.0 {
+            Cause::Journal(_, error) => Some(error),
             _ => None,
         }
     }
 }
 
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Step => "step",
+            Self::Poll => "polling",
+        })
+    }
+}
+
 impl fmt::Display for StepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = &self.name;
-        let what = match self.kind {
-            Kind::Step => "step",
-            Kind::Poll => "polling",
-        };
-        match &self.cause {
-            Cause::Failed(trail) => {
-                write!(f, "{what} {name:?} failed")?;
+        match &self.0 {
+            Cause::Attempt { message, .. } => f.write_str(message),
+            Cause::Step(operation, name, trail) => {
+                write!(f, "{operation} {name:?} failed")?;
                 if trail.tries > 1 {
                     write!(f, " {} times, the last time", trail.tries)?;
                 }
                 write!(f, ": {trail}")
             }
-            Cause::Unreadable(why) => {
-                write!(
-                    f,
-                    "what {what} {name:?} came to cannot be read as the type it has now: {why}"
-                )
-            }
-            Cause::Journal(error) => error.fmt(f),
+            Cause::Unreadable(operation, name, why) => write!(
+                f,
+                "the recorded result of {operation} {name:?} cannot be read as the type that the code has now: {why}"
+            ),
+            Cause::Journal(_, error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for StepError {}
+/// Worth another attempt: any error, a boxed one, or a text.
+impl<E: Into<AnyError>> From<E> for StepError {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        let mut behind = error.source();
+        while let Some(cause) = behind {
+            tracing::warn!(%error, %cause, "a step failed");
+            behind = cause.source();
+        }
+        Self::new(error.to_string())
+    }
+}
+
+impl<E: fmt::Display> From<NonRetryable<E>> for StepError {
+    fn from(NonRetryable(error): NonRetryable<E>) -> Self {
+        Self::non_retryable(error.to_string())
+    }
+}
+
+impl From<Error> for StepError {
+    fn from(error: Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<StepError> for Error {
+    fn from(error: StepError) -> Self {
+        match error.0 {
+            Cause::Journal(_, error) => error.into(),
+            _ => Self::new(error.to_string()),
+        }
+    }
+}
+
+/// What the runtime records of a failed attempt.
+impl From<StepError> for StepFailure {
+    fn from(error: StepError) -> Self {
+        Self {
+            message: error.to_string(),
+            retriable: error.is_retryable(),
+        }
+    }
+}

@@ -63,27 +63,28 @@ impl JsonSchema for NoArguments {
     label = "not a tool",
     note = "a tool is `async fn() -> R`, `async fn(Args) -> R`, `async fn(TaskContext) -> R` or `async fn(TaskContext, Args) -> R`",
     note = "`Args` derives `serde::Deserialize` and `schemars::JsonSchema`",
-    note = "`R` is `&'static str`, `String`, `longhaul::Json<T>`, `longhaul::ToolOutput`, `longhaul::Content`, `()`, or a `Result` of one of them with an error",
-    note = "its future is `Send`, and what it captures `Send + Sync + 'static`; in a closure, write the types of the parameters out"
+    note = "what it captures is `Send + Sync + 'static`; in a closure, write the types of the parameters out"
 )]
 pub trait ToolHandler<In>: Send + Sync + 'static {
-    /// Runs it.
-    ///
-    /// # Errors
-    /// The function's, and [`Error`] for arguments that it cannot read.
-    fn call(&self, cx: TaskContext, arguments: &str) -> BoxFuture<'static, Result<ToolOutput, Error>>;
+    /// What the function returns.
+    #[doc(hidden)]
+    type Output;
 
-    /// Whether it could read these arguments, which fit its schema.
-    ///
-    /// # Errors
-    /// What is wrong with them.
+    /// What calling it returns. That it is `Send` is asked for where a tool is made and not here: so the compiler names the value that is not.
+    #[doc(hidden)]
+    type Future: Future<Output = Self::Output> + 'static;
+
+    /// Starts it, unless it cannot read the arguments.
+    #[doc(hidden)]
+    fn call(&self, cx: TaskContext, arguments: &str) -> Result<Self::Future, Error>;
+
+    /// Says what is wrong with arguments that fit the schema and that the function cannot read all the same.
+    #[doc(hidden)]
     fn check(arguments: &Map<String, Value>) -> Result<(), String>;
 
-    /// What it takes.
+    /// The JSON Schema of its arguments.
+    #[doc(hidden)]
     fn input_schema() -> Value;
-
-    /// What its structured output conforms to, if it has any.
-    fn output_schema() -> Option<Value>;
 }
 
 /// Whether `A` can be read from arguments that fit the schema: a type may want more than its schema says.
@@ -118,23 +119,17 @@ macro_rules! handlers {
         impl<F, W, R $(, $args: Arguments)?> ToolHandler<$marker> for F
         where
             F: Fn($($parameter),*) -> W + Send + Sync + 'static,
-            W: Future<Output = R> + Send + 'static,
-            R: IntoToolOutput,
+            W: Future<Output = R> + 'static,
         {
-            fn call(&self, $cx: TaskContext, $text: &str) -> BoxFuture<'static, Result<ToolOutput, Error>> {
+            type Output = R;
+            type Future = W;
+
+            fn call(&self, $cx: TaskContext, $text: &str) -> Result<W, Error> {
                 let $function = self;
-                let called: Result<W, Error> = $call;
-                match called {
-                    Ok(work) => Box::pin(async move { work.await.into_tool_output() }),
-                    Err(error) => Box::pin(std::future::ready(Err(error))),
-                }
+                $call
             }
 
             handlers!(@about $($args)?);
-
-            fn output_schema() -> Option<Value> {
-                R::output_schema()
-            }
         }
     )*};
     (@about) => {
@@ -174,9 +169,15 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn of<In: 'static, H: ToolHandler<In>>(handler: H) -> Self {
+    pub(super) fn of<In: 'static, H>(handler: H) -> Self
+    where
+        H: ToolHandler<In, Output: IntoToolOutput, Future: Send>,
+    {
         Self {
-            call: Box::new(move |cx, arguments| handler.call(cx, arguments)),
+            call: Box::new(move |cx, arguments| match handler.call(cx, arguments) {
+                Ok(work) => Box::pin(async move { work.await.into_tool_output() }),
+                Err(error) => Box::pin(std::future::ready(Err(error))),
+            }),
             check: Arc::new(H::check),
         }
     }

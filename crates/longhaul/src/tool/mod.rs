@@ -98,7 +98,10 @@ impl Tool {
     /// A tool that runs a function of this process.
     ///
     /// The name is unique on its server: 1 to 128 of `A-Z a-z 0-9 _ - .` (X-02). Its schemas come from the function's types.
-    pub fn new<In: 'static, H: ToolHandler<In>>(name: impl Into<Arc<str>>, handler: H) -> Self {
+    pub fn new<In: 'static, H>(name: impl Into<Arc<str>>, handler: H) -> Self
+    where
+        H: ToolHandler<In, Output: IntoToolOutput, Future: Send>,
+    {
         Self::function(name.into(), handler, false)
     }
 
@@ -151,21 +154,27 @@ impl Tool {
     ///     }
     ///     cx.sleep_until(ok.window).await?; // a durable timer
     ///     let smoke = cx.call("smoke_tests", json!({"build": build.id})).await?; // a child task, with lineage
-    ///     cx.step("publish", || publish(&build)).retry(5).idempotency_key(cx.key("publish")).await?;
+    ///     cx.step("publish", || publish(&build)).max_attempts(5).idempotency_key(cx.key("publish")).await?;
     ///     Ok(ToolOutput::json(&smoke)?)
     /// }
     /// let tool = Tool::durable("release", release).description("Builds, asks, and ships");
     /// ```
-    pub fn durable<In: 'static, H: ToolHandler<In>>(name: impl Into<Arc<str>>, handler: H) -> Self {
+    pub fn durable<In: 'static, H>(name: impl Into<Arc<str>>, handler: H) -> Self
+    where
+        H: ToolHandler<In, Output: IntoToolOutput, Future: Send>,
+    {
         Self::function(name.into(), handler, true).retry(DURABLE_ATTEMPTS, DURABLE_BACKOFF, [RetryOn::Crash])
     }
 
-    fn function<In: 'static, H: ToolHandler<In>>(name: Arc<str>, handler: H, durable: bool) -> Self {
+    fn function<In: 'static, H>(name: Arc<str>, handler: H, durable: bool) -> Self
+    where
+        H: ToolHandler<In, Output: IntoToolOutput, Future: Send>,
+    {
         let work = Work::of(handler);
         Self::of(
             name,
             H::input_schema(),
-            H::output_schema(),
+            H::Output::output_schema(),
             Runs::Function { work, durable },
         )
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::duplicate_mod, reason = "examples are programs, and share a module")]
 
 mod changes;
+mod compile_errors;
 mod context;
 mod crash;
 mod definitions;

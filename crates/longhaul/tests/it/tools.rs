@@ -184,7 +184,7 @@ async fn a_tool_says_what_a_model_may_hear_while_it_runs() {
 /// Whatever a function fails with becomes an error that the client reads: a text, a boxed error, an error type.
 #[tokio::test]
 async fn texts_and_boxed_errors_are_errors() {
-    use longhaul::{Error, StepFault};
+    use longhaul::{Error, StepError};
     type Boxed = Box<dyn std::error::Error + Send + Sync>;
     let texts: [fn() -> Result<(), Error>; 4] = [
         || Err("in a text")?,
@@ -195,13 +195,13 @@ async fn texts_and_boxed_errors_are_errors() {
     for text in texts {
         assert_eq!(text().unwrap_err().to_string(), "in a text");
     }
-    let steps: [fn() -> Result<(), StepFault>; 3] = [
+    let steps: [fn() -> Result<(), StepError>; 3] = [
         || Err("in a text")?,
         || Err(String::from("in a text"))?,
         || Err(Boxed::from("in a text"))?,
     ];
     for step in steps {
-        assert_eq!(step().unwrap_err(), StepFault::new("in a text"));
+        assert_eq!(step().unwrap_err(), StepError::new("in a text"));
     }
     let server = start(|server| {
         server.tool(Tool::new("text", async || -> Result<(), Error> {

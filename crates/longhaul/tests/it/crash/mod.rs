@@ -45,7 +45,7 @@ async fn everything(cx: TaskContext) -> ToolResult<String> {
         .map(|side| move |cx: TaskContext| async move { cx.step(side, async || Ok::<_, Error>(side.len())).await });
     let sides = cx.join(sides).all().await?;
     let publish = cx.step("publish", async || Ok::<_, Error>(()));
-    publish.retry(3).idempotency_key(cx.key("publish")).await?;
+    publish.max_attempts(3).idempotency_key(cx.key("publish")).await?;
     let drawn = begun > Moment::from(std::time::UNIX_EPOCH) && lot > 0;
     Ok(format!(
         "{drawn} {renamed} {built} {} {smoke} {job} {sides:?}",

@@ -3,7 +3,7 @@
 use super::{Effects, Place, waits::until_journaled};
 use crate::{ERAS, connect};
 use longhaul::{
-    Content, Error, RetryOn, ServerHandle, StepFault, TaskContext, Tool, ToolResult,
+    Content, Error, RetryOn, ServerHandle, StepError, TaskContext, Tool, ToolResult,
     testing::Client,
     time::{days, millis},
 };
@@ -153,13 +153,15 @@ async fn the_history_says_what_a_task_came_to_and_not_its_values() {
         async move {
             cx.step("secret", async || Ok::<_, Error>("hunter2".to_owned())).await?;
             cx.step("flaky", async || match effects.happen("flaky") {
-                1 => Err(StepFault::new("not yet")),
+                1 => Err(StepError::new("not yet")),
                 _ => Ok(2),
             })
-            .retry(3)
+            .max_attempts(3)
             .await?;
             let failed = cx
-                .step("broken", async || Err::<u8, _>(StepFault::fatal("no such thing")))
+                .step("broken", async || {
+                    Err::<u8, _>(StepError::non_retryable("no such thing"))
+                })
                 .await;
             assert!(failed.is_err());
             cx.sleep(days(1)).await?;

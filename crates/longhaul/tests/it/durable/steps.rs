@@ -2,7 +2,7 @@
 
 use super::{Effects, Place, entries, replayed};
 use longhaul::{
-    Error, Final, OnNonDeterminism, Poll, RetryOn, StepFault, TaskContext, Tool, ToolResult,
+    Error, NonRetryable, OnNonDeterminism, Poll, RetryOn, StepError, TaskContext, Tool, ToolResult,
     time::{Moment, millis, seconds},
 };
 use longhaul_core::EntryKind;
@@ -71,11 +71,11 @@ async fn a_step_is_tried_as_often_as_it_may_be_and_its_trail_is_kept() {
                     let nth = effects.happen("upload");
                     Err::<(), _>(Error::new(format!("refused the {nth}. time")))
                 })
-                .retry(3)
+                .max_attempts(3)
                 .backoff(millis(1), millis(2));
             let failed = tried.await.unwrap_err();
-            let trail: Vec<_> = failed.trail().iter().map(|one| one.why.clone()).collect();
-            Ok(json!([failed.to_string(), failed.name(), failed.attempts(), trail]))
+            let failures: Vec<_> = failed.failures().iter().map(|one| one.why.clone()).collect();
+            Ok(json!([failed.to_string(), failed.name(), failed.attempts(), failures]))
         }
     })
     .await;
@@ -105,7 +105,10 @@ async fn a_step_that_fails_at_first_goes_on() {
                 }
             };
             Ok(json!(
-                cx.step("upload", upload).retry(9).backoff(millis(1), millis(1)).await?
+                cx.step("upload", upload)
+                    .max_attempts(9)
+                    .backoff(millis(1), millis(1))
+                    .await?
             ))
         }
     })
@@ -122,9 +125,9 @@ async fn a_final_error_is_not_tried_again() {
         async move {
             let pay = || async {
                 effects.happen("pay");
-                Err::<(), StepFault>(Final("there is no card").into())
+                Err::<(), StepError>(NonRetryable("there is no card").into())
             };
-            cx.step("pay", pay).retry(9).await?;
+            cx.step("pay", pay).max_attempts(9).await?;
             Ok(Value::Null)
         }
     })
@@ -155,7 +158,7 @@ async fn a_result_too_long_to_keep_is_a_failure_and_not_repeated() {
                 effects.happen("long");
                 Ok::<_, Error>("x".repeat(1 << 20))
             };
-            let failed = cx.step("long", long).retry(5).await.unwrap_err();
+            let failed = cx.step("long", long).max_attempts(5).await.unwrap_err();
             cx.step("after", async || Ok::<_, Error>(())).await?;
             Ok(json!(failed.message()))
         }
@@ -171,7 +174,7 @@ async fn the_journal_is_not_used_inside_of_a_step() {
         let inner = cx.clone();
         let outer = async || {
             inner.step("inner", async || Ok::<_, Error>(())).await?;
-            Ok::<_, StepFault>(())
+            Ok::<_, StepError>(())
         };
         cx.step("outer", outer).await?;
         Ok(Value::Null)
