@@ -1,8 +1,9 @@
 //! Where time and chance come in.
 
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
+use parking_lot::Mutex;
 use std::{
-    sync::{Mutex, OnceLock},
+    sync::OnceLock,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -43,7 +44,7 @@ impl Dice {
 
     /// A number from 0 up to but not including 1.
     pub(crate) fn roll(&self) -> f64 {
-        let mut rng = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut rng = self.0.lock();
         rng.f64()
     }
 }

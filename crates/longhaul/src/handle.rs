@@ -8,12 +8,8 @@ use longhaul_core::{HostId, Store, store::StoreError};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Snapshot, Spawner, Watch};
 use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, http, stdio};
 use longhaul_store::{MemoryStore, ReadsOnly, SqliteOptions, SqliteStore};
-use std::{
-    collections::HashSet,
-    fmt, io,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use parking_lot::RwLock;
+use std::{collections::HashSet, fmt, io, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 
 /// How long work whose callers have gone may take to hear of it when the server stops.
@@ -117,7 +113,7 @@ impl ServerHandle {
             engine: engine.clone(),
             recovered,
         };
-        *handle.0.write().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        *handle.0.write() = Some(running);
         for begin in server.alongside {
             engine.spawn(begin(handle.clone()));
         }
@@ -171,7 +167,7 @@ impl ServerHandle {
     }
 
     fn running(&self) -> Option<Running> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read().clone()
     }
 
     fn change<T>(&self, change: impl FnOnce(&Catalog) -> T) -> Result<T, ChangeError> {
@@ -314,7 +310,7 @@ impl ServerHandle {
     /// Stops: open calls are ended, work in this process is dropped where it stands. What tasks had come to stays kept as the server
     /// keeps them; calls of durable tools are let go first, so that a stop costs them no attempt, and go on at the next start. Returns how many attempts were under way; those of executors whose work lives outside the process live on.
     pub async fn stop(&self) -> usize {
-        let running = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
+        let running = self.0.write().take();
         let Some(Running { engine, front, .. }) = running else {
             return 0;
         };

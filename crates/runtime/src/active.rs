@@ -1,10 +1,8 @@
 //! The attempts this node works on, and how each is asked to stop.
 
 use longhaul_core::{StopReason, TaskId};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, sync::Arc};
 use tokio::sync::watch;
 
 /// Attempts by task. A task has at most one active attempt, so its id is key enough.
@@ -91,7 +89,7 @@ impl Active {
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

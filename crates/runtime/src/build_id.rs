@@ -2,7 +2,8 @@
 
 use crate::Ports;
 use longhaul_core::{CodeFingerprint, SpecId};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 
 /// Said of a build whose name could not be found out: all such are taken to be one.
 const UNKNOWN: &str = "unknown";
@@ -51,7 +52,7 @@ impl BuildId {
         let build = Arc::clone(&self.0);
         ports.spawner.spawn_blocking(Box::new(move || {
             let find = || {
-                let find = build.find.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let find = build.find.lock().take();
                 find.and_then(|find| find()).map_or_else(|| UNKNOWN.into(), Arc::from)
             };
             let _ = tell.send(Arc::clone(build.name.get_or_init(find)));

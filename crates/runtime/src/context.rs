@@ -14,7 +14,8 @@ use longhaul_core::{
     TaskId, UnixMillis,
     store::{ApplyError, Change},
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use tokio::sync::{Notify, watch};
 
 /// A running attempt's door to its task: news out, stop requests and answers in, and the journal. Cheap to clone.
@@ -299,7 +300,7 @@ impl TaskContext {
     }
 
     pub(crate) fn drafts(&self) -> MutexGuard<'_, Option<Vec<Pending>>> {
-        self.shared.drafts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.drafts.lock()
     }
 
     /// All of the code waits: its slot is free. If it can be run again, it is let go when it has waited long enough.
@@ -412,7 +413,7 @@ impl TaskContext {
     }
 
     fn turn(&self) -> MutexGuard<'_, Option<Turn>> {
-        self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.turn.lock()
     }
 
     /// The lock is let go before the old hold is, since giving a slot back wakes others.
@@ -427,7 +428,7 @@ impl TaskContext {
     }
 
     fn hold_lock(&self) -> MutexGuard<'_, Hold> {
-        self.shared.hold.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.hold.lock()
     }
 
     /// Completes when the code can be let go, with what its attempt ends in then.
@@ -500,7 +501,7 @@ impl TaskContext {
     }
 
     fn news(&self) -> MutexGuard<'_, News> {
-        self.shared.news.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.news.lock()
     }
 
     /// Completes when there are news that were not taken.

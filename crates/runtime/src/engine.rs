@@ -26,11 +26,8 @@ use longhaul_core::{
     ToolSpec, UnixMillis, push_timestamp,
     store::{ApplyError, Change, Page, Record, StoreError},
 };
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// Between two looks at what is still stopping.
@@ -478,7 +475,7 @@ impl Inner {
     }
 
     fn last_limits(&self) -> MutexGuard<'_, HashMap<Arc<str>, usize>> {
-        self.last_limits.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last_limits.lock()
     }
 
     /// The host that attempts of `tool` are bound to, if they are. A tool that is no longer configured is taken to be bound.

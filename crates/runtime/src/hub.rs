@@ -1,10 +1,11 @@
 //! Who waits for which task to change.
 
 use longhaul_core::{TaskId, store::Hint};
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -24,7 +25,7 @@ impl Hub {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }
-        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = self.watched.lock();
         for hint in hints {
             if let Some(sender) = watched.get(&hint.task) {
                 sender.send_if_modified(|seen| {
@@ -38,7 +39,7 @@ impl Hub {
 
     /// Begins to watch a task. Read its record *after* this call, then wait: no change can fall between.
     pub(crate) fn watch(self: &Arc<Self>, task: &TaskId) -> Watch {
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.lock();
         let receiver = match watched.entry(task.clone()) {
             Entry::Occupied(entry) => entry.get().subscribe(),
             Entry::Vacant(entry) => {
@@ -80,7 +81,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.receiver = None;
-        let mut watched = self.hub.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.hub.watched.lock();
         if let Entry::Occupied(entry) = watched.entry(self.task.clone())
             && entry.get().receiver_count() == 0
         {
@@ -119,6 +120,6 @@ mod tests {
         assert_eq!(hub.count.load(Ordering::Relaxed), 1);
         drop(second);
         assert_eq!(hub.count.load(Ordering::Relaxed), 0);
-        assert!(hub.watched.lock().unwrap().is_empty());
+        assert!(hub.watched.lock().is_empty());
     }
 }

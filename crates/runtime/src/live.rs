@@ -3,10 +3,11 @@
 //! Nothing of it is kept. What is worth keeping, the latest status line and figure, goes to the store as news.
 
 use longhaul_core::{Json, LogLevel, TaskId};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -109,7 +110,7 @@ impl Live {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Vec<Arc<Ear>>>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.listeners.lock()
     }
 }
 
@@ -124,7 +125,7 @@ impl Ear {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Said>> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.heard.lock()
     }
 }
 

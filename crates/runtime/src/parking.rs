@@ -1,9 +1,10 @@
 //! Waiting without holding anything: first the slot is given back, then the code itself is let go.
 
 use longhaul_core::{Clock, InputKey, Millis, UnixMillis};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -166,7 +167,7 @@ impl Activity {
     }
 
     fn lock(&self) -> MutexGuard<'_, Branches> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -286,7 +287,7 @@ impl Parking {
     }
 
     fn lock(&self) -> MutexGuard<'_, Parked> {
-        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.parked.lock()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::slots::Slot;
 use longhaul_core::UnixMillis;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 use tokio::sync::Notify;
 
@@ -137,7 +138,7 @@ impl Queues {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

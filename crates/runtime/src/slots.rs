@@ -1,8 +1,9 @@
 //! How much runs at once on this node.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -133,7 +134,7 @@ impl Slots {
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock()
     }
 }
 

@@ -1,11 +1,12 @@
 //! One value against one definition.
 
 use jsonschema::Validator;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, LazyLock},
 };
 
 /// By schema and definition.
@@ -94,7 +95,7 @@ impl Schema {
     /// Compiled once for each definition: that takes longer than checking.
     fn validator(self, definition: &str) -> Arc<Validator> {
         static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
-        let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compiled = COMPILED.lock();
         let compile = || Arc::new(self.compile(definition));
         Arc::clone(compiled.entry((self, definition.to_owned())).or_insert_with(compile))
     }

@@ -19,14 +19,14 @@ pub(crate) struct Client {
     /// Announced tasks of its own, and whether it has been given the outcome.
     tasks: Vec<(TaskId, bool)>,
     /// Announced tasks of others; it must not know them, and tries all the same.
-    foreign: Arc<std::sync::Mutex<Vec<(usize, TaskId)>>>,
+    foreign: Arc<parking_lot::Mutex<Vec<(usize, TaskId)>>>,
 }
 
 /// How many idempotency keys a client uses over and over.
 const KEYS: u64 = 3;
 
 impl Client {
-    pub(crate) fn new(world: &Arc<World>, nth: usize, foreign: &Arc<std::sync::Mutex<Vec<(usize, TaskId)>>>) -> Self {
+    pub(crate) fn new(world: &Arc<World>, nth: usize, foreign: &Arc<parking_lot::Mutex<Vec<(usize, TaskId)>>>) -> Self {
         Self {
             world: Arc::clone(world),
             nth,
@@ -143,7 +143,7 @@ impl Client {
         });
         if !self.tasks.iter().any(|(id, _)| *id == task.id) {
             self.tasks.push((task.id.clone(), false));
-            crate::executor::lock(&self.foreign).push((self.nth, task.id.clone()));
+            self.foreign.lock().push((self.nth, task.id.clone()));
         }
     }
 
@@ -251,7 +251,7 @@ impl Client {
     async fn pry(&self, node: &Node) {
         let world = &self.world;
         let theirs = {
-            let foreign = crate::executor::lock(&self.foreign);
+            let foreign = self.foreign.lock();
             let theirs: Vec<&TaskId> = (foreign.iter().filter(|(owner, _)| *owner != self.nth))
                 .map(|(_, id)| id)
                 .collect();

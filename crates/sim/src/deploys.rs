@@ -1,7 +1,7 @@
 //! Deploys of changed code: in some worlds some of the nodes run programs with an act more, and the last node runs them as they were.
 
 use crate::program::{Act, Program, What};
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 /// One world in so many has them.
 const ONE_IN: u64 = 4;
@@ -54,7 +54,7 @@ impl Deploys {
     }
 
     pub(crate) fn draw(&self) -> Build {
-        match crate::executor::lock(&self.0).bool() {
+        match self.0.lock().bool() {
             true => Build::Changed,
             false => Build::Good,
         }

@@ -1,11 +1,12 @@
 //! The only thread of the simulation: runs what is ready in an order drawn from the seed, and lets time pass when nothing is.
 
 use longhaul_core::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
@@ -51,7 +52,7 @@ struct Ready {
 
 impl Wake for Ready {
     fn wake(self: Arc<Self>) {
-        lock(&self.ready).insert(self.job);
+        self.ready.lock().insert(self.job);
     }
 }
 
@@ -85,12 +86,12 @@ impl Executor {
 
     /// Milliseconds since the beginning.
     pub(crate) fn elapsed(&self) -> u64 {
-        lock(&self.state).elapsed
+        self.state.lock().elapsed
     }
 
     /// Begins a job, unless its process is dead.
     pub(crate) fn spawn(&self, process: Process, future: BoxFuture<'static, ()>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.dead.contains(&process) {
             drop(state);
             return drop(future);
@@ -109,23 +110,23 @@ impl Executor {
                 waker,
             },
         );
-        lock(&self.ready).insert(job);
+        self.ready.lock().insert(job);
     }
 
     pub(crate) fn is_dead(&self, process: Process) -> bool {
-        lock(&self.state).dead.contains(&process)
+        self.state.lock().dead.contains(&process)
     }
 
     /// Ends a process: all of its futures are dropped wherever they stand, and it can begin nothing any more.
     pub(crate) fn kill(&self, process: Process) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.dead.insert(process);
         self.drop_jobs(state, |job| job.process == process);
     }
 
     /// Drops everything, so that nothing is kept alive by what waits for it.
     pub(crate) fn clear(&self) {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         self.drop_jobs(state, |_| true);
     }
 
@@ -139,7 +140,7 @@ impl Executor {
         for job in jobs {
             drop(job);
         }
-        let mut ready = lock(&self.ready);
+        let mut ready = self.ready.lock();
         for id in gone {
             ready.remove(&id);
         }
@@ -151,7 +152,7 @@ impl Executor {
             return self.pass_time();
         };
         let (mut future, waker) = {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             let Some(job) = state.jobs.get_mut(&id) else {
                 return Turn::Ran(id);
             };
@@ -163,7 +164,7 @@ impl Executor {
         let mut cx = Context::from_waker(&waker);
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut cx))) {
             Ok(Poll::Pending) => {
-                let mut state = lock(&self.state);
+                let mut state = self.state.lock();
                 match state.jobs.get_mut(&id) {
                     Some(job) => job.future = Some(future),
                     None => {
@@ -173,11 +174,11 @@ impl Executor {
                 }
             }
             Ok(Poll::Ready(())) => {
-                lock(&self.state).jobs.remove(&id);
+                self.state.lock().jobs.remove(&id);
                 drop(future);
             }
             Err(panic) => {
-                lock(&self.state).jobs.remove(&id);
+                self.state.lock().jobs.remove(&id);
                 return Turn::Panicked(words(&*panic));
             }
         }
@@ -185,18 +186,18 @@ impl Executor {
     }
 
     fn draw(&self) -> Option<u64> {
-        let mut ready = lock(&self.ready);
+        let mut ready = self.ready.lock();
         if ready.is_empty() {
             return None;
         }
-        let nth = lock(&self.state).turns.usize(..ready.len());
+        let nth = self.state.lock().turns.usize(..ready.len());
         let id = ready.iter().nth(nth).copied()?;
         ready.remove(&id);
         Some(id)
     }
 
     fn pass_time(&self) -> Turn {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let Some((&(until, _), _)) = state.sleepers.first_key_value() else {
             return Turn::Idle;
         };
@@ -235,7 +236,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = lock(&self.executor.state);
+        let mut state = self.executor.state.lock();
         if state.elapsed >= self.until {
             return Poll::Ready(());
         }
@@ -253,7 +254,7 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            lock(&self.executor.state).sleepers.remove(&key);
+            self.executor.state.lock().sleepers.remove(&key);
         }
     }
 }
@@ -262,8 +263,4 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
         .unwrap_or_else(|| "a panic without words".to_owned())
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

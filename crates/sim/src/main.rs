@@ -2,13 +2,11 @@
 
 use clap::Parser;
 use longhaul_sim::{Options, Plant, Report, run, run_twice};
+use parking_lot::Mutex;
 use serde_json::json;
 use std::{
     process::ExitCode,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     thread,
 };
 
@@ -89,7 +87,7 @@ fn search(args: &Args, turns: &AtomicU64) -> Option<(u64, Report)> {
                     turns.fetch_add(report.turns, Ordering::SeqCst);
                     if report.broken.is_some() {
                         next.store(args.seeds, Ordering::SeqCst);
-                        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                        let mut found = found.lock();
                         if found.as_ref().is_none_or(|(other, _)| seed < *other) {
                             *found = Some((seed, report));
                         }
@@ -99,7 +97,7 @@ fn search(args: &Args, turns: &AtomicU64) -> Option<(u64, Report)> {
             });
         }
     });
-    found.into_inner().unwrap_or_else(PoisonError::into_inner)
+    found.into_inner()
 }
 
 fn tell(args: &Args, seed: u64, report: &Report) {

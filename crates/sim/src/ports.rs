@@ -1,11 +1,12 @@
 //! The ports of a simulated process: a clock that jumps, randomness from the seed, futures on the simulation's one thread.
 
-use crate::executor::{Executor, Process, lock};
+use crate::executor::{Executor, Process};
 use longhaul_core::{BoxFuture, Clock, Entropy, UnixMillis};
 use longhaul_runtime::{Ports, Spawner};
+use parking_lot::Mutex;
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicI64, Ordering},
     },
     time::Duration,
@@ -62,7 +63,7 @@ struct Seeded(Mutex<fastrand::Rng>);
 
 impl Entropy for Seeded {
     fn fill(&self, bytes: &mut [u8]) {
-        lock(&self.0).fill(bytes);
+        self.0.lock().fill(bytes);
     }
 }
 

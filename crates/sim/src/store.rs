@@ -1,12 +1,6 @@
 //! The store as one node sees it: the model behind delays, crashes, a disk that is full now and then, and the planted faults.
 
-use crate::{
-    executor::{Process, lock},
-    judge::describe,
-    peek,
-    plant::Plant,
-    world::World,
-};
+use crate::{executor::Process, judge::describe, peek, plant::Plant, world::World};
 use longhaul_core::{
     BoxFuture, Entry, Event, Fence, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store,
     Task, TaskId, ToolSpec, UnixMillis, Usage,
@@ -16,7 +10,8 @@ use longhaul_core::{
     },
 };
 use longhaul_store::MemoryStore;
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// The way of one process to the disk.
 pub(crate) struct NodeStore {
@@ -86,7 +81,7 @@ impl NodeStore {
         let (tell, told) = tokio::sync::oneshot::channel();
         let answer = Arc::new(Mutex::new(None));
         let (world, process, made) = (Arc::clone(&self.world), self.process, Arc::clone(&answer));
-        let land = Box::new(move || *lock(&made) = Some(make(&world, process)));
+        let land = Box::new(move || *made.lock() = Some(make(&world, process)));
         let flight = self.world.depart(self.process, writes, land);
         let mut delays = self.delays();
         if early.is_some() {
@@ -106,7 +101,7 @@ impl NodeStore {
                 world.sleep(delays.there).await;
                 world.land(flight);
                 world.sleep(delays.back).await;
-                let answer = lock(&answer).take();
+                let answer = answer.lock().take();
                 if let (Some(answer), Some(tell)) = (answer, tell) {
                     let _ = tell.send(answer);
                 }
@@ -206,13 +201,15 @@ impl World {
             if let Event::InputRequested { key, .. } = event
                 && *key != InputKey::nth(1)
             {
-                lock(&self.aliases).insert((change.task.clone(), key.clone()), InputKey::nth(1));
+                self.aliases
+                    .lock()
+                    .insert((change.task.clone(), key.clone()), InputKey::nth(1));
             }
         }
     }
 
     fn unalias(&self, change: &mut Change) {
-        let aliases = lock(&self.aliases);
+        let aliases = self.aliases.lock();
         if aliases.is_empty() {
             return;
         }
@@ -229,7 +226,7 @@ impl World {
     }
 
     fn aliased(&self, mut record: Record) -> Record {
-        let aliases = lock(&self.aliases);
+        let aliases = self.aliases.lock();
         let id = record.task.id.clone();
         let shown = |key: &mut InputKey| {
             if let Some(alias) = aliases.get(&(id.clone(), key.clone())) {

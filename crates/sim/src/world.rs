@@ -2,7 +2,7 @@
 
 use crate::{
     deploys::Deploys,
-    executor::{Executor, Process, lock},
+    executor::{Executor, Process},
     judge::Judge,
     peek,
     plant::Plant,
@@ -11,11 +11,12 @@ use crate::{
 use longhaul_core::{HostId, InputKey, TaskId, store::Counts};
 use longhaul_runtime::Engine;
 use longhaul_store::MemoryStore;
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     ops::RangeInclusive,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering},
     },
 };
@@ -99,16 +100,16 @@ impl World {
     // Chance.
 
     pub(crate) fn fork_chance(&self) -> fastrand::Rng {
-        lock(&self.chance).fork()
+        self.chance.lock().fork()
     }
 
     /// True once in `times`, on average.
     pub(crate) fn once_in(&self, times: u32) -> bool {
-        lock(&self.chance).u32(..times) == 0
+        self.chance.lock().u32(..times) == 0
     }
 
     pub(crate) fn between(&self, range: RangeInclusive<u64>) -> u64 {
-        lock(&self.chance).u64(range)
+        self.chance.lock().u64(range)
     }
 
     pub(crate) async fn sleep(&self, millis: u64) {
@@ -126,7 +127,7 @@ impl World {
     // The judge.
 
     pub(crate) fn judge<T>(&self, see: impl FnOnce(&mut Judge) -> T) -> T {
-        see(&mut lock(&self.judge))
+        see(&mut self.judge.lock())
     }
 
     /// Writes a line to the log.
@@ -189,11 +190,11 @@ impl World {
     }
 
     pub(crate) fn nodes(&self) -> Vec<Node> {
-        lock(&self.nodes).clone()
+        self.nodes.lock().clone()
     }
 
     pub(crate) fn add_node(&self, node: Node) {
-        lock(&self.nodes).push(node);
+        self.nodes.lock().push(node);
     }
 
     /// Any node that lives.
@@ -208,7 +209,7 @@ impl World {
     pub(crate) fn crash(&self, process: Process) {
         self.note(process, |_| "crashes".to_owned());
         let gone = {
-            let mut nodes = lock(&self.nodes);
+            let mut nodes = self.nodes.lock();
             let gone: Vec<Node> = nodes.iter().filter(|node| node.process == process).cloned().collect();
             nodes.retain(|node| node.process != process);
             gone
@@ -227,9 +228,9 @@ impl World {
     /// Lets go of everything, so that nothing keeps itself alive.
     pub(crate) fn dissolve(&self) {
         self.executor.clear();
-        let nodes = std::mem::take(&mut *lock(&self.nodes));
+        let nodes = std::mem::take(&mut *self.nodes.lock());
         drop(nodes);
-        let flights = std::mem::take(&mut *lock(&self.flights));
+        let flights = std::mem::take(&mut *self.flights.lock());
         drop(flights);
     }
 
@@ -237,7 +238,7 @@ impl World {
 
     /// An operation is under way; `land` makes it.
     pub(crate) fn depart(&self, process: Process, writes: bool, land: Box<dyn FnOnce() + Send>) -> u64 {
-        let mut flights = lock(&self.flights);
+        let mut flights = self.flights.lock();
         let id = flights.begun;
         flights.begun += 1;
         flights.under_way.insert(id, Flight { process, writes, land });
@@ -246,14 +247,14 @@ impl World {
 
     /// An operation arrives, unless a crash was quicker.
     pub(crate) fn land(&self, id: u64) {
-        let flight = lock(&self.flights).under_way.remove(&id);
+        let flight = self.flights.lock().under_way.remove(&id);
         if let Some(flight) = flight {
             (flight.land)();
         }
     }
 
     fn take_flights(&self, process: Process) -> Vec<Flight> {
-        let mut flights = lock(&self.flights);
+        let mut flights = self.flights.lock();
         let mine: Vec<u64> = (flights.under_way.iter().filter(|(_, flight)| flight.process == process))
             .map(|(id, _)| *id)
             .collect();

@@ -3,10 +3,8 @@
 use super::{kind::Kind, violation::Violation};
 use crate::mcp::{Look, Outcome};
 use fastrand::Rng;
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::{HashMap, HashSet};
 
 /// Clients act on tasks as young as the newest of this many.
 const YOUNG: usize = 60;
@@ -40,7 +38,7 @@ struct Book {
 
 impl Ledger {
     fn book(&self) -> MutexGuard<'_, Book> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(super) fn acknowledged(&self, task: String, kind: Kind, token: String) {

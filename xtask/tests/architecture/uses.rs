@@ -51,7 +51,9 @@ impl<'a> Reader<'a> {
 
     fn note(&mut self, path: &[String]) {
         // `pub(crate)` has a path too, which leads nowhere.
-        let Some([name, ..]) = self.after_root(path) else { return };
+        let Some([name, ..]) = self.after_root(path) else {
+            return;
+        };
         let to = self.names.module(name);
         let from = top(self.module);
         if to != from {

@@ -9,12 +9,13 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 use std::{
     collections::HashMap,
     error::Error,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::net::TcpListener;
@@ -60,7 +61,7 @@ async fn submit(State(service): State<Service>, headers: HeaderMap, body: String
     let Ok(submission) = serde_json::from_str::<Submission>(&body) else {
         return (StatusCode::BAD_REQUEST, "a scene and seconds are wanted").into_response();
     };
-    let mut jobs = service.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut jobs = service.lock();
     let id = match jobs.by_key.get(key) {
         Some(id) => *id,
         None => jobs.begin(key, submission),
@@ -81,7 +82,7 @@ impl Jobs {
 }
 
 async fn show(State(service): State<Service>, Path(id): Path<usize>) -> Response {
-    let jobs = service.lock().unwrap_or_else(PoisonError::into_inner);
+    let jobs = service.lock();
     match jobs.all.get(id) {
         None => StatusCode::NOT_FOUND.into_response(),
         Some(job) if now() < job.done => {
@@ -95,7 +96,7 @@ async fn show(State(service): State<Service>, Path(id): Path<usize>) -> Response
 }
 
 async fn count(State(service): State<Service>) -> String {
-    let jobs = service.lock().unwrap_or_else(PoisonError::into_inner);
+    let jobs = service.lock();
     json!({"jobs": jobs.all.len()}).to_string()
 }
 

@@ -2,11 +2,12 @@
 
 use super::witness::Witness;
 use crate::ServerHandle;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -87,7 +88,7 @@ impl Line {
     }
 
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inbox.lock()
     }
 
     pub(super) async fn send(&self, message: &Value) -> Result<(), Failure> {

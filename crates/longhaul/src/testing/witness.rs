@@ -8,8 +8,8 @@ pub(super) use present::Witness;
 
 #[cfg(feature = "schemas")]
 mod present {
+    use parking_lot::{Mutex, MutexGuard};
     use serde_json::Value;
-    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     /// Hears one connection, or none of it.
     pub(in crate::testing) struct Witness(Option<Mutex<Heard>>);
@@ -27,7 +27,7 @@ mod present {
         }
 
         fn lock(&self) -> Option<MutexGuard<'_, Heard>> {
-            Some(self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+            Some(self.0.as_ref()?.lock())
         }
 
         pub(in crate::testing) fn sent(&self, message: &Value) {

@@ -3,13 +3,10 @@
 use super::FOR_EVER;
 use longhaul_core::Json;
 use longhaul_runtime::{AskError, Question};
+use parking_lot::Mutex;
 use rmcp::{ErrorData, model::InputRequest, task_manager::TaskExit};
 use serde_json::Value;
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 /// rmcp's [`TaskContext`](rmcp::task_manager::TaskContext), over a record that survives the process: the same methods. Cheap to clone.
 #[derive(Clone)]
@@ -40,7 +37,7 @@ impl TaskContext {
     /// be kept.
     pub async fn request_input(&self, key: impl Into<String>, request: InputRequest) -> Result<Value, TaskExit> {
         let key = key.into();
-        let is_new = (self.used.lock().unwrap_or_else(PoisonError::into_inner)).insert(key.clone());
+        let is_new = (self.used.lock()).insert(key.clone());
         if !is_new {
             let why = format!("inputRequests key {key:?} was already used for this task");
             return Err(TaskExit::Error(ErrorData::internal_error(why, None)));

@@ -3,6 +3,7 @@
 use super::{TaskContext, shown};
 use longhaul_core::{BoxFuture, Entropy, Json, Outcome, RpcFailure, StopReason, ToolSpec};
 use longhaul_runtime::{Attempt, End, Executor, Provider};
+use parking_lot::Mutex;
 use rmcp::{
     ErrorData,
     model::{CallToolResult, JsonObject},
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -63,18 +64,12 @@ impl Closures {
             closure: self.next.fetch_add(1, Ordering::Relaxed),
         };
         let arguments = json!({"process": ticket.process, "closure": ticket.closure});
-        self.waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(ticket.clone(), closure);
+        self.waiting.lock().insert(ticket.clone(), closure);
         (ticket, arguments)
     }
 
     pub(super) fn take(&self, ticket: &Ticket) -> Option<Closure> {
-        self.waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(ticket)
+        self.waiting.lock().remove(ticket)
     }
 }
 

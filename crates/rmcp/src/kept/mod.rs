@@ -14,6 +14,7 @@ use longhaul_runtime::{
     Call, CancelError, Catalog, Engine, EngineOptions, Ports, Requestor, StartError, Tool, ToolSettings,
 };
 use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore};
+use parking_lot::Mutex;
 use rmcp::{
     ErrorData,
     model::{DetailedTask, JsonObject, Task},
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, HashMap},
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 /// How often a registered function is begun in all, unless said otherwise, if the process ends under it.
@@ -362,13 +363,7 @@ impl TaskManager {
 
     /// Tasks made alike share a definition, so there are few.
     async fn poll_interval(&self, spec: &SpecId) -> Result<Option<u64>, ErrorData> {
-        let known = self
-            .0
-            .poll_intervals
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(spec)
-            .copied();
+        let known = self.0.poll_intervals.lock().get(spec).copied();
         if let Some(known) = known {
             return Ok(known);
         }
@@ -382,7 +377,7 @@ impl TaskManager {
         let interval = found
             .and_then(|spec| Definition::of_spec(&spec))
             .and_then(|definition| definition.poll_interval_ms);
-        let mut intervals = self.0.poll_intervals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut intervals = self.0.poll_intervals.lock();
         intervals.insert(spec.clone(), interval);
         Ok(interval)
     }

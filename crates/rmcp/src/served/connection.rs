@@ -1,6 +1,7 @@
 //! A connection to the handler inside this process: rmcp's side of it, and ours.
 
 use futures_util::future::{FutureExt, ready};
+use parking_lot::Mutex;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, Service,
     model::{
@@ -10,7 +11,7 @@ use rmcp::{
     service::{NotificationContext, RequestContext, serve_directly},
     transport::Transport,
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 /// Messages on their way in either direction; then their sender waits.
@@ -113,7 +114,7 @@ impl<H: ServerHandler> Service<RoleServer> for Gate<H> {
         request: ClientRequest,
         cx: RequestContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
-        let tell = self.tell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let tell = self.tell.lock().take();
         let Some(mut tell) = tell else {
             return Err(ErrorData::internal_error("this connection is for one request", None));
         };

@@ -21,7 +21,8 @@ pub(crate) use tool::{is_durable, thaw};
 
 use arc_swap::ArcSwap;
 use indexmap::IndexMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use tokio::sync::{broadcast, watch};
 
 /// How many updates of resources a slow listener may be behind before it misses some.
@@ -213,7 +214,7 @@ impl Catalog {
     }
 
     fn change<T>(&self, write: impl FnOnce(&mut Snapshot) -> T) -> T {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writing.lock();
         let mut new = Snapshot::clone(&self.now.load());
         let before = new.versions;
         let written = write(&mut new);

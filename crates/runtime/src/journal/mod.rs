@@ -28,9 +28,10 @@ pub(crate) use writer::{Draft, EntryDraft, Pending, Told, WriteError, Written, w
 use failure::Failed;
 pub(crate) use failure::{bounded, words};
 use longhaul_core::{Entry, EntryKey, EntryKind, Json, UnixMillis};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 use tokio::sync::Notify;
 
@@ -384,7 +385,7 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Who is connected, so that a server nobody needs can leave without turning anyone away.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// The connections of a front.
 #[derive(Clone, Default)]
@@ -38,7 +39,7 @@ impl Presence {
     }
 
     fn lock(&self) -> MutexGuard<'_, Doors> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

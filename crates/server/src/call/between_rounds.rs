@@ -4,11 +4,8 @@
 
 use longhaul_core::{Clock, TaskId, UnixMillis};
 use longhaul_runtime::{Begun, Ports};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// The calls that have asked their client something.
@@ -57,7 +54,7 @@ impl Parked {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn remove(&self, task: &TaskId) {

@@ -4,11 +4,9 @@
 use crate::{dispatch::Call, transport::front::Front};
 use longhaul_runtime::{Snapshot, Tool};
 use longhaul_wire::{Generation, ParamHeaders, RpcError};
+use parking_lot::RwLock;
 use serde_json::value::RawValue;
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::HashMap, sync::Arc};
 use tracing::warn;
 
 /// The tools with mirrored arguments, of the catalog as it last was.
@@ -39,7 +37,7 @@ pub(crate) fn check(front: &Front, call: &Call<'_>, tool: &Tool, arguments: Opti
 impl Mirrored {
     fn of(&self, snapshot: &Snapshot) -> Arc<Known> {
         let version = Some(snapshot.versions.tools);
-        let known = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
+        let known = Arc::clone(&self.0.read());
         if known.version == version {
             return known;
         }
@@ -47,7 +45,7 @@ impl Mirrored {
             version,
             tools: snapshot.tools.values().filter_map(|tool| read(tool)).collect(),
         });
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&new);
+        *self.0.write() = Arc::clone(&new);
         new
     }
 }

@@ -12,10 +12,8 @@ use crate::{
 };
 use longhaul_runtime::{Snapshot, Tool};
 use longhaul_wire::{Cache, CacheScope, Generation, Listing, RpcError, ToolEntry, Version, legacy, modern};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc};
 
 /// Entries on one page.
 const PAGE: usize = 100;
@@ -70,7 +68,7 @@ pub(crate) fn answer(front: &Arc<Front>, call: &Call<'_>, list: List) -> Result<
 
 fn first_page(front: &Front, snapshot: &Snapshot, list: List, dialect: Dialect) -> Arc<str> {
     let version = list.version(snapshot);
-    let mut pages = front.first_pages.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pages = front.first_pages.0.lock();
     match pages.get(&(list, dialect)) {
         Some((of, text)) if *of == version => Arc::clone(text),
         _ => {

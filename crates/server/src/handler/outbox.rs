@@ -2,10 +2,8 @@
 
 use longhaul_runtime::Said;
 use longhaul_wire::RpcError;
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::VecDeque;
 use tokio::sync::Notify;
 
 /// How much a handler may say that its client has not taken yet.
@@ -73,6 +71,6 @@ impl Outbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock()
     }
 }

@@ -7,10 +7,11 @@ use crate::{
 };
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{AskError, Question, Requesting, Said, read_answer};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 /// One run of a handler.
@@ -87,7 +88,7 @@ impl Replay {
     }
 
     fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock()
     }
 }
 

@@ -8,9 +8,10 @@ use futures_util::FutureExt;
 use longhaul_core::{Scope, Task, TaskId, store::StoreError};
 use longhaul_runtime::{Engine, LogRange, Watch};
 use longhaul_wire::{RpcError, TaskPart, TaskUri};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 use tokio::sync::watch;
@@ -130,7 +131,7 @@ impl TaskUpdates {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Weak<Watched>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -5,10 +5,8 @@
 use crate::admission::caller::Caller;
 use longhaul_core::SessionKey;
 use longhaul_wire::RequestId;
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc};
 use tokio::sync::Notify;
 
 type Key = (SessionKey, String);
@@ -50,8 +48,8 @@ impl Inflight {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Arc<Notify>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<Key, Arc<Notify>>> {
+        self.0.lock()
     }
 }
 

@@ -5,10 +5,8 @@
 
 use crate::{interaction::resource_watch::TaskSubscription, session::Session};
 use longhaul_core::{LogLevel, SessionKey, UnixMillis};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, sync::Arc};
 
 /// From which level on a client hears log messages that has not said (U-08 leaves it to the server).
 const LEVEL: LogLevel = LogLevel::Info;
@@ -126,7 +124,7 @@ impl Wishes {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

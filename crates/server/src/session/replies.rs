@@ -23,11 +23,12 @@ use longhaul_runtime::Reply;
 use longhaul_wire::{
     Question, RemoteError, RequestId, RpcError, envelope::Response, legacy::question::strip_related_task,
 };
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -111,8 +112,8 @@ impl Drop for Expected {
 
 fn lock(
     awaited: &Mutex<HashMap<Key, oneshot::Sender<Reply>>>,
-) -> std::sync::MutexGuard<'_, HashMap<Key, oneshot::Sender<Reply>>> {
-    awaited.lock().unwrap_or_else(PoisonError::into_inner)
+) -> parking_lot::MutexGuard<'_, HashMap<Key, oneshot::Sender<Reply>>> {
+    awaited.lock()
 }
 
 /// Takes a response that came on a session of ours.

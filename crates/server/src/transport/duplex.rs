@@ -20,10 +20,11 @@ use futures_util::future::{AbortHandle, abortable};
 use longhaul_wire::{
     Batch, Message, Method, Params, Peer, Request, RequestId, RpcError, envelope::Notification, notification,
 };
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -95,7 +96,7 @@ impl Responses {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Text>> {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.texts.lock()
     }
 }
 
@@ -429,11 +430,11 @@ impl Duplex {
     }
 
     fn session(&self) -> MutexGuard<'_, Option<Session>> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+        self.session.lock()
     }
 
     fn requests(&self) -> MutexGuard<'_, HashMap<String, Running>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+        self.requests.lock()
     }
 }
 

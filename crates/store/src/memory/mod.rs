@@ -17,11 +17,8 @@ use longhaul_core::{
         StoreError, ToolLimit,
     },
 };
-use std::{
-    future::ready,
-    ops::Bound,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{future::ready, ops::Bound, sync::Arc};
 
 /// A store without storage: for servers that need not remember, for tests, and the model that every other store is compared with.
 ///
@@ -45,7 +42,7 @@ impl MemoryStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Everything> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

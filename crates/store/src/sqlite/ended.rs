@@ -6,11 +6,12 @@
 
 use crate::usage;
 use longhaul_core::{TaskId, store::Record};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 /// Bytes kept, at most.
@@ -100,7 +101,7 @@ impl Ended {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -43,12 +43,13 @@ use longhaul_core::{HostId, NodeId, UnixMillis, store::StoreError};
 use news::Board;
 use node_file::NodeFile;
 use operation::Pending;
+use parking_lot::Mutex;
 use readers::Readers;
 use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -183,7 +184,7 @@ impl SqliteStore {
     /// # Errors
     /// When the lock file cannot be written.
     pub fn describe_owner(&self, note: &str) -> io::Result<()> {
-        let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut directory = self.directory.lock();
         directory.describe_owner(note)
     }
 

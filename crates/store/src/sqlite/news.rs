@@ -5,11 +5,9 @@ use longhaul_core::{
     SessionKey, Task, TaskId, UnixMillis,
     store::{Hint, Listener, MOST_ENDED_SESSIONS},
 };
+use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError, RwLock},
-};
+use std::collections::HashMap;
 
 /// What one transaction changed, collected while it runs and made known after it was committed, in that order.
 #[derive(Default)]
@@ -82,20 +80,17 @@ impl Board {
     }
 
     pub(super) fn listen(&self, listener: Listener) {
-        self.listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(listener);
+        self.listeners.lock().push(listener);
     }
 
     pub(super) fn session_ended(&self, session: &SessionKey) -> bool {
-        let ended = self.ended_sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ended_sessions.read();
         ended.contains_key(session)
     }
 
     /// Whether there is room for it among those that are remembered. Those that are being written are not counted.
     pub(super) fn may_end(&self, session: &SessionKey) -> bool {
-        let ended = self.ended_sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ended_sessions.read();
         ended.len() < MOST_ENDED_SESSIONS || ended.contains_key(session)
     }
 
@@ -105,7 +100,7 @@ impl Board {
         if news.sessions.is_empty() {
             return;
         }
-        let mut ended = self.ended_sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.ended_sessions.write();
         for item in news.sessions.drain(..) {
             match item {
                 SessionNews::Ended(session, until) => {
@@ -121,7 +116,7 @@ impl Board {
         if news.hints.is_empty() {
             return;
         }
-        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let listeners = self.listeners.lock().clone();
         for listener in listeners {
             listener(&news.hints);
         }

@@ -2,13 +2,11 @@
 
 use super::{OpenError, connection, fault::Fault};
 use longhaul_core::store::StoreError;
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
 use std::{
     path::Path,
-    sync::{
-        Mutex, MutexGuard, PoisonError, TryLockError,
-        mpsc::{Sender, channel},
-    },
+    sync::mpsc::{Sender, channel},
     thread::{Builder, JoinHandle},
 };
 use tokio::sync::oneshot;
@@ -73,14 +71,8 @@ impl Readers {
 
     /// The first is preferred, so that its cache is warm and the others' stay small.
     fn free_connection(&self) -> MutexGuard<'_, Connection> {
-        for connection in &self.connections {
-            match connection.try_lock() {
-                Ok(free) => return free,
-                Err(TryLockError::Poisoned(free)) => return free.into_inner(),
-                Err(TryLockError::WouldBlock) => {}
-            }
-        }
-        self.connections[0].lock().unwrap_or_else(PoisonError::into_inner)
+        let free = self.connections.iter().find_map(Mutex::try_lock);
+        free.unwrap_or_else(|| self.connections[0].lock())
     }
 }
 

@@ -1,10 +1,7 @@
 //! Places: so many for one, so many in all.
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 /// No place is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -80,7 +77,7 @@ impl<K: Eq + Hash> Drop for Permit<K> {
 }
 
 fn lock<K>(taken: &Mutex<Taken<K>>) -> MutexGuard<'_, Taken<K>> {
-    taken.lock().unwrap_or_else(PoisonError::into_inner)
+    taken.lock()
 }
 
 #[cfg(test)]

@@ -13,12 +13,9 @@ use crate::{
 use longhaul_core::{InputKey, Json, Scope, SessionKey, TaskId};
 use longhaul_runtime::{Abilities, Reply, Watch};
 use longhaul_wire::{Capability, Question, Status, legacy::hosted as wire, params::TaskWish};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tracing::debug;
 
 /// How long a client is wished to keep its task, from its creation: a week.
@@ -76,7 +73,7 @@ impl Hosting {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, State>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,11 +1,9 @@
 //! Deliveries of questions that nobody has responded to, so that only those are taken back (G1-40).
 
 use longhaul_wire::{RequestId, notification};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::to_raw_value;
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashSet, sync::Arc};
 
 /// Ids of deliveries, each kept for as long as its stream is open.
 #[derive(Clone, Default)]
@@ -28,7 +26,7 @@ impl Unanswered {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,10 +4,8 @@
 
 use crate::response::stream::Sink;
 use longhaul_core::{SessionKey, Task, TaskId};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, sync::Arc};
 use tokio::sync::watch;
 
 type Key = (SessionKey, TaskId);
@@ -103,7 +101,7 @@ impl Outlets {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Streams>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -2,10 +2,11 @@
 
 use crate::response::stream::{self, Events, Sink};
 use longhaul_core::{SessionKey, TaskId};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -125,6 +126,6 @@ impl Mail {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, Vec<Push>>> {
-        self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.sessions.lock()
     }
 }

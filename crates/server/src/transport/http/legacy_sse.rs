@@ -18,10 +18,8 @@ use futures_util::stream;
 use http::{StatusCode, request::Parts};
 use longhaul_core::Entropy;
 use longhaul_wire::{RpcError, sse};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, sync::Arc};
 use tokio::sync::mpsc;
 
 const NAME_BYTES: usize = 16;
@@ -45,7 +43,7 @@ struct Open {
 
 impl Pairs {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Duplex>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

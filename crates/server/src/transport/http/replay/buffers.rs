@@ -9,10 +9,11 @@ use crate::{
 use longhaul_core::{SessionKey, UnixMillis};
 use longhaul_runtime::Ports;
 use longhaul_wire::Version;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -164,7 +165,7 @@ impl Recordings {
 }
 
 fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
+    table.lock()
 }
 
 /// Writes down what comes, until nothing does.
