@@ -7,7 +7,7 @@ use crate::{
     mirror,
 };
 use longhaul_core::Json;
-use longhaul_wire::{Method, envelope::Notification};
+use longhaul_wire::{Method, jsonrpc::Notification};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -9,7 +9,7 @@ use crate::{
 };
 use http::{HeaderMap, HeaderValue};
 use longhaul_core::{Clock, Json, Millis};
-use longhaul_wire::{Message, Method, envelope::Notification, json as wire_json};
+use longhaul_wire::{Message, Method, json as wire_json, jsonrpc::Notification};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 use std::{

@@ -1,4 +1,4 @@
-//! Batches: arrays of JSON-RPC messages, which revision 2025-03-26 has and no other one.
+//! JSON-RPC batches: arrays of messages. Only revision 2025-03-26 has them.
 
 use crate::error::RpcError;
 use serde::{
@@ -8,7 +8,7 @@ use serde::{
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// The messages of a batch, in order, not yet read.
+/// The messages of a batch, in order, not yet parsed.
 ///
 /// ```
 /// use longhaul_wire::Batch;
@@ -19,29 +19,29 @@ use std::fmt;
 pub struct Batch<'a>(Vec<&'a RawValue>);
 
 impl<'a> Batch<'a> {
-    /// The most messages of one batch.
-    pub const MOST: usize = 100;
+    /// The largest number of messages in a batch.
+    pub const MAX_MESSAGES: usize = 100;
 
-    /// Whether these bytes begin as a batch does, and no other message.
-    pub fn is_one(bytes: &[u8]) -> bool {
+    /// Whether these bytes begin with `[`, as only a batch does.
+    pub fn is_batch(bytes: &[u8]) -> bool {
         bytes.trim_ascii_start().first() == Some(&b'[')
     }
 
-    /// Reads a batch. What its members are is found when they are read.
+    /// Splits a batch into its messages, which are not parsed yet.
     ///
     /// # Errors
-    /// −32700 for what is not JSON, −32600 for a batch that is empty or longer than [`Self::MOST`], both with HTTP status 400.
+    /// −32700 for what is not JSON, −32600 for a batch that is empty or longer than [`Self::MAX_MESSAGES`], both with HTTP status 400.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, RpcError> {
         let text = std::str::from_utf8(bytes)
-            .map_err(|flaw| RpcError::parse(format!("Not UTF-8 at byte {}", flaw.valid_up_to())))?;
+            .map_err(|error| RpcError::parse(format!("Not UTF-8 at byte {}", error.valid_up_to())))?;
         let Members(members) =
             serde_json::from_str(text).map_err(|error| RpcError::parse(format!("Not JSON: {error}")))?;
         match members.len() {
             0 => Err(RpcError::invalid_request("A batch has at least one message")),
-            1..=Self::MOST => Ok(Self(members)),
+            1..=Self::MAX_MESSAGES => Ok(Self(members)),
             _ => Err(RpcError::invalid_request(format!(
                 "A batch has at most {} messages: send the others in another one",
-                Self::MOST
+                Self::MAX_MESSAGES
             ))),
         }
     }
@@ -52,7 +52,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// As many as may be, and one more if there are too many.
+/// The messages of an array. Reading stops at one more than allowed, so that a huge array costs no memory.
 struct Members<'a>(Vec<&'a RawValue>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
@@ -68,7 +68,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = array.next_element::<&'de RawValue>()? {
-                    if members.len() <= Batch::MOST {
+                    if members.len() <= Batch::MAX_MESSAGES {
                         members.push(member);
                     }
                 }

@@ -1,4 +1,4 @@
-//! How long a modern result may be reused, and by whom (U-30).
+//! Caching hints of modern results: how long a result may be reused, and by whom.
 
 use crate::json;
 
@@ -7,7 +7,7 @@ use crate::json;
 pub enum CacheScope {
     /// Anyone.
     Public,
-    /// Only who was authorized for it.
+    /// Only the client that requested it.
     Private,
 }
 
@@ -20,16 +20,16 @@ impl CacheScope {
     }
 }
 
-/// The freshness of a result. Not to be confused with a task's `ttlMs`, which is its retention (C-16).
+/// The `ttlMs` and `cacheScope` of a result. A task's `ttlMs` is something else: its retention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cache {
-    /// For how many milliseconds it may be reused; 0 for not at all.
+pub struct CacheHints {
+    /// For how many milliseconds the result may be reused; 0 for not at all.
     pub ttl_ms: u64,
-    /// By whom.
+    /// Who may reuse it.
     pub scope: CacheScope,
 }
 
-impl Cache {
+impl CacheHints {
     /// Appends `,"ttlMs":…,"cacheScope":…`.
     pub(crate) fn push_members(self, out: &mut String) {
         out.push_str(r#","ttlMs":"#);

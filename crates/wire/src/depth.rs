@@ -1,18 +1,18 @@
-//! How deep a message may be nested.
+//! The limit on the nesting of a message.
 
-/// Deepest nesting of arrays and objects in a message. What passes can be parsed by anything behind us, serde_json's own
-/// limit of 128 included; a stack is never at risk.
+/// The deepest allowed nesting of arrays and objects in a message. It is below serde_json's own limit of 128, so a message that
+/// passes can be parsed anywhere later.
 pub const MAX_DEPTH: usize = 100;
 
-/// Whether `text` opens more than [`MAX_DEPTH`] brackets within each other. Never recurses; `text` need not be valid JSON.
+/// Whether brackets in `text` nest deeper than [`MAX_DEPTH`]. Does not recurse. `text` need not be valid JSON.
 pub(crate) fn is_too_deep(text: &[u8]) -> bool {
-    // Nearly every message holds fewer brackets in all than it may nest, and counting runs at memory speed.
+    // Most messages have fewer brackets in total than the limit, and counting them is much faster than tracking depth.
     count_opened(text) > MAX_DEPTH && nests_too_deep(text)
 }
 
-/// How many bytes of `text` are `[` or `{`, inside strings too.
+/// Counts the bytes of `text` that are `[` or `{`, also inside strings.
 fn count_opened(text: &[u8]) -> usize {
-    // The two differ in one bit, and a chunk's count fits a byte: that lets the compiler compare many bytes at once.
+    // The two differ in one bit and a chunk's count fits a byte, so the compiler can vectorize the loop.
     let in_chunk = |chunk: &[u8]| chunk.iter().map(|byte| u8::from(byte | 0x20 == b'{')).sum::<u8>();
     text.chunks(usize::from(u8::MAX))
         .map(|chunk| usize::from(in_chunk(chunk)))
@@ -34,7 +34,7 @@ fn nests_too_deep(text: &[u8]) -> bool {
     false
 }
 
-/// What follows the string whose opening quote has been read.
+/// Skips the rest of a string whose opening quote has been read.
 fn after_string(mut text: &[u8]) -> &[u8] {
     while let Some(at) = text.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
         let escape = usize::from(text[at] == b'\\');

@@ -1,11 +1,12 @@
-//! Every JSON-RPC error Longhaul answers with: one constructor a case, and code, HTTP status and wording decided here.
+//! Every JSON-RPC error Longhaul answers with. Each case has one constructor, which sets its code, HTTP status and message.
 //!
-//! The fields are private, so a code that the protocol reserves or has retired (−32001, −32003, −32004, the rest of
-//! −32000..−32099) cannot be made up elsewhere (C-01, C-02, X-15).
+//! The fields are private, so no other code can use an error code that the protocol reserves or has retired (−32001, −32003,
+//! −32004, the rest of −32000..−32099).
 
 use crate::{
-    envelope::RequestId,
+    client_capabilities::Capability,
     json,
+    request_id::RequestId,
     version::{Generation, Version},
 };
 use std::{borrow::Cow, time::Duration};
@@ -13,15 +14,15 @@ use std::{borrow::Cow, time::Duration};
 const BAD_REQUEST: u16 = 400;
 const NOT_FOUND: u16 = 404;
 const TOO_MANY_REQUESTS: u16 = 429;
-/// The code of a refusal for which the protocol has none, outside what it reserves (C-47, X-15).
+/// The protocol has no code for a reached limit; this one is outside the reserved range (C-47, X-15).
 const BUSY: i64 = 429;
-/// JSON-RPC errors for which the protocol names no HTTP status (1.1, last rows).
+/// For JSON-RPC errors to which the protocol gives no HTTP status.
 const OK: u16 = 200;
 
-/// Bytes of a message, and of what a client sent in the data: an error is not as long as what it is about.
-const LONGEST: usize = 2 * 1024;
+/// In bytes. Messages and quoted client data are cut to this length, so that an error never grows with the request.
+const MAX_LENGTH: usize = 2 * 1024;
 
-/// An error response: its code, its words for the outside, and the HTTP status it travels with.
+/// A JSON-RPC error, and the HTTP status of the response that carries it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
@@ -34,37 +35,7 @@ pub struct RpcError {
     retry_after: Option<u64>,
 }
 
-/// What a client would have had to declare.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Capability {
-    /// The tasks extension.
-    Tasks,
-    /// Questions to the user by form.
-    ElicitationForm,
-    /// Questions to the user by URL.
-    ElicitationUrl,
-    /// Questions to the client's model.
-    Sampling,
-    /// Questions to the client's model that let it call tools.
-    SamplingTools,
-    /// The client's roots.
-    Roots,
-}
-
-impl Capability {
-    fn as_json(self) -> &'static str {
-        match self {
-            Self::Tasks => r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
-            Self::ElicitationForm => r#"{"elicitation":{"form":{}}}"#,
-            Self::ElicitationUrl => r#"{"elicitation":{"url":{}}}"#,
-            Self::Sampling => r#"{"sampling":{}}"#,
-            Self::SamplingTools => r#"{"sampling":{"tools":{}}}"#,
-            Self::Roots => r#"{"roots":{}}"#,
-        }
-    }
-}
-
-/// The code belongs to JSON-RPC or to the protocol; applications choose theirs outside −32768..=−32000.
+/// The error code is reserved by JSON-RPC or MCP. Applications use codes outside −32768..=−32000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("error code {0} is reserved: choose one outside -32768..=-32000")]
 pub struct ReservedCode(pub i64);
@@ -92,12 +63,12 @@ impl RpcError {
         Self::new(-32700, BAD_REQUEST, message)
     }
 
-    /// −32600, HTTP 400: JSON, but not a message that may stand here.
+    /// −32600, HTTP 400: the body is JSON but not a valid message.
     pub fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32600, BAD_REQUEST, message)
     }
 
-    /// −32601: HTTP 404 for a modern request, 200 for a legacy one (T-28).
+    /// −32601: HTTP 404 for a modern request, 200 for a legacy one.
     pub fn method_not_found(generation: Generation, method: &str) -> Self {
         let status = match generation {
             Generation::Modern => NOT_FOUND,
@@ -106,43 +77,43 @@ impl RpcError {
         Self::new(-32601, status, format!("Method not found: {method}"))
     }
 
-    /// −32602, HTTP 200: the params are not what the method takes.
+    /// −32602, HTTP 200: the params do not fit the method.
     pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32602, OK, message)
     }
 
-    /// −32602, HTTP 400: a modern request whose `_meta` lacks or garbles a required member (L-06).
+    /// −32602, HTTP 400: a required member of a modern request's `_meta` is missing or malformed.
     pub fn malformed_meta(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32602, BAD_REQUEST, message)
     }
 
-    /// −32602: no tool of that name (X-06).
+    /// −32602: no tool of that name.
     pub fn unknown_tool(name: &str) -> Self {
         Self::invalid_params(format!("Unknown tool: {name}"))
     }
 
-    /// −32602: there is no such task, or it is not yours. The words are the same for both (S-05).
+    /// −32602: there is no such task, or it belongs to someone else. Both have the same message, so that a caller cannot learn that
+    /// another principal's task exists.
     pub fn task_not_found() -> Self {
         Self::invalid_params("Task not found")
     }
 
-    /// −32602: a legacy client cancels a task that has ended (G1-51). `status` is the one it sees.
+    /// −32602: a legacy client cancels a task that has ended. `status` is the task's legacy status.
     pub fn cannot_cancel(status: &str) -> Self {
         Self::invalid_params(format!("Cannot cancel: task is already {status}"))
     }
 
-    /// −32601: a legacy client calls plainly what only runs as a task (G1-09).
+    /// −32601: a legacy client calls a tool without `task` that only runs as a task.
     pub fn must_be_task(tool: &str) -> Self {
         Self::new(-32601, OK, format!("Tool {tool} must be called as a task"))
     }
 
-    /// −32601: a legacy client calls as a task what never is one (G1-07).
+    /// −32601: a legacy client calls a tool as a task that never runs as one.
     pub fn cannot_be_task(tool: &str) -> Self {
         Self::new(-32601, OK, format!("Tool {tool} cannot be called as a task"))
     }
 
-    /// −32603: `tasks/result` of a legacy task that was cancelled before it had an outcome (G1-33).
-    /// `output`: the end of what its work has written so far, if that leaves a log.
+    /// −32603: `tasks/result` of a legacy task that was cancelled. `output` is the end of the task's log, if it has one.
     pub fn task_cancelled(task: &str, output: Option<&str>) -> Self {
         let log = format!("longhaul://task/{task}/log");
         let message = match output {
@@ -163,17 +134,17 @@ impl RpcError {
         })
     }
 
-    /// Whether it is our fault, and not the request's.
+    /// Whether the error is an internal one (−32603).
     pub fn is_internal(&self) -> bool {
         self.code == -32603
     }
 
-    /// −32603: our fault. `message` is for the outside: no paths, no secrets.
+    /// −32603: an internal error. `message` is sent to the client, so it must hold no paths and no secrets.
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32603, OK, message)
     }
 
-    /// No such resource: −32602 for a modern client, −32002 for a legacy one, both with `data.uri` (X-14, C-31).
+    /// No such resource: −32602 for a modern client, −32002 for a legacy one, both with `data.uri`.
     pub fn resource_not_found(generation: Generation, uri: &str) -> Self {
         let code = match generation {
             Generation::Modern => -32602,
@@ -186,12 +157,12 @@ impl RpcError {
         })
     }
 
-    /// −32020, HTTP 400: a header is missing, malformed, or differs from the body (T-27).
+    /// −32020, HTTP 400: a header is missing, malformed, or differs from the body.
     pub fn header_mismatch(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32020, BAD_REQUEST, message)
     }
 
-    /// −32021, HTTP 400: the request cannot be served to a client that did not declare this (G2-05).
+    /// −32021, HTTP 400: the request needs a capability that the client has not declared.
     pub fn missing_capability(capability: Capability) -> Self {
         Self::new(-32021, BAD_REQUEST, "Missing required client capability").with_data(|out| {
             out.push_str(r#"{"requiredCapabilities":"#);
@@ -200,8 +171,8 @@ impl RpcError {
         })
     }
 
-    /// −32022, HTTP 400: the revision `requested` is not served in this shape. A known legacy revision in a modern-shaped
-    /// request is offered the modern ones only, anything else all (C-36).
+    /// −32022, HTTP 400: the revision `requested` is not served. The data lists the supported revisions: only the modern ones if a
+    /// modern request names a legacy revision, else all.
     pub fn unsupported_version(requested: &str) -> Self {
         let supported: &[Version] = match Version::parse(requested) {
             Some(_) => &Version::MODERN,
@@ -216,32 +187,31 @@ impl RpcError {
         })
     }
 
-    /// HTTP 404: the legacy session has ended or never was; the client initializes again (T-13, C-35).
+    /// HTTP 404: the legacy session has ended or never existed. The client must initialize again.
     pub fn session_not_found() -> Self {
         Self::new(-32600, NOT_FOUND, "Session not found: initialize again")
     }
 
-    /// HTTP 429: a limit is reached. `wait` is when to try again, told in whole seconds by `Retry-After` and in milliseconds in the data,
-    /// for transports without headers (S-06, C-47).
+    /// HTTP 429: a limit is reached. `wait` is sent in whole seconds as `Retry-After`, and in milliseconds in the data for
+    /// transports without headers.
     pub fn busy(message: impl Into<Cow<'static, str>>, wait: Duration) -> Self {
         let millis = wait.as_millis().max(1);
         let mut error = Self::new(BUSY, TOO_MANY_REQUESTS, message).with_data(|data| {
             data.push_str(r#"{"retryAfterMs":"#);
-            json::push_int(data, i128::try_from(millis).unwrap_or(i128::MAX));
+            json::push_int(data, millis);
             data.push('}');
         });
         error.retry_after = Some(u64::try_from(millis.div_ceil(1000)).unwrap_or(u64::MAX));
         error
     }
 
-    /// An application's own error.
+    /// An application's own error. Its message is not shortened.
     ///
     /// # Errors
     /// [`ReservedCode`] for −32768..=−32000.
     pub fn application(code: i64, message: impl Into<Cow<'static, str>>) -> Result<Self, ReservedCode> {
         match code {
             -32768..=-32000 => Err(ReservedCode(code)),
-            // As long as the application wants it.
             _ => Ok(Self {
                 message: message.into(),
                 ..Self::new(code, OK, "")
@@ -249,7 +219,7 @@ impl RpcError {
         }
     }
 
-    /// The same error under another HTTP status, where the transport knows better (413, 429, 503).
+    /// The same error with another HTTP status, for errors of the transport (413, 429, 503).
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = status;
@@ -261,7 +231,7 @@ impl RpcError {
         self.code
     }
 
-    /// The words for the outside.
+    /// The message, as sent to the client.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -276,7 +246,7 @@ impl RpcError {
         self.status
     }
 
-    /// In how many seconds the client should try again, if that is known: the `Retry-After` header.
+    /// After how many seconds the client should try again: the `Retry-After` header.
     pub fn retry_after(&self) -> Option<u64> {
         self.retry_after
     }
@@ -286,22 +256,22 @@ impl RpcError {
         write_error_object(out, self.code, &self.message, self.data.as_deref());
     }
 
-    /// Appends the error response. Without an id the member is left out: the schemas know no null (25S, 26S JSONRPCErrorResponse).
+    /// Appends the error response. Without an id the member is left out, since the schemas do not allow null.
     pub fn write_response(&self, out: &mut String, id: Option<RequestId<'_>>) {
         write_error_response(out, id, |out| self.write_object(out));
     }
 }
 
-/// The text, or its begin and how much is missing.
+/// Cuts a text to [`MAX_LENGTH`] and says how much is missing.
 fn shortened(text: Cow<'_, str>) -> Cow<'_, str> {
-    if text.len() <= LONGEST {
+    if text.len() <= MAX_LENGTH {
         return text;
     }
-    let shown = longhaul_core::beginning(&text, LONGEST);
+    let shown = longhaul_core::beginning(&text, MAX_LENGTH);
     format!("{shown}… ({} more bytes)", text.len() - shown.len()).into()
 }
 
-/// Appends `{"jsonrpc":"2.0","id":…,"error":…}`; `error` appends the error object.
+/// Appends an error response. `error` appends the error object.
 pub(crate) fn write_error_response(out: &mut String, id: Option<RequestId<'_>>, error: impl FnOnce(&mut String)) {
     out.push_str(r#"{"jsonrpc":"2.0","#);
     if let Some(id) = id {
@@ -314,7 +284,7 @@ pub(crate) fn write_error_response(out: &mut String, id: Option<RequestId<'_>>, 
     out.push('}');
 }
 
-/// Appends `{"code":…,"message":…,"data":…}`; `data` is JSON text.
+/// Appends an error object. `data` is JSON text.
 pub(crate) fn write_error_object(out: &mut String, code: i64, message: &str, data: Option<&str>) {
     out.push_str(r#"{"code":"#);
     json::push_int(out, code);

@@ -1,18 +1,20 @@
-//! The headers that mirror parts of a message (T-23..T-27); those that mirror arguments are compared in [`ParamHeaders`](crate::ParamHeaders).
+//! The HTTP headers that repeat parts of a message, and the check that they agree with it. The headers that repeat arguments are
+//! checked by [`ParamHeaders`](crate::ParamHeaders).
 
 use crate::{
     error::RpcError,
     method::{Method, NameSource},
-    param_header::PREFIX,
     params::Params,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::borrow::Cow;
 
-/// What a value that plain ASCII cannot carry is wrapped in (T-25).
+/// The prefix of a header that repeats an argument.
+pub(crate) const PARAM_PREFIX: &str = "Mcp-Param-";
+/// Wraps the base64 of a value that is not plain ASCII (T-25).
 const SENTINEL: (&str, &str) = ("=?base64?", "?=");
 
-/// A view of the MCP headers of one HTTP request: values as they came, surrounding blanks stripped.
+/// The MCP headers of an HTTP request: values as received, surrounding blanks stripped.
 #[derive(Debug, Clone, Default)]
 pub struct Headers<'a> {
     /// `MCP-Protocol-Version`
@@ -23,16 +25,16 @@ pub struct Headers<'a> {
     pub name: Option<&'a [u8]>,
     /// `Mcp-Session-Id`
     pub session_id: Option<&'a [u8]>,
-    /// Every `Mcp-Param-…`, names as they came. Whether one means anything the tool knows that is called.
+    /// Every `Mcp-Param-…` header, names as received. Which of them mean something depends on the tool that is called.
     pub params: Vec<(&'a str, &'a [u8])>,
 }
 
 impl<'a> Headers<'a> {
-    /// Picks the MCP headers out of all headers of a request. Names are compared without regard to case (T-26).
+    /// Collects the MCP headers of a request. Names are compared without regard to case.
     ///
     /// # Errors
-    /// −32020/400 if one of them occurs twice: an intermediary may have looked at the other one. Of an `Mcp-Param-…` that is for
-    /// whoever knows it to say; others are forwarded and mean nothing.
+    /// −32020/400 if one of them occurs twice, since an intermediary may have used the other value. Repeated `Mcp-Param-…` headers
+    /// are collected, and refused by [`ParamHeaders::check`](crate::ParamHeaders::check) if the tool uses them.
     pub fn collect(all: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, RpcError> {
         let mut found = Self::default();
         for (name, value) in all {
@@ -59,14 +61,14 @@ impl<'a> Headers<'a> {
         Ok(found)
     }
 
-    /// The values of one `Mcp-Param-…`.
+    /// The values of the `Mcp-Param-…` header `name`.
     pub(crate) fn params(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         self.params
             .iter()
             .filter_map(move |(known, value)| known.eq_ignore_ascii_case(name).then_some(*value))
     }
 
-    /// `MCP-Protocol-Version` must be there and equal the version in the body (T-23).
+    /// Checks that `MCP-Protocol-Version` is present and equals the version in the body (T-23).
     pub(crate) fn check_version(&self, body: &str) -> Result<(), RpcError> {
         match self.protocol_version {
             None => Err(RpcError::header_mismatch("Header MCP-Protocol-Version is missing")),
@@ -77,7 +79,7 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// `Mcp-Method` must be there and equal the method in the body, case included (T-24, T-26).
+    /// Checks that `Mcp-Method` is present and equals the method in the body, case included (T-24, T-26).
     pub(crate) fn check_method(&self, body: &str) -> Result<(), RpcError> {
         match self.method {
             None => Err(RpcError::header_mismatch("Header Mcp-Method is missing")),
@@ -88,8 +90,8 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// `Mcp-Name` must equal what it mirrors where `method` has such a member (T-24, G2-56). For tasks it may be absent unless
-    /// `strict` (conformance.md 4a). A body without the member passes: the params are judged later (2.6).
+    /// Checks that `Mcp-Name` equals the param it repeats (T-24, G2-56). For `tasks/*` it may be absent unless `strict`. A body
+    /// without that param passes here: params are validated later.
     pub(crate) fn check_name(&self, method: Method, params: &Params<'_>, strict: bool) -> Result<(), RpcError> {
         let Some(source) = method.name_source() else {
             return Ok(());
@@ -113,7 +115,7 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// What a mirrored header's value says: unwraps the base64 form; everything else is taken literally.
+/// Decodes a header value: unwraps the base64 form, takes everything else literally.
 ///
 /// # Errors
 /// −32020/400 if the value is not visible ASCII, or its wrapped form is not base64 of UTF-8.
@@ -136,7 +138,7 @@ pub fn decode_value(value: &[u8]) -> Result<Cow<'_, str>, RpcError> {
         .ok_or_else(|| RpcError::header_mismatch("A header value in =?base64?…?= is not base64 of UTF-8"))
 }
 
-/// `text` as a mirrored header's value: as it is if plain ASCII can carry it, else wrapped (T-25).
+/// Encodes `text` as a header value: unchanged if it is plain ASCII, else as wrapped base64.
 ///
 /// ```
 /// use longhaul_wire::header::encode_value;
@@ -155,8 +157,8 @@ pub fn encode_value(text: &str) -> Cow<'_, str> {
 
 fn is_param(name: &str) -> bool {
     name.as_bytes()
-        .get(..PREFIX.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(PREFIX.as_bytes()))
+        .get(..PARAM_PREFIX.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(PARAM_PREFIX.as_bytes()))
 }
 
 fn unwrap_sentinel(text: &str) -> Option<&str> {
@@ -170,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn header_values_survive_the_round_trip(text in any::<String>()) {
+        fn header_values_round_trip(text in any::<String>()) {
             let encoded = encode_value(&text).into_owned();
             prop_assert!(encoded.bytes().all(|byte| (0x20..0x7f).contains(&byte)));
             prop_assert_eq!(encoded.trim(), &encoded, "a proxy may strip blanks");
@@ -178,7 +180,7 @@ mod tests {
         }
 
         #[test]
-        fn text_that_looks_wrapped_survives_too(inner in "[A-Za-z0-9+/=?]{0,12}") {
+        fn text_that_looks_wrapped_round_trips(inner in "[A-Za-z0-9+/=?]{0,12}") {
             let text = format!("=?base64?{inner}?=");
             let encoded = encode_value(&text).into_owned();
             prop_assert_eq!(decode_value(encoded.as_bytes()).unwrap(), text);
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn edge_blanks_and_controls_are_wrapped() {
+    fn surrounding_blanks_and_controls_are_wrapped() {
         for text in [" a", "a ", " ", "a\tb", "\u{7f}", "a\r\nMcp-Method: x"] {
             let encoded = encode_value(text).into_owned();
             assert!(encoded.starts_with("=?base64?"), "{text:?}");
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_whole_wrapper_is_literal() {
+    fn an_incomplete_wrapper_is_literal() {
         for text in [
             "=?BASE64?YQ==?=",
             "=?base64?YQ==",
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn names_ignore_case_blanks_are_stripped_and_repeats_refused() {
+    fn names_ignore_case_blanks_are_stripped_and_duplicates_refused() {
         let headers = Headers::collect([("MCP-Method", b" tools/call ".as_slice()), ("accept", b"x")]).unwrap();
         assert_eq!(headers.method, Some(b"tools/call".as_slice()));
         let twice = [("Mcp-Name", b"a".as_slice()), ("mcp-name", b"a".as_slice())];

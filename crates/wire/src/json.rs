@@ -1,7 +1,6 @@
-//! JSON text at the edges: appending scalars to a buffer, and reading scalars out of raw text.
+//! Appending JSON scalars to a buffer, and reading scalars from raw JSON.
 //!
-//! Longhaul's answers are mostly constant text with a few values in it, so the writers push pieces onto one buffer instead of
-//! building a tree first.
+//! Longhaul's responses are mostly constant text with a few values, so the writers append to one buffer and build no tree.
 
 use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt::Write};
@@ -20,7 +19,7 @@ pub fn push_string(out: &mut String, text: &str) {
         if byte >= 0x20 && byte != b'"' && byte != b'\\' {
             continue;
         }
-        // Every escaped byte is ASCII, so both cuts fall on character borders.
+        // Every escaped byte is ASCII, so both slices end at a character boundary.
         out.push_str(&text[clean_from..at]);
         push_escape(out, byte);
         clean_from = at + 1;
@@ -41,26 +40,26 @@ fn push_escape(out: &mut String, byte: u8) {
 }
 
 /// Appends an integer.
-pub fn push_int(out: &mut String, number: impl Into<i128>) {
-    push_display(out, format_args!("{}", number.into()));
+pub fn push_int(out: &mut String, number: impl itoa::Integer) {
+    out.push_str(itoa::Buffer::new().format(number));
 }
 
-/// Appends a number. JSON has no infinities; they and NaN become 0, the only figure nobody takes for a measurement.
+/// Appends a number. JSON has no infinities and no NaN: they become 0.
 pub fn push_number(out: &mut String, number: f64) {
     match number {
         _ if !number.is_finite() => out.push('0'),
-        // Display never uses an exponent: 1e300 would have 300 digits.
+        // `{}` never uses an exponent: 1e300 would have 300 digits.
         _ if number.abs() < 1e15 => push_display(out, format_args!("{number}")),
         _ => push_display(out, format_args!("{number:e}")),
     }
 }
 
 fn push_display(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing into a String cannot fail; `fmt::Write` only shares its signature with sinks that can.
+    // Writing into a String cannot fail.
     let _ = out.write_fmt(text);
 }
 
-/// The content of a JSON string, borrowed unless it holds escapes; `None` if `raw` is no string or names no characters (`"\ud800"`).
+/// The content of a JSON string, borrowed unless it holds escapes; `None` if `raw` is not a string or has a lone surrogate (`"\ud800"`).
 pub fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
@@ -104,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn strings_survive_writing_and_reading(text in any::<String>()) {
+        fn strings_round_trip(text in any::<String>()) {
             let mut out = String::new();
             push_string(&mut out, &text);
             prop_assert_eq!(&serde_json::from_str::<String>(&out).unwrap(), &text);
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn every_ascii_character_survives() {
+    fn every_ascii_character_round_trips() {
         let all: String = (0..=0x7f_u8).map(char::from).collect();
         let mut out = String::new();
         push_string(&mut out, &all);

@@ -1,25 +1,24 @@
-//! MCP without I/O: what messages say and how answers are written, for both generations of the protocol.
+//! MCP messages without I/O: parsing requests and writing responses, for both generations of the protocol.
 //!
-//! The way of a request: [`Message::parse`] finds its id, method and params; [`admit`] decides its era, checks its headers, looks
-//! its method up and asks for the capabilities it needs, in the order the protocol wants; [`Params`] shows what the method asks
-//! for; a writer in [`legacy`] or [`modern`] appends the answer to a buffer.
+//! How a request is handled: [`Message::parse`] finds its id, method and params. [`admit`] detects its era, checks its headers,
+//! looks up its method and checks the client's capabilities, in the order the protocol requires. [`Params`] parses what the
+//! method needs. A writer in [`legacy`] or [`modern`] appends the response to a buffer.
 //!
-//! Messages stay text: Longhaul reads the members it acts on and passes everything else on byte for byte (invariant 8). Nothing
-//! here allocates per member, recurses into a peer's JSON, or panics on any input.
+//! Messages stay text: Longhaul reads the members it acts on and passes everything else on byte for byte. Nothing here allocates
+//! per member, recurses into a peer's JSON, or panics on any input.
 
 mod admission;
 mod batch;
 mod cache;
-mod capabilities;
+mod client_capabilities;
 pub mod completion;
 mod depth;
-pub mod envelope;
 mod era;
 mod error;
-mod features;
 pub mod header;
-mod identity;
+mod input_request;
 pub mod json;
+pub mod jsonrpc;
 pub mod legacy;
 mod lineage;
 mod list;
@@ -31,37 +30,40 @@ pub mod notification;
 mod object;
 mod param_header;
 pub mod params;
-mod projection;
-mod question;
 mod remote_error;
+mod request_id;
 mod resource;
+mod server_capabilities;
+mod server_info;
 mod splice;
 pub mod sse;
 mod task_uri;
+mod task_view;
 mod tool;
 mod version;
 
-pub use admission::{Admitted, Rules, admit, admit_custom};
+pub use admission::{AdmissionRules, Admitted, admit, admit_custom};
 pub use batch::Batch;
-pub use cache::{Cache, CacheScope};
-pub use capabilities::ClientCapabilities;
+pub use cache::{CacheHints, CacheScope};
+pub use client_capabilities::{Capability, ClientCapabilities};
 pub use depth::MAX_DEPTH;
-pub use envelope::{Message, Refusal, Request, RequestId};
-pub use era::{Era, Legacy, Modern, Peer, Session, decide};
-pub use error::{Capability, ReservedCode, RpcError};
-pub use features::{Features, Listed, Watched};
+pub use era::{Era, LegacyPhase, ModernClient, SessionState, Transport, detect_era};
+pub use error::{ReservedCode, RpcError};
 pub use header::Headers;
-pub use identity::Identity;
-pub use list::Listing;
+pub use input_request::{InputRequest, InvalidInputRequest};
+pub use jsonrpc::{Message, Rejection, Request};
+pub use list::ListKind;
 pub use meta::Meta;
 pub use method::{Method, NameSource};
-pub use notification::Change;
-pub use param_header::{AnnotationFlaw, InvalidAnnotation, ParamHeaders};
+pub use notification::ListChange;
+pub use param_header::{AnnotationError, InvalidAnnotation, ParamHeaders};
 pub use params::Params;
-pub use projection::Status;
-pub use question::{NotAQuestion, Question};
 pub use remote_error::RemoteError;
-pub use resource::{OutputPage, Stretch, TextContent};
+pub use request_id::RequestId;
+pub use resource::{LogPage, OutputPage, TextContent};
+pub use server_capabilities::{ListCapability, ResourcesCapability, ServerCapabilities};
+pub use server_info::ServerInfo;
 pub use task_uri::{InvalidTaskUri, TaskPart, TaskUri};
+pub use task_view::TaskStatus;
 pub use tool::ToolEntry;
 pub use version::{Generation, Version};

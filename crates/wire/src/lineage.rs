@@ -1,4 +1,4 @@
-//! Where a task comes from that another one started, for those who look at it.
+//! The parent and root of a child task, in `_meta`.
 
 use crate::{
     json,
@@ -6,7 +6,7 @@ use crate::{
 };
 use longhaul_core::{Lineage, Task};
 
-/// Parent and root as JSON texts.
+/// Parent and root as JSON strings.
 pub(crate) fn texts(lineage: &Lineage) -> [String; 2] {
     [&lineage.parent, &lineage.root].map(|task| {
         let mut text = String::new();
@@ -21,7 +21,7 @@ pub(crate) fn push_members(out: &mut String, lineage: &Lineage) {
     out.push_str(&format!(r#""{PARENT}":{parent},"{ROOT}":{root}"#));
 }
 
-/// Appends `,"_meta":{…}` with the lineage of each task that has one, by its id: a task in a list has no `_meta` of its own.
+/// Appends `,"_meta":{…}` with the lineage of each child task by id, since a task in a list has no `_meta` of its own.
 pub(crate) fn push_list_meta(out: &mut String, tasks: &[Task]) {
     let mut open = r#","_meta":{"dev.longhaul/lineage":{"#;
     for (task, lineage) in tasks.iter().filter_map(|task| Some((task, task.lineage.as_ref()?))) {

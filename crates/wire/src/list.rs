@@ -1,10 +1,10 @@
-//! What both generations write alike of their lists: entries that are whole objects, and where the list goes on.
+//! The parts of list results that are the same in both generations: entries and `nextCursor`.
 
 use crate::json;
 
-/// A list whose entries are the same objects in both generations.
+/// A kind of list whose entries are the same in both generations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listing {
+pub enum ListKind {
     /// `resources/list`
     Resources,
     /// `resources/templates/list`
@@ -13,8 +13,8 @@ pub enum Listing {
     Prompts,
 }
 
-impl Listing {
-    /// Appends `"resources":[…]` or the like. Each entry is JSON text: a Resource, a ResourceTemplate, a Prompt.
+impl ListKind {
+    /// Appends `"resources":[…]` or its counterpart. Each entry is JSON text: a Resource, a ResourceTemplate or a Prompt.
     pub(crate) fn push(self, out: &mut String, entries: &[&str]) {
         out.push_str(match self {
             Self::Resources => r#""resources":["#,
@@ -29,7 +29,7 @@ impl Listing {
     }
 }
 
-/// Appends `,"nextCursor":…` if there is more (G1-47, U-07).
+/// Appends `,"nextCursor":…` if there is a next page (G1-47, U-07).
 pub(crate) fn push_next_cursor(out: &mut String, next: Option<&str>) {
     if let Some(next) = next {
         out.push_str(r#","nextCursor":"#);

@@ -1,15 +1,15 @@
-//! Log levels as they stand in messages.
+//! Log levels in messages.
 
 use crate::json;
 use longhaul_core::LogLevel;
 use serde_json::value::RawValue;
 
-/// The level that `raw` names.
+/// Reads a log level.
 pub(crate) fn read(raw: &RawValue) -> Option<LogLevel> {
     LogLevel::parse(&json::string(raw)?)
 }
 
-/// What would be right, for whoever named something else.
-pub(crate) fn right() -> String {
+/// What a log level must be, for error messages.
+pub(crate) fn expected() -> String {
     format!("one of {}", LogLevel::ALL.map(LogLevel::as_str).join(", "))
 }

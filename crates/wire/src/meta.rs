@@ -1,44 +1,44 @@
-//! The members of `params._meta` that Longhaul acts on.
+//! The members of `params._meta` that Longhaul reads and writes.
 
 use crate::{
-    capabilities::ClientCapabilities,
-    envelope::RequestId,
+    client_capabilities::ClientCapabilities,
     error::RpcError,
     json, log_level,
-    object::{ObjectFlaw, object},
+    object::{ObjectError, object},
+    request_id::RequestId,
 };
 use longhaul_core::LogLevel;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Key of the revision a modern request speaks.
+/// Key of the revision of a modern request.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-/// Key of what a modern client declares.
+/// Key of a modern client's capabilities.
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// Key of what a modern client calls itself.
+/// Key of a modern client's name and version.
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// Key of what a modern server calls itself.
+/// Key of a modern server's name and version.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// Key of the level from which on a modern request wants log messages (U-09).
+/// Key of the lowest level of log messages that a modern request asks for.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// Key that ties a legacy message to a task (G1-30, C-23).
+/// Key that relates a legacy message to a task.
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-/// Key of the subscription a modern notification belongs to (U-21).
+/// Key of the subscription a modern notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-/// Key under which a client names a creation, so that a repeat finds the same task (design section 7).
+/// Key of a client's idempotency key: a repeated call with the same key finds the same task.
 pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotency-key";
-/// The longest name of a creation, in bytes. It is kept as long as its task.
-const LONGEST_KEY: usize = 255;
+/// The longest idempotency key, in bytes. A key is stored as long as its task.
+const MAX_KEY_LENGTH: usize = 255;
 /// Key of the task that started this one.
 pub const PARENT: &str = "dev.longhaul/parent";
-/// Key of the first task of the line that this one belongs to: the one that a client called.
+/// Key of the root task: the ancestor that a client called.
 pub const ROOT: &str = "dev.longhaul/root";
-/// Key that says which part of a task's log a content is.
-pub const LOG_STRETCH: &str = "dev.longhaul/log";
-/// Key that says which part of a task's output a result is.
+/// Key of the position of a content in a task's log.
+pub const LOG_PAGE: &str = "dev.longhaul/log";
+/// Key of the position of a result in a task's output.
 pub const OUTPUT_PAGE: &str = "dev.longhaul/output";
 
-/// A progress token: like a request's id a string or an integer, echoed byte for byte (U-01).
+/// A progress token: a string or an integer like a request's id, echoed byte for byte.
 pub type ProgressToken<'a> = RequestId<'a>;
 
 object! {
@@ -57,17 +57,17 @@ object! {
 }
 object! { struct Related { task_id = "taskId", } }
 
-/// A message's `_meta`. Members are judged when they are asked for: what nobody acts on cannot make a message bad.
+/// A message's `_meta`. A member is validated when it is read, so a malformed member that nobody uses does no harm.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Meta<'a> {
     members: Members<'a>,
-    /// All of it, if there are members that are not read.
-    with_others: Option<&'a RawValue>,
+    /// The whole object, if it has unknown members.
+    with_unknown: Option<&'a RawValue>,
 }
 
-/// The trace context a message carries, passed through untouched (U-37).
+/// The trace context a message carries, passed through untouched.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Trace<'a> {
+pub struct TraceContext<'a> {
     /// W3C `traceparent`, a JSON string.
     pub traceparent: Option<&'a RawValue>,
     /// W3C `tracestate`, a JSON string.
@@ -80,33 +80,33 @@ impl<'a> Meta<'a> {
     /// Reads `_meta`, in one pass; absent reads as empty.
     ///
     /// # Errors
-    /// −32602/400 if it is not an object, or holds twice what is read.
+    /// −32602/400 if it is not an object, or a known member occurs twice.
     pub fn read(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
         let mut members = Members::default();
         let Some(raw) = raw else { return Ok(Self::default()) };
-        let mut with_others = None;
-        let filled = members.fill_and(raw.get(), |_, _| with_others = Some(raw));
-        filled.map_err(|flaw| match flaw {
-            ObjectFlaw::Duplicate(key) => RpcError::malformed_meta(format!("_meta holds {key} twice")),
-            ObjectFlaw::NotAnObject | ObjectFlaw::Syntax(_) => {
+        let mut with_unknown = None;
+        let filled = members.fill_and(raw.get(), |_, _| with_unknown = Some(raw));
+        filled.map_err(|error| match error {
+            ObjectError::Duplicate(key) => RpcError::malformed_meta(format!("_meta holds {key} twice")),
+            ObjectError::NotAnObject | ObjectError::Syntax(_) => {
                 RpcError::malformed_meta("params._meta must be an object")
             }
         })?;
-        Ok(Self { members, with_others })
+        Ok(Self { members, with_unknown })
     }
 
-    /// The revision the message names, which is what makes it modern (2.6 rule 1).
+    /// The revision the message names. Naming one makes the message modern.
     ///
     /// # Errors
-    /// −32602/400 if it is there and not a string.
+    /// −32602/400 if it is present and not a string.
     pub fn protocol_version(&self) -> Result<Option<Cow<'a, str>>, RpcError> {
         text(self.members.protocol_version, PROTOCOL_VERSION)
     }
 
-    /// What the client declares for this request.
+    /// The capabilities the client declares for this request.
     ///
     /// # Errors
-    /// −32602/400 if it is there and not an object.
+    /// −32602/400 if they are present and not an object.
     pub fn client_capabilities(&self) -> Result<Option<ClientCapabilities>, RpcError> {
         let read = |raw| {
             ClientCapabilities::read(raw).ok_or_else(|| {
@@ -116,29 +116,29 @@ impl<'a> Meta<'a> {
         self.members.client_capabilities.map(read).transpose()
     }
 
-    /// What the client calls itself; for display only, so not looked into (L-08).
+    /// The client's name and version. They are for display only, so they are not validated.
     pub fn client_info(&self) -> Option<&'a RawValue> {
         self.members.client_info
     }
 
-    /// From which level on the request wants log messages; none if absent (U-09).
+    /// The lowest level of log messages that the request asks for; `None` for no log messages.
     ///
     /// # Errors
-    /// −32602/400 if it is there and no level of RFC 5424.
+    /// −32602/400 if it is present and not a level of RFC 5424.
     pub fn log_level(&self) -> Result<Option<LogLevel>, RpcError> {
         let read = |raw| {
             log_level::read(raw).ok_or_else(|| {
-                let right = log_level::right();
-                RpcError::malformed_meta(format!("_meta member {LOG_LEVEL} must be {right}"))
+                let expected = log_level::expected();
+                RpcError::malformed_meta(format!("_meta member {LOG_LEVEL} must be {expected}"))
             })
         };
         self.members.log_level.map(read).transpose()
     }
 
-    /// The token under which the sender wants to hear of progress.
+    /// The progress token.
     ///
     /// # Errors
-    /// −32602 if it is there and neither string nor integer.
+    /// −32602 if it is present and neither a string nor an integer.
     pub fn progress_token(&self) -> Result<Option<ProgressToken<'a>>, RpcError> {
         let read = |raw| {
             RequestId::from_raw(raw)
@@ -147,41 +147,41 @@ impl<'a> Meta<'a> {
         self.members.progress_token.map(read).transpose()
     }
 
-    /// The task a legacy message belongs to; `None` also if the member is garbled, since `taskId` is authoritative where it
-    /// matters (G1-27).
+    /// The task a legacy message is related to. A malformed member reads as absent: where the task matters, `taskId` in the params is
+    /// authoritative.
     pub fn related_task(&self) -> Option<Cow<'a, str>> {
         let mut related = Related::default();
         related.fill(self.members.related_task?.get()).ok()?;
         json::string(related.task_id?)
     }
 
-    /// The name the client gave this creation.
+    /// The client's idempotency key.
     ///
     /// # Errors
-    /// −32602/400 if it is there and not a string, or empty, or of more than 255 bytes.
+    /// −32602/400 if it is present and not a string of 1 to 255 bytes.
     pub fn idempotency_key(&self) -> Result<Option<Cow<'a, str>>, RpcError> {
         let key = text(self.members.idempotency_key, IDEMPOTENCY_KEY)?;
         match key.as_deref().map(str::len) {
-            None | Some(1..=LONGEST_KEY) => Ok(key),
+            None | Some(1..=MAX_KEY_LENGTH) => Ok(key),
             Some(length) => Err(RpcError::malformed_meta(format!(
-                "_meta member {IDEMPOTENCY_KEY} must have 1 to {LONGEST_KEY} bytes; it has {length}"
+                "_meta member {IDEMPOTENCY_KEY} must have 1 to {MAX_KEY_LENGTH} bytes; it has {length}"
             ))),
         }
     }
 
-    /// The members that nothing here is named for, as they came, in order: what sender and tool have agreed on.
-    pub fn others(&self) -> Vec<(String, &'a RawValue)> {
-        let mut others = Vec::new();
-        if let Some(raw) = self.with_others {
-            // Read before, so there is no flaw.
-            let _ = Members::default().fill_and(raw.get(), |key, value| others.push((key.to_owned(), value)));
+    /// The members that neither MCP nor Longhaul defines, in order: an agreement between the sender and the tool.
+    pub fn unknown_members(&self) -> Vec<(String, &'a RawValue)> {
+        let mut unknown = Vec::new();
+        if let Some(raw) = self.with_unknown {
+            // It was read successfully before.
+            let _ = Members::default().fill_and(raw.get(), |key, value| unknown.push((key.to_owned(), value)));
         }
-        others
+        unknown
     }
 
     /// The trace context.
-    pub fn trace(&self) -> Trace<'a> {
-        Trace {
+    pub fn trace(&self) -> TraceContext<'a> {
+        TraceContext {
             traceparent: self.members.traceparent,
             tracestate: self.members.tracestate,
             baggage: self.members.baggage,

@@ -1,8 +1,8 @@
-//! The methods of the protocol, and what each asks of a request.
+//! The methods of the protocol, and what each requires of a request.
 
 use crate::{error::RpcError, version::Generation};
 
-/// Which member of the params the `Mcp-Name` header mirrors (T-24, G2-56).
+/// The param that the `Mcp-Name` header repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameSource {
     /// `params.name`
@@ -15,7 +15,7 @@ pub enum NameSource {
 
 macro_rules! methods {
     ($($(#[$doc:meta])* $variant:ident = $name:literal in $($era:ident)|+ $(, named by $source:ident)?;)*) => {
-        /// A method that Longhaul has a name for. Whether a server serves it is the server's business.
+        /// A method that Longhaul knows. A server need not serve all of them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Method { $($(#[$doc])* $variant,)* }
 
@@ -23,7 +23,7 @@ macro_rules! methods {
             /// Every method.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The method called `name` in that generation; `None` if it has none of this name.
+            /// The method `name` of `generation`; `None` if there is none.
             pub fn parse(name: &str, generation: Generation) -> Option<Self> {
                 let method = match name {
                     $($name => Self::$variant,)*
@@ -42,7 +42,7 @@ macro_rules! methods {
                 match self { $(Self::$variant => [$(Generation::$era),+].contains(&generation),)* }
             }
 
-            /// What its `Mcp-Name` header mirrors, if it needs one.
+            /// The param that its `Mcp-Name` header repeats, if it needs that header.
             pub const fn name_source(self) -> Option<NameSource> {
                 match self { $($(Self::$variant => Some(NameSource::$source),)?)* _ => None }
             }
@@ -53,49 +53,49 @@ macro_rules! methods {
 methods! {
     /// The legacy handshake.
     Initialize = "initialize" in Legacy;
-    /// What a modern server is and can.
+    /// A modern server's name, version and capabilities.
     Discover = "server/discover" in Modern;
-    /// Are you there?
+    /// Checks that the peer is alive.
     Ping = "ping" in Legacy;
-    /// The tools.
+    /// Lists the tools.
     ToolsList = "tools/list" in Legacy | Modern;
     /// Runs a tool.
     ToolsCall = "tools/call" in Legacy | Modern, named by Name;
-    /// A task's present state.
+    /// A task's current state.
     TasksGet = "tasks/get" in Legacy | Modern, named by TaskId;
-    /// A task's result, waiting for it.
+    /// Waits for a task's result.
     TasksResult = "tasks/result" in Legacy;
-    /// The caller's tasks.
+    /// Lists the caller's tasks.
     TasksList = "tasks/list" in Legacy;
-    /// Ends a task.
+    /// Cancels a task.
     TasksCancel = "tasks/cancel" in Legacy | Modern, named by TaskId;
-    /// Answers a task's questions.
+    /// Answers a task's input requests.
     TasksUpdate = "tasks/update" in Modern, named by TaskId;
-    /// The resources.
+    /// Lists the resources.
     ResourcesList = "resources/list" in Legacy | Modern;
-    /// The families of resources.
+    /// Lists the resource templates.
     ResourceTemplatesList = "resources/templates/list" in Legacy | Modern;
     /// A resource's content.
     ResourcesRead = "resources/read" in Legacy | Modern, named by Uri;
-    /// Watch a resource.
+    /// Subscribes to a resource.
     ResourcesSubscribe = "resources/subscribe" in Legacy;
-    /// Stop watching it.
+    /// Ends the subscription to a resource.
     ResourcesUnsubscribe = "resources/unsubscribe" in Legacy;
-    /// The prompts.
+    /// Lists the prompts.
     PromptsList = "prompts/list" in Legacy | Modern;
     /// A prompt, filled in.
     PromptsGet = "prompts/get" in Legacy | Modern, named by Name;
     /// Completes an argument.
     CompletionComplete = "completion/complete" in Legacy | Modern;
-    /// From which level on log messages are sent.
+    /// Sets the lowest level of log messages that are sent.
     LoggingSetLevel = "logging/setLevel" in Legacy;
-    /// A stream of the notifications asked for.
+    /// Opens a stream of notifications.
     SubscriptionsListen = "subscriptions/listen" in Modern;
     /// The legacy handshake is complete.
     Initialized = "notifications/initialized" in Legacy;
-    /// The sender no longer wants an answer.
+    /// The sender cancels a request.
     Cancelled = "notifications/cancelled" in Legacy | Modern;
-    /// How far a request is.
+    /// The progress of a request.
     Progress = "notifications/progress" in Legacy | Modern;
     /// A log line.
     LogMessage = "notifications/message" in Legacy | Modern;
@@ -110,20 +110,20 @@ methods! {
 }
 
 impl Method {
-    /// As [`parse`](Self::parse), with the error to answer when there is no such method.
+    /// Does the same as [`parse`](Self::parse), with an error to answer an unknown method with.
     ///
     /// # Errors
-    /// −32601, HTTP 404 in the modern generation and 200 in the legacy one (T-28, G2-58).
+    /// −32601, HTTP 404 in the modern generation and 200 in the legacy one.
     pub fn require(name: &str, generation: Generation) -> Result<Self, RpcError> {
         Self::parse(name, generation).ok_or_else(|| RpcError::method_not_found(generation, name))
     }
 
-    /// Whether a modern request must declare the tasks extension to call it (G2-06).
+    /// Whether a modern request must declare the tasks extension to call it.
     pub const fn needs_tasks_extension(self) -> bool {
         matches!(self, Self::TasksGet | Self::TasksUpdate | Self::TasksCancel)
     }
 
-    /// Whether it belongs to the tasks of the legacy core protocol (G1), which only 2025-11-25 has.
+    /// Whether it is a task method of revision 2025-11-25, the only legacy revision that has them.
     pub const fn is_core_task(self) -> bool {
         matches!(
             self,
@@ -131,7 +131,7 @@ impl Method {
         )
     }
 
-    /// Whether `Mcp-Name` may be left out unless headers are strict: clients in use do so for tasks (conformance.md 4a).
+    /// Whether `Mcp-Name` may be absent unless headers are strict: some clients leave it out of `tasks/*`.
     pub const fn name_may_be_absent(self) -> bool {
         self.needs_tasks_extension()
     }

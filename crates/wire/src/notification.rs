@@ -1,17 +1,14 @@
-//! Notifications that both generations write alike.
+//! Notifications that are the same in both generations.
 
 use crate::{
-    envelope::{RequestId, write_notification},
-    json,
-    legacy::push_related_task,
-    meta::ProgressToken,
-    modern::subscription::push_subscription,
+    json, jsonrpc::write_notification, legacy::push_related_task, meta::ProgressToken,
+    modern::subscription::push_subscription, request_id::RequestId,
 };
 use longhaul_core::{LogLevel, Progress, TaskId};
 
 /// A list that has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Change {
+pub enum ListChange {
     /// The tools.
     Tools,
     /// The prompts.
@@ -20,7 +17,7 @@ pub enum Change {
     Resources,
 }
 
-impl Change {
+impl ListChange {
     const fn method(self) -> &'static str {
         match self {
             Self::Tools => "notifications/tools/list_changed",
@@ -30,9 +27,8 @@ impl Change {
     }
 }
 
-/// Appends `notifications/…/list_changed`. `listen` is the request that opened the subscription, in the modern generation (U-21); the
-/// legacy one has none.
-pub fn write_list_changed(out: &mut String, change: Change, listen: Option<RequestId<'_>>) {
+/// Appends `notifications/…/list_changed`. `listen` is the request that opened the modern subscription; `None` for a legacy client.
+pub fn write_list_changed(out: &mut String, change: ListChange, listen: Option<RequestId<'_>>) {
     write_notification(out, change.method(), |out| {
         out.push('{');
         if let Some(listen) = listen {
@@ -55,8 +51,8 @@ pub fn write_resource_updated(out: &mut String, uri: &str, listen: Option<Reques
     });
 }
 
-/// Appends `notifications/message`. `data` is JSON text. `related` is the task it comes from, on a legacy stream (C-23); a modern one
-/// names none, and hears only what its request asked for (U-09).
+/// Appends `notifications/message`. `data` is JSON text. `related` is the task it comes from, on a legacy stream; on a modern one
+/// it is `None`.
 pub fn write_log(out: &mut String, level: LogLevel, logger: Option<&str>, data: &str, related: Option<&TaskId>) {
     write_notification(out, "notifications/message", |out| {
         out.push_str(r#"{"level":""#);
@@ -73,7 +69,7 @@ pub fn write_log(out: &mut String, level: LogLevel, logger: Option<&str>, data: 
     });
 }
 
-/// Appends `notifications/progress`. `related` is the task it is about, on a legacy stream (G1-46); a modern one names none.
+/// Appends `notifications/progress`. `related` is the task it is about, on a legacy stream; on a modern one it is `None`.
 pub fn write_progress(
     out: &mut String,
     token: ProgressToken<'_>,
@@ -108,8 +104,8 @@ fn push_related(out: &mut String, related: Option<&TaskId>) {
     }
 }
 
-/// Appends `notifications/cancelled` for the request `id`: to take a question of ours back from a legacy client (U-04), and to tell a
-/// modern one on stdio that we end its subscription, before [`write_end`](crate::modern::subscription::write_end) (U-05, C-17).
+/// Appends `notifications/cancelled` for the request `id`. It withdraws an input request from a legacy client, or ends a modern
+/// client's subscription on stdio before [`write_end`](crate::modern::subscription::write_end).
 pub fn write_cancelled(out: &mut String, id: RequestId<'_>, reason: Option<&str>) {
     write_notification(out, "notifications/cancelled", |out| {
         out.push_str(r#"{"requestId":"#);

@@ -1,4 +1,4 @@
-//! Reading the few members of a JSON object that Longhaul acts on, in one pass and without a tree of the rest.
+//! Reading some members of a JSON object in one pass, without building a tree of the rest.
 
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -6,24 +6,24 @@ use std::{borrow::Cow, fmt};
 
 /// Why an object could not be read.
 #[derive(Debug)]
-pub(crate) enum ObjectFlaw {
+pub(crate) enum ObjectError {
     /// The text is not JSON.
     Syntax(serde_json::Error),
     /// The text is JSON, but not an object.
     NotAnObject,
-    /// A member that is read occurs twice; which of the two is meant nobody can say.
+    /// A known member occurs twice, so its value is ambiguous.
     Duplicate(&'static str),
 }
 
-/// Calls `take` with every member of the object `text`, in order. Members read before a syntax error are handed out all the same.
-pub(crate) fn for_each_member<'a>(text: &'a str, take: impl FnMut(&str, &'a RawValue)) -> Result<(), ObjectFlaw> {
+/// Calls `take` with every member of the object `text`, in order, up to the first syntax error.
+pub(crate) fn for_each_member<'a>(text: &'a str, take: impl FnMut(&str, &'a RawValue)) -> Result<(), ObjectError> {
     let mut source = serde_json::Deserializer::from_str(text);
     source
         .deserialize_map(Members(take))
         .and_then(|()| source.end())
         .map_err(|error| match error.classify() {
-            serde_json::error::Category::Data => ObjectFlaw::NotAnObject,
-            _ => ObjectFlaw::Syntax(error),
+            serde_json::error::Category::Data => ObjectError::NotAnObject,
+            _ => ObjectError::Syntax(error),
         })
 }
 
@@ -38,7 +38,7 @@ impl<'de, F: FnMut(&str, &'de RawValue)> Visitor<'de> for Members<F> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
         while let Some(key) = members.next_key_seed(Key)? {
-            // A raw value is skipped over without recursion, so its depth costs no stack.
+            // serde_json skips a raw value without recursion, so deep nesting uses no stack.
             (self.0)(&key, members.next_value()?);
         }
         Ok(())
@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for Key {
     }
 }
 
-/// Declares the members of an object that are read; each is kept as raw text, all others are skipped.
+/// Declares a struct of the members of an object that are read. Each is kept as raw text; all others are skipped.
 macro_rules! object {
     ($(#[$doc:meta])* $vis:vis struct $name:ident { $($field:ident = $key:literal,)* }) => {
         $(#[$doc])*
@@ -82,18 +82,18 @@ macro_rules! object {
         }
 
         impl<'a> $name<'a> {
-            /// Reads `text` into `self`. What was read before a flaw stays.
-            #[allow(dead_code, reason = "of some objects the other members count too")]
-            fn fill(&mut self, text: &'a str) -> Result<(), $crate::object::ObjectFlaw> {
+            /// Reads `text` into `self`. On an error the members before it are kept.
+            #[allow(dead_code, reason = "some objects are read with fill_and only")]
+            fn fill(&mut self, text: &'a str) -> Result<(), $crate::object::ObjectError> {
                 self.fill_and(text, |_, _| ())
             }
 
-            /// As `fill`, and calls `other` with the members that are not read.
+            /// Does the same as `fill`, and calls `other` with the unknown members.
             fn fill_and(
                 &mut self,
                 text: &'a str,
                 mut other: impl FnMut(&str, &'a ::serde_json::value::RawValue),
-            ) -> Result<(), $crate::object::ObjectFlaw> {
+            ) -> Result<(), $crate::object::ObjectError> {
                 let mut twice = None;
                 $crate::object::for_each_member(text, |key, value| {
                     let (slot, key) = match key {
@@ -104,7 +104,7 @@ macro_rules! object {
                         twice.get_or_insert(key);
                     }
                 })?;
-                twice.map_or(Ok(()), |key| Err($crate::object::ObjectFlaw::Duplicate(key)))
+                twice.map_or(Ok(()), |key| Err($crate::object::ObjectError::Duplicate(key)))
             }
         }
     };

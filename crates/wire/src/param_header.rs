@@ -1,9 +1,9 @@
-//! Arguments that a tool wants to see in headers too (`x-mcp-header`, T-29, T-30): read once from its input schema, then compared with
-//! each call, or written for it.
+//! Arguments that are repeated in HTTP headers (`x-mcp-header`). The annotations are read once from a tool's input schema; a server
+//! then checks the headers of each call, and a client writes them.
 
 use crate::{
     error::RpcError,
-    header::{Headers, decode_value, encode_value},
+    header::{Headers, PARAM_PREFIX, decode_value, encode_value},
     json,
     object::for_each_member,
 };
@@ -11,10 +11,8 @@ use serde_json::{Map, Value, value::RawValue};
 use std::borrow::Cow;
 
 const KEYWORD: &str = "x-mcp-header";
-/// What a mirrored argument's header begins with.
-pub(crate) const PREFIX: &str = "Mcp-Param-";
 
-/// The annotated arguments of a tool. Most tools have none; comparing costs nothing then.
+/// The annotated arguments of a tool.
 ///
 /// ```
 /// use longhaul_wire::{Headers, ParamHeaders};
@@ -32,36 +30,36 @@ pub struct ParamHeaders(Vec<ParamHeader>);
 struct ParamHeader {
     /// `Mcp-Param-` and the annotation.
     name: String,
-    /// The argument's place: keys from the root of the arguments, at least one.
+    /// The path to the argument: at least one key.
     path: Vec<String>,
 }
 
-/// An annotation that breaks the rules. A client must do without the tool that has it; a server should not offer it.
+/// An invalid `x-mcp-header`. A server should not offer the tool that has it, and a client must not use it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("x-mcp-header at `{place}` {flaw}")]
+#[error("x-mcp-header at `{path}` {error}")]
 pub struct InvalidAnnotation {
-    /// Where in the schema, as a path of arguments.
-    pub place: String,
-    /// What is wrong with it.
-    pub flaw: AnnotationFlaw,
+    /// The path of the argument, joined with dots.
+    pub path: String,
+    /// The rule it breaks.
+    pub error: AnnotationError,
 }
 
-/// Which rule an annotation breaks.
+/// The rule that an `x-mcp-header` annotation breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AnnotationFlaw {
-    /// It is no token of RFC 9110: empty, not a string, or with blanks or other signs.
+pub enum AnnotationError {
+    /// It is not a token of RFC 9110.
     #[error("is not a header name: letters, digits and !#$%&'*+-.^_`|~")]
     NotAToken,
-    /// The argument is of no type that a header can carry.
+    /// The argument's type cannot be carried in a header.
     #[error(
         "is not at one of `integer`, `string` and `boolean` alone; what may be absent is left out of `required` rather than `null` (in \
          Rust: `#[serde(default)]` rather than `Option`)"
     )]
     NotPrimitive,
-    /// Another argument has the same name, upper and lower case being the same.
+    /// Another argument has the same header name. Case is ignored.
     #[error("names a header for the second time")]
     Repeated,
-    /// It is below something else than `properties`, so that where its value stands depends on the arguments.
+    /// It is reached through a keyword other than `properties`, so its argument has no fixed path.
     #[error("is not reached through `properties` alone")]
     Unreachable,
 }
@@ -70,14 +68,14 @@ impl ParamHeaders {
     /// Reads the annotations of an input schema.
     ///
     /// # Errors
-    /// [`InvalidAnnotation`] for the first that breaks a rule of protocol.md T-29 (types as C-19 decides).
+    /// [`InvalidAnnotation`] for the first annotation that breaks a rule.
     pub fn of(input_schema: &Value) -> Result<Self, InvalidAnnotation> {
         let mut found = Self::default();
         found.read(input_schema, &mut Vec::new())?;
         Ok(found)
     }
 
-    /// Whether there are none.
+    /// Whether no argument is annotated.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -97,7 +95,7 @@ impl ParamHeaders {
                     path.pop();
                 }
             } else if holds_annotation(keyword, value) {
-                return Err(invalid(path, AnnotationFlaw::Unreachable));
+                return Err(invalid(path, AnnotationError::Unreachable));
             }
         }
         Ok(())
@@ -112,13 +110,13 @@ impl ParamHeaders {
         let token = annotation
             .as_str()
             .filter(|token| !token.is_empty() && token.bytes().all(is_token_byte))
-            .ok_or_else(|| invalid(path, AnnotationFlaw::NotAToken))?;
+            .ok_or_else(|| invalid(path, AnnotationError::NotAToken))?;
         if !matches!(kind.and_then(Value::as_str), Some("integer" | "string" | "boolean")) {
-            return Err(invalid(path, AnnotationFlaw::NotPrimitive));
+            return Err(invalid(path, AnnotationError::NotPrimitive));
         }
-        let name = format!("{PREFIX}{token}");
+        let name = format!("{PARAM_PREFIX}{token}");
         if self.0.iter().any(|known| known.name.eq_ignore_ascii_case(&name)) {
-            return Err(invalid(path, AnnotationFlaw::Repeated));
+            return Err(invalid(path, AnnotationError::Repeated));
         }
         self.0.push(ParamHeader {
             name,
@@ -127,12 +125,12 @@ impl ParamHeaders {
         Ok(())
     }
 
-    /// Whether the headers of a modern `tools/call` mirror its arguments: what is there must be mirrored, what is absent or null must
-    /// not be, integers count by their value. An argument of another type than its schema allows is left to the check of the
-    /// arguments if no header speaks of it.
+    /// Checks that the headers of a modern `tools/call` equal its arguments. Each annotated argument that is present needs its header;
+    /// one that is absent or null must have none. Numbers are compared by value. An object or array without a header passes here:
+    /// validation against the schema refuses it.
     ///
     /// # Errors
-    /// −32020/400 naming the header that is missing, repeated, garbled or different (T-30).
+    /// −32020/400 naming the header that is missing, repeated, malformed or different.
     pub fn check(&self, headers: &Headers<'_>, arguments: Option<&RawValue>) -> Result<(), RpcError> {
         if self.is_empty() {
             return Ok(());
@@ -151,7 +149,7 @@ impl ParamHeaders {
         Ok(())
     }
 
-    /// The first step of every path, in one pass over arguments that may be large.
+    /// Finds the first key of every path in one pass, since arguments may be large.
     fn top_level<'a>(&self, arguments: &'a RawValue) -> Result<Vec<Option<&'a RawValue>>, RpcError> {
         let mut found = vec![None; self.0.len()];
         let mut twice = None;
@@ -164,13 +162,13 @@ impl ParamHeaders {
         });
         match (read, twice) {
             (_, Some(mirrored)) => Err(mirrored.ambiguous()),
-            // No object: the check of the arguments says so.
+            // Not an object: validation against the schema refuses it.
             (Err(_), None) => Ok(vec![None; self.0.len()]),
             (Ok(()), None) => Ok(found),
         }
     }
 
-    /// The headers for `arguments`, names and encoded values; absent and null arguments have none.
+    /// The headers for `arguments`: names and encoded values. Absent and null arguments have none.
     pub fn values(&self, arguments: &Map<String, Value>) -> impl Iterator<Item = (&str, String)> {
         self.0.iter().filter_map(|mirrored| {
             let (first, rest) = mirrored.path.split_first()?;
@@ -189,7 +187,7 @@ impl ParamHeaders {
 }
 
 impl ParamHeader {
-    /// The rest of the path. What stands where an object should be has nothing at it.
+    /// Follows the rest of the path from `top`.
     fn descend<'a>(&self, top: &'a RawValue) -> Result<Option<&'a RawValue>, RpcError> {
         let mut at = top;
         for step in &self.path[1..] {
@@ -234,13 +232,12 @@ impl ParamHeader {
         ))
     }
 
-    /// Which of the two is meant nobody can say, so no header can equal it.
     fn ambiguous(&self) -> RpcError {
         self.refuse("mirrors an argument that occurs twice")
     }
 }
 
-/// Whether the decoded header says what the argument says.
+/// Whether a decoded header equals an argument.
 fn mirrors(header: &str, argument: &RawValue) -> bool {
     match argument.get().as_bytes().first() {
         Some(b'"') => json::string(argument).is_some_and(|text| text == header),
@@ -249,11 +246,11 @@ fn mirrors(header: &str, argument: &RawValue) -> bool {
     }
 }
 
-/// By value: `42.0` is `42`. Integers are compared exactly however large, everything else as JSON readers keep it.
+/// Compares numbers by value: `42.0` equals `42`. Integers are compared exactly, other numbers as `f64`.
 fn is_same_number(header: &str, argument: &str) -> bool {
     let integer = |text: &str| text.parse::<i128>().ok();
     let number = |text: &str| serde_json::from_str::<f64>(text).ok();
-    // What is no JSON number says no number, though Rust might read one (`+5`, `inf`).
+    // Rust would also parse `+5` and `inf`, which are not JSON numbers.
     let Some(said) = number(header) else { return false };
     match (integer(header), integer(argument)) {
         (Some(header), Some(argument)) => header == argument,
@@ -271,12 +268,12 @@ fn decimal(integer: Option<i64>, number: &serde_json::Number) -> String {
     }
 }
 
-/// Whether a schema keyword other than `properties` has an annotation somewhere below it.
+/// Whether there is an annotation anywhere below a schema keyword other than `properties`.
 fn holds_annotation(keyword: &str, value: &Value) -> bool {
     match (keyword, value) {
-        // The annotation itself, and what holds data, not schemas.
+        // These keywords hold the annotation itself or data, not schemas.
         (KEYWORD | "const" | "default" | "enum" | "examples", _) => false,
-        // Schemas by names that mean nothing here.
+        // These keywords hold a map of schemas.
         ("$defs" | "definitions" | "dependentSchemas" | "patternProperties" | "properties", Value::Object(named)) => {
             named.values().any(is_annotated)
         }
@@ -292,10 +289,10 @@ fn is_annotated(schema: &Value) -> bool {
     })
 }
 
-fn invalid(path: &[String], flaw: AnnotationFlaw) -> InvalidAnnotation {
+fn invalid(path: &[String], error: AnnotationError) -> InvalidAnnotation {
     InvalidAnnotation {
-        place: path.join("."),
-        flaw,
+        path: path.join("."),
+        error,
     }
 }
 

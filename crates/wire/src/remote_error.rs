@@ -1,4 +1,4 @@
-//! The error a peer answers a request of ours with.
+//! The JSON-RPC error that a peer answers with.
 
 use crate::{json, object::object};
 use serde_json::value::RawValue;
@@ -9,20 +9,19 @@ object! { struct Members { code = "code", message = "message", data = "data", } 
 /// A peer's error object.
 #[derive(Debug, Clone)]
 pub struct RemoteError<'a> {
-    /// Its code.
+    /// The error code.
     pub code: i64,
-    /// The peer's words.
+    /// The message.
     pub message: Cow<'a, str>,
-    /// What else it says.
+    /// The `data` member.
     pub data: Option<&'a RawValue>,
 }
 
 impl<'a> RemoteError<'a> {
-    /// Reads an `error` member. One without a whole number for its code, or without words, is still an error: it reads as −32603
-    /// with what there is.
+    /// Reads an `error` member. A missing or malformed code reads as −32603, so that every error can be reported.
     pub fn read(raw: &'a RawValue) -> Self {
         let mut members = Members::default();
-        // What was read before a flaw stays, and is all there is to tell.
+        // On a syntax error the members before it are kept.
         let _ = members.fill(raw.get());
         Self {
             code: members.code.and_then(|raw| raw.get().parse().ok()).unwrap_or(-32603),

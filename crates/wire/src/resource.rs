@@ -1,35 +1,35 @@
-//! A resource's text, before a generation gives it its shape.
+//! The contents of a resource, as both generations write them.
 
 use crate::{
     json,
-    meta::{LOG_STRETCH, OUTPUT_PAGE},
+    meta::{LOG_PAGE, OUTPUT_PAGE},
     object::object,
     task_uri::{TaskPart, TaskUri},
 };
 use longhaul_core::TaskId;
 use serde_json::value::RawValue;
 
-/// A resource's content.
+/// A text resource.
 #[derive(Debug, Clone, Copy)]
 pub struct TextContent<'a> {
-    /// As it was asked for.
+    /// The URI that was requested.
     pub uri: &'a str,
-    /// If known.
+    /// The MIME type, if known.
     pub mime_type: Option<&'a str>,
-    /// The content.
+    /// The text.
     pub text: &'a str,
-    /// Which part of a log it is, if it is one.
-    pub stretch: Option<Stretch>,
+    /// The position of the text, if it is part of a log.
+    pub log_page: Option<LogPage>,
 }
 
-/// Where a text lies in the log it was read from, in bytes; shown in the content's `_meta` under [`LOG_STRETCH`].
+/// The position of a text in the log it was read from, in bytes. Written to the content's `_meta` under [`LOG_PAGE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
-    /// Where it begins.
+pub struct LogPage {
+    /// The first byte of the text.
     pub offset: u64,
-    /// Where to go on reading.
+    /// The offset to continue reading at.
     pub next: u64,
-    /// Written so far.
+    /// The size of the log so far.
     pub total: u64,
 }
 
@@ -43,36 +43,36 @@ pub(crate) fn push_contents(out: &mut String, content: &TextContent<'_>) {
     }
     out.push_str(r#","text":"#);
     json::push_string(out, content.text);
-    if let Some(stretch) = content.stretch {
-        push_stretch(out, stretch);
+    if let Some(page) = content.log_page {
+        push_log_page(out, page);
     }
     out.push_str("}]");
 }
 
-fn push_stretch(out: &mut String, Stretch { offset, next, total }: Stretch) {
+fn push_log_page(out: &mut String, LogPage { offset, next, total }: LogPage) {
     out.push_str(r#","_meta":{"#);
-    json::push_string(out, LOG_STRETCH);
-    for (member, figure) in [
+    json::push_string(out, LOG_PAGE);
+    for (member, number) in [
         (r#":{"offset":"#, offset),
         (r#","next":"#, next),
         (r#","total":"#, total),
     ] {
         out.push_str(member);
-        json::push_int(out, figure);
+        json::push_int(out, number);
     }
     out.push_str("}}");
 }
 
-/// A part of what a task has given out before its end.
+/// A part of the output that a task has emitted so far.
 #[derive(Debug, Clone, Copy)]
 pub struct OutputPage<'a> {
-    /// Whose.
+    /// The task.
     pub task: &'a TaskId,
-    /// Blocks of content as MCP has them, each with its place; in order.
+    /// MCP content blocks, each with its index in the journal, in order.
     pub blocks: &'a [(u32, &'a str)],
-    /// The last place that was looked at: where to go on reading.
+    /// The last index that was read. Continue after it.
     pub next: u32,
-    /// The last place there is.
+    /// The last index of the journal.
     pub total: u32,
 }
 
@@ -90,32 +90,32 @@ impl OutputPage<'_> {
     /// Appends `"contents":[…]`.
     pub(crate) fn push_contents(&self, out: &mut String) {
         out.push_str(r#""contents":["#);
-        for (nth, (place, block)) in self.blocks.iter().enumerate() {
+        for (nth, (index, block)) in self.blocks.iter().enumerate() {
             if nth > 0 {
                 out.push(',');
             }
-            self.push_block(out, *place, block);
+            self.push_block(out, *index, block);
         }
         out.push(']');
     }
 
     /// Appends `"dev.longhaul/output":{…}`.
-    pub(crate) fn push_place(&self, out: &mut String) {
+    pub(crate) fn push_position(&self, out: &mut String) {
         let (next, total) = (self.next, self.total);
         out.push_str(&format!(r#""{OUTPUT_PAGE}":{{"next":{next},"total":{total}}}"#));
     }
 
-    /// A block under the address at which it alone is read. What a resource cannot hold as it is, it holds as JSON.
-    fn push_block(&self, out: &mut String, place: u32, text: &str) {
+    /// Appends a block under the URI that reads it alone. A block that is neither text nor binary is written as JSON text.
+    fn push_block(&self, out: &mut String, index: u32, text: &str) {
         let mut block = Block::default();
         let is_read = block.fill(text).is_ok();
         let kind = block.kind.filter(|_| is_read).and_then(json::string);
         if let (Some("resource"), Some(resource)) = (kind.as_deref(), block.resource) {
-            // It has an address of its own.
+            // An embedded resource has its own URI.
             return out.push_str(resource.get());
         }
         let uri = TaskUri {
-            from: Some(u64::from(place) - 1),
+            from: Some(u64::from(index) - 1),
             limit: Some(1),
             ..TaskUri::of(self.task.clone(), TaskPart::Output)
         };

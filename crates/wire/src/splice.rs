@@ -1,19 +1,19 @@
-//! Changing members of a JSON object in its text, every other byte left as it was (invariant 8).
+//! Editing members of a JSON object in its text. Every other byte stays unchanged.
 
 use std::{borrow::Cow, ops::Range};
 
 /// A change to one member of an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Edit<'a> {
-    /// The member has this value (JSON text), whatever it had.
+    /// Sets the member to this value (JSON text).
     Set(&'a str, &'a str),
-    /// The member has this value (JSON text) unless it has one.
+    /// Adds the member with this value (JSON text) if it is absent.
     Default(&'a str, &'a str),
-    /// The member is not there.
+    /// Removes the member.
     Remove(&'a str),
-    /// The member is not there unless it is an object.
+    /// Removes the member unless it is an object.
     RemoveUnlessObject(&'a str),
-    /// The member is an object with these changes; it is added if one of them adds something, and replaced if it is no object.
+    /// Edits the object in this member. If the member is absent or not an object, it becomes an object with what the edits add.
     Within(&'a str, &'a [Edit<'a>]),
 }
 
@@ -22,10 +22,10 @@ pub(crate) enum Edit<'a> {
 #[error("not a JSON object")]
 pub(crate) struct NotAnObject;
 
-/// Appends `object` with `edits` to `out`. On error `out` is as it was.
+/// Appends `object` with `edits` to `out`. On an error `out` is unchanged.
 ///
-/// `object` must be JSON already; of anything else the outcome is unspecified, but it neither panics nor loops. A member that
-/// occurs several times is changed at each place.
+/// `object` must be valid JSON. For other text the result is unspecified, but the function neither panics nor loops. Every
+/// occurrence of a duplicate member is edited.
 pub(crate) fn splice(out: &mut String, object: &str, edits: &[Edit<'_>]) -> Result<(), NotAnObject> {
     let length = out.len();
     let spliced = Splice::new(out, object, edits).and_then(Splice::run);
@@ -46,7 +46,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Whether it adds a member to an object without one.
+    /// Whether the edit adds the member to an object that lacks it.
     fn adds(&self) -> bool {
         match self {
             Self::Set(..) | Self::Default(..) => true,
@@ -56,21 +56,21 @@ impl<'a> Edit<'a> {
     }
 }
 
-/// One splice under way: what of the source has been copied, and what stands before the present member.
+/// The state of a splice.
 struct Splice<'o, 's> {
     out: &'o mut String,
     source: &'s str,
     edits: &'s [Edit<'s>],
     scan: Scan<'s>,
-    /// Everything before was copied to `out` or dropped on purpose.
+    /// The source before this offset has been copied to `out` or dropped.
     copied: usize,
-    /// End of the last member kept, or of the opening brace.
+    /// The end of the last kept member, or of the opening brace.
     kept_until: usize,
     /// Whether any member was kept.
     any_kept: bool,
-    /// A leading member was dropped: its comma goes as well.
+    /// A leading member was dropped, so its comma must be dropped too.
     drop_to_next: bool,
-    /// Bit n: edit n has met its member.
+    /// Bit n: edit n has found its member.
     met: u64,
 }
 
@@ -133,7 +133,7 @@ impl<'o, 's> Splice<'o, 's> {
         Ok(())
     }
 
-    /// Keeps the member but for its value; the new one is to be appended.
+    /// Keeps the member's key. The caller appends the new value.
     fn replace(&mut self, member: &Member) -> &mut String {
         self.copy_until(member.value.start);
         self.copied = member.value.end;
@@ -147,7 +147,7 @@ impl<'o, 's> Splice<'o, 's> {
     }
 
     fn omit(&mut self, member: &Member) {
-        // With a kept member before it the comma before goes along, otherwise the one after.
+        // Drop the comma before the member if a member is kept before it, else the comma after it.
         self.copy_until(self.kept_until);
         self.copied = member.value.end;
         self.drop_to_next = !self.any_kept;
@@ -183,7 +183,7 @@ impl<'o, 's> Splice<'o, 's> {
     }
 }
 
-/// A key's characters; one that cannot be decoded is nobody's key and stays as it is.
+/// Decodes a key. A key with invalid escapes matches no edit and is returned unchanged.
 fn decoded(key: &str) -> Cow<'_, str> {
     if !key.contains('\\') {
         return Cow::Borrowed(key);
@@ -191,7 +191,7 @@ fn decoded(key: &str) -> Cow<'_, str> {
     serde_json::from_str(&format!("\"{key}\"")).map_or(Cow::Borrowed(key), Cow::Owned)
 }
 
-/// Where a member stands in the text.
+/// The position of a member in the text.
 struct Member {
     /// The key's opening quote.
     start: usize,
@@ -200,14 +200,14 @@ struct Member {
     value: Range<usize>,
 }
 
-/// A position in JSON text. It finds where values end and does not judge them.
+/// A scanner over JSON text. It finds where values end and does not validate them.
 struct Scan<'s> {
     text: &'s [u8],
     at: usize,
 }
 
 impl Scan<'_> {
-    /// The next member, the scan standing behind the brace or behind a value; `None` at the closing brace.
+    /// The next member; `None` at the closing brace.
     fn member(&mut self) -> Result<Option<Member>, NotAnObject> {
         self.skip_blanks();
         if self.peek() == Some(b',') {
@@ -271,7 +271,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Brackets and all between them, by counting: depth costs no stack.
+    /// Skips an array or object by counting brackets, so deep nesting uses no stack.
     fn nested(&mut self) -> Result<Range<usize>, NotAnObject> {
         let start = self.at;
         let mut depth = 0usize;
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_of_a_member_can_go() {
+    fn a_member_at_any_position_can_be_removed() {
         for (text, without) in [
             (r#"{"x":1}"#, "{}"),
             (r#"{ "x" : 1 , "b":2 }"#, r#"{"b":2 }"#),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_set_added_and_nested() {
+    fn edits_set_add_and_nest() {
         let edits = [
             Edit::Set("a", "0"),
             Edit::Default("b", "1"),
@@ -365,9 +365,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused_and_leaves_nothing_behind() {
+    fn text_that_is_not_an_object_is_refused_and_nothing_is_appended() {
         let mut out = String::from("before");
-        // The last ones break only after something was written.
+        // The last ones fail after something has been written.
         for text in [
             "",
             "[]",
@@ -412,7 +412,6 @@ mod tests {
     }
 
     proptest! {
-        /// The text edit means what the edit of the tree means, in both spellings of the text.
         #[test]
         fn splicing_text_equals_editing_the_tree(members in object(), pretty in any::<bool>()) {
             let source = Value::Object(members.clone());
@@ -430,7 +429,7 @@ mod tests {
         }
 
         #[test]
-        fn without_edits_every_byte_stays(members in object(), pretty in any::<bool>()) {
+        fn without_edits_every_byte_is_unchanged(members in object(), pretty in any::<bool>()) {
             let source = Value::Object(members);
             let text = if pretty { format!(" {source:#}\n") } else { source.to_string() };
             prop_assert_eq!(spliced(&text, &[Edit::Remove("not there")]), text);

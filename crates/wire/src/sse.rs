@@ -1,23 +1,23 @@
-//! Server-sent events: how a message stands on a stream.
+//! Server-sent events.
 
-use std::fmt::Write;
+use crate::json;
 
-/// A line that clients ignore and that keeps proxies from closing a silent stream (T-33).
+/// A comment that keeps proxies from closing an idle stream. Clients ignore it.
 pub const KEEP_ALIVE: &str = ": keep-alive\n\n";
 
 /// One event.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Event<'a> {
-    /// Where a legacy client may resume from; modern streams have none. Left out if it holds a line break or NUL.
+    /// The id a legacy client can resume from. Left out if it holds a line break or NUL. Modern streams have no ids.
     pub id: Option<&'a str>,
     /// How many milliseconds the client should wait before it reconnects.
     pub retry_ms: Option<u64>,
-    /// The message; empty to prime a stream (T-06).
+    /// The message; empty to prime a stream.
     pub data: &'a str,
 }
 
 impl Event<'_> {
-    /// Appends the event. Line breaks in the data, which in JSON stand only between values, become further data lines.
+    /// Appends the event. Each line of the data becomes a `data:` line.
     ///
     /// ```
     /// use longhaul_wire::sse::Event;
@@ -30,14 +30,15 @@ impl Event<'_> {
             push_field(out, "id", id);
         }
         if let Some(retry) = self.retry_ms {
-            // Writing into a String cannot fail.
-            let _ = writeln!(out, "retry: {retry}");
+            out.push_str("retry: ");
+            json::push_int(out, retry);
+            out.push('\n');
         }
         let mut rest = self.data;
         while let Some(at) = rest.find(['\n', '\r']) {
             push_field(out, "data", &rest[..at]);
-            let broken = if rest[at..].starts_with("\r\n") { 2 } else { 1 };
-            rest = &rest[at + broken..];
+            let line_break = if rest[at..].starts_with("\r\n") { 2 } else { 1 };
+            rest = &rest[at + line_break..];
         }
         push_field(out, "data", rest);
         out.push('\n');
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The standard's reading of one event: the data lines joined by a line feed, one leading blank of each dropped.
+    /// Parses an event as the HTML standard says: data lines joined by line feeds, one leading space of each removed.
     fn read(event: &str) -> String {
         let lines = event.split(['\n', '\r']).filter_map(|line| line.strip_prefix("data:"));
         lines
@@ -67,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn data_arrives_with_its_breaks_and_cannot_end_the_event(data in "[ -~\n\r\u{e9}:]{0,40}") {
+        fn data_round_trips_and_cannot_end_the_event(data in "[ -~\n\r\u{e9}:]{0,40}") {
             let mut out = String::new();
             Event { data: &data, ..Event::default() }.write(&mut out);
             prop_assert_eq!(read(&out), data.replace("\r\n", "\n").replace('\r', "\n"));
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_stand_in_order_and_an_id_cannot_break_out() {
+    fn fields_are_in_order_and_an_id_cannot_inject_fields() {
         let mut out = String::new();
         Event {
             id: Some("s7-0"),

@@ -1,20 +1,20 @@
-//! The addresses of what is kept of a task: `longhaul://task/{id}/log{?offset,limit}` and its neighbours.
+//! The URIs of a task's log, output and history, such as `longhaul://task/{id}/log{?offset,limit}`.
 
 use longhaul_core::TaskId;
 use std::{fmt, str::FromStr};
 
-/// What can be read of a task.
+/// A part of a task that can be read as a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaskPart {
-    /// What its command wrote: a text, in bytes.
+    /// What its command wrote, addressed in bytes.
     Log,
-    /// What its code has given out before its end: blocks of content, in places of its journal.
+    /// The content blocks its code has emitted, addressed by index in its journal.
     Output,
-    /// What its code has come to: entries, in places of its journal.
+    /// The entries of its journal, addressed by index.
     History,
 }
 
-/// The address, or a stretch, of a part of a task.
+/// The URI of a part of a task, or of a range of it.
 ///
 /// ```
 /// use longhaul_wire::{TaskPart, TaskUri};
@@ -26,27 +26,27 @@ pub enum TaskPart {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskUri {
-    /// Whose.
+    /// The task.
     pub task: TaskId,
-    /// What of it.
+    /// The part of it.
     pub part: TaskPart,
-    /// Where to begin: a log's `offset`, the first byte wanted (with neither this nor a limit its end is meant); or else `after`, the
-    /// last place that is known already.
+    /// Where to begin. Of a log: `offset`, the first byte; without it and without a limit, the end of the log is read. Of an output or
+    /// a history: `after`, the index before the first one wanted.
     pub from: Option<u64>,
-    /// At most so much: bytes of a log, else blocks or entries.
+    /// How much to read at most: bytes of a log, else blocks or entries.
     pub limit: Option<u64>,
 }
 
-/// Why a text is not the address of a part of a task.
+/// The text is not the URI of a part of a task.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTaskUri {
-    /// It addresses something else, or nothing.
-    #[error("not the address of a part of a task")]
-    NotOne,
-    /// It addresses a part of a task, and what follows the `?` cannot be understood.
-    #[error("{pair}: the address of a task's {part} takes {from} and limit, each once, whole numbers")]
+    /// It is another URI, or not a URI.
+    #[error("not the URI of a task's log, output or history")]
+    NotATaskUri,
+    /// The query of the URI is invalid.
+    #[error("{pair}: the URI of a task's {part} takes {from} and limit, each once, whole numbers")]
     BadRange {
-        /// What is not understood.
+        /// The invalid query parameter.
         pair: String,
         /// `log`
         part: &'static str,
@@ -58,7 +58,7 @@ pub enum InvalidTaskUri {
 impl TaskPart {
     const ALL: [Self; 3] = [Self::Log, Self::Output, Self::History];
 
-    /// The word for it in an address.
+    /// Its name in a URI.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Log => "log",
@@ -67,8 +67,8 @@ impl TaskPart {
         }
     }
 
-    /// What says where to begin.
-    const fn begins_with(self) -> &'static str {
+    /// The query parameter that says where to begin.
+    const fn start_parameter(self) -> &'static str {
         match self {
             Self::Log => "offset",
             Self::Output | Self::History => "after",
@@ -77,7 +77,7 @@ impl TaskPart {
 }
 
 impl TaskUri {
-    /// The whole part of `task`; of a log that reads as its end.
+    /// The URI of a part of `task`, without a range.
     pub fn of(task: TaskId, part: TaskPart) -> Self {
         Self {
             task,
@@ -91,7 +91,7 @@ impl TaskUri {
         let (name, value) = pair.split_once('=')?;
         let slot = match name {
             "limit" => &mut self.limit,
-            from if from == self.part.begins_with() => &mut self.from,
+            from if from == self.part.start_parameter() => &mut self.from,
             _ => return None,
         };
         let digits = value.bytes().all(|byte| byte.is_ascii_digit());
@@ -110,10 +110,10 @@ impl FromStr for TaskUri {
         let (id, part) = path
             .strip_prefix("longhaul://task/")
             .and_then(|rest| rest.rsplit_once('/'))
-            .ok_or(InvalidTaskUri::NotOne)?;
+            .ok_or(InvalidTaskUri::NotATaskUri)?;
         let part = TaskPart::ALL.into_iter().find(|known| known.name() == part);
         let (Ok(task), Some(part)) = (id.parse(), part) else {
-            return Err(InvalidTaskUri::NotOne);
+            return Err(InvalidTaskUri::NotATaskUri);
         };
         let mut uri = Self::of(task, part);
         for pair in query
@@ -124,7 +124,7 @@ impl FromStr for TaskUri {
             uri.take(pair).ok_or_else(|| InvalidTaskUri::BadRange {
                 pair: pair.to_owned(),
                 part: part.name(),
-                from: part.begins_with(),
+                from: part.start_parameter(),
             })?;
         }
         Ok(uri)
@@ -135,7 +135,7 @@ impl fmt::Display for TaskUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "longhaul://task/{}/{}", self.task, self.part.name())?;
         let mut mark = '?';
-        for (name, value) in [(self.part.begins_with(), self.from), ("limit", self.limit)] {
+        for (name, value) in [(self.part.start_parameter(), self.from), ("limit", self.limit)] {
             if let Some(value) = value {
                 write!(f, "{mark}{name}={value}")?;
                 mark = '&';
@@ -152,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn addresses_survive_the_round_trip(
+        fn uris_round_trip(
             id in "[A-Za-z0-9_-]{1,64}",
             part in select(&TaskPart::ALL[..]),
             from in any::<Option<u64>>(),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_and_bad_ranges_are_told_apart() {
+    fn other_uris_and_bad_ranges_are_different_errors() {
         for text in [
             "",
             "longhaul://task//log",
@@ -180,7 +180,7 @@ mod tests {
             "file:///task/a/log",
             "longhaul://task/a/log/",
         ] {
-            assert_eq!(text.parse::<TaskUri>(), Err(InvalidTaskUri::NotOne), "{text}");
+            assert_eq!(text.parse::<TaskUri>(), Err(InvalidTaskUri::NotATaskUri), "{text}");
         }
         for rest in [
             "log?offset",

@@ -1,18 +1,18 @@
-//! A tool as it is listed, before a generation gives it its shape.
+//! A tool in a `tools/list` result, as both generations write it.
 
 use crate::json;
 use longhaul_core::TaskPolicy;
 
-/// One tool of a list. The JSON texts go out as they are.
+/// A tool in a list. JSON texts are written unchanged.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolEntry<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its name for people.
+    /// Its display name.
     pub title: Option<&'a str>,
     /// What it does.
     pub description: Option<&'a str>,
-    /// JSON text: an object schema with `"type":"object"` (X-03).
+    /// JSON text: a schema with `"type":"object"`.
     pub input_schema: &'a str,
     /// JSON text: the schema of its structured output.
     pub output_schema: Option<&'a str>,
@@ -27,7 +27,8 @@ pub struct ToolEntry<'a> {
 }
 
 impl ToolEntry<'_> {
-    /// Appends the members both generations show, without braces; `output_schema` is the caller's choice.
+    /// Appends the members that both generations write, without braces. A legacy list shows fewer output schemas, so the caller
+    /// passes the one to write.
     pub(crate) fn push_members(&self, out: &mut String, output_schema: Option<&str>) {
         out.push_str(r#""name":"#);
         json::push_string(out, self.name);

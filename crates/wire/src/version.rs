@@ -1,20 +1,20 @@
-//! The protocol revisions Longhaul knows. They are compared by this table, never as strings (C-13).
+//! The protocol revisions Longhaul knows.
 
-/// The two families of revisions.
+/// The two generations of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Generation {
-    /// Up to 2025-11-25: a handshake, sessions, and the tasks of the core protocol (G1).
+    /// Revisions up to 2025-11-25: a handshake, sessions, and tasks in the core protocol.
     Legacy,
-    /// From 2026-07-28: every request stands alone; tasks are an extension (G2).
+    /// Revisions from 2026-07-28: every request is self-contained, and tasks are an extension.
     Modern,
 }
 
-/// A known revision, oldest first.
+/// A known revision. They are ordered, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// 2024-11-05
     V2024_11_05,
-    /// 2025-03-26. Its batches are refused (L-01 clients do not send them).
+    /// 2025-03-26, the only revision with batches.
     V2025_03_26,
     /// 2025-06-18
     V2025_06_18,
@@ -25,7 +25,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// All served revisions, newest first, as `server/discover` lists them (C-36).
+    /// All served revisions, newest first, as `server/discover` lists them.
     pub const ALL: [Self; 5] = [
         Self::V2026_07_28,
         Self::V2025_11_25,
@@ -37,10 +37,10 @@ impl Version {
     /// The modern subset of [`ALL`](Self::ALL).
     pub const MODERN: [Self; 1] = [Self::V2026_07_28];
 
-    /// What a legacy request without any version speaks (T-15).
+    /// The revision of a legacy request that names none.
     pub const ASSUMED: Self = Self::V2025_03_26;
 
-    /// The revision named `text`, if known.
+    /// The revision `text`, if known.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|version| version.as_str() == text)
     }
@@ -56,7 +56,7 @@ impl Version {
         }
     }
 
-    /// The family it belongs to.
+    /// Its generation.
     pub const fn generation(self) -> Generation {
         match self {
             Self::V2026_07_28 => Generation::Modern,
@@ -64,13 +64,13 @@ impl Version {
         }
     }
 
-    /// Whether core tasks (G1) exist in it.
+    /// Whether it has the legacy tasks.
     pub const fn has_core_tasks(self) -> bool {
         matches!(self, Self::V2025_11_25)
     }
 
-    /// What `initialize` answers to a client that asks for `requested`: the same if it is a known legacy revision, else the
-    /// best legacy one, also for 2026-07-28, which has no handshake (L-02, 2.6 rule 3).
+    /// The revision that `initialize` answers with: `requested` if it is a known legacy revision, else the newest legacy one. The
+    /// modern revisions have no handshake.
     ///
     /// ```
     /// use longhaul_wire::Version;

@@ -7,14 +7,16 @@ use longhaul_core::{
     store::{NewTask, Record},
     text_result,
 };
-use longhaul_wire::{Headers, Identity, Message, Method, Peer, Rules, Session, admit, legacy, modern};
+use longhaul_wire::{
+    AdmissionRules, Headers, Message, Method, ServerInfo, SessionState, Transport, admit, legacy, modern,
+};
 use std::hint::black_box;
 
 const NOW: UnixMillis = UnixMillis(1_795_165_260_000);
 
 struct Written {
     record: Record,
-    identity: Identity,
+    identity: ServerInfo,
     out: String,
 }
 
@@ -61,7 +63,7 @@ fn record() -> Written {
             outcome,
             inputs: Vec::new(),
         },
-        identity: Identity::new("counted", "1"),
+        identity: ServerInfo::new("counted", "1"),
         out: String::with_capacity(1024),
     }
 }
@@ -73,16 +75,16 @@ fn parse_and_admit(body: Vec<u8>) -> (Vec<u8>, Option<Method>) {
         let Ok(Message::Request(request)) = Message::parse(black_box(&body)) else {
             unreachable!()
         };
-        let peer = Peer::Http {
+        let peer = Transport::Http {
             headers: Headers {
                 protocol_version: Some(b"2026-07-28"),
                 method: Some(b"tasks/get"),
                 ..Headers::default()
             },
-            session: Session::None,
+            session: SessionState::None,
             sessionless: true,
         };
-        let rules = Rules {
+        let rules = AdmissionRules {
             strict_headers: false,
             serves: |_| true,
         };

@@ -3,7 +3,7 @@
 use crate::session::Session;
 use longhaul_core::{Origin, Owner, Principal, Scope};
 use longhaul_runtime::{Abilities, Requestor, Trace};
-use longhaul_wire::{ClientCapabilities, Era, Generation, Legacy, Meta, RpcError, Version};
+use longhaul_wire::{ClientCapabilities, Era, Generation, LegacyPhase, Meta, RpcError, Version};
 use serde_json::{Value, value::RawValue};
 
 /// Who may be at the other end of a connection.
@@ -55,7 +55,7 @@ impl Caller {
         let (version, declares_tasks, abilities) = match era {
             // Without a session nobody knows what the client can do, so it is asked nothing (C-51).
             Era::Legacy(legacy) => (
-                Legacy::version(*legacy),
+                LegacyPhase::version(*legacy),
                 false,
                 session.map_or(Abilities::default(), |session| session.abilities),
             ),
@@ -106,7 +106,7 @@ impl Caller {
                 .and_then(|token| serde_json::from_str(token.as_json()).ok()),
             trace: Some(trace).filter(|trace| *trace != Trace::default()),
             asks_first: false,
-            meta: (meta.others().into_iter())
+            meta: (meta.unknown_members().into_iter())
                 .filter_map(|(key, raw)| Some((key, value(raw)?)))
                 .collect(),
         })

@@ -11,14 +11,14 @@ use crate::{
     transport::front::Front,
 };
 use longhaul_runtime::{Snapshot, Tool};
-use longhaul_wire::{Cache, CacheScope, Generation, Listing, RpcError, ToolEntry, Version, legacy, modern};
+use longhaul_wire::{CacheHints, CacheScope, Generation, ListKind, RpcError, ToolEntry, Version, legacy, modern};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
 
 /// Entries on one page.
 const PAGE: usize = 100;
 /// A client may rely on a list for a minute; who wants to know sooner subscribes.
-const CACHE: Cache = Cache {
+const CACHE: CacheHints = CacheHints {
     ttl_ms: 60_000,
     scope: CacheScope::Public,
 };
@@ -92,9 +92,9 @@ fn page(front: &Front, snapshot: &Snapshot, list: List, dialect: Dialect, from: 
             write_tools(&mut out, front, snapshot, dialect, from, next);
             return out;
         }
-        List::Prompts => Listing::Prompts,
-        List::Resources => Listing::Resources,
-        List::Templates => Listing::ResourceTemplates,
+        List::Prompts => ListKind::Prompts,
+        List::Resources => ListKind::Resources,
+        List::Templates => ListKind::ResourceTemplates,
     };
     let entries = list.entries(front, snapshot, from);
     match dialect {

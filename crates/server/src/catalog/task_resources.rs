@@ -8,7 +8,7 @@ use crate::{
 use longhaul_core::{Task, UnixMillis, push_timestamp};
 use longhaul_runtime::{AttemptExit, Chapter, JournalPage, LogRange, PastAttempt, Snapshot, Standing};
 use longhaul_wire::{
-    Cache, CacheScope, Generation, InvalidTaskUri, OutputPage, RpcError, Stretch, TaskPart, TaskUri, TextContent,
+    CacheHints, CacheScope, Generation, InvalidTaskUri, LogPage, OutputPage, RpcError, TaskPart, TaskUri, TextContent,
     legacy, modern,
 };
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ const HISTORY_TEMPLATE: &str = concat!(
 const MOST: usize = 100;
 
 /// It may grow at any moment and is its owner's.
-const CACHE: Cache = Cache {
+const CACHE: CacheHints = CacheHints {
     ttl_ms: 0,
     scope: CacheScope::Private,
 };
@@ -69,7 +69,7 @@ pub(crate) fn templates(front: &Front, offered: &Snapshot) -> impl Iterator<Item
 pub(crate) async fn read(front: &Arc<Front>, call: &Call<'_>, uri: &str) -> Result<Answer, RpcError> {
     let not_found = || RpcError::resource_not_found(call.caller.generation, uri);
     let wish: TaskUri = uri.parse().map_err(|why: InvalidTaskUri| match why {
-        InvalidTaskUri::NotOne => not_found(),
+        InvalidTaskUri::NotATaskUri => not_found(),
         wrong_range => RpcError::invalid_params(wrong_range.to_string()),
     })?;
     let record = front
@@ -121,7 +121,7 @@ impl Reading<'_> {
             uri: self.uri,
             mime_type: Some("text/plain"),
             text: &chunk.text,
-            stretch: Some(Stretch {
+            log_page: Some(LogPage {
                 offset: chunk.offset,
                 next: chunk.next,
                 total: chunk.total,
@@ -168,7 +168,7 @@ impl Reading<'_> {
             uri: self.uri,
             mime_type: Some("application/json"),
             text: &text,
-            stretch: None,
+            log_page: None,
         }))
     }
 

@@ -11,9 +11,9 @@ use crate::{
 };
 use longhaul_core::beginning;
 use longhaul_wire::{
-    Admitted, Era, Generation, Message, Method, Params, Peer, Refusal, Request, RpcError, Rules, admit, admit_custom,
-    decide,
-    envelope::{Notification, Response},
+    AdmissionRules, Admitted, Era, Generation, Message, Method, Params, Rejection, Request, RpcError, Transport, admit,
+    admit_custom, detect_era,
+    jsonrpc::{Notification, Response},
 };
 use std::sync::Arc;
 use tracing::debug;
@@ -26,7 +26,7 @@ pub(crate) struct Incoming<'a> {
     /// The message.
     pub(crate) bytes: &'a [u8],
     /// What carries it.
-    pub(crate) peer: Peer<'a>,
+    pub(crate) peer: Transport<'a>,
     /// The live session its id came to, if it has one.
     pub(crate) session: Option<Session>,
     /// Whether its sender takes a stream of events as an answer.
@@ -50,7 +50,7 @@ impl Incoming<'_> {
 /// Answers one message.
 pub(crate) async fn dispatch(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answer {
     match Message::parse(incoming.bytes) {
-        Err(Refusal { id, error }) => Answer::error(id, &error),
+        Err(Rejection { id, error }) => Answer::error(id, &error),
         Ok(Message::Request(request)) => {
             debug!(
                 method = beginning(&request.method, LONGEST_METHOD),
@@ -77,7 +77,7 @@ pub(crate) fn refuse_message(bytes: &[u8], error: &RpcError) -> Answer {
     let id = match Message::parse(bytes) {
         Ok(Message::Request(request)) => Some(request.id),
         Ok(Message::Notification(_) | Message::Response(_)) => None,
-        Err(Refusal { id, .. }) => id,
+        Err(Rejection { id, .. }) => id,
     };
     Answer::error(id, error)
 }
@@ -102,7 +102,7 @@ async fn request_answer(
         let call = call(front, request, incoming, &era, params, meta);
         return custom::answer(front, &call, own, request.params);
     }
-    let rules = Rules {
+    let rules = AdmissionRules {
         strict_headers: front.strict_headers,
         serves,
     };
@@ -154,8 +154,8 @@ async fn accept_response(
         (Some(session), _) => replies::accept(front, session, response).await,
         (
             None,
-            Peer::Http {
-                session: longhaul_wire::Session::Gone,
+            Transport::Http {
+                session: longhaul_wire::SessionState::Gone,
                 ..
             },
         ) => Err(RpcError::session_not_found()),
@@ -193,7 +193,7 @@ fn serves(method: Method) -> bool {
 /// Takes a notification. Unknown ones are accepted: nobody waits for an answer, and a later revision may have meant them kindly.
 fn accept(front: &Front, notification: &Notification<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
     let params = Params::read(notification.params)?;
-    let era = decide(Some(&notification.method), &params.meta()?, &incoming.peer)?;
+    let era = detect_era(Some(&notification.method), &params.meta()?, &incoming.peer)?;
     let caller = incoming.caller(front, &era);
     // Over HTTP a modern client calls a request off by leaving; it has no notification for it (T-34, T-36).
     let legacy = matches!(era, Era::Legacy(_));

@@ -4,7 +4,7 @@ use super::outbox::{Line, Outbox};
 use crate::{interaction::input_requests::unanswered::taken_back, session::replies, transport::front::Front};
 use longhaul_core::{BoxFuture, Json, RpcFailure, SessionKey};
 use longhaul_runtime::{AskError, Question, Reply, Requesting, Said, read_answer};
-use longhaul_wire::{RpcError, legacy::question::Delivery};
+use longhaul_wire::{RpcError, legacy::input_request::Delivery};
 use std::sync::Arc;
 
 /// The way to the sender of one legacy request.
@@ -24,9 +24,9 @@ impl Requesting for Live {
         let mut expected = self.front.replies.expect(session, entropy);
         let delivery = Delivery {
             id: expected.id(),
-            question: question.request.as_str(),
+            request: question.request.as_str(),
             task: None,
-            hosted: None,
+            client_task: None,
         };
         let mut text = String::new();
         if let Err(error) = delivery.write(&mut text) {

@@ -3,7 +3,7 @@
 use crate::{dispatch::Call, response::KeptId, transport::front::Front};
 use longhaul_core::{LogLevel, Progress};
 use longhaul_runtime::Said;
-use longhaul_wire::{Generation, RpcError, legacy::question::write_elicitation_complete, notification};
+use longhaul_wire::{Generation, RpcError, legacy::input_request::write_elicitation_complete, notification};
 
 /// What one client wants to hear, and what it has been told.
 pub(crate) struct Telling {

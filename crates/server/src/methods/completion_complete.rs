@@ -19,7 +19,7 @@ pub(super) fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcE
                 Some(values) => values.await?,
                 None => Vec::new(),
             };
-            Ok(completion::result(&values))
+            Ok(completion::build_result(&values))
         }) as _
     });
     handler::answer(

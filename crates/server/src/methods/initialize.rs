@@ -2,7 +2,7 @@
 
 use super::server_discover::features;
 use crate::{admission::caller, dispatch::Call, response::Answer, session::Session, transport::front::Front};
-use longhaul_wire::{RpcError, Version, envelope::write_result, legacy};
+use longhaul_wire::{RpcError, Version, jsonrpc::write_result, legacy};
 use std::sync::Arc;
 
 pub(super) fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {

@@ -13,11 +13,11 @@ use crate::{
     transport::front::Front,
 };
 use longhaul_runtime::{ResourceHandler, Snapshot};
-use longhaul_wire::{Cache, CacheScope, Generation, Method, RpcError, legacy, modern, params::ReadResource};
+use longhaul_wire::{CacheHints, CacheScope, Generation, Method, RpcError, legacy, modern, params::ReadResource};
 use std::sync::Arc;
 
 /// What a handler reads is its own business; it may say otherwise in its result.
-const READ_CACHE: Cache = Cache {
+const READ_CACHE: CacheHints = CacheHints {
     ttl_ms: 0,
     scope: CacheScope::Private,
 };

@@ -10,7 +10,7 @@ use crate::{
     response::{Answer, KeptId, store_failed, stream},
     transport::front::Front,
 };
-use longhaul_wire::{Capability, RpcError, modern::subscription::write_acknowledged, params::Listen};
+use longhaul_wire::{Capability, RpcError, modern::subscription::write_acknowledged, params::SubscriptionFilter};
 use std::{borrow::Cow, sync::Arc};
 
 pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
@@ -29,7 +29,7 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
         .await
         .map_err(store_failed)?;
     let (resource_subscriptions, held) = accepted_resources(front, call, wish.resource_subscriptions).await?;
-    let accepted = Listen {
+    let accepted = SubscriptionFilter {
         resource_subscriptions,
         task_ids: tasks
             .accepted()

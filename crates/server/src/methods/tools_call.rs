@@ -22,7 +22,7 @@ use crate::{
 use longhaul_core::{BoxFuture, Json, Outcome, Task};
 use longhaul_runtime::{Call as ToolCall, HandlerError, Tool};
 use longhaul_wire::{
-    Capability, Generation, Method, RpcError, envelope::write_result, legacy as wire, modern, params::TaskWish,
+    Capability, Generation, Method, RpcError, jsonrpc::write_result, legacy as wire, modern, params::TaskMetadata,
 };
 use std::{borrow::Cow, sync::Arc};
 
@@ -120,9 +120,9 @@ fn asking(call: &Call<'_>) -> Result<Asking, RpcError> {
 }
 
 /// What the client would have of a task. Revisions without tasks ignore the member (G1-05, G2-18).
-fn task_wish(call: &Call<'_>) -> Result<Option<TaskWish>, RpcError> {
+fn task_wish(call: &Call<'_>) -> Result<Option<TaskMetadata>, RpcError> {
     match call.caller.has_core_tasks() {
-        true => call.params.task_wish(),
+        true => call.params.task_metadata(),
         false => Ok(None),
     }
 }

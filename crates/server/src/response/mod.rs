@@ -10,7 +10,7 @@ use longhaul_core::{
     BoxFuture,
     store::{CreateError, StoreError},
 };
-use longhaul_wire::{RequestId, RpcError, envelope::write_result};
+use longhaul_wire::{RequestId, RpcError, jsonrpc::write_result};
 use serde_json::value::RawValue;
 use stream::{Events, Text};
 use tracing::error;

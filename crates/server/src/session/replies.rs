@@ -21,7 +21,7 @@ use crate::{
 use longhaul_core::{Entropy, InputKey, Json, RpcFailure, SessionKey, TaskId, UnixMillis};
 use longhaul_runtime::Reply;
 use longhaul_wire::{
-    Question, RemoteError, RequestId, RpcError, envelope::Response, legacy::question::strip_related_task,
+    InputRequest, RemoteError, RequestId, RpcError, jsonrpc::Response, legacy::input_request::strip_related_task,
 };
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
@@ -171,7 +171,7 @@ pub(crate) fn check(request: &Json, answer: &Json) -> Result<(), RpcError> {
     let unreadable = || RpcError::invalid_params("The answer does not fit its question");
     let raw: &RawValue = serde_json::from_str(answer.as_str()).map_err(|_| unreadable())?;
     // What is no question of the protocol has answers of no known shape.
-    Question::read(request.as_str()).map_or(Ok(()), |question| question.check(raw))
+    InputRequest::read(request.as_str()).map_or(Ok(()), |question| question.check(raw))
 }
 
 fn text_of(id: RequestId<'_>) -> Option<String> {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Whether this is a batch of a session that may send one. Anything else is read, and a batch refused, as a single message.
 pub(crate) fn is_taken(bytes: &[u8], session: Option<&Session>) -> bool {
-    session.is_some_and(|session| session.version == Version::V2025_03_26) && Batch::is_one(bytes)
+    session.is_some_and(|session| session.version == Version::V2025_03_26) && Batch::is_batch(bytes)
 }
 
 /// Why a request may not be part of a batch, if so.

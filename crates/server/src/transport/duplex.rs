@@ -18,7 +18,7 @@ use crate::{
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, abortable};
 use longhaul_wire::{
-    Batch, Message, Method, Params, Peer, Request, RequestId, RpcError, envelope::Notification, notification,
+    Batch, Message, Method, Params, Request, RequestId, RpcError, Transport, jsonrpc::Notification, notification,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -222,7 +222,7 @@ impl Duplex {
         let session = self.session().clone();
         let incoming = Incoming {
             bytes,
-            peer: Peer::Stdio {
+            peer: Transport::Stdio {
                 initialized: session.as_ref().map(|session| session.version),
             },
             session,

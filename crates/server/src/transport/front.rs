@@ -14,7 +14,7 @@ use crate::{
 };
 use longhaul_core::{Principal, store::StoreError};
 use longhaul_runtime::Engine;
-use longhaul_wire::Identity;
+use longhaul_wire::ServerInfo;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -60,7 +60,7 @@ enum End {
 /// The MCP server in front of an engine, whatever carries its messages.
 pub struct Front {
     pub(crate) engine: Engine,
-    pub(crate) identity: Identity,
+    pub(crate) identity: ServerInfo,
     pub(crate) max_body: usize,
     pub(crate) strict_headers: bool,
     pub(crate) meter: Meter,
@@ -102,7 +102,7 @@ impl Front {
             limits,
             http,
         } = options;
-        let mut identity = Identity::new(&name, &version);
+        let mut identity = ServerInfo::new(&name, &version);
         if let Some(instructions) = instructions {
             identity = identity.with_instructions(instructions);
         }

@@ -1,9 +1,9 @@
-//! The answer to `initialize`.
+//! The result of `initialize`.
 
-use crate::{features::Features, identity::Identity, version::Version};
+use crate::{server_capabilities::ServerCapabilities, server_info::ServerInfo, version::Version};
 
 /// Appends the InitializeResult for the negotiated `version`. Tasks are declared only in the revision that has them.
-pub fn write_initialize(out: &mut String, version: Version, features: &Features, identity: &Identity) {
+pub fn write_initialize(out: &mut String, version: Version, features: &ServerCapabilities, identity: &ServerInfo) {
     out.push_str(r#"{"protocolVersion":""#);
     out.push_str(version.as_str());
     out.push_str(r#"","capabilities":{"#);

@@ -1,9 +1,9 @@
-//! Resources, their templates and prompts, without caching hints.
+//! Lists of resources, resource templates and prompts.
 
-use crate::list::{Listing, push_next_cursor};
+use crate::list::{ListKind, push_next_cursor};
 
-/// Appends the result that lists `entries`, each a JSON object; `next` is where the list goes on.
-pub fn write(out: &mut String, listing: Listing, entries: &[&str], next: Option<&str>) {
+/// Appends the result that lists `entries`, each a JSON object. `next` is the cursor of the next page.
+pub fn write(out: &mut String, listing: ListKind, entries: &[&str], next: Option<&str>) {
     out.push('{');
     listing.push(out, entries);
     push_next_cursor(out, next);

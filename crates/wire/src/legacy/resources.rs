@@ -1,4 +1,4 @@
-//! A resource's content without caching hints.
+//! The result of `resources/read`.
 
 use crate::resource::{self, OutputPage, TextContent};
 
@@ -14,6 +14,6 @@ pub fn write_output(out: &mut String, page: &OutputPage<'_>) {
     out.push('{');
     page.push_contents(out);
     out.push_str(r#","_meta":{"#);
-    page.push_place(out);
+    page.push_position(out);
     out.push_str("}}");
 }

@@ -1,19 +1,16 @@
-//! Results that handlers give as JSON objects: prompts, contents, completions, whatever a method of one's own answers.
+//! Results that handlers return as JSON objects: prompts, resource contents, completions, results of custom methods.
 
-use crate::{
-    envelope::{RequestId, write_spliced},
-    splice::Edit,
-};
+use crate::{jsonrpc::write_spliced, request_id::RequestId, splice::Edit};
 use longhaul_core::Json;
 
-/// Appends the whole response with `result`, the object a handler gave, without the discriminator that only modern results have. A
-/// tool's result goes through [`tools::write_called`](super::tools::write_called).
+/// Appends the whole response with a handler's `result`, without `resultType`, which only modern results have. For the result of a
+/// tool use [`tools::write_called`](super::tools::write_called).
 pub fn write(out: &mut String, id: RequestId<'_>, result: &Json) {
     write_spliced(out, id, result, &[RESULT_TYPE]);
 }
 
-/// As [`write`], and without caching hints too: for results that have them in the modern generation. What another method calls `ttlMs`
-/// is its own affair (C-16).
+/// Does the same as [`write`], and removes the caching hints. Use it only for methods whose modern results have them: in the result
+/// of another method `ttlMs` may mean something else.
 pub fn write_cacheable(out: &mut String, id: RequestId<'_>, result: &Json) {
     let edits = [RESULT_TYPE, Edit::Remove("ttlMs"), Edit::Remove("cacheScope")];
     write_spliced(out, id, result, &edits);

@@ -1,33 +1,35 @@
-//! The tasks of the core protocol of 2025-11-25 (G1).
+//! The tasks of revision 2025-11-25.
 
 use super::{push_task_ref, tools};
 use crate::{
-    envelope::{RequestId, write_notification, write_spliced},
     error::RpcError,
-    json, lineage,
+    json,
+    jsonrpc::{write_notification, write_spliced},
+    lineage,
     list::push_next_cursor,
     meta::{PARENT, RELATED_TASK, ROOT},
-    projection::{Names, Shown, Status},
+    request_id::RequestId,
     splice::Edit,
+    task_view::{MemberNames, TaskStatus, TaskView},
     version::Generation,
 };
 use longhaul_core::{Lineage, Now, Outcome, Task, TaskId, store::Record};
 
-pub(crate) const NAMES: Names = Names {
+pub(crate) const NAMES: MemberNames = MemberNames {
     ttl: r#","ttl":"#,
     poll: r#","pollInterval":"#,
 };
 
-/// The status a legacy client sees.
-pub fn status(task: &Task) -> Status {
-    Status::of(task.state, !task.open_inputs.is_empty(), Generation::Legacy)
+/// The status of a task in the legacy generation.
+pub fn status(task: &Task) -> TaskStatus {
+    TaskStatus::of(task.state, !task.open_inputs.is_empty(), Generation::Legacy)
 }
 
-/// Appends a Task object. `outcome`, where it is at hand, says why the task failed.
+/// Appends a Task object. `outcome`, if given, says why the task failed.
 pub fn write_task(out: &mut String, task: &Task, outcome: Option<&Outcome>, now: impl Into<Now>) {
-    push_shown(
+    push_view(
         out,
-        &Shown {
+        &TaskView {
             task,
             status: status(task),
             outcome,
@@ -36,15 +38,15 @@ pub fn write_task(out: &mut String, task: &Task, outcome: Option<&Outcome>, now:
     );
 }
 
-/// Appends the CreateTaskResult. The first status is always `working` (G1-14), also of a task whose arguments have failed it
-/// already (X-12). `hint` is what a host may tell its model meanwhile (G1-15).
+/// Appends the CreateTaskResult. Its status is always `working`, even if the task has already failed. `hint` is a text that the host
+/// may show its model in the meantime.
 pub fn write_created(out: &mut String, task: &Task, hint: Option<&str>, now: impl Into<Now>) {
     out.push_str(r#"{"task":"#);
-    push_shown(
+    push_view(
         out,
-        &Shown {
+        &TaskView {
             task,
-            status: Status::Working,
+            status: TaskStatus::Working,
             outcome: None,
             now: now.into(),
         },
@@ -57,7 +59,7 @@ pub fn write_created(out: &mut String, task: &Task, hint: Option<&str>, now: imp
     out.push('}');
 }
 
-/// Appends the GetTaskResult, or the CancelTaskResult: the bare Task (G1-24), and in its `_meta` where it comes from.
+/// Appends the GetTaskResult or the CancelTaskResult: the Task, with its parent and root in `_meta`.
 pub fn write_get(out: &mut String, record: &Record, now: impl Into<Now>) {
     write_task(out, &record.task, record.outcome.as_ref(), now);
     if let Some(lineage) = &record.task.lineage {
@@ -84,8 +86,8 @@ pub fn write_list(out: &mut String, tasks: &[Task], next: Option<&str>, now: imp
     out.push('}');
 }
 
-/// Appends the whole response to `tasks/result` for a task that is over: what the call itself would have answered (G1-29), a
-/// result with the task's id in its `_meta` (G1-30), and where it comes from.
+/// Appends the whole response to `tasks/result` for an ended task: what the call would have answered, with the task's id, parent and
+/// root in `_meta`.
 pub fn write_payload(out: &mut String, id: RequestId<'_>, task: &TaskId, lineage: Option<&Lineage>, outcome: &Outcome) {
     match outcome {
         Outcome::Result { json: result, .. } => {
@@ -105,14 +107,14 @@ pub fn write_payload(out: &mut String, id: RequestId<'_>, task: &TaskId, lineage
     }
 }
 
-/// Appends `notifications/tasks/status`: the Task and nothing else (G1-43, G1-45).
+/// Appends `notifications/tasks/status`: the Task and nothing else.
 pub fn write_status_notification(out: &mut String, task: &Task, outcome: Option<&Outcome>, now: impl Into<Now>) {
     write_notification(out, "notifications/tasks/status", |out| {
         write_task(out, task, outcome, now)
     });
 }
 
-fn push_shown(out: &mut String, shown: &Shown<'_>) {
+fn push_view(out: &mut String, shown: &TaskView<'_>) {
     out.push('{');
     shown.push_members(out, NAMES);
     out.push('}');

@@ -1,10 +1,11 @@
-//! Tools with `execution.taskSupport`, and what a plain call answers.
+//! `tools/list` with `execution.taskSupport`, and the response to a plain call.
 
 use crate::{
-    envelope::{RequestId, write_spliced},
     error::{write_error_object, write_error_response},
+    jsonrpc::write_spliced,
     list::push_next_cursor,
     object::object,
+    request_id::RequestId,
     splice::Edit,
     tool::ToolEntry,
     version::Version,
@@ -32,7 +33,7 @@ pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>,
     out.push('}');
 }
 
-/// What a legacy client is told about calling the tool as a task (issue: Configuration).
+/// The `taskSupport` of a tool: whether a legacy client may call it as a task.
 pub const fn task_support(policy: TaskPolicy) -> &'static str {
     match policy {
         TaskPolicy::Never => "forbidden",
@@ -46,7 +47,7 @@ fn describes_object(schema: &str) -> bool {
     root.fill(schema).is_ok() && root.kind.is_some_and(|kind| kind.get() == r#""object""#)
 }
 
-/// Appends the whole response to a plain call that ended with `result`, a CallToolResult.
+/// Appends the whole response to a plain call with `result`, a CallToolResult.
 pub fn write_called(out: &mut String, id: RequestId<'_>, result: &Json) {
     write_spliced(out, id, result, &PLAIN);
 }
@@ -59,7 +60,7 @@ pub fn write_failed(out: &mut String, id: RequestId<'_>, failure: &RpcFailure) {
     });
 }
 
-/// What a result loses on its way to a legacy client: the modern discriminator, and structured content that is no object (X-08).
+/// What a legacy result must not have: `resultType`, and structured content that is not an object (X-08).
 pub(super) const PLAIN: [Edit<'static>; 2] = [
     Edit::Remove("resultType"),
     Edit::RemoveUnlessObject("structuredContent"),

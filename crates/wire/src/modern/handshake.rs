@@ -1,10 +1,13 @@
-//! The answer to `server/discover`.
+//! The result of `server/discover`.
 
 use super::COMPLETE;
-use crate::{cache::Cache, error::write_versions, features::Features, identity::Identity, version::Version};
+use crate::{
+    cache::CacheHints, error::write_versions, server_capabilities::ServerCapabilities, server_info::ServerInfo,
+    version::Version,
+};
 
-/// Appends the DiscoverResult (L-10). It lists every served revision, legacy ones too (C-36).
-pub fn write_discover(out: &mut String, features: &Features, cache: Cache, identity: &Identity) {
+/// Appends the DiscoverResult. It lists every served revision, also the legacy ones.
+pub fn write_discover(out: &mut String, features: &ServerCapabilities, cache: CacheHints, identity: &ServerInfo) {
     out.push_str(COMPLETE);
     out.push_str(r#","supportedVersions":"#);
     write_versions(out, &Version::ALL);
@@ -12,7 +15,7 @@ pub fn write_discover(out: &mut String, features: &Features, cache: Cache, ident
     let any = features.push_shared(out);
     if features.tasks {
         out.push_str(if any { "," } else { "" });
-        // Exactly an empty object: peers switch tasks off at any key in it (G2-01, conformance.md 1b).
+        // Some peers disable tasks if this object has any key (G2-01).
         out.push_str(r#""extensions":{"io.modelcontextprotocol/tasks":{}}"#);
     }
     out.push('}');

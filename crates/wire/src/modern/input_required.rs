@@ -1,20 +1,20 @@
-//! Asking the client before answering it: a round of questions on the request itself (MRTR, U-10).
+//! Asking the client before answering it: a round of questions on the request itself.
 
 use crate::{
-    identity::Identity,
     json,
+    server_info::ServerInfo,
     splice::{Edit, splice},
 };
 
-/// Appends the InputRequiredResult, which `tools/call`, `prompts/get` and `resources/read` may be answered with and nothing else.
-/// `requests` are the questions by key, each `{"method":…,"params":…}` without `jsonrpc` and `id` (U-15), and only of kinds the client
-/// declared (U-13). `state` comes back with the retry, possibly tampered with (U-12). Without either there is an empty map of questions,
-/// since one of the two must be there; the client then retries at once.
+/// Appends the InputRequiredResult, a result that only `tools/call`, `prompts/get` and `resources/read` may have. `requests` are the
+/// input requests by key, each `{"method":…,"params":…}`; the client must have declared the capability for each. `state` comes back
+/// with the retry and may have been tampered with. If both are absent, an empty map of input requests is written, since one of the
+/// two is required; the client then retries at once.
 pub fn write<'a>(
     out: &mut String,
     requests: impl IntoIterator<Item = (&'a str, &'a str)>,
     state: Option<&str>,
-    identity: &Identity,
+    identity: &ServerInfo,
 ) {
     out.push_str(r#"{"resultType":"input_required""#);
     let mut requests = requests.into_iter().peekable();
@@ -41,7 +41,7 @@ pub(super) fn push_requests<'a>(out: &mut String, requests: impl Iterator<Item =
     out.push('}');
 }
 
-/// Appends the question, without the id that earlier revisions give the flow behind a URL (C-32).
+/// Appends an input request without `elicitationId`, which only legacy revisions have (C-32).
 fn push_request(out: &mut String, request: &str) {
     let edits = [Edit::Within("params", &[Edit::Remove("elicitationId")])];
     if splice(out, request, &edits).is_err() {

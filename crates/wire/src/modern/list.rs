@@ -1,21 +1,21 @@
-//! Resources, their templates and prompts, with caching hints.
+//! Lists of resources, resource templates and prompts, with caching hints.
 
 use super::COMPLETE;
 use crate::{
-    cache::Cache,
-    identity::Identity,
-    list::{Listing, push_next_cursor},
+    cache::CacheHints,
+    list::{ListKind, push_next_cursor},
+    server_info::ServerInfo,
 };
 
-/// Appends the result that lists `entries`, each a JSON object; `next` is where the list goes on. All pages of a list have one
-/// [`CacheScope`](crate::CacheScope) (U-30).
+/// Appends the result that lists `entries`, each a JSON object. `next` is the cursor of the next page. All pages of a list must have
+/// the same [`CacheScope`](crate::CacheScope).
 pub fn write(
     out: &mut String,
-    listing: Listing,
+    listing: ListKind,
     entries: &[&str],
     next: Option<&str>,
-    cache: Cache,
-    identity: &Identity,
+    cache: CacheHints,
+    identity: &ServerInfo,
 ) {
     out.push_str(COMPLETE);
     out.push(',');
@@ -23,8 +23,8 @@ pub fn write(
     push_end(out, next, cache, identity);
 }
 
-/// Appends how a cacheable result ends: cursor, caching hints, `_meta` and the brace.
-pub(super) fn push_end(out: &mut String, next: Option<&str>, cache: Cache, identity: &Identity) {
+/// Appends the end of a cacheable result: cursor, caching hints, `_meta` and the brace.
+pub(super) fn push_end(out: &mut String, next: Option<&str>, cache: CacheHints, identity: &ServerInfo) {
     push_next_cursor(out, next);
     cache.push_members(out);
     identity.push_meta(out);

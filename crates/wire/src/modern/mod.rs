@@ -1,6 +1,6 @@
-//! What only revisions from 2026-07-28 have: discovery, result types, caching hints, and the tasks extension (G2).
+//! Writers for revisions from 2026-07-28: discovery, result types, caching hints, and the tasks extension.
 //!
-//! Writers append a `result` object, unless they say otherwise; [`write_result`](crate::envelope::write_result) puts it into a
+//! Writers append a `result` object, unless they say otherwise; [`write_result`](crate::jsonrpc::write_result) puts it into a
 //! response.
 
 pub mod handshake;
@@ -12,5 +12,5 @@ pub mod subscription;
 pub mod tasks;
 pub mod tools;
 
-/// How every complete result begins.
+/// The beginning of every complete result.
 const COMPLETE: &str = r#"{"resultType":"complete""#;

@@ -1,14 +1,14 @@
-//! A resource's content with caching hints.
+//! The result of `resources/read`, with caching hints.
 
 use super::{COMPLETE, list::push_end};
 use crate::{
-    cache::Cache,
-    identity::Identity,
+    cache::CacheHints,
     resource::{self, OutputPage, TextContent},
+    server_info::ServerInfo,
 };
 
 /// Appends the ReadResourceResult.
-pub fn write_content(out: &mut String, content: &TextContent<'_>, cache: Cache, identity: &Identity) {
+pub fn write_content(out: &mut String, content: &TextContent<'_>, cache: CacheHints, identity: &ServerInfo) {
     out.push_str(COMPLETE);
     out.push(',');
     resource::push_contents(out, content);
@@ -16,11 +16,11 @@ pub fn write_content(out: &mut String, content: &TextContent<'_>, cache: Cache, 
 }
 
 /// Appends the ReadResourceResult of a task's output.
-pub fn write_output(out: &mut String, page: &OutputPage<'_>, cache: Cache, identity: &Identity) {
+pub fn write_output(out: &mut String, page: &OutputPage<'_>, cache: CacheHints, identity: &ServerInfo) {
     out.push_str(COMPLETE);
     out.push(',');
     page.push_contents(out);
     cache.push_members(out);
-    identity.push_meta_with(out, |out| page.push_place(out));
+    identity.push_meta_with(out, |out| page.push_position(out));
     out.push('}');
 }

@@ -1,17 +1,14 @@
-//! Results that handlers give as JSON objects: prompts, contents, completions, whatever a method of one's own answers.
+//! Results that handlers return as JSON objects: prompts, resource contents, completions, results of custom methods.
 
 use crate::{
-    cache::Cache,
-    envelope::{RequestId, write_spliced},
-    identity::Identity,
-    meta::SERVER_INFO,
+    cache::CacheHints, jsonrpc::write_spliced, meta::SERVER_INFO, request_id::RequestId, server_info::ServerInfo,
     splice::Edit,
 };
 use longhaul_core::Json;
 
-/// Appends the whole response with `result`, the object a handler gave. It gets a `resultType` (L-09), the server's name (L-08) and,
-/// where `cache` is given, caching hints (U-30), each unless it has it: a handler knows best.
-pub fn write(out: &mut String, id: RequestId<'_>, result: &Json, cache: Option<Cache>, identity: &Identity) {
+/// Appends the whole response with a handler's `result`. Adds `resultType`, the server's name and the hints in `cache`, each unless
+/// the handler has set it.
+pub fn write(out: &mut String, id: RequestId<'_>, result: &Json, cache: Option<CacheHints>, identity: &ServerInfo) {
     let named = [Edit::Default(SERVER_INFO, identity.name())];
     let edits = [
         Edit::Default("resultType", r#""complete""#),

@@ -1,18 +1,19 @@
-//! What frames a subscription: the acknowledgement before its notifications and the result after them (U-21, U-22).
+//! The first and the last message of a subscription: the acknowledgement and the result.
 
 use super::COMPLETE;
 use crate::{
-    envelope::{RequestId, write_notification, write_result},
-    identity::Identity,
     json,
+    jsonrpc::{write_notification, write_result},
     meta::{SERVER_INFO, SUBSCRIPTION_ID},
-    params::Listen,
+    params::SubscriptionFilter,
+    request_id::RequestId,
+    server_info::ServerInfo,
 };
 use std::borrow::Cow;
 
 /// Appends `notifications/subscriptions/acknowledged`, the first message of the subscription that the request `listen` opened.
-/// `accepted` is what of its wishes will be served; what is not is left out without a word (G2-52).
-pub fn write_acknowledged(out: &mut String, listen: RequestId<'_>, accepted: &Listen<'_>) {
+/// `accepted` names the notifications that will be delivered; what the server does not accept is left out.
+pub fn write_acknowledged(out: &mut String, listen: RequestId<'_>, accepted: &SubscriptionFilter<'_>) {
     write_notification(out, "notifications/subscriptions/acknowledged", |out| {
         out.push_str(r#"{"notifications":"#);
         push_filter(out, accepted);
@@ -22,8 +23,8 @@ pub fn write_acknowledged(out: &mut String, listen: RequestId<'_>, accepted: &Li
     });
 }
 
-/// Appends the whole response to `listen`: the server ends the subscription (C-17).
-pub fn write_end(out: &mut String, listen: RequestId<'_>, identity: &Identity) {
+/// Appends the response to `listen`, which ends the subscription.
+pub fn write_end(out: &mut String, listen: RequestId<'_>, identity: &ServerInfo) {
     write_result(out, listen, |out| {
         out.push_str(COMPLETE);
         out.push_str(r#","_meta":{"#);
@@ -49,7 +50,7 @@ fn push_id(out: &mut String, listen: RequestId<'_>) {
     out.push_str(listen.as_json());
 }
 
-fn push_filter(out: &mut String, accepted: &Listen<'_>) {
+fn push_filter(out: &mut String, accepted: &SubscriptionFilter<'_>) {
     let mut next = "{";
     for (name, wanted) in [
         ("toolsListChanged", accepted.tools_list_changed),

@@ -1,32 +1,34 @@
-//! The tasks extension of 2026-07-28 (G2).
+//! The tasks extension of 2026-07-28.
 
 use super::{COMPLETE, input_required::push_requests, subscription::push_subscription, tools::push_failure};
 use crate::{
-    envelope::{RequestId, write_notification},
     error::RpcError,
-    identity::Identity,
-    json, legacy, lineage,
+    json,
+    jsonrpc::write_notification,
+    legacy, lineage,
     meta::RELATED_TASK,
-    projection::{Names, Shown, Status},
+    request_id::RequestId,
+    server_info::ServerInfo,
     splice::{Edit, splice},
+    task_view::{MemberNames, TaskStatus, TaskView},
     version::Generation,
 };
 use longhaul_core::{Input, InputState, Now, Outcome, Task, store::Record};
 
-const NAMES: Names = Names {
+const NAMES: MemberNames = MemberNames {
     ttl: r#","ttlMs":"#,
     poll: r#","pollIntervalMs":"#,
 };
 
-/// The status a modern client sees.
-pub fn status(task: &Task) -> Status {
-    Status::of(task.state, !task.open_inputs.is_empty(), Generation::Modern)
+/// The status of a task in the modern generation.
+pub fn status(task: &Task) -> TaskStatus {
+    TaskStatus::of(task.state, !task.open_inputs.is_empty(), Generation::Modern)
 }
 
-/// Appends the CreateTaskResult: flat, and without any payload (G2-15).
-pub fn write_created(out: &mut String, task: &Task, identity: &Identity, now: impl Into<Now>) {
+/// Appends the CreateTaskResult: a flat object without the task's result.
+pub fn write_created(out: &mut String, task: &Task, identity: &ServerInfo, now: impl Into<Now>) {
     out.push_str(r#"{"resultType":"task","#);
-    Shown {
+    TaskView {
         task,
         status: status(task),
         outcome: None,
@@ -37,8 +39,8 @@ pub fn write_created(out: &mut String, task: &Task, identity: &Identity, now: im
     out.push('}');
 }
 
-/// Appends the GetTaskResult: the DetailedTask, `resultType` `complete` whatever the status (G2-27, C-05).
-pub fn write_get(out: &mut String, record: &Record, identity: &Identity, now: impl Into<Now>) {
+/// Appends the GetTaskResult: a DetailedTask. Its `resultType` is `complete` whatever the task's status.
+pub fn write_get(out: &mut String, record: &Record, identity: &ServerInfo, now: impl Into<Now>) {
     out.push_str(COMPLETE);
     out.push(',');
     push_detailed(out, record, now);
@@ -46,13 +48,13 @@ pub fn write_get(out: &mut String, record: &Record, identity: &Identity, now: im
     out.push('}');
 }
 
-/// Appends a legacy task for a modern client that knows only those (C-12): the Task of 2025-11-25 as a complete result. The answer to
-/// both `tasks/get` and `tasks/cancel`.
-pub fn write_core_task(out: &mut String, record: &Record, identity: &Identity, now: impl Into<Now>) {
+/// Appends the Task of 2025-11-25 as a complete result: the answer to `tasks/get` and `tasks/cancel` for a modern client that has
+/// declared only legacy tasks.
+pub fn write_core_task(out: &mut String, record: &Record, identity: &ServerInfo, now: impl Into<Now>) {
     let Record { task, outcome, .. } = record;
     out.push_str(COMPLETE);
     out.push(',');
-    Shown {
+    TaskView {
         task,
         status: legacy::tasks::status(task),
         outcome: outcome.as_ref(),
@@ -63,14 +65,14 @@ pub fn write_core_task(out: &mut String, record: &Record, identity: &Identity, n
     out.push('}');
 }
 
-/// Appends the answer to `tasks/update` and `tasks/cancel`: nothing of the task (G2-38, G2-45).
-pub fn write_ack(out: &mut String, identity: &Identity) {
+/// Appends the result of `tasks/update` and `tasks/cancel`, which holds nothing of the task.
+pub fn write_ack(out: &mut String, identity: &ServerInfo) {
     out.push_str(COMPLETE);
     identity.push_meta(out);
     out.push('}');
 }
 
-/// Appends `notifications/tasks` for the subscription opened by the request `listen` (G2-50, C-07).
+/// Appends `notifications/tasks` for the subscription that the request `listen` opened.
 pub fn write_notification_for(out: &mut String, record: &Record, listen: RequestId<'_>, now: impl Into<Now>) {
     write_notification(out, "notifications/tasks", |out| {
         out.push('{');
@@ -87,13 +89,13 @@ pub fn write_notification_for(out: &mut String, record: &Record, listen: Request
     });
 }
 
-/// Appends the members of a DetailedTask: the task, and what its status calls for and nothing else (G2-23).
+/// Appends the members of a DetailedTask: the task, and only the members that its status requires (G2-23).
 fn push_detailed(out: &mut String, record: &Record, now: impl Into<Now>) {
     let task = &record.task;
     let open = || record.inputs.iter().filter(|input| input.state == InputState::Open);
-    let status = Status::of(task.state, open().next().is_some(), Generation::Modern);
+    let status = TaskStatus::of(task.state, open().next().is_some(), Generation::Modern);
     let outcome = record.outcome.as_ref();
-    Shown {
+    TaskView {
         task,
         status,
         outcome,
@@ -101,14 +103,14 @@ fn push_detailed(out: &mut String, record: &Record, now: impl Into<Now>) {
     }
     .push_members(out, NAMES);
     match (status, outcome) {
-        (Status::InputRequired, _) => push_inputs(out, open()),
-        (Status::Completed | Status::Failed, Some(outcome)) => push_outcome(out, outcome),
+        (TaskStatus::InputRequired, _) => push_input_requests(out, open()),
+        (TaskStatus::Completed | TaskStatus::Failed, Some(outcome)) => push_outcome(out, outcome),
         _ => {}
     }
 }
 
-/// Appends every open question (G2-28).
-fn push_inputs<'a>(out: &mut String, open: impl Iterator<Item = &'a Input>) {
+/// Appends the open input requests (G2-28).
+fn push_input_requests<'a>(out: &mut String, open: impl Iterator<Item = &'a Input>) {
     push_requests(out, open.map(|input| (input.key.as_str(), input.request.as_str())));
 }
 
@@ -123,7 +125,7 @@ fn push_outcome(out: &mut String, outcome: &Outcome) {
     }
 }
 
-/// Appends the result as the call itself would have answered it: with a `resultType` (C-08), without a tie to a task (G2-26).
+/// Appends the result as the call would have answered it: with a `resultType` (C-08), without a related task (G2-26).
 fn push_result(out: &mut String, result: &str) {
     out.push_str(r#","result":"#);
     let edits = [
@@ -131,7 +133,7 @@ fn push_result(out: &mut String, result: &str) {
         Edit::Within("_meta", &[Edit::Remove(RELATED_TASK)]),
     ];
     if splice(out, result, &edits).is_err() {
-        // `completed` demands a result; a stored text that is none must not make the task unreadable.
+        // A `completed` task must have a result, so an invalid stored one is replaced.
         let text = RpcError::internal("The tool's result is not a JSON object");
         out.push_str(r#"{"resultType":"complete","isError":true,"content":[{"type":"text","text":"#);
         json::push_string(out, text.message());

@@ -1,17 +1,23 @@
-//! Tools without `execution`, and what a direct call answers.
+//! `tools/list`, and the response to a plain call.
 
 use super::{COMPLETE, list::push_end, result};
 use crate::{
-    cache::Cache,
-    envelope::RequestId,
+    cache::CacheHints,
     error::{write_error_object, write_error_response},
-    identity::Identity,
+    request_id::RequestId,
+    server_info::ServerInfo,
     tool::ToolEntry,
 };
 use longhaul_core::{Json, RpcFailure};
 
 /// Appends the ListToolsResult.
-pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>, cache: Cache, identity: &Identity) {
+pub fn write_list(
+    out: &mut String,
+    tools: &[ToolEntry<'_>],
+    next: Option<&str>,
+    cache: CacheHints,
+    identity: &ServerInfo,
+) {
     out.push_str(COMPLETE);
     out.push_str(r#","tools":["#);
     for (nth, tool) in tools.iter().enumerate() {
@@ -23,18 +29,18 @@ pub fn write_list(out: &mut String, tools: &[ToolEntry<'_>], next: Option<&str>,
     push_end(out, next, cache, identity);
 }
 
-/// Appends the whole response to a direct call that ended with `result`, a CallToolResult. It gets a `resultType` (L-09) and the
-/// server's name (L-08) unless it has them.
-pub fn write_called(out: &mut String, id: RequestId<'_>, called: &Json, identity: &Identity) {
+/// Appends the whole response to a plain call with `called`, a CallToolResult. Adds `resultType` and the server's name unless they
+/// are present.
+pub fn write_called(out: &mut String, id: RequestId<'_>, called: &Json, identity: &ServerInfo) {
     result::write(out, id, called, None, identity);
 }
 
-/// Appends the whole response to a direct call that ended in a JSON-RPC error.
+/// Appends the whole response to a plain call that ended in a JSON-RPC error.
 pub fn write_failed(out: &mut String, id: RequestId<'_>, failure: &RpcFailure) {
     write_error_response(out, Some(id), |out| push_failure(out, failure));
 }
 
-/// Appends the error object. Codes that only legacy revisions know are put into modern ones (X-15, C-31, C-32).
+/// Appends the error object. Codes that only legacy revisions have are translated (X-15, C-31, C-32).
 pub(super) fn push_failure(out: &mut String, failure: &RpcFailure) {
     let code = match failure.code {
         -32002 => -32602,

@@ -1,4 +1,4 @@
-//! What `completion/complete` says (U-36).
+//! The params of `completion/complete`.
 
 use super::{optional_text_map, present, required, text, wrong};
 use crate::{error::RpcError, json, object::object};
@@ -9,25 +9,25 @@ object! { struct Ref { kind = "type", name = "name", uri = "uri", } }
 object! { struct Argument { name = "name", value = "value", } }
 object! { struct Context { arguments = "arguments", } }
 
-/// What `completion/complete` says.
+/// The params of `completion/complete`.
 #[derive(Debug, Clone)]
 pub struct Complete<'a> {
-    /// What the argument belongs to.
+    /// The prompt or resource the argument belongs to.
     pub reference: Reference<'a>,
     /// The argument's name.
     pub argument: Cow<'a, str>,
-    /// What has been typed of it.
+    /// The text typed so far.
     pub value: Cow<'a, str>,
-    /// The arguments settled already: an object of strings, if present.
+    /// The other arguments already filled in: an object of strings, if present.
     pub context: Option<&'a RawValue>,
 }
 
-/// What has arguments that can be completed.
+/// A prompt or resource whose arguments can be completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference<'a> {
     /// A prompt, by name.
     Prompt(Cow<'a, str>),
-    /// A resource or template, by URI.
+    /// A resource or resource template, by URI.
     Resource(Cow<'a, str>),
 }
 
@@ -44,7 +44,7 @@ pub(super) fn read<'a>(
         reference: read_reference(required(reference, "ref", "an object")?)?,
         argument: text(named.name, "argument.name")?,
         value: text(named.value, "argument.value")?,
-        context: settled(context)?,
+        context: read_context(context)?,
     })
 }
 
@@ -60,7 +60,7 @@ fn read_reference(raw: &RawValue) -> Result<Reference<'_>, RpcError> {
     }
 }
 
-fn settled(context: Option<&RawValue>) -> Result<Option<&RawValue>, RpcError> {
+fn read_context(context: Option<&RawValue>) -> Result<Option<&RawValue>, RpcError> {
     let Some(raw) = present(context) else { return Ok(None) };
     let mut members = Context::default();
     members

@@ -1,11 +1,11 @@
-//! What `subscriptions/listen` says (U-20).
+//! The params of `subscriptions/listen`.
 
 use super::{present, required, wrong};
 use crate::{error::RpcError, json, object::object};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// How many resources, and how many tasks, one subscription may name.
+/// The largest number of resources, and of tasks, that one subscription may name.
 pub const MAX_WATCHED: usize = 1_000;
 
 object! {
@@ -18,9 +18,9 @@ object! {
     }
 }
 
-/// What a subscription is to hear of: as a client asks for it, and as a server accepts it. Members nobody knows are ignored.
+/// The notifications a subscription delivers: as a client requests them, or as the server accepts them. Unknown members are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Listen<'a> {
+pub struct SubscriptionFilter<'a> {
     /// `notifications/tools/list_changed`
     pub tools_list_changed: bool,
     /// `notifications/prompts/list_changed`
@@ -29,17 +29,17 @@ pub struct Listen<'a> {
     pub resources_list_changed: bool,
     /// `notifications/resources/updated` for these URIs, at most [`MAX_WATCHED`].
     pub resource_subscriptions: Vec<Cow<'a, str>>,
-    /// `notifications/tasks` for these tasks, at most [`MAX_WATCHED`]. A request that does not declare the tasks extension may name
-    /// none: −32021 (G2-07).
+    /// `notifications/tasks` for these tasks, at most [`MAX_WATCHED`]. A request that names tasks must declare the tasks extension,
+    /// else it is answered with −32021.
     pub task_ids: Vec<Cow<'a, str>>,
 }
 
-pub(super) fn read(raw: Option<&RawValue>) -> Result<Listen<'_>, RpcError> {
+pub(super) fn read(raw: Option<&RawValue>) -> Result<SubscriptionFilter<'_>, RpcError> {
     let mut filter = Filter::default();
     filter
         .fill(required(raw, "notifications", "an object")?.get())
         .map_err(|_| wrong("notifications", "an object with each member once"))?;
-    Ok(Listen {
+    Ok(SubscriptionFilter {
         tools_list_changed: flag(filter.tools, "toolsListChanged")?,
         prompts_list_changed: flag(filter.prompts, "promptsListChanged")?,
         resources_list_changed: flag(filter.resources, "resourcesListChanged")?,

@@ -1,24 +1,24 @@
-//! The params of the methods Longhaul acts on: read once, then viewed as the method understands them.
+//! The params of the methods Longhaul serves.
 //!
-//! One pass finds every member that any method looks at; the views only check shapes. An optional member that is `null` counts as
-//! absent, since many peers write their missing values so.
+//! [`Params::read`] finds every member that any method uses in one pass. A getter for each method then validates the types. An
+//! optional member that is `null` counts as absent, since many peers write absent values that way.
 
-mod answers;
 mod complete;
+mod input_responses;
 mod listen;
 
-pub use answers::{Answers, MAX_ANSWERS};
 pub use complete::{Complete, Reference};
-pub use listen::{Listen, MAX_WATCHED};
+pub use input_responses::{InputResponses, MAX_INPUT_RESPONSES};
+pub use listen::{MAX_WATCHED, SubscriptionFilter};
 
 use crate::{
-    capabilities::ClientCapabilities,
-    envelope::RequestId,
+    client_capabilities::ClientCapabilities,
     error::RpcError,
     json, log_level,
     meta::{Meta, ProgressToken},
     method::NameSource,
-    object::{ObjectFlaw, for_each_member, object},
+    object::{ObjectError, for_each_member, object},
+    request_id::RequestId,
 };
 use longhaul_core::LogLevel;
 use serde_json::value::RawValue;
@@ -57,80 +57,80 @@ object! { struct TaskMember { ttl = "ttl", } }
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Params<'a>(Members<'a>);
 
-/// What `initialize` says.
+/// The params of `initialize`.
 #[derive(Debug, Clone)]
 pub struct Initialize<'a> {
-    /// The revision the client would like.
+    /// The revision the client requests.
     pub protocol_version: Cow<'a, str>,
-    /// What it can do, for the whole session.
+    /// The client's capabilities, for the whole session.
     pub capabilities: ClientCapabilities,
-    /// What it calls itself; for display only.
+    /// The client's name and version, for display only.
     pub client_info: Option<&'a RawValue>,
 }
 
-/// What `tools/call` says.
+/// The params of `tools/call`.
 #[derive(Debug, Clone)]
 pub struct CallTool<'a> {
     /// The tool.
     pub name: Cow<'a, str>,
     /// An object, if present.
     pub arguments: Option<&'a RawValue>,
-    /// The answers to an earlier round of questions; none in a first call (U-11).
-    pub input_responses: Answers<'a>,
-    /// The state of an earlier round, if present (U-11).
+    /// The answers to the input requests of an earlier round; empty in a first call.
+    pub input_responses: InputResponses<'a>,
+    /// The `requestState` of an earlier round.
     pub request_state: Option<Cow<'a, str>>,
 }
 
-/// What `prompts/get` says.
+/// The params of `prompts/get`.
 #[derive(Debug, Clone)]
 pub struct GetPrompt<'a> {
     /// The prompt.
     pub name: Cow<'a, str>,
     /// An object of strings, if present.
     pub arguments: Option<&'a RawValue>,
-    /// The answers to an earlier round of questions; none in a first request (U-11).
-    pub input_responses: Answers<'a>,
-    /// The state of an earlier round, if present (U-11).
+    /// The answers to the input requests of an earlier round; empty in a first request.
+    pub input_responses: InputResponses<'a>,
+    /// The `requestState` of an earlier round.
     pub request_state: Option<Cow<'a, str>>,
 }
 
-/// What `resources/read` says.
+/// The params of `resources/read`.
 #[derive(Debug, Clone)]
 pub struct ReadResource<'a> {
     /// The resource.
     pub uri: Cow<'a, str>,
-    /// The answers to an earlier round of questions; none in a first request (U-11).
-    pub input_responses: Answers<'a>,
-    /// The state of an earlier round, if present (U-11).
+    /// The answers to the input requests of an earlier round; empty in a first request.
+    pub input_responses: InputResponses<'a>,
+    /// The `requestState` of an earlier round.
     pub request_state: Option<Cow<'a, str>>,
 }
 
-/// A legacy client's wish for a task (G1-12).
+/// The `task` param of a legacy request: the client wants a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TaskWish {
-    /// How long it would like the task to be kept, in milliseconds from creation.
+pub struct TaskMetadata {
+    /// The requested retention, in milliseconds from creation.
     pub ttl: Option<u64>,
 }
 
-/// What `tasks/update` says.
+/// The params of `tasks/update`.
 #[derive(Debug, Clone)]
 pub struct UpdateTask<'a> {
     /// The task.
     pub task_id: Cow<'a, str>,
-    /// The answers, at least the member itself.
-    pub input_responses: Answers<'a>,
+    /// The answers. The member is required, but may be empty.
+    pub input_responses: InputResponses<'a>,
 }
 
-/// What `notifications/cancelled` says.
+/// The params of `notifications/cancelled`.
 #[derive(Debug, Clone)]
 pub struct Cancelled<'a> {
-    /// The request that needs no answer any more.
+    /// The request to cancel.
     pub request_id: RequestId<'a>,
     /// Why.
     pub reason: Option<Cow<'a, str>>,
 }
 
-/// What `notifications/progress` says.
+/// The params of `notifications/progress`.
 #[derive(Debug, Clone)]
 pub struct Progress<'a> {
     /// The token of the request it is about.
@@ -147,13 +147,13 @@ impl<'a> Params<'a> {
     /// Reads the params of a message, in one pass; absent reads as empty.
     ///
     /// # Errors
-    /// −32602 if they are not an object, or hold twice what some method reads.
+    /// −32602 if they are not an object, or a known member occurs twice.
     pub fn read(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
         let mut members = Members::default();
         let Some(raw) = raw else { return Ok(Self(members)) };
-        members.fill(raw.get()).map_err(|flaw| match flaw {
-            ObjectFlaw::Duplicate(key) => RpcError::invalid_params(format!("params holds {key} twice")),
-            ObjectFlaw::NotAnObject | ObjectFlaw::Syntax(_) => RpcError::invalid_params("params must be an object"),
+        members.fill(raw.get()).map_err(|error| match error {
+            ObjectError::Duplicate(key) => RpcError::invalid_params(format!("params holds {key} twice")),
+            ObjectError::NotAnObject | ObjectError::Syntax(_) => RpcError::invalid_params("params must be an object"),
         })?;
         Ok(Self(members))
     }
@@ -166,7 +166,7 @@ impl<'a> Params<'a> {
         Meta::read(self.0.meta)
     }
 
-    /// The member the `Mcp-Name` header mirrors, if it is there and a string.
+    /// The param that the `Mcp-Name` header repeats, if it is a string.
     pub fn mirrored(&self, source: NameSource) -> Option<Cow<'a, str>> {
         let member = match source {
             NameSource::Name => self.0.name,
@@ -189,11 +189,11 @@ impl<'a> Params<'a> {
         })
     }
 
-    /// The params of `tools/call`, but for `task`, which means something to legacy requests only ([`task_wish`](Self::task_wish)).
+    /// The params of `tools/call`, except `task`, which only legacy requests have ([`task_metadata`](Self::task_metadata)).
     ///
     /// # Errors
-    /// −32602 without a name, or if `arguments`, `inputResponses` or an answer in it is no object. Arguments a tool does not like
-    /// are not an error of this kind.
+    /// −32602 without a name, or if `arguments`, `inputResponses` or an answer in it is not an object. Arguments that do not fit the
+    /// tool's schema are not an error here.
     pub fn call_tool(&self) -> Result<CallTool<'a>, RpcError> {
         Ok(CallTool {
             name: text(self.0.name, "name")?,
@@ -206,7 +206,7 @@ impl<'a> Params<'a> {
     /// The params of `prompts/get`.
     ///
     /// # Errors
-    /// −32602 without a name, if an argument is no string, or as [`call_tool`](Self::call_tool) for the members of a retry.
+    /// −32602 without a name, if an argument is not a string, or as [`call_tool`](Self::call_tool) for the members of a retry.
     pub fn get_prompt(&self) -> Result<GetPrompt<'a>, RpcError> {
         Ok(GetPrompt {
             name: text(self.0.name, "name")?,
@@ -231,7 +231,7 @@ impl<'a> Params<'a> {
     /// The params of `completion/complete`.
     ///
     /// # Errors
-    /// −32602 if the reference, the argument or the arguments settled already have another shape.
+    /// −32602 if the reference, the argument or the context is missing or malformed.
     pub fn complete(&self) -> Result<Complete<'a>, RpcError> {
         complete::read(self.0.reference, self.0.argument, self.0.context)
     }
@@ -239,34 +239,34 @@ impl<'a> Params<'a> {
     /// The params of `logging/setLevel`.
     ///
     /// # Errors
-    /// −32602 without a level of RFC 5424 (U-08).
+    /// −32602 without a level of RFC 5424.
     pub fn set_level(&self) -> Result<LogLevel, RpcError> {
-        let right = log_level::right();
-        let raw = required(self.0.level, "level", &right)?;
-        log_level::read(raw).ok_or_else(|| wrong("level", &right))
+        let expected = log_level::expected();
+        let raw = required(self.0.level, "level", &expected)?;
+        log_level::read(raw).ok_or_else(|| wrong("level", &expected))
     }
 
     /// The params of `subscriptions/listen`.
     ///
     /// # Errors
-    /// −32602 without a filter, if a member of it has another shape, or names more than [`MAX_WATCHED`].
-    pub fn listen(&self) -> Result<Listen<'a>, RpcError> {
+    /// −32602 if the filter is missing or malformed, or names more than [`MAX_WATCHED`].
+    pub fn listen(&self) -> Result<SubscriptionFilter<'a>, RpcError> {
         listen::read(self.0.notifications)
     }
 
-    fn input_responses(&self) -> Result<Answers<'a>, RpcError> {
-        present(self.0.input_responses).map_or(Ok(Answers::new()), answers::read)
+    fn input_responses(&self) -> Result<InputResponses<'a>, RpcError> {
+        present(self.0.input_responses).map_or(Ok(InputResponses::new()), input_responses::read)
     }
 
     fn request_state(&self) -> Result<Option<Cow<'a, str>>, RpcError> {
         optional_text(self.0.request_state, "requestState")
     }
 
-    /// The `task` member of a legacy call: present means that a task is wanted. A modern request's is to be ignored (G2-18).
+    /// The `task` param of a legacy call, which asks for a task. In a modern request it is ignored.
     ///
     /// # Errors
-    /// −32602 if it is not an object or its `ttl` no whole number of milliseconds.
-    pub fn task_wish(&self) -> Result<Option<TaskWish>, RpcError> {
+    /// −32602 if it is not an object or its `ttl` is not a whole number of milliseconds.
+    pub fn task_metadata(&self) -> Result<Option<TaskMetadata>, RpcError> {
         let Some(raw) = optional_object(self.0.task, "task")? else {
             return Ok(None);
         };
@@ -275,13 +275,13 @@ impl<'a> Params<'a> {
             .map_err(|_| RpcError::invalid_params("params.task holds ttl twice"))?;
         let ttl = present(task.ttl)
             .map(|raw| json::whole(raw).ok_or_else(|| wrong("task.ttl", "a whole number of milliseconds, 0 or more")));
-        Ok(Some(TaskWish { ttl: ttl.transpose()? }))
+        Ok(Some(TaskMetadata { ttl: ttl.transpose()? }))
     }
 
-    /// The task that `tasks/get`, `tasks/result` or `tasks/cancel` is about. Any string may come: one that cannot be an id names no task.
+    /// The task id of `tasks/get`, `tasks/result` or `tasks/cancel`: any string, which need not be a valid id.
     ///
     /// # Errors
-    /// −32602 if it is missing or no string.
+    /// −32602 if it is missing or not a string.
     pub fn task_id(&self) -> Result<Cow<'a, str>, RpcError> {
         text(self.0.task_id, "taskId")
     }
@@ -289,27 +289,27 @@ impl<'a> Params<'a> {
     /// The params of `tasks/update`.
     ///
     /// # Errors
-    /// −32602 without a task, without answers, if an answer is no object (G2-42), or if a key occurs twice.
+    /// −32602 without a task, without answers, if an answer is not an object, or if a key occurs twice.
     pub fn update_task(&self) -> Result<UpdateTask<'a>, RpcError> {
         let responses = required(self.0.input_responses, "inputResponses", "an object")?;
         Ok(UpdateTask {
-            input_responses: answers::read(responses)?,
+            input_responses: input_responses::read(responses)?,
             task_id: self.task_id()?,
         })
     }
 
-    /// Where a list goes on; none at its beginning. An empty string is a cursor too (U-07).
+    /// The cursor of a list; `None` for the first page. An empty string is a cursor too.
     ///
     /// # Errors
-    /// −32602 if it is no string.
+    /// −32602 if it is not a string.
     pub fn cursor(&self) -> Result<Option<Cow<'a, str>>, RpcError> {
         optional_text(self.0.cursor, "cursor")
     }
 
-    /// The resource that `resources/subscribe` or `resources/unsubscribe` is about.
+    /// The URI of `resources/subscribe` or `resources/unsubscribe`.
     ///
     /// # Errors
-    /// −32602 if it is missing or no string.
+    /// −32602 if it is missing or not a string.
     pub fn uri(&self) -> Result<Cow<'a, str>, RpcError> {
         text(self.0.uri, "uri")
     }
@@ -328,13 +328,13 @@ impl<'a> Params<'a> {
     /// The params of `notifications/progress`.
     ///
     /// # Errors
-    /// −32602 without a token or a figure.
+    /// −32602 without a token or a number.
     pub fn progress(&self) -> Result<Progress<'a>, RpcError> {
-        let figure = |raw, name| json::number(raw).ok_or_else(|| wrong(name, "a number"));
+        let number = |raw, name| json::number(raw).ok_or_else(|| wrong(name, "a number"));
         Ok(Progress {
             token: token(self.0.progress_token, "progressToken")?,
-            progress: figure(required(self.0.progress, "progress", "a number")?, "progress")?,
-            total: present(self.0.total).map(|raw| figure(raw, "total")).transpose()?,
+            progress: number(required(self.0.progress, "progress", "a number")?, "progress")?,
+            total: present(self.0.total).map(|raw| number(raw, "total")).transpose()?,
             message: optional_text(self.0.message, "message")?,
         })
     }
@@ -344,12 +344,12 @@ fn present(member: Option<&RawValue>) -> Option<&RawValue> {
     member.filter(|raw| !json::is_null(raw))
 }
 
-fn wrong(member: &str, right: &str) -> RpcError {
-    RpcError::invalid_params(format!("params.{member} must be {right}"))
+fn wrong(member: &str, expected: &str) -> RpcError {
+    RpcError::invalid_params(format!("params.{member} must be {expected}"))
 }
 
-fn required<'a>(member: Option<&'a RawValue>, name: &str, right: &str) -> Result<&'a RawValue, RpcError> {
-    present(member).ok_or_else(|| RpcError::invalid_params(format!("params.{name} is missing: it must be {right}")))
+fn required<'a>(member: Option<&'a RawValue>, name: &str, expected: &str) -> Result<&'a RawValue, RpcError> {
+    present(member).ok_or_else(|| RpcError::invalid_params(format!("params.{name} is missing: it must be {expected}")))
 }
 
 fn text<'a>(member: Option<&'a RawValue>, name: &str) -> Result<Cow<'a, str>, RpcError> {
@@ -374,17 +374,17 @@ fn optional_text_map<'a>(member: Option<&'a RawValue>, name: &str) -> Result<Opt
     let Some(raw) = optional_object(member, name)? else {
         return Ok(None);
     };
-    let mut odd = None;
+    let mut not_text = None;
     for_each_member(raw.get(), |key, value| {
         if json::string(value).is_none() {
-            odd.get_or_insert_with(|| key.to_owned());
+            not_text.get_or_insert_with(|| key.to_owned());
         }
     })
     .map_err(|_| wrong(name, "an object"))?;
-    odd.map_or(Ok(Some(raw)), |key| Err(wrong(&format!("{name}.{key}"), "a string")))
+    not_text.map_or(Ok(Some(raw)), |key| Err(wrong(&format!("{name}.{key}"), "a string")))
 }
 
 fn token<'a>(member: Option<&'a RawValue>, name: &str) -> Result<RequestId<'a>, RpcError> {
-    const RIGHT: &str = "a string or an integer";
-    RequestId::from_raw(required(member, name, RIGHT)?).ok_or_else(|| wrong(name, RIGHT))
+    const EXPECTED: &str = "a string or an integer";
+    RequestId::from_raw(required(member, name, EXPECTED)?).ok_or_else(|| wrong(name, EXPECTED))
 }

@@ -1,7 +1,7 @@
 //! The order in which a request's flaws are looked for (protocol.md 2.6), and the rules of `Mcp-Name`.
 
 use crate::fixture::request;
-use longhaul_wire::{Headers, Method, Peer, Rules, Session, Version, admit};
+use longhaul_wire::{AdmissionRules, Headers, Method, SessionState, Transport, Version, admit};
 use serde_json::{Value, json};
 
 struct Probe {
@@ -41,12 +41,12 @@ impl Probe {
             session_id: None,
             params: Vec::new(),
         };
-        let peer = Peer::Http {
+        let peer = Transport::Http {
             headers,
-            session: Session::None,
+            session: SessionState::None,
             sessionless: false,
         };
-        let rules = Rules {
+        let rules = AdmissionRules {
             strict_headers: self.strict,
             serves: |method| method != Method::PromptsList,
         };
@@ -175,8 +175,8 @@ fn a_legacy_declaration_lets_a_modern_request_at_tasks_to_read_and_cancel() {
         let params = json!({"taskId": "t", "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": capabilities}});
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-        let peer = Peer::Stdio { initialized: None };
-        let rules = Rules {
+        let peer = Transport::Stdio { initialized: None };
+        let rules = AdmissionRules {
             strict_headers: true,
             serves: |_| true,
         };
@@ -200,15 +200,15 @@ fn a_legacy_declaration_lets_a_modern_request_at_tasks_to_read_and_cancel() {
 fn legacy_tasks_exist_only_where_they_were_settled_on() {
     let code = |method: &str, version| {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"taskId": "t"}}).to_string();
-        let peer = Peer::Http {
+        let peer = Transport::Http {
             headers: Headers::default(),
-            session: Session::Live(version),
+            session: SessionState::Live(version),
             sessionless: false,
         };
         let admitted = admit(
             &request(&body),
             &peer,
-            &Rules {
+            &AdmissionRules {
                 strict_headers: true,
                 serves: |_| true,
             },

@@ -4,7 +4,7 @@ use crate::{fixture::request, schema};
 use longhaul_core::LogLevel;
 use longhaul_wire::{
     Params,
-    params::{Listen, Reference},
+    params::{Reference, SubscriptionFilter},
 };
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -128,20 +128,20 @@ fn a_subscription_says_what_it_wants() {
             json!({"notifications": filter}),
         );
         let listen = params(&text).listen().unwrap();
-        Listen {
+        SubscriptionFilter {
             resource_subscriptions: owned(&listen.resource_subscriptions),
             task_ids: owned(&listen.task_ids),
             ..listen
         }
     };
-    assert_eq!(listen(json!({})), Listen::default());
+    assert_eq!(listen(json!({})), SubscriptionFilter::default());
     assert_eq!(
         listen(json!({"toolsListChanged": false, "moonPhases": [1], "taskIds": null})),
-        Listen::default()
+        SubscriptionFilter::default()
     );
     let all = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": ["acme://a", "acme://\"b\""], "taskIds": ["t1"]});
-    let expected = Listen {
+    let expected = SubscriptionFilter {
         tools_list_changed: true,
         prompts_list_changed: true,
         resources_list_changed: true,

@@ -3,7 +3,7 @@
 use crate::{fixture::*, schema};
 use longhaul_core::{Lineage, Outcome, Progress, TaskId, UnixMillis, store::Record};
 use longhaul_wire::{
-    Capability, Generation, Message, Refusal, RpcError, Version, legacy, modern,
+    Capability, Generation, Message, Rejection, RpcError, Version, legacy, modern,
     notification::{write_cancelled, write_progress},
 };
 use serde_json::{Value, json};
@@ -219,7 +219,7 @@ pub(crate) fn every_error() -> Vec<RpcError> {
 fn errors_match_the_schemas_and_never_carry_a_retired_code() {
     let errors = every_error();
     for error in &errors {
-        let refusal = Refusal {
+        let refusal = Rejection {
             id: None,
             error: error.clone(),
         };

@@ -1,19 +1,19 @@
 //! Invariant 7: the era of a message is decided by that message and what it names, never by what came before.
 
-use longhaul_wire::{Era, Headers, Legacy, Peer, RpcError, Session, Version, decide};
+use longhaul_wire::{Era, Headers, LegacyPhase, RpcError, SessionState, Transport, Version, detect_era};
 
 const NONE: Option<&str> = None;
 const MODERN_META: &str =
     r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
-fn decided(method: &str, meta: &str, peer: &Peer<'_>) -> String {
+fn decided(method: &str, meta: &str, peer: &Transport<'_>) -> String {
     let raw = serde_json::from_str(meta).unwrap();
     let era = longhaul_wire::Meta::read(Some(raw)).and_then(|meta| {
-        decide(Some(method), &meta, peer).map(|era| match era {
+        detect_era(Some(method), &meta, peer).map(|era| match era {
             Era::Modern(modern) => format!("modern {}", modern.version.as_str()),
-            Era::Legacy(Legacy::Handshake) => "handshake".to_owned(),
-            Era::Legacy(Legacy::Session(version)) => format!("legacy {}", version.as_str()),
-            Era::Legacy(Legacy::Sessionless(version)) => format!("sessionless {}", version.as_str()),
+            Era::Legacy(LegacyPhase::Handshake) => "handshake".to_owned(),
+            Era::Legacy(LegacyPhase::Session(version)) => format!("legacy {}", version.as_str()),
+            Era::Legacy(LegacyPhase::Sessionless(version)) => format!("sessionless {}", version.as_str()),
         })
     });
     era.unwrap_or_else(|error: RpcError| format!("{}/{}", error.code(), error.status()))
@@ -22,15 +22,15 @@ fn decided(method: &str, meta: &str, peer: &Peer<'_>) -> String {
 fn http(
     version: Option<&'static str>,
     method: Option<&'static str>,
-    session: Session,
+    session: SessionState,
     sessionless: bool,
-) -> Peer<'static> {
+) -> Transport<'static> {
     let headers = Headers {
         protocol_version: version.map(str::as_bytes),
         method: method.map(str::as_bytes),
         ..Headers::default()
     };
-    Peer::Http {
+    Transport::Http {
         headers,
         session,
         sessionless,
@@ -39,7 +39,7 @@ fn http(
 
 #[test]
 fn invariant_7_era_is_decided_per_message() {
-    use Session::{Gone, Live};
+    use SessionState::{Gone, Live};
     let live = Live(Version::V2025_11_25);
     let old = Live(Version::V2025_06_18);
     let modern = Some("2026-07-28");
@@ -55,13 +55,13 @@ fn invariant_7_era_is_decided_per_message() {
     let bad_caps =
         r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":7}"#;
     let get = Some("tasks/get");
-    let table: &[(&str, &str, &str, Peer<'_>, &str)] = &[
+    let table: &[(&str, &str, &str, Transport<'_>, &str)] = &[
         // Rule 1: the body says so.
         (
             "modern",
             "tasks/get",
             MODERN_META,
-            http(modern, get, Session::None, false),
+            http(modern, get, SessionState::None, false),
             "modern 2026-07-28",
         ),
         (
@@ -89,21 +89,21 @@ fn invariant_7_era_is_decided_per_message() {
             "capabilities missing",
             "tasks/get",
             no_caps,
-            http(modern, get, Session::None, false),
+            http(modern, get, SessionState::None, false),
             "-32602/400",
         ),
         (
             "before headers are looked at",
             "tasks/get",
             no_caps,
-            http(NONE, NONE, Session::None, false),
+            http(NONE, NONE, SessionState::None, false),
             "-32602/400",
         ),
         (
             "capabilities garbled",
             "tasks/get",
             bad_caps,
-            http(modern, get, Session::None, false),
+            http(modern, get, SessionState::None, false),
             "-32602/400",
         ),
         (
@@ -117,63 +117,63 @@ fn invariant_7_era_is_decided_per_message() {
             "version header missing",
             "tasks/get",
             MODERN_META,
-            http(NONE, get, Session::None, false),
+            http(NONE, get, SessionState::None, false),
             "-32020/400",
         ),
         (
             "version header differs",
             "tasks/get",
             MODERN_META,
-            http(legacy, get, Session::None, false),
+            http(legacy, get, SessionState::None, false),
             "-32020/400",
         ),
         (
             "differs from an unknown version too",
             "tasks/get",
             &v999,
-            http(modern, get, Session::None, false),
+            http(modern, get, SessionState::None, false),
             "-32020/400",
         ),
         (
             "unknown version",
             "tasks/get",
             &v999,
-            http(Some("v999.0.0"), get, Session::None, false),
+            http(Some("v999.0.0"), get, SessionState::None, false),
             "-32022/400",
         ),
         (
             "legacy version in modern shape (C-36)",
             "tasks/get",
             &v2025,
-            http(legacy, get, Session::None, false),
+            http(legacy, get, SessionState::None, false),
             "-32022/400",
         ),
         (
             "version before method header",
             "tasks/get",
             &v999,
-            http(Some("v999.0.0"), NONE, Session::None, false),
+            http(Some("v999.0.0"), NONE, SessionState::None, false),
             "-32022/400",
         ),
         (
             "method header missing",
             "tasks/get",
             MODERN_META,
-            http(modern, NONE, Session::None, false),
+            http(modern, NONE, SessionState::None, false),
             "-32020/400",
         ),
         (
             "method header differs",
             "tasks/get",
             MODERN_META,
-            http(modern, Some("tools/call"), Session::None, false),
+            http(modern, Some("tools/call"), SessionState::None, false),
             "-32020/400",
         ),
         (
             "method header in other case",
             "tasks/get",
             MODERN_META,
-            http(modern, Some("Tasks/Get"), Session::None, false),
+            http(modern, Some("Tasks/Get"), SessionState::None, false),
             "-32020/400",
         ),
         // Rule 2: only the header says so.
@@ -181,7 +181,7 @@ fn invariant_7_era_is_decided_per_message() {
             "modern header, no meta",
             "tasks/get",
             "{}",
-            http(modern, get, Session::None, false),
+            http(modern, get, SessionState::None, false),
             "-32602/400",
         ),
         (
@@ -196,21 +196,21 @@ fn invariant_7_era_is_decided_per_message() {
             "initialize",
             "initialize",
             "{}",
-            http(NONE, NONE, Session::None, false),
+            http(NONE, NONE, SessionState::None, false),
             "handshake",
         ),
         (
             "initialize under a modern header",
             "initialize",
             "{}",
-            http(modern, NONE, Session::None, false),
+            http(modern, NONE, SessionState::None, false),
             "handshake",
         ),
         (
             "initialize under an unknown header",
             "initialize",
             "{}",
-            http(unknown, NONE, Session::None, false),
+            http(unknown, NONE, SessionState::None, false),
             "handshake",
         ),
         (
@@ -260,14 +260,14 @@ fn invariant_7_era_is_decided_per_message() {
             "nothing at all, old clients served",
             "ping",
             "{}",
-            http(NONE, NONE, Session::None, true),
+            http(NONE, NONE, SessionState::None, true),
             "sessionless 2025-03-26",
         ),
         (
             "a version and no session, such clients served (C-51)",
             "tools/list",
             "{}",
-            http(legacy, NONE, Session::None, true),
+            http(legacy, NONE, SessionState::None, true),
             "sessionless 2025-11-25",
         ),
         // Rule 5: nothing to go by.
@@ -275,21 +275,21 @@ fn invariant_7_era_is_decided_per_message() {
             "nothing at all",
             "ping",
             "{}",
-            http(NONE, NONE, Session::None, false),
+            http(NONE, NONE, SessionState::None, false),
             "-32020/400",
         ),
         (
             "legacy header, no session",
             "ping",
             "{}",
-            http(legacy, NONE, Session::None, false),
+            http(legacy, NONE, SessionState::None, false),
             "-32020/400",
         ),
         (
             "unknown header",
             "ping",
             "{}",
-            http(unknown, NONE, Session::None, true),
+            http(unknown, NONE, SessionState::None, true),
             "-32022/400",
         ),
         (
@@ -304,14 +304,14 @@ fn invariant_7_era_is_decided_per_message() {
             "stdio modern",
             "tasks/get",
             MODERN_META,
-            Peer::Stdio { initialized: None },
+            Transport::Stdio { initialized: None },
             "modern 2026-07-28",
         ),
         (
             "stdio modern after a handshake",
             "tasks/get",
             MODERN_META,
-            Peer::Stdio {
+            Transport::Stdio {
                 initialized: Some(Version::V2025_11_25),
             },
             "modern 2026-07-28",
@@ -320,21 +320,21 @@ fn invariant_7_era_is_decided_per_message() {
             "stdio unknown version",
             "tasks/get",
             &v999,
-            Peer::Stdio { initialized: None },
+            Transport::Stdio { initialized: None },
             "-32022/400",
         ),
         (
             "stdio handshake",
             "initialize",
             "{}",
-            Peer::Stdio { initialized: None },
+            Transport::Stdio { initialized: None },
             "handshake",
         ),
         (
             "stdio legacy",
             "tasks/get",
             "{}",
-            Peer::Stdio {
+            Transport::Stdio {
                 initialized: Some(Version::V2025_11_25),
             },
             "legacy 2025-11-25",
@@ -343,7 +343,7 @@ fn invariant_7_era_is_decided_per_message() {
             "stdio before the handshake",
             "tasks/get",
             "{}",
-            Peer::Stdio { initialized: None },
+            Transport::Stdio { initialized: None },
             "-32600/400",
         ),
     ];
@@ -359,11 +359,16 @@ fn invariant_7_era_is_decided_per_message() {
 #[test]
 fn a_response_belongs_to_a_session() {
     let meta = longhaul_wire::Meta::default();
-    let peer = http(Some("2025-11-25"), None, Session::Live(Version::V2025_11_25), false);
+    let peer = http(
+        Some("2025-11-25"),
+        None,
+        SessionState::Live(Version::V2025_11_25),
+        false,
+    );
     assert!(matches!(
-        decide(None, &meta, &peer),
-        Ok(Era::Legacy(Legacy::Session(_)))
+        detect_era(None, &meta, &peer),
+        Ok(Era::Legacy(LegacyPhase::Session(_)))
     ));
-    let peer = http(None, None, Session::None, false);
-    assert_eq!(decide(None, &meta, &peer).unwrap_err().code(), -32020);
+    let peer = http(None, None, SessionState::None, false);
+    assert_eq!(detect_era(None, &meta, &peer).unwrap_err().code(), -32020);
 }

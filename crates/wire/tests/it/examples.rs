@@ -2,7 +2,8 @@
 
 use crate::{fixture::request, schema};
 use longhaul_wire::{
-    Admitted, Era, Generation, Headers, Message, Method, Peer, Rules, Session, Version, admit, header::encode_value,
+    AdmissionRules, Admitted, Era, Generation, Headers, Message, Method, SessionState, Transport, Version, admit,
+    header::encode_value,
 };
 use serde_json::Value;
 
@@ -69,12 +70,12 @@ pub(crate) fn admit_modern(line: &str) -> Result<Admitted<'_>, longhaul_wire::Rp
         session_id: None,
         params: Vec::new(),
     };
-    let peer = Peer::Http {
+    let peer = Transport::Http {
         headers,
-        session: Session::None,
+        session: SessionState::None,
         sessionless: false,
     };
-    let rules = Rules {
+    let rules = AdmissionRules {
         strict_headers: true,
         serves: |_| true,
     };
@@ -111,15 +112,15 @@ fn every_legacy_client_request_is_admitted_in_its_session() {
             protocol_version: Some(b"2025-11-25"),
             ..Headers::default()
         };
-        let peer = Peer::Http {
+        let peer = Transport::Http {
             headers,
-            session: Session::Live(Version::V2025_11_25),
+            session: SessionState::Live(Version::V2025_11_25),
             sessionless: false,
         };
         let got = admit(
             &request,
             &peer,
-            &Rules {
+            &AdmissionRules {
                 strict_headers: true,
                 serves: |_| true,
             },
@@ -150,7 +151,7 @@ fn params_say_what_the_examples_say() {
         call.call_tool().unwrap().arguments.unwrap().get(),
         r#"{"project":"p-17"}"#
     );
-    assert_eq!(call.task_wish().unwrap().unwrap().ttl, Some(7_200_000));
+    assert_eq!(call.task_metadata().unwrap().unwrap().ttl, Some(7_200_000));
     assert_eq!(
         call.meta().unwrap().progress_token().unwrap().unwrap().as_json(),
         "\"pt-3\""

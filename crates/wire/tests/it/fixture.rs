@@ -5,7 +5,7 @@ use longhaul_core::{
     RpcFailure, SpecId, State, Task, TaskId, UnixMillis, Verdict,
     store::{NewTask, Record},
 };
-use longhaul_wire::{Cache, CacheScope, Identity, Message, Request, envelope::write_result};
+use longhaul_wire::{CacheHints, CacheScope, Message, Request, ServerInfo, jsonrpc::write_result};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -131,12 +131,12 @@ pub(crate) fn cancelled(mut task: Task) -> Record {
     }
 }
 
-pub(crate) fn identity() -> Identity {
-    Identity::new("acme-tasks", "0.3.0").with_instructions("Slow tools run as tasks.")
+pub(crate) fn identity() -> ServerInfo {
+    ServerInfo::new("acme-tasks", "0.3.0").with_instructions("Slow tools run as tasks.")
 }
 
 /// With all there is to show in a handshake, and nowhere else.
-pub(crate) fn detailed_identity() -> Identity {
+pub(crate) fn detailed_identity() -> ServerInfo {
     let icons = r#"[{"src":"https://acme.example/i.png"}]"#;
     identity().with_details(Some("Acme"), Some("https://acme.example"), Some(icons))
 }
@@ -167,7 +167,7 @@ pub(crate) fn respond(write: impl FnOnce(&mut String)) -> Value {
 }
 
 /// The caching hints of the tests' modern results.
-pub(crate) const FRESH: Cache = Cache {
+pub(crate) const FRESH: CacheHints = CacheHints {
     ttl_ms: 5,
     scope: CacheScope::Private,
 };

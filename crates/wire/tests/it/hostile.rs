@@ -1,14 +1,15 @@
 //! Whatever comes in, the answer is a clear error, at a bounded cost.
 
 use longhaul_wire::{
-    Generation, MAX_DEPTH, Message, Params, Question, Refusal, RemoteError, RpcError, legacy::hosted::HostedTask,
+    Generation, InputRequest, MAX_DEPTH, Message, Params, Rejection, RemoteError, RpcError,
+    legacy::client_task::ClientTask,
 };
 use proptest::prelude::*;
 use serde_json::json;
 
 /// Code, HTTP status and id of the refusal.
 fn refused(bytes: &[u8]) -> (i64, u16, Option<String>) {
-    let Err(Refusal { id, error }) = Message::parse(bytes) else {
+    let Err(Rejection { id, error }) = Message::parse(bytes) else {
         panic!("accepted: {}", String::from_utf8_lossy(bytes));
     };
     (error.code(), error.status(), id.map(|id| id.as_json().to_owned()))
@@ -207,7 +208,7 @@ fn an_error_is_not_as_long_as_what_it_is_about() {
 fn wrong_shapes_say_which_member_and_what_would_be_right() {
     type View = fn(&Params<'_>) -> Result<(), longhaul_wire::RpcError>;
     let call: View = |params| params.call_tool().map(drop);
-    let wish: View = |params| params.task_wish().map(drop);
+    let wish: View = |params| params.task_metadata().map(drop);
     let task: View = |params| params.task_id().map(drop);
     let update: View = |params| params.update_task().map(drop);
     let initialize: View = |params| params.initialize().map(drop);
@@ -415,14 +416,14 @@ fn wrong_shapes_say_which_member_and_what_would_be_right() {
         let raw = serde_json::from_str(text).unwrap();
         let read = Params::read(Some(raw));
         let error = read
-            .and_then(|params| params.task_wish().and(params.update_task().map(drop)))
+            .and_then(|params| params.task_metadata().and(params.update_task().map(drop)))
             .unwrap_err();
         assert_eq!((error.code(), error.message()), (-32602, says));
     }
     // What is null counts as absent; what a tool does not read cannot be wrong.
     let raw = serde_json::from_str(r#"{"name":"t","arguments":null,"task":null,"cursor":null,"message":7}"#).unwrap();
     let params = Params::read(Some(raw)).unwrap();
-    assert!(params.call_tool().unwrap().arguments.is_none() && params.task_wish().unwrap().is_none());
+    assert!(params.call_tool().unwrap().arguments.is_none() && params.task_metadata().unwrap().is_none());
     assert!(params.cursor().unwrap().is_none());
 }
 
@@ -472,7 +473,7 @@ fn what_meta_is_not_read_for_is_handed_on_as_it_came() {
     let meta = |text| longhaul_wire::Meta::read(Some(serde_json::from_str(text).unwrap())).unwrap();
     let all = r#"{"com.example/a": {"n": 1.50},"progressToken":1,"traceparent":"t","com.example/a":2,"":null}"#;
     let others: Vec<_> = meta(all)
-        .others()
+        .unknown_members()
         .into_iter()
         .map(|(key, raw)| (key, raw.get()))
         .collect();
@@ -482,8 +483,8 @@ fn what_meta_is_not_read_for_is_handed_on_as_it_came() {
         ("", "null"),
     ];
     assert_eq!(others, expected.map(|(key, raw)| (key.to_owned(), raw)));
-    assert!(meta(r#"{"progressToken":1}"#).others().is_empty());
-    assert!(longhaul_wire::Meta::default().others().is_empty());
+    assert!(meta(r#"{"progressToken":1}"#).unknown_members().is_empty());
+    assert!(longhaul_wire::Meta::default().unknown_members().is_empty());
 }
 
 const QUESTIONS: [&str; 3] = [
@@ -507,12 +508,12 @@ pub(crate) fn process(bytes: &[u8]) {
     };
     if let Some(raw) = params {
         for question in QUESTIONS {
-            let _ = Question::read(question).unwrap().check(raw);
+            let _ = InputRequest::read(question).unwrap().check(raw);
         }
         let _ = (
-            HostedTask::created(raw),
-            HostedTask::read(raw),
-            Question::read(raw.get()),
+            ClientTask::created(raw),
+            ClientTask::read(raw),
+            InputRequest::read(raw.get()),
         );
         let _ = RemoteError::read(raw);
     }
@@ -520,7 +521,7 @@ pub(crate) fn process(bytes: &[u8]) {
     let _ = (
         params.initialize(),
         params.call_tool(),
-        params.task_wish(),
+        params.task_metadata(),
         params.task_id(),
         params.update_task(),
     );

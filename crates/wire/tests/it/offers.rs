@@ -5,7 +5,9 @@ use crate::{
     schema,
 };
 use longhaul_core::TaskPolicy;
-use longhaul_wire::{Features, Generation, Listed, Listing, ToolEntry, Version, Watched, legacy, modern};
+use longhaul_wire::{
+    Generation, ListCapability, ListKind, ResourcesCapability, ServerCapabilities, ToolEntry, Version, legacy, modern,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -14,29 +16,31 @@ fn legacy_versions() -> impl Iterator<Item = Version> {
     Version::ALL.into_iter().filter(legacy)
 }
 
-fn listed() -> impl Strategy<Value = Option<Listed>> {
-    proptest::option::of(any::<bool>().prop_map(|list_changed| Listed { list_changed }))
+fn listed() -> impl Strategy<Value = Option<ListCapability>> {
+    proptest::option::of(any::<bool>().prop_map(|list_changed| ListCapability { list_changed }))
 }
 
-fn features() -> impl Strategy<Value = Features> {
-    let watched = |(list_changed, subscribe)| Watched {
+fn features() -> impl Strategy<Value = ServerCapabilities> {
+    let watched = |(list_changed, subscribe)| ResourcesCapability {
         list_changed,
         subscribe,
     };
     let resources = proptest::option::of(any::<(bool, bool)>().prop_map(watched));
     let parts = (listed(), resources, listed(), any::<(bool, bool, bool)>());
-    parts.prop_map(|(tools, resources, prompts, (completions, logging, tasks))| Features {
-        tools,
-        resources,
-        prompts,
-        completions,
-        logging,
-        tasks,
-    })
+    parts.prop_map(
+        |(tools, resources, prompts, (completions, logging, tasks))| ServerCapabilities {
+            tools,
+            resources,
+            prompts,
+            completions,
+            logging,
+            tasks,
+        },
+    )
 }
 
 /// The shared capabilities as the schemas describe them.
-fn expected(features: &Features) -> Value {
+fn expected(features: &ServerCapabilities) -> Value {
     let flag = |object: &mut Value, name: &str, set: bool| {
         if set {
             object[name] = json!(true);
@@ -129,14 +133,14 @@ fn entries_are_listed_as_they_are() {
     let template = r#"{"uriTemplate":"acme://{x}","name":"x","title":"X","mimeType":"text/plain","_meta":{}}"#;
     let prompt = r#"{"name":"p","arguments":[{"name":"q","required":true,"title":"Q"}]}"#;
     for (listing, definition, member, entry) in [
-        (Listing::Resources, "ListResourcesResult", "resources", resource),
+        (ListKind::Resources, "ListResourcesResult", "resources", resource),
         (
-            Listing::ResourceTemplates,
+            ListKind::ResourceTemplates,
             "ListResourceTemplatesResult",
             "resourceTemplates",
             template,
         ),
-        (Listing::Prompts, "ListPromptsResult", "prompts", prompt),
+        (ListKind::Prompts, "ListPromptsResult", "prompts", prompt),
     ] {
         for (entries, next) in [(&[][..], None), (&[entry][..], None), (&[entry, entry], Some("\"c\""))] {
             let plain = respond(|out| legacy::list::write(out, listing, entries, next));

@@ -1,6 +1,6 @@
 //! Arguments mirrored in headers (T-29, T-30, C-19).
 
-use longhaul_wire::{AnnotationFlaw, Headers, ParamHeaders};
+use longhaul_wire::{AnnotationError, Headers, ParamHeaders};
 use proptest::prelude::*;
 use serde_json::{Value, json, value::RawValue};
 
@@ -200,7 +200,7 @@ fn repeats_are_refused_where_they_matter() {
 
 #[test]
 fn bad_annotations_are_named() {
-    use AnnotationFlaw::{NotAToken, NotPrimitive, Repeated, Unreachable};
+    use AnnotationError::{NotAToken, NotPrimitive, Repeated, Unreachable};
     let one = |property: Value| ParamHeaders::of(&json!({"type": "object", "properties": {"a": property}})).map(drop);
     let annotated = json!({"type": "string", "x-mcp-header": "A"});
     for (bad, flaw) in [
@@ -227,12 +227,12 @@ fn bad_annotations_are_named() {
         (json!({"$defs": {"enum": annotated}}), Unreachable),
     ] {
         let error = one(bad.clone()).unwrap_err();
-        assert_eq!((error.flaw, error.place.as_str()), (flaw, "a"), "{bad}");
+        assert_eq!((error.error, error.path.as_str()), (flaw, "a"), "{bad}");
     }
     let twice = json!({"properties": {"a": {"type": "string", "x-mcp-header": "X"},
         "b": {"properties": {"c": {"type": "string", "x-mcp-header": "x"}}}}});
     let error = ParamHeaders::of(&twice).unwrap_err();
-    assert_eq!((error.flaw, error.place.as_str()), (Repeated, "b.c"));
+    assert_eq!((error.error, error.path.as_str()), (Repeated, "b.c"));
     assert_eq!(
         error.to_string(),
         "x-mcp-header at `b.c` names a header for the second time"

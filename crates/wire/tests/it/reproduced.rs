@@ -9,17 +9,17 @@ use crate::{
 };
 use longhaul_core::{Progress, TaskPolicy};
 use longhaul_wire::{
-    Cache, CacheScope, Capability, Features, Generation, Headers, Identity, Listed, Message, Params, Peer, Question,
-    RpcError, Rules, Session, Status, ToolEntry, Version, admit,
-    envelope::write_result,
+    AdmissionRules, CacheHints, CacheScope, Capability, Generation, Headers, InputRequest, ListCapability, Message,
+    Params, RpcError, ServerCapabilities, ServerInfo, SessionState, TaskStatus, ToolEntry, Transport, Version, admit,
+    jsonrpc::write_result,
     legacy::{
         self,
-        hosted::{self, HostedTask},
-        question::Delivery,
+        client_task::{self, ClientTask},
+        input_request::Delivery,
     },
     modern,
     notification::{write_cancelled, write_progress},
-    params::TaskWish,
+    params::TaskMetadata,
 };
 use serde_json::{Value, json};
 
@@ -136,10 +136,10 @@ fn legacy_answers() {
 
 #[test]
 fn legacy_handshake_tools_questions_and_progress() {
-    let features = Features {
-        tools: Some(Listed { list_changed: true }),
+    let features = ServerCapabilities {
+        tools: Some(ListCapability { list_changed: true }),
         tasks: true,
-        ..Features::default()
+        ..ServerCapabilities::default()
     };
     let got = written(|out| legacy::handshake::write_initialize(out, Version::V2025_11_25, &features, &identity()));
     let expected = response_to(LEGACY, "1")["result"].take();
@@ -169,14 +169,14 @@ fn legacy_handshake_tools_questions_and_progress() {
     let task = "tsk_9Zr4vQ2mXk7Lw0aB".parse().unwrap();
     let delivery = Delivery {
         id: "srv-41",
-        question: &question,
+        request: &question,
         task: Some(&task),
-        hosted: None,
+        client_task: None,
     };
     assert_eq!(written(|out| delivery.write(out).unwrap()), elicit);
 
     let answer: Value = serde_json::from_str(example(LEGACY, r#""id":"srv-41","result""#, 0)).unwrap();
-    let kept = legacy::question::strip_related_task(&answer["result"].to_string()).unwrap();
+    let kept = legacy::input_request::strip_related_task(&answer["result"].to_string()).unwrap();
     let kept: Value = serde_json::from_str(kept.as_str()).unwrap();
     assert_eq!(
         kept,
@@ -271,7 +271,7 @@ fn modern_rounds_of_questions() {
         panic!("{retry:?}")
     };
     assert_eq!(key, "who");
-    Question::read(&question).unwrap().check(answer).unwrap();
+    InputRequest::read(&question).unwrap().check(answer).unwrap();
     answers(MODERN, "42", |out, id| {
         write_result(out, id, |out| {
             modern::input_required::write(out, [], Some("v1.nonce.01J…mac"), &identity);
@@ -288,9 +288,9 @@ fn legacy_tasks_of_a_client() {
     let question = json!({"method": asked["method"], "params": params}).to_string();
     let delivery = Delivery {
         id: "srv-50",
-        question: &question,
+        request: &question,
         task: None,
-        hosted: Some(TaskWish { ttl: Some(900_000) }),
+        client_task: Some(TaskMetadata { ttl: Some(900_000) }),
     };
     assert_eq!(written(|out| delivery.write(out).unwrap()), asked);
 
@@ -298,24 +298,24 @@ fn legacy_tasks_of_a_client() {
     else {
         panic!()
     };
-    let task = HostedTask::created(answer.outcome.unwrap()).unwrap().unwrap();
-    assert_eq!((task.status, task.poll_interval), (Status::Working, Some(1000)));
+    let task = ClientTask::created(answer.outcome.unwrap()).unwrap().unwrap();
+    assert_eq!((task.status, task.poll_interval), (TaskStatus::Working, Some(1000)));
     let polled: Value = serde_json::from_str(example(LEGACY, r#""id":"srv-51""#, 0)).unwrap();
-    assert_eq!(written(|out| hosted::write_get(out, "srv-51", &task.id)), polled);
+    assert_eq!(written(|out| client_task::write_get(out, "srv-51", &task.id)), polled);
 }
 
 #[test]
 fn stdio_of_both_generations() {
-    let features = Features {
-        tools: Some(Listed::default()),
+    let features = ServerCapabilities {
+        tools: Some(ListCapability::default()),
         tasks: true,
-        ..Features::default()
+        ..ServerCapabilities::default()
     };
-    let stale = Cache {
+    let stale = CacheHints {
         ttl_ms: 0,
         scope: CacheScope::Private,
     };
-    let nameless = Identity::new("acme-tasks", "0.3.0");
+    let nameless = ServerInfo::new("acme-tasks", "0.3.0");
     let got = written(|out| modern::handshake::write_discover(out, &features, stale, &nameless));
     let mut expected = response_to(MODERN, "\"p\"")["result"].take();
     expected["supportedVersions"] = got["supportedVersions"].clone();
@@ -332,12 +332,12 @@ fn stdio_of_both_generations() {
 
 #[test]
 fn modern_discovery_and_errors() {
-    let features = Features {
-        tools: Some(Listed { list_changed: true }),
+    let features = ServerCapabilities {
+        tools: Some(ListCapability { list_changed: true }),
         tasks: true,
-        ..Features::default()
+        ..ServerCapabilities::default()
     };
-    let cache = Cache {
+    let cache = CacheHints {
         ttl_ms: 600_000,
         scope: CacheScope::Public,
     };
@@ -367,12 +367,12 @@ fn modern_discovery_and_errors() {
         name: Some(b"another"),
         ..Headers::default()
     };
-    let peer = Peer::Http {
+    let peer = Transport::Http {
         headers,
-        session: Session::None,
+        session: SessionState::None,
         sessionless: false,
     };
-    let rules = Rules {
+    let rules = AdmissionRules {
         strict_headers: false,
         serves: |_| true,
     };

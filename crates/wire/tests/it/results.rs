@@ -5,7 +5,7 @@ use crate::{
     schema,
 };
 use longhaul_core::{Json, RpcFailure};
-use longhaul_wire::{Cache, OutputPage, RequestId, Stretch, TextContent, completion, legacy, modern};
+use longhaul_wire::{CacheHints, LogPage, OutputPage, RequestId, TextContent, completion, legacy, modern};
 use serde_json::{Value, json};
 
 fn asking() -> RequestId<'static> {
@@ -68,7 +68,7 @@ fn a_handler_s_result_reaches_both_generations() {
         ("ReadResourceResult", contents, Some(FRESH)),
         ("CompleteResult", completion, None),
     ] {
-        let modern = |given: &Value, cache: Option<Cache>| {
+        let modern = |given: &Value, cache: Option<CacheHints>| {
             let identity = detailed_identity();
             written(|out| modern::result::write(out, asking(), &Json::from(given), cache, &identity))
         };
@@ -111,7 +111,7 @@ fn a_text_is_read_with_its_place_in_the_log() {
         uri: "longhaul://task/a/log",
         mime_type: Some("text/plain"),
         text: "\u{0}\u{fffd}",
-        stretch: Some(Stretch {
+        log_page: Some(LogPage {
             offset: 3,
             next: u64::MAX,
             total: 0,
@@ -134,9 +134,12 @@ fn completions_are_cut_to_a_hundred() {
     let none: [&str; 0] = [];
     let many = json!({"values": values[..100], "total": 250, "hasMore": true});
     for (result, expected) in [
-        (completion::result(&values), many),
-        (completion::result(&values[..100]), json!({"values": values[..100]})),
-        (completion::result(&none), json!({"values": []})),
+        (completion::build_result(&values), many),
+        (
+            completion::build_result(&values[..100]),
+            json!({"values": values[..100]}),
+        ),
+        (completion::build_result(&none), json!({"values": []})),
     ] {
         let got = written(|out| modern::result::write(out, asking(), &result, None, &identity()));
         schema::check("26:res:CompleteResult", &got);

@@ -7,11 +7,12 @@ use crate::{
 };
 use longhaul_core::{Json, LogLevel, Progress, TaskPolicy};
 use longhaul_wire::{
-    Change, Features, Listed, Listing, Question, RequestId, ToolEntry, Version, Watched, legacy,
-    legacy::{hosted, question::Delivery},
+    InputRequest, ListCapability, ListChange, ListKind, RequestId, ResourcesCapability, ServerCapabilities, ToolEntry,
+    Version, legacy,
+    legacy::{client_task, input_request::Delivery},
     modern,
     notification::{write_cancelled, write_list_changed, write_log, write_progress, write_resource_updated},
-    params::{Listen, TaskWish},
+    params::{SubscriptionFilter, TaskMetadata},
 };
 use serde_json::Value;
 
@@ -92,14 +93,14 @@ impl Messages {
     }
 }
 
-fn features() -> Features {
-    Features {
-        tools: Some(Listed { list_changed: true }),
-        resources: Some(Watched {
+fn features() -> ServerCapabilities {
+    ServerCapabilities {
+        tools: Some(ListCapability { list_changed: true }),
+        resources: Some(ResourcesCapability {
             list_changed: true,
             subscribe: true,
         }),
-        prompts: Some(Listed { list_changed: true }),
+        prompts: Some(ListCapability { list_changed: true }),
         completions: true,
         logging: true,
         tasks: true,
@@ -130,7 +131,7 @@ fn legacy_messages(id: RequestId<'_>) -> Vec<String> {
     let mut all = Messages::default();
     all.add(|out| legacy::handshake::write_initialize(out, Version::V2025_11_25, &features(), &identity()));
     all.add(|out| legacy::tools::write_list(out, &[tool()], None, Version::V2025_11_25));
-    all.add(|out| legacy::list::write(out, Listing::Prompts, &[], Some("c")));
+    all.add(|out| legacy::list::write(out, ListKind::Prompts, &[], Some("c")));
     all.add(|out| legacy::result::write_cacheable(out, id, &given));
     all.add(|out| {
         write_progress(
@@ -145,20 +146,20 @@ fn legacy_messages(id: RequestId<'_>) -> Vec<String> {
         )
     });
     all.add(|out| write_log(out, LogLevel::Info, None, "1", Some(&task.id)));
-    all.add(|out| write_list_changed(out, Change::Tools, None));
+    all.add(|out| write_list_changed(out, ListChange::Tools, None));
     all.add(|out| write_resource_updated(out, "a:b", None));
     all.add(|out| write_cancelled(out, id, None));
-    all.add(|out| legacy::question::write_elicitation_complete(out, "e"));
+    all.add(|out| legacy::input_request::write_elicitation_complete(out, "e"));
     all.add(|out| legacy::write_ping(out, "p"));
-    all.add(|out| hosted::write_get(out, "p", "t"));
-    all.add(|out| hosted::write_result(out, "p", "t"));
-    all.add(|out| hosted::write_cancel(out, "p", "t"));
+    all.add(|out| client_task::write_get(out, "p", "t"));
+    all.add(|out| client_task::write_result(out, "p", "t"));
+    all.add(|out| client_task::write_cancel(out, "p", "t"));
     for question in [FORM, URL] {
         let delivery = Delivery {
             id: "d",
-            question,
+            request: question,
             task: Some(&task.id),
-            hosted: Some(TaskWish { ttl: Some(1) }),
+            client_task: Some(TaskMetadata { ttl: Some(1) }),
         };
         all.add(|out| delivery.write(out).unwrap());
     }
@@ -177,14 +178,14 @@ fn legacy_messages(id: RequestId<'_>) -> Vec<String> {
 /// Everything a modern client can be sent, but for legacy tasks (C-12), which are what they are.
 fn modern_messages(id: RequestId<'_>) -> Vec<String> {
     let (records, given) = (every_record(), Json::trusted(r#"{"content":[]}"#));
-    let accepted = Listen {
+    let accepted = SubscriptionFilter {
         task_ids: vec!["t".into()],
-        ..Listen::default()
+        ..SubscriptionFilter::default()
     };
     let mut all = Messages::default();
     all.add(|out| modern::handshake::write_discover(out, &features(), FRESH, &identity()));
     all.add(|out| modern::tools::write_list(out, &[tool()], None, FRESH, &identity()));
-    all.add(|out| modern::list::write(out, Listing::Resources, &[], None, FRESH, &identity()));
+    all.add(|out| modern::list::write(out, ListKind::Resources, &[], None, FRESH, &identity()));
     all.add(|out| modern::result::write(out, id, &given, Some(FRESH), &identity()));
     all.add(|out| modern::input_required::write(out, [("a", FORM), ("b", PAGE)], Some("s"), &identity()));
     all.add(|out| modern::tasks::write_ack(out, &identity()));
@@ -203,7 +204,7 @@ fn modern_messages(id: RequestId<'_>) -> Vec<String> {
         )
     });
     all.add(|out| write_log(out, LogLevel::Info, None, "1", None));
-    all.add(|out| write_list_changed(out, Change::Resources, Some(id)));
+    all.add(|out| write_list_changed(out, ListChange::Resources, Some(id)));
     all.add(|out| write_resource_updated(out, "a:b", Some(id)));
     all.add(|out| write_cancelled(out, id, None));
     for record in &records {
@@ -234,7 +235,7 @@ fn no_message_carries_a_name_of_a_draft_or_of_the_other_generation() {
     assert!(
         [FORM, PAGE, URL]
             .into_iter()
-            .all(|question| Question::read(question).is_ok())
+            .all(|question| InputRequest::read(question).is_ok())
     );
     assert_eq!(found(&modern_messages(id), LEGACY), []);
 }

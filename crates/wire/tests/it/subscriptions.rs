@@ -6,9 +6,9 @@ use crate::{
 };
 use longhaul_core::{LogLevel, TaskId};
 use longhaul_wire::{
-    Change, Params, RequestId, modern,
+    ListChange, Params, RequestId, modern,
     notification::{write_cancelled, write_list_changed, write_log, write_resource_updated},
-    params::Listen,
+    params::SubscriptionFilter,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -25,9 +25,9 @@ fn listeners() -> impl Iterator<Item = (RequestId<'static>, Value)> {
     asking.into_iter().map(|(text, id)| (request(text).id, id))
 }
 
-fn listen() -> impl Strategy<Value = Listen<'static>> {
+fn listen() -> impl Strategy<Value = SubscriptionFilter<'static>> {
     let texts = || proptest::collection::vec("[ -~\u{e9}\n]{0,6}".prop_map(Cow::Owned), 0..3);
-    (any::<[bool; 3]>(), texts(), texts()).prop_map(|(flags, resource_subscriptions, task_ids)| Listen {
+    (any::<[bool; 3]>(), texts(), texts()).prop_map(|(flags, resource_subscriptions, task_ids)| SubscriptionFilter {
         tools_list_changed: flags[0],
         prompts_list_changed: flags[1],
         resources_list_changed: flags[2],
@@ -80,9 +80,9 @@ fn the_end_of_a_subscription_is_its_result() {
 #[test]
 fn changes_are_told_with_and_without_a_subscription() {
     for (change, definition) in [
-        (Change::Tools, "ToolListChangedNotification"),
-        (Change::Prompts, "PromptListChangedNotification"),
-        (Change::Resources, "ResourceListChangedNotification"),
+        (ListChange::Tools, "ToolListChangedNotification"),
+        (ListChange::Prompts, "PromptListChangedNotification"),
+        (ListChange::Resources, "ResourceListChangedNotification"),
     ] {
         let got = written(|out| write_list_changed(out, change, None));
         schema::check(&format!("25:msg:{definition}"), &got);

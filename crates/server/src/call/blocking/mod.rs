@@ -17,7 +17,7 @@ use crate::{
 };
 use longhaul_core::{BoxFuture, Clock, Input, Outcome, Task};
 use longhaul_runtime::{Promotion, Said, Step, Waiting};
-use longhaul_wire::{Generation, RequestId, RpcError, envelope::write_result, legacy, modern};
+use longhaul_wire::{Generation, RequestId, RpcError, jsonrpc::write_result, legacy, modern};
 use questions::Questions;
 use std::{sync::Arc, time::Duration};
 

@@ -8,7 +8,7 @@ use crate::interaction::{
 };
 use longhaul_core::{Input, InputKey, Json, RpcFailure};
 use longhaul_runtime::Reply;
-use longhaul_wire::{RpcError, legacy::question::Delivery};
+use longhaul_wire::{RpcError, legacy::input_request::Delivery};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How questions reach the client, and which have.
@@ -129,9 +129,9 @@ impl Plain {
                 let id = self.front.replies.delivery(task, &input.key);
                 let delivery = Delivery {
                     id: &id,
-                    question: input.request.as_str(),
+                    request: input.request.as_str(),
                     task: None,
-                    hosted: None,
+                    client_task: None,
                 };
                 let mut text = String::new();
                 if let Err(error) = delivery.write(&mut text) {

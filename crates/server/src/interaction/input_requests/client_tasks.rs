@@ -12,7 +12,7 @@ use crate::{
 };
 use longhaul_core::{InputKey, Json, Scope, SessionKey, TaskId};
 use longhaul_runtime::{Abilities, Reply, Watch};
-use longhaul_wire::{Capability, Question, Status, legacy::hosted as wire, params::TaskWish};
+use longhaul_wire::{Capability, InputRequest, TaskStatus, legacy::client_task as wire, params::TaskMetadata};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -105,13 +105,13 @@ impl Drop for Entered {
 }
 
 /// The wish for a task that goes with a question, if the client has declared that it hosts tasks for it (G1-04).
-pub(crate) fn wish(abilities: &Abilities, question: &Question<'_>) -> Option<TaskWish> {
+pub(crate) fn wish(abilities: &Abilities, question: &InputRequest<'_>) -> Option<TaskMetadata> {
     let hosts = match question.capability() {
         Capability::ElicitationForm | Capability::ElicitationUrl => abilities.hosts_elicitation,
         Capability::Sampling | Capability::SamplingTools => abilities.hosts_sampling,
         Capability::Roots | Capability::Tasks => false,
     };
-    hosts.then_some(TaskWish { ttl: Some(TTL) })
+    hosts.then_some(TaskMetadata { ttl: Some(TTL) })
 }
 
 /// Takes `answer` for a client's task, if it is one that may be, and sees to it from then on; says whether it was.
@@ -123,12 +123,13 @@ pub(crate) fn take(
     request: &Json,
     answer: &Json,
 ) -> bool {
-    let wished = Question::read(request.as_str()).is_ok_and(|question| wish(&session.abilities, &question).is_some());
+    let wished =
+        InputRequest::read(request.as_str()).is_ok_and(|question| wish(&session.abilities, &question).is_some());
     if !wished {
         return false;
     }
     let created = serde_json::from_str::<&RawValue>(answer.as_str()).ok();
-    let Some(Ok(Some(created))) = created.map(wire::HostedTask::created) else {
+    let Some(Ok(Some(created))) = created.map(wire::ClientTask::created) else {
         return false;
     };
     let host = Host {
@@ -224,11 +225,14 @@ impl Host {
                 return End::Lost;
             };
             let got = serde_json::from_str::<&RawValue>(got.as_str()).ok();
-            let Some(Ok(theirs)) = got.map(wire::HostedTask::read) else {
+            let Some(Ok(theirs)) = got.map(wire::ClientTask::read) else {
                 return End::Lost;
             };
             self.named_interval = theirs.poll_interval.or(self.named_interval);
-            if matches!(theirs.status, Status::Completed | Status::Failed | Status::Cancelled) {
+            if matches!(
+                theirs.status,
+                TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled
+            ) {
                 // An error stands for the answer too (G1-29).
                 return self.ask(wire::write_result).await.map_or(End::Lost, End::Reply);
             }

@@ -17,7 +17,7 @@ use crate::{
 };
 use longhaul_core::{Scope, Task, TaskId, store::StoreError};
 use longhaul_runtime::Versions;
-use longhaul_wire::{Change, Generation, notification};
+use longhaul_wire::{Generation, ListChange, notification};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::{
     broadcast::{
@@ -228,9 +228,9 @@ impl Push {
 
     async fn tell_lists(&self, told: Versions, now: Versions) -> Result<(), Gone> {
         let lists = [
-            (Change::Tools, told.tools, now.tools),
-            (Change::Prompts, told.prompts, now.prompts),
-            (Change::Resources, told.resources, now.resources),
+            (ListChange::Tools, told.tools, now.tools),
+            (ListChange::Prompts, told.prompts, now.prompts),
+            (ListChange::Resources, told.resources, now.resources),
         ];
         for (change, told, now) in lists {
             if told != now {

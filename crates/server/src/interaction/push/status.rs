@@ -1,7 +1,7 @@
 //! `notifications/tasks/status`: every change of the status, and what is said in between at most once a second (G1-43).
 
 use longhaul_core::{BoxFuture, Clock, Now, Task, store::Record};
-use longhaul_wire::{Status, legacy};
+use longhaul_wire::{TaskStatus, legacy};
 use std::{sync::Arc, time::Duration};
 
 /// Between two notifications of one status.
@@ -9,7 +9,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// What one client has been told.
 pub(super) struct StatusNews {
-    told: (Status, Option<Arc<str>>),
+    told: (TaskStatus, Option<Arc<str>>),
     pause: Option<BoxFuture<'static, ()>>,
 }
 
@@ -44,7 +44,7 @@ impl StatusNews {
     }
 }
 
-fn of(task: &Task) -> (Status, Option<Arc<str>>) {
+fn of(task: &Task) -> (TaskStatus, Option<Arc<str>>) {
     let line = match task.block() {
         Some(blocked) => Some(blocked.to_string().into()),
         None => task.status.clone(),

@@ -13,8 +13,8 @@ use crate::{
 use longhaul_core::{Input, InputKey, Progress, Task, TaskId, store::Record, store::StoreError};
 use longhaul_runtime::{Abilities, Hearing, Requestor, Said};
 use longhaul_wire::{
-    Capability, Question, RequestId,
-    legacy::question::{Delivery, write_elicitation_complete},
+    Capability, InputRequest, RequestId,
+    legacy::input_request::{Delivery, write_elicitation_complete},
     notification,
 };
 use serde_json::value::{RawValue, to_raw_value};
@@ -148,7 +148,7 @@ impl Teller {
 
     async fn ask(&mut self, input: &Input) -> Result<(), Gone> {
         let (session, task) = (&self.session.key, &self.task);
-        let Ok(question) = Question::read(input.request.as_str()) else {
+        let Ok(question) = InputRequest::read(input.request.as_str()) else {
             warn!(
                 task = task.short(),
                 key = input.key.as_str(),
@@ -166,9 +166,9 @@ impl Teller {
         let mut text = String::new();
         let delivery = Delivery {
             id: &id,
-            question: input.request.as_str(),
+            request: input.request.as_str(),
             task: Some(task),
-            hosted: wish,
+            client_task: wish,
         };
         if delivery.write(&mut text).is_err() {
             return Ok(());
@@ -218,7 +218,7 @@ pub(crate) async fn token(front: &Front, session: &Session, task: &Task) -> Resu
 }
 
 /// Whether a client of these abilities may be asked (G1-42).
-fn fits(abilities: &Abilities, question: &Question<'_>) -> bool {
+fn fits(abilities: &Abilities, question: &InputRequest<'_>) -> bool {
     match question.capability() {
         Capability::ElicitationForm => abilities.elicit_form,
         Capability::ElicitationUrl => abilities.elicit_url,

@@ -12,7 +12,9 @@ pub(crate) use state::{Binding, State};
 use crate::call::between_rounds::Parked;
 use crate::{dispatch::Call, interaction::exchange::Response, response::KeptId, signer::Seal, transport::front::Front};
 use longhaul_core::{Json, Millis};
-use longhaul_wire::{Generation, Method, RpcError, envelope::write_result, modern::input_required, params::Answers};
+use longhaul_wire::{
+    Generation, Method, RpcError, jsonrpc::write_result, modern::input_required, params::InputResponses,
+};
 use std::collections::BTreeMap;
 
 /// How long a client may take for a round: 15 minutes.
@@ -30,7 +32,7 @@ pub(crate) struct Asked<'a> {
     /// The tool's or prompt's name, or the resource's URI.
     pub(crate) target: &'a str,
     pub(crate) arguments: Option<Json>,
-    pub(crate) answers: &'a Answers<'a>,
+    pub(crate) answers: &'a InputResponses<'a>,
     pub(crate) state: Option<&'a str>,
 }
 

@@ -12,7 +12,7 @@ use crate::{
 };
 use longhaul_core::{BoxFuture, Scope, TaskId, store::StoreError};
 use longhaul_runtime::Versions;
-use longhaul_wire::{modern::subscription, notification, notification::Change, params::Listen};
+use longhaul_wire::{modern::subscription, notification, notification::ListChange, params::SubscriptionFilter};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::sync::{broadcast, watch};
 
@@ -39,7 +39,7 @@ pub(crate) struct Subscription {
 /// What a subscription comes to next.
 enum News {
     /// Lists have changed.
-    Lists(Vec<Change>),
+    Lists(Vec<ListChange>),
     /// A resource has changed.
     Resource(Arc<str>),
     /// Some resources may have changed: there were more changes than we could take.
@@ -58,7 +58,7 @@ impl Subscription {
     pub(crate) fn new(
         front: &Arc<Front>,
         id: KeptId,
-        accepted: &Listen<'_>,
+        accepted: &SubscriptionFilter<'_>,
         (tasks, for_tasks): (Tasks, bool),
         held: Vec<TaskSubscription>,
     ) -> Self {
@@ -154,7 +154,7 @@ async fn next_of(tasks: &mut Tasks, front: &Front, ends: bool) -> News {
 
 /// The lists that are asked for, as they last were told.
 struct Lists {
-    wanted: Vec<Change>,
+    wanted: Vec<ListChange>,
     told: Versions,
     changes: watch::Receiver<Versions>,
     /// Runs from the first change that was not told yet.
@@ -162,12 +162,12 @@ struct Lists {
 }
 
 impl Lists {
-    fn of(accepted: &Listen<'_>, mut changes: watch::Receiver<Versions>) -> Self {
+    fn of(accepted: &SubscriptionFilter<'_>, mut changes: watch::Receiver<Versions>) -> Self {
         let told = *changes.borrow_and_update();
         let wanted = [
-            (accepted.tools_list_changed, Change::Tools),
-            (accepted.prompts_list_changed, Change::Prompts),
-            (accepted.resources_list_changed, Change::Resources),
+            (accepted.tools_list_changed, ListChange::Tools),
+            (accepted.prompts_list_changed, ListChange::Prompts),
+            (accepted.resources_list_changed, ListChange::Resources),
         ];
         Self {
             wanted: wanted
@@ -181,7 +181,7 @@ impl Lists {
     }
 
     /// The lists that have changed since they were last told; at least one. Dropping the future loses nothing.
-    async fn changed(&mut self, front: &Front) -> Vec<Change> {
+    async fn changed(&mut self, front: &Front) -> Vec<ListChange> {
         if self.wanted.is_empty() {
             return std::future::pending().await;
         }
@@ -198,7 +198,7 @@ impl Lists {
                     self.window = None;
                     let (told, now) = (self.told, *self.changes.borrow_and_update());
                     self.told = now;
-                    let changed: Vec<Change> = self
+                    let changed: Vec<ListChange> = self
                         .wanted
                         .iter()
                         .copied()
@@ -213,11 +213,11 @@ impl Lists {
     }
 }
 
-fn version(versions: &Versions, list: Change) -> u64 {
+fn version(versions: &Versions, list: ListChange) -> u64 {
     match list {
-        Change::Tools => versions.tools,
-        Change::Prompts => versions.prompts,
-        Change::Resources => versions.resources,
+        ListChange::Tools => versions.tools,
+        ListChange::Prompts => versions.prompts,
+        ListChange::Resources => versions.resources,
     }
 }
 

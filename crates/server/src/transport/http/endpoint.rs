@@ -22,7 +22,7 @@ use axum::{
     routing::any,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
-use longhaul_wire::{Generation, Headers, Peer, RpcError, Version};
+use longhaul_wire::{Generation, Headers, RpcError, Transport, Version};
 use std::sync::Arc;
 
 const METHODS: &str = "POST, GET, DELETE";
@@ -173,7 +173,7 @@ pub(crate) async fn around<'a>(
     let (session, state) = find_session(front, &headers).await?;
     Ok(Incoming {
         bytes,
-        peer: Peer::Http {
+        peer: Transport::Http {
             headers,
             session: state,
             sessionless: true,
@@ -208,16 +208,16 @@ fn takes_stream(headers: &HeaderMap) -> bool {
 async fn find_session(
     front: &Front,
     headers: &Headers<'_>,
-) -> Result<(Option<Session>, longhaul_wire::Session), RpcError> {
+) -> Result<(Option<Session>, longhaul_wire::SessionState), RpcError> {
     let Some(id) = headers.session_id.filter(|_| !is_modern(headers)) else {
-        return Ok((None, longhaul_wire::Session::None));
+        return Ok((None, longhaul_wire::SessionState::None));
     };
     match live_session(front, id).await? {
         Some(session) => {
-            let state = longhaul_wire::Session::Live(session.version);
+            let state = longhaul_wire::SessionState::Live(session.version);
             Ok((Some(session), state))
         }
-        None => Ok((None, longhaul_wire::Session::Gone)),
+        None => Ok((None, longhaul_wire::SessionState::Gone)),
     }
 }
 

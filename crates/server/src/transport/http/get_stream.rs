@@ -18,7 +18,7 @@ use crate::{
 };
 use axum::response::Response;
 use futures_util::StreamExt;
-use longhaul_wire::{Headers, Peer, RpcError};
+use longhaul_wire::{Headers, RpcError, Transport};
 use std::sync::Arc;
 
 /// Opens a stream for what is to be said to `session`.
@@ -63,9 +63,9 @@ async fn ask_again(
     let request = replay::again(front, session, stream).ok_or_else(not_kept)?;
     let incoming = Incoming {
         bytes: request.as_bytes(),
-        peer: Peer::Http {
+        peer: Transport::Http {
             headers: Headers::default(),
-            session: longhaul_wire::Session::Live(session.version),
+            session: longhaul_wire::SessionState::Live(session.version),
             sessionless: false,
         },
         session: Some(session.clone()),

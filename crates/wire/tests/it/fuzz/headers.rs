@@ -3,7 +3,7 @@
 use super::CHANCES;
 use bolero::TypeGenerator;
 use longhaul_wire::{
-    Headers, Message, Peer, RpcError, Rules, Session, admit,
+    AdmissionRules, Headers, Message, RpcError, SessionState, Transport, admit,
     header::{decode_value, encode_value},
 };
 use serde_json::json;
@@ -149,12 +149,12 @@ impl Case {
         };
         let fits =
             headers.protocol_version == Some(b"2026-07-28") && headers.method == Some(method.as_bytes()) && name_fits;
-        let peer = Peer::Http {
+        let peer = Transport::Http {
             headers,
-            session: Session::None,
+            session: SessionState::None,
             sessionless: true,
         };
-        let rules = Rules {
+        let rules = AdmissionRules {
             strict_headers: self.strict,
             serves: |_| true,
         };

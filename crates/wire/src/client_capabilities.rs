@@ -1,21 +1,20 @@
-//! What a client says it can do.
+//! Client capabilities: what a client declares in `initialize`, or in each modern request.
 
-use crate::{error::Capability, json, object::object};
+use crate::{json, object::object};
 use serde_json::value::RawValue;
 
-/// The declarations Longhaul acts on: per request in the modern generation, per session in the legacy one.
+/// The client capabilities Longhaul acts on. A legacy client declares them for a session, a modern one in each request.
 ///
-/// A declaration is an object; any object counts, anything else does not (C-22).
+/// A capability counts as declared if its member is an object, whatever the object holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct ClientCapabilities {
-    /// `extensions["io.modelcontextprotocol/tasks"]`: can cope with a task as an answer (G2).
+    /// `extensions["io.modelcontextprotocol/tasks"]`: accepts a task as the answer to a call.
     pub tasks: bool,
-    /// `tasks`: the legacy declaration. A modern request counts as one that declares nothing (G2-09), but for tasks of its own that are
-    /// legacy too (C-12).
+    /// `tasks`: the legacy capability. In a modern request it only gives access to the client's own legacy tasks.
     pub legacy_tasks: bool,
-    /// `tasks.requests.elicitation.create`: hosts tasks for elicitation itself (G1-03).
+    /// `tasks.requests.elicitation.create`: hosts tasks for elicitation itself.
     pub hosts_elicitation: bool,
-    /// `tasks.requests.sampling.createMessage`: hosts tasks for sampling itself (G1-03).
+    /// `tasks.requests.sampling.createMessage`: hosts tasks for sampling itself.
     pub hosts_sampling: bool,
     /// `elicitation`, empty or with `form`.
     pub elicitation_form: bool,
@@ -27,6 +26,36 @@ pub struct ClientCapabilities {
     pub sampling_tools: bool,
     /// `roots`.
     pub roots: bool,
+}
+
+/// A client capability that a request or an input request can require.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capability {
+    /// The tasks extension.
+    Tasks,
+    /// Elicitation by form.
+    ElicitationForm,
+    /// Elicitation by URL.
+    ElicitationUrl,
+    /// Sampling: requests to the client's model.
+    Sampling,
+    /// Sampling with tools the model may call.
+    SamplingTools,
+    /// Listing the client's roots.
+    Roots,
+}
+
+impl Capability {
+    pub(crate) fn as_json(self) -> &'static str {
+        match self {
+            Self::Tasks => r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
+            Self::ElicitationForm => r#"{"elicitation":{"form":{}}}"#,
+            Self::ElicitationUrl => r#"{"elicitation":{"url":{}}}"#,
+            Self::Sampling => r#"{"sampling":{}}"#,
+            Self::SamplingTools => r#"{"sampling":{"tools":{}}}"#,
+            Self::Roots => r#"{"roots":{}}"#,
+        }
+    }
 }
 
 object! {
@@ -44,7 +73,7 @@ object! { struct Requests { elicitation = "elicitation", sampling = "sampling", 
 object! { struct Modes { form = "form", url = "url", create = "create", } }
 object! { struct Sampling { tools = "tools", create_message = "createMessage", } }
 
-/// Reads the object at `raw` into a struct of [`object!`]; what is absent, no object, or garbled reads as empty.
+/// Reads the object at `raw` into a struct of [`object!`]. An absent or malformed object reads as empty.
 macro_rules! read {
     ($name:ident, $raw:expr) => {{
         let mut read = $name::default();
@@ -73,7 +102,7 @@ impl ClientCapabilities {
             legacy_tasks: declared(top.tasks),
             hosts_elicitation: declared(read!(Modes, requests.elicitation).create),
             hosts_sampling: declared(read!(Sampling, requests.sampling).create_message),
-            // An empty object means form: URL mode came later.
+            // An empty object means form mode: URL mode was added later.
             elicitation_form: declared(top.elicitation) && (declared(modes.form) || modes.url.is_none()),
             elicitation_url: declared(modes.url),
             sampling: declared(top.sampling),
@@ -82,7 +111,7 @@ impl ClientCapabilities {
         })
     }
 
-    /// Whether `capability` was declared in the modern way.
+    /// Whether the client has declared `capability` (for [`Capability::Tasks`]: the modern extension).
     pub fn has(&self, capability: Capability) -> bool {
         match capability {
             Capability::Tasks => self.tasks,
@@ -104,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn declarations_are_objects() {
+    fn only_objects_count_as_declared() {
         assert_eq!(read("{}"), ClientCapabilities::default());
         assert_eq!(
             read(r#"{"elicitation":null,"sampling":true,"roots":[],"tasks":1}"#),
@@ -119,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_elicitation_means_form_and_url_alone_does_not() {
+    fn empty_elicitation_means_form_and_url_alone_does_not() {
         assert!(read(r#"{"elicitation":{}}"#).elicitation_form);
         let url = read(r#"{"elicitation":{"url":{}}}"#);
         assert!(url.elicitation_url && !url.elicitation_form);

@@ -1,37 +1,37 @@
-//! What both generations show of a task: the status each derives, and the members they share.
+//! How a task appears to clients: its status in each generation, and the members both generations share.
 
 use crate::{json, version::Generation};
 use longhaul_core::{Now, Outcome, State, Task, Verdict, push_timestamp};
 use std::borrow::Cow;
 
-/// The largest integer every JSON reader keeps exact, 2^53 − 1. A time to live beyond it is as good as unlimited.
+/// The largest integer that every JSON parser reads exactly, 2^53 − 1. A longer time to live is written as unlimited.
 const LARGEST_EXACT: u64 = (1 << 53) - 1;
 
 /// A task's status on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// Not over, and nothing is wanted of the client.
+pub enum TaskStatus {
+    /// Live, with no open input request.
     Working,
-    /// Not over, and at least one question is open.
+    /// Live, with at least one open input request.
     InputRequired,
-    /// Over, successfully as the generation sees it.
+    /// Ended, successfully as the generation defines it.
     Completed,
-    /// Over, unsuccessfully as the generation sees it.
+    /// Ended, unsuccessfully as the generation defines it.
     Failed,
-    /// Over without coming to anything.
+    /// Ended without an outcome.
     Cancelled,
 }
 
-impl Status {
-    /// What `task` is in that generation. The one difference: a tool that said no has `failed` in the legacy one and
-    /// `completed` in the modern one (C-04).
+impl TaskStatus {
+    /// The status of a task in `generation`. They differ in one case: a result with `isError` is `failed` in the legacy generation
+    /// and `completed` in the modern one.
     ///
     /// ```
     /// use longhaul_core::{State, Verdict};
-    /// use longhaul_wire::{Generation, Status};
+    /// use longhaul_wire::{Generation, TaskStatus};
     /// let said_no = State::Done(Verdict::ToolError);
-    /// assert_eq!(Status::of(said_no, false, Generation::Legacy), Status::Failed);
-    /// assert_eq!(Status::of(said_no, false, Generation::Modern), Status::Completed);
+    /// assert_eq!(TaskStatus::of(said_no, false, Generation::Legacy), TaskStatus::Failed);
+    /// assert_eq!(TaskStatus::of(said_no, false, Generation::Modern), TaskStatus::Completed);
     /// ```
     pub fn of(state: State, has_open_inputs: bool, generation: Generation) -> Self {
         match state {
@@ -70,28 +70,28 @@ impl Status {
     }
 }
 
-/// What the generations call the two figures.
+/// The names of the members that the generations call differently.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Names {
+pub(crate) struct MemberNames {
     /// `,"ttl":` or `,"ttlMs":`
     pub(crate) ttl: &'static str,
     /// `,"pollInterval":` or `,"pollIntervalMs":`
     pub(crate) poll: &'static str,
 }
 
-/// What a task's members are written from.
+/// A task as one generation shows it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct TaskView<'a> {
     pub(crate) task: &'a Task,
-    pub(crate) status: Status,
-    /// Its end, where the reader has it at hand: says why a task failed.
+    pub(crate) status: TaskStatus,
+    /// Says why the task failed; `None` where it has not been read.
     pub(crate) outcome: Option<&'a Outcome>,
     pub(crate) now: Now,
 }
 
-impl Shown<'_> {
-    /// Appends `"taskId":…` to the poll hint, without braces.
-    pub(crate) fn push_members(&self, out: &mut String, names: Names) {
+impl TaskView<'_> {
+    /// Appends the members from `taskId` to the poll interval, without braces.
+    pub(crate) fn push_members(&self, out: &mut String, names: MemberNames) {
         let task = self.task;
         out.push_str(r#""taskId":"#);
         json::push_string(out, task.id.as_str());
@@ -110,7 +110,7 @@ impl Shown<'_> {
         out.push_str(names.ttl);
         match task.ttl() {
             LARGEST_EXACT.. => out.push_str("null"),
-            // Zero would read as "gone already"; the suite wants it positive (G2-21).
+            // Zero would read as already deleted; the conformance suite requires a positive number (G2-21).
             ttl => json::push_int(out, ttl.max(1)),
         }
         if !task.is_done() {
@@ -119,17 +119,17 @@ impl Shown<'_> {
         }
     }
 
-    /// The line for people: the latest one about the work, why it is blocked, or why it failed (G1-19, G2-25), which is written with the
-    /// end of a task. Tasks that earlier releases ended have that only where their outcome is at hand.
+    /// The status message (G1-19, G2-25): the latest one of the work, why it is blocked, or why it failed. Releases before this one
+    /// did not store why a task failed, so for their tasks it is read from the outcome.
     fn message(&self) -> Option<Cow<'_, str>> {
         let line = || self.task.status_line();
         match (self.status, self.outcome) {
-            // The answer to a creation says nothing of the end that may have come with it.
-            (Status::Working, _) if self.task.is_done() => None,
-            (Status::Failed, Some(outcome @ Outcome::RpcError(_))) => {
+            // A CreateTaskResult always says `working`, even if the task has already ended.
+            (TaskStatus::Working, _) if self.task.is_done() => None,
+            (TaskStatus::Failed, Some(outcome @ Outcome::RpcError(_))) => {
                 outcome.failure_line().map(|why| why.to_string().into())
             }
-            (Status::Failed, outcome) => line()
+            (TaskStatus::Failed, outcome) => line()
                 .or_else(|| Some(outcome?.failure_line()?.to_string().into()))
                 .or(Some("failed; the result says why".into())),
             _ => line(),

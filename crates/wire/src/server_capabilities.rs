@@ -1,52 +1,51 @@
-//! What a server offers, before a generation gives it its shape.
+//! Server capabilities: what a server declares in `initialize` and `server/discover`.
 
 use crate::json;
 
-/// What a server offers, for both handshakes. Only what is served may be set (U-24): a kind that is absent is refused with −32601.
+/// What a server declares. Set only what is served: the methods of an absent capability are answered with −32601.
 ///
 /// ```
-/// use longhaul_wire::{Features, Listed, Watched};
-/// let features = Features {
-///     tools: Some(Listed { list_changed: true }),
-///     resources: Some(Watched { list_changed: false, subscribe: true }),
-///     ..Features::default()
+/// use longhaul_wire::{ServerCapabilities, ListCapability, ResourcesCapability};
+/// let features = ServerCapabilities {
+///     tools: Some(ListCapability { list_changed: true }),
+///     resources: Some(ResourcesCapability { list_changed: false, subscribe: true }),
+///     ..ServerCapabilities::default()
 /// };
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Features {
+pub struct ServerCapabilities {
     /// `tools/*`
-    pub tools: Option<Listed>,
+    pub tools: Option<ListCapability>,
     /// `resources/*`
-    pub resources: Option<Watched>,
+    pub resources: Option<ResourcesCapability>,
     /// `prompts/*`
-    pub prompts: Option<Listed>,
+    pub prompts: Option<ListCapability>,
     /// `completion/complete`
     pub completions: bool,
-    /// `notifications/message`, on the wish of a request in the modern generation and of a session in the legacy one, which has
-    /// `logging/setLevel` too (U-08, U-09).
+    /// `notifications/message`, at the level that a modern request names or a legacy session has set with `logging/setLevel`.
     pub logging: bool,
-    /// `tasks/*`, each generation's own.
+    /// `tasks/*`, those of each generation.
     pub tasks: bool,
 }
 
-/// A kind of thing that can be listed.
+/// The capability of `tools` or `prompts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Listed {
+pub struct ListCapability {
     /// Whether the server tells when the list changes.
     pub list_changed: bool,
 }
 
-/// A kind of thing that can be listed, and watched one by one.
+/// The capability of `resources`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Watched {
+pub struct ResourcesCapability {
     /// Whether the server tells when the list changes.
     pub list_changed: bool,
-    /// Whether the server tells when one of them changes: `resources/subscribe`, or a modern subscription's `resourceSubscriptions`.
+    /// Whether the server notifies when a resource changes: `resources/subscribe`, or a modern subscription's `resourceSubscriptions`.
     pub subscribe: bool,
 }
 
-impl Features {
-    /// Appends the capabilities both generations name alike, each with a leading comma but for the first; returns whether any was written.
+impl ServerCapabilities {
+    /// Appends the capabilities that both generations write alike. Returns whether any was written.
     pub(crate) fn push_shared(&self, out: &mut String) -> bool {
         let mut any = false;
         let mut offer = |name, flags: &[(&str, bool)]| {
@@ -55,17 +54,17 @@ impl Features {
             out.push(':');
             push_flags(out, flags);
         };
-        if let Some(Listed { list_changed }) = self.tools {
+        if let Some(ListCapability { list_changed }) = self.tools {
             offer("tools", &[("listChanged", list_changed)]);
         }
-        if let Some(Watched {
+        if let Some(ResourcesCapability {
             list_changed,
             subscribe,
         }) = self.resources
         {
             offer("resources", &[("listChanged", list_changed), ("subscribe", subscribe)]);
         }
-        if let Some(Listed { list_changed }) = self.prompts {
+        if let Some(ListCapability { list_changed }) = self.prompts {
             offer("prompts", &[("listChanged", list_changed)]);
         }
         if self.completions {
@@ -78,7 +77,7 @@ impl Features {
     }
 }
 
-/// Appends an object of the flags that are set; an absent one means no.
+/// Appends an object of the flags that are set.
 fn push_flags(out: &mut String, flags: &[(&str, bool)]) {
     out.push('{');
     for (nth, (name, _)) in flags.iter().filter(|(_, set)| *set).enumerate() {

@@ -1,33 +1,29 @@
-//! Questions to a client: what tasks and rounds hold, `{"method":…,"params":…}` (U-15), and which answers fit them.
+//! Input requests, `{"method":…,"params":…}`: what a client must declare for each, and which answers are valid.
 
-use crate::{
-    error::{Capability, RpcError},
-    json,
-    object::object,
-};
+use crate::{client_capabilities::Capability, error::RpcError, json, object::object};
 use serde_json::value::RawValue;
 
 object! { struct Members { method = "method", params = "params", } }
 object! { struct ParamMembers { mode = "mode", tools = "tools", requested_schema = "requestedSchema", } }
 object! { struct RequestedSchema { required = "required", } }
-object! { struct Elicited { action = "action", content = "content", } }
-object! { struct Sampled { role = "role", content = "content", model = "model", } }
-object! { struct Rooted { roots = "roots", } }
+object! { struct ElicitResult { action = "action", content = "content", } }
+object! { struct CreateMessageResult { role = "role", content = "content", model = "model", } }
+object! { struct ListRootsResult { roots = "roots", } }
 object! { struct Root { uri = "uri", } }
 
-/// One of the three questions that exist.
+/// An input request: an elicitation, a sampling request, or a request for the roots.
 ///
 /// ```
-/// use longhaul_wire::{Capability, Question};
-/// let question = Question::read(r#"{"method":"elicitation/create","params":{"mode":"url","url":"https://acme.example","message":"Pay"}}"#).unwrap();
-/// assert_eq!(question.capability(), Capability::ElicitationUrl);
-/// question.check(serde_json::from_str(r#"{"action":"accept"}"#).unwrap()).unwrap();
+/// use longhaul_wire::{Capability, InputRequest};
+/// let request = InputRequest::read(r#"{"method":"elicitation/create","params":{"mode":"url","url":"https://acme.example","message":"Pay"}}"#).unwrap();
+/// assert_eq!(request.capability(), Capability::ElicitationUrl);
+/// request.check(serde_json::from_str(r#"{"action":"accept"}"#).unwrap()).unwrap();
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Question<'a> {
+pub struct InputRequest<'a> {
     kind: Kind,
     params: Option<&'a RawValue>,
-    /// Of a form.
+    /// Of an elicitation by form.
     requested_schema: Option<&'a RawValue>,
 }
 
@@ -40,25 +36,25 @@ enum Kind {
     Roots,
 }
 
-/// The text is no question that a client could be asked.
+/// The text is not a valid input request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a question must be elicitation/create, sampling/createMessage or roots/list with its params")]
-pub struct NotAQuestion;
+#[error("an input request must be elicitation/create, sampling/createMessage or roots/list with its params")]
+pub struct InvalidInputRequest;
 
-impl<'a> Question<'a> {
-    /// Reads a question.
+impl<'a> InputRequest<'a> {
+    /// Reads an input request.
     ///
     /// # Errors
-    /// [`NotAQuestion`] for another method, an unknown mode of elicitation, or params that are missing or no object.
-    pub fn read(request: &'a str) -> Result<Self, NotAQuestion> {
+    /// [`InvalidInputRequest`] for another method, an unknown mode of elicitation, or params that are missing or not an object.
+    pub fn read(request: &'a str) -> Result<Self, InvalidInputRequest> {
         let mut members = Members::default();
-        members.fill(request).map_err(|_| NotAQuestion)?;
+        members.fill(request).map_err(|_| InvalidInputRequest)?;
         let mut params = ParamMembers::default();
         if let Some(raw) = members.params {
-            params.fill(raw.get()).map_err(|_| NotAQuestion)?;
+            params.fill(raw.get()).map_err(|_| InvalidInputRequest)?;
         }
-        let method = members.method.and_then(json::string).ok_or(NotAQuestion)?;
-        // Many write what is absent as null.
+        let method = members.method.and_then(json::string).ok_or(InvalidInputRequest)?;
+        // Many peers write an absent member as null.
         let present = |raw: Option<&'a RawValue>| raw.filter(|raw| !json::is_null(raw));
         let mode = present(params.mode).map(|raw| json::string(raw).unwrap_or_default());
         let kind = match (&*method, mode.as_deref(), present(params.tools)) {
@@ -67,10 +63,10 @@ impl<'a> Question<'a> {
             ("sampling/createMessage", _, None) => Kind::Sampling,
             ("sampling/createMessage", _, Some(_)) => Kind::SamplingWithTools,
             ("roots/list", ..) => Kind::Roots,
-            _ => return Err(NotAQuestion),
+            _ => return Err(InvalidInputRequest),
         };
         if members.params.is_none() && kind != Kind::Roots {
-            return Err(NotAQuestion);
+            return Err(InvalidInputRequest);
         }
         Ok(Self {
             kind,
@@ -79,7 +75,7 @@ impl<'a> Question<'a> {
         })
     }
 
-    /// What a client must have declared to be asked this (U-13, G1-42, G2-35).
+    /// The capability that a client must have declared to receive it.
     pub fn capability(&self) -> Capability {
         match self.kind {
             Kind::Form => Capability::ElicitationForm,
@@ -90,7 +86,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Whether it sends the user to a URL.
+    /// Whether it is an elicitation by URL.
     pub(crate) fn is_url(&self) -> bool {
         self.kind == Kind::Url
     }
@@ -107,21 +103,21 @@ impl<'a> Question<'a> {
         self.params.map_or("{}", RawValue::get)
     }
 
-    /// Whether `answer` has the shape of an answer to it; whether its content is acceptable is for whoever asked (G2-42). A form of
-    /// which nothing is required may be accepted without content, which then counts as an empty object.
+    /// Checks that `answer` has the right structure. The content of a form is not checked against its schema. A form without
+    /// required fields may be accepted without content, which then counts as an empty object.
     ///
     /// # Errors
-    /// −32602 that says what is wrong. The question stays open.
+    /// −32602 that says what is wrong. The input request stays open.
     pub fn check(&self, answer: &RawValue) -> Result<(), RpcError> {
         match self.kind {
-            Kind::Form | Kind::Url => self.check_elicited(answer),
-            Kind::Sampling | Kind::SamplingWithTools => check_sampled(answer),
-            Kind::Roots => check_rooted(answer),
+            Kind::Form | Kind::Url => self.check_elicit_result(answer),
+            Kind::Sampling | Kind::SamplingWithTools => check_create_message_result(answer),
+            Kind::Roots => check_list_roots_result(answer),
         }
     }
 
-    fn check_elicited(&self, answer: &RawValue) -> Result<(), RpcError> {
-        let mut result = Elicited::default();
+    fn check_elicit_result(&self, answer: &RawValue) -> Result<(), RpcError> {
+        let mut result = ElicitResult::default();
         result
             .fill(answer.get())
             .map_err(|_| wrong("it must be an object with each member once"))?;
@@ -151,8 +147,8 @@ impl<'a> Question<'a> {
     }
 }
 
-fn check_sampled(answer: &RawValue) -> Result<(), RpcError> {
-    let mut result = Sampled::default();
+fn check_create_message_result(answer: &RawValue) -> Result<(), RpcError> {
+    let mut result = CreateMessageResult::default();
     result
         .fill(answer.get())
         .map_err(|_| wrong("it must be an object with each member once"))?;
@@ -171,23 +167,27 @@ fn check_sampled(answer: &RawValue) -> Result<(), RpcError> {
     }
 }
 
-fn check_rooted(answer: &RawValue) -> Result<(), RpcError> {
-    let right = || wrong("roots must be an array of objects with a uri");
-    let mut result = Rooted::default();
+fn check_list_roots_result(answer: &RawValue) -> Result<(), RpcError> {
+    let wrong_roots = || wrong("roots must be an array of objects with a uri");
+    let mut result = ListRootsResult::default();
     result
         .fill(answer.get())
         .map_err(|_| wrong("it must be an object with each member once"))?;
     let roots: Vec<&RawValue> = result
         .roots
         .and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .ok_or_else(right)?;
+        .ok_or_else(wrong_roots)?;
     let named = |raw: &&RawValue| {
         let mut root = Root::default();
         root.fill(raw.get()).is_ok() && root.uri.and_then(json::string).is_some()
     };
-    if roots.iter().all(named) { Ok(()) } else { Err(right()) }
+    if roots.iter().all(named) {
+        Ok(())
+    } else {
+        Err(wrong_roots())
+    }
 }
 
 fn wrong(what: &str) -> RpcError {
-    RpcError::invalid_params(format!("The answer does not fit its question: {what}"))
+    RpcError::invalid_params(format!("The answer does not fit its input request: {what}"))
 }

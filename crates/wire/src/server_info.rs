@@ -1,11 +1,11 @@
-//! What the server calls itself.
+//! The server's name and version, as MCP's `Implementation`.
 
 use crate::{json, lineage, meta};
 use longhaul_core::Task;
 
-/// The server's name and version, ready to be put into answers.
+/// The server's name and version, pre-rendered as JSON for responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct ServerInfo {
     /// `{"name":…,"version":…}`
     name: String,
     /// The same with the details.
@@ -15,8 +15,8 @@ pub struct Identity {
     instructions: Option<String>,
 }
 
-impl Identity {
-    /// A server of this name and version.
+impl ServerInfo {
+    /// A server with this name and version.
     pub fn new(name: &str, version: &str) -> Self {
         let mut info = String::from(r#"{"name":"#);
         json::push_string(&mut info, name);
@@ -32,11 +32,11 @@ impl Identity {
         }
     }
 
-    /// With more about it for people: a title, a page, icons (JSON text: an array). Shown in the handshakes, and not in every answer.
+    /// Adds a title, a website and icons (JSON text: an array). They appear in `initialize` and `server/discover` only.
     ///
     /// ```
-    /// use longhaul_wire::Identity;
-    /// let identity = Identity::new("files", "1.0.0").with_details(Some("Files"), None, None);
+    /// use longhaul_wire::ServerInfo;
+    /// let identity = ServerInfo::new("files", "1.0.0").with_details(Some("Files"), None, None);
     /// assert_eq!(identity.info(), r#"{"name":"files","version":"1.0.0","title":"Files"}"#);
     /// ```
     #[must_use]
@@ -56,7 +56,7 @@ impl Identity {
         self
     }
 
-    /// With guidance for the model on how to use the server.
+    /// Adds instructions for the model on how to use the server.
     #[must_use]
     pub fn with_instructions(self, instructions: impl Into<String>) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl Identity {
         out.push_str(&self.meta_member);
     }
 
-    /// As [`push_meta`](Self::push_meta), with more members, which `more` appends.
+    /// Appends the same `_meta` with further members, which `more` appends.
     pub(crate) fn push_meta_with(&self, out: &mut String, more: impl FnOnce(&mut String)) {
         self.push_meta(out);
         out.pop();
@@ -89,7 +89,7 @@ impl Identity {
         out.push('}');
     }
 
-    /// As [`push_meta`](Self::push_meta), with where the task comes from that the result is of.
+    /// Appends the same `_meta`, with the parent and root of `task`.
     pub(crate) fn push_meta_of(&self, out: &mut String, task: &Task) {
         match &task.lineage {
             Some(lineage) => self.push_meta_with(out, |out| lineage::push_members(out, lineage)),
@@ -97,7 +97,7 @@ impl Identity {
         }
     }
 
-    /// As [`push_meta`](Self::push_meta), with all there is to know about the server.
+    /// Appends the same `_meta`, with the details of the server.
     pub(crate) fn push_full_meta(&self, out: &mut String) {
         out.push_str(r#","_meta":{"#);
         json::push_string(out, meta::SERVER_INFO);

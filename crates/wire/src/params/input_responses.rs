@@ -1,22 +1,22 @@
-//! The answers to questions: of a retried request (U-11) as of `tasks/update`.
+//! `inputResponses`: the answers to input requests, in a retried request or in `tasks/update`.
 
 use super::wrong;
 use crate::{error::RpcError, json, object::for_each_member};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Answers by key, each an object of which nothing else is known yet.
-pub type Answers<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
+/// Answers by key. Each is an object that has not been validated further.
+pub type InputResponses<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
 
-/// More answers than any round of questions asks for.
-pub const MAX_ANSWERS: usize = 1_000;
+/// The largest number of answers in one request.
+pub const MAX_INPUT_RESPONSES: usize = 1_000;
 
 /// Reads `inputResponses`.
-pub(super) fn read(raw: &RawValue) -> Result<Answers<'_>, RpcError> {
-    let mut answers = Answers::new();
+pub(super) fn read(raw: &RawValue) -> Result<InputResponses<'_>, RpcError> {
+    let mut answers = InputResponses::new();
     let mut too_many = false;
     for_each_member(raw.get(), |key, answer| {
-        too_many = answers.len() == MAX_ANSWERS;
+        too_many = answers.len() == MAX_INPUT_RESPONSES;
         if !too_many {
             answers.push((Cow::Owned(key.to_owned()), answer));
         }
@@ -24,7 +24,7 @@ pub(super) fn read(raw: &RawValue) -> Result<Answers<'_>, RpcError> {
     .map_err(|_| wrong("inputResponses", "an object"))?;
     if too_many {
         return Err(RpcError::invalid_params(format!(
-            "params.inputResponses holds more than {MAX_ANSWERS} answers"
+            "params.inputResponses holds more than {MAX_INPUT_RESPONSES} answers"
         )));
     }
     let mut keys: Vec<&str> = answers.iter().map(|(key, _)| key.as_ref()).collect();

@@ -1,48 +1,49 @@
-//! JSON-RPC messages over raw JSON: what is needed to route one is read, everything else stays text.
+//! JSON-RPC messages over raw JSON: only the members needed to route a message are parsed.
 
 use crate::{
     depth::{MAX_DEPTH, is_too_deep},
     error::RpcError,
     json,
-    object::{ObjectFlaw, object},
+    object::{ObjectError, object},
+    request_id::RequestId,
     splice::{Edit, splice},
 };
 use longhaul_core::Json;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// One message of a peer, borrowing from the bytes it came in.
+/// A message from a peer, borrowed from the received bytes.
 #[derive(Debug, Clone)]
 pub enum Message<'a> {
-    /// Wants an answer.
+    /// Expects a response.
     Request(Request<'a>),
-    /// Wants none.
+    /// Expects no response.
     Notification(Notification<'a>),
-    /// Answers a request of ours.
+    /// InputResponses a request of ours.
     Response(Response<'a>),
 }
 
-/// A call that wants an answer.
+/// A request: a message that expects a response.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
-    /// To be echoed in the answer.
+    /// Echoed in the response.
     pub id: RequestId<'a>,
-    /// The method's name, not yet looked up.
+    /// The method's name, which may be unknown.
     pub method: Cow<'a, str>,
     /// An object, if present.
     pub params: Option<&'a RawValue>,
 }
 
-/// A message that wants no answer.
+/// A notification: a message that expects no response.
 #[derive(Debug, Clone)]
 pub struct Notification<'a> {
-    /// The method's name, not yet looked up.
+    /// The method's name, which may be unknown.
     pub method: Cow<'a, str>,
     /// An object, if present.
     pub params: Option<&'a RawValue>,
 }
 
-/// The answer to a request of ours.
+/// The response to a request that we sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Response<'a> {
     /// The request's id; absent if the peer could not read it.
@@ -51,62 +52,21 @@ pub struct Response<'a> {
     pub outcome: Result<&'a RawValue, &'a RawValue>,
 }
 
-/// A message that cannot be processed, and all that is needed to say so.
+/// A message that could not be parsed, and the error to answer it with.
 #[derive(Debug, Clone)]
-pub struct Refusal<'a> {
-    /// The message's id, if it could be made out; an answer without one is id-less.
+pub struct Rejection<'a> {
+    /// The message's id, if it could be read. Otherwise the error response has no id.
     pub id: Option<RequestId<'a>>,
-    /// What is wrong.
+    /// What is wrong with the message.
     pub error: RpcError,
 }
 
-impl Refusal<'_> {
+impl Rejection<'_> {
     /// Appends the error response.
     pub fn write(&self, out: &mut String) {
         self.error.write_response(out, self.id);
     }
 }
-
-/// A request's id: a string or an integer (L-20), kept as the text it came in so that it is echoed byte for byte.
-#[derive(Debug, Clone, Copy)]
-pub struct RequestId<'a>(&'a str);
-
-impl<'a> RequestId<'a> {
-    /// Takes `raw` for an id; `None` unless it is a string or an integer.
-    pub fn from_raw(raw: &'a RawValue) -> Option<Self> {
-        let text = raw.get();
-        let digits = text.strip_prefix('-').unwrap_or(text);
-        let legal = text.starts_with('"') || digits.bytes().all(|byte| byte.is_ascii_digit());
-        legal.then_some(Self(text))
-    }
-
-    /// The id as JSON text.
-    pub fn as_json(self) -> &'a str {
-        self.0
-    }
-
-    /// The same text for every spelling of one id (`"a"` and `"\u0061"`), to serve as a map's key.
-    pub fn canonical(self) -> Cow<'a, str> {
-        if !self.0.contains('\\') {
-            return Cow::Borrowed(self.0);
-        }
-        let respelled = serde_json::from_str::<String>(self.0).map(|text| {
-            let mut out = String::with_capacity(self.0.len());
-            json::push_string(&mut out, &text);
-            Cow::Owned(out)
-        });
-        respelled.unwrap_or(Cow::Borrowed(self.0))
-    }
-}
-
-impl PartialEq for RequestId<'_> {
-    /// Ids are equal if they mean the same; `1` and `"1"` do not.
-    fn eq(&self, other: &RequestId<'_>) -> bool {
-        self.0 == other.0 || self.canonical() == other.canonical()
-    }
-}
-
-impl Eq for RequestId<'_> {}
 
 object! {
     struct Draft {
@@ -120,8 +80,8 @@ object! {
 }
 
 impl<'a> Message<'a> {
-    /// Reads one message. Nesting beyond [`MAX_DEPTH`], batches, and duplicates of the members of JSON-RPC are refused;
-    /// unknown members are ignored.
+    /// Parses one message. Nesting beyond [`MAX_DEPTH`], batches, and duplicate JSON-RPC members are refused. Unknown members are
+    /// ignored.
     ///
     /// ```
     /// use longhaul_wire::{Message, RequestId};
@@ -132,59 +92,60 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// −32700 if the bytes are not JSON in UTF-8, else −32600, both with HTTP status 400 and with the id if it was found.
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, Refusal<'a>> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Rejection<'a>> {
         let mut draft = Draft::default();
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
-            Err(flaw) => {
-                // The id often stands before the damage.
-                let sound = std::str::from_utf8(&bytes[..flaw.valid_up_to()]).unwrap_or_default();
-                let _ = draft.fill(sound);
-                let at = flaw.valid_up_to();
-                return Err(draft.refuse(RpcError::parse(format!("Not UTF-8 at byte {at}"))));
+            Err(error) => {
+                // The id often precedes the invalid bytes, and the error response should carry it.
+                let at = error.valid_up_to();
+                let valid = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
+                let _ = draft.fill(valid);
+                return Err(draft.reject(RpcError::parse(format!("Not UTF-8 at byte {at}"))));
             }
         };
         if text.trim_start().starts_with('[') {
-            return Err(draft.refuse(RpcError::invalid_request(
+            return Err(draft.reject(RpcError::invalid_request(
                 "Batches are not supported: send each message by itself",
             )));
         }
         match draft.fill(text) {
-            Ok(()) if is_too_deep(bytes) => Err(draft.refuse(RpcError::invalid_request(format!(
+            Ok(()) if is_too_deep(bytes) => Err(draft.reject(RpcError::invalid_request(format!(
                 "Nested deeper than {MAX_DEPTH} levels"
             )))),
             Ok(()) => draft.finish(),
-            Err(flaw) => Err(draft.refuse_flaw(flaw)),
+            Err(error) => Err(draft.reject_object(error)),
         }
     }
 }
 
 impl<'a> Draft<'a> {
-    fn refuse(&self, error: RpcError) -> Refusal<'a> {
-        Refusal {
+    fn reject(&self, error: RpcError) -> Rejection<'a> {
+        Rejection {
             id: self.id.and_then(RequestId::from_raw),
             error,
         }
     }
 
-    fn refuse_flaw(mut self, flaw: ObjectFlaw) -> Refusal<'a> {
-        match flaw {
-            ObjectFlaw::Syntax(error) => self.refuse(RpcError::parse(format!("Not JSON: {error}"))),
-            ObjectFlaw::NotAnObject => self.refuse(RpcError::invalid_request("A message must be a JSON object")),
-            ObjectFlaw::Duplicate(key) => {
+    fn reject_object(mut self, error: ObjectError) -> Rejection<'a> {
+        match error {
+            ObjectError::Syntax(error) => self.reject(RpcError::parse(format!("Not JSON: {error}"))),
+            ObjectError::NotAnObject => self.reject(RpcError::invalid_request("A message must be a JSON object")),
+            ObjectError::Duplicate(key) => {
                 if key == "id" {
                     self.id = None;
                 }
-                self.refuse(RpcError::invalid_request(format!("The member {key} occurs twice")))
+                self.reject(RpcError::invalid_request(format!("The member {key} occurs twice")))
             }
         }
     }
 
-    fn finish(self) -> Result<Message<'a>, Refusal<'a>> {
-        self.sort().map_err(|why| self.refuse(RpcError::invalid_request(why)))
+    fn finish(self) -> Result<Message<'a>, Rejection<'a>> {
+        self.classify()
+            .map_err(|why| self.reject(RpcError::invalid_request(why)))
     }
 
-    fn sort(&self) -> Result<Message<'a>, &'static str> {
+    fn classify(&self) -> Result<Message<'a>, &'static str> {
         if self.jsonrpc.and_then(json::string).as_deref() != Some("2.0") {
             return Err("jsonrpc must be \"2.0\"");
         }
@@ -210,7 +171,7 @@ impl<'a> Draft<'a> {
     }
 
     fn response(&self, outcome: Result<&'a RawValue, &'a RawValue>) -> Result<Message<'a>, &'static str> {
-        // A peer that could not read our id answers with null, or with none at all.
+        // A peer that could not read our id answers with null or without an id.
         let unreadable = outcome.is_err() && self.id.is_none_or(json::is_null);
         let id = if unreadable { None } else { self.id()? };
         if id.is_none() && outcome.is_ok() {
@@ -225,7 +186,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Appends `{"jsonrpc":"2.0","id":…,"result":…}`; `result` appends the result.
+/// Appends a response. `result` appends its `result` member.
 pub fn write_result(out: &mut String, id: RequestId<'_>, result: impl FnOnce(&mut String)) {
     out.push_str(r#"{"jsonrpc":"2.0","id":"#);
     out.push_str(id.as_json());
@@ -234,18 +195,18 @@ pub fn write_result(out: &mut String, id: RequestId<'_>, result: impl FnOnce(&mu
     out.push('}');
 }
 
-/// Appends the response whose result is `result` after `edits`, or −32603 if it is no object: that can be sent to nobody.
+/// Appends the response whose result is `result` after `edits`, or −32603 if `result` is not an object.
 pub(crate) fn write_spliced(out: &mut String, id: RequestId<'_>, result: &Json, edits: &[Edit<'_>]) {
     let start = out.len();
-    let mut sound = Ok(());
-    write_result(out, id, |out| sound = splice(out, result.as_str(), edits));
-    if sound.is_err() {
+    let mut spliced = Ok(());
+    write_result(out, id, |out| spliced = splice(out, result.as_str(), edits));
+    if spliced.is_err() {
         out.truncate(start);
         RpcError::internal("The result is not a JSON object").write_response(out, Some(id));
     }
 }
 
-/// Appends a notification; `params` appends its params, an object.
+/// Appends a notification. `params` appends its params, an object.
 pub fn write_notification(out: &mut String, method: &str, params: impl FnOnce(&mut String)) {
     out.push_str(r#"{"jsonrpc":"2.0","method":"#);
     json::push_string(out, method);
@@ -254,7 +215,7 @@ pub fn write_notification(out: &mut String, method: &str, params: impl FnOnce(&m
     out.push('}');
 }
 
-/// Appends a request with the string `id`; `params` appends its params, an object.
+/// Appends a request with the string `id`. `params` appends its params, an object.
 pub fn write_request(out: &mut String, id: &str, method: &str, params: impl FnOnce(&mut String)) {
     out.push_str(r#"{"jsonrpc":"2.0","id":"#);
     json::push_string(out, id);

@@ -3,12 +3,12 @@
 use crate::{fixture::written, schema};
 use longhaul_core::TaskId;
 use longhaul_wire::{
-    Capability, ClientCapabilities, Message, Question, RemoteError, RpcError, Status, legacy,
+    Capability, ClientCapabilities, InputRequest, Message, RemoteError, RpcError, TaskStatus, legacy,
     legacy::{
-        hosted::{self, HostedTask},
-        question::{Delivery, strip_related_task, write_elicitation_complete},
+        client_task::{self, ClientTask},
+        input_request::{Delivery, strip_related_task, write_elicitation_complete},
     },
-    params::TaskWish,
+    params::TaskMetadata,
 };
 use serde_json::{Value, json, value::RawValue};
 
@@ -41,15 +41,15 @@ fn every_delivery_matches_the_schema() {
         let asked: Value = serde_json::from_str(question).unwrap();
         for (hosted, shown) in [
             (None, None),
-            (Some(TaskWish { ttl: None }), Some(json!({}))),
-            (Some(TaskWish { ttl: Some(900_000) }), Some(json!({"ttl": 900_000}))),
+            (Some(TaskMetadata { ttl: None }), Some(json!({}))),
+            (Some(TaskMetadata { ttl: Some(900_000) }), Some(json!({"ttl": 900_000}))),
         ] {
             for task in [None, Some(&task)] {
                 let delivery = Delivery {
                     id: "srv-\"1\"",
-                    question,
+                    request: question,
                     task,
-                    hosted,
+                    client_task: hosted,
                 };
                 let got = written(|out| delivery.write(out).unwrap());
                 schema::check(&format!("25:msg:{definition}"), &got);
@@ -75,9 +75,9 @@ fn a_url_keeps_the_id_its_end_is_announced_under() {
     let question = r#"{"method":"elicitation/create","params":{"mode":"url","message":"Pay","url":"https://acme.example","elicitationId":"el-1"}}"#;
     let delivery = Delivery {
         id: "srv-2",
-        question,
+        request: question,
         task: None,
-        hosted: None,
+        client_task: None,
     };
     let got = written(|out| delivery.write(out).unwrap());
     assert_eq!(got["params"]["elicitationId"], "el-1");
@@ -94,9 +94,9 @@ fn a_delivery_replaces_what_an_earlier_one_left() {
     let task: TaskId = "tsk_1".parse().unwrap();
     let delivery = Delivery {
         id: "srv-3",
-        question,
+        request: question,
         task: Some(&task),
-        hosted: None,
+        client_task: None,
     };
     let mut out = String::new();
     delivery.write(&mut out).unwrap();
@@ -120,12 +120,12 @@ fn what_is_no_question_is_not_asked() {
         r#"{"method":"sampling/createMessage"}"#,
         r#"{"method":"roots/list","method":"roots/list"}"#,
     ] {
-        assert!(Question::read(question).is_err(), "{question}");
+        assert!(InputRequest::read(question).is_err(), "{question}");
         let delivery = Delivery {
             id: "a",
-            question,
+            request: question,
             task: None,
-            hosted: None,
+            client_task: None,
         };
         let mut out = String::from("kept");
         assert_eq!(delivery.write(&mut out).unwrap_err().code(), -32603);
@@ -144,7 +144,7 @@ fn a_question_is_for_those_who_declared_it() {
         (SAMPLE_WITH_TOOLS, json!({"sampling": {"tools": {}}})),
         (ROOTS, json!({"roots": {}})),
     ] {
-        let capability = Question::read(question).unwrap().capability();
+        let capability = InputRequest::read(question).unwrap().capability();
         let refused = RpcError::missing_capability(capability);
         let data: Value = serde_json::from_str(refused.data().unwrap()).unwrap();
         assert_eq!(data, json!({"requiredCapabilities": needs}));
@@ -163,7 +163,7 @@ fn a_question_is_for_those_who_declared_it() {
         ),
     ];
     for (question, capability) in nulls {
-        assert_eq!(Question::read(question).unwrap().capability(), capability);
+        assert_eq!(InputRequest::read(question).unwrap().capability(), capability);
     }
     // A part is not the whole.
     let sampling = ClientCapabilities::read(&raw(&json!({"sampling": {}}))).unwrap();
@@ -177,7 +177,7 @@ fn a_question_is_for_those_who_declared_it() {
 #[test]
 fn answers_are_judged_by_their_question() {
     let fits = |question: &str, answer: Value| {
-        let question = Question::read(question).unwrap();
+        let question = InputRequest::read(question).unwrap();
         question.check(&raw(&answer)).map_err(|error| {
             assert_eq!(error.code(), -32602);
             error.message().to_owned()
@@ -242,7 +242,7 @@ fn answers_are_judged_by_their_question() {
         assert!(said.contains(says), "{answer}: {said}");
     }
     let twice = r#"{"action":"accept","action":"decline"}"#;
-    let judged = Question::read(FORM)
+    let judged = InputRequest::read(FORM)
         .unwrap()
         .check(serde_json::from_str(twice).unwrap());
     assert_eq!(judged.unwrap_err().code(), -32602);
@@ -263,9 +263,9 @@ fn an_answer_is_kept_without_the_task_it_names() {
 fn a_client_s_tasks_are_asked_about() {
     type Writer = fn(&mut String, &str, &str);
     let writers: [(Writer, &str); 3] = [
-        (hosted::write_get, "GetTaskRequest"),
-        (hosted::write_result, "GetTaskPayloadRequest"),
-        (hosted::write_cancel, "CancelTaskRequest"),
+        (client_task::write_get, "GetTaskRequest"),
+        (client_task::write_result, "GetTaskPayloadRequest"),
+        (client_task::write_cancel, "CancelTaskRequest"),
     ];
     for (write, definition) in writers {
         let got = written(|out| write(out, "srv-1", "cli\"1"));
@@ -288,18 +288,18 @@ fn a_client_answers_with_a_task_or_at_once() {
     for status in ["working", "input_required", "completed", "failed", "cancelled"] {
         let text = raw(&task(status));
         schema::check("25:msg:Task", &task(status));
-        let read = HostedTask::read(&text).unwrap();
+        let read = ClientTask::read(&text).unwrap();
         assert_eq!((&*read.id, read.status.as_str()), ("cli-1", status));
         assert_eq!(
             (read.poll_interval, read.status_message.as_deref()),
             (Some(1000), Some("m"))
         );
         let created = raw(&json!({"task": task(status), "_meta": {}}));
-        assert_eq!(HostedTask::created(&created).unwrap(), Some(read));
+        assert_eq!(ClientTask::created(&created).unwrap(), Some(read));
     }
-    assert_eq!(Status::parse("submitted"), None, "a draft's status");
+    assert_eq!(TaskStatus::parse("submitted"), None, "a draft's status");
     let at_once = raw(&json!({"action": "decline"}));
-    assert_eq!(HostedTask::created(&at_once).unwrap(), None);
+    assert_eq!(ClientTask::created(&at_once).unwrap(), None);
     for broken in [
         json!({"task": null}),
         json!({"task": {"status": "working"}}),
@@ -307,7 +307,7 @@ fn a_client_answers_with_a_task_or_at_once() {
         json!({"task": {"taskId": "t", "status": "unknown"}}),
         json!([]),
     ] {
-        assert!(HostedTask::created(&raw(&broken)).is_err(), "{broken}");
+        assert!(ClientTask::created(&raw(&broken)).is_err(), "{broken}");
     }
 }
 

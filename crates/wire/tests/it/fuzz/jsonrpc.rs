@@ -2,7 +2,9 @@
 
 use super::CHANCES;
 use crate::hostile::process;
-use longhaul_wire::{Headers, Message, Peer, Refusal, Request, RpcError, Rules, Session, Version, admit, envelope};
+use longhaul_wire::{
+    AdmissionRules, Headers, Message, Rejection, Request, RequestId, RpcError, SessionState, Transport, Version, admit,
+};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
@@ -34,7 +36,7 @@ fn read(bytes: &[u8]) {
     let object = text.filter(|text| text.trim_start().starts_with('{'));
     let seen = object.and_then(|text| serde_json::from_str::<Seen<'_>>(text).ok());
     match Message::parse(bytes) {
-        Err(Refusal { id, error }) => {
+        Err(Rejection { id, error }) => {
             match error.code() {
                 -32700 => assert!(!is_readable),
                 code => assert_eq!(code, -32600),
@@ -45,7 +47,7 @@ fn read(bytes: &[u8]) {
             if let Some(Seen { id: Some(seen), .. }) = seen
                 && is_id(seen)
             {
-                assert_eq!(id.map(envelope::RequestId::as_json), Some(seen.get()));
+                assert_eq!(id.map(RequestId::as_json), Some(seen.get()));
             }
         }
         Ok(message) => {
@@ -77,7 +79,7 @@ fn is_id(raw: &RawValue) -> bool {
 
 /// Asks at every door to be let in.
 fn knock(request: &Request<'_>) {
-    let rules = Rules {
+    let rules = AdmissionRules {
         strict_headers: false,
         serves: |_| true,
     };
@@ -87,18 +89,18 @@ fn knock(request: &Request<'_>) {
         method: Some(request.method.as_bytes()),
         ..bare()
     };
-    let http = |headers, session| Peer::Http {
+    let http = |headers, session| Transport::Http {
         headers,
         session,
         sessionless: true,
     };
     for peer in [
-        http(bare(), Session::None),
-        http(fitting, Session::None),
-        http(bare(), Session::Live(Version::V2025_11_25)),
-        http(bare(), Session::Gone),
-        Peer::Stdio { initialized: None },
-        Peer::Stdio {
+        http(bare(), SessionState::None),
+        http(fitting, SessionState::None),
+        http(bare(), SessionState::Live(Version::V2025_11_25)),
+        http(bare(), SessionState::Gone),
+        Transport::Stdio { initialized: None },
+        Transport::Stdio {
             initialized: Some(Version::V2025_06_18),
         },
     ] {
@@ -113,14 +115,14 @@ fn knock(request: &Request<'_>) {
 }
 
 /// What an error says is JSON, and carries the id as it came.
-fn check_error(error: &RpcError, id: Option<envelope::RequestId<'_>>) {
+fn check_error(error: &RpcError, id: Option<RequestId<'_>>) {
     let mut out = String::new();
     error.write_response(&mut out, id);
     let seen: Seen<'_> = serde_json::from_str(&out).unwrap_or_else(|flaw| panic!("{flaw}: {out}"));
-    assert_eq!(seen.id.map(RawValue::get), id.map(envelope::RequestId::as_json));
+    assert_eq!(seen.id.map(RawValue::get), id.map(RequestId::as_json));
     // An id may be half a surrogate, which JSON allows and no tree holds.
     let odd = id
-        .map(envelope::RequestId::as_json)
+        .map(RequestId::as_json)
         .filter(|id| serde_json::from_str::<Value>(id).is_err());
     let readable = odd.map_or(out.clone(), |odd| out.replacen(odd, "0", 1));
     let value: Value = serde_json::from_str(&readable).unwrap();
