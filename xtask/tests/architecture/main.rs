@@ -44,12 +44,11 @@ fn modules_of_a_crate_do_not_import_each_other_in_a_cycle() {
 }
 
 /// Crates whose modules still import each other. What is mended leaves this list.
-const STILL_CYCLIC: [&str; 6] = [
+const STILL_CYCLIC: &[&str] = &[
     "longhaul",
     "longhaul-core",
     "longhaul-runtime",
     "longhaul-server",
-    "longhaul-wire",
     "longhaul-client",
 ];
 
