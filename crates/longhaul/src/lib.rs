@@ -9,6 +9,9 @@ mod durable;
 mod error;
 #[doc = include_str!("../../../docs/durable-tools.md")]
 pub mod guide {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
 mod handle;
 mod intake;
 mod message;
