@@ -11,10 +11,7 @@ pub const MAX_STATUS_BYTES: usize = 1024;
 
 /// As much of `line` as a status may have: whole characters.
 pub fn start_of_status(line: &str) -> &str {
-    let end = (0..=MAX_STATUS_BYTES.min(line.len()))
-        .rev()
-        .find(|end| line.is_char_boundary(*end));
-    &line[..end.unwrap_or(0)]
+    &line[..line.floor_char_boundary(MAX_STATUS_BYTES)]
 }
 
 /// Where a task stands. Cancellation and deadlines lie over it ([`Task::stop`]) instead of multiplying it.

@@ -108,8 +108,7 @@ fn short(client: &RawValue) -> Option<Arc<str>> {
     }
     let mut info: Info = serde_json::from_str(client.get()).ok()?;
     for text in [&mut info.name, &mut info.version] {
-        let end = (0..=LONGEST_NAME.min(text.len())).rfind(|end| text.is_char_boundary(*end));
-        text.truncate(end.unwrap_or_default());
+        text.truncate(text.floor_char_boundary(LONGEST_NAME));
     }
     serde_json::to_string(&info).ok().map(Into::into)
 }

@@ -2,11 +2,7 @@
 
 /// The longest beginning of `text` of at most `max` bytes.
 pub(super) fn head(text: &str, max: usize) -> &str {
-    let mut end = max.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(max)]
 }
 
 /// The last `max` bytes at most of `raw` after decoding, in which what is not UTF-8 was replaced, and how many raw bytes stand
@@ -24,10 +20,7 @@ pub(super) fn decoded_tail(raw: &[u8], max: usize) -> (String, usize) {
         }
         let valid = chunk.valid();
         if excess <= valid.len() {
-            let start = (excess..=valid.len())
-                .find(|at| valid.is_char_boundary(*at))
-                .unwrap_or(valid.len());
-            skip += start;
+            skip += valid.ceil_char_boundary(excess);
             break;
         }
         excess = excess.saturating_sub(valid.len() + replacement(chunk.invalid()));
