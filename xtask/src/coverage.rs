@@ -45,6 +45,7 @@ pub(crate) fn run() -> Result<(), CoverageError> {
             ));
         }
     }
+    wrong.extend(page.unexplained(&tests.sources));
     if !wrong.is_empty() {
         return Err(CoverageError::Wrong(wrong));
     }
@@ -58,6 +59,8 @@ struct Page<'a> {
     rows: Vec<Row<'a>>,
     /// Every id that a heading promises, with the heading's line.
     promised: BTreeMap<String, usize>,
+    /// Every id that has a row of any kind.
+    explained: BTreeSet<&'a str>,
 }
 
 struct Row<'a> {
@@ -77,6 +80,8 @@ impl<'a> Page<'a> {
                 page.promised.extend(ids_of(range).map(|id| (id, line)));
             }
             let cells: Vec<_> = content.split('|').map(str::trim).collect();
+            page.explained
+                .extend(cells.get(1).filter(|cell| family(cell).is_some()));
             if let ["", id, _, shown_by, ""] = cells[..]
                 && id.contains('-')
                 && !id.starts_with('-')
@@ -104,6 +109,24 @@ impl<'a> Page<'a> {
         wrong
     }
 
+    /// Ids that stand in a source and have no row, each with the first source.
+    fn unexplained(&self, sources: &[(String, String)]) -> Vec<String> {
+        let families: BTreeSet<_> = self.explained.iter().filter_map(|id| family(id)).collect();
+        let mut missing = BTreeMap::new();
+        for (file, source) in sources {
+            let words = source.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+            for id in words.filter(|word| family(word).is_some_and(|family| families.contains(family))) {
+                if !self.explained.contains(id) {
+                    missing.entry(id).or_insert(file);
+                }
+            }
+        }
+        let missing = missing.into_iter();
+        missing
+            .map(|(id, file)| format!("{file} names {id}, which has no row"))
+            .collect()
+    }
+
     /// How many are shown, and what is not.
     fn tell(&self) {
         let excused = |row: &&Row<'_>, word| row.shown_by.starts_with(word);
@@ -118,6 +141,13 @@ impl<'a> Page<'a> {
             self.rows.len()
         );
     }
+}
+
+/// What stands before the number of an id such as `G1-07`; `None` if this is no id.
+fn family(id: &str) -> Option<&str> {
+    let (family, number) = id.split_once('-')?;
+    let is_id = number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit());
+    (is_id && family.starts_with(|letter: char| letter.is_ascii_uppercase())).then_some(family)
 }
 
 /// The ids of a range as a heading writes it: `T-01 to T-17`.
@@ -137,11 +167,18 @@ fn code_spans(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The tests there are, as the page names them.
-struct Tests(BTreeSet<String>);
+struct Tests {
+    names: BTreeSet<String>,
+    /// Every source, by its path.
+    sources: Vec<(String, String)>,
+}
 
 impl Tests {
     fn find() -> Result<Self, CoverageError> {
-        let mut tests = Self(BTreeSet::new());
+        let mut tests = Self {
+            names: BTreeSet::new(),
+            sources: Vec::new(),
+        };
         let crates = workspace::root().join("crates");
         for folder in fs::read_dir(crates)? {
             let folder = folder?;
@@ -150,7 +187,7 @@ impl Tests {
         }
         let scenarios = conformance::scenarios()?;
         tests
-            .0
+            .names
             .extend(scenarios.into_iter().map(|name| format!("suite::{name}")));
         Ok(tests)
     }
@@ -161,8 +198,11 @@ impl Tests {
             if path.is_dir() {
                 self.read_sources(name, &path)?;
             } else if path.extension().is_some_and(|it| it == "rs") {
-                let tests = tests_in(&fs::read_to_string(path)?);
-                self.0.extend(tests.into_iter().map(|test| format!("{name}::{test}")));
+                let source = fs::read_to_string(&path)?;
+                let tests = tests_in(&source);
+                self.names
+                    .extend(tests.into_iter().map(|test| format!("{name}::{test}")));
+                self.sources.push((path.display().to_string(), source));
             }
         }
         Ok(())
@@ -171,7 +211,7 @@ impl Tests {
     fn have(&self, name: &str) -> bool {
         match name.strip_prefix("interop::") {
             Some(file) => workspace::root().join("interop").join(file).is_file(),
-            None => self.0.contains(name),
+            None => self.names.contains(name),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The checks a request must pass before its method sees it, in the order of protocol.md 2.6.
+//! The checks a request must pass before its method sees it, in the order that docs/protocol-coverage.md gives.
 
 use crate::{
     client_capabilities::Capability,

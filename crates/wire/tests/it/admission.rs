@@ -1,4 +1,4 @@
-//! The order in which a request's flaws are looked for (protocol.md 2.6), and the rules of `Mcp-Name`.
+//! The order in which a request's flaws are looked for (docs/protocol-coverage.md), and the rules of `Mcp-Name`.
 
 use crate::fixture::request;
 use longhaul_wire::{AdmissionRules, Headers, Method, SessionState, Transport, Version, admit};

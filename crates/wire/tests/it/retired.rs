@@ -1,5 +1,4 @@
-//! Names that the protocol has retired, that drafts had, or that belong to the other generation are on no message of ours (C-01,
-//! C-02, GW, section 5 of protocol.md).
+//! Names that the protocol has retired, that drafts had, or that belong to the other generation are on no message of ours (C-01, C-02).
 
 use crate::{
     emitted::{every_error, every_record},
@@ -16,7 +15,7 @@ use longhaul_wire::{
 };
 use serde_json::Value;
 
-/// Of drafts and pre-releases (protocol.md 1.2, C-29).
+/// Of drafts and pre-releases (C-29).
 const RETIRED: &[&str] = &[
     "modelcontextprotocol.io/",
     "keepAlive",

@@ -107,7 +107,7 @@ impl Outlets {
 
 impl Streams {
     /// A wait keeps what it carries, or each further one would show its client the same questions again. A push stream gives way: some clients
-    /// open one and hear on `tasks/result` only (conformance.md 2, 4b), and of two the older may be one that its client has given up.
+    /// open one and hear on `tasks/result` only, and of two the older may be one that its client has given up.
     fn elect(&self) {
         let is_read = |kind| move |open: &&Open| open.kind == kind && open.sink.is_attended();
         let waits = self.open.iter().find(is_read(Kind::Wait));

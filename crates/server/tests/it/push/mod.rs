@@ -1,5 +1,4 @@
-//! What reaches legacy clients of every habit: those that poll and listen, those that call `tasks/result`, those that do both
-//! (conformance.md 4b).
+//! What reaches legacy clients of every habit: those that poll and listen, those that call `tasks/result`, those that do both.
 
 mod hosted;
 mod news;

@@ -201,7 +201,7 @@ async fn a_client_is_not_asked_what_it_did_not_declare() {
     assert!(result(&mut stream, &post).await.contains("accept"), "the result alone");
 }
 
-/// A later session that asks about a task hears of it, wherever the task was created (conformance.md 4c).
+/// A later session that asks about a task hears of it, wherever the task was created.
 #[tokio::test]
 async fn a_task_is_taken_up_by_a_later_session() {
     let server = Server::start().await;
