@@ -1,4 +1,4 @@
-//! Where a server is.
+//! The URL of a server.
 
 use reqwest::Url;
 use std::{fmt, str::FromStr};
@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address(Url);
 
-/// The text is no address this client can use.
+/// The URL cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAddress {
     /// Not a URL.
@@ -15,7 +15,7 @@ pub enum InvalidAddress {
     NotAUrl {
         /// What was given.
         text: String,
-        /// The parser's words.
+        /// Why it could not be parsed.
         reason: String,
     },
     /// HTTPS.
@@ -47,7 +47,7 @@ impl FromStr for Address {
         match url.scheme() {
             "http" => {}
             "https" => return Err(InvalidAddress::Https),
-            // "localhost:7411" is a URL with the scheme "localhost" to the parser, and a slip to everybody else.
+            // The parser reads "localhost:7411" as a URL with the scheme "localhost".
             _ if !text.contains("://") => return Err(not_a_url("it does not begin with http://".to_owned())),
             other => return Err(InvalidAddress::Scheme(other.to_owned())),
         }

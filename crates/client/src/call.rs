@@ -2,42 +2,40 @@
 
 use crate::{
     Connection, Event, Observer, Outcome, Progress, RequestError, TaskHandle, TaskSnapshot, TaskSupport, Tool,
-    connection::Request,
-    era::{Era, excerpt},
-    mirror,
+    connection::Request, era::Era, error::excerpt, param_headers,
 };
 use longhaul_core::Json;
 use longhaul_wire::{Method, jsonrpc::Notification};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// What became of a call.
+/// The response to a call.
 #[derive(Debug)]
-pub enum Called {
-    /// The server answered: always an [`Outcome::Result`].
+pub enum CallResponse {
+    /// The result: always an [`Outcome::Result`].
     Done(Outcome),
-    /// The server works on it; it goes on whether or not anybody is connected.
+    /// A task, which the server runs whether or not a client is connected.
     Task(TaskHandle),
 }
 
-/// What a result says it is.
+/// The members that tell the kinds of results apart.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Discriminator {
+struct ResultMembers {
     result_type: Option<String>,
     task: Option<Value>,
     request_state: Option<String>,
     input_requests: Option<Map<String, Value>>,
 }
 
-/// Rounds of "say that again with this state" before a server is taken to be confused.
-const MOST_ROUNDS: usize = 8;
+/// How often a server may ask for the same call with a new `requestState`.
+const MAX_ROUNDS: usize = 8;
 
 impl Connection {
-    /// Calls `tool`. A server that can make a task of the call is asked to; whether it does is its own decision (G2-10).
+    /// Calls `tool`. The request allows the server to answer with a task; the server decides whether it does.
     ///
-    /// The call is sent once: if the connection breaks before the answer, nobody knows whether the tool ran. Dropping the
-    /// future before the answer cancels the call on a modern server (T-34); a task that was answered lives on.
+    /// The call is sent once: if the connection breaks before the response, the tool may or may not have run. Dropping the future
+    /// before the response cancels the call on a modern server. A task that was returned keeps running.
     ///
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Rpc`] when the server refuses the call.
@@ -46,24 +44,24 @@ impl Connection {
         tool: &Tool,
         arguments: &Map<String, Value>,
         on_event: Observer<'_>,
-    ) -> Result<Called, RequestError> {
+    ) -> Result<CallResponse, RequestError> {
         let mut state: Option<String> = None;
-        for _ in 0..MOST_ROUNDS {
-            let dress = |era: &Era| self.dress_call(era, tool, arguments, state.as_deref());
+        for _ in 0..MAX_ROUNDS {
+            let build = |era: &Era| self.build_call(era, tool, arguments, state.as_deref());
             let (result, era) = self
-                .exchange(dress, &mut |notification| report_progress(&notification, on_event))
+                .exchange(build, &mut |notification| report_progress(&notification, on_event))
                 .await?;
             match self.interpret(result, &era)? {
-                Interpreted::Called(called) => return Ok(called),
-                Interpreted::Again(next) => state = Some(next),
+                CallResult::Response(response) => return Ok(response),
+                CallResult::Retry(next) => state = Some(next),
             }
         }
-        Err(RequestError::Invalid(
-            "it asks for the same call over and over".to_owned(),
-        ))
+        Err(RequestError::Invalid(format!(
+            "it asked for the same call {MAX_ROUNDS} times"
+        )))
     }
 
-    fn dress_call(&self, era: &Era, tool: &Tool, arguments: &Map<String, Value>, state: Option<&str>) -> Request {
+    fn build_call(&self, era: &Era, tool: &Tool, arguments: &Map<String, Value>, state: Option<&str>) -> Request {
         let mut params = Map::new();
         params.insert("name".to_owned(), tool.name.as_str().into());
         params.insert("arguments".to_owned(), arguments.clone().into());
@@ -79,27 +77,27 @@ impl Connection {
         Request {
             method: Method::ToolsCall,
             params,
-            headers: mirror::headers(&tool.mirrored, arguments),
+            headers: param_headers::build(&tool.param_headers, arguments),
             timeout: self.options().call_timeout,
         }
     }
 
-    fn interpret(&self, result: Json, era: &Era) -> Result<Interpreted, RequestError> {
-        let parsed: Discriminator = serde_json::from_str(result.as_str())
+    fn interpret(&self, result: Json, era: &Era) -> Result<CallResult, RequestError> {
+        let parsed: ResultMembers = serde_json::from_str(result.as_str())
             .map_err(|error| RequestError::Invalid(format!("its result: {error}")))?;
-        let done = |result| Ok(Interpreted::Called(Called::Done(Outcome::result(result))));
+        let done = |result| Ok(CallResult::Response(CallResponse::Done(Outcome::result(result))));
         match (era, parsed.result_type.as_deref()) {
             (Era::Legacy(legacy), _) => match parsed.task {
-                Some(task) if legacy.tool_tasks && task["taskId"].is_string() => self.begun(&task.to_string()),
+                Some(task) if legacy.tool_tasks && task["taskId"].is_string() => self.created(&task.to_string()),
                 _ => done(result),
             },
             (Era::Modern, None | Some("complete")) => done(result),
-            (Era::Modern, Some("task")) => self.begun(result.as_str()),
+            (Era::Modern, Some("task")) => self.created(result.as_str()),
             (Era::Modern, Some("input_required")) => match (parsed.request_state, parsed.input_requests) {
-                (Some(state), None) => Ok(Interpreted::Again(state)),
-                (Some(state), Some(requests)) if requests.is_empty() => Ok(Interpreted::Again(state)),
+                (Some(state), None) => Ok(CallResult::Retry(state)),
+                (Some(state), Some(requests)) if requests.is_empty() => Ok(CallResult::Retry(state)),
                 _ => Err(RequestError::Invalid(
-                    "it asks for input, which this client did not offer to give".to_owned(),
+                    "it asks for input, but this client has not declared that it can be asked".to_owned(),
                 )),
             },
             (Era::Modern, Some(other)) => Err(RequestError::Invalid(format!(
@@ -109,17 +107,17 @@ impl Connection {
         }
     }
 
-    fn begun(&self, task: &str) -> Result<Interpreted, RequestError> {
+    fn created(&self, task: &str) -> Result<CallResult, RequestError> {
         let snapshot = TaskSnapshot::read(task)?;
         let handle = TaskHandle::new(self.clone(), snapshot.id.clone(), Some(snapshot));
-        Ok(Interpreted::Called(Called::Task(handle)))
+        Ok(CallResult::Response(CallResponse::Task(handle)))
     }
 }
 
-enum Interpreted {
-    Called(Called),
-    /// The same call with this `requestState`.
-    Again(String),
+enum CallResult {
+    Response(CallResponse),
+    /// The server asks for the same call with this `requestState`.
+    Retry(String),
 }
 
 fn report_progress(notification: &Notification<'_>, on_event: Observer<'_>) {

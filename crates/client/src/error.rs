@@ -1,54 +1,55 @@
-//! Why a request came to nothing.
+//! The errors of requests.
 
 use crate::RpcFailure;
 use longhaul_core::Millis;
+use std::borrow::Cow;
 
-/// Why a request came to nothing.
+/// A request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The server could not be reached, went away, or took too long. Whether it saw the request is not known.
+    /// The server could not be reached, closed the connection, or timed out. It may or may not have received the request.
     #[error("{address} cannot be reached: {reason}")]
     Unreachable {
         /// The server's address.
         address: String,
-        /// The innermost cause, in words.
+        /// The innermost cause.
         reason: String,
     },
-    /// An HTTP status without a usable answer in it.
-    #[error("the server answered with HTTP status {status}{}", hint(*.status, .body))]
+    /// An HTTP status without a JSON-RPC response.
+    #[error("the server answered with HTTP status {status}{}", describe_body(*.status, .body))]
     Http {
         /// The status.
         status: u16,
         /// The beginning of the body, if it was text.
         body: String,
-        /// How long the server wants to be left alone, in milliseconds.
+        /// The server's `Retry-After`, in milliseconds.
         retry_after: Option<Millis>,
     },
     /// A JSON-RPC error.
     #[error("the server answered: {} (error {})", .0.message, .0.code)]
     Rpc(RpcFailure),
-    /// A JSON-RPC error under a status that speaks of the moment: no room, too busy, stopping.
-    #[error("the server cannot do it now: {} (HTTP status {status})", .failure.message)]
-    NotNow {
+    /// A JSON-RPC error with a transient HTTP status: the server is busy, out of memory or stopping.
+    #[error("the server is not available now: {} (HTTP status {status})", .failure.message)]
+    Unavailable {
         /// The status.
         status: u16,
-        /// What the server says.
+        /// The JSON-RPC error.
         failure: RpcFailure,
-        /// How long the server wants to be left alone, in milliseconds.
+        /// The server's `Retry-After`, in milliseconds.
         retry_after: Option<Millis>,
     },
-    /// The server speaks neither era.
+    /// The server is not an MCP server, or speaks no revision this client knows.
     #[error("no MCP server answers there: {0}")]
     NotMcp(String),
-    /// An answer that breaks the protocol.
-    #[error("the server's answer makes no sense: {0}")]
+    /// A response that breaks the protocol.
+    #[error("the server's response is invalid: {0}")]
     Invalid(String),
-    /// The task is not a Longhaul server's, and only those keep logs and histories.
+    /// The task belongs to another server than Longhaul, so it has no log and no history.
     #[error("only Longhaul servers keep logs and histories, and this task id is not from one")]
-    NoLog,
-    /// An answer beyond [`Options::max_response`](crate::Options::max_response).
-    #[error("the server's answer is larger than {limit} bytes")]
+    NotALonghaulTask,
+    /// A response beyond [`Options::max_response`](crate::Options::max_response).
+    #[error("the server's response is larger than {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
         limit: usize,
@@ -56,26 +57,24 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// Whether the same request may succeed later without anybody changing anything: the server is down, overloaded, or
-    /// stumbled over itself.
+    /// Whether the same request may succeed later: the server is down, overloaded, or had an internal error.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::NotNow { .. } => true,
+            Self::Unreachable { .. } | Self::Unavailable { .. } => true,
             Self::Http { status, .. } => is_transient_status(*status),
             _ => false,
         }
     }
 
-    /// Whether the server said that it does not know the task (G1-24, G2-30): it never did, it forgot it after its time, or
-    /// it belongs to somebody else.
+    /// Whether the server does not know the task: it never existed, its retention is over, or it belongs to another principal.
     pub fn is_unknown_task(&self) -> bool {
         matches!(self, Self::Rpc(failure) if failure.code == INVALID_PARAMS)
     }
 
-    /// How long the server asked to be left alone.
+    /// The server's `Retry-After`, in milliseconds.
     pub(crate) fn retry_after(&self) -> Option<Millis> {
         match self {
-            Self::Http { retry_after, .. } | Self::NotNow { retry_after, .. } => *retry_after,
+            Self::Http { retry_after, .. } | Self::Unavailable { retry_after, .. } => *retry_after,
             _ => None,
         }
     }
@@ -83,17 +82,24 @@ impl RequestError {
 
 pub(crate) const INVALID_PARAMS: i32 = -32602;
 
-/// Statuses that speak of the moment and not of the request.
+/// Whether a request with this status may succeed later.
 pub(crate) fn is_transient_status(status: u16) -> bool {
     matches!(status, 408 | 429 | 500..=599)
 }
 
-fn hint(status: u16, body: &str) -> String {
+fn describe_body(status: u16, body: &str) -> String {
     match status {
-        401 | 403 => {
-            ": it wants authentication or does not trust this client, which cannot authenticate yet".to_owned()
-        }
+        401 | 403 => ": it requires authentication, which this client does not support".to_owned(),
         _ if body.is_empty() => String::new(),
         _ => format!(": {body}"),
+    }
+}
+
+/// Cuts a server's text to a length that fits an error message.
+pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
+    const SHOWN: usize = 200;
+    match text.char_indices().nth(SHOWN) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
     }
 }

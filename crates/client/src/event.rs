@@ -1,39 +1,39 @@
-//! What happens on the way to a result.
+//! Events while waiting for a result.
 
 use crate::{RequestError, TaskSnapshot};
 use longhaul_core::Millis;
 
-/// Something that happened while a call or a task was waited for.
+/// An event while a call or a task is waited for.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The tool reported progress on the stream of a call that is no task.
+    /// The tool reported progress on the stream of a plain call.
     Progress(Progress),
-    /// The task was read, and what it shows differs from before.
+    /// The task has changed since it was last read.
     Status(&'a TaskSnapshot),
-    /// The server did not answer; it will be asked again.
-    Trouble {
-        /// What went wrong.
+    /// A request failed and will be retried.
+    Retrying {
+        /// Why it failed.
         error: &'a RequestError,
-        /// How often in a row, from 1.
+        /// The number of failures in a row, from 1.
         attempt: u32,
-        /// Milliseconds until it is asked again.
+        /// Milliseconds until the retry.
         retry_in: Millis,
     },
-    /// The server answers again, after [`Trouble`](Self::Trouble).
+    /// A request succeeded after [`Retrying`](Self::Retrying).
     Recovered,
 }
 
-/// How far a tool is.
+/// The progress of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// Only ever grows; in the tool's own unit.
+    /// The progress so far, in the tool's own unit. It never decreases.
     pub progress: f64,
-    /// What `progress` will be at the end, if the tool knows.
+    /// The value of `progress` at the end, if known.
     pub total: Option<f64>,
-    /// In the tool's words.
+    /// The tool's message.
     pub message: Option<String>,
 }
 
-/// Hears of events as they happen. It should return at once: the connection waits for it.
+/// Receives events as they happen. It should return quickly, since the connection waits for it.
 pub type Observer<'a> = &'a mut (dyn FnMut(Event<'_>) + Send);

@@ -1,21 +1,21 @@
-//! What a task's journal says.
+//! The history of a task: the entries of its journal.
 
 use crate::{RequestError, TaskHandle};
 use longhaul_wire::TaskPart;
 use serde::{Deserialize, Serialize};
 
-/// An entry of a task's journal, without what it came to.
+/// An entry of a task's journal, without its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryEntry {
-    /// Its place, from 1.
+    /// Its index, from 1.
     pub place: u64,
-    /// For people: `step "build"`.
+    /// A description: `step "build"`.
     pub what: String,
     /// When it began, in RFC 3339.
     pub at: String,
     /// `done`, `failed`, `waiting`, `unanswered`, `given up`; other servers may have more.
     pub state: String,
-    /// Until when it waits at most, in RFC 3339.
+    /// When its wait ends at the latest, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// Why it failed.
@@ -30,27 +30,27 @@ pub struct HistoryEntry {
     /// How long it took, in milliseconds.
     #[serde(default, rename = "tookMs", skip_serializing_if = "Option::is_none")]
     pub took_ms: Option<u64>,
-    /// What a question asks.
+    /// The text of an input request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
     /// How the command of an attempt ended: `{"code": 3}` or `{"signal": "TERM"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<serde_json::Value>,
-    /// The tries that failed.
+    /// The failed tries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedTries>,
 }
 
-/// Tries that failed.
+/// The failed tries of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedTries {
-    /// How many there were.
+    /// The number of failed tries.
     pub tries: u64,
-    /// The latest of them, oldest first.
+    /// The latest ones, oldest first.
     pub last: Vec<FailedTry>,
 }
 
-/// A try that failed.
+/// A failed try of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedTry {
     /// When, in RFC 3339.
@@ -67,10 +67,10 @@ struct Page {
 }
 
 impl TaskHandle {
-    /// What the task has come to so far, in order; nothing of a task that keeps no journal. Only Longhaul servers tell.
+    /// The entries of the task's journal so far, in order; empty for a task without a journal. Only Longhaul servers have histories.
     ///
     /// # Errors
-    /// As [`log`](Self::log).
+    /// The same as [`log`](Self::log).
     pub async fn history(&self) -> Result<Vec<HistoryEntry>, RequestError> {
         let mut entries = Vec::new();
         let mut after = 0;

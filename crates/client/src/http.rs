@@ -1,6 +1,6 @@
-//! HTTP underneath: one POST a message, and the messages that come back.
+//! The HTTP transport: one POST per message, and the messages in its response.
 
-use crate::{RequestError, RpcFailure, address::Address, connection::read_failure, error::is_transient_status};
+use crate::{RequestError, RpcFailure, address::Address, error::is_transient_status, rpc_failure::read_failure};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
 use http::{HeaderMap, HeaderValue, header};
@@ -16,14 +16,14 @@ use std::{
     time::Duration,
 };
 
-/// A server that does not even accept a connection within this time is down.
+/// A server that accepts no connection within this time is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Of a body that is no answer, this many bytes are shown.
-const SHOWN_BODY: usize = 300;
+/// The bytes of an error body that are shown.
+const MAX_SHOWN_BODY: usize = 300;
 
 pub(crate) const SESSION_ID: &str = "mcp-session-id";
 
-/// Posts to one address.
+/// An HTTP client for one address.
 #[derive(Debug)]
 pub(crate) struct Http {
     client: reqwest::Client,
@@ -31,16 +31,16 @@ pub(crate) struct Http {
     max_response: usize,
 }
 
-/// One message on its way out.
+/// A message to be sent.
 pub(crate) struct Post {
     pub(crate) body: String,
-    /// Those of the protocol; the ones every POST has are added.
+    /// The headers of MCP. Those that every POST has are added.
     pub(crate) headers: HeaderMap,
-    /// From the first byte out to the last byte in; none for a call that may run for days.
+    /// Covers the request up to the last byte of its response; `None` for a call that may run for days.
     pub(crate) timeout: Option<Duration>,
 }
 
-/// What came back: a status, and messages as they arrive.
+/// The HTTP response: a status, and messages as they arrive.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) session: Option<HeaderValue>,
@@ -48,7 +48,7 @@ pub(crate) struct Reply {
 }
 
 enum Body {
-    /// Nothing, or nothing left.
+    /// No message, or none left.
     Empty,
     /// A single JSON message.
     Json(Vec<u8>),
@@ -58,7 +58,7 @@ enum Body {
 
 struct Events {
     stream: SseByteStream<BoxStream<'static, Result<Bytes, RequestError>>>,
-    /// Bytes since the last event: what an endless one is noticed by.
+    /// Bytes since the last event, to limit the size of an event.
     pending: Arc<AtomicUsize>,
 }
 
@@ -67,12 +67,12 @@ impl Http {
         let client = reqwest::Client::builder()
             .tcp_nodelay(true)
             .connect_timeout(CONNECT_TIMEOUT)
-            // A redirected POST would hand arguments to somebody the user did not name.
+            // A redirect could send arguments to another host than the user named.
             .redirect(reqwest::redirect::Policy::none())
-            // Only loopback servers exist so far; a proxy could only be in the way.
+            // Servers listen on loopback only, where no proxy is needed.
             .no_proxy()
             .build();
-        // Building fails only over TLS and DNS settings, and there are none.
+        // Building fails only for TLS and DNS settings, and none are used.
         Self {
             client: client.unwrap_or_default(),
             address,
@@ -80,7 +80,7 @@ impl Http {
         }
     }
 
-    /// Sends `post` and reads the answer's head; a JSON body is read whole, a stream is left to [`Reply::next`].
+    /// Sends `post` and reads the head of the response. A JSON body is read whole; a stream is read by [`Reply::next`].
     pub(crate) async fn send(&self, post: Post) -> Result<Reply, RequestError> {
         let mut request = self
             .client
@@ -96,7 +96,7 @@ impl Http {
         self.reply(response).await
     }
 
-    /// Ends a legacy session (T-14). Whether the server cares is its own business.
+    /// Ends a legacy session (T-14). A server may refuse that, so a failure is only logged.
     pub(crate) async fn delete(&self, headers: HeaderMap, timeout: Duration) {
         let request = self
             .client
@@ -104,7 +104,7 @@ impl Http {
             .headers(headers)
             .timeout(timeout);
         if let Err(error) = request.send().await {
-            tracing::debug!(%error, "the session was not ended");
+            tracing::debug!(%error, "could not end the session");
         }
     }
 
@@ -121,7 +121,7 @@ impl Http {
                 Body::Json(self.read_whole(&mut response).await?)
             }
             _ if matches!(status, 200..=299) => Body::Empty,
-            _ => return Err(self.no_answer(response).await),
+            _ => return Err(self.read_error(response).await),
         };
         Ok(Reply { status, session, body })
     }
@@ -155,19 +155,19 @@ impl Http {
         Ok(body)
     }
 
-    /// The error for a reply that holds no message.
-    async fn no_answer(&self, mut response: Response) -> RequestError {
+    /// Reads the error for a reply that holds no JSON-RPC message.
+    async fn read_error(&self, mut response: Response) -> RequestError {
         let status = response.status().as_u16();
         let retry_after = retry_after(&response);
         let is_text = ["text/plain", "application/json"].contains(&content_type(&response));
         let mut body = Vec::new();
-        while is_text && body.len() < SHOWN_BODY {
+        while is_text && body.len() < MAX_SHOWN_BODY {
             let Ok(Some(chunk)) = response.chunk().await else { break };
             body.extend_from_slice(&chunk);
         }
-        body.truncate(SHOWN_BODY);
+        body.truncate(MAX_SHOWN_BODY);
         if let Some(failure) = rpc_failure(&body).filter(|_| is_transient_status(status)) {
-            return RequestError::NotNow {
+            return RequestError::Unavailable {
                 status,
                 failure,
                 retry_after,
@@ -186,7 +186,7 @@ impl Http {
     }
 }
 
-/// The JSON-RPC error in a body, if that is what it holds.
+/// The JSON-RPC error in a body, if there is one.
 fn rpc_failure(body: &[u8]) -> Option<RpcFailure> {
     match Message::parse(body) {
         Ok(Message::Response(response)) => read_failure(response.outcome.err()?).ok(),
@@ -195,7 +195,7 @@ fn rpc_failure(body: &[u8]) -> Option<RpcFailure> {
 }
 
 impl Reply {
-    /// The next message, as text in bytes; `None` at the end.
+    /// The next message; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, RequestError> {
         match &mut self.body {
             Body::Empty => Ok(None),
@@ -214,7 +214,7 @@ impl Events {
         while let Some(event) = self.stream.next().await {
             let event = event.map_err(stream_error)?;
             self.pending.store(0, Ordering::Relaxed);
-            // Servers prime a stream with an event that has an id and no data (T-06).
+            // A server may begin a stream with an event that has an id and no data (T-06).
             if let Some(data) = event.data.filter(|data| !data.is_empty()) {
                 return Ok(Some(data.into_bytes()));
             }
@@ -246,7 +246,7 @@ fn content_type(response: &Response) -> &'static str {
         .unwrap_or("")
 }
 
-/// `Retry-After` in its form of whole seconds; the form of a date is not worth a calendar here.
+/// Reads `Retry-After` in seconds. Its date form is not supported.
 fn retry_after(response: &Response) -> Option<Millis> {
     let seconds: Millis = response
         .headers()
@@ -259,13 +259,13 @@ fn retry_after(response: &Response) -> Option<Millis> {
 }
 
 fn unreachable_error(address: &str, error: &reqwest::Error) -> RequestError {
-    // The outer layers only say that sending failed; the innermost says why.
+    // The outer errors only say that sending failed; the innermost one says why.
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
     let reason = if error.is_timeout() {
-        "it did not answer in time".to_owned()
+        "it timed out".to_owned()
     } else {
         cause.to_string()
     };

@@ -1,71 +1,37 @@
-//! A task as a server showed it, in either generation's spelling.
+//! A task as a server returned it.
 
-use crate::{Outcome, RequestError, connection::read_failure};
+use crate::{Outcome, RequestError, TaskStatus, error::excerpt, rpc_failure::read_failure};
 use longhaul_core::{Json, Millis};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// A task at the moment it was read.
+/// A task when it was last read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskSnapshot {
     /// The server's id for it.
     pub id: String,
-    /// Where it stands.
-    pub status: Status,
-    /// What the server says about it; may be shown to people.
+    /// Its status.
+    pub status: TaskStatus,
+    /// The server's status message.
     pub message: Option<String>,
-    /// When it was made, as the server wrote it (ISO 8601).
+    /// When it was created, as the server wrote it (ISO 8601).
     pub created_at: Option<String>,
     /// When it last changed, as the server wrote it (ISO 8601).
     pub last_updated_at: Option<String>,
-    /// How long it is kept, in milliseconds from its creation; `None` for ever, or not said.
+    /// How long it is kept, in milliseconds from its creation; `None` if unlimited or unknown.
     pub ttl: Option<Millis>,
-    /// How long the server wants to be left alone between polls, in milliseconds.
+    /// The poll interval the server asks for, in milliseconds.
     pub poll_interval: Option<Millis>,
-    /// How it ended, if it has and the server tells with the status: modern servers do, legacy ones are asked for it.
+    /// The outcome, if the task has ended and the server sends it with the status, as modern servers do.
     pub outcome: Option<Outcome>,
 }
 
-/// Where a task stands. What `Failed` and `Completed` mean differs between the generations (C-04); an [`Outcome`] does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// The server is at it, or will be.
-    Working,
-    /// Somebody has to answer a question first.
-    InputRequired,
-    /// It ended with a result.
-    Completed,
-    /// It ended badly.
-    Failed,
-    /// It was cancelled.
-    Cancelled,
-}
-
-impl Status {
-    /// Whether it will never change again.
-    pub fn is_final(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
-    }
-
-    /// The protocol's word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Working => "working",
-            Self::InputRequired => "input_required",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
-
-/// Both generations' members; the later one renamed two of them.
+/// The members of a task in both generations. The modern one renamed two of them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Fields<'a> {
     task_id: String,
-    status: Status,
+    status: String,
     status_message: Option<String>,
     created_at: Option<String>,
     last_updated_at: Option<String>,
@@ -80,19 +46,21 @@ struct Fields<'a> {
 }
 
 impl TaskSnapshot {
-    /// Reads a flat task. Members that are decoration may be absent or odd; the id and the status may not.
+    /// Reads a flat task. The id and the status are required; other members may be absent or malformed.
     pub(crate) fn read(json: &str) -> Result<Self, RequestError> {
         let fields: Fields<'_> =
             serde_json::from_str(json).map_err(|error| RequestError::Invalid(format!("its task: {error}")))?;
-        let outcome = match (fields.status, fields.result, fields.error) {
-            (Status::Completed, Some(result), _) => Some(Outcome::result(Json::from(result))),
-            (Status::Failed, _, Some(error)) => Some(Outcome::RpcError(read_failure(error)?)),
-            (Status::Cancelled, ..) => Some(Outcome::Cancelled),
+        let status = TaskStatus::parse(&fields.status)
+            .ok_or_else(|| RequestError::Invalid(format!("its task: unknown status {:?}", excerpt(&fields.status))))?;
+        let outcome = match (status, fields.result, fields.error) {
+            (TaskStatus::Completed, Some(result), _) => Some(Outcome::result(Json::from(result))),
+            (TaskStatus::Failed, _, Some(error)) => Some(Outcome::RpcError(read_failure(error)?)),
+            (TaskStatus::Cancelled, ..) => Some(Outcome::Cancelled),
             _ => None,
         };
         Ok(Self {
             id: fields.task_id,
-            status: fields.status,
+            status,
             message: fields.status_message,
             created_at: fields.created_at,
             last_updated_at: fields.last_updated_at,
@@ -103,7 +71,7 @@ impl TaskSnapshot {
     }
 }
 
-/// Milliseconds out of a JSON number, which some servers write with a fraction; a negative one says nothing.
+/// Reads milliseconds from a JSON number, which some servers write with a fraction. A negative number reads as absent.
 fn millis(number: serde_json::Number) -> Option<Millis> {
     number.as_u64().or_else(|| {
         number
@@ -119,7 +87,7 @@ mod tests {
     use longhaul_core::Verdict;
 
     #[test]
-    fn both_generations_read_alike() {
+    fn both_generations_read_the_same() {
         let legacy = TaskSnapshot::read(
             r#"{"taskId":"t","status":"working","createdAt":"a","lastUpdatedAt":"b","ttl":7200000,"pollInterval":3000}"#,
         );
@@ -130,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_are_read_where_they_are_told() {
+    fn outcomes_are_read_where_servers_send_them() {
         let verdict = |text: &str| {
             TaskSnapshot::read(text)
                 .unwrap()
@@ -150,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_task_is_refused() {
+    fn invalid_tasks_are_refused() {
         for bad in [
             "{}",
             r#"{"taskId":"t"}"#,

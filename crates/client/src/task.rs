@@ -1,17 +1,24 @@
 //! A task on a server: reading it, waiting for it, cancelling it.
 
-use crate::{Connection, Event, Observer, Outcome, RequestError, Status, TaskSnapshot, pace};
+use crate::{Connection, Event, Observer, Outcome, RequestError, TaskSnapshot, TaskStatus, polling};
 use longhaul_core::Json;
 use longhaul_wire::Method;
 use serde_json::{Map, Value};
 
-/// A task by its id. Cheap to clone; dropping it changes nothing for the task.
+/// A task by its id. Cheap to clone. Dropping it does not affect the task.
 #[derive(Debug, Clone)]
 pub struct TaskHandle {
     connection: Connection,
     id: String,
-    /// What the server showed when it made the task, if that was just now.
+    /// The task as the server created it, if this handle comes from a call.
     created: Option<TaskSnapshot>,
+}
+
+impl Connection {
+    /// A handle to the task with this id. Sends no request.
+    pub fn task(&self, id: impl Into<String>) -> TaskHandle {
+        TaskHandle::new(self.clone(), id.into(), None)
+    }
 }
 
 impl TaskHandle {
@@ -23,12 +30,12 @@ impl TaskHandle {
         }
     }
 
-    /// The server's id for it. Where there is no authentication, whoever knows it can read the task.
+    /// The task id. On a server without authentication, whoever knows it can read the task.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The server it lives on.
+    /// The connection to its server.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -44,43 +51,43 @@ impl TaskHandle {
 
     /// Waits until the task has ended and returns its outcome.
     ///
-    /// The server is polled as it asks to be. While it is down, overloaded or restarting it is asked again and again, more
-    /// and more slowly, without end: bound the wait from outside by dropping the future, which does not touch the task.
+    /// Polls at the interval the server asks for. While the server is down, overloaded or restarting, it retries without limit, with
+    /// exponential backoff. To stop waiting, drop the future; the task is not affected.
     ///
     /// # Errors
-    /// A [`RequestError`] that will not go away by itself, for example for an unknown task.
+    /// A [`RequestError`] that is not transient, for example for an unknown task.
     pub async fn wait(&self, on_event: Observer<'_>) -> Result<Outcome, RequestError> {
-        let mut watch = Watch {
+        let mut wait = Wait {
             handle: self,
             on_event,
             last_seen: None,
             failures: 0,
         };
         if let Some(created) = &self.created {
-            watch.seen(created);
-            watch.pause(created).await;
+            wait.report(created);
+            wait.pause(created).await;
         }
         loop {
-            match self.look().await {
-                Ok(Look::Ended(outcome, snapshot)) => {
-                    watch.seen(&snapshot);
+            match self.poll().await {
+                Ok(Polled::Ended(outcome, snapshot)) => {
+                    wait.report(&snapshot);
                     return Ok(outcome);
                 }
-                Ok(Look::Going(snapshot)) => {
-                    watch.seen(&snapshot);
-                    watch.pause(&snapshot).await;
+                Ok(Polled::Live(snapshot)) => {
+                    wait.report(&snapshot);
+                    wait.pause(&snapshot).await;
                 }
-                Err(error) if error.is_transient() => watch.trouble(&error).await,
+                Err(error) if error.is_transient() => wait.back_off(&error).await,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Asks the server to end the task. A modern server takes note and answers nothing about the task (G2-45), so its
-    /// outcome may still be any; a legacy server shows the cancelled task.
+    /// Asks the server to cancel the task. A modern server only acknowledges the request, so the task may still end with any outcome;
+    /// a legacy server returns the cancelled task.
     ///
     /// # Errors
-    /// Any [`RequestError`]; a legacy server refuses a task that has ended, with [`RequestError::Rpc`] (G1-51).
+    /// Any [`RequestError`]; a legacy server refuses a task that has ended, with [`RequestError::Rpc`].
     pub async fn cancel(&self) -> Result<Option<TaskSnapshot>, RequestError> {
         let answer = self.request(Method::TasksCancel).await?;
         match self.connection.era().await?.legacy() {
@@ -89,28 +96,28 @@ impl TaskHandle {
         }
     }
 
-    /// Reads the task and, where the server keeps it apart, its outcome.
-    async fn look(&self) -> Result<Look, RequestError> {
+    /// Reads the task, and its outcome if it has ended.
+    async fn poll(&self) -> Result<Polled, RequestError> {
         let snapshot = self.get().await?;
         if !snapshot.status.is_final() {
-            return Ok(Look::Going(snapshot));
+            return Ok(Polled::Live(snapshot));
         }
         let outcome = match &snapshot.outcome {
             Some(outcome) => outcome.clone(),
             None => self.fetch_outcome(snapshot.status).await?,
         };
-        Ok(Look::Ended(outcome, snapshot))
+        Ok(Polled::Ended(outcome, snapshot))
     }
 
-    /// The outcome of an ended legacy task: what the call itself would have been answered (G1-29).
-    async fn fetch_outcome(&self, status: Status) -> Result<Outcome, RequestError> {
+    /// Reads the outcome of an ended legacy task (G1-29).
+    async fn fetch_outcome(&self, status: TaskStatus) -> Result<Outcome, RequestError> {
         if self.connection.era().await?.legacy().is_none() {
             let reason = format!("the task is {}, but its result is missing", status.as_str());
             return Err(RequestError::Invalid(reason));
         }
         match self.request(Method::TasksResult).await {
             Ok(result) => Ok(Outcome::result(result)),
-            Err(RequestError::Rpc(failure)) if status == Status::Failed => Ok(Outcome::RpcError(failure)),
+            Err(RequestError::Rpc(failure)) if status == TaskStatus::Failed => Ok(Outcome::RpcError(failure)),
             Err(error) => Err(error),
         }
     }
@@ -121,13 +128,13 @@ impl TaskHandle {
     }
 }
 
-enum Look {
-    Going(TaskSnapshot),
+enum Polled {
+    Live(TaskSnapshot),
     Ended(Outcome, TaskSnapshot),
 }
 
-/// What [`TaskHandle::wait`] remembers between two looks.
-struct Watch<'a> {
+/// The state of [`TaskHandle::wait`].
+struct Wait<'a> {
     handle: &'a TaskHandle,
     on_event: Observer<'a>,
     last_seen: Option<TaskSnapshot>,
@@ -135,8 +142,8 @@ struct Watch<'a> {
     failures: u32,
 }
 
-impl Watch<'_> {
-    fn seen(&mut self, snapshot: &TaskSnapshot) {
+impl Wait<'_> {
+    fn report(&mut self, snapshot: &TaskSnapshot) {
         if std::mem::take(&mut self.failures) > 0 {
             (self.on_event)(Event::Recovered);
         }
@@ -149,15 +156,15 @@ impl Watch<'_> {
     async fn pause(&self, snapshot: &TaskSnapshot) {
         let connection = &self.handle.connection;
         connection
-            .sleep(pace::next_poll(snapshot.poll_interval, connection.chance()))
+            .sleep(polling::next_poll(snapshot.poll_interval, connection.jitter()))
             .await;
     }
 
-    async fn trouble(&mut self, error: &RequestError) {
+    async fn back_off(&mut self, error: &RequestError) {
         let connection = &self.handle.connection;
         self.failures = self.failures.saturating_add(1);
-        let retry_in = pace::next_retry(self.failures, error.retry_after(), connection.chance());
-        (self.on_event)(Event::Trouble {
+        let retry_in = polling::next_retry(self.failures, error.retry_after(), connection.jitter());
+        (self.on_event)(Event::Retrying {
             error,
             attempt: self.failures,
             retry_in,

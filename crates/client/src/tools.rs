@@ -1,28 +1,28 @@
-//! The tools a server offers.
+//! The tools of a server.
 
 use crate::{Connection, RequestError, era::Era};
 use longhaul_wire::{Method, ParamHeaders};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// More pages than this is a server that never ends.
-const MOST_PAGES: usize = 10_000;
+/// A longer list is refused as endless.
+const MAX_PAGES: usize = 10_000;
 
-/// A tool as its server describes it.
+/// A tool of a server.
 #[derive(Debug, Clone)]
 pub struct Tool {
-    /// Its name: what it is called by.
+    /// Its name.
     pub name: String,
-    /// What it does, in the server's words; empty if it says nothing.
+    /// Its description; empty if it has none.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub input_schema: Value,
-    /// Whether a legacy server takes calls of it as tasks. A modern server decides that call by call.
+    /// Whether a legacy server allows calls of it as tasks. A modern server decides that for each call.
     pub task_support: TaskSupport,
-    pub(crate) mirrored: Arc<ParamHeaders>,
+    pub(crate) param_headers: Arc<ParamHeaders>,
 }
 
-/// `execution.taskSupport` of a legacy tool (G1-07 to G1-09).
+/// `execution.taskSupport` of a legacy tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TaskSupport {
     /// No call is a task.
@@ -35,15 +35,14 @@ pub enum TaskSupport {
 }
 
 impl Connection {
-    /// All tools, page by page. A modern tool whose header annotations break the rules is left out, as the protocol
-    /// demands (T-29).
+    /// Lists all tools. A modern tool with invalid header annotations is left out, as the protocol requires.
     ///
     /// # Errors
-    /// Any [`RequestError`]; [`RequestError::Invalid`] also for a list that never ends.
+    /// Any [`RequestError`]; [`RequestError::Invalid`] also for an endless list.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, RequestError> {
         let mut tools = Vec::new();
         let mut cursor: Option<String> = None;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let params = cursor
                 .iter()
                 .map(|cursor| ("cursor".to_owned(), cursor.as_str().into()))
@@ -57,9 +56,11 @@ impl Connection {
             };
             tools.extend(listed.into_iter().filter_map(|tool| read_tool(tool, modern)));
             match page.remove("nextCursor") {
-                // An empty string is a cursor like any other (U-07).
+                // An empty string is a valid cursor (U-07).
                 Some(Value::String(next)) if cursor.as_ref() != Some(&next) => cursor = Some(next),
-                Some(Value::String(_)) => return Err(RequestError::Invalid("its tool list repeats itself".to_owned())),
+                Some(Value::String(_)) => {
+                    return Err(RequestError::Invalid("its tool list repeats a cursor".to_owned()));
+                }
                 _ => return Ok(tools),
             }
         }
@@ -69,17 +70,17 @@ impl Connection {
 
 fn read_tool(mut tool: Value, modern: bool) -> Option<Tool> {
     let Some(Value::String(name)) = tool.get_mut("name").map(Value::take) else {
-        tracing::warn!("a tool without a name was left out");
+        tracing::warn!("ignored a tool without a name");
         return None;
     };
     let input_schema = tool.get_mut("inputSchema").map(Value::take).unwrap_or_default();
-    let mirrored = if modern {
+    let param_headers = if modern {
         ParamHeaders::of(&input_schema)
     } else {
         Ok(ParamHeaders::default())
     };
-    let mirrored = mirrored
-        .map_err(|error| tracing::warn!(tool = name, %error, "a tool was left out"))
+    let param_headers = param_headers
+        .map_err(|error| tracing::warn!(tool = name, %error, "ignored a tool with an invalid x-mcp-header"))
         .ok()?;
     Some(Tool {
         name,
@@ -90,6 +91,6 @@ fn read_tool(mut tool: Value, modern: bool) -> Option<Tool> {
             Some("required") => TaskSupport::Required,
             _ => TaskSupport::Forbidden,
         },
-        mirrored: Arc::new(mirrored),
+        param_headers: Arc::new(param_headers),
     })
 }

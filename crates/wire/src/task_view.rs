@@ -8,7 +8,7 @@ use std::borrow::Cow;
 const LARGEST_EXACT: u64 = (1 << 53) - 1;
 
 /// A task's status on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaskStatus {
     /// Live, with no open input request.
     Working,
@@ -45,7 +45,7 @@ impl TaskStatus {
         }
     }
 
-    /// The status of that name.
+    /// The status named `text`, if known.
     pub fn parse(text: &str) -> Option<Self> {
         [
             Self::Working,
@@ -56,6 +56,11 @@ impl TaskStatus {
         ]
         .into_iter()
         .find(|status| status.as_str() == text)
+    }
+
+    /// Whether the task has ended.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
     /// Its name on the wire.

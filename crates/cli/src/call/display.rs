@@ -2,7 +2,7 @@
 
 use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
-use longhaul_client::{Event, Progress, Status, TaskSnapshot};
+use longhaul_client::{Event, Progress, TaskSnapshot, TaskStatus};
 use longhaul_core::{Millis, format_duration};
 use std::{
     io::{self, IsTerminal},
@@ -46,7 +46,7 @@ impl Display {
                 let fraction = fraction_in(&message);
                 self.progress(&message, fraction);
             }
-            Event::Trouble {
+            Event::Retrying {
                 error,
                 attempt,
                 retry_in,
@@ -123,7 +123,7 @@ fn style(template: &str) -> ProgressStyle {
 
 fn status_line(task: &TaskSnapshot) -> String {
     match (task.status, &task.message) {
-        (Status::InputRequired, message) => {
+        (TaskStatus::InputRequired, message) => {
             let question = message.as_deref().unwrap_or("no details");
             format!("waiting for an answer that this command cannot give: {question}")
         }

@@ -10,7 +10,7 @@ pub(crate) use interrupt::Interrupt;
 pub(crate) use result::{Exit, parsed, print_outcome, rpc_error};
 
 use crate::{args, nearest, output};
-use longhaul_client::{Called, Connection, OpenError, Options, Outcome, RequestError, TaskHandle, Tool};
+use longhaul_client::{CallResponse, Connection, OpenError, Options, Outcome, RequestError, TaskHandle, Tool};
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -45,8 +45,8 @@ async fn call_tool(call: &args::Call) -> Result<Exit, Failure> {
         return Ok(Exit::Interrupted);
     };
     let outcome = match called {
-        Ok(Called::Done(outcome)) => outcome,
-        Ok(Called::Task(task)) => {
+        Ok(CallResponse::Done(outcome)) => outcome,
+        Ok(CallResponse::Task(task)) => {
             display.note(&format!("task {} on {}", task.id(), call.url));
             match wait(&task, &mut display, &mut interrupt, call.json).await? {
                 Some(outcome) => outcome,
@@ -55,7 +55,7 @@ async fn call_tool(call: &args::Call) -> Result<Exit, Failure> {
         }
         Err(error) => {
             display.finish();
-            if error.is_transient() && !matches!(error, RequestError::NotNow { .. }) {
+            if error.is_transient() && !matches!(error, RequestError::Unavailable { .. }) {
                 output::note("whether the call reached the server is not known; it was not repeated");
             }
             return Err(error.into());
@@ -144,7 +144,7 @@ impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Self {
         let message = error.to_string();
         match error {
-            RequestError::Rpc(failure) | RequestError::NotNow { failure, .. } => Self {
+            RequestError::Rpc(failure) | RequestError::Unavailable { failure, .. } => Self {
                 exit: Exit::Refused,
                 message,
                 error: Some(rpc_error(&failure)),

@@ -1,7 +1,7 @@
 //! Against a legacy server.
 
 use crate::peer::{legacy, plain};
-use longhaul_client::{Called, Outcome, RequestError, Status};
+use longhaul_client::{CallResponse, Outcome, RequestError, TaskStatus};
 use longhaul_core::Verdict;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ async fn the_session_is_greeted_echoed_and_ended() {
     });
     let (connection, _) = peer.connection();
     let cancelled = connection.task("t-1").cancel().await.unwrap();
-    assert_eq!(cancelled.unwrap().status, Status::Cancelled);
+    assert_eq!(cancelled.unwrap().status, TaskStatus::Cancelled);
     connection.close().await;
 
     let seen = peer.seen();
@@ -71,7 +71,12 @@ async fn a_call_is_augmented_only_where_server_and_tool_allow_it() {
         for tool in connection.list_tools().await.unwrap() {
             let called = connection.call_tool(&tool, &Map::new(), &mut |_| {}).await.unwrap();
             let allowed = declared && ["optional", "required"].contains(&tool.name.as_str());
-            assert_eq!(matches!(called, Called::Task(_)), allowed, "{} {declared}", tool.name);
+            assert_eq!(
+                matches!(called, CallResponse::Task(_)),
+                allowed,
+                "{} {declared}",
+                tool.name
+            );
             let sent = peer.calls_of("tools/call").pop().unwrap();
             assert_eq!(
                 sent.params().get("task").is_some(),
@@ -156,7 +161,7 @@ async fn questions_on_the_stream_are_answered_or_declined() {
     let (connection, _) = peer.connection();
     let tools = connection.list_tools().await.unwrap();
     let called = connection.call_tool(&tools[0], &Map::new(), &mut |_| {}).await.unwrap();
-    assert!(matches!(called, Called::Done(Outcome::Result { .. })));
+    assert!(matches!(called, CallResponse::Done(Outcome::Result { .. })));
     let answers: Vec<Value> = peer
         .seen()
         .into_iter()

@@ -1,7 +1,7 @@
 //! Against a modern server.
 
 use crate::peer::{Seen, modern, plain};
-use longhaul_client::{Called, Event, Outcome, Progress, RequestError, Status};
+use longhaul_client::{CallResponse, Event, Outcome, Progress, RequestError, TaskStatus};
 use longhaul_core::Verdict;
 use serde_json::{Map, Value, json};
 use std::{
@@ -49,7 +49,7 @@ async fn a_call_becomes_a_task_and_ends() {
         .call_tool(&tools[0], &arguments(), &mut |_| {})
         .await
         .unwrap();
-    let Called::Task(handle) = called else {
+    let CallResponse::Task(handle) = called else {
         panic!("not a task")
     };
     assert_eq!(handle.id(), "t-1");
@@ -67,9 +67,9 @@ async fn a_call_becomes_a_task_and_ends() {
     assert_eq!(
         statuses,
         [
-            (Status::Working, None),
-            (Status::Working, half),
-            (Status::Completed, None)
+            (TaskStatus::Working, None),
+            (TaskStatus::Working, half),
+            (TaskStatus::Completed, None)
         ]
     );
     assert_eq!(clock.sleeps().len(), 3);
@@ -123,7 +123,7 @@ async fn a_direct_answer_comes_as_json_or_as_a_stream_with_progress() {
             }
         };
         let called = connection.call_tool(tool, &arguments(), &mut hear).await.unwrap();
-        let Called::Done(Outcome::Result { json, is_error }) = called else {
+        let CallResponse::Done(Outcome::Result { json, is_error }) = called else {
             panic!("not done")
         };
         assert!(json.as_str().contains(expected) && !is_error);
@@ -157,7 +157,7 @@ async fn a_state_only_round_is_answered_and_everything_unknown_refused() {
     let tools = connection.list_tools().await.unwrap();
     assert!(matches!(
         connection.call_tool(&tools[0], &arguments(), &mut |_| {}).await,
-        Ok(Called::Done(_))
+        Ok(CallResponse::Done(_))
     ));
     for tool in &tools[1..] {
         let called = connection.call_tool(tool, &arguments(), &mut |_| {}).await;
@@ -208,11 +208,11 @@ async fn a_wait_outlives_the_server() {
     let outcome = connection
         .task("t-1")
         .wait(&mut |event| match event {
-            Event::Status(task) if task.status == Status::Working => {
+            Event::Status(task) if task.status == TaskStatus::Working => {
                 story.push("working".to_owned());
                 peer.kill();
             }
-            Event::Trouble { error, attempt, .. } => {
+            Event::Retrying { error, attempt, .. } => {
                 assert!(error.is_transient());
                 story.push(format!("trouble {attempt}"));
                 if attempt == 3 {
@@ -250,7 +250,7 @@ async fn a_wait_may_begin_while_the_server_is_down() {
     let (connection, _) = peer.connection();
     let mut revived = false;
     let mut revive_once = |event: Event<'_>| {
-        if let Event::Trouble { .. } = event
+        if let Event::Retrying { .. } = event
             && !std::mem::replace(&mut revived, true)
         {
             peer.revive();
@@ -310,7 +310,7 @@ async fn cancel_is_an_acknowledgement_and_logs_are_read_as_a_resource() {
         Some(format!("longhaul://task/{id}/log").as_str())
     );
     let stranger = connection.task("no task of ours!").log().await;
-    assert!(matches!(stranger, Err(RequestError::NoLog)));
+    assert!(matches!(stranger, Err(RequestError::NotALonghaulTask)));
 }
 
 #[tokio::test]

@@ -1,16 +1,16 @@
-//! Arguments that a modern tool wants to see in headers too (T-29).
+//! The headers that repeat arguments of a modern tool (`x-mcp-header`, T-29).
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longhaul_wire::ParamHeaders;
 use serde_json::{Map, Value};
 
-/// The headers for `arguments`; absent and null arguments have none.
-pub(crate) fn headers(mirrored: &ParamHeaders, arguments: &Map<String, Value>) -> HeaderMap {
+/// Builds the headers for `arguments`. Absent and null arguments have none.
+pub(crate) fn build(annotated: &ParamHeaders, arguments: &Map<String, Value>) -> HeaderMap {
     let line = |(name, value)| {
         let name = HeaderName::try_from(name).ok()?;
         Some((name, HeaderValue::try_from(value).ok()?))
     };
-    mirrored.values(arguments).filter_map(line).collect()
+    annotated.values(arguments).filter_map(line).collect()
 }
 
 #[cfg(test)]
@@ -28,7 +28,7 @@ mod tests {
             "plain": {"type": "string"},
         }});
         let arguments = json!({"region": "größe", "depth": 3, "job": {"urgent": true}, "absent": null, "plain": "x"});
-        let headers = headers(&ParamHeaders::of(&schema).unwrap(), arguments.as_object().unwrap());
+        let headers = build(&ParamHeaders::of(&schema).unwrap(), arguments.as_object().unwrap());
         assert_eq!(headers.len(), 3);
         assert_eq!(headers["mcp-param-region"], "=?base64?Z3LDtsOfZQ==?=");
         assert_eq!(headers["mcp-param-depth"], "3");

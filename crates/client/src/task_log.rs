@@ -1,4 +1,4 @@
-//! What a task wrote while it ran.
+//! The log of a task, and the other resources of a task.
 
 use crate::{RequestError, TaskHandle};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -19,19 +19,19 @@ struct Content {
 }
 
 impl TaskHandle {
-    /// The end of the task's log, as far as the server shows it at once (a Longhaul server: 64 KiB). Only Longhaul servers
-    /// keep one, as a resource ([`TaskUri`]).
+    /// The end of the task's log, as much as the server returns at once (a Longhaul server: 64 KiB). Only Longhaul servers have
+    /// logs, as resources ([`TaskUri`]).
     ///
     /// # Errors
-    /// [`RequestError::NoLog`] without asking when the id is not a Longhaul server's; else any [`RequestError`],
+    /// [`RequestError::NotALonghaulTask`] when the id is not a Longhaul server's, without a request; else any [`RequestError`];
     /// [`RequestError::Rpc`] when there is no such log.
     pub async fn log(&self) -> Result<Vec<u8>, RequestError> {
         self.read(TaskPart::Log, None).await
     }
 
-    /// A part of what is kept of the task, from a place on.
+    /// Reads a part of the task, beginning at `from`.
     pub(crate) async fn read(&self, part: TaskPart, from: Option<u64>) -> Result<Vec<u8>, RequestError> {
-        let id: TaskId = self.id().parse().map_err(|_| RequestError::NoLog)?;
+        let id: TaskId = self.id().parse().map_err(|_| RequestError::NotALonghaulTask)?;
         let uri = TaskUri {
             from,
             ..TaskUri::of(id, part)

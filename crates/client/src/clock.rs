@@ -1,7 +1,6 @@
-//! Where time and chance come in.
+//! The system clock.
 
 use longhaul_core::{BoxFuture, Clock, UnixMillis};
-use parking_lot::Mutex;
 use std::{
     sync::OnceLock,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -27,24 +26,5 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the Clock port")]
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))
-    }
-}
-
-/// Chance for jitter. Nothing secret depends on it.
-#[derive(Debug)]
-pub(crate) struct Dice(Mutex<fastrand::Rng>);
-
-impl Dice {
-    /// Starts from `seed`, or from the system's if there is none.
-    pub(crate) fn new(seed: Option<u64>) -> Self {
-        Self(Mutex::new(
-            seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed),
-        ))
-    }
-
-    /// A number from 0 up to but not including 1.
-    pub(crate) fn roll(&self) -> f64 {
-        let mut rng = self.0.lock();
-        rng.f64()
     }
 }

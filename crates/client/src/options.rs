@@ -1,0 +1,61 @@
+//! Options of a connection.
+
+use crate::SystemClock;
+use longhaul_core::Clock;
+use serde_json::{Value, json};
+use std::{fmt, sync::Arc, time::Duration};
+
+/// Options of a connection. Start from [`Options::named`] and change what you need.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    pub(crate) client: ClientInfo,
+    /// Timeout of every request except `tools/call`, up to the last byte of its response. Default: 30 seconds.
+    pub request_timeout: Duration,
+    /// Timeout of `tools/call`, which a server may answer only when the tool has finished. Default: none.
+    pub call_timeout: Option<Duration>,
+    /// The largest response, in bytes. Default: 64 MiB.
+    pub max_response: usize,
+    /// The clock that times polls and retries.
+    pub clock: Arc<dyn Clock>,
+    /// The seed of the random jitter between polls. Set it in tests that need the same waits each time.
+    pub jitter_seed: Option<u64>,
+}
+
+impl Options {
+    /// The defaults, for a client with this name and version.
+    pub fn named(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            client: ClientInfo {
+                name: name.into(),
+                version: version.into(),
+            },
+            request_timeout: Duration::from_secs(30),
+            call_timeout: None,
+            max_response: 64 << 20,
+            clock: Arc::new(SystemClock),
+            jitter_seed: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("client", &self.client)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The client's name and version.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientInfo {
+    pub(crate) name: String,
+    pub(crate) version: String,
+}
+
+impl ClientInfo {
+    pub(crate) fn to_json(&self) -> Value {
+        json!({"name": self.name, "version": self.version})
+    }
+}
