@@ -6,7 +6,7 @@
 mod program;
 
 use longhaul::{
-    Ability, CallError, Error, Json, Server, TaskContext, Tool, ToolResult, schemars::JsonSchema, time::minutes,
+    CallError, Capability, Error, Json, Server, TaskContext, Tool, ToolResult, schemars::JsonSchema, time::minutes,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -94,7 +94,7 @@ async fn count(cx: &TaskContext, file: &PathBuf) -> ToolResult<Option<usize>> {
 /// The answer, or a minute: whichever comes first. The question is withdrawn when the minute is over.
 async fn leave_out(cx: &TaskContext, files: usize) -> ToolResult<bool> {
     // What the client could be asked when it called is kept with the task, and the same in every attempt.
-    if !cx.abilities().has(Ability::ElicitForm) {
+    if !cx.capabilities().has(Capability::ElicitForm) {
         return Ok(true);
     }
     let question = format!("{files} of the files cannot be counted. Go on without?");

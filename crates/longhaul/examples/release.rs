@@ -9,7 +9,7 @@ mod program;
 use longhaul::{
     Json, NonRetryable, Server, StepError, TaskContext, Tool, ToolOutput, ToolResult,
     schemars::JsonSchema,
-    time::{Moment, days},
+    time::{Timestamp, days},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -56,7 +56,7 @@ struct Approval {
     /// Whether to ship it.
     approved: bool,
     /// When to publish; a moment that has passed means at once.
-    window: Moment,
+    window: Timestamp,
 }
 
 async fn release(cx: TaskContext, args: Release, yard: Arc<Yard>) -> ToolResult {

@@ -1,23 +1,23 @@
-//! Completing what someone is typing (U-36).
+//! Completion of arguments while they are typed (U-36).
 
-use crate::{Error, RequestContext, ServerHandle, request::Texts};
+use crate::{Error, RequestContext, ServerHandle, request_handler::Texts};
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{Completer, HandlerError};
 use std::{collections::HashMap, sync::Arc};
 
-/// What someone is typing, for a function that completes it.
+/// What the user has typed, for a function that completes it.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Typed {
     /// So far.
     pub value: String,
-    /// What the other arguments are already, by name.
+    /// The other arguments so far, by name.
     pub arguments: Texts,
     /// The request.
     pub cx: RequestContext,
 }
 
-/// What a function that completes may return: texts, or a `Result` of them with an [`Error`]. At most 100 are shown.
+/// What a completing function may return: a vector of texts, or a `Result` of one. At most 100 are shown.
 pub trait IntoCompletions {
     /// The texts.
     ///

@@ -1,4 +1,4 @@
-//! What results and messages are made of: blocks of content.
+//! Content blocks: the parts of results and messages.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
@@ -177,7 +177,7 @@ impl Content {
         Self::of(Kind::Resource { resource: contents })
     }
 
-    /// What a tool that a model asked for in a [sample](crate::RequestContext::sample) gave: the answer to the block whose
+    /// The result of a tool that a model called in a [sampling answer](crate::RequestContext::sample): for the block whose
     /// [`as_tool_use`](Self::as_tool_use) has this id.
     pub fn tool_result(tool_use_id: impl Into<String>, content: Vec<Content>) -> Self {
         Self::of(Kind::ToolResult {
@@ -239,7 +239,7 @@ impl Content {
         self
     }
 
-    /// How much it matters: from 0 for the least to 1 for what must be seen. Other figures are moved to the nearer end.
+    /// Its importance, from 0 (least) to 1 (required). Other numbers are clamped.
     #[must_use]
     pub fn priority(mut self, priority: f64) -> Self {
         self.annotations.get_or_insert_default().priority = Some(priority.clamp(0.0, 1.0));
@@ -268,7 +268,7 @@ impl Content {
         }
     }
 
-    /// The call of a tool that a model wishes in a [sample](crate::RequestContext::sample), if it is one: id, name, arguments.
+    /// The tool call of a model in a [sampling answer](crate::RequestContext::sample), if it is one: id, name, arguments.
     pub fn as_tool_use(&self) -> Option<(&str, &str, &Map<String, Value>)> {
         match &self.kind {
             Kind::ToolUse { id, name, input } => Some((id, name, input)),
@@ -276,7 +276,7 @@ impl Content {
         }
     }
 
-    /// Which wish for a tool it answers, if it is the answer to one.
+    /// The tool call that it is the result of, if it is one.
     pub(crate) fn answered_tool_use(&self) -> Option<&str> {
         match &self.kind {
             Kind::ToolResult { tool_use_id, .. } => Some(tool_use_id),

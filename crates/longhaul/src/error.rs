@@ -1,20 +1,20 @@
-//! What a handler fails with: what the client reads, and what only the log says.
+//! The error of handlers.
 
 use crate::{AskError, CallError};
 use longhaul_core::{Json, RpcFailure, StopReason};
-use longhaul_runtime::{AskError as Unasked, JournalError};
+use longhaul_runtime::{HandlerError, JournalError};
 use serde::Serialize;
 use std::fmt;
 
-/// What clients read of an error whose details are not for them.
+/// What clients read instead of internal details.
 const HIDDEN: &str = "The server failed inside; its log says why";
 
-/// Why a handler could not do what it was asked to.
+/// The error of a handler.
 ///
-/// Any error becomes one by `?`, and so does a text: the client reads its own text, and the errors behind it (`source`) go to the server's log. From a tool
-/// it is a result with `isError`, which the model can act on; from a prompt or a resource it is a JSON-RPC error.
+/// Any error becomes one by `?`, and so does a text. The client reads its `Display` text; its sources go to the server's log only. A tool's error
+/// is a result with `isError`, which the model can act on; the error of a prompt or a resource is a JSON-RPC error.
 ///
-/// Like other types that take in every error, it does not implement [`std::error::Error`] itself.
+/// Like `anyhow::Error` it does not implement [`std::error::Error`].
 ///
 /// ```
 /// use longhaul::{Error, TaskContext};
@@ -26,20 +26,20 @@ const HIDDEN: &str = "The server failed inside; its log says why";
 ///     Ok(format!("{} lines", text.lines().count()))
 /// }
 /// ```
-pub struct Error(pub(crate) Fault);
+pub struct Error(pub(crate) ErrorKind);
 
-pub(crate) enum Fault {
-    /// In the author's words.
-    Said(String),
+pub(crate) enum ErrorKind {
+    /// A text of the author's.
+    Text(String),
     /// A JSON-RPC error.
     Rpc(RpcFailure),
-    /// There is nothing of that name.
+    /// Nothing has that name.
     NotFound,
-    /// A question that could not be asked, or was not answered.
+    /// A question failed.
     Asked(AskError),
-    /// The work is asked to stop.
+    /// The task is to stop.
     Stopped(StopReason),
-    /// The journal cannot be gone along.
+    /// The journal failed.
     Journal(JournalError),
 }
 
@@ -47,9 +47,9 @@ pub(crate) enum Fault {
 pub type ToolResult<T = crate::ToolOutput> = Result<T, Error>;
 
 impl Error {
-    /// An error in words that the client, and behind it the model, shall read. Say what would be right.
+    /// An error with a text for the client and its model. Say what would be right.
     pub fn new(text: impl Into<String>) -> Self {
-        Self(Fault::Said(text.into()))
+        Self(ErrorKind::Text(text.into()))
     }
 
     /// An error whose details are for the server's log only.
@@ -62,11 +62,11 @@ impl Error {
     /// ```
     pub fn internal(details: impl fmt::Display) -> Self {
         tracing::error!(%details, "a handler failed");
-        Self(Fault::Said(HIDDEN.to_owned()))
+        Self(ErrorKind::Text(HIDDEN.to_owned()))
     }
 
-    /// A JSON-RPC error of your own, for programs rather than models. −32768..=−32000 belong to the protocol: a code from there is
-    /// logged as a mistake and goes out as −32603 (X-15). For bad arguments see [`invalid_params`](Self::invalid_params).
+    /// A JSON-RPC error with a code of your own, for programs rather than models. The codes −32768 to −32000 are reserved: one of them is logged as a
+    /// mistake and sent as −32603. For bad arguments see [`invalid_params`](Self::invalid_params).
     pub fn rpc(code: i32, message: impl Into<String>) -> Self {
         let code = match code {
             -32768..=-32000 => {
@@ -78,32 +78,32 @@ impl Error {
         Self::failure(code, message.into())
     }
 
-    /// JSON-RPC's −32602: what the client asked for makes no sense.
+    /// JSON-RPC error −32602: the request's parameters are wrong.
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::failure(-32602, message.into())
     }
 
-    /// JSON-RPC's −32603: it is the server's fault. The message is for the outside.
+    /// JSON-RPC error −32603: the server is at fault. The client reads the message.
     pub fn server_fault(message: impl Into<String>) -> Self {
         Self::failure(-32603, message.into())
     }
 
-    /// There is nothing of that name: a resource answers so for a URI it does not know (X-14).
+    /// Nothing has that name: the answer of a resource to a URI that it does not know.
     pub fn not_found() -> Self {
-        Self(Fault::NotFound)
+        Self(ErrorKind::NotFound)
     }
 
-    /// With `data` for programs. Only JSON-RPC errors carry any; of others nothing changes. What cannot be written as JSON is left out.
+    /// With `data` for programs, if it is a JSON-RPC error; others have none. Data that cannot be written as JSON is left out.
     #[must_use]
     pub fn with_data(mut self, data: impl Serialize) -> Self {
-        if let Fault::Rpc(failure) = &mut self.0 {
+        if let ErrorKind::Rpc(failure) = &mut self.0 {
             failure.data = serde_json::to_value(data).ok().map(Json::from);
         }
         self
     }
 
     fn failure(code: i32, message: String) -> Self {
-        Self(Fault::Rpc(RpcFailure {
+        Self(ErrorKind::Rpc(RpcFailure {
             code,
             message: message.into(),
             data: None,
@@ -111,11 +111,11 @@ impl Error {
     }
 }
 
-/// One error type for `?`, whatever fails: any error, a boxed one, or a text in the author's words.
+/// Any error, a boxed one, or a text.
 impl<E: Into<AnyError>> From<E> for Error {
     fn from(error: E) -> Self {
-        // Some are told apart, since they mean something to the protocol or to the runtime.
-        let error = match Fault::of(error.into()) {
+        // The protocol and the runtime treat some errors specially.
+        let error = match ErrorKind::of(error.into()) {
             Ok(fault) => return Self(fault),
             Err(error) => error,
         };
@@ -124,14 +124,14 @@ impl<E: Into<AnyError>> From<E> for Error {
             tracing::warn!(%error, %cause, "a handler failed");
             behind = cause.source();
         }
-        Self(Fault::Said(error.to_string()))
+        Self(ErrorKind::Text(error.to_string()))
     }
 }
 
 pub(crate) type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-impl Fault {
-    /// What more than a text is to be made of an error; or the error itself.
+impl ErrorKind {
+    /// The kind of an error that is more than a text; or the error itself.
     fn of(error: AnyError) -> Result<Self, AnyError> {
         if let Some(journal) = journal_error(&*error) {
             return Ok(match journal.clone() {
@@ -146,7 +146,7 @@ impl Fault {
     }
 }
 
-/// What is behind an error of an operation of the journal, if it is the journal.
+/// The journal's error inside an error of an operation.
 fn journal_error<'e>(error: &'e (dyn std::error::Error + Send + Sync + 'static)) -> Option<&'e JournalError> {
     match (error.downcast_ref::<CallError>(), error.downcast_ref::<AskError>()) {
         (Some(CallError::Journal(error)), _) | (_, Some(AskError::Journal(error))) => Some(error),
@@ -157,12 +157,12 @@ fn journal_error<'e>(error: &'e (dyn std::error::Error + Send + Sync + 'static))
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Fault::Said(text) => f.write_str(text),
-            Fault::Rpc(failure) => write!(f, "{} ({})", failure.message, failure.code),
-            Fault::NotFound => f.write_str("not found"),
-            Fault::Asked(error) => error.fmt(f),
-            Fault::Stopped(_) => f.write_str("the work is to stop"),
-            Fault::Journal(error) => error.fmt(f),
+            ErrorKind::Text(text) => f.write_str(text),
+            ErrorKind::Rpc(failure) => write!(f, "{} ({})", failure.message, failure.code),
+            ErrorKind::NotFound => f.write_str("not found"),
+            ErrorKind::Asked(error) => error.fmt(f),
+            ErrorKind::Stopped(_) => f.write_str("the task is to stop"),
+            ErrorKind::Journal(error) => error.fmt(f),
         }
     }
 }
@@ -173,8 +173,8 @@ impl fmt::Debug for Error {
     }
 }
 
-/// What a request's handler answers instead of a result.
-impl From<Error> for longhaul_runtime::HandlerError {
+/// The error as the runtime sends it for a prompt, a resource or a method.
+impl From<Error> for HandlerError {
     fn from(error: Error) -> Self {
         let rpc = |message: String| {
             Self::Rpc(RpcFailure {
@@ -184,13 +184,13 @@ impl From<Error> for longhaul_runtime::HandlerError {
             })
         };
         match error.0 {
-            Fault::Said(text) => rpc(text),
-            Fault::Rpc(failure) => Self::Rpc(failure),
-            Fault::NotFound => Self::NotFound,
-            Fault::Asked(AskError::Unasked(unasked @ Unasked::Unsupported(_))) => unasked.into(),
-            Fault::Asked(other) => rpc(other.to_string()),
-            Fault::Stopped(_) => rpc("the work is to stop".to_owned()),
-            Fault::Journal(error) => rpc(error.to_string()),
+            ErrorKind::Text(text) => rpc(text),
+            ErrorKind::Rpc(failure) => Self::Rpc(failure),
+            ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::Asked(AskError::Unsupported(capability)) => Self::Lacks(capability),
+            ErrorKind::Asked(other) => rpc(other.to_string()),
+            ErrorKind::Stopped(_) => rpc("the task is to stop".to_owned()),
+            ErrorKind::Journal(error) => rpc(error.to_string()),
         }
     }
 }

@@ -12,10 +12,10 @@ use parking_lot::RwLock;
 use std::{collections::HashSet, fmt, io, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 
-/// How long work whose callers have gone may take to hear of it when the server stops.
+/// How long orphaned calls may take to stop when the server stops.
 const SETTLE_PATIENCE: Duration = Duration::from_millis(1500);
 
-/// How long durable work may take to be let go when the server stops.
+/// How long durable tasks may take to be suspended when the server stops.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// A running server: what it offers can be changed, and it can be served, mounted, tested and stopped. Cheap to clone; a handler has it
@@ -43,7 +43,7 @@ struct Running {
     recovered: Recovered,
 }
 
-/// What a server offers could not be changed.
+/// A change of what a server offers has failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// It cannot be offered as it is.
@@ -52,7 +52,7 @@ pub enum ChangeError {
     /// The server has stopped.
     #[error("the server has stopped")]
     Stopped,
-    /// Its definition could not be kept.
+    /// The definition could not be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -81,7 +81,7 @@ impl ServerHandle {
             providers: server.providers,
             max_running: server.max_running,
             quota: server.quota,
-            keep_waiting: server.keep_waiting,
+            keep_waiting: server.suspend_after,
             build: server.build.unwrap_or_else(build_id::of_executable),
             witness: server.witness,
         })
@@ -235,7 +235,7 @@ impl ServerHandle {
 
     /// Says that what is at `uri` has changed: clients that watch it are told.
     pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
-        // A server that has stopped has nobody to tell.
+        // A stopped server has no subscribers.
         let _ = self.change(|catalog| catalog.resource_updated(uri));
     }
 
@@ -281,18 +281,17 @@ impl ServerHandle {
         Some(self.running()?.engine.watch(&task.parse().ok()?))
     }
 
-    /// What earlier processes on the same store had left, as it was found at the start; nothing for a server that has stopped.
+    /// What this server recovered at its start from earlier processes on the same store; nothing if it has stopped.
     pub fn recovered(&self) -> Recovered {
         self.running().map(|running| running.recovered).unwrap_or_default()
     }
 
-    /// The front, for transports of your own: it is what a [`Listener`](longhaul_server::http::Listener) serves. `None` once the server
-    /// has stopped.
+    /// The protocol front, for transports of your own; a [`Listener`](longhaul_server::http::Listener) serves it. `None` if the server has stopped.
     pub fn front(&self) -> Option<Arc<Front>> {
         self.running().map(|running| running.front)
     }
 
-    /// The engine, for adapters: its catalog takes prompts and resources of their own making. `None` once the server has stopped.
+    /// The engine: blocked tasks and their retries, and a catalog for adapters. `None` if the server has stopped.
     pub fn engine(&self) -> Option<Engine> {
         self.running().map(|running| running.engine)
     }
@@ -307,8 +306,9 @@ impl ServerHandle {
         Ok(Listening::new(listener, running.front))
     }
 
-    /// Stops: open calls are ended, work in this process is dropped where it stands. What tasks had come to stays kept as the server
-    /// keeps them; calls of durable tools are let go first, so that a stop costs them no attempt, and go on at the next start. Returns how many attempts were under way; those of executors whose work lives outside the process live on.
+    /// Stops the server. Open calls end, and work in this process is dropped. Tasks of durable tools are suspended first, so that the stop costs
+    /// them no attempt, and resume at the next start. Returns how many attempts were running; attempts of executors whose work is outside this
+    /// process keep running.
     pub async fn stop(&self) -> usize {
         let running = self.0.write().take();
         let Some(Running { engine, front, .. }) = running else {

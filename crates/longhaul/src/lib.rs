@@ -13,11 +13,10 @@ pub mod guide {}
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 mod handle;
-mod intake;
 mod message;
 mod method;
 mod prompt;
-mod request;
+mod request_handler;
 mod resource;
 mod schema;
 mod serve;
@@ -27,41 +26,41 @@ pub mod time;
 mod tool;
 
 pub use ask::{
-    Ask, AskError, Elicitation, Elicited, Field, Form, IntoMessages, Page, PageQuestion, Root, RootsQuestion,
-    SampleTool, Sampled, Sampling, ToolChoice,
+    Ask, AskError, CreateMessageResult, ElicitResult, Field, Form, IntoMessages, Page, Root, SampleTool, ToolChoice,
 };
+#[doc(hidden)]
+pub use ask::{Elicitation, PageQuestion, RootsQuestion, Sampling};
 pub use completion::{IntoCompletions, Typed};
 pub use content::{Audience, Content, Icon, ResourceContents};
-pub use context::{Checkpoint, Client, Era, Figure, RequestContext, TaskContext};
+pub use context::{Checkpoint, Client, Era, ProgressValue, RequestContext, TaskContext};
 pub use durable::{
-    Call, CallError, CallResult, Ended, Join, Joining, NonRetryable, Poll, PollUntil, Racing, Random, Step, StepError,
-    TryJoining,
+    Call, CallError, CallOutcome, CallResult, Join, NonRetryable, Poll, PollUntil, Random, Step, StepError,
 };
+#[doc(hidden)]
+pub use durable::{JoinBranches, SelectBranches, StepResult, TryJoinBranches};
 pub use error::{Error, ToolResult};
 pub use handle::{ChangeError, ServerHandle};
 pub use message::Message;
 pub use prompt::{IntoPromptOutput, Prompt, PromptOutput};
-pub use request::RequestHandler;
+pub use request_handler::RequestHandler;
 pub use resource::{Contents, IntoContents, Resource, ResourceTemplate};
 pub use serve::{Listening, ServeError};
 pub use server::{DefinitionError, DefinitionErrors, Server, ToAddress};
 pub use tool::{Arguments, IntoToolOutput, Json, NoArguments, Tool, ToolHandler, ToolOutput};
 
-/// What is below this crate, whole: for executors, providers and stores of your own, and for what an error holds within another.
+/// The crates that this one is made of, for stores, executors and transports of your own, and to name the types inside errors. Their API
+/// changes more often than that of this crate.
 ///
 /// ```
-/// use longhaul::{AskError, JournalError, Unasked, below::core::store::ApplyError};
+/// use longhaul::{AskError, JournalError, internals::core::store::ApplyError};
 ///
-/// /// Whether another attempt would do better.
-/// fn is_the_store_s(error: &AskError) -> bool {
+/// /// Whether the store failed, so that another attempt may succeed.
+/// fn is_store_failure(error: &AskError) -> bool {
 ///     use ApplyError::Store;
-///     matches!(
-///         error,
-///         AskError::Unasked(Unasked::Task(Store(_))) | AskError::Journal(JournalError::Task(Store(_)))
-///     )
+///     matches!(error, AskError::Task(Store(_)) | AskError::Journal(JournalError::Task(Store(_))))
 /// }
 /// ```
-pub mod below {
+pub mod internals {
     pub use longhaul_core as core;
     pub use longhaul_runtime as runtime;
     pub use longhaul_server as server;
@@ -69,17 +68,12 @@ pub mod below {
 }
 
 pub use longhaul_core::{
-    BoxFuture, Json as RawJson, LogLevel, OnNonDeterminism, Outcome, Principal, Quota, RetryOn, StopReason, Store,
-    StoreLayer, TaskId, TaskPolicy, store::StoreError,
+    Json as RawJson, LogLevel, OnNonDeterminism, Outcome, Principal, Quota, RetryOn, StopReason, TaskId, TaskPolicy,
 };
-pub use longhaul_runtime::{
-    Abilities, Ability, AskError as Unasked, Divergence, Engine, Executor, JournalError, Provider, Question, Recovered,
-    StartError, StepTry, Trace, Witness,
-};
+pub use longhaul_runtime::{Abilities as Capabilities, Ability as Capability, JournalError, Question};
 pub use longhaul_server::{
-    Front, FrontError, Limits,
-    http::{HostName, HttpOptions, ListenError, Origin},
+    Limits,
+    http::{HostName, HttpOptions, Origin},
 };
-pub use longhaul_store::OpenError;
 pub use schemars;
 pub use serde;

@@ -5,7 +5,7 @@ use crate::{
     Typed,
     completion::Completions,
     content::icons_json,
-    request::{Answers, Texts, properties},
+    request_handler::{Answers, Texts, properties},
     tool,
 };
 use longhaul_core::{BoxFuture, Json};

@@ -5,7 +5,7 @@ use crate::{
     ServerHandle, Typed,
     completion::Completions,
     content::{Annotations, icons_json},
-    request::{Answers, Texts, required},
+    request_handler::{Answers, Texts, required},
 };
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{HandlerError, ResourceHandler, UriTemplate};
@@ -343,7 +343,7 @@ impl ResourceTemplate {
     }
 }
 
-/// A URI whose variables cannot be read names nothing.
+/// A URI whose variables cannot be read is not found.
 fn unread(_: String) -> Error {
     Error::not_found()
 }

@@ -1,4 +1,4 @@
-//! JSON Schemas (2020-12) of what goes in and out of tools, derived from types and checked before anyone sees them.
+//! JSON Schemas (2020-12) of the arguments and results of tools: derived from types, and checked before they are shown.
 
 use longhaul_wire::ParamHeaders;
 use schemars::{JsonSchema, generate::SchemaSettings};

@@ -20,14 +20,14 @@ use std::{
 /// The largest body accepted, unless the server says otherwise: 32 MiB.
 const MAX_BODY: usize = 32 << 20;
 
-/// What a server is and offers. Then [`serve_http`](Self::serve_http), or [`start`](Self::start) for a handle that can change what is
-/// offered, mount it into an application, or test it.
+/// An MCP server, before it runs: what it offers, and its settings. Run it with [`serve_http`](Self::serve_http) or
+/// [`serve_stdio`](Self::serve_stdio), or [`start`](Self::start) it for a handle that can change what is offered, mount it into an application, or
+/// test it.
 ///
-/// **What is kept.** Without [`data_dir`](Self::data_dir) or [`store`](Self::store) tasks are kept in memory: they survive their
-/// client's connection, and end with this process. With one, a task that was acknowledged is on disk: after a crash its result can still be
-/// fetched, and if it was running it runs again as its [`retry`](Tool::retry) policy says, or ends as interrupted. One of a
-/// [durable](Tool::durable) tool goes on where it was. In both, what is merely kept adds nothing to the time a call takes; in memory it takes
-/// memory, until its [`retention`](Tool::retention) is over.
+/// **Durability.** Without [`data_dir`](Self::data_dir) or [`store`](Self::store) tasks are kept in memory: they survive their client's
+/// connection, and are lost with this process. With one, every acknowledged task is on disk. After a crash its result can still be fetched. If it
+/// was running, it resumes if its tool is [durable](Tool::durable); otherwise it is retried as its [`retry`](Tool::retry) policy says, or ends as
+/// interrupted. Ended tasks are kept for their [`retention`](Tool::retention).
 ///
 /// ```no_run
 /// use longhaul::{Server, Tool};
@@ -60,7 +60,7 @@ pub struct Server {
     pub(crate) quota: Quota,
     pub(crate) limits: Limits,
     pub(crate) http: HttpOptions,
-    pub(crate) keep_waiting: Duration,
+    pub(crate) suspend_after: Duration,
     pub(crate) build: Option<BuildId>,
     pub(crate) witness: Option<Arc<dyn Witness>>,
     pub(crate) wrap_store: Option<WrapStore>,
@@ -129,7 +129,7 @@ impl Server {
             quota: Quota::default(),
             limits: Limits::default(),
             http: HttpOptions::default(),
-            keep_waiting: KEEP_WAITING,
+            suspend_after: KEEP_WAITING,
             build: None,
             witness: None,
             wrap_store: None,
@@ -205,9 +205,8 @@ impl Server {
         self
     }
 
-    /// Answers a method of your own, in both generations: the low-level door. Its name has a prefix that is yours, as
-    /// `com.example/status`. It is given the request's params as they came, `_meta` among them, and returns the result's members. A modern
-    /// client can be asked nothing here (U-10).
+    /// Answers a method of your own. Its name needs a prefix of yours, such as `com.example/status`. The function is given the params of the
+    /// request, `_meta` included, and returns the members of the result. It cannot ask a modern client.
     ///
     /// ```
     /// use longhaul::{Error, RequestContext, Server};
@@ -232,26 +231,26 @@ impl Server {
         self
     }
 
-    /// Uses the [data directory](Self::data_dir) also if its database was restored from a backup. Without this such a server only lets its tasks be
-    /// read, and logs why: what the database calls queued or running may have run since it was copied, and would run again.
+    /// Uses the [data directory](Self::data_dir) even if its database was restored from a backup. Without this such a server is read-only, and logs why:
+    /// tasks that the backup has as queued or running may have run since, and would run again.
     pub fn accept_restored_database(mut self, accept: bool) -> Self {
         self.accept_restored = accept;
         self
     }
 
-    /// Keeps tasks in a store of yours. How well they are kept is the store's promise.
+    /// Keeps tasks in a store of your own. What survives is up to that store.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.keep = Keep::Store(store);
         self
     }
 
-    /// Where the executors of tools that were changed or removed come from; only for tools of [`Tool::executor`].
+    /// Makes executors for the tasks of tools that were changed or removed; only for tools of [`Tool::executor`].
     pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
         self.providers.push(provider);
         self
     }
 
-    /// How many calls may run at once, of all tools together; further ones wait their turn. By default there is no limit.
+    /// How many calls may run at once, of all tools together; more wait in the queue. By default there is no limit.
     pub fn max_running(mut self, most: usize) -> Self {
         self.max_running = Some(most.max(1));
         self
@@ -298,37 +297,42 @@ impl Server {
         self
     }
 
-    /// Names this build of the program, in the place of a hash of its executable. A task of a [durable](Tool::durable) tool that is blocked is
-    /// tried again as soon as a server of another build takes over its data directory, so give each deploy a name of its own (a commit, an
-    /// image's digest). Wanted where the code is not in the executable, as in a plugin that it loads.
+    /// Names this build of the program; by default it is a hash of the executable. A blocked task of a [durable](Tool::durable) tool is retried when a
+    /// server of another build opens its data directory, so give each deploy a name of its own: a commit, or the digest of an image. Needed
+    /// where code is not in the executable, for example in plugins.
     pub fn build_id(mut self, name: impl Into<String>) -> Self {
         self.build = Some(BuildId::named(name.into()));
         self
     }
 
-    /// How long a durable tool's code stays in memory while all of it waits; by default 30 s. Then it is dropped, and run again from its start,
-    /// through its journal, when what it waits for comes. A longer time costs memory, a shorter one runs; tests see with a short one what
-    /// else takes 30 s. At least a millisecond.
-    pub fn keep_waiting(mut self, time: Duration) -> Self {
-        self.keep_waiting = time;
+    /// How long a durable tool may wait until it is suspended; by default 30 s. The code of a suspended task is dropped, and replayed when what
+    /// it waits for comes. A longer time costs memory, a shorter one more replays. Tests set a short one to see replays at once. At least a
+    /// millisecond.
+    ///
+    /// ```
+    /// use longhaul::{Server, time::millis};
+    /// let server = Server::new("test", "1.0.0").suspend_after(millis(1));
+    /// ```
+    pub fn suspend_after(mut self, time: Duration) -> Self {
+        self.suspend_after = time;
         self
     }
 
-    /// For tests: tells `witness` when a step of a durable tool begins, which leaves no trace of its own.
+    /// For tests: calls `witness` when a step of a durable tool begins.
     pub fn witness(mut self, witness: Arc<dyn Witness>) -> Self {
         self.witness = Some(witness);
         self
     }
 
-    /// For tests: puts a store around the one that the tasks are kept in, as one that fails now and then. A [`StoreLayer`](crate::StoreLayer)
-    /// needs to say only what it does otherwise.
+    /// For tests: wraps the store in a layer, for example one that fails now and then. A [`StoreLayer`](longhaul_core::StoreLayer)
+    /// implements only the methods that it changes.
     pub fn wrap_store(mut self, wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send + 'static) -> Self {
         self.wrap_store = Some(Box::new(wrap));
         self
     }
 
-    /// Runs work beside the server, which may change what is offered: `begin` is called before the first request is read, and what it
-    /// returns runs until it ends or the server stops.
+    /// Runs a background task beside the server, which may change what is offered. `begin` is called before the first request is read; its future runs
+    /// until it ends or the server stops.
     ///
     /// ```
     /// use longhaul::{Resource, Server};

@@ -1,6 +1,6 @@
 //! Tools that ask in the way of the legacy era's fixtures: one question, and what came of it.
 
-use longhaul::{Elicited, Field, Form, TaskContext, Tool, ToolResult, schemars::JsonSchema};
+use longhaul::{ElicitResult, Field, Form, TaskContext, Tool, ToolResult, schemars::JsonSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -79,15 +79,15 @@ async fn choices(cx: TaskContext) -> ToolResult<String> {
 }
 
 async fn ask(cx: TaskContext, message: &str, form: Form) -> ToolResult<String> {
-    let answer: Elicited<Map<String, Value>> = cx.elicit_form(message, form).answer().await?;
+    let answer: ElicitResult<Map<String, Value>> = cx.elicit_form(message, form).answer().await?;
     Ok(format!("Elicitation completed: {}", told(answer)))
 }
 
-fn told(answer: Elicited<impl Serialize>) -> String {
+fn told(answer: ElicitResult<impl Serialize>) -> String {
     match answer {
-        Elicited::Accepted(content) => format!("action=accept, content={}", json!(content)),
-        Elicited::Declined => "action=decline, content={}".to_owned(),
-        Elicited::Dismissed => "action=cancel, content={}".to_owned(),
+        ElicitResult::Accepted(content) => format!("action=accept, content={}", json!(content)),
+        ElicitResult::Declined => "action=decline, content={}".to_owned(),
+        ElicitResult::Dismissed => "action=cancel, content={}".to_owned(),
     }
 }
 

@@ -92,7 +92,7 @@ async fn steps(cx: TaskContext) -> ToolResult<String> {
 }
 
 async fn capable(cx: TaskContext) -> Result<String, Error> {
-    if cx.abilities().elicit_form {
+    if cx.capabilities().elicit_form {
         return greet(cx).await;
     }
     capital(cx).await

@@ -1,7 +1,7 @@
 //! Tools whose calls may become tasks.
 
 use longhaul::{
-    Elicited, Error, NoArguments, RequestContext, TaskContext, TaskPolicy, Tool, ToolResult, schemars::JsonSchema,
+    ElicitResult, Error, NoArguments, RequestContext, TaskContext, TaskPolicy, Tool, ToolResult, schemars::JsonSchema,
     time::seconds,
 };
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ struct Confirmation {
 async fn confirm_delete(cx: TaskContext, args: Delete) -> ToolResult<String> {
     let question = format!("Delete {}?", args.filename);
     Ok(match cx.elicit::<Confirmation>(question).answer().await? {
-        Elicited::Accepted(Confirmation { confirm: true }) => format!("Deleted {}.", args.filename),
+        ElicitResult::Accepted(Confirmation { confirm: true }) => format!("Deleted {}.", args.filename),
         _ => format!("Kept {}.", args.filename),
     })
 }

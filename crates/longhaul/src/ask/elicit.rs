@@ -1,9 +1,9 @@
-//! Asking a person to fill in a form.
+//! Form elicitation.
 
 use super::{Ask, AskError, Form, Questioning};
 use crate::RequestContext;
 use longhaul_core::BoxFuture;
-use longhaul_runtime::Ability;
+use longhaul_runtime::Ability as Capability;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -15,29 +15,29 @@ const NAMED_FAULTS: usize = 5;
 /// A question to a person; see [`RequestContext::elicit`].
 pub struct Elicitation<T> {
     message: String,
-    /// Or why there is none for the type.
+    /// The form, or why the type has none.
     form: Result<Form, String>,
     answer: PhantomData<fn() -> T>,
 }
 
-/// What a person did with a question.
+/// What a person did with a question: the result of an elicitation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Elicited<T> {
-    /// Answered it.
+pub enum ElicitResult<T> {
+    /// Accepted, with the answer.
     Accepted(T),
     /// Said no.
     Declined,
-    /// Dismissed it.
+    /// Dismissed it without an answer (`cancel` in MCP).
     Dismissed,
 }
 
-impl<T> Elicited<T> {
+impl<T> ElicitResult<T> {
     /// The same with another answer.
-    pub(super) fn map<U>(self, answer: impl FnOnce(T) -> U) -> Elicited<U> {
+    pub(super) fn map<U>(self, answer: impl FnOnce(T) -> U) -> ElicitResult<U> {
         match self {
-            Self::Accepted(given) => Elicited::Accepted(answer(given)),
-            Self::Declined => Elicited::Declined,
-            Self::Dismissed => Elicited::Dismissed,
+            Self::Accepted(given) => ElicitResult::Accepted(answer(given)),
+            Self::Declined => ElicitResult::Declined,
+            Self::Dismissed => ElicitResult::Dismissed,
         }
     }
 
@@ -55,15 +55,15 @@ impl<T> Elicited<T> {
 }
 
 impl RequestContext {
-    /// Asks the person in front of the client to fill in a form. The form is made from `T`, a struct that derives `Deserialize` and
-    /// `JsonSchema` and is flat: texts, numbers, booleans, plain enums, lists of plain enums, and options of those. Doc comments
-    /// describe the fields; `#[schemars(title = "…", length(max = 80), range(min = 1), email)]` say more.
+    /// Asks the client's user to fill in a form. The form is made from `T`, a struct that derives `Deserialize` and `JsonSchema` and is flat:
+    /// strings, numbers, booleans, plain enums, lists of plain enums, and options of those. Doc comments describe the fields;
+    /// `#[schemars(title = "…", length(max = 80), range(min = 1), email)]` adds to that.
     ///
-    /// Awaiting it gives the answer, checked against the form; an answer that does not fit is asked for again. A person who says no
-    /// ends the tool by `?`, as [`AskError::Declined`]; [`answer`](Ask::answer) tells the cases apart instead.
+    /// Awaiting it returns the answer, which fits the form; a question whose answer does not is asked again. If the user declines or dismisses
+    /// the question, that is an error, and `?` ends the tool; [`answer`](Ask::answer) returns it as an [`ElicitResult`] instead.
     ///
     /// ```
-    /// use longhaul::{Elicited, TaskContext, ToolResult, time::days};
+    /// use longhaul::{ElicitResult, TaskContext, ToolResult, time::days};
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Approval {
     ///     /// Ship it?
@@ -78,7 +78,7 @@ impl RequestContext {
     /// async fn ship(cx: TaskContext) -> ToolResult<&'static str> {
     ///     let approval: Approval = cx.elicit("Ship it?").within(days(3)).await?;
     ///     match cx.elicit::<Approval>("Really?").key("sure").answer().await? {
-    ///         Elicited::Accepted(_) if approval.approved => Ok("shipped"),
+    ///         ElicitResult::Accepted(_) if approval.approved => Ok("shipped"),
     ///         _ => Ok("not shipped"),
     ///     }
     /// }
@@ -90,7 +90,7 @@ impl RequestContext {
         self.ask_person(message, Form::of::<T>())
     }
 
-    /// As [`elicit`](Self::elicit), with a form that is made while the server runs. The answer's members are those of the form.
+    /// As [`elicit`](Self::elicit), with a form built at run time. The answer has the fields of the form.
     ///
     /// ```
     /// # use longhaul::{Field, Form, TaskContext, ToolResult};
@@ -114,11 +114,11 @@ impl RequestContext {
 }
 
 impl<T: DeserializeOwned + Send + 'static> Ask<Elicitation<T>> {
-    /// Asks, and tells whether the person answered, declined, or dismissed the question.
+    /// Asks, and returns whether the user accepted, declined or dismissed the question.
     ///
     /// # Errors
-    /// [`AskError`], but neither of those two.
-    pub fn answer(self) -> BoxFuture<'static, Result<Elicited<T>, AskError>> {
+    /// [`AskError`], except `Declined` and `Dismissed`.
+    pub fn answer(self) -> BoxFuture<'static, Result<ElicitResult<T>, AskError>> {
         self.asked()
     }
 }
@@ -141,12 +141,12 @@ pub(super) struct Answer {
 
 impl Answer {
     /// What the person did, with the content of what was accepted.
-    pub(super) fn read(answer: &str) -> Result<Elicited<Option<Value>>, String> {
+    pub(super) fn read(answer: &str) -> Result<ElicitResult<Option<Value>>, String> {
         let Self { action, content } = serde_json::from_str(answer).map_err(|error| error.to_string())?;
         Ok(match action {
-            Action::Accept => Elicited::Accepted(content),
-            Action::Decline => Elicited::Declined,
-            Action::Cancel => Elicited::Dismissed,
+            Action::Accept => ElicitResult::Accepted(content),
+            Action::Decline => ElicitResult::Declined,
+            Action::Cancel => ElicitResult::Dismissed,
         })
     }
 }
@@ -160,9 +160,9 @@ enum Action {
 }
 
 impl<T: DeserializeOwned + Send + 'static> Questioning for Elicitation<T> {
-    type Answer = Elicited<T>;
+    type Answer = ElicitResult<T>;
 
-    fn request(&self, unfit: Option<&str>) -> Result<(Value, Ability), AskError> {
+    fn request(&self, unfit: Option<&str>) -> Result<(Value, Capability), AskError> {
         let message = match unfit {
             None => self.message.clone(),
             Some(why) => format!("{}\n\nThe last answer could not be used: {why}", self.message),
@@ -171,21 +171,21 @@ impl<T: DeserializeOwned + Send + 'static> Questioning for Elicitation<T> {
         let params = json!({"mode": "form", "message": message, "requestedSchema": form.schema()});
         Ok((
             json!({"method": "elicitation/create", "params": params}),
-            Ability::ElicitForm,
+            Capability::ElicitForm,
         ))
     }
 
-    fn read(&self, answer: &str) -> Result<Elicited<T>, String> {
+    fn read(&self, answer: &str) -> Result<ElicitResult<T>, String> {
         let content = match Answer::read(answer)? {
-            Elicited::Accepted(content) => content.unwrap_or_else(|| json!({})),
-            Elicited::Declined => return Ok(Elicited::Declined),
-            Elicited::Dismissed => return Ok(Elicited::Dismissed),
+            ElicitResult::Accepted(content) => content.unwrap_or_else(|| json!({})),
+            ElicitResult::Declined => return Ok(ElicitResult::Declined),
+            ElicitResult::Dismissed => return Ok(ElicitResult::Dismissed),
         };
         if let Ok(form) = &self.form {
             check(&form.schema(), &content)?;
         }
         serde_json::from_value(content)
-            .map(Elicited::Accepted)
+            .map(ElicitResult::Accepted)
             .map_err(|error| error.to_string())
     }
 }

@@ -1,4 +1,4 @@
-//! Asking the client: a person, a model, a list of folders.
+//! Questions to the client: elicitation, sampling, roots.
 
 mod elicit;
 mod form;
@@ -6,27 +6,27 @@ mod page;
 mod roots;
 mod sample;
 
-pub use elicit::{Elicitation, Elicited};
+pub use elicit::{ElicitResult, Elicitation};
 pub use form::{Field, Form};
 pub use page::{Page, PageQuestion};
 pub use roots::{Root, RootsQuestion};
-pub use sample::{IntoMessages, SampleTool, Sampled, Sampling, ToolChoice};
+pub use sample::{CreateMessageResult, IntoMessages, SampleTool, Sampling, ToolChoice};
 
 use crate::RequestContext;
-use longhaul_core::{BoxFuture, Json, StopReason};
-use longhaul_runtime::{Ability, AskError as Unasked, JournalError, Question};
+use longhaul_core::{BoxFuture, Json, RpcFailure, StopReason, store::ApplyError};
+use longhaul_runtime::{Ability as Capability, AskError as RuntimeAskError, JournalError, Question};
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// How often a question is asked before its answers are given up on (G2-42).
+/// How often a question is asked until an answer fits (G2-42).
 const TRIES: usize = 3;
 
-/// A question, not asked yet: awaiting it asks, and gives the answer. What else there is to say about it comes before that.
+/// A question to the client. Awaiting it asks the question and returns the answer.
 ///
-/// A question may be open for days. Meanwhile a tool holds no slot; a modern client may have got its answer in between (MRTR), so what
-/// comes before the question in a prompt's, a resource's or an [`ask_before`](crate::Tool::ask_before) function runs again.
+/// A question may stay open for days. A tool that waits for one holds no slot. A modern client answers a prompt, a resource or an
+/// [`ask_before`](crate::Tool::ask_before) function by sending the request again, so what comes before the question runs again.
 ///
-/// Questions asked at once are shown at once: `tokio::join!(first.into_future(), second.into_future())`.
+/// Questions asked together are shown together: `tokio::join!(first.into_future(), second.into_future())`.
 #[must_use = "nothing is asked until it is awaited"]
 pub struct Ask<Q> {
     cx: RequestContext,
@@ -45,30 +45,29 @@ impl<Q> Ask<Q> {
         }
     }
 
-    /// Names the question for clients and their logs, as `user_name`. Questions asked before there is a task are shown by this name
-    /// (U-10); inside a task names are not shown, as each question needs one of its own for the task's whole life (G2-34).
+    /// Names the question, for example `user_name`. Clients see this name if there is no task yet; the questions of a task have ids.
     pub fn key(mut self, name: impl Into<Arc<str>>) -> Self {
         self.key = Some(name.into());
         self
     }
 
-    /// Waits at most so long for the answer, then withdraws the question: [`AskError::Unanswered`]. By default as long as the tool
-    /// [says](crate::Tool::input_timeout).
+    /// How long to wait for the answer; then the question is withdrawn, with [`AskError::Unanswered`]. By default the tool's
+    /// [`input_timeout`](crate::Tool::input_timeout).
     pub fn within(mut self, time: Duration) -> Self {
         self.within = Some(time);
         self
     }
 }
 
-/// What can be asked. Public in name only: its module is not.
+/// A kind of question. Public because it bounds public types; no other crate can name it.
 pub trait Questioning: Send + Sync + 'static {
-    /// What comes of it.
+    /// The answer.
     type Answer: Send;
 
-    /// The request as MCP embeds it, and what the client must have declared. After an answer that could not be used, `unfit` says why.
-    fn request(&self, unfit: Option<&str>) -> Result<(Value, Ability), AskError>;
+    /// The request, and the capability that the client must have declared. `unfit` says what was wrong with the answer before.
+    fn request(&self, unfit: Option<&str>) -> Result<(Value, Capability), AskError>;
 
-    /// The answer, or why it cannot be used.
+    /// Reads an answer, or says why it cannot be used.
     fn read(&self, answer: &str) -> Result<Self::Answer, String>;
 }
 
@@ -76,7 +75,7 @@ impl<Q: Questioning> Ask<Q> {
     fn asked(self) -> BoxFuture<'static, Result<Q::Answer, AskError>> {
         Box::pin(async move {
             match self.within.filter(|_| !self.cx.is_task()) {
-                // A task's questions know it themselves, and over a restart.
+                // The runtime keeps the time of a task's questions, also over a restart.
                 None => self.ask().await,
                 Some(limit) => {
                     let ports = self.cx.ports().clone();
@@ -87,7 +86,7 @@ impl<Q: Questioning> Ask<Q> {
         })
     }
 
-    /// Asks until the answer can be used, each time under another key.
+    /// Asks until an answer can be used, with another key each time.
     async fn ask(self) -> Result<Q::Answer, AskError> {
         let mut unfit: Option<String> = None;
         for _ in 0..TRIES {
@@ -116,7 +115,19 @@ impl<Q> fmt::Debug for Ask<Q> {
     }
 }
 
-/// A question could not be asked, or has no answer to go on with. `?` hands it on from a tool: the client reads why.
+/// A question could not be asked, or has no answer that the function could use. `?` ends the tool with it: the client reads why.
+///
+/// ```
+/// use longhaul::{AskError, NoArguments, TaskContext, ToolResult, time::minutes};
+/// async fn confirm(cx: TaskContext) -> ToolResult<&'static str> {
+///     match cx.elicit::<NoArguments>("Ready?").within(minutes(5)).await {
+///         Ok(_) => Ok("confirmed"),
+///         Err(AskError::Declined | AskError::Dismissed) => Ok("not confirmed"),
+///         Err(AskError::Unanswered) => Ok("nobody answered"),
+///         Err(other) => Err(other.into()),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AskError {
     /// The person said no.
@@ -125,40 +136,56 @@ pub enum AskError {
     /// The person dismissed the question without an answer.
     #[error("the user dismissed the question")]
     Dismissed,
-    /// The work is asked to stop: nobody waits for the answer any more.
-    #[error("the work is to stop")]
-    Stopped(StopReason),
-    /// The question cannot be asked as it is: a mistake of the handler's author.
+    /// No answer came within the time given; the question was withdrawn.
+    #[error("{}", RuntimeAskError::Unanswered)]
+    Unanswered,
+    /// The client has not declared that it can be asked this.
+    #[error("{}", RuntimeAskError::Unsupported(*.0))]
+    Unsupported(Capability),
+    /// The task was started by another task: the client called that one and knows nothing of this one.
+    #[error("{}", RuntimeAskError::Child)]
+    Child,
+    /// The client answered with an error.
+    #[error("{}", RuntimeAskError::Refused(.0.clone()))]
+    Refused(RpcFailure),
+    /// The question was withdrawn: the task is over, or the client cannot be reached any more.
+    #[error("{}", RuntimeAskError::Withdrawn)]
+    Withdrawn,
+    /// The question cannot be asked as it is: a mistake in the handler.
     #[error("the question cannot be asked: {0}")]
     Invalid(String),
-    /// All answers were unusable; the last one for this reason.
+    /// No answer fitted the question; the text says what was wrong with the last one.
     #[error("the answers could not be used: {0}")]
     Unusable(String),
-    /// No answer came within the time given.
-    #[error("nobody answered in time")]
-    Unanswered,
-    /// The tool's code does not follow its journal, or the journal has no room.
+    /// The task is to stop.
+    #[error("{}", RuntimeAskError::Stopped(*.0))]
+    Stopped(StopReason),
+    /// The code does not follow its journal, or the journal is full.
     #[error(transparent)]
     Journal(JournalError),
-    /// The client has not declared that it can be asked this, it refused, the question was withdrawn, or the store failed.
+    /// The task could not be changed, or the store failed.
     #[error(transparent)]
-    Unasked(Unasked),
+    Task(ApplyError),
 }
 
-impl From<Unasked> for AskError {
-    fn from(error: Unasked) -> Self {
+impl From<RuntimeAskError> for AskError {
+    fn from(error: RuntimeAskError) -> Self {
         match error {
-            Unasked::Stopped(reason) => Self::Stopped(reason),
-            Unasked::Unanswered => Self::Unanswered,
-            Unasked::Journal(error) => Self::Journal(error),
-            other => Self::Unasked(other),
+            RuntimeAskError::Unsupported(capability) => Self::Unsupported(capability),
+            RuntimeAskError::Child => Self::Child,
+            RuntimeAskError::Stopped(reason) => Self::Stopped(reason),
+            RuntimeAskError::Withdrawn => Self::Withdrawn,
+            RuntimeAskError::Unanswered => Self::Unanswered,
+            RuntimeAskError::Refused(failure) => Self::Refused(failure),
+            RuntimeAskError::Journal(error) => Self::Journal(error),
+            RuntimeAskError::Task(error) => Self::Task(error),
         }
     }
 }
 
-/// So that a branch which asks and one which waits can fail alike.
+/// So that a branch that asks and one that sleeps can have one error type.
 impl From<JournalError> for AskError {
     fn from(error: JournalError) -> Self {
-        Unasked::from(error).into()
+        RuntimeAskError::from(error).into()
     }
 }

@@ -1,9 +1,9 @@
-//! Asking a person to open a page.
+//! URL elicitation.
 
-use super::{Ask, AskError, Elicited, Questioning, elicit::Answer};
+use super::{Ask, AskError, ElicitResult, Questioning, elicit::Answer};
 use crate::{Era, RequestContext};
 use longhaul_core::BoxFuture;
-use longhaul_runtime::Ability;
+use longhaul_runtime::Ability as Capability;
 use serde_json::{Value, json};
 use std::{fmt, future::IntoFuture, sync::Arc};
 
@@ -14,7 +14,7 @@ pub struct PageQuestion {
     page: Page,
 }
 
-/// A page that a person has agreed to open.
+/// A page that the user has agreed to open.
 #[derive(Clone)]
 pub struct Page {
     cx: RequestContext,
@@ -22,8 +22,8 @@ pub struct Page {
 }
 
 impl RequestContext {
-    /// Asks the person to open a page: to sign in, to pay, for anything that must not pass through the client. The answer is consent to
-    /// open it; what is done there the server learns by itself, and may then say so, as clients show it: [`Page::done`].
+    /// Asks the user to open a page: to sign in, to pay, or for anything else that must not pass through the client. The answer is only the
+    /// consent to open it. When the server learns that the user has finished there, it can tell the client: [`Page::done`].
     ///
     /// ```
     /// # use longhaul::{TaskContext, ToolResult};
@@ -52,8 +52,8 @@ impl RequestContext {
 }
 
 impl Page {
-    /// Tells the client that what there was to do on the page is done, so that it can stop showing that it waits. Clients of 2025-11-25 are told,
-    /// by `notifications/elicitation/complete`, if they listen then; later revisions have no such message, and see the work go on (C-32).
+    /// Tells the client that the user has finished on the page. Clients of 2025-11-25 receive `notifications/elicitation/complete`; later
+    /// revisions have no such message.
     pub fn done(&self) {
         self.cx.elicitation_complete(&self.id);
     }
@@ -66,11 +66,11 @@ impl fmt::Debug for Page {
 }
 
 impl Ask<PageQuestion> {
-    /// Asks, and tells whether the person agreed, declined, or dismissed the question.
+    /// Asks, and returns whether the user accepted, declined or dismissed the question.
     ///
     /// # Errors
-    /// [`AskError`], but neither of those two.
-    pub fn answer(self) -> BoxFuture<'static, Result<Elicited<Page>, AskError>> {
+    /// [`AskError`], except `Declined` and `Dismissed`.
+    pub fn answer(self) -> BoxFuture<'static, Result<ElicitResult<Page>, AskError>> {
         self.asked()
     }
 }
@@ -85,20 +85,20 @@ impl IntoFuture for Ask<PageQuestion> {
 }
 
 impl Questioning for PageQuestion {
-    type Answer = Elicited<Page>;
+    type Answer = ElicitResult<Page>;
 
-    fn request(&self, _: Option<&str>) -> Result<(Value, Ability), AskError> {
+    fn request(&self, _: Option<&str>) -> Result<(Value, Capability), AskError> {
         let mut params = json!({"mode": "url", "message": self.message, "url": self.url});
         if self.page.cx.era() == Era::Legacy {
             params["elicitationId"] = json!(*self.page.id);
         }
         Ok((
             json!({"method": "elicitation/create", "params": params}),
-            Ability::ElicitUrl,
+            Capability::ElicitUrl,
         ))
     }
 
-    fn read(&self, answer: &str) -> Result<Elicited<Page>, String> {
+    fn read(&self, answer: &str) -> Result<ElicitResult<Page>, String> {
         let accepted = Answer::read(answer)?;
         Ok(accepted.map(|_| self.page.clone()))
     }

@@ -1,9 +1,9 @@
-//! Asking for the folders a client works in.
+//! Roots: the folders that a client works in.
 
 use super::{Ask, AskError, Questioning};
 use crate::RequestContext;
 use longhaul_core::BoxFuture;
-use longhaul_runtime::Ability;
+use longhaul_runtime::Ability as Capability;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::future::IntoFuture;
@@ -47,8 +47,8 @@ impl IntoFuture for Ask<RootsQuestion> {
 impl Questioning for RootsQuestion {
     type Answer = Vec<Root>;
 
-    fn request(&self, _: Option<&str>) -> Result<(Value, Ability), AskError> {
-        Ok((json!({"method": "roots/list", "params": {}}), Ability::Roots))
+    fn request(&self, _: Option<&str>) -> Result<(Value, Capability), AskError> {
+        Ok((json!({"method": "roots/list", "params": {}}), Capability::Roots))
     }
 
     fn read(&self, answer: &str) -> Result<Vec<Root>, String> {

@@ -1,15 +1,15 @@
-//! Asking the client's model.
+//! Sampling: questions to the client's model.
 
 use super::{Ask, AskError, Questioning};
 use crate::{Audience, Content, Message, RequestContext, message, schema};
 use longhaul_core::BoxFuture;
-use longhaul_runtime::Ability;
+use longhaul_runtime::Ability as Capability;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, future::IntoFuture};
 
-/// How long an answer may be, unless the question says otherwise.
+/// The default length limit of an answer, in tokens.
 const MAX_TOKENS: u32 = 1024;
 
 /// A question to the client's model; see [`RequestContext::sample`].
@@ -59,7 +59,7 @@ pub enum ToolChoice {
     None,
 }
 
-/// A tool that a model may wish for in its answer. It is for the asking handler to run, not the client's to call.
+/// A tool that the model may ask for in its answer. The handler runs it, not the client.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SampleTool {
@@ -87,11 +87,11 @@ impl SampleTool {
     }
 }
 
-/// What a model said.
+/// The answer of a model: the result of a sampling request.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Sampled {
+pub struct CreateMessageResult {
     /// Who says it: the model.
     pub role: Audience,
     /// What it says.
@@ -99,17 +99,17 @@ pub struct Sampled {
     pub content: Vec<Content>,
     /// Which model it was.
     pub model: String,
-    /// Why it stopped there: `endTurn`, `maxTokens`, `stopSequence`, `toolUse`, or another word.
+    /// Why the model stopped: `endTurn`, `maxTokens`, `stopSequence`, `toolUse`, or another reason.
     pub stop_reason: Option<String>,
 }
 
-impl Sampled {
-    /// All text it holds, put together.
+impl CreateMessageResult {
+    /// All text of the answer, concatenated.
     pub fn text(&self) -> String {
         self.content.iter().filter_map(Content::as_text).collect()
     }
 
-    /// As a message, to go on from.
+    /// The answer as a message, to continue the conversation with.
     pub fn into_message(self) -> Message {
         Message {
             role: self.role,
@@ -118,7 +118,7 @@ impl Sampled {
     }
 }
 
-/// What a conversation may begin with: a text of the user's, or messages.
+/// What [`sample`](RequestContext::sample) takes: a text, which is a message of the user, or messages.
 pub trait IntoMessages {
     /// The messages.
     fn into_messages(self) -> Vec<Message>;
@@ -143,7 +143,7 @@ impl<T: Into<Message>> IntoMessages for T {
 }
 
 impl RequestContext {
-    /// Asks the client's model. Awaiting it gives what the model said.
+    /// Asks the client's model. Awaiting it returns the model's answer.
     ///
     /// ```
     /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<String> {
@@ -174,13 +174,13 @@ impl Ask<Sampling> {
         self
     }
 
-    /// What the model is told before all else. The client may change it.
+    /// The system prompt. The client may change it.
     pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
         self.question.system_prompt = Some(text.into());
         self
     }
 
-    /// How freely it may answer; what the figure means depends on the model.
+    /// The sampling temperature; its range depends on the model.
     pub fn temperature(mut self, temperature: f64) -> Self {
         self.question.temperature = Some(temperature);
         self
@@ -192,15 +192,15 @@ impl Ask<Sampling> {
         self
     }
 
-    /// A part of the name of a model that would be good for this; may be called several times, the best one first.
+    /// A part of the name of a suitable model; may be called several times, the best one first.
     pub fn model_hint(mut self, name: impl Into<String>) -> Self {
         let preferences = self.question.model_preferences.get_or_insert_default();
         preferences.hints.push(Hint { name: name.into() });
         self
     }
 
-    /// Tools that the model may wish for. It then answers with [wishes](Content::as_tool_use): run them, and ask again with its message
-    /// and one of the user's that holds a [result](Content::tool_result) for each, and nothing else.
+    /// Tools that the model may ask for. Its answer then has [tool calls](Content::as_tool_use): run them, and ask again with its message and
+    /// a message of the user that has a [result](Content::tool_result) for each call and nothing else.
     pub fn tools(mut self, tools: impl IntoIterator<Item = SampleTool>) -> Self {
         self.question.tools = tools.into_iter().collect();
         self
@@ -214,7 +214,7 @@ impl Ask<Sampling> {
 }
 
 impl IntoFuture for Ask<Sampling> {
-    type Output = Result<Sampled, AskError>;
+    type Output = Result<CreateMessageResult, AskError>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -223,49 +223,47 @@ impl IntoFuture for Ask<Sampling> {
 }
 
 impl Questioning for Sampling {
-    type Answer = Sampled;
+    type Answer = CreateMessageResult;
 
-    fn request(&self, _: Option<&str>) -> Result<(Value, Ability), AskError> {
+    fn request(&self, _: Option<&str>) -> Result<(Value, Capability), AskError> {
         check_pairs(&self.messages).map_err(AskError::Invalid)?;
         let needs = match self.tools.is_empty() && self.tool_choice.is_none() {
-            true => Ability::Sampling,
-            false => Ability::SamplingTools,
+            true => Capability::Sampling,
+            false => Capability::SamplingTools,
         };
         Ok((json!({"method": "sampling/createMessage", "params": self}), needs))
     }
 
-    fn read(&self, answer: &str) -> Result<Sampled, String> {
+    fn read(&self, answer: &str) -> Result<CreateMessageResult, String> {
         serde_json::from_str(answer).map_err(|error| error.to_string())
     }
 }
 
-/// Each message with wishes for tools is followed by one of the user's with a result for each of them and nothing else.
+/// Each message with tool calls is followed by a message of the user with a result for each call and nothing else.
 fn check_pairs(messages: &[Message]) -> Result<(), String> {
-    let mut wished: BTreeSet<&str> = BTreeSet::new();
+    let mut called: BTreeSet<&str> = BTreeSet::new();
     for message in messages {
         let answered: Vec<&str> = message.content.iter().filter_map(Content::answered_tool_use).collect();
         if !answered.is_empty() && (answered.len() < message.content.len() || message.role != Audience::User) {
-            return Err("a message with results of tools is the user's and holds nothing else".to_owned());
+            return Err("a message with tool results must be the user's and have nothing else".to_owned());
         }
         let answered = BTreeSet::from_iter(answered);
-        if let Some(missing) = wished.difference(&answered).next() {
+        if let Some(missing) = called.difference(&answered).next() {
+            return Err(format!("the tool call `{missing}` has no result in the next message"));
+        }
+        if let Some(extra) = answered.difference(&called).next() {
             return Err(format!(
-                "the wish for a tool `{missing}` has no result in the next message"
+                "the result for `{extra}` belongs to no tool call of the message before"
             ));
         }
-        if let Some(extra) = answered.difference(&wished).next() {
-            return Err(format!(
-                "the result for `{extra}` answers no wish of the message before"
-            ));
-        }
-        wished = message
+        called = message
             .content
             .iter()
             .filter_map(|block| Some(block.as_tool_use()?.0))
             .collect();
     }
-    match wished.first() {
-        Some(missing) => Err(format!("the wish for a tool `{missing}` has no result")),
+    match called.first() {
+        Some(missing) => Err(format!("the tool call `{missing}` has no result")),
         None => Ok(()),
     }
 }
@@ -274,10 +272,12 @@ fn check_pairs(messages: &[Message]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn wish(id: &str) -> Message {
+    fn call(id: &str) -> Message {
         let block = json!({"type": "tool_use", "id": id, "name": "clock", "input": {}});
         let said = json!({"role": "assistant", "model": "m", "content": [block]});
-        serde_json::from_value::<Sampled>(said).unwrap().into_message()
+        serde_json::from_value::<CreateMessageResult>(said)
+            .unwrap()
+            .into_message()
     }
 
     fn result(id: &str) -> Content {
@@ -285,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn each_wish_for_a_tool_has_its_result() {
+    fn each_tool_call_has_its_result() {
         let hello = || Message::user("What time is it?");
         let good = [
             vec![hello()],
-            vec![hello(), wish("a"), Message::user(result("a"))],
+            vec![hello(), call("a"), Message::user(result("a"))],
             vec![
                 hello(),
-                wish("a"),
+                call("a"),
                 Message::user(result("a")),
                 Message::assistant("Noon."),
             ],
@@ -301,11 +301,11 @@ mod tests {
             assert_eq!(check_pairs(&messages), Ok(()));
         }
         let bad = [
-            vec![hello(), wish("a")],
-            vec![hello(), wish("a"), hello()],
-            vec![hello(), wish("a"), Message::user(result("b"))],
-            vec![hello(), wish("a"), Message::user(result("a")).with("And?")],
-            vec![hello(), wish("a"), Message::assistant(result("a"))],
+            vec![hello(), call("a")],
+            vec![hello(), call("a"), hello()],
+            vec![hello(), call("a"), Message::user(result("b"))],
+            vec![hello(), call("a"), Message::user(result("a")).with("And?")],
+            vec![hello(), call("a"), Message::assistant(result("a"))],
             vec![hello(), Message::user(result("a"))],
         ];
         for messages in bad {
@@ -319,7 +319,10 @@ mod tests {
         let several =
             r#"{"role":"assistant","content":[{"type":"text","text":"Pa"},{"type":"text","text":"ris"}],"model":"m"}"#;
         for said in [one, several] {
-            assert_eq!(serde_json::from_str::<Sampled>(said).unwrap().text(), "Paris");
+            assert_eq!(
+                serde_json::from_str::<CreateMessageResult>(said).unwrap().text(),
+                "Paris"
+            );
         }
     }
 }

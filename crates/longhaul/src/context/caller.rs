@@ -1,4 +1,4 @@
-//! Who asks.
+//! The client that calls.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,13 +7,13 @@ use serde_json::Value;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Era {
-    /// Up to 2025-11-25: sessions, and questions that the server sends.
+    /// Up to 2025-11-25: sessions, and questions that the server sends as requests.
     Legacy,
-    /// From 2026-07-28: each request stands for itself, and questions are answered by sending it again.
+    /// From 2026-07-28: no sessions; a question is answered by sending the request again.
     Modern,
 }
 
-/// What a client calls itself.
+/// The name and version of a client, as it says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
     /// Its name for programs.

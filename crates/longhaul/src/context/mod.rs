@@ -1,34 +1,33 @@
-//! What a handler knows about its request, and what it can say and ask meanwhile.
+//! The contexts of handlers: what they know about a request, and how they report and ask.
 
 mod caller;
-mod figure;
+mod progress_value;
 mod task;
 
 pub use caller::{Client, Era};
-pub use figure::Figure;
+pub use progress_value::ProgressValue;
 pub use task::{Checkpoint, TaskContext};
 
 use crate::{AskError, ServerHandle};
 use longhaul_core::{BoxFuture, Json, LogLevel, Principal};
-use longhaul_runtime::{Abilities, Ports, Question, Requestor, Trace};
+use longhaul_runtime::{Abilities as Capabilities, Ports, Question, Requestor, Trace};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// A handler's door to the request it answers: who asks, and what may be said to and asked of them. Cheap to clone.
+/// What a handler knows about its request, and how it reports to the client and asks it. Cheap to clone.
 ///
-/// Tools have a [`TaskContext`], which can do all of this and more. A function that only needs what is here takes `&RequestContext`
-/// and serves both.
+/// Tools have a [`TaskContext`], which dereferences to this. A helper that takes `&RequestContext` works in tools, prompts and resources.
 ///
-/// When the client no longer waits, the future of a prompt's, a resource's or a method's handler is dropped where it stands.
+/// When the client stops waiting, the future of a prompt's, a resource's or a method's handler is dropped.
 #[derive(Clone)]
 pub struct RequestContext {
-    door: Door,
+    inner: Inner,
     server: ServerHandle,
 }
 
-/// Where the request is answered: while it lasts, or by a task that may outlive it.
+/// The runtime's context: of a request, or of a task that may outlive it.
 #[derive(Clone)]
-enum Door {
+enum Inner {
     Request(longhaul_runtime::RequestContext),
     Task(longhaul_runtime::TaskContext),
 }
@@ -36,37 +35,37 @@ enum Door {
 impl RequestContext {
     pub(crate) fn of_request(cx: longhaul_runtime::RequestContext, server: ServerHandle) -> Self {
         Self {
-            door: Door::Request(cx),
+            inner: Inner::Request(cx),
             server,
         }
     }
 
     fn of_task(cx: longhaul_runtime::TaskContext, server: ServerHandle) -> Self {
         Self {
-            door: Door::Task(cx),
+            inner: Inner::Task(cx),
             server,
         }
     }
 
     fn requestor(&self) -> &Arc<Requestor> {
-        match &self.door {
-            Door::Request(cx) => cx.requestor(),
-            Door::Task(cx) => cx.requestor(),
+        match &self.inner {
+            Inner::Request(cx) => cx.requestor(),
+            Inner::Task(cx) => cx.requestor(),
         }
     }
 
     pub(crate) fn ports(&self) -> &Ports {
-        match &self.door {
-            Door::Request(cx) => cx.ports(),
-            Door::Task(cx) => cx.ports(),
+        match &self.inner {
+            Inner::Request(cx) => cx.ports(),
+            Inner::Task(cx) => cx.ports(),
         }
     }
 
     pub(crate) fn is_task(&self) -> bool {
-        matches!(self.door, Door::Task(_))
+        matches!(self.inner, Inner::Task(_))
     }
 
-    /// The family of protocol revisions the client speaks.
+    /// The era of the client: which family of protocol revisions it speaks.
     pub fn era(&self) -> Era {
         match self.requestor().modern {
             true => Era::Modern,
@@ -74,97 +73,125 @@ impl RequestContext {
         }
     }
 
-    /// The protocol revision, as `2026-07-28`.
+    /// The protocol revision, such as `2026-07-28`.
     pub fn protocol_version(&self) -> &str {
         &self.requestor().version
     }
 
-    /// What the client calls itself, if it does. Anyone can call themselves anything: for display and logs only.
+    /// The name and version that the client gives itself, if it does. For display and logs only: nobody has checked them.
     pub fn client(&self) -> Option<Client> {
         Client::read(self.requestor().client.as_ref()?)
     }
 
-    /// What the client has declared that it can be asked.
-    pub fn abilities(&self) -> Abilities {
+    /// What the client can be asked, as it has declared. In a task these are the capabilities of the client that made the call, in every
+    /// attempt.
+    ///
+    /// ```
+    /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<&'static str> {
+    /// use longhaul::Capability;
+    /// if !cx.capabilities().has(Capability::ElicitForm) {
+    ///     return Ok("not confirmed: your client shows no forms");
+    /// }
+    /// # Ok("") }
+    /// ```
+    pub fn capabilities(&self) -> Capabilities {
         self.requestor().abilities
     }
 
-    /// On whose behalf the request is made.
+    /// The principal that the request belongs to.
     pub fn principal(&self) -> &Principal {
-        match &self.door {
-            Door::Request(cx) => cx.principal(),
-            Door::Task(cx) => cx.principal(),
+        match &self.inner {
+            Inner::Request(cx) => cx.principal(),
+            Inner::Task(cx) => cx.principal(),
         }
     }
 
-    /// The trace that the client continues, if it sent one (U-37): hand it on to what you call.
+    /// The trace context that the client sent, if any: pass it on to what you call.
     pub fn trace(&self) -> Option<&Trace> {
         self.requestor().trace.as_ref()
     }
 
-    /// The server this runs on: what it offers can be changed from here.
+    /// The server that this handler runs on. What it offers can be changed through it.
     pub fn server(&self) -> &ServerHandle {
         &self.server
     }
 
-    /// Says how far the work has come; `total` is `()` if nobody knows. The figure should rise: what does not is not told on (U-01).
-    pub fn progress(&self, current: impl Figure, total: impl Figure) -> Checkpoint {
+    /// Reports progress. `total` is `()` if it is unknown. `current` must grow: a value that does not is not sent.
+    ///
+    /// ```
+    /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<()> {
+    /// for page in 1..=9 {
+    ///     cx.progress(page, 9).await?; // the `?` ends the tool if the call was cancelled
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn progress(&self, current: impl ProgressValue, total: impl ProgressValue) -> Checkpoint {
         self.report_to_client(current, total, None)
     }
 
-    /// As [`progress`](Self::progress), with a line for people.
-    pub fn report(&self, current: impl Figure, total: impl Figure, message: impl AsRef<str>) -> Checkpoint {
+    /// As [`progress`](Self::progress), with a message for people.
+    pub fn report(
+        &self,
+        current: impl ProgressValue,
+        total: impl ProgressValue,
+        message: impl AsRef<str>,
+    ) -> Checkpoint {
         self.report_to_client(current, total, Some(message.as_ref()))
     }
 
-    fn report_to_client(&self, current: impl Figure, total: impl Figure, message: Option<&str>) -> Checkpoint {
-        if let Some(current) = current.figure() {
-            match &self.door {
-                Door::Request(cx) => cx.progress(current, total.figure(), message),
-                Door::Task(cx) => cx.report(current, total.figure(), message),
+    fn report_to_client(
+        &self,
+        current: impl ProgressValue,
+        total: impl ProgressValue,
+        message: Option<&str>,
+    ) -> Checkpoint {
+        if let Some(current) = current.value() {
+            match &self.inner {
+                Inner::Request(cx) => cx.progress(current, total.value(), message),
+                Inner::Task(cx) => cx.report(current, total.value(), message),
             }
         }
         self.checkpoint()
     }
 
-    /// Sends a log message to the client, if it wants messages this grave: a text, or anything else that can be written as JSON. It is
-    /// not for the server's own log, and no place for secrets (U-08, U-09).
+    /// Sends a log message to the client, if it wants messages of this level: a text, or anything else that can be written as JSON. It must
+    /// not contain secrets. The server's own log is `tracing`.
     pub fn log(&self, level: LogLevel, data: impl Serialize) -> Checkpoint {
         if let Ok(data) = serde_json::to_value(data) {
-            match &self.door {
-                Door::Request(cx) => cx.log(level, None, Json::from(data)),
-                Door::Task(cx) => cx.log(level, None, Json::from(data)),
+            match &self.inner {
+                Inner::Request(cx) => cx.log(level, None, Json::from(data)),
+                Inner::Task(cx) => cx.log(level, None, Json::from(data)),
             }
         }
         self.checkpoint()
     }
 
-    /// Asks a question of your own making: `question.request` is what MCP embeds, `{"method":…,"params":…}` (U-15), and the answer is
-    /// what the client gives. [`elicit`](Self::elicit), [`sample`](Self::sample) and [`roots`](Self::roots) do this for you.
+    /// Sends an input request of your own making: `question.request` is `{"method":…,"params":…}`, and the answer is the client's result.
+    /// [`elicit`](Self::elicit), [`sample`](Self::sample) and [`roots`](Self::roots) do this for you.
     ///
     /// # Errors
-    /// [`AskError`] if the client cannot be asked this, or will not answer any more.
+    /// [`AskError`] if the client cannot be asked this, or there is no answer.
     pub fn ask(&self, question: Question) -> BoxFuture<'static, Result<Json, AskError>> {
-        let door = self.door.clone();
+        let inner = self.inner.clone();
         Box::pin(async move {
-            Ok(match door {
-                Door::Request(cx) => cx.ask(question).await?,
-                Door::Task(cx) => cx.ask(question).await?,
+            Ok(match inner {
+                Inner::Request(cx) => cx.ask(question).await?,
+                Inner::Task(cx) => cx.ask(question).await?,
             })
         })
     }
 
     pub(crate) fn elicitation_complete(&self, id: &Arc<str>) {
-        match &self.door {
-            Door::Request(cx) => cx.elicitation_complete(id),
-            Door::Task(cx) => cx.elicitation_complete(id),
+        match &self.inner {
+            Inner::Request(cx) => cx.elicitation_complete(id),
+            Inner::Task(cx) => cx.elicitation_complete(id),
         }
     }
 
     fn checkpoint(&self) -> Checkpoint {
-        Checkpoint::of(match &self.door {
-            Door::Request(_) => None,
-            Door::Task(cx) => cx.stop_requested(),
+        Checkpoint::of(match &self.inner {
+            Inner::Request(_) => None,
+            Inner::Task(cx) => cx.stop_requested(),
         })
     }
 }

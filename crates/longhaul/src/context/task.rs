@@ -8,9 +8,8 @@ use std::{
     ops::Deref,
 };
 
-/// A tool's door to its call: all of [`RequestContext`], and what only work has that may outlive its request. Cheap to clone.
-///
-/// Whether the call has become a task makes no difference to the tool.
+/// What a tool knows about its call, and what it can do: all of [`RequestContext`], and the journaled operations of [durable](crate::Tool::durable)
+/// tools. Cheap to clone. It works the same whether or not the call has become a task.
 #[derive(Clone)]
 pub struct TaskContext {
     request: RequestContext,
@@ -33,41 +32,40 @@ impl TaskContext {
         }
     }
 
-    /// What is below: the attempt's door in the runtime.
+    /// The runtime's context of this attempt.
     pub(crate) fn journal(&self) -> &longhaul_runtime::TaskContext {
         &self.task
     }
 
-    /// As this one, for a branch of the function.
+    /// The context of a branch of the function.
     pub(crate) fn branch(&self, branch: longhaul_runtime::TaskContext) -> Self {
         Self::new(branch, self.server().clone())
     }
 
-    /// The id of the call, the same in every attempt; that of the task if it has become one.
+    /// The id of the call: the same in every attempt, and the id of the task if the call has become one.
     pub fn task_id(&self) -> &TaskId {
         self.task.task()
     }
 
-    /// A line for people, of which 1 KiB is kept: the latest one is the task's status message. Kept at most twice a second, so say what
-    /// you like.
-    /// A durable tool that is run again is not heard until it comes to something new.
+    /// Sets the task's status message, a line for people of at most 1 KiB. It is written at most twice a second, so it may be called often.
+    /// Suppressed during replay.
     pub fn status(&self, line: impl AsRef<str>) -> Checkpoint {
         self.task.status(line.as_ref());
         Checkpoint::of(self.task.stop_requested())
     }
 
-    /// Says that there will be nothing to say for a while: a legacy client's stream may be closed until then (T-06).
+    /// Says that nothing will be reported for a while, so that a legacy client's stream may be closed until then.
     pub fn quiet(&self) -> Checkpoint {
         self.task.quiet();
         Checkpoint::of(self.task.stop_requested())
     }
 
-    /// Whether the work is asked to stop: it was cancelled, its deadline has passed, or its caller has gone.
+    /// Whether the task is to stop: it was cancelled, its deadline has passed, or its caller is gone.
     pub fn is_cancelled(&self) -> bool {
         self.task.stop_requested().is_some()
     }
 
-    /// Completes when the work is asked to stop, with the error to leave by: the tool has 10 s to clean up, then its future is dropped.
+    /// Completes when the task is to stop, with the error to return. The tool has 10 s to clean up, then its future is dropped.
     ///
     /// ```
     /// use longhaul::{Error, TaskContext};
@@ -84,13 +82,13 @@ impl TaskContext {
     }
 }
 
-/// What reports return: a place to stop at, for those who want one. What was said is said already; awaiting this only tells whether the
-/// work is asked to stop.
+/// What [`progress`](RequestContext::progress), [`status`](TaskContext::status) and other reports return. The report has been made already;
+/// awaiting this returns an error if the task is to stop.
 ///
 /// ```
 /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<()> {
-/// cx.progress(1, 2); // said
-/// cx.progress(2, 2).await?; // said, and the tool ends here if its call was cancelled
+/// cx.progress(1, 2); // reported
+/// cx.progress(2, 2).await?; // reported; the tool ends here if its call was cancelled
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, Copy)]

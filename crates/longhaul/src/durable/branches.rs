@@ -1,4 +1,4 @@
-//! What can run beside each other: functions that are each given a context of their own.
+//! What `join` and `select` take: functions that each get a context of their own.
 
 use crate::{Error, TaskContext};
 use longhaul_core::BoxFuture;
@@ -6,58 +6,61 @@ use longhaul_core::BoxFuture;
 /// A branch that has not begun.
 pub(super) type Branch<'a, T> = Box<dyn FnOnce(TaskContext) -> BoxFuture<'a, T> + Send + 'a>;
 
-/// Branches that all are waited for: an iterator of async functions of a [`TaskContext`], or a tuple of two to four different ones.
-/// `Shape` tells the two apart and is never written out.
+/// What [`join`](TaskContext::join) takes: an iterator of async functions of a [`TaskContext`], or a tuple of two to four different ones.
+/// `Shape` tells the two apart and is always inferred.
 #[diagnostic::on_unimplemented(
-    message = "these are no branches to join",
+    message = "these branches cannot be joined",
     note = "they are an iterator of `FnOnce(TaskContext) -> Future`, or a tuple of two to four of those",
     note = "their futures and results are `Send`; in a closure, write the type of the parameter out: `|cx: TaskContext|`"
 )]
-pub trait Joining<'a, Shape>: Sized {
-    /// What one of them gives.
+pub trait JoinBranches<'a, Shape>: Sized {
+    /// What one branch returns.
     type Each: Send + 'a;
-    /// What they give together: a vector or a tuple, in their order.
+    /// What all return: a vector or a tuple, in their order.
     type All: Send + 'a;
 
     #[doc(hidden)]
-    fn split(self) -> Vec<Branch<'a, Self::Each>>;
+    fn split(self, _: Sealed) -> Vec<Branch<'a, Self::Each>>;
 
     #[doc(hidden)]
     fn gather(each: Vec<Self::Each>) -> Option<Self::All>;
 }
 
-/// As [`Joining`], for branches that may fail.
+/// What [`all`](super::Join::all) takes: as [`JoinBranches`], and all branches return a `Result`.
 #[diagnostic::on_unimplemented(
-    message = "not all of these branches give a `Result`",
-    note = "`all()` gives what is inside if all are `Ok`, and the first error otherwise; leave it out to be given what each of them returns"
+    message = "not all of these branches return a `Result`",
+    note = "`all()` returns what is inside if all are `Ok`, and the first error otherwise; leave it out to get what each branch returns"
 )]
-pub trait TryJoining<'a, Shape>: Sized {
-    /// What one of them gives if it does not fail.
+pub trait TryJoinBranches<'a, Shape>: Sized {
+    /// What one branch returns inside `Ok`.
     type Each: Send + 'a;
-    /// What they give together: a vector or a tuple, in their order.
+    /// What all return: a vector or a tuple, in their order.
     type All: Send + 'a;
 
     #[doc(hidden)]
-    fn split(self) -> Vec<Branch<'a, Result<Self::Each, Error>>>;
+    fn split(self, _: Sealed) -> Vec<Branch<'a, Result<Self::Each, Error>>>;
 
     #[doc(hidden)]
     fn gather(each: Vec<Self::Each>) -> Option<Self::All>;
 }
 
-/// Branches of which the first to end counts: an iterator of async functions of a [`TaskContext`], or a tuple of two to four different
+/// What [`select`](TaskContext::select) takes: an iterator of async functions of a [`TaskContext`], or a tuple of two to four different
 /// ones, all with a result of the same type.
 #[diagnostic::on_unimplemented(
-    message = "these are no branches to select from",
+    message = "these branches cannot be selected from",
     note = "they are an iterator of `FnOnce(TaskContext) -> Future`, or a tuple of two to four of those, all of the same output",
     note = "their futures and results are `Send`; in a closure, write the type of the parameter out: `|cx: TaskContext|`"
 )]
-pub trait Racing<'a, Shape>: Sized {
-    /// What each of them gives.
+pub trait SelectBranches<'a, Shape>: Sized {
+    /// What each branch returns.
     type Output: Send + 'a;
 
     #[doc(hidden)]
-    fn split(self) -> Vec<Branch<'a, Self::Output>>;
+    fn split(self, _: Sealed) -> Vec<Branch<'a, Self::Output>>;
 }
+
+/// An argument that no other crate can name: so no other crate can implement the traits of this module.
+pub struct Sealed;
 
 /// Marks iterators.
 pub struct Many;
@@ -75,7 +78,7 @@ where
     })
 }
 
-impl<'a, I, F, W, T> Joining<'a, Many> for I
+impl<'a, I, F, W, T> JoinBranches<'a, Many> for I
 where
     I: IntoIterator<Item = F>,
     F: FnOnce(TaskContext) -> W + Send + 'a,
@@ -85,7 +88,7 @@ where
     type Each = T;
     type All = Vec<T>;
 
-    fn split(self) -> Vec<Branch<'a, T>> {
+    fn split(self, _: Sealed) -> Vec<Branch<'a, T>> {
         self.into_iter().map(|run| branch(run, |output| output)).collect()
     }
 
@@ -94,7 +97,7 @@ where
     }
 }
 
-impl<'a, I, F, W, T, E> TryJoining<'a, Many> for I
+impl<'a, I, F, W, T, E> TryJoinBranches<'a, Many> for I
 where
     I: IntoIterator<Item = F>,
     F: FnOnce(TaskContext) -> W + Send + 'a,
@@ -105,7 +108,7 @@ where
     type Each = T;
     type All = Vec<T>;
 
-    fn split(self) -> Vec<Branch<'a, Result<T, Error>>> {
+    fn split(self, _: Sealed) -> Vec<Branch<'a, Result<T, Error>>> {
         let branches = self.into_iter();
         branches
             .map(|run| branch(run, |output: Result<T, E>| output.map_err(Into::into)))
@@ -117,7 +120,7 @@ where
     }
 }
 
-impl<'a, I, F, W, T> Racing<'a, Many> for I
+impl<'a, I, F, W, T> SelectBranches<'a, Many> for I
 where
     I: IntoIterator<Item = F>,
     F: FnOnce(TaskContext) -> W + Send + 'a,
@@ -126,7 +129,7 @@ where
 {
     type Output = T;
 
-    fn split(self) -> Vec<Branch<'a, T>> {
+    fn split(self, _: Sealed) -> Vec<Branch<'a, T>> {
         self.into_iter().map(|run| branch(run, |output| output)).collect()
     }
 }
@@ -134,7 +137,7 @@ where
 /// Each branch of a tuple gives a tuple with only its own place filled.
 macro_rules! tuples {
     ($(($($run:ident $work:ident $output:ident $error:ident $place:tt),*);)*) => {$(
-        impl<'a, $($run, $work, $output),*> Joining<'a, Tuple> for ($($run,)*)
+        impl<'a, $($run, $work, $output),*> JoinBranches<'a, Tuple> for ($($run,)*)
         where
             $($run: FnOnce(TaskContext) -> $work + Send + 'a,
             $work: Future<Output = $output> + Send + 'a,
@@ -143,7 +146,7 @@ macro_rules! tuples {
             type Each = ($(Option<$output>,)*);
             type All = ($($output,)*);
 
-            fn split(self) -> Vec<Branch<'a, Self::Each>> {
+            fn split(self, _: Sealed) -> Vec<Branch<'a, Self::Each>> {
                 vec![$(branch(self.$place, |output| {
                     let mut places = Self::Each::default();
                     places.$place = Some(output);
@@ -156,7 +159,7 @@ macro_rules! tuples {
             }
         }
 
-        impl<'a, $($run, $work, $output, $error),*> TryJoining<'a, Tuple> for ($($run,)*)
+        impl<'a, $($run, $work, $output, $error),*> TryJoinBranches<'a, Tuple> for ($($run,)*)
         where
             $($run: FnOnce(TaskContext) -> $work + Send + 'a,
             $work: Future<Output = Result<$output, $error>> + Send + 'a,
@@ -166,7 +169,7 @@ macro_rules! tuples {
             type Each = ($(Option<$output>,)*);
             type All = ($($output,)*);
 
-            fn split(self) -> Vec<Branch<'a, Result<Self::Each, Error>>> {
+            fn split(self, _: Sealed) -> Vec<Branch<'a, Result<Self::Each, Error>>> {
                 vec![$(branch(self.$place, |output: Result<$output, $error>| {
                     let mut places = Self::Each::default();
                     places.$place = Some(output.map_err(Into::into)?);
@@ -179,14 +182,14 @@ macro_rules! tuples {
             }
         }
 
-        impl<'a, Out: Send + 'a, $($run, $work),*> Racing<'a, Tuple> for ($($run,)*)
+        impl<'a, Out: Send + 'a, $($run, $work),*> SelectBranches<'a, Tuple> for ($($run,)*)
         where
             $($run: FnOnce(TaskContext) -> $work + Send + 'a,
             $work: Future<Output = Out> + Send + 'a,)*
         {
             type Output = Out;
 
-            fn split(self) -> Vec<Branch<'a, Out>> {
+            fn split(self, _: Sealed) -> Vec<Branch<'a, Out>> {
                 vec![$(branch(self.$place, |output| output)),*]
             }
         }

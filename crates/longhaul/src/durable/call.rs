@@ -1,4 +1,4 @@
-//! Calling other tools of the same server.
+//! Calls of other tools of the same server: child tasks.
 
 use crate::TaskContext;
 use longhaul_core::{BoxFuture, Json, Outcome, TaskId};
@@ -8,20 +8,21 @@ use serde_json::{Value, json};
 use std::{borrow::Cow, future::IntoFuture, sync::Arc};
 
 impl TaskContext {
-    /// Calls another tool of this server as a task of its own, and waits for its end; however often the function is run, the call is made
-    /// once. The task ends with this one: when this one is cancelled or over, or the future of the call is dropped, it is cancelled.
+    /// Calls another tool of this server as a child task and waits for its end. The call is made once, also if the function is replayed.
     ///
-    /// It belongs to the same caller, who can see it, but it cannot ask the caller anything. It may call further ones, up to 8 deep and
-    /// 1,000 each.
+    /// Awaiting it returns the tool's result as a [`CallResult`]: read its value with [`json`](CallResult::json) or
+    /// [`text`](CallResult::text). A call that failed or was cancelled is a [`CallError`]; [`outcome`](Call::outcome) returns every end as a
+    /// value instead.
     ///
-    /// Awaiting gives what the tool returned; a call that failed or was cancelled is an error. [`ended`](Call::ended) tells the cases
-    /// apart instead.
+    /// The child is cancelled when this task ends or is cancelled, or when the future of the call is dropped. It belongs to the same caller,
+    /// whom it cannot ask anything. Children can have children, at most 8 levels deep; a task can have 1,000 children.
     ///
     /// ```
     /// use longhaul::{TaskContext, ToolOutput, ToolResult};
     /// use serde_json::json;
     /// async fn release(cx: TaskContext) -> ToolResult {
-    ///     let smoke = cx.call("smoke_tests", json!({"build": 7})).await?;
+    ///     let build: u64 = cx.call("build", json!({"rev": "abc"})).await?.json()?; // the value, as any type
+    ///     let smoke = cx.call("smoke_tests", json!({"build": build})).await?;
     ///     cx.status(smoke.text());
     ///     Ok(ToolOutput::json(&smoke)?)
     /// }
@@ -35,7 +36,7 @@ impl TaskContext {
     }
 }
 
-/// A call of another tool, not made yet; see [`TaskContext::call`]. Awaiting it makes it.
+/// A call that is not made yet; made by [`TaskContext::call`]. Awaiting it makes the call and returns the result.
 #[must_use = "no call is made until it is awaited"]
 pub struct Call {
     journal: Journaled,
@@ -44,18 +45,18 @@ pub struct Call {
 }
 
 impl Call {
-    /// Makes the call, and tells how it ended, whatever that is.
+    /// Makes the call and returns how it ended, also if it failed or was cancelled.
     ///
     /// # Errors
     /// [`CallError`] if it could not be made or waited for.
-    pub async fn ended(self) -> Result<Ended, CallError> {
+    pub async fn outcome(self) -> Result<CallOutcome, CallError> {
         let Self {
             journal,
             tool,
             arguments,
         } = self;
         let arguments = match arguments {
-            // What a tool without arguments is called with.
+            // `()` stands for no arguments.
             Ok(Value::Null) => json!({}),
             Ok(arguments) => arguments,
             Err(why) => {
@@ -66,7 +67,7 @@ impl Call {
             }
         };
         match journal.call(&tool, Json::from(arguments)).await {
-            Ok(end) => Ok(Ended {
+            Ok(end) => Ok(CallOutcome {
                 tool,
                 task_id: end.task,
                 outcome: end.outcome,
@@ -82,19 +83,19 @@ impl IntoFuture for Call {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.ended().await?.result() })
+        Box::pin(async move { self.outcome().await?.result() })
     }
 }
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
+pub struct CallOutcome {
     tool: Arc<str>,
     task_id: TaskId,
     outcome: Outcome,
 }
 
-impl Ended {
+impl CallOutcome {
     /// The call's task.
     pub fn task_id(&self) -> &TaskId {
         &self.task_id
@@ -136,8 +137,8 @@ impl Ended {
     }
 }
 
-/// What a tool returned that was called. Written as JSON it is the structured content; without any the text, as a string; and the whole
-/// result if that has more than text.
+/// The result of a tool that was called. Its value is the structured content; without any, the text as a string; and for other content the whole
+/// `CallToolResult`. It serializes as its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallResult {
     task_id: TaskId,
@@ -150,13 +151,13 @@ impl CallResult {
         &self.task_id
     }
 
-    /// All text of the result, put together.
+    /// All text of the result, concatenated.
     pub fn text(&self) -> String {
         let blocks = self.result["content"].as_array().into_iter().flatten();
         blocks.filter_map(|block| block["text"].as_str()).collect()
     }
 
-    /// What the tool returned, read as any type: its structured content, or its text as a `String`.
+    /// The value, read as any type: the structured content, or the text as a `String`.
     ///
     /// # Errors
     /// If it does not fit.
@@ -164,7 +165,7 @@ impl CallResult {
         T::deserialize(&*self.returned())
     }
 
-    /// The structured content; without it the text, if the result is nothing but text; else the whole result.
+    /// The value.
     fn returned(&self) -> Cow<'_, Value> {
         let structured = &self.result["structuredContent"];
         if !structured.is_null() {
@@ -189,13 +190,13 @@ impl Serialize for CallResult {
     }
 }
 
-/// A call came to nothing. `?` hands it on from a tool: the client reads which call it was, and why.
+/// A call has no result. `?` ends the tool with it: the client reads which call it was, and why.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CallError {
-    /// It could not be made.
+    /// The call could not be made.
     #[error("the tool {tool:?} could not be called: {why}")]
     Refused {
-        /// What was to be called.
+        /// The tool.
         tool: Arc<str>,
         /// Why not.
         why: Arc<str>,
@@ -203,22 +204,22 @@ pub enum CallError {
     /// The tool failed.
     #[error("the tool {tool:?} failed: {why}")]
     Failed {
-        /// What was called.
+        /// The tool.
         tool: Arc<str>,
         /// The call's task.
         task_id: TaskId,
-        /// The tool's words, or those of the server about it.
+        /// The tool's error text, or the server's about it.
         why: String,
     },
-    /// The call was cancelled, by someone else than this one.
+    /// The child task was cancelled by a client or an operator.
     #[error("the call of the tool {tool:?} was cancelled")]
     Cancelled {
-        /// What was called.
+        /// The tool.
         tool: Arc<str>,
         /// The call's task.
         task_id: TaskId,
     },
-    /// The journal cannot be gone along.
+    /// The journal failed, or the task is to stop.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }

@@ -1,4 +1,4 @@
-//! Output before the end.
+//! Output before the end of a task.
 
 use crate::{Content, TaskContext};
 use longhaul_core::Json;
@@ -6,8 +6,16 @@ use longhaul_runtime::JournalError;
 use serde_json::json;
 
 impl TaskContext {
-    /// Gives out a text, or another block of content, before the end: it is appended to the task's output, once, however often the
-    /// function is run. Its owner reads that as the resource `longhaul://task/{id}/output`, while the task goes on and after its end. A text becomes the status message as well.
+    /// Appends a text, or another content block, to the task's output, once, also if the function is replayed. The caller can read the output
+    /// as the resource `longhaul://task/{id}/output`, while the task runs and after it. A text also becomes the status message.
+    ///
+    /// ```
+    /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<()> {
+    /// for chapter in 1..=3 {
+    ///     cx.emit(format!("chapter {chapter} is done")).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`JournalError`]; in a tool that is not [durable](crate::Tool::durable), [`JournalError::None`].

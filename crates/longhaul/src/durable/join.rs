@@ -1,8 +1,8 @@
-//! Doing several things at once, and waiting for all.
+//! Runs branches concurrently and waits for all.
 
 use super::{
-    branches::{Branch, Joining, TryJoining},
-    lanes::Lanes,
+    branch_driver::BranchDriver,
+    branches::{Branch, JoinBranches, Sealed, TryJoinBranches},
 };
 use crate::{Error, TaskContext};
 use longhaul_core::BoxFuture;
@@ -10,13 +10,13 @@ use longhaul_runtime::JournalError;
 use std::{future::IntoFuture, marker::PhantomData};
 
 impl TaskContext {
-    /// Runs branches of the function beside each other, and waits for all: an iterator of async functions of one type, or a tuple of two
-    /// to four different ones. Each is given a context of its own and uses no other, or is told so: by it the journal tells the branches
-    /// apart, and it does not matter which of them was faster.
+    /// Runs branches concurrently and waits for all: an iterator of async functions of one type, or a tuple of two to four different ones. Each
+    /// branch gets a context of its own and must use only that one: the journal tells the branches apart by their contexts, so it does not
+    /// matter which one is faster.
     ///
-    /// Awaiting gives what each returned, in their order: a vector or a tuple. [`all`](Join::all) takes results apart.
+    /// Awaiting it returns what each branch returned, in order, as a vector or a tuple; [`all`](Join::all) unwraps their `Result`s.
     ///
-    /// They share the function's one thread of execution: what computes for long belongs elsewhere.
+    /// The branches are concurrent and not parallel: all run in the future of the function.
     ///
     /// ```
     /// use longhaul::{TaskContext, ToolResult, time::hours};
@@ -35,7 +35,7 @@ impl TaskContext {
     /// }
     /// # longhaul::Tool::durable("test_all", test_all);
     /// ```
-    pub fn join<'a, Shape, B: Joining<'a, Shape>>(&'a self, branches: B) -> Join<'a, B, Shape> {
+    pub fn join<'a, Shape, B: JoinBranches<'a, Shape>>(&'a self, branches: B) -> Join<'a, B, Shape> {
         Join {
             cx: self,
             branches,
@@ -45,7 +45,7 @@ impl TaskContext {
     }
 }
 
-/// Branches that have not begun; made by [`TaskContext::join`]. Awaiting it runs them.
+/// Branches that do not run yet; made by [`TaskContext::join`]. Awaiting it runs them.
 #[must_use = "nothing runs until it is awaited"]
 pub struct Join<'a, B, Shape> {
     cx: &'a TaskContext,
@@ -55,30 +55,30 @@ pub struct Join<'a, B, Shape> {
 }
 
 impl<'a, B, Shape> Join<'a, B, Shape> {
-    /// How many run at once, at least 1; the others begin as those end. By default all.
+    /// How many branches run at once, at least 1; by default all.
     pub fn limit(mut self, most: usize) -> Self {
         self.limit = most;
         self
     }
 
-    /// Gives what is in the results of all, or the error of the branch that failed first; the others are then dropped where they stand:
-    /// their questions are withdrawn, their calls cancelled. Which one failed first is kept, so that it is the same error each time.
+    /// Returns the values of all branches, or the error of the one that failed first. Then the others are dropped: their questions are withdrawn
+    /// and their calls cancelled. Which branch failed first is recorded.
     ///
     /// # Errors
-    /// The branch's, or one about the journal.
+    /// That of the branch, or of the journal.
     pub fn all(self) -> BoxFuture<'a, Result<B::All, Error>>
     where
-        B: TryJoining<'a, Shape>,
+        B: TryJoinBranches<'a, Shape>,
     {
         let Self {
             cx, branches, limit, ..
         } = self;
-        let branches = branches.split();
+        let branches = branches.split(Sealed);
         Box::pin(async move { Ok(together(B::gather(all_or_first_failed(cx, branches, limit).await?))) })
     }
 }
 
-impl<'a, B: Joining<'a, Shape> + 'a, Shape> IntoFuture for Join<'a, B, Shape> {
+impl<'a, B: JoinBranches<'a, Shape> + 'a, Shape> IntoFuture for Join<'a, B, Shape> {
     type Output = Result<B::All, JournalError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
@@ -86,7 +86,7 @@ impl<'a, B: Joining<'a, Shape> + 'a, Shape> IntoFuture for Join<'a, B, Shape> {
         let Self {
             cx, branches, limit, ..
         } = self;
-        let branches = branches.split();
+        let branches = branches.split(Sealed);
         Box::pin(async move { Ok(together(B::gather(all(cx, branches, limit).await?))) })
     }
 }
@@ -94,16 +94,15 @@ impl<'a, B: Joining<'a, Shape> + 'a, Shape> IntoFuture for Join<'a, B, Shape> {
 async fn all<'a, T>(cx: &TaskContext, branches: Vec<Branch<'a, T>>, limit: usize) -> Result<Vec<T>, JournalError> {
     let fork = cx.journal().fork(branches.len())?;
     let mut outputs = Outputs::of(branches.len());
-    let mut lanes = Lanes::new(cx, &fork, branches, limit);
-    while let Some((nth, output)) = lanes.next().await {
+    let mut driver = BranchDriver::new(cx, &fork, branches, limit);
+    while let Some((nth, output)) = driver.next().await {
         outputs.put(nth, output);
-        lanes.leave(nth);
+        driver.leave(nth);
     }
     Ok(outputs.in_order())
 }
 
-/// Which branch failed first is a race like any other: it is decided once, also if none does. Without that the branches that were dropped
-/// would run on in the next attempt.
+/// Which branch failed first, if any, is recorded: otherwise the branches that were dropped would run on in the next replay.
 async fn all_or_first_failed<'a, T>(
     cx: &TaskContext,
     branches: Vec<Branch<'a, Result<T, Error>>>,
@@ -112,12 +111,12 @@ async fn all_or_first_failed<'a, T>(
     let count = branches.len();
     let fork = cx.journal().fork(count)?;
     let race = fork.first_failed()?;
-    let mut lanes = match race.winner {
-        Some(failed) if failed < count => Lanes::only(cx, &fork, branches, failed),
-        _ => Lanes::new(cx, &fork, branches, limit),
+    let mut driver = match race.winner {
+        Some(failed) if failed < count => BranchDriver::only(cx, &fork, branches, failed),
+        _ => BranchDriver::new(cx, &fork, branches, limit),
     };
     let mut outputs = Outputs::of(count);
-    while let Some((nth, output)) = lanes.next().await {
+    while let Some((nth, output)) = driver.next().await {
         match output {
             Ok(output) => outputs.put(nth, output),
             Err(error) => {
@@ -125,20 +124,20 @@ async fn all_or_first_failed<'a, T>(
                 return Err(error);
             }
         }
-        lanes.leave(nth);
+        driver.leave(nth);
     }
     match race.winner {
         None => fork.decide(race, count).await?,
-        Some(failed) if failed < count => return Err(Error::server_fault(ONCE_FAILED)),
+        Some(failed) if failed < count => return Err(Error::server_fault(FAILED_BEFORE)),
         Some(_) => {}
     }
     Ok(outputs.in_order())
 }
 
-const ONCE_FAILED: &str =
-    "a branch that had failed before does not fail any more: what comes out differently each time belongs into a step";
+const FAILED_BEFORE: &str =
+    "a branch that failed before does not fail in this replay: put what may differ each time into a step";
 
-/// What branches have given, each at its place.
+/// The outputs of branches, in their order.
 struct Outputs<T>(Vec<Option<T>>);
 
 impl<T> Outputs<T> {
@@ -158,5 +157,5 @@ impl<T> Outputs<T> {
 }
 
 fn together<T>(all: Option<T>) -> T {
-    all.unwrap_or_else(|| unreachable!("every branch has come to its end and given what it gives"))
+    all.unwrap_or_else(|| unreachable!("every branch has ended and returned its output"))
 }

@@ -1,23 +1,24 @@
-//! What a durable tool keeps in its journal: the operations that a [`TaskContext`](crate::TaskContext) has for it, one noun a file.
+//! The journaled operations of a [`TaskContext`](crate::TaskContext).
 
+mod branch_driver;
 mod branches;
 mod call;
-mod drawn;
 mod emit;
+mod idempotency_key;
 mod join;
-mod key;
-mod lanes;
 mod poll;
+mod recorded_values;
 mod select;
 mod step;
 mod step_error;
 mod step_result;
 mod timer;
 
-pub use branches::{Joining, Racing, TryJoining};
-pub use call::{Call, CallError, CallResult, Ended};
-pub use drawn::Random;
+pub use branches::{JoinBranches, SelectBranches, TryJoinBranches};
+pub use call::{Call, CallError, CallOutcome, CallResult};
 pub use join::Join;
 pub use poll::{Poll, PollUntil};
+pub use recorded_values::Random;
 pub use step::Step;
 pub use step_error::{NonRetryable, StepError};
+pub use step_result::StepResult;

@@ -1,22 +1,22 @@
-//! Doing several things at once, and going on with the first that ends.
+//! Runs branches concurrently until the first ends.
 
 use super::{
-    branches::{Branch, Racing},
-    lanes::Lanes,
+    branch_driver::BranchDriver,
+    branches::{Branch, Sealed, SelectBranches},
 };
 use crate::TaskContext;
 use longhaul_core::BoxFuture;
 use longhaul_runtime::JournalError;
 
 impl TaskContext {
-    /// Runs branches of the function beside each other until the first ends, and gives its number and what it returned. Of several that
-    /// end at once it is the one of the lowest number.
+    /// Runs branches concurrently until the first ends, and returns its index and what it returned. If several end at once, the lowest index
+    /// wins.
     ///
-    /// That is decided once: run again, the function goes through the winner only. The losers are dropped where they stand: their questions
-    /// are withdrawn, their calls cancelled. A step that was under way may have had its effect.
+    /// The winner is recorded, and a replay runs only that branch. The others are dropped: their questions are withdrawn and their calls
+    /// cancelled. A step that was running in one of them may have had its effect.
     ///
-    /// As for [`join`](Self::join), the branches are an iterator of functions or a tuple of two to four, and each uses the context it is
-    /// given. All return the same type. Of no branches none ever ends.
+    /// As for [`join`](Self::join), the branches are an iterator of async functions or a tuple of two to four, and each must use the context it
+    /// is given. All return the same type. Without branches it never ends.
     ///
     /// ```
     /// use longhaul::{TaskContext, ToolResult, time::hours};
@@ -32,11 +32,11 @@ impl TaskContext {
     ///
     /// # Errors
     /// [`JournalError`]; in a tool that is not [durable](crate::Tool::durable), [`JournalError::None`].
-    pub fn select<'a, Shape, B: Racing<'a, Shape>>(
+    pub fn select<'a, Shape, B: SelectBranches<'a, Shape>>(
         &'a self,
         branches: B,
     ) -> BoxFuture<'a, Result<(usize, B::Output), JournalError>> {
-        let branches = branches.split();
+        let branches = branches.split(Sealed);
         Box::pin(first(self, branches))
     }
 }
@@ -44,14 +44,14 @@ impl TaskContext {
 async fn first<'a, T>(cx: &TaskContext, branches: Vec<Branch<'a, T>>) -> Result<(usize, T), JournalError> {
     let fork = cx.journal().fork(branches.len())?;
     let race = fork.winner()?;
-    let mut lanes = match race.winner {
-        Some(winner) => Lanes::only(cx, &fork, branches, winner),
-        None => Lanes::new(cx, &fork, branches, usize::MAX),
+    let mut driver = match race.winner {
+        Some(winner) => BranchDriver::only(cx, &fork, branches, winner),
+        None => BranchDriver::new(cx, &fork, branches, usize::MAX),
     };
-    let Some((winner, output)) = lanes.next().await else {
+    let Some((winner, output)) = driver.next().await else {
         return Err(JournalError::Stopped(cx.journal().stopped().await));
     };
-    // The losers are still there, and dropped after this.
+    // The other branches are dropped after this is recorded.
     fork.decide(race, winner).await?;
     Ok((winner, output))
 }

@@ -7,7 +7,7 @@
     label = "this work returns no `Result`",
     note = "work that cannot fail returns `Ok::<_, longhaul::StepError>(value)`"
 )]
-pub trait StepResult {
+pub trait StepResult: sealed::Sealed {
     /// What is inside `Ok`.
     type Value;
     /// What is inside `Err`.
@@ -16,6 +16,12 @@ pub trait StepResult {
     #[doc(hidden)]
     fn into_result(self) -> Result<Self::Value, Self::Error>;
 }
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+impl<T, E> sealed::Sealed for Result<T, E> {}
 
 impl<T, E> StepResult for Result<T, E> {
     type Value = T;

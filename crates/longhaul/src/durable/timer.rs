@@ -1,12 +1,12 @@
-//! Waiting for a moment.
+//! Durable timers.
 
-use crate::{TaskContext, time::Moment};
+use crate::{TaskContext, time::Timestamp};
 use longhaul_runtime::JournalError;
 use std::time::Duration;
 
 impl TaskContext {
-    /// Waits, unless the work is asked to stop before the time is over. In a [durable](crate::Tool::durable) tool the time counts from when
-    /// this was first reached, whatever becomes of the process, and a long wait holds nothing.
+    /// Waits for this time, or until the task is to stop. In a [durable](crate::Tool::durable) tool the time counts from when this was first
+    /// reached, also over restarts, and the task is suspended during a long wait.
     ///
     /// # Errors
     /// [`JournalError::Stopped`]; in a durable tool any [`JournalError`].
@@ -20,8 +20,8 @@ impl TaskContext {
         }
     }
 
-    /// Waits for a moment: a [`Moment`], a [`SystemTime`](std::time::SystemTime), or unix milliseconds. A moment that has passed is not
-    /// waited for. In a durable tool it counts as it was when this was first reached.
+    /// Waits until a point in time: a [`Timestamp`], a [`SystemTime`](std::time::SystemTime), or unix milliseconds. One that has passed is not
+    /// waited for. In a durable tool the point in time is recorded when this is first reached.
     ///
     /// ```
     /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<()> {
@@ -32,20 +32,20 @@ impl TaskContext {
     ///
     /// # Errors
     /// As for [`sleep`](Self::sleep).
-    pub async fn sleep_until(&self, moment: impl Into<Moment>) -> Result<(), JournalError> {
-        let moment = moment.into().0;
+    pub async fn sleep_until(&self, until: impl Into<Timestamp>) -> Result<(), JournalError> {
+        let until = until.into().0;
         if self.journal().keeps_journal() {
-            return self.journal().sleep_until(moment).await;
+            return self.journal().sleep_until(until).await;
         }
         loop {
-            match moment.since(self.journal().wall()) {
+            match until.since(self.journal().wall()) {
                 0 => return Ok(()),
-                // The clock may jump: look at it now and then.
+                // The clock may be set meanwhile: read it again now and then.
                 left => self.sleep(Duration::from_millis(left.min(LONGEST_SLEEP))).await?,
             }
         }
     }
 }
 
-/// The longest sleep without a look at the clock.
+/// The longest sleep without reading the clock, in milliseconds.
 const LONGEST_SLEEP: u64 = 60_000;

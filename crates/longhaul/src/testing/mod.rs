@@ -23,20 +23,20 @@
 //! # Ok(()) }
 //! ```
 
+mod connection;
 pub mod crash;
-mod line;
+mod schema_check;
 mod task;
-mod witness;
 
-pub use line::Failure;
+pub use connection::Failure;
 pub use task::Task;
 
 use crate::{Era, ServeError, Server, ServerHandle};
-use line::{Answering, Line};
+use connection::{AnswerQuestion, Connection};
 use longhaul_core::BoxFuture;
+use schema_check::SchemaCheck;
 use serde_json::{Map, Value, json};
 use std::{future::IntoFuture, sync::Arc};
-use witness::Witness;
 
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
@@ -63,7 +63,7 @@ pub struct Client {
     server: ServerHandle,
     era: Era,
     capabilities: Value,
-    line: Arc<Line>,
+    connection: Arc<Connection>,
 }
 
 /// A client that is about to connect: await it.
@@ -72,8 +72,8 @@ pub struct Connect {
     server: ServerHandle,
     era: Era,
     capabilities: Value,
-    answering: Arc<Answering>,
-    witnessed: bool,
+    answering: Arc<AnswerQuestion>,
+    check_schemas: bool,
 }
 
 impl Connect {
@@ -90,20 +90,20 @@ impl Connect {
         self
     }
 
-    /// Whether our own tests hold what the server says against the schemas: where the same is said in hundreds of processes, once is enough.
-    fn witnessed(mut self, witnessed: bool) -> Self {
-        self.witnessed = witnessed;
+    /// Whether the messages are checked against the schemas, in our own tests: where hundreds of processes say the same, once is enough.
+    fn check_schemas(mut self, check_schemas: bool) -> Self {
+        self.check_schemas = check_schemas;
         self
     }
 
     async fn connect(self) -> Result<Client, Failure> {
-        let line = Line::open(&self.server, self.answering, Witness::new(self.witnessed))
+        let connection = Connection::open(&self.server, self.answering, SchemaCheck::new(self.check_schemas))
             .ok_or_else(|| Failure::of("the server has stopped"))?;
         let client = Client {
             server: self.server,
             era: self.era,
             capabilities: self.capabilities,
-            line,
+            connection,
         };
         if client.era == Era::Legacy {
             let hello = json!({
@@ -113,7 +113,7 @@ impl Connect {
             });
             client.request("initialize", hello).await?;
             client
-                .line
+                .connection
                 .send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
                 .await?;
         }
@@ -146,12 +146,12 @@ fn everything() -> Value {
 
 /// What a call came to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Called {
+pub struct CallToolResult {
     /// The `CallToolResult`.
     pub result: Value,
 }
 
-impl Called {
+impl CallToolResult {
     /// All text it holds, put together.
     pub fn text(&self) -> String {
         let blocks = self.result["content"].as_array().into_iter().flatten();
@@ -171,7 +171,7 @@ impl Called {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.line.witness.testify();
+        self.connection.schemas.panic_on_fault();
     }
 }
 
@@ -183,7 +183,7 @@ impl Client {
             era,
             capabilities: everything(),
             answering: Arc::new(|question| Err(format!("the test does not answer {question}"))),
-            witnessed: true,
+            check_schemas: true,
         }
     }
 
@@ -196,11 +196,11 @@ impl Client {
     ///
     /// # Errors
     /// The JSON-RPC error the call was answered with, or came to.
-    pub async fn call(&self, tool: &str, arguments: Value) -> Result<Called, Failure> {
+    pub async fn call(&self, tool: &str, arguments: Value) -> Result<CallToolResult, Failure> {
         let params = json!({"name": tool, "arguments": arguments});
         match self.send("tools/call", params).await {
             Ok(result) if result["resultType"] == "task" => self.task(&result)?.wait().await,
-            Ok(result) => Ok(Called { result }),
+            Ok(result) => Ok(CallToolResult { result }),
             // Only as a task, then.
             Err(failure) if failure.code == -32601 && self.era == Era::Legacy => {
                 self.start(tool, arguments).await?.wait().await
@@ -255,7 +255,7 @@ impl Client {
                 return Ok(result);
             }
             next = params.clone();
-            next["inputResponses"] = self.line.answers(&result["inputRequests"])?;
+            next["inputResponses"] = self.connection.answers(&result["inputRequests"])?;
             if let Some(state) = result.get("requestState") {
                 next["requestState"] = state.clone();
             }
@@ -279,8 +279,8 @@ impl Client {
             all.extend(params["_meta"].as_object().cloned().unwrap_or_default());
             params["_meta"] = Value::Object(all);
         }
-        let answer = self.line.request(method, params).await;
-        self.line.witness.testify();
+        let answer = self.connection.request(method, params).await;
+        self.connection.schemas.panic_on_fault();
         answer
     }
 
@@ -289,7 +289,7 @@ impl Client {
     /// # Errors
     /// If the connection is over.
     pub async fn notification(&self, method: &str) -> Result<Value, Failure> {
-        self.line.notification(method).await
+        self.connection.notification(method).await
     }
 
     /// The tools, as they are listed: the first page.

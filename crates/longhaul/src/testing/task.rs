@@ -1,6 +1,6 @@
 //! A task, seen from its client.
 
-use super::{Called, Client, Failure};
+use super::{CallToolResult, Client, Failure};
 use crate::Era;
 use serde_json::{Map, Value, json};
 
@@ -32,11 +32,11 @@ impl<'c> Task<'c> {
     ///
     /// # Errors
     /// The JSON-RPC error it came to; one of ours if it was cancelled.
-    pub async fn wait(&self) -> Result<Called, Failure> {
+    pub async fn wait(&self) -> Result<CallToolResult, Failure> {
         match self.client.era {
             Era::Legacy => {
                 let result = self.client.request("tasks/result", json!({"taskId": self.id})).await?;
-                Ok(Called { result })
+                Ok(CallToolResult { result })
             }
             Era::Modern => self.follow().await,
         }
@@ -58,14 +58,17 @@ impl<'c> Task<'c> {
         }
     }
 
-    async fn follow(&self) -> Result<Called, Failure> {
+    async fn follow(&self) -> Result<CallToolResult, Failure> {
         loop {
             let mut state = self.next().await?;
             match state["status"].as_str() {
-                Some("input_required") => self.update(self.client.line.answers(&state["inputRequests"])?).await?,
+                Some("input_required") => {
+                    self.update(self.client.connection.answers(&state["inputRequests"])?)
+                        .await?
+                }
                 Some("failed") => return Err(Failure::read(&state["error"])),
                 Some("completed") => {
-                    return Ok(Called {
+                    return Ok(CallToolResult {
                         result: state["result"].take(),
                     });
                 }

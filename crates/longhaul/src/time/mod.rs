@@ -1,9 +1,9 @@
-//! Durations in words: `minutes(5)`. And moments.
+//! Durations as functions, such as `minutes(5)`, and timestamps.
 
-mod moment;
+mod timestamp;
 
-pub use moment::{InvalidMoment, Moment};
 pub use std::time::Duration;
+pub use timestamp::{InvalidTimestamp, Timestamp};
 
 /// So many milliseconds.
 pub const fn millis(number: u64) -> Duration {

@@ -1,14 +1,14 @@
 //! Runs a tool's function.
 
 use super::{ToolOutput, handler::Work};
-use crate::{AskError, Error, ServerHandle, TaskContext, error::Fault};
+use crate::{AskError, Error, ServerHandle, TaskContext, error::ErrorKind};
 use longhaul_core::{BoxFuture, Outcome, RpcFailure};
-use longhaul_runtime::{AskError as Unasked, Attempt, End, Executor, JournalError, Requestor};
+use longhaul_runtime::{Attempt, End, Executor, JournalError, Requestor};
 use longhaul_upstream::in_process;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// A function, and what its results are checked against.
+/// A function, and the schema that its results are checked against.
 pub(super) struct Function {
     durable: bool,
     tool: Arc<str>,
@@ -38,7 +38,7 @@ impl Function {
         }))
     }
 
-    /// what does not conform is our fault and must not be kept as if it did.
+    /// A result that does not conform is the server's fault and must not be stored as a success.
     fn checked(&self, output: ToolOutput) -> Outcome {
         let Some(validator) = self.output.as_ref().filter(|_| !output.is_error()) else {
             return Outcome::result(output.into_json());
@@ -62,16 +62,16 @@ impl Function {
         match result {
             Ok(output) => End::Finished(self.checked(output)),
             Err(Error(fault)) => match fault {
-                Fault::Said(text) => End::Errored(Outcome::tool_error(&text)),
-                Fault::Rpc(failure) => End::Errored(Outcome::RpcError(failure)),
-                Fault::NotFound => End::Errored(Outcome::tool_error("not found")),
-                Fault::Stopped(reason) => End::Stopped(reason),
-                // It is not the tool that failed. What it had come to is kept, so it can be run again.
-                Fault::Journal(JournalError::Task(_)) => End::Crashed,
-                Fault::Journal(error) => End::Errored(Outcome::tool_error(&error.to_string())),
-                Fault::Asked(AskError::Unasked(Unasked::Task(_))) if self.durable => End::Crashed,
-                Fault::Asked(AskError::Unasked(unasked)) => unasked.into_end(requestor),
-                Fault::Asked(error) => End::Errored(Outcome::tool_error(&error.to_string())),
+                ErrorKind::Text(text) => End::Errored(Outcome::tool_error(&text)),
+                ErrorKind::Rpc(failure) => End::Errored(Outcome::RpcError(failure)),
+                ErrorKind::NotFound => End::Errored(Outcome::tool_error("not found")),
+                ErrorKind::Stopped(reason) => End::Stopped(reason),
+                // The store failed, not the tool: replay it.
+                ErrorKind::Journal(JournalError::Task(_)) => End::Crashed,
+                ErrorKind::Journal(error) => End::Errored(Outcome::tool_error(&error.to_string())),
+                ErrorKind::Asked(AskError::Task(_)) if self.durable => End::Crashed,
+                ErrorKind::Asked(AskError::Unsupported(capability)) => End::Finished(requestor.lacks(capability)),
+                ErrorKind::Asked(error) => End::Errored(Outcome::tool_error(&error.to_string())),
             },
         }
     }
@@ -94,7 +94,7 @@ impl Executor for Function {
             drop(arguments);
             let stopped = async { End::Stopped(in_process::outlasted(&cx).await) };
             tokio::select! {
-                // Work that is done is done, however late.
+                // Work that has finished counts, however late.
                 biased;
                 result = work => self.end(result, cx.requestor()),
                 end = stopped => end,

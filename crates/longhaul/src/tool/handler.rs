@@ -1,4 +1,4 @@
-//! Functions as tools: what they may look like.
+//! The shapes of functions that can be tools.
 
 use super::{IntoToolOutput, ToolOutput};
 use crate::{Error, TaskContext, schema};
@@ -39,8 +39,9 @@ impl JsonSchema for NoArguments {
     }
 }
 
-/// A function that can be a tool: async, with a [`TaskContext`] or not, with [`Arguments`] or not, in this order, and with a result
-/// that [becomes](IntoToolOutput) an output. `In` tells the shapes apart and is never written out.
+/// A function that can be a tool: async, with or without a [`TaskContext`], with or without [`Arguments`], in this order, and with a result that
+/// implements [`IntoToolOutput`]. Its future must be `Send`: no `Rc`, and no guard of a `std::sync::Mutex`, may be held across an await. `In`
+/// tells the shapes apart and is always inferred.
 ///
 /// ```
 /// use longhaul::{Json, TaskContext, Tool, ToolResult};
@@ -162,7 +163,7 @@ handlers! {
 type Call = dyn Fn(TaskContext, &str) -> BoxFuture<'static, Result<ToolOutput, Error>> + Send + Sync;
 type Check = dyn Fn(&Map<String, Value>) -> Result<(), String> + Send + Sync;
 
-/// A handler whose shape is forgotten.
+/// A handler of any shape.
 pub(super) struct Work {
     pub(super) call: Box<Call>,
     pub(super) check: Arc<Check>,

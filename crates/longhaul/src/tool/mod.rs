@@ -1,5 +1,6 @@
 //! Tools: functions that models call.
 
+mod ask_before;
 mod executor;
 mod handler;
 mod name;
@@ -10,7 +11,7 @@ pub use handler::{Arguments, NoArguments, ToolHandler};
 pub(crate) use name::check as check_name;
 pub use output::{IntoToolOutput, Json, ToolOutput};
 
-use crate::{DefinitionError, Error, Icon, RequestContext, ServerHandle, content::icons_json, intake, schema};
+use crate::{DefinitionError, Error, Icon, RequestContext, ServerHandle, content::icons_json, schema};
 use executor::Function;
 use handler::Work;
 use longhaul_core::{Json as Frozen, OnNonDeterminism, Retry, RetryOn, TaskPolicy};
@@ -23,16 +24,16 @@ use std::{sync::Arc, time::Duration};
 /// From the end of a task to its deletion, unless the tool says otherwise: a day.
 const RETENTION: Duration = Duration::from_millis(ToolSettings::RETENTION);
 
-/// How many attempts of a durable tool may come no further than the one before.
+/// How many attempts of a durable tool may fail in a row without a new journal entry.
 const DURABLE_ATTEMPTS: u32 = 5;
 /// The wait before the second of them.
 const DURABLE_BACKOFF: Duration = Duration::from_millis(200);
 
-/// A function that models call, and what is said about it.
+/// A function that models call, with its description and settings.
 ///
-/// The function is async and takes, as it needs them, a [`TaskContext`](crate::TaskContext) and its arguments: any type that derives
-/// `Deserialize` and [`JsonSchema`](schemars::JsonSchema). Arguments that do not fit are refused before it runs, with words that a
-/// model can act on. What it returns becomes the result: see [`IntoToolOutput`].
+/// The function is async. It may take a [`TaskContext`](crate::TaskContext) and its arguments: any type that derives `Deserialize` and
+/// [`JsonSchema`](schemars::JsonSchema). Arguments that do not fit are refused before it runs, with an error that a model can act on. For what
+/// it may return see [`IntoToolOutput`]. Its future must be `Send`.
 ///
 /// ```
 /// use longhaul::{TaskContext, Tool, ToolOutput, ToolResult};
@@ -78,10 +79,10 @@ pub struct Tool {
     runs: Runs,
 }
 
-/// Intakes know their server, which is there only when it is built.
+/// Makes the intake once its server is known.
 type MakeIntake = Box<dyn FnOnce(ServerHandle) -> Arc<dyn Intake> + Send>;
 
-/// What runs a tool's calls.
+/// How a tool's calls are run.
 enum Runs {
     Function {
         work: Work,
@@ -97,7 +98,7 @@ enum Runs {
 impl Tool {
     /// A tool that runs a function of this process.
     ///
-    /// The name is unique on its server: 1 to 128 of `A-Z a-z 0-9 _ - .` (X-02). Its schemas come from the function's types.
+    /// The name is unique on its server: 1 to 128 of `A-Z a-z 0-9 _ - .`. The schemas come from the function's types.
     pub fn new<In: 'static, H>(name: impl Into<Arc<str>>, handler: H) -> Self
     where
         H: ToolHandler<In, Output: IntoToolOutput, Future: Send>,
@@ -105,31 +106,32 @@ impl Tool {
         Self::function(name.into(), handler, false)
     }
 
-    /// A tool that runs a function of this process which outlives it: as [`new`](Self::new), but what the function comes to is kept in a
-    /// journal, and the function may be run again from its start at any time: after a crash, when the server is started again, and after
-    /// every long wait, for which it is let go. Run again, each operation of its [`TaskContext`](crate::TaskContext) gives what it gave
-    /// before, without doing anything, until the function is where it was.
+    /// A tool whose calls survive this process: as [`new`](Self::new), with a journal. Each completed operation of the function's
+    /// [`TaskContext`](crate::TaskContext) is recorded. After a crash, a restart or a long wait the function is **replayed**: it runs again
+    /// from its start, and operations with a recorded result return that result without running again.
     ///
-    /// So everything with an effect, and everything that comes out differently each time, belongs into such an operation; between them the
-    /// function must do the same each time. If it does not, the task fails and says what it asked for, and what it had asked for before.
+    /// So the function must be deterministic: effects, and everything that may differ the next time (the time, randomness, files), belong into
+    /// these operations. A replay that asks for something else than the journal has is a non-determinism error, and blocks the task.
     ///
-    /// | operation | what it keeps |
+    /// | operation | what is recorded |
     /// | --- | --- |
-    /// | [`step`](crate::TaskContext::step) | that something was done, and what it returned |
-    /// | [`elicit`](crate::RequestContext::elicit) and the other questions | that it was asked, and the answer |
-    /// | [`sleep`](crate::TaskContext::sleep), [`sleep_until`](crate::TaskContext::sleep_until) | until when |
-    /// | [`call`](crate::TaskContext::call) | the task that was started, and how it ended |
-    /// | [`poll_until`](crate::TaskContext::poll_until) | how often was looked, and what was found |
-    /// | [`now`](crate::TaskContext::now), [`random`](crate::TaskContext::random), [`version`](crate::TaskContext::version) | what was drawn |
-    /// | [`emit`](crate::TaskContext::emit) | what was given out |
-    /// | [`join`](crate::TaskContext::join), [`select`](crate::TaskContext::select) | what was first |
+    /// | [`step`](crate::TaskContext::step) | what its work returned |
+    /// | [`elicit`](crate::RequestContext::elicit) and other questions | the question and its answer |
+    /// | [`sleep`](crate::TaskContext::sleep), [`sleep_until`](crate::TaskContext::sleep_until) | when it ends |
+    /// | [`call`](crate::TaskContext::call) | the child task and its outcome |
+    /// | [`poll_until`](crate::TaskContext::poll_until) | the number of polls and what was found |
+    /// | [`now`](crate::TaskContext::now), [`random`](crate::TaskContext::random), [`version`](crate::TaskContext::version) | the value |
+    /// | [`emit`](crate::TaskContext::emit) | the output |
+    /// | [`join`](crate::TaskContext::join), [`select`](crate::TaskContext::select) | which branch was first |
     ///
-    /// An attempt that ends in a crash or a panic is followed by another, up to 5 that come no further than the one before; then the task
-    /// is blocked until another build of the program tries it again ([`blocked_timeout`](Self::blocked_timeout)). [`retry`](Self::retry) says otherwise. How much outlives the process is the store's business: see
-    /// [`Server`](crate::Server).
+    /// An attempt that crashes or panics is followed by another. After 5 in a row without a new journal entry the task is blocked until another
+    /// build of the program retries it ([`blocked_timeout`](Self::blocked_timeout)); [`retry`](Self::retry) changes the number. What survives
+    /// the process depends on the store: see [`Server`](crate::Server).
+    ///
+    /// The module [`guide`](crate::guide) explains durable tools.
     ///
     /// ```
-    /// use longhaul::{TaskContext, Tool, ToolOutput, ToolResult, time::{Moment, days}};
+    /// use longhaul::{TaskContext, Tool, ToolOutput, ToolResult, time::{Timestamp, days}};
     /// use serde_json::json;
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -138,7 +140,7 @@ impl Tool {
     /// struct Approval {
     ///     approved: bool,
     ///     /// When to publish.
-    ///     window: Moment,
+    ///     window: Timestamp,
     /// }
     /// #[derive(serde::Serialize, serde::Deserialize)]
     /// struct Build { id: u64 }
@@ -146,14 +148,14 @@ impl Tool {
     /// # async fn publish(_: &Build) -> Result<(), std::io::Error> { Ok(()) }
     ///
     /// async fn release(cx: TaskContext, args: Release) -> ToolResult {
-    ///     let build = cx.step("build", || build(&args.rev)).await?; // journaled: not repeated after a crash
+    ///     let build = cx.step("build", || build(&args.rev)).await?; // recorded: does not run again after a crash
     ///     cx.status(format!("built {}", build.id)).await?;
-    ///     let ok: Approval = cx.elicit("Ship it?").within(days(3)).await?; // nothing is held while waiting
+    ///     let ok: Approval = cx.elicit("Ship it?").within(days(3)).await?; // suspended while it waits
     ///     if !ok.approved {
     ///         return Ok(ToolOutput::text("declined"));
     ///     }
     ///     cx.sleep_until(ok.window).await?; // a durable timer
-    ///     let smoke = cx.call("smoke_tests", json!({"build": build.id})).await?; // a child task, with lineage
+    ///     let smoke = cx.call("smoke_tests", json!({"build": build.id})).await?; // a child task
     ///     cx.step("publish", || publish(&build)).max_attempts(5).idempotency_key(cx.key("publish")).await?;
     ///     Ok(ToolOutput::json(&smoke)?)
     /// }
@@ -179,8 +181,8 @@ impl Tool {
         )
     }
 
-    /// A tool whose calls an [`Executor`] of yours runs; `kind` and `definition` are kept with its tasks, so that a
-    /// [`Provider`](longhaul_runtime::Provider) of that kind can run them when the tool has changed.
+    /// A tool whose calls are run by an [`Executor`] of your own. `kind` and `definition` are stored with its tasks, so that a
+    /// [`Provider`](longhaul_runtime::Provider) of that kind can run them after the tool has changed.
     pub fn executor(
         name: impl Into<Arc<str>>,
         input_schema: Value,
@@ -223,7 +225,7 @@ impl Tool {
         }
     }
 
-    /// What it does and when to use it, for the model. Without one the doc comment of the arguments' type is taken.
+    /// What it does and when to use it, for the model. By default the doc comment of the arguments' type.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = Some(text.into());
@@ -244,13 +246,13 @@ impl Tool {
         self
     }
 
-    /// Says that it changes nothing. It may then also be run again after a crash (X-13), if [`retry`](Self::retry) says so.
+    /// Says that it changes nothing. Then [`retry`](Self::retry) may also run it again after a crash.
     #[must_use]
     pub fn read_only(self) -> Self {
         self.hint("readOnlyHint", true)
     }
 
-    /// Says that it may destroy something. Clients take that for granted of tools that are not read-only, unless told otherwise.
+    /// Says whether it may destroy something. Clients assume so for tools that are not read-only.
     #[must_use]
     pub fn destructive(self, destructive: bool) -> Self {
         self.hint("destructiveHint", destructive)
@@ -262,7 +264,7 @@ impl Tool {
         self.hint("idempotentHint", true)
     }
 
-    /// Says whether it deals with the world outside, as a web search does. Clients take that for granted unless told otherwise.
+    /// Says whether it deals with the outside world, as a web search does. Clients assume so by default.
     #[must_use]
     pub fn open_world(self, open: bool) -> Self {
         self.hint("openWorldHint", open)
@@ -273,21 +275,21 @@ impl Tool {
         self
     }
 
-    /// All of MCP's annotations at once, as they are shown; in the place of those set before.
+    /// All MCP annotations at once. Replaces those set before.
     #[must_use]
     pub fn annotations(mut self, annotations: Map<String, Value>) -> Self {
         self.annotations = annotations;
         self
     }
 
-    /// `_meta` of the tool, as it is shown; names want a prefix of yours, as `com.example/team`.
+    /// `_meta` of the tool. Names need a prefix of your own, such as `com.example/team`.
     #[must_use]
     pub fn meta(mut self, meta: Map<String, Value>) -> Self {
         self.meta = Some(Value::Object(meta));
         self
     }
 
-    /// A JSON Schema for the arguments, in the place of the one derived from their type: an object schema, shown as it is (X-03).
+    /// The JSON Schema of the arguments, an object schema. Replaces the one derived from their type.
     ///
     /// ```
     /// use longhaul::Tool;
@@ -301,24 +303,22 @@ impl Tool {
         self
     }
 
-    /// A JSON Schema for `structuredContent`, in the place of the one derived from [`Json`]. Each result is checked against it before
-    /// it is kept (X-07).
+    /// The JSON Schema of `structuredContent`. Replaces the one derived from [`Json`]. Each result is checked against it.
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.output_schema = Some(schema);
         self
     }
 
-    /// Which calls become tasks; by default those of clients that can cope with one.
+    /// Which calls become tasks; by default those of clients that support tasks.
     #[must_use]
     pub fn task(mut self, policy: TaskPolicy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// What a host may tell its model as soon as a call has become a task, in the place of the result that is to come (G1-15): what
-    /// goes on, and what to do meanwhile. By default a sentence that the tool has begun and goes on in the background. Hosts need not heed it,
-    /// and those of 2026-07-28 are not told.
+    /// What a host may tell its model when a call has become a task, until there is a result (MCP 2025-11-25, Tasks, "Model immediate response").
+    /// By default a sentence that the tool runs in the background. Hosts may ignore it, and clients of 2026-07-28 are not sent it.
     ///
     /// ```
     /// use longhaul::Tool;
@@ -331,39 +331,39 @@ impl Tool {
         self
     }
 
-    /// Answers a client that knows no tasks after so long with how to follow the work, which goes on, by the tools `task_wait` and
-    /// `task_cancel`. Such a client would else wait, and many give up after a minute. No other tool of the server may have one of those
-    /// names then.
+    /// For clients without tasks: after this time the call is answered with "still running", and the client follows it with the tools `task_wait`
+    /// and `task_cancel`. Without a hand-off such a client waits, and many give up after a minute. No other tool of the server may have one of
+    /// those names.
     #[must_use]
     pub fn handoff(mut self, after: Duration) -> Self {
         self.handoff = Some(after);
         self
     }
 
-    /// How long a call may take from creation to the end of all work, all attempts and waits included; by default as long as it takes.
+    /// How long a call may take in all, from its creation to its end, with all attempts and waits. By default there is no limit.
     #[must_use]
     pub fn deadline(mut self, limit: Duration) -> Self {
         self.deadline = Some(limit);
         self
     }
 
-    /// How long a call may wait for its turn; by default as long as it takes.
+    /// How long a call may wait in the queue. By default there is no limit.
     #[must_use]
     pub fn queue_timeout(mut self, limit: Duration) -> Self {
         self.queue_timeout = Some(limit);
         self
     }
 
-    /// How long a question waits for its answer, if it does not say so itself; by default 7 days.
+    /// How long a question waits for its answer, unless it sets [`within`](crate::Ask::within); by default 7 days.
     #[must_use]
     pub fn input_timeout(mut self, limit: Duration) -> Self {
         self.input_timeout = Some(limit);
         self
     }
 
-    /// How long a task is kept after its end; by default a day. [`Duration::MAX`] keeps it for good; what is kept counts towards the quotas.
+    /// How long a task is kept after its end; by default a day. [`Duration::MAX`] keeps it forever. Kept tasks count towards the quotas.
     ///
-    /// A client of 2025-11-25 can wish for another time with `task.ttl`: a shorter one, of a minute at least, or a longer one up to
+    /// A client of 2025-11-25 can ask for another time with `task.ttl`: from a minute up to the longer of this and
     /// [`max_retention`](Self::max_retention).
     #[must_use]
     pub fn retention(mut self, time: Duration) -> Self {
@@ -371,23 +371,23 @@ impl Tool {
         self
     }
 
-    /// The longest [`retention`](Self::retention) that a client can wish for; by default no longer one.
+    /// The longest [`retention`](Self::retention) that a client can ask for; by default it cannot ask for a longer one.
     #[must_use]
     pub fn max_retention(mut self, time: Duration) -> Self {
         self.max_retention = Some(time);
         self
     }
 
-    /// How many calls may run at once; further ones wait their turn. By default as many as the server allows.
+    /// How many calls may run at once; more wait in the queue. By default as many as the server allows.
     #[must_use]
     pub fn concurrency(mut self, most: usize) -> Self {
         self.concurrency = Some(most.max(1));
         self
     }
 
-    /// Runs a call again after an end of these kinds, up to `attempts` times in all, waiting `backoff` before the second attempt and
-    /// twice as long before each further one. By default nothing is run again: only you know whether that is harmless. Of a
-    /// [durable](Self::durable) tool an attempt that came further than the one before begins the count anew.
+    /// Retries a call that ends in one of these ways, up to `attempts` attempts in all. The wait before the second attempt is `backoff`, and it
+    /// doubles with each. By default nothing is retried: only you know whether that is safe. For a [durable](Self::durable) tool an attempt with
+    /// a new journal entry starts the count again.
     ///
     /// ```
     /// use longhaul::{RetryOn, Tool, time::seconds};
@@ -403,8 +403,8 @@ impl Tool {
         self
     }
 
-    /// What becomes of a task of a [durable](Self::durable) tool whose code, run again, asks for something else than its journal has. By default
-    /// it is blocked: another build of the program tries it again, and until then nothing is lost.
+    /// What to do with a task of a [durable](Self::durable) tool on a non-determinism error. By default it is blocked: nothing is lost, and another
+    /// build of the program retries it.
     ///
     /// ```
     /// use longhaul::{OnNonDeterminism, TaskContext, Tool, ToolResult};
@@ -423,18 +423,17 @@ impl Tool {
         self
     }
 
-    /// Has tasks fail that would be blocked: a test is not to wait for other code.
+    /// Makes tasks fail that would be blocked: a test has no other build to wait for.
     pub(crate) fn fail_instead_of_blocking(&mut self) {
         self.on_non_determinism = OnNonDeterminism::Fail;
         self.blocked_timeout = Some(Duration::ZERO);
     }
 
-    /// Asks for what is missing before there is a task (G2-17). `ask` takes the arguments as the client gives them and returns those
-    /// the tool's function runs with; the tool's input schema becomes that of what `ask` takes.
+    /// Asks the user for what is missing before there is a task. `ask` takes the arguments of the client and returns those that the tool's
+    /// function runs with. The tool's input schema becomes that of what `ask` takes.
     ///
-    /// A modern client answers by sending its request again, so `ask` is run from its start with each round of answers: it must do
-    /// nothing but ask. A client of 2025-11-25 that asks for a task has it first, and is asked within it: there `ask` is run again with
-    /// each attempt.
+    /// `ask` must do nothing but ask: a modern client answers by sending the request again, and `ask` then runs again from its start. If a
+    /// client of 2025-11-25 asks for a task, there is a task first, and `ask` runs in each of its attempts.
     ///
     /// ```
     /// use longhaul::{Error, NoArguments, RequestContext, TaskPolicy, Tool};
@@ -449,18 +448,18 @@ impl Tool {
     ///     .task(TaskPolicy::Always);
     /// ```
     #[must_use]
-    pub fn ask_before<Wish, Ready, F, W>(mut self, ask: F) -> Self
+    pub fn ask_before<Given, Ready, F, W>(mut self, ask: F) -> Self
     where
-        Wish: Arguments,
+        Given: Arguments,
         Ready: Serialize + 'static,
-        F: Fn(RequestContext, Wish) -> W + Send + Sync + 'static,
+        F: Fn(RequestContext, Given) -> W + Send + Sync + 'static,
         W: Future<Output = Result<Ready, Error>> + Send + 'static,
     {
-        self.input_schema = Wish::schema();
+        self.input_schema = Given::schema();
         if let Runs::Function { work, .. } = &mut self.runs {
-            work.check = Arc::new(handler::check::<Wish>);
+            work.check = Arc::new(handler::check::<Given>);
         }
-        self.intake = Some(Box::new(|server| intake::of(ask, server)));
+        self.intake = Some(Box::new(|server| ask_before::intake(ask, server)));
         self
     }
 
@@ -529,12 +528,12 @@ impl Tool {
     }
 }
 
-/// What the type of the arguments says about itself.
+/// The description in the schema of the arguments.
 fn documented(schema: &Value) -> String {
     schema["description"].as_str().unwrap_or_default().to_owned()
 }
 
-/// A duration as the domain counts it; what is longer than 584 million years is cut off there.
+/// Whole milliseconds, saturating.
 pub(crate) fn millis(duration: Duration) -> longhaul_core::Millis {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! How tools and prompts may be called.
+//! The names that tools and prompts may have.
 
 /// The longest name.
 const LONGEST: usize = 128;

@@ -1,4 +1,4 @@
-//! What a tool returns.
+//! The result of a tool.
 
 use crate::{Content, Error, schema};
 use schemars::JsonSchema;
@@ -25,7 +25,7 @@ impl ToolOutput {
         Self::default().with(Content::text(text))
     }
 
-    /// Structured content, and the same as text for those who do not read it (X-08). See [`Json`] for having its schema shown, too.
+    /// Structured content, and the same as text for clients that do not read it. [`Json`] also shows its schema.
     ///
     /// # Errors
     /// If `value` cannot be written as JSON: a map whose keys are no strings, for example.
@@ -45,14 +45,14 @@ impl ToolOutput {
         self
     }
 
-    /// As the result of a tool that did not do what it was asked to. Returning an [`Error`] says the same of a text.
+    /// Marks it as an error (`isError`). Returning an [`Error`] does the same with a text.
     #[must_use]
     pub fn as_error(mut self) -> Self {
         self.is_error = true;
         self
     }
 
-    /// With `_meta`; names want a prefix of yours, as `com.example/took`.
+    /// With `_meta`. Names need a prefix of your own, such as `com.example/took`.
     #[must_use]
     pub fn meta(mut self, meta: Map<String, Value>) -> Self {
         self.meta = Some(meta);
@@ -95,14 +95,21 @@ impl FromIterator<Content> for ToolOutput {
     }
 }
 
-/// Structured output: `structuredContent` that conforms to the schema of `T`, which is shown as the tool's `outputSchema`, and the same
-/// as text for those who do not read it (X-07, X-08).
+/// Structured output: `structuredContent`, with the schema of `T` as the tool's `outputSchema`, and the same as text for clients that do not read
+/// it.
 ///
-/// Clients of the legacy era only know objects here: of anything else they get the text.
+/// ```
+/// use longhaul::{Json, Tool};
+/// #[derive(serde::Serialize, schemars::JsonSchema)]
+/// struct Size { bytes: u64 }
+/// let tool = Tool::new("size", async || Json(Size { bytes: 42 }));
+/// ```
+///
+/// Clients of the legacy era read only objects here; of anything else they get the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
-/// What a tool's function may return.
+/// What a tool's function may return: text, [`Json`], [`ToolOutput`], [`Content`], nothing, or a `Result` of one of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the result of a tool",
     note = "it is `&'static str`, `String`, `longhaul::Json<T>`, `longhaul::ToolOutput`, `longhaul::Content`, `()`, or a `Result` of one of them with an error",
@@ -112,10 +119,10 @@ pub trait IntoToolOutput {
     /// The output.
     ///
     /// # Errors
-    /// The tool's own error, or one about a value that cannot be written as JSON.
+    /// The tool's own error, or that a value cannot be written as JSON.
     fn into_tool_output(self) -> Result<ToolOutput, Error>;
 
-    /// What the structured content conforms to, if there is any.
+    /// The JSON Schema of the structured content, if there is any.
     fn output_schema() -> Option<Value> {
         None
     }

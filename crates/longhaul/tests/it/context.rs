@@ -12,7 +12,7 @@ async fn a_tool_knows_who_calls() {
         format!(
             "{:?} {client:?} {} {trace:?} {}",
             cx.era(),
-            cx.abilities().sampling,
+            cx.capabilities().sampling,
             cx.principal().as_str()
         )
     };

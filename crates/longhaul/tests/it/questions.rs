@@ -2,7 +2,7 @@
 
 use crate::{ERAS, start};
 use longhaul::{
-    AskError, Elicited, Era, Error, Field, Form, NoArguments, Prompt, RequestContext, ServerHandle, TaskContext,
+    AskError, ElicitResult, Era, Error, Field, Form, NoArguments, Prompt, RequestContext, ServerHandle, TaskContext,
     TaskPolicy, Tool, ToolResult, schemars::JsonSchema, testing::Client, time::millis,
 };
 use serde::{Deserialize, Serialize};
@@ -97,9 +97,9 @@ async fn an_answer_that_does_not_fit_is_asked_for_again() {
 async fn a_no_ends_the_tool_unless_it_listens() {
     let listens = async |cx: TaskContext| -> ToolResult<&'static str> {
         Ok(match cx.elicit::<Name>("Who?").answer().await? {
-            Elicited::Accepted(_) => "accepted",
-            Elicited::Declined => "declined",
-            Elicited::Dismissed => "dismissed",
+            ElicitResult::Accepted(_) => "accepted",
+            ElicitResult::Declined => "declined",
+            ElicitResult::Dismissed => "dismissed",
         })
     };
     let server = start(|server| {

@@ -1,46 +1,46 @@
-//! All runs of a crash test, from the one that learns the tool's writes to the last point.
+//! All runs of a crash test in one mode: one without a crash, which counts the writes of the call, and then one for each kill point.
 
 use super::{
-    CrashFailure, CrashTest, Harm, Survived,
-    child::Report,
-    manner::Manner,
-    plan::{self, Act, Plan},
-    point::{At, Point},
-    process::{self, Ended},
-    trace::{self, Line},
-    verdict, write,
+    CrashFailure, CrashReport, CrashTest, Fault, checks,
+    kill_point::{At, KillPoint},
+    plan::{self, Behavior, Plan},
+    process::{self, ProcessEnd},
+    run_mode::RunMode,
+    trace::{self, TraceLine},
+    worker::RunReport,
+    write_name,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::path::Path;
 
 /// How many runs go on at once.
 const AT_ONCE: usize = 2;
-/// More writes than this are no test any more, but a load.
-const MOST: u32 = 200;
+/// The most writes that a run may have: a test of more would take too long.
+const MAX_WRITES: u32 = 200;
 
 pub(super) struct Campaign<'t> {
     pub(super) test: &'t CrashTest,
     /// The name of the test function.
     pub(super) name: String,
     pub(super) nth: u32,
-    pub(super) manner: Manner,
-    /// Whether there has been one in this generation, with the code kept in memory.
+    pub(super) mode: RunMode,
+    /// Whether a campaign in the same era has run before, without suspending.
     pub(super) again: bool,
     /// The only point at which a process is to be killed.
-    pub(super) only: Option<Point>,
+    pub(super) only: Option<KillPoint>,
 }
 
-/// A run that came to its end.
+/// A run that has ended.
 struct Run {
-    trace: Vec<Line>,
-    report: Report,
+    trace: Vec<TraceLine>,
+    report: RunReport,
 }
 
 impl Run {
-    /// How often the code was let go.
-    fn let_go(&self) -> u32 {
+    /// How often the task was suspended.
+    fn suspensions(&self) -> u32 {
         let writes = self.trace.iter().filter(|line| match line {
-            Line::Write { what, .. } => what == write::LETTING_GO,
+            TraceLine::Write { what, .. } => what == write_name::SUSPENSION,
             _ => false,
         });
         u32::try_from(writes.count()).unwrap_or(u32::MAX)
@@ -48,133 +48,145 @@ impl Run {
 }
 
 impl Campaign<'_> {
-    pub(super) async fn run(&self) -> Result<Survived, CrashFailure> {
-        let learned = self.unharmed(Act::Through, "the run without a crash").await?;
-        let writes = self.writes(&learned)?;
-        let let_go = learned.let_go();
-        if self.again && let_go == 0 {
-            // It never waits, so there is nothing new in this.
-            return Ok(Survived {
+    pub(super) async fn run(&self) -> Result<CrashReport, CrashFailure> {
+        let reference = self
+            .run_without_crash(Behavior::RunToEnd, "the run without a crash")
+            .await?;
+        let writes = self.writes(&reference)?;
+        let suspensions = reference.suspensions();
+        if self.again && suspensions == 0 {
+            // It never waits, so suspending it tests nothing new.
+            return Ok(CrashReport {
                 runs: 1,
-                ..Survived::default()
+                ..CrashReport::default()
             });
         }
-        let points: Vec<Point> = match self.only {
+        let points: Vec<KillPoint> = match self.only {
             Some(point) => vec![point],
             None => (1..=writes)
-                .flat_map(|write| At::ALL.map(|at| Point { write, at }))
+                .flat_map(|write| At::ALL.map(|at| KillPoint { write, at }))
                 .collect(),
         };
-        let (tool, manner) = (&self.test.tool, self.manner.describe());
+        let (tool, mode) = (&self.test.tool, self.mode.describe());
         eprintln!(
-            "crash test of {tool:?}, called {manner}: {writes} writes, {} points",
+            "crash test of {tool:?}, called {mode}: {writes} writes, {} points",
             points.len()
         );
         let mut runs = 1 + points.len();
-        let harmed = stream::iter(points)
-            .map(|point| self.harmed(point, &learned.report))
+        let killed_runs = stream::iter(points)
+            .map(|point| self.run_killed(point, &reference.report))
             .buffered(AT_ONCE);
-        let killed: Vec<bool> = harmed.try_collect().await?;
+        let killed: Vec<bool> = killed_runs.try_collect().await?;
         let killed = killed.into_iter().filter(|killed| *killed).count();
         if killed == 0 {
-            return Err(CrashFailure::Impossible(
-                "no process came to a point to be killed at".to_owned(),
-            ));
+            return Err(CrashFailure::Impossible("no process reached its kill point".to_owned()));
         }
         if self.only.is_none() {
-            self.unharmed(Act::Twice, "the run with each write made twice").await?;
+            self.run_without_crash(Behavior::RepeatWrites, "the run with each write made twice")
+                .await?;
             runs += 1;
         }
-        eprintln!("crash test of {tool:?}, called {manner}: killed {killed} times, and survived");
-        Ok(Survived {
+        eprintln!("crash test of {tool:?}, called {mode}: killed {killed} times, and survived");
+        Ok(CrashReport {
             writes,
             runs,
             killed,
-            let_go,
+            suspensions,
         })
     }
 
-    fn writes(&self, learned: &Run) -> Result<u32, CrashFailure> {
+    fn writes(&self, reference: &Run) -> Result<u32, CrashFailure> {
         let impossible = |why: String| Err(CrashFailure::Impossible(why));
-        let writes = learned
+        let writes = reference
             .trace
             .iter()
-            .filter(|line| matches!(line, Line::Write { .. }))
+            .filter(|line| matches!(line, TraceLine::Write { .. }))
             .count();
-        let journal = learned.report.journals.get(&learned.report.task);
+        let journal = reference.report.journals.get(&reference.report.task);
         if self.test.keeps_journal && journal.is_none_or(Vec::is_empty) {
             return impossible(format!(
-                "{:?} keeps no journal: is it made by `Tool::durable`? If it is to be run again from its start each time, say `without_journal`",
+                "{:?} keeps no journal: is it made by `Tool::durable`? If it should start from scratch after a crash, call `without_journal`",
                 self.test.tool
             ));
         }
         match u32::try_from(writes) {
-            Ok(writes) if writes <= MOST => Ok(writes),
+            Ok(writes) if writes <= MAX_WRITES => Ok(writes),
             _ => impossible(format!(
-                "a run has {writes} writes, and may have {MOST}: give it less to do"
+                "a run has {writes} writes, and may have {MAX_WRITES}: give the tool less to do"
             )),
         }
     }
 
-    async fn process(&self, directory: &Path, act: Act, unharmed: bool) -> Result<Ended, CrashFailure> {
+    async fn process(
+        &self,
+        directory: &Path,
+        behavior: Behavior,
+        check_schemas: bool,
+    ) -> Result<ProcessEnd, CrashFailure> {
         let plan = Plan {
             nth: self.nth,
             directory: directory.to_owned(),
-            manner: self.manner,
-            act,
-            unharmed,
+            mode: self.mode,
+            behavior,
+            check_schemas,
         };
         Ok(process::run(&self.name, &plan, self.test.limit).await?)
     }
 
-    fn faults(&self, run: &Run, directory: &Path) -> Vec<String> {
-        let mut faults = verdict::faults(&run.trace, &run.report);
-        faults.extend((self.test.afterwards)(&plan::outside_in(directory)).err());
-        faults
+    fn problems(&self, run: &Run, directory: &Path) -> Vec<String> {
+        let mut problems = checks::problems(&run.trace, &run.report);
+        problems.extend((self.test.afterwards)(&plan::effects_in(directory)).err());
+        problems
     }
 
-    /// A run that nobody kills.
-    async fn unharmed(&self, act: Act, run: &'static str) -> Result<Run, CrashFailure> {
+    /// A run in which no process is killed.
+    async fn run_without_crash(&self, behavior: Behavior, run: &'static str) -> Result<Run, CrashFailure> {
         let directory = directory()?;
-        let fail = |faults| {
-            Err(CrashFailure::Unharmed {
+        let fail = |problems| {
+            Err(CrashFailure::WithoutCrash {
                 tool: self.test.tool.clone(),
-                manner: self.manner.describe(),
+                mode: self.mode.describe(),
                 run,
-                faults,
+                problems,
             })
         };
-        match self.process(directory.path(), act, true).await? {
-            Ended::Well => {}
-            Ended::Killed => return fail(vec!["it was killed, and not by the test".to_owned()]),
-            Ended::Badly(why) => return fail(vec![why]),
+        match self.process(directory.path(), behavior, true).await? {
+            ProcessEnd::Finished => {}
+            ProcessEnd::Killed => return fail(vec!["it was killed by something else than the test".to_owned()]),
+            ProcessEnd::Failed(why) => return fail(vec![why]),
         }
         let run = read(directory.path())?;
-        match self.faults(&run, directory.path()) {
-            faults if faults.is_empty() => Ok(run),
-            faults => fail(faults),
+        match self.problems(&run, directory.path()) {
+            problems if problems.is_empty() => Ok(run),
+            problems => fail(problems),
         }
     }
 
-    /// A run whose first process is killed at a point; says whether it got there.
-    async fn harmed(&self, point: Point, learned: &Report) -> Result<bool, CrashFailure> {
+    /// A run whose first process is killed at a point. Returns whether the process reached that point.
+    async fn run_killed(&self, point: KillPoint, reference: &RunReport) -> Result<bool, CrashFailure> {
         let directory = directory()?;
-        let mut ended = self.process(directory.path(), Act::Until(point), false).await?;
-        let killed = ended == Ended::Killed;
+        let mut ended = self.process(directory.path(), Behavior::KillAt(point), false).await?;
+        let killed = ended == ProcessEnd::Killed;
         if killed {
-            ended = self.process(directory.path(), Act::Through, false).await?;
+            ended = self.process(directory.path(), Behavior::RunToEnd, false).await?;
         }
         let mut found = String::new();
-        let faults = match ended {
-            Ended::Well => {
+        let problems = match ended {
+            ProcessEnd::Finished => {
                 let run = read(directory.path())?;
-                found = verdict::journal(&run.report);
-                let mut faults = self.faults(&run, directory.path());
-                faults.extend(verdict::unlike(&self.test.likeness, learned, &run.report));
-                faults
+                found = checks::journal(&run.report);
+                let mut problems = self.problems(&run, directory.path());
+                problems.extend(checks::outcome_difference(
+                    &self.test.comparison,
+                    reference,
+                    &run.report,
+                ));
+                problems
             }
-            Ended::Killed => vec!["the process after the crash was killed, and not by the test".to_owned()],
-            Ended::Badly(why) => vec![format!(
+            ProcessEnd::Killed => {
+                vec!["the process after the crash was killed by something else than the test".to_owned()]
+            }
+            ProcessEnd::Failed(why) => vec![format!(
                 "the process {}: {why}",
                 if killed {
                     "after the crash"
@@ -183,19 +195,19 @@ impl Campaign<'_> {
                 }
             )],
         };
-        if faults.is_empty() {
+        if problems.is_empty() {
             return Ok(killed);
         }
         let trace = trace::read(&plan::trace_in(directory.path()))?;
-        Err(CrashFailure::Harmed(Box::new(Harm {
+        Err(CrashFailure::AfterCrash(Box::new(Fault {
             tool: self.test.tool.clone(),
-            manner: self.manner.describe(),
+            mode: self.mode.describe(),
             point: describe(point, &trace),
-            faults,
-            expected: verdict::journal(learned),
+            problems,
+            expected: checks::journal(reference),
             found,
             files: directory.keep().display().to_string(),
-            again: format!("{}:{point}", self.manner),
+            again: format!("{}:{point}", self.mode),
             test: self.name.clone(),
         })))
     }
@@ -212,11 +224,11 @@ fn read(directory: &Path) -> Result<Run, CrashFailure> {
     Ok(Run { trace, report })
 }
 
-/// A point in words: the killed process is the first that the trace tells of.
-fn describe(point: Point, trace: &[Line]) -> String {
+/// Describes a point for people. The killed process is the first in the trace.
+fn describe(point: KillPoint, trace: &[TraceLine]) -> String {
     let what = trace.iter().find_map(|line| match line {
-        Line::Write { nth, what } if *nth == point.write => Some(what.as_str()),
+        TraceLine::Write { nth, what } if *nth == point.write => Some(what.as_str()),
         _ => None,
     });
-    point.at.describe(what.unwrap_or("a write that was not come to"))
+    point.at.describe(what.unwrap_or("a write that was not reached"))
 }

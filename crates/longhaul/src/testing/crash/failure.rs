@@ -1,53 +1,53 @@
-//! What a crash test found.
+//! The errors of a crash test.
 
 use super::plan::ONLY;
 
-/// A tool did not survive, or the test could not be made.
+/// A crash test failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CrashFailure {
-    /// The test could not be made.
-    #[error("the crash test cannot be made: {0}")]
+    /// The test could not run.
+    #[error("the crash test cannot run: {0}")]
     Impossible(String),
-    /// Without any crash the tool did not come to an end, or not soundly.
-    #[error("crash test of {tool:?}, called {manner}: {run}\n  {}", .faults.join("\n  "))]
-    Unharmed {
+    /// A run without a crash failed.
+    #[error("crash test of {tool:?}, called {mode}: {run}\n  {}", .problems.join("\n  "))]
+    WithoutCrash {
         /// The tool.
         tool: String,
-        /// How the call was driven, in words.
-        manner: &'static str,
-        /// Which run: alone, or with each write made twice.
+        /// How the call was made, for people.
+        mode: &'static str,
+        /// Which run: the plain one, or the one with each write made twice.
         run: &'static str,
-        /// All that was wrong.
-        faults: Vec<String>,
+        /// All that is wrong.
+        problems: Vec<String>,
     },
-    /// A process was killed, and what came of it is not what was promised.
+    /// A process was killed, and afterwards something was wrong.
     #[error(transparent)]
-    Harmed(Box<Harm>),
+    AfterCrash(Box<Fault>),
 }
 
-/// What a kill has done to a call.
+/// What was wrong after a process was killed.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "crash test of {tool:?}, called {manner}: killed {point}:\n  {}\njournal of the run without a crash:{expected}\njournal of this run:{found}\n\
+    "crash test of {tool:?}, called {mode}: killed {point}:\n  {}\njournal of the run without a crash:{expected}\njournal of this run:{found}\n\
      its files: {files}\nonly this point again: {ONLY}={again} cargo test -- --exact {test}",
-    .faults.join("\n  ")
+    .problems.join("\n  ")
 )]
-pub struct Harm {
+pub struct Fault {
     /// The tool.
     pub tool: String,
-    /// How the call was driven, in words.
-    pub manner: &'static str,
-    /// Where its process was killed, in words.
+    /// How the call was made, for people.
+    pub mode: &'static str,
+    /// Where its process was killed, for people.
     pub point: String,
-    /// All that was wrong.
-    pub faults: Vec<String>,
+    /// All that is wrong.
+    pub problems: Vec<String>,
     /// The journal of the run without a crash, for people.
     pub expected: String,
-    /// The journal of the run with the crash, for people; nothing if it came to no end.
+    /// The journal of the run with the crash, for people; empty if the run did not end.
     pub found: String,
-    /// Where the run's store and trace are; they stay there.
+    /// The directory with the run's store and trace; it is not deleted.
     pub files: String,
-    /// Names the point in `LONGHAUL_CRASH_ONLY`.
+    /// The value of `LONGHAUL_CRASH_ONLY` that runs only this point.
     pub again: String,
     /// The test function.
     pub test: String,

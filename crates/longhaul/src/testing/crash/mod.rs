@@ -1,4 +1,4 @@
-//! A test that kills: whether a durable tool survives a crash at any of its writes.
+//! A test that kills the server: whether a durable tool survives a crash at each of its writes.
 //!
 //! ```no_run
 //! use longhaul::{Server, TaskContext, Tool, ToolResult, testing::crash::CrashTest};
@@ -20,67 +20,73 @@
 //! }
 //! ```
 //!
-//! The call is made by a client of each generation: a modern one, and one of 2025-11-25, which is asked on its connection and fetches the
-//! result when it is there. While the code of the first call waits it stays in memory; that of the second is let go at once and run again
-//! for what comes, as it is else after 30 s ([`Server::keep_waiting`]). For each of the two the test function runs itself again, in processes of their own: once to learn what the call
-//! writes, once with each write made twice, as if its acknowledgement had been lost, and then, for each write, three times with `kill -9`: before the commit (what was done is not
-//! journaled), between commit and acknowledgement, and after the acknowledgement, when the work goes on. After each kill a new process is
-//! started over the same data directory, and makes the call again under the same idempotency key. Then all of this must hold:
+//! **What it does.** The test function runs itself again in processes of its own:
 //!
-//! - The call is one task, and has one outcome, like that of the run without a crash, and its client is told that one.
-//! - No step began again once it was journaled how it had ended. (Before that it may: the crash can come between effect and entry.)
+//! - once without a crash, to count the writes of the call;
+//! - three times for each write, with `kill -9` before its commit (the work is done and not journaled), between its commit and its
+//!   acknowledgement, and after its acknowledgement. A new process then starts on the same data directory and makes the call again, with the
+//!   same idempotency key;
+//! - once with each write made twice, as if its acknowledgement had been lost.
+//!
+//! All of this is done for a modern client, whose call stays in memory while it waits, and for a client of 2025-11-25, whose call is suspended
+//! at each wait (see [`Server::suspend_after`]).
+//!
+//! **What it checks.**
+//!
+//! - The call is one task with one outcome, like that of the run without a crash, and its client is told that outcome.
+//! - No step begins again once its result is journaled. Before that it may: the crash can come between effect and entry.
 //! - Every acknowledged entry is in the journal.
-//! - Nothing is left over: no question is open, and no child lives.
+//! - Nothing is left over: no question is open, and all children have ended.
 //!
-//! A failure says where the process was killed, shows both journals, and how to run this point alone.
+//! A failure says where the process was killed, shows both journals, and says how to run this point alone.
 //!
-//! **What it does not prove.** The page cache survives `kill -9`, so nothing is said about the loss of power. What a tool does outside of
-//! its steps is not seen. A step that is killed on its way is repeated, and whether the outside minds is not seen; let
-//! your steps leave traces, and look at them [`afterwards`](CrashTest::afterwards). The points are those of the run without a crash: of a tool that writes more another time, as one
-//! that polls, some are missed. Two writes that travel together are one point.
+//! **What it does not check.** `kill -9` does not lose the page cache, so it says nothing about the loss of power. It does not see what a tool
+//! does outside its steps, nor whether the other side tolerates a step that runs twice: have your steps leave traces, and check them
+//! [`afterwards`](CrashTest::afterwards). A tool whose number of writes varies, such as one that polls, has points that it misses. Writes that
+//! are committed together are one point.
 //!
-//! **What it needs.** Waits are waited for: give the tool short ones by its arguments or by the answers. The outcome is compared by its
-//! verdict, unless [`same_output`](CrashTest::same_output) is asked for. Children that are no durable tools are lost in a crash unless their
-//! [`retry`](crate::Tool::retry) policy runs them again. Unix only.
+//! **What it needs.** It waits for timers: give the tool short ones, by its arguments or by the answers. Outcomes are compared by success or
+//! failure, unless [`same_output`](CrashTest::same_output) is called. A child that is not durable is lost in a crash unless its
+//! [`retry`](crate::Tool::retry) policy runs it again. Unix only.
 
 mod campaign;
-mod child;
+mod checks;
 mod failure;
-mod manner;
+mod kill_point;
+mod killing_store;
 mod plan;
-mod point;
 mod process;
-mod store;
+mod run_mode;
 mod trace;
-mod verdict;
-mod write;
+mod worker;
+mod write_name;
 
-pub use failure::{CrashFailure, Harm};
+pub use failure::{CrashFailure, Fault};
 
 use crate::{Era, Server};
 use campaign::Campaign;
+use checks::OutcomeComparison;
 use futures_util::future::{LocalBoxFuture, ready};
-use manner::Manner;
 use plan::Plan;
+use run_mode::RunMode;
 use serde_json::{Value, json};
 use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
-use verdict::Likeness;
 
-/// How long one process may take, unless the test says otherwise.
+/// The time limit of one process, unless the test sets another.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Builds the server, over a folder for what its tools do outside.
-type Build = dyn Fn(&Path) -> LocalBoxFuture<'static, Server> + Send + Sync;
+/// Builds the server; is given the folder for the effects of its tools.
+type BuildServer = dyn Fn(&Path) -> LocalBoxFuture<'static, Server> + Send + Sync;
 
-/// Looks at a folder; says what is wrong in it.
-type Look = dyn Fn(&Path) -> Result<(), String> + Send + Sync;
+/// Checks the folder for effects.
+type CheckEffects = dyn Fn(&Path) -> Result<(), String> + Send + Sync;
 
 thread_local! {
-    /// How many crash tests the test function on this thread has made.
-    static MADE: Cell<u32> = const { Cell::new(0) };
+    /// How many crash tests the test function on this thread has created.
+    static CREATED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether this process is one that a crash test has started: then what the test function prepares before the test is prepared already.
+/// Whether a crash test has started this process. Then whatever the test function prepares before the test is prepared already.
 pub fn is_inside() -> bool {
     std::env::var_os(plan::VARIABLE).is_some()
 }
@@ -88,56 +94,56 @@ pub fn is_inside() -> bool {
 /// A crash test of one call; see the [module](self).
 #[must_use = "nothing is tested until `run`"]
 pub struct CrashTest {
-    server: Box<Build>,
+    server: Box<BuildServer>,
     keeps_journal: bool,
     tool: String,
     arguments: Value,
     answering: Arc<dyn Fn(&Value) -> Value + Send + Sync>,
-    likeness: Likeness,
-    afterwards: Box<Look>,
+    comparison: OutcomeComparison,
+    afterwards: Box<CheckEffects>,
     limit: Duration,
     name: Option<String>,
     era: Option<Era>,
 }
 
-/// What a crash test did.
+/// What a crash test has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Survived {
-    /// Writes of the two runs without a crash; each write has three points to be killed at.
+pub struct CrashReport {
+    /// Writes of the two runs without a crash; each write has three kill points.
     pub writes: u32,
-    /// All runs, each of which has made the call once: whether killed, unharmed or with each write made twice.
+    /// All runs: without a crash, killed, and with each write made twice.
     pub runs: usize,
-    /// How often the tool's code was let go while it waited, in the runs without a crash.
-    pub let_go: u32,
-    /// Points at which a process was killed. The last writes of a call may be over before a process can be killed after them.
+    /// How often the task was suspended, in the runs without a crash.
+    pub suspensions: u32,
+    /// Kill points that were reached. A call may end before its process is killed after the last writes.
     pub killed: usize,
 }
 
-impl Survived {
+impl CrashReport {
     fn add(&mut self, other: Self) {
         self.writes += other.writes;
         self.runs += other.runs;
         self.killed += other.killed;
-        self.let_go += other.let_go;
+        self.suspensions += other.suspensions;
     }
 }
 
 impl CrashTest {
-    /// A crash test of a server, which is built anew in each process; where it keeps its tasks is the test's choice. `server` is given an empty
-    /// folder for what the tool does outside: the process after the crash finds it as the killed one has left it, and each kill has its own.
+    /// A crash test of a server, which each process builds anew; the test sets its data directory. `server` is given a folder for the effects of
+    /// its tools: empty at first, and after a kill as the killed process left it. Each kill has a folder of its own.
     pub fn new(server: impl Fn(&Path) -> Server + Send + Sync + 'static) -> Self {
-        Self::building(move |outside| ready(server(outside)))
+        Self::building(move |effects| ready(server(effects)))
     }
 
-    /// As [`new`](Self::new), of a server that takes its time to be built, as one of another library's handler.
+    /// As [`new`](Self::new), for a server that is built by async code.
     pub fn building<F: Future<Output = Server> + 'static>(server: impl Fn(&Path) -> F + Send + Sync + 'static) -> Self {
         Self {
-            server: Box::new(move |outside| Box::pin(server(outside))),
+            server: Box::new(move |effects| Box::pin(server(effects))),
             keeps_journal: true,
             tool: String::new(),
             arguments: json!({}),
-            answering: Arc::new(child::no_answer),
-            likeness: Likeness::Verdict,
+            answering: Arc::new(worker::no_answer),
+            comparison: OutcomeComparison::Verdict,
             afterwards: Box::new(|_| Ok(())),
             limit: LIMIT,
             name: None,
@@ -145,83 +151,97 @@ impl CrashTest {
         }
     }
 
-    /// The call that is made.
+    /// The call to make.
     pub fn call(mut self, tool: impl Into<String>, arguments: Value) -> Self {
         self.tool = tool.into();
         self.arguments = arguments;
         self
     }
 
-    /// Says that the tool keeps no journal: what it does is done again from its start, which its [`retry`](crate::Tool::retry) has to let
-    /// happen. Without this such a tool fails the test, since it is rarely meant.
+    /// Allows a tool that keeps no journal and starts from scratch after a crash; its [`retry`](crate::Tool::retry) policy must allow that.
+    /// Without this such a tool fails the test.
     pub fn without_journal(mut self) -> Self {
         self.keeps_journal = false;
         self
     }
 
-    /// Answers what the tool asks: `question` is `{"method":…,"params":…}`, and what is returned is its result. It is asked in each
-    /// process, and again for what a killed one had not written.
+    /// Answers the tool's questions. `question` is `{"method":…,"params":…}`, and `answer` returns the result of that request. It is called in
+    /// each process, and again for an answer that a killed process had not recorded.
+    ///
+    /// ```no_run
+    /// # use longhaul::{Server, testing::crash::CrashTest};
+    /// # fn f(server: fn(&std::path::Path) -> Server) {
+    /// use serde_json::json;
+    /// CrashTest::new(server)
+    ///     .call("release", json!({"rev": "abc"}))
+    ///     .answering(|question| match question["method"].as_str() {
+    ///         Some("elicitation/create") => json!({"action": "accept", "content": {"approved": true}}),
+    ///         _ => json!({"action": "decline"}),
+    ///     })
+    ///     .run();
+    /// # }
+    /// ```
     pub fn answering(mut self, answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Self {
         self.answering = Arc::new(answer);
         self
     }
 
-    /// Asks for the same output after each crash, to the letter; only for tools whose output is the same each time.
+    /// Requires exactly the same output in all runs, instead of success or failure in all.
     pub fn same_output(mut self) -> Self {
-        self.likeness = Likeness::Output;
+        self.comparison = OutcomeComparison::Output;
         self
     }
 
-    /// Looks at what the tool has done outside, in the folder that the server was built with, after each run; an error says what is wrong.
-    pub fn afterwards(mut self, look: impl Fn(&Path) -> Result<(), String> + Send + Sync + 'static) -> Self {
-        self.afterwards = Box::new(look);
+    /// Checks the folder for effects after each run; an error says what is wrong.
+    pub fn afterwards(mut self, check: impl Fn(&Path) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        self.afterwards = Box::new(check);
         self
     }
 
-    /// Has the call made by clients of this generation only, once with code that stays in memory while it waits, and once with code that is
-    /// let go; by default it is made by a client of each, in one way each.
+    /// Makes the call only with clients of this era: once staying in memory while it waits, and once suspended at each wait. By default a modern
+    /// client makes it in the first way and a legacy client in the second.
     pub fn era(mut self, era: Era) -> Self {
         self.era = Some(era);
         self
     }
 
-    /// How long each process may take; by default a minute.
+    /// The time limit of each process; by default a minute.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// The full name of the test function, as `cargo test -- --list` shows it. Needed where the test is made on a thread that is not
-    /// the test's own.
+    /// The full name of the test function, as `cargo test -- --list` shows it. Needed if the crash test does not run on the thread of the test
+    /// function.
     pub fn named(mut self, test: impl Into<String>) -> Self {
         self.name = Some(test.into());
         self
     }
 
-    /// Makes the test.
+    /// Runs the test.
     ///
     /// # Panics
-    /// If the tool does not survive, with a [`CrashFailure`].
+    /// With a [`CrashFailure`], if the tool does not survive.
     #[track_caller]
-    pub fn run(self) -> Survived {
+    pub fn run(self) -> CrashReport {
         self.check().unwrap_or_else(|failure| panic!("{failure}"))
     }
 
-    /// Makes the test. In the processes that it starts this does not return.
+    /// Runs the test. In the processes that it starts, this does not return.
     ///
     /// # Errors
-    /// The first thing that was found.
-    pub fn check(self) -> Result<Survived, CrashFailure> {
-        let nth = MADE.replace(MADE.get() + 1);
+    /// The first failure.
+    pub fn check(self) -> Result<CrashReport, CrashFailure> {
+        let nth = CREATED.replace(CREATED.get() + 1);
         match Plan::of_this_process().map_err(CrashFailure::Impossible)? {
-            Some(plan) if plan.nth == nth => child::run(&self, &plan),
-            // Another of the same function is meant, which comes later.
-            Some(_) => Ok(Survived::default()),
+            Some(plan) if plan.nth == nth => worker::run(&self, &plan),
+            // The plan is for another crash test of the same function, which comes later.
+            Some(_) => Ok(CrashReport::default()),
             None => self.campaign(nth),
         }
     }
 
-    fn campaign(self, nth: u32) -> Result<Survived, CrashFailure> {
+    fn campaign(self, nth: u32) -> Result<CrashReport, CrashFailure> {
         let thread = std::thread::current();
         let name = self
             .name
@@ -229,22 +249,22 @@ impl CrashTest {
             .or_else(|| thread.name().filter(|name| *name != "main").map(str::to_owned));
         let name = name.ok_or_else(|| {
             CrashFailure::Impossible(
-                "the thread it is made on has not the name of a test function; say which it is with `named`".to_owned(),
+                "its thread does not have the name of a test function; give the name with `named`".to_owned(),
             )
         })?;
         let only = plan::only().map_err(CrashFailure::Impossible)?;
-        let manners = only.map_or_else(|| Manner::of(self.era).to_vec(), |(manner, _)| vec![manner]);
-        let campaigns = manners.into_iter().map(|manner| Campaign {
+        let modes = only.map_or_else(|| RunMode::of(self.era).to_vec(), |(mode, _)| vec![mode]);
+        let campaigns = modes.into_iter().map(|mode| Campaign {
             test: &self,
             name: name.clone(),
             nth,
-            manner,
-            again: manner.lets_go && self.era.is_some() && only.is_none(),
+            mode,
+            again: mode.suspends && self.era.is_some() && only.is_none(),
             only: only.map(|(_, point)| point),
         });
         let impossible = |error: std::io::Error| CrashFailure::Impossible(error.to_string());
         std::thread::scope(|scope| {
-            // The test may run in a runtime, which cannot wait for another on its own thread.
+            // The test may run in a runtime, which cannot block on another one.
             let runs = std::thread::Builder::new()
                 .name("crash tests".to_owned())
                 .spawn_scoped(scope, || {
@@ -253,11 +273,11 @@ impl CrashTest {
                         .build()
                         .map_err(impossible)?;
                     runtime.block_on(async {
-                        let mut survived = Survived::default();
+                        let mut report = CrashReport::default();
                         for campaign in campaigns {
-                            survived.add(campaign.run().await?);
+                            report.add(campaign.run().await?);
                         }
-                        Ok(survived)
+                        Ok(report)
                     })
                 });
             let joined = runs.map_err(impossible)?.join();

@@ -1,6 +1,6 @@
-//! What one process of a crash test is to do.
+//! What one process of a crash test does.
 
-use super::{manner::Manner, point::Point};
+use super::{kill_point::KillPoint, run_mode::RunMode};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -15,37 +15,37 @@ pub(super) const ONLY: &str = "LONGHAUL_CRASH_ONLY";
 pub(super) struct Plan {
     /// Which crash test of the test function, counted from 0.
     pub(super) nth: u32,
-    /// Where the run keeps what it comes to; all processes of the run share it.
+    /// The directory of the run; all processes of the run share it.
     pub(super) directory: PathBuf,
-    pub(super) manner: Manner,
-    pub(super) act: Act,
-    /// Whether this is a run without a crash: what its client hears is looked at more closely.
-    pub(super) unharmed: bool,
+    pub(super) mode: RunMode,
+    pub(super) behavior: Behavior,
+    /// Whether what the client receives is checked against the schemas: only in runs without a crash.
+    pub(super) check_schemas: bool,
 }
 
-/// How it goes.
+/// What a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Act {
+pub(super) enum Behavior {
     /// To the end of the task.
-    Through,
+    RunToEnd,
     /// To the end of the task, with each write made twice.
-    Twice,
-    /// Until it kills itself.
-    Until(Point),
+    RepeatWrites,
+    /// KillAt it kills itself.
+    KillAt(KillPoint),
 }
 
 /// The point that an author asks for, if one does.
 ///
 /// # Errors
 /// What stands in the variable is none.
-pub(super) fn only() -> Result<Option<(Manner, Point)>, String> {
+pub(super) fn only() -> Result<Option<(RunMode, KillPoint)>, String> {
     let Ok(text) = std::env::var(ONLY) else {
         return Ok(None);
     };
-    let (manner, point) = text
+    let (mode, point) = text
         .split_once(':')
         .ok_or_else(|| format!("{ONLY} is to be as `modern:3:before-commit`, and not `{text}`"))?;
-    Ok(Some((manner.parse()?, point.parse()?)))
+    Ok(Some((mode.parse()?, point.parse()?)))
 }
 
 impl Plan {
@@ -78,8 +78,8 @@ impl Plan {
     }
 }
 
-/// What the tool does outside.
-pub(super) fn outside_in(directory: &Path) -> PathBuf {
+/// The folder that the tool leaves its effects in.
+pub(super) fn effects_in(directory: &Path) -> PathBuf {
     directory.join("outside")
 }
 

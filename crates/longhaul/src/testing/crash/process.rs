@@ -6,19 +6,19 @@ use std::{io, os::unix::process::ExitStatusExt, path::Path, process::Stdio, time
 
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// It did what it was to do.
-    Well,
-    /// It was killed, as it was to be.
+pub(super) enum ProcessEnd {
+    /// It did what its plan says.
+    Finished,
+    /// It was killed.
     Killed,
-    /// Anything else, with what it had said.
-    Badly(String),
+    /// Anything else, with its output.
+    Failed(String),
 }
 
 /// Runs this test program again, for this one test, and waits until it ends.
-pub(super) async fn run(test: &str, plan: &Plan, limit: Duration) -> io::Result<Ended> {
-    let said = plan.directory.join("said.txt");
-    let output = std::fs::File::create(&said)?;
+pub(super) async fn run(test: &str, plan: &Plan, limit: Duration) -> io::Result<ProcessEnd> {
+    let output_file = plan.directory.join("output.txt");
+    let output = std::fs::File::create(&output_file)?;
     let mut command = tokio::process::Command::new(std::env::current_exe()?);
     command
         .args([test, "--exact", "--nocapture", "--include-ignored"])
@@ -31,22 +31,22 @@ pub(super) async fn run(test: &str, plan: &Plan, limit: Duration) -> io::Result<
     let Some(status) = Ports::system().within(limit, child.wait()).await else {
         child.kill().await?;
         let why = format!("it had not ended after {limit:?} and was stopped");
-        return Ok(Ended::Badly(with_words(&why, &said)));
+        return Ok(ProcessEnd::Failed(with_output(&why, &output_file)));
     };
     let status = status?;
     const KILLED: i32 = 9;
     Ok(match (status.code(), status.signal()) {
-        (Some(0), _) if plan.report().exists() => Ended::Well,
-        (Some(0), _) => Ended::Badly(with_words(
+        (Some(0), _) if plan.report().exists() => ProcessEnd::Finished,
+        (Some(0), _) => ProcessEnd::Failed(with_output(
             &format!("it ran no crash test: is `{test}` the test's full name, as `cargo test -- --list` shows it?"),
-            &said,
+            &output_file,
         )),
-        (_, Some(KILLED)) => Ended::Killed,
-        _ => Ended::Badly(with_words(&format!("it ended with {status}"), &said)),
+        (_, Some(KILLED)) => ProcessEnd::Killed,
+        _ => ProcessEnd::Failed(with_output(&format!("it ended with {status}"), &output_file)),
     })
 }
 
-fn with_words(why: &str, said: &Path) -> String {
-    let text = std::fs::read_to_string(said).unwrap_or_default();
-    format!("{why}; it had said:\n{text}")
+fn with_output(why: &str, output_file: &Path) -> String {
+    let text = std::fs::read_to_string(output_file).unwrap_or_default();
+    format!("{why}; it had output_file:\n{text}")
 }

@@ -11,13 +11,13 @@ use std::{
 
 /// One thing that happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum Line {
+pub(super) enum TraceLine {
     /// A step's effect may happen from now on.
     Begins { task: String, step: String },
     /// A write is about to begin, the nth of its process.
     Write { nth: u32, what: String },
     /// The store has acknowledged these entries.
-    Committed { task: String, entries: Vec<Kept> },
+    Committed { task: String, entries: Vec<TracedEntry> },
     /// The store has acknowledged the end of a task.
     Ended { task: String, outcome: String },
     /// A write made twice was not as good as once.
@@ -26,7 +26,7 @@ pub(super) enum Line {
 
 /// An entry of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct TracedEntry {
     pub(super) seq: u32,
     pub(super) key: String,
     /// Whether it is a step's that is over: nothing changes it any more.
@@ -34,7 +34,7 @@ pub(super) struct Kept {
     pub(super) value: String,
 }
 
-impl From<&Entry> for Kept {
+impl From<&Entry> for TracedEntry {
     fn from(entry: &Entry) -> Self {
         Self {
             seq: entry.seq,
@@ -55,7 +55,7 @@ impl Trace {
 
     /// # Panics
     /// If it cannot be written: without it the run proves nothing.
-    pub(super) fn put(&self, line: &Line) {
+    pub(super) fn put(&self, line: &TraceLine) {
         let mut text = serde_json::to_string(line).unwrap_or_default();
         text.push('\n');
         if let Err(error) = (&self.0).write_all(text.as_bytes()) {
@@ -65,7 +65,7 @@ impl Trace {
 }
 
 /// Reads all lines; a file that is not there has none.
-pub(super) fn read(path: &Path) -> io::Result<Vec<Line>> {
+pub(super) fn read(path: &Path) -> io::Result<Vec<TraceLine>> {
     let text = match std::fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         read => read?,

@@ -1,8 +1,7 @@
 //! A store that breaks its first promise.
 
-use longhaul::{Store, StoreLayer};
 use longhaul_core::{
-    BoxFuture, Event, Task,
+    BoxFuture, Event, Store, StoreLayer, Task,
     store::{ApplyError, Change},
     transition,
 };

@@ -6,7 +6,7 @@ use hasty::Hasty;
 use longhaul::{
     Era, Error, Poll, Server, TaskContext, Tool, ToolResult,
     testing::crash::{CrashFailure, CrashTest},
-    time::{Moment, days, millis},
+    time::{Timestamp, days, millis},
 };
 use serde_json::json;
 use std::{
@@ -22,7 +22,7 @@ struct Approval {
 
 /// An entry of every kind.
 async fn everything(cx: TaskContext) -> ToolResult<String> {
-    let begun: Moment = cx.now().await?;
+    let begun: Timestamp = cx.now().await?;
     let lot: u64 = cx.random().await?;
     let renamed = cx.version("v2").await?;
     let built = cx.step("build", async || Ok::<_, Error>(7_u32)).await?;
@@ -46,7 +46,7 @@ async fn everything(cx: TaskContext) -> ToolResult<String> {
     let sides = cx.join(sides).all().await?;
     let publish = cx.step("publish", async || Ok::<_, Error>(()));
     publish.max_attempts(3).idempotency_key(cx.key("publish")).await?;
-    let drawn = begun > Moment::from(std::time::UNIX_EPOCH) && lot > 0;
+    let drawn = begun > Timestamp::from(std::time::UNIX_EPOCH) && lot > 0;
     Ok(format!(
         "{drawn} {renamed} {built} {} {smoke} {job} {sides:?}",
         ok.approved
@@ -70,7 +70,7 @@ fn a_tool_with_every_kind_of_entry_survives() {
         .run();
     assert!(survived.writes >= 2 * 14, "{survived:?}");
     // For the answer, which is held back until then; a child's end or a timer may be quicker.
-    assert!(survived.let_go >= 1, "{survived:?}");
+    assert!(survived.suspensions >= 1, "{survived:?}");
     // What follows the end may be over before its process is killed, and what is let go at a timer or for a child may be quicker once.
     assert!(survived.killed >= 3 * survived.writes as usize - 12, "{survived:?}");
 }
@@ -83,11 +83,11 @@ async fn two_steps(cx: TaskContext) -> ToolResult<String> {
 
 fn faults(test: CrashTest) -> String {
     let failure = test.check().expect_err("what is broken is found");
-    let CrashFailure::Harmed(harm) = failure else {
+    let CrashFailure::AfterCrash(fault) = failure else {
         panic!("{failure}")
     };
-    std::fs::remove_dir_all(&harm.files).unwrap();
-    harm.to_string()
+    std::fs::remove_dir_all(&fault.files).unwrap();
+    fault.to_string()
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn code_that_goes_another_way_each_time_is_found() {
 
 /// It counts in a static, as if there were but one attempt in each process. No kill is needed to find that.
 #[test]
-fn code_that_cannot_be_let_go_is_found() {
+fn code_that_cannot_be_suspended_is_found() {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     async fn counting(cx: TaskContext) -> ToolResult<String> {
         let run = RUNS.fetch_add(1, Ordering::SeqCst);
@@ -138,7 +138,7 @@ fn code_that_cannot_be_let_go_is_found() {
         .check();
     let failure = failure.unwrap_err().to_string();
     assert!(
-        failure.contains("let go when it waits: the run without a crash"),
+        failure.contains("suspended at each wait: the run without a crash"),
         "{failure}"
     );
     assert!(failure.contains("does not follow its journal"), "{failure}");
@@ -161,7 +161,7 @@ fn code_that_goes_another_way_in_one_generation_is_found() {
     test().era(Era::Modern).run();
     let found = faults(test());
     assert!(found.contains("called by a legacy client"), "{found}");
-    assert!(found.contains("LONGHAUL_CRASH_ONLY=legacy-let-go:"), "{found}");
+    assert!(found.contains("LONGHAUL_CRASH_ONLY=legacy-suspended:"), "{found}");
 }
 
 #[test]

@@ -64,8 +64,8 @@ async fn a_call_gives_what_its_tool_returned_also_if_that_is_text() {
 async fn a_call_that_fails_is_an_error_or_a_value() {
     let effects = Effects::default();
     let came_to = replayed(vec![smoke(&effects)], |cx| async move {
-        let ended = cx.call("smoke", ()).ended().await?;
-        let is_error = matches!(ended.outcome(), Outcome::Result { is_error: true, .. });
+        let called = cx.call("smoke", ()).outcome().await?;
+        let is_error = matches!(called.outcome(), Outcome::Result { is_error: true, .. });
         let failed = cx.call("smoke", json!({})).await.unwrap_err();
         Ok(json!([is_error, failed.to_string()]))
     })

@@ -2,11 +2,11 @@
 
 use super::{Effects, Place, waits::until_journaled};
 use longhaul::{
-    Era, Error, OnNonDeterminism, RetryOn, Server, Store, TaskContext, Tool, ToolResult,
+    Era, Error, OnNonDeterminism, RetryOn, Server, TaskContext, Tool, ToolResult,
     testing::Client,
     time::{days, millis},
 };
-use longhaul_core::EntryKind;
+use longhaul_core::{EntryKind, Store};
 use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
 use std::sync::Arc;

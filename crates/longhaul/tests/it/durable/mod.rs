@@ -8,10 +8,8 @@ mod seen;
 mod steps;
 mod waits;
 
-use longhaul::{
-    Era, RetryOn, Server, ServerHandle, Store, TaskContext, Tool, ToolResult, testing::Client, time::millis,
-};
-use longhaul_core::{Entry, EntryKind};
+use longhaul::{Era, RetryOn, Server, ServerHandle, TaskContext, Tool, ToolResult, testing::Client, time::millis};
+use longhaul_core::{Entry, EntryKind, Store};
 use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
 use std::{

@@ -1,9 +1,9 @@
 //! What a tool that is run again says on the way to where it was.
 
 use super::{Place, waits::until_journaled};
-use longhaul::{Error, LogLevel, Server, Store, StoreLayer, TaskContext, Tool, ToolResult};
+use longhaul::{Error, LogLevel, Server, TaskContext, Tool, ToolResult};
 use longhaul_core::{
-    BoxFuture, EntryKind, Event, Input, InputKey, Task, TaskId,
+    BoxFuture, EntryKind, Event, Input, InputKey, Store, StoreLayer, Task, TaskId,
     store::{ApplyError, Change, StoreError},
 };
 use longhaul_runtime::Said;

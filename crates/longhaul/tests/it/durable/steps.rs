@@ -3,7 +3,7 @@
 use super::{Effects, Place, entries, replayed};
 use longhaul::{
     Error, NonRetryable, OnNonDeterminism, Poll, RetryOn, StepError, TaskContext, Tool, ToolResult,
-    time::{Moment, millis, seconds},
+    time::{Timestamp, millis, seconds},
 };
 use longhaul_core::EntryKind;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ async fn build(effects: &Effects, what: &str) -> Result<(String, u32), std::io::
 #[tokio::test]
 async fn what_is_drawn_stays() {
     let came_to = replayed(vec![], |cx| async move {
-        let now: Moment = cx.now().await?;
+        let now: Timestamp = cx.now().await?;
         let first: u64 = cx.random().await?;
         let bytes: [u8; 16] = cx.random().await?;
         let wide = cx.random::<u128>().await?;

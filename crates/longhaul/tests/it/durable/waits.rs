@@ -2,10 +2,10 @@
 
 use super::{Effects, Place};
 use longhaul::{
-    AskError, Error, Store, TaskContext, Tool, ToolResult, schemars,
-    time::{Moment, days, millis},
+    AskError, Error, TaskContext, Tool, ToolResult, schemars,
+    time::{Timestamp, days, millis},
 };
-use longhaul_core::EntryKind;
+use longhaul_core::{EntryKind, Store};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 struct Approval {
     approved: bool,
     /// When to publish.
-    window: Moment,
+    window: Timestamp,
 }
 
 fn release(effects: &Effects) -> Tool {

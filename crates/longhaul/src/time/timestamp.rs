@@ -12,29 +12,29 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A point in time, to the millisecond. As text it is RFC 3339 with an offset, as `2026-11-20T09:00:00Z`; so it is read and written in
-/// JSON, and a form asks for it as such.
+/// A point in time, to the millisecond: what the journal records. As text and in JSON it is RFC 3339 with an offset, such as
+/// `2026-11-20T09:00:00Z`, and a form asks for it as such. Arithmetic saturates.
 ///
 /// ```
-/// use longhaul::time::{Moment, hours};
-/// let nine: Moment = "2026-11-20T09:00:00Z".parse()?;
+/// use longhaul::time::{Timestamp, hours};
+/// let nine: Timestamp = "2026-11-20T09:00:00Z".parse()?;
 /// assert_eq!((nine + hours(1)).to_string(), "2026-11-20T10:00:00.000Z");
 /// assert_eq!(nine + hours(1) - nine, hours(1));
-/// # Ok::<_, longhaul::time::InvalidMoment>(())
+/// # Ok::<_, longhaul::time::InvalidTimestamp>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(pub(crate) UnixMillis);
+pub struct Timestamp(pub(crate) UnixMillis);
 
-/// A text that is no [`Moment`].
+/// A text that is not a [`Timestamp`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no moment, as 2026-11-20T09:00:00Z or 2026-11-20T10:00:00+01:00 is: {why}")]
-pub struct InvalidMoment {
+#[error("{text:?} is not a timestamp such as 2026-11-20T09:00:00Z or 2026-11-20T10:00:00+01:00: {why}")]
+pub struct InvalidTimestamp {
     text: String,
     why: String,
 }
 
-impl Moment {
-    /// So many milliseconds after 1970-01-01T00:00:00Z.
+impl Timestamp {
+    /// The timestamp of unix milliseconds: milliseconds since 1970-01-01T00:00:00Z.
     pub const fn from_unix_millis(millis: i64) -> Self {
         Self(UnixMillis(millis))
     }
@@ -45,13 +45,13 @@ impl Moment {
     }
 }
 
-impl FromStr for Moment {
-    type Err = InvalidMoment;
+impl FromStr for Timestamp {
+    type Err = InvalidTimestamp;
 
-    fn from_str(text: &str) -> Result<Self, InvalidMoment> {
+    fn from_str(text: &str) -> Result<Self, InvalidTimestamp> {
         match text.parse::<jiff::Timestamp>() {
-            Ok(moment) => Ok(Self::from_unix_millis(moment.as_millisecond())),
-            Err(error) => Err(InvalidMoment {
+            Ok(timestamp) => Ok(Self::from_unix_millis(timestamp.as_millisecond())),
+            Err(error) => Err(InvalidTimestamp {
                 text: text.to_owned(),
                 why: error.to_string(),
             }),
@@ -59,8 +59,8 @@ impl FromStr for Moment {
     }
 }
 
-/// Moments before 1970 or after the year 9999 are moved to the nearest that can be written.
-impl fmt::Display for Moment {
+/// Timestamps before 1970 or after the year 9999 are clamped.
+impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         push_timestamp(&mut text, self.0);
@@ -68,7 +68,7 @@ impl fmt::Display for Moment {
     }
 }
 
-impl From<SystemTime> for Moment {
+impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
         match time.duration_since(UNIX_EPOCH) {
             Ok(since) => Self(UnixMillis(0).plus(millis(since))),
@@ -78,14 +78,14 @@ impl From<SystemTime> for Moment {
 }
 
 /// Of unix milliseconds.
-impl From<i64> for Moment {
+impl From<i64> for Timestamp {
     fn from(millis: i64) -> Self {
         Self::from_unix_millis(millis)
     }
 }
 
 /// Stops at the end of time instead of wrapping.
-impl Add<Duration> for Moment {
+impl Add<Duration> for Timestamp {
     type Output = Self;
 
     fn add(self, time: Duration) -> Self {
@@ -94,7 +94,7 @@ impl Add<Duration> for Moment {
 }
 
 /// Stops at the beginning of time instead of wrapping.
-impl Sub<Duration> for Moment {
+impl Sub<Duration> for Timestamp {
     type Output = Self;
 
     fn sub(self, time: Duration) -> Self {
@@ -103,8 +103,8 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// The time between two moments; none if the other one is later.
-impl Sub for Moment {
+/// The time between two timestamps; zero if the other one is later.
+impl Sub for Timestamp {
     type Output = Duration;
 
     fn sub(self, earlier: Self) -> Duration {
@@ -112,26 +112,26 @@ impl Sub for Moment {
     }
 }
 
-impl Serialize for Moment {
+impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Moment {
+impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }
 }
 
-impl JsonSchema for Moment {
+impl JsonSchema for Timestamp {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        "Moment".into()
+        "Timestamp".into()
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -1,4 +1,4 @@
-//! Functions that answer a request while it lasts: what they may look like. Prompts, resources and families of resources share this.
+//! The shapes of functions that answer a request while it lasts: those of prompts, resources and resource templates.
 
 use crate::{Arguments, Error, RequestContext, tool};
 use longhaul_core::BoxFuture;
@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, marker::PhantomData, sync::Arc};
 /// What a request names, by name: all of it text.
 pub(crate) type Texts = BTreeMap<String, String>;
 
-/// A function that can fill in a prompt or read a resource: async, with a [`RequestContext`] or not, with arguments or not, in this
-/// order. `In` tells the shapes apart and is never written out.
+/// A function that can fill in a prompt or read a resource: async, with or without a [`RequestContext`], with or without arguments, in this
+/// order. Its future must be `Send`. `In` tells the shapes apart and is always inferred.
 ///
 /// The arguments of prompts and the variables of URI templates are text. They are read into any type that derives `Deserialize` and
 /// `JsonSchema` and whose members are strings, numbers, booleans, plain enums or options of those.
@@ -82,7 +82,7 @@ handlers! {
 
 type Call<R> = dyn Fn(RequestContext, Value) -> BoxFuture<'static, Result<R, Error>> + Send + Sync;
 
-/// A handler whose shape is forgotten.
+/// A handler of any shape.
 pub(crate) struct Answers<R> {
     call: Arc<Call<R>>,
     /// What it takes.

@@ -1,22 +1,22 @@
-//! Where a process is killed.
+//! The points at which a process is killed.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// A moment in a run at which its process is killed: of a write, counted from 1, before its commit, or around its acknowledgement.
+/// Where a process is killed: at which write, counted from 1, and at which moment of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Point {
+pub(super) struct KillPoint {
     pub(super) write: u32,
     pub(super) at: At,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum At {
-    /// What is to be written has happened, and is not written.
+    /// What is to be written has happened and is not written.
     BeforeCommit,
-    /// It is written, and whoever wrote it does not know.
+    /// It is written, and the writer does not know.
     BeforeAcknowledgement,
-    /// It is known to be written, and the work goes on.
+    /// The writer knows that it is written, and continues.
     AfterAcknowledgement,
 }
 
@@ -35,7 +35,7 @@ impl At {
         }
     }
 
-    /// In words; `what` is written.
+    /// For people; `what` is being written.
     pub(super) fn describe(self, what: &str) -> String {
         match self {
             Self::BeforeCommit => format!("before the commit of {what}"),
@@ -45,20 +45,20 @@ impl At {
     }
 }
 
-/// As an author gives it back: `3:before-commit`.
-impl fmt::Display for Point {
+/// As in `LONGHAUL_CRASH_ONLY`: `3:before-commit`.
+impl fmt::Display for KillPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.write, self.at.name())
     }
 }
 
-impl FromStr for Point {
+impl FromStr for KillPoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             let names = At::ALL.map(At::name).join(", ");
-            format!("`{text}` is no point: it is the number of a write, a colon, and one of {names}")
+            format!("`{text}` is no point: a point is the number of a write, a colon, and one of {names}")
         };
         let (write, at) = text.split_once(':').ok_or_else(wrong)?;
         let at = At::ALL.into_iter().find(|one| one.name() == at).ok_or_else(wrong)?;
@@ -69,14 +69,14 @@ impl FromStr for Point {
 
 #[cfg(test)]
 mod tests {
-    use super::{At, Point};
+    use super::{At, KillPoint};
 
     #[test]
     fn a_point_is_read_as_it_is_shown() {
         for at in At::ALL {
-            let point = Point { write: 7, at };
+            let point = KillPoint { write: 7, at };
             assert_eq!(point.to_string().parse(), Ok(point));
         }
-        assert!("7:after".parse::<Point>().unwrap_err().contains("before-commit"));
+        assert!("7:after".parse::<KillPoint>().unwrap_err().contains("before-commit"));
     }
 }

@@ -1,20 +1,26 @@
-//! What is drawn once and stays: time, randomness, the version of the code.
+//! Recorded values: the time, randomness, and the version of the code.
 
-use crate::{TaskContext, time::Moment};
+use crate::{TaskContext, time::Timestamp};
 use longhaul_core::BoxFuture;
 use longhaul_runtime::{JournalError, TaskContext as Journaled};
 
 impl TaskContext {
-    /// What time it was when this was first reached: the same in every attempt. The system's clock says something else each time the
-    /// function is run, and must not decide what it does.
+    /// The time when this was first reached: the same in every replay. A durable function must use it instead of the system's clock.
+    ///
+    /// ```
+    /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<()> {
+    /// use longhaul::time::hours;
+    /// let due = cx.now().await? + hours(48);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`JournalError`]; in a tool that is not [durable](crate::Tool::durable), [`JournalError::None`].
-    pub async fn now(&self) -> Result<Moment, JournalError> {
-        self.journal().draw_now().await.map(Moment)
+    pub async fn now(&self) -> Result<Timestamp, JournalError> {
+        self.journal().draw_now().await.map(Timestamp)
     }
 
-    /// A random number, or bytes, from the system's cryptographic source: the same in every attempt.
+    /// A random number, or random bytes, from the system's cryptographic source: the same in every replay.
     ///
     /// ```
     /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<()> {
@@ -29,8 +35,8 @@ impl TaskContext {
         T::draw(self.journal()).await
     }
 
-    /// Whether to do what the code does since it was changed. Tasks that had passed this point before the change go on as they began, and
-    /// are told `false`; all others `true`, and stay with it.
+    /// Whether to run changed code: `false` for tasks that had passed this point before the change, and `true` for all others. The answer is
+    /// recorded.
     ///
     /// ```
     /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<()> {
@@ -48,7 +54,7 @@ impl TaskContext {
     }
 }
 
-/// What can be drawn at random: integers of 32 to 128 bits, and arrays of bytes.
+/// What [`random`](TaskContext::random) returns: integers of 32 to 128 bits, and arrays of bytes.
 pub trait Random: Sized + Send + sealed::Sealed {
     #[doc(hidden)]
     fn draw(journal: &Journaled) -> BoxFuture<'_, Result<Self, JournalError>>;

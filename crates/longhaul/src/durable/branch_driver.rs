@@ -1,4 +1,4 @@
-//! Driving branches: by polling, in the function's own future, in their order.
+//! Drives the branches of a `join` or a `select`: polls them in their order, inside the function's own future.
 
 use super::branches::Branch;
 use crate::TaskContext;
@@ -11,9 +11,9 @@ use std::{
     vec::IntoIter,
 };
 
-/// Branches of a fork on their way.
-pub(super) struct Lanes<'f, 'a, T> {
-    trunk: &'f TaskContext,
+/// The running branches of a fork.
+pub(super) struct BranchDriver<'f, 'a, T> {
+    parent: &'f TaskContext,
     fork: &'f Fork,
     /// Those that have not begun.
     waiting: Enumerate<IntoIter<Branch<'a, T>>>,
@@ -22,33 +22,33 @@ pub(super) struct Lanes<'f, 'a, T> {
     limit: usize,
 }
 
-impl<'f, 'a, T> Lanes<'f, 'a, T> {
+impl<'f, 'a, T> BranchDriver<'f, 'a, T> {
     /// At most `limit` run at once.
-    pub(super) fn new(trunk: &'f TaskContext, fork: &'f Fork, branches: Vec<Branch<'a, T>>, limit: usize) -> Self {
-        let mut lanes = Self {
-            trunk,
+    pub(super) fn new(parent: &'f TaskContext, fork: &'f Fork, branches: Vec<Branch<'a, T>>, limit: usize) -> Self {
+        let mut driver = Self {
+            parent,
             fork,
             waiting: branches.into_iter().enumerate(),
             running: Vec::new(),
             limit: limit.max(1),
         };
-        lanes.begin();
-        lanes
+        driver.begin();
+        driver
     }
 
     /// Only this branch, if it is there.
-    pub(super) fn only(trunk: &'f TaskContext, fork: &'f Fork, branches: Vec<Branch<'a, T>>, nth: usize) -> Self {
+    pub(super) fn only(parent: &'f TaskContext, fork: &'f Fork, branches: Vec<Branch<'a, T>>, nth: usize) -> Self {
         let mut waiting = branches.into_iter().enumerate();
         let branch = waiting.by_ref().nth(nth);
-        let mut lanes = Self {
-            trunk,
+        let mut driver = Self {
+            parent,
             fork,
             waiting: Vec::new().into_iter().enumerate(),
             running: Vec::new(),
             limit: 1,
         };
-        lanes.run(branch);
-        lanes
+        driver.run(branch);
+        driver
     }
 
     /// The next to end, of those that end together the one that began first; `None` when all have. It is still held to go on until
@@ -66,8 +66,8 @@ impl<'f, 'a, T> Lanes<'f, 'a, T> {
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(usize, T)>> {
         for at in 0..self.running.len() {
-            let (nth, lane) = &mut self.running[at];
-            if let Poll::Ready(output) = lane.as_mut().poll(cx) {
+            let (nth, branch) = &mut self.running[at];
+            if let Poll::Ready(output) = branch.as_mut().poll(cx) {
                 let nth = *nth;
                 drop(self.running.remove(at));
                 return Poll::Ready(Some((nth, output)));
@@ -93,7 +93,7 @@ impl<'f, 'a, T> Lanes<'f, 'a, T> {
         if let Some((nth, branch)) = branch
             && let Some(journal) = self.fork.begin(nth)
         {
-            self.running.push((nth, branch(self.trunk.branch(journal))));
+            self.running.push((nth, branch(self.parent.branch(journal))));
         }
     }
 }

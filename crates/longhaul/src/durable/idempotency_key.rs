@@ -1,11 +1,11 @@
-//! By what the other side knows an effect.
+//! Idempotency keys.
 
 use crate::TaskContext;
 use std::fmt::Display;
 
 impl TaskContext {
-    /// A key for an effect, for the other side to tell a repetition by: the same in every attempt of this task, and in no other task or
-    /// branch. `name` must be another for each effect: in a loop it has the loop's variable in it.
+    /// An idempotency key for an effect: the same in every attempt of this task, and different in every other task and branch. Each effect
+    /// needs a `name` of its own: in a loop, put the loop variable into it.
     ///
     /// ```
     /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<()> {

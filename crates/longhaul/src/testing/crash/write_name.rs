@@ -1,20 +1,20 @@
-//! Which changes of a store are points to be killed at, and what they are called.
+//! Which writes to the store a process is killed at, and their names for people.
 
 use longhaul_core::{
     AttemptEnd, Event,
     store::{Change, NewTask},
 };
 
-/// What is written where code is let go.
-pub(super) const LETTING_GO: &str = "letting go of the task";
+/// The name of the write that suspends the task.
+pub(super) const SUSPENSION: &str = "the suspension of the task";
 
-/// What a change is about, in words; `None` for one that the work does not depend on, as a line of progress.
+/// The name of a change; `None` for one that the work does not depend on, such as progress.
 pub(super) fn change(change: &Change) -> Option<String> {
     let what: Vec<String> = change.events.iter().filter_map(event).collect();
     (!what.is_empty()).then(|| what.join(" and "))
 }
 
-/// What a creation is about, in words.
+/// The name of a creation.
 pub(super) fn creation(new: &NewTask) -> String {
     match &new.parent {
         Some(parent) => parent.entry.key.to_string(),
@@ -33,7 +33,7 @@ fn event(event: &Event) -> Option<String> {
         Event::CancelRequested(_) => "a cancellation".to_owned(),
         Event::DeadlinePassed => "the deadline".to_owned(),
         Event::AttemptEnded(AttemptEnd::Finished(_)) => "the end of the task".to_owned(),
-        Event::AttemptEnded(AttemptEnd::Suspended { .. }) => LETTING_GO.to_owned(),
+        Event::AttemptEnded(AttemptEnd::Suspended { .. }) => SUSPENSION.to_owned(),
         Event::AttemptEnded(AttemptEnd::Blocked(_)) => "the block of the task".to_owned(),
         Event::Unblocked { .. } => "another try of a blocked task".to_owned(),
         Event::BlockedTimedOut => "the end of a blocked task".to_owned(),

@@ -1,6 +1,6 @@
 //! A connection in memory: messages out, answers and notifications back.
 
-use super::witness::Witness;
+use super::schema_check::SchemaCheck;
 use crate::ServerHandle;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
@@ -50,15 +50,15 @@ impl Failure {
 }
 
 /// Answers a question, or says why not.
-pub(super) type Answering = dyn Fn(&Value) -> Result<Value, String> + Send + Sync;
+pub(super) type AnswerQuestion = dyn Fn(&Value) -> Result<Value, String> + Send + Sync;
 
-pub(super) struct Line {
+pub(super) struct Connection {
     writer: tokio::sync::Mutex<WriteHalf<DuplexStream>>,
     next_id: AtomicU64,
     inbox: Mutex<Inbox>,
-    news: Notify,
-    answering: Arc<Answering>,
-    pub(super) witness: Witness,
+    arrived: Notify,
+    answer_question: Arc<AnswerQuestion>,
+    pub(super) schemas: SchemaCheck,
 }
 
 #[derive(Default)]
@@ -68,23 +68,27 @@ struct Inbox {
     over: bool,
 }
 
-impl Line {
+impl Connection {
     /// `None` if the server has stopped.
-    pub(super) fn open(server: &ServerHandle, answering: Arc<Answering>, witness: Witness) -> Option<Arc<Self>> {
+    pub(super) fn open(
+        server: &ServerHandle,
+        answer_question: Arc<AnswerQuestion>,
+        schemas: SchemaCheck,
+    ) -> Option<Arc<Self>> {
         let (near, far) = tokio::io::duplex(CAPACITY);
         let spawner = server.serve_stream(far)?;
         let (reader, writer) = tokio::io::split(near);
-        let line = Arc::new(Self {
+        let connection = Arc::new(Self {
             writer: tokio::sync::Mutex::new(writer),
             next_id: AtomicU64::new(1),
             inbox: Mutex::default(),
-            news: Notify::new(),
-            answering,
-            witness,
+            arrived: Notify::new(),
+            answer_question,
+            schemas,
         });
         // Weak, so that the connection closes with its client.
-        spawner.spawn(Box::pin(listen(Arc::downgrade(&line), reader)));
-        Some(line)
+        spawner.spawn(Box::pin(listen(Arc::downgrade(&connection), reader)));
+        Some(connection)
     }
 
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
@@ -92,7 +96,7 @@ impl Line {
     }
 
     pub(super) async fn send(&self, message: &Value) -> Result<(), Failure> {
-        self.witness.sent(message);
+        self.schemas.sent(message);
         let line = format!("{message}\n");
         let written = self.writer.lock().await.write_all(line.as_bytes()).await;
         written.map_err(|error| Failure::of(error.to_string()))
@@ -100,17 +104,18 @@ impl Line {
 
     pub(super) async fn request(&self, method: &str, params: Value) -> Result<Value, Failure> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let (tell, told) = oneshot::channel();
-        self.inbox().waiting.insert(id, tell);
+        let (reply_to, answer) = oneshot::channel();
+        self.inbox().waiting.insert(id, reply_to);
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
             .await?;
-        told.await
+        answer
+            .await
             .unwrap_or_else(|_| Err(Failure::of("the connection has ended")))
     }
 
     pub(super) async fn notification(&self, method: &str) -> Result<Value, Failure> {
         loop {
-            let news = self.news.notified();
+            let arrived = self.arrived.notified();
             {
                 let mut inbox = self.inbox();
                 let found = inbox.notifications.iter().position(|one| one["method"] == method);
@@ -121,7 +126,7 @@ impl Line {
                     return Err(Failure::of("the connection has ended"));
                 }
             }
-            news.await;
+            arrived.await;
         }
     }
 
@@ -129,20 +134,20 @@ impl Line {
     pub(super) fn answers(&self, questions: &Value) -> Result<Value, Failure> {
         let questions = questions.as_object().into_iter().flatten();
         let answers =
-            questions.map(|(key, question)| Ok((key.clone(), (self.answering)(question).map_err(Failure::of)?)));
+            questions.map(|(key, question)| Ok((key.clone(), (self.answer_question)(question).map_err(Failure::of)?)));
         Ok(Value::Object(answers.collect::<Result<Map<_, _>, Failure>>()?))
     }
 
     async fn take(&self, message: Value) {
-        self.witness.heard(&message);
+        self.schemas.received(&message);
         match (message.get("method"), message["id"].clone()) {
             (Some(_), Value::Null) => {
                 self.inbox().notifications.push(message);
-                self.news.notify_waiters();
+                self.arrived.notify_waiters();
             }
             (Some(method), id) => {
                 let question = json!({"method": method, "params": message["params"]});
-                let reply = match (self.answering)(&question) {
+                let reply = match (self.answer_question)(&question) {
                     Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
                     Err(why) => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": why}}),
                 };
@@ -150,13 +155,13 @@ impl Line {
                 let _ = self.send(&reply).await;
             }
             (None, id) => {
-                let told = id.as_u64().and_then(|id| self.inbox().waiting.remove(&id));
+                let request = id.as_u64().and_then(|id| self.inbox().waiting.remove(&id));
                 let answer = match message.get("error") {
                     Some(error) => Err(Failure::read(error)),
                     None => Ok(message["result"].clone()),
                 };
-                if let Some(tell) = told {
-                    let _ = tell.send(answer);
+                if let Some(reply_to) = request {
+                    let _ = reply_to.send(answer);
                 }
             }
         }
@@ -167,20 +172,20 @@ impl Line {
         inbox.over = true;
         inbox.waiting.clear();
         drop(inbox);
-        self.news.notify_waiters();
+        self.arrived.notify_waiters();
     }
 }
 
-async fn listen(line: std::sync::Weak<Line>, reader: ReadHalf<DuplexStream>) {
+async fn listen(connection: std::sync::Weak<Connection>, reader: ReadHalf<DuplexStream>) {
     let mut lines = BufReader::new(reader).lines();
     while let Ok(Some(text)) = lines.next_line().await {
-        let Some(line) = line.upgrade() else { return };
+        let Some(connection) = connection.upgrade() else { return };
         match serde_json::from_str(&text) {
-            Ok(message) => line.take(message).await,
-            Err(_) => line.witness.heard_junk(&text),
+            Ok(message) => connection.take(message).await,
+            Err(_) => connection.schemas.received_invalid(&text),
         }
     }
-    if let Some(line) = line.upgrade() {
-        line.over();
+    if let Some(connection) = connection.upgrade() {
+        connection.over();
     }
 }

@@ -1,4 +1,4 @@
-//! Asking before there is a task.
+//! Questions before there is a task: [`Tool::ask_before`](super::Tool::ask_before).
 
 use crate::{Arguments, Error, RequestContext, ServerHandle};
 use longhaul_core::{BoxFuture, Json};
@@ -7,31 +7,31 @@ use serde::Serialize;
 use std::{marker::PhantomData, sync::Arc};
 
 /// A function from the arguments a client gives to those the work runs with.
-struct Asks<F, Wish> {
+struct AskBefore<F, Given> {
     ask: F,
     server: ServerHandle,
-    wish: PhantomData<fn(Wish)>,
+    given: PhantomData<fn(Given)>,
 }
 
-pub(crate) fn of<Wish, Ready, F, W>(ask: F, server: ServerHandle) -> Arc<dyn Intake>
+pub(super) fn intake<Given, Ready, F, W>(ask: F, server: ServerHandle) -> Arc<dyn Intake>
 where
-    Wish: Arguments,
+    Given: Arguments,
     Ready: Serialize + 'static,
-    F: Fn(RequestContext, Wish) -> W + Send + Sync + 'static,
+    F: Fn(RequestContext, Given) -> W + Send + Sync + 'static,
     W: Future<Output = Result<Ready, Error>> + Send + 'static,
 {
-    Arc::new(Asks {
+    Arc::new(AskBefore {
         ask,
         server,
-        wish: PhantomData,
+        given: PhantomData,
     })
 }
 
-impl<Wish, Ready, F, W> Intake for Asks<F, Wish>
+impl<Given, Ready, F, W> Intake for AskBefore<F, Given>
 where
-    Wish: Arguments,
+    Given: Arguments,
     Ready: Serialize + 'static,
-    F: Fn(RequestContext, Wish) -> W + Send + Sync + 'static,
+    F: Fn(RequestContext, Given) -> W + Send + Sync + 'static,
     W: Future<Output = Result<Ready, Error>> + Send + 'static,
 {
     fn take(
@@ -40,9 +40,9 @@ where
         cx: longhaul_runtime::RequestContext,
     ) -> BoxFuture<'static, Result<Json, HandlerError>> {
         Box::pin(async move {
-            let wish = serde_json::from_str(arguments.as_str()).map_err(Error::internal)?;
+            let given = serde_json::from_str(arguments.as_str()).map_err(Error::internal)?;
             let cx = RequestContext::of_request(cx, self.server.clone());
-            let ready = (self.ask)(cx, wish).await?;
+            let ready = (self.ask)(cx, given).await?;
             let ready = serde_json::to_value(ready).map_err(Error::internal)?;
             Ok(Json::from(ready))
         })

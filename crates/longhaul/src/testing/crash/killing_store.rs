@@ -1,10 +1,10 @@
-//! A store that counts its writes, says what it has acknowledged, and kills its process at a point of one of them.
+//! A store layer that counts and traces its writes, and kills its process at the kill point.
 
 use super::{
-    plan::{Act, Plan},
-    point::{At, Point},
-    trace::{Kept, Line, Trace},
-    write,
+    kill_point::{At, KillPoint},
+    plan::{Behavior, Plan},
+    trace::{Trace, TraceLine, TracedEntry},
+    write_name,
 };
 use longhaul_core::{
     BoxFuture, ChildEntry, EntryKey, Event, Fence, Store, StoreLayer, Task, TaskId,
@@ -21,75 +21,75 @@ use std::{
 };
 use tokio::sync::{Mutex, MutexGuard};
 
-/// How long work that was acknowledged may take to do the next thing before its process is killed anyway: it may have nothing to do.
-const NEXT: Duration = Duration::from_millis(20);
-/// How long an answer is held back for code that is to be let go before it: some of it may have more to do.
-const HELD: Duration = Duration::from_secs(1);
+/// How long a process lives after its last acknowledgement if it does nothing more.
+const GRACE: Duration = Duration::from_millis(20);
+/// How long an answer is delayed until the task is suspended: some of its code may still be running.
+const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// How a process of a crash test goes: to be shared by its store and its witness.
-pub(super) struct Course {
-    act: Act,
-    /// Whether answers come when the code has been let go.
-    lets_go: bool,
+/// Decides when a process of a crash test is killed; shared by its store and its witness of steps.
+pub(super) struct KillSwitch {
+    behavior: Behavior,
+    /// Whether answers are delayed until the task is suspended.
+    suspends: bool,
     trace: Trace,
     writes: AtomicU32,
-    /// Whether the next thing that the work does is its last.
+    /// Whether the process is killed at the next write or step.
     last: AtomicBool,
 }
 
-impl Course {
+impl KillSwitch {
     pub(super) fn new(plan: &Plan, trace: Trace) -> Arc<Self> {
         Arc::new(Self {
-            act: plan.act,
-            lets_go: plan.manner.lets_go,
+            behavior: plan.behavior,
+            suspends: plan.mode.suspends,
             trace,
             writes: AtomicU32::new(0),
             last: AtomicBool::new(false),
         })
     }
 
-    /// Something is about to happen.
-    fn go_on(&self) {
+    /// Called before each write and each step.
+    fn die_if_last(&self) {
         if self.last.load(Ordering::SeqCst) {
             die();
         }
     }
 
     fn begin(&self, what: &str) -> u32 {
-        self.go_on();
+        self.die_if_last();
         let nth = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
-        self.trace.put(&Line::Write {
+        self.trace.put(&TraceLine::Write {
             nth,
             what: what.to_owned(),
         });
-        self.pass(nth, At::BeforeCommit);
+        self.die_at(nth, At::BeforeCommit);
         nth
     }
 
-    fn pass(&self, write: u32, at: At) {
-        if self.act == Act::Until(Point { write, at }) {
+    fn die_at(&self, write: u32, at: At) {
+        if self.behavior == Behavior::KillAt(KillPoint { write, at }) {
             die();
         }
     }
 
-    /// A write is about to be acknowledged.
+    /// Called before a write is acknowledged.
     fn acknowledge(self: &Arc<Self>, write: u32) {
-        self.pass(write, At::BeforeAcknowledgement);
-        let after = Point {
+        self.die_at(write, At::BeforeAcknowledgement);
+        let after = KillPoint {
             write,
             at: At::AfterAcknowledgement,
         };
-        if self.act == Act::Until(after) {
+        if self.behavior == Behavior::KillAt(after) {
             self.last.store(true, Ordering::SeqCst);
-            die_after(NEXT);
+            die_after(GRACE);
         }
     }
 }
 
-impl Witness for Course {
+impl Witness for KillSwitch {
     fn step_begins(&self, task: &TaskId, _fence: Fence, step: &EntryKey) {
-        self.go_on();
-        self.trace.put(&Line::Begins {
+        self.die_if_last();
+        self.trace.put(&TraceLine::Begins {
             task: task.as_str().to_owned(),
             step: step.to_string(),
         });
@@ -111,55 +111,55 @@ fn die_after(wait: Duration) {
     });
 }
 
-/// The store around the one that keeps the tasks.
-pub(super) struct Watched {
+/// The layer around the server's store.
+pub(super) struct KillingStore {
     inner: Arc<dyn Store>,
-    course: Arc<Course>,
-    /// Where writes are made twice, nothing else may be written between the two.
-    turn: Mutex<()>,
+    kill_switch: Arc<KillSwitch>,
+    /// Where each write is made twice, nothing else may be written between the two.
+    repeating: Mutex<()>,
 }
 
-impl Watched {
-    pub(super) fn over(inner: Arc<dyn Store>, course: Arc<Course>) -> Arc<Self> {
+impl KillingStore {
+    pub(super) fn over(inner: Arc<dyn Store>, kill_switch: Arc<KillSwitch>) -> Arc<Self> {
         Arc::new(Self {
             inner,
-            course,
-            turn: Mutex::new(()),
+            kill_switch,
+            repeating: Mutex::new(()),
         })
     }
 
-    async fn turn(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.course.act {
-            Act::Twice => Some(self.turn.lock().await),
-            Act::Through | Act::Until(_) => None,
+    async fn lock_if_repeating(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.kill_switch.behavior {
+            Behavior::RepeatWrites => Some(self.repeating.lock().await),
+            Behavior::RunToEnd | Behavior::KillAt(_) => None,
         }
     }
 
-    /// Where code is let go as soon as it waits, an answer comes after that: else whichever is quicker would.
-    async fn hold_back(&self, change: &Change) {
+    /// Delays an answer until the task is suspended, in modes that suspend. Without it, either might come first.
+    async fn delay_until_suspended(&self, change: &Change) {
         let is_answer = |event: &Event| matches!(event, Event::InputAnswered { .. });
-        if !self.course.lets_go || !change.events.iter().any(is_answer) {
+        if !self.kill_switch.suspends || !change.events.iter().any(is_answer) {
             return;
         }
         let ports = Ports::system();
-        let let_go = async {
+        let suspended = async {
             while let Ok(Some(record)) = self.inner.peek(&change.task).await
                 && record.task.active_attempt().is_some()
             {
                 ports.clock.sleep(Duration::from_millis(1)).await;
             }
         };
-        let _ = ports.within(HELD, let_go).await;
+        let _ = ports.within(MAX_DELAY, suspended).await;
     }
 
-    async fn acknowledged(&self, change: &Change) {
+    async fn trace_acknowledged(&self, change: &Change) {
         let entries = change.events.iter().filter_map(|event| match event {
-            Event::Journaled(entry) => Some(Kept::from(entry)),
+            Event::Journaled(entry) => Some(TracedEntry::from(entry)),
             _ => None,
         });
         let entries: Vec<_> = entries.collect();
         if !entries.is_empty() {
-            self.course.trace.put(&Line::Committed {
+            self.kill_switch.trace.put(&TraceLine::Committed {
                 task: change.task.as_str().to_owned(),
                 entries,
             });
@@ -172,27 +172,27 @@ impl Watched {
                 task: change.task.clone(),
                 outcome: Some(outcome),
             };
-            self.course.trace.put(&Line::Ended {
+            self.kill_switch.trace.put(&TraceLine::Ended {
                 task: change.task.as_str().to_owned(),
                 outcome: ended.to_json().as_str().to_owned(),
             });
         }
     }
 
-    /// Makes a write again that was acknowledged: it is to change nothing of `task`, whether or not it is refused.
+    /// Repeats an acknowledged write, which must not change `task`, whether or not it is refused.
     async fn repeat<T>(&self, what: &str, task: &TaskId, write: impl Future<Output = T>) {
         let before = self.state(task).await;
         write.await;
         let after = self.state(task).await;
         if before != after {
-            self.course.trace.put(&Line::Repeated {
+            self.kill_switch.trace.put(&TraceLine::Repeated {
                 what: what.to_owned(),
                 fault: format!("before: {before:?}\n  after: {after:?}"),
             });
         }
     }
 
-    /// All of a task that means something to its work and its client.
+    /// All of a task that its work and its client can see.
     async fn state(&self, task: &TaskId) -> impl PartialEq + std::fmt::Debug + use<> {
         let record = self.inner.peek(task).await.ok().flatten();
         let record = record.map(|record| {
@@ -211,57 +211,57 @@ impl Watched {
     }
 }
 
-impl StoreLayer for Watched {
+impl StoreLayer for KillingStore {
     fn inner(&self) -> &dyn Store {
         &*self.inner
     }
 
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         Box::pin(async move {
-            let _turn = self.turn().await;
-            let what = write::creation(&new);
-            let nth = self.course.begin(&what);
+            let _lock = self.lock_if_repeating().await;
+            let what = write_name::creation(&new);
+            let nth = self.kill_switch.begin(&what);
             let created = self.inner.create(new.clone()).await;
             if let Ok(Created::New(_)) = &created {
-                // What it changes of the parent, or of nobody.
+                // A child's creation also changes its parent.
                 let change = new.parent.as_ref().map(|parent| parent.change(new.at));
                 if let Some(change) = &change {
-                    self.acknowledged(change).await;
+                    self.trace_acknowledged(change).await;
                 }
-                if self.course.act == Act::Twice {
+                if self.kill_switch.behavior == Behavior::RepeatWrites {
                     let changed = change.map_or_else(|| new.id.clone(), |change| change.task);
                     self.repeat(&what, &changed, self.inner.create(new)).await;
                 }
             }
-            self.course.acknowledge(nth);
+            self.kill_switch.acknowledge(nth);
             created
         })
     }
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         Box::pin(async move {
-            self.hold_back(&change).await;
-            let _turn = self.turn().await;
-            let Some(what) = write::change(&change) else {
+            self.delay_until_suspended(&change).await;
+            let _lock = self.lock_if_repeating().await;
+            let Some(what) = write_name::change(&change) else {
                 return self.inner.apply(change).await;
             };
-            let nth = self.course.begin(&what);
+            let nth = self.kill_switch.begin(&what);
             let applied = self.inner.apply(change.clone()).await;
             if applied.is_ok() {
-                self.acknowledged(&change).await;
-                if self.course.act == Act::Twice {
+                self.trace_acknowledged(&change).await;
+                if self.kill_switch.behavior == Behavior::RepeatWrites {
                     let task = change.task.clone();
                     self.repeat(&what, &task, self.inner.apply(change)).await;
                 }
             }
-            self.course.acknowledge(nth);
+            self.kill_switch.acknowledge(nth);
             applied
         })
     }
 
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
         Box::pin(async move {
-            let _turn = self.turn().await;
+            let _lock = self.lock_if_repeating().await;
             self.inner.claim(claim).await
         })
     }

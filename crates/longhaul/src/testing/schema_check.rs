@@ -1,0 +1,85 @@
+//! Checks what the server sends against the official schemas, in Longhaul's own tests only (feature `schemas`): the schemas are large, and the
+//! tests of an author are about the author's server.
+
+#[cfg(not(feature = "schemas"))]
+pub(super) use absent::SchemaCheck;
+#[cfg(feature = "schemas")]
+pub(super) use present::SchemaCheck;
+
+#[cfg(feature = "schemas")]
+mod present {
+    use parking_lot::{Mutex, MutexGuard};
+    use serde_json::Value;
+
+    /// Checks the messages of one connection, or none.
+    pub(in crate::testing) struct SchemaCheck(Option<Mutex<State>>);
+
+    #[derive(Default)]
+    struct State {
+        witness: longhaul_schemas::Witness,
+        /// The first message that does not fit.
+        fault: Option<String>,
+    }
+
+    impl SchemaCheck {
+        pub(in crate::testing) fn new(enabled: bool) -> Self {
+            Self(enabled.then(Mutex::default))
+        }
+
+        fn lock(&self) -> Option<MutexGuard<'_, State>> {
+            Some(self.0.as_ref()?.lock())
+        }
+
+        pub(in crate::testing) fn sent(&self, message: &Value) {
+            if let Some(mut state) = self.lock() {
+                state.witness.sent(message);
+            }
+        }
+
+        pub(in crate::testing) fn received(&self, message: &Value) {
+            if let Some(mut state) = self.lock()
+                && let Err(fault) = state.witness.heard(message)
+            {
+                state.fault.get_or_insert(fault.to_string());
+            }
+        }
+
+        pub(in crate::testing) fn received_invalid(&self, line: &str) {
+            if let Some(mut state) = self.lock() {
+                state.fault.get_or_insert(format!("not a message: {line}"));
+            }
+        }
+
+        /// Messages are read in a task of their own, whose panic would go unnoticed: so the test asks for the fault.
+        ///
+        /// # Panics
+        /// If one of the messages so far does not fit its schema.
+        pub(in crate::testing) fn panic_on_fault(&self) {
+            let fault = self.lock().and_then(|state| state.fault.clone());
+            if let Some(fault) = fault.filter(|_| !std::thread::panicking()) {
+                panic!("the server sent what the schemas do not allow: {fault}");
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "schemas"))]
+mod absent {
+    use serde_json::Value;
+
+    pub(in crate::testing) struct SchemaCheck {}
+
+    impl SchemaCheck {
+        pub(in crate::testing) fn new(_: bool) -> Self {
+            Self {}
+        }
+
+        pub(in crate::testing) fn sent(&self, _: &Value) {}
+
+        pub(in crate::testing) fn received(&self, _: &Value) {}
+
+        pub(in crate::testing) fn received_invalid(&self, _: &str) {}
+
+        pub(in crate::testing) fn panic_on_fault(&self) {}
+    }
+}
