@@ -6,7 +6,7 @@ use crate::{
 };
 use longhaul_core::{HostId, Store, store::StoreError};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Snapshot, Spawner, Watch};
-use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, http, stdio};
+use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, ServerInfo, http, stdio};
 use longhaul_store::{MemoryStore, ReadsOnly, SqliteOptions, SqliteStore};
 use parking_lot::RwLock;
 use std::{collections::HashSet, fmt, io, sync::Arc, time::Duration};
@@ -94,22 +94,25 @@ impl ServerHandle {
             } = recovered;
             tracing::info!(attempts, forsaken, ?live, "took up what an earlier process had left");
         }
+        let icons = icons_json(&server.icons).map(|icons| icons.to_string());
+        let mut identity = ServerInfo::new(&server.name, &server.version).with_details(
+            server.title.as_deref(),
+            server.website.as_deref(),
+            icons.as_deref(),
+        );
+        if let Some(instructions) = server.instructions {
+            identity = identity.with_instructions(instructions);
+        }
         let front = Front::new(FrontOptions {
             engine: engine.clone(),
-            name: server.name,
-            version: server.version,
-            instructions: server.instructions,
+            identity,
             max_body: server.max_body,
             strict_headers: server.strict_headers,
             limits: server.limits,
             http: server.http,
         });
-        let icons = icons_json(&server.icons).map(|icons| icons.to_string());
-        let front = front
-            .await?
-            .with_details(server.title.as_deref(), server.website.as_deref(), icons.as_deref());
         let running = Running {
-            front: Arc::new(front),
+            front: Arc::new(front.await?),
             engine: engine.clone(),
             recovered,
         };

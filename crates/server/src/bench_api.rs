@@ -1,12 +1,9 @@
 //! Dispatch without the HTTP around it, for those who count instructions. Not part of the API.
 
 use crate::{
-    dispatch::{dispatch, refuse_message},
+    dispatch::refuse_message,
     response::Answer,
-    transport::{
-        front::Front,
-        http::{around, settled},
-    },
+    transport::{front::Front, http::around},
 };
 use longhaul_wire::Headers;
 use std::sync::Arc;
@@ -23,15 +20,15 @@ pub async fn answer(front: &Arc<Front>, headers: Headers<'_>, body: &[u8]) -> St
 /// The id of the session that this handshake begins.
 pub async fn session(front: &Arc<Front>, body: &[u8]) -> Option<String> {
     match posted(front, Headers::default(), body).await {
-        Answer::Session { session, .. } => Some(session.to_id(&front.sessions)),
+        Answer::Session { session, .. } => Some(session.to_id(&front.sessions.ids)),
         _ => None,
     }
 }
 
 async fn posted(front: &Arc<Front>, headers: Headers<'_>, body: &[u8]) -> Answer {
     let answer = match around(front, headers, false, body).await {
-        Ok(incoming) => dispatch(front, &incoming).await,
+        Ok(incoming) => front.dispatcher.dispatch(&incoming).await,
         Err(error) => refuse_message(body, &error),
     };
-    settled(answer).await
+    answer.settled().await
 }

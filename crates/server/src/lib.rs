@@ -16,11 +16,13 @@ mod interaction;
 mod methods;
 mod response;
 mod session;
+mod shutdown;
 mod signer;
 mod transport;
 
 pub use admission::limits::Limits;
 pub use call::follow_tools::FOLLOW_TOOLS;
+pub use longhaul_wire::ServerInfo;
 pub use transport::{
     front::{Front, FrontError, FrontOptions},
     http, stdio,

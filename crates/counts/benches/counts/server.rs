@@ -115,9 +115,7 @@ async fn serve() -> Arc<Front> {
     .unwrap();
     let front = Front::new(FrontOptions {
         engine,
-        name: "counted".to_owned(),
-        version: "1".to_owned(),
-        instructions: None,
+        identity: longhaul_server::ServerInfo::new("counted", "1"),
         max_body: 1 << 20,
         strict_headers: false,
         limits: Limits::default(),

@@ -62,9 +62,7 @@ async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> O
     .await?;
     let front = Front::new(FrontOptions {
         engine: engine.clone(),
-        name: env!("CARGO_CRATE_NAME").to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        instructions: None,
+        identity: longhaul_server::ServerInfo::new(env!("CARGO_CRATE_NAME"), env!("CARGO_PKG_VERSION")),
         max_body: 32 << 20,
         strict_headers: false,
         limits: longhaul_server::Limits::default(),

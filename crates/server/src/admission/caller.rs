@@ -1,7 +1,7 @@
 //! Who sends a message, as far as it matters to a method.
 
 use crate::session::Session;
-use longhaul_core::{Origin, Owner, Principal, Scope};
+use longhaul_core::{Origin, Owner, Principal, Scope, SessionKey};
 use longhaul_runtime::{Abilities, Requestor, Trace};
 use longhaul_wire::{ClientCapabilities, Era, Generation, LegacyPhase, Meta, RpcError, Version};
 use serde_json::{Value, value::RawValue};
@@ -116,7 +116,7 @@ impl Caller {
     pub(crate) fn owner(&self) -> Owner {
         Owner {
             principal: self.principal.clone(),
-            session: self.session.as_ref().map(|session| session.key.clone()),
+            session: self.session_key().cloned(),
         }
     }
 
@@ -142,6 +142,11 @@ impl Caller {
             )),
             (Reach::Anyone, Owner { principal, session }) => Ok(Scope { principal, session }),
         }
+    }
+
+    /// The key of its session.
+    pub(crate) fn session_key(&self) -> Option<&SessionKey> {
+        self.session.as_ref().map(|session| &session.key)
     }
 
     /// Its session.

@@ -1,50 +1,50 @@
-//! Who is connected, so that a server nobody needs can leave without turning anyone away.
+//! How many connections there are, so that a server nobody needs can exit without turning anyone away.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// The connections of a front.
+/// The connections of a server.
 #[derive(Clone, Default)]
-pub(crate) struct Presence(Arc<Mutex<Doors>>);
+pub(crate) struct ConnectionCount(Arc<Mutex<State>>);
 
 #[derive(Default)]
-struct Doors {
-    connections: usize,
-    shut: bool,
+struct State {
+    open: usize,
+    refusing: bool,
 }
 
 /// One connection, until dropped.
-pub(crate) struct Present(Presence);
+pub(crate) struct CountedConnection(ConnectionCount);
 
-impl Presence {
-    /// Lets a connection in; `None` if nobody is let in any more.
-    pub(crate) fn enter(&self) -> Option<Present> {
-        let mut doors = self.lock();
-        if doors.shut {
+impl ConnectionCount {
+    /// Counts a connection; `None` if no more are accepted.
+    pub(crate) fn enter(&self) -> Option<CountedConnection> {
+        let mut state = self.lock();
+        if state.refusing {
             return None;
         }
-        doors.connections += 1;
-        Some(Present(self.clone()))
+        state.open += 1;
+        Some(CountedConnection(self.clone()))
     }
 
-    /// Lets nobody in any more, if nobody is there; says whether it was so.
-    pub(crate) fn shut_if_empty(&self) -> bool {
-        let mut doors = self.lock();
-        doors.shut |= doors.connections == 0;
-        doors.shut
+    /// Accepts no more connections if there are none; says whether it was so.
+    pub(crate) fn refuse_if_none(&self) -> bool {
+        let mut state = self.lock();
+        state.refusing |= state.open == 0;
+        state.refusing
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lock().connections == 0
+    pub(crate) fn is_zero(&self) -> bool {
+        self.lock().open == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, Doors> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock()
     }
 }
 
-impl Drop for Present {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
-        self.0.lock().connections -= 1;
+        self.0.lock().open -= 1;
     }
 }

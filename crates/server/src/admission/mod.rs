@@ -3,3 +3,32 @@
 pub(crate) mod caller;
 pub(crate) mod connection_count;
 pub(crate) mod limits;
+pub(crate) mod request;
+
+use connection_count::ConnectionCount;
+use limits::{ByteBudget, Limits, Meter};
+use longhaul_core::{Clock, Principal};
+use std::sync::Arc;
+
+/// Counts what is limited, and says who the sender of a message is.
+pub(crate) struct Admission {
+    /// Everyone is the same without authentication.
+    pub(crate) principal: Principal,
+    pub(crate) meter: Meter,
+    pub(crate) memory: ByteBudget,
+    /// The largest body accepted, in bytes.
+    pub(crate) max_body: usize,
+    pub(crate) connections: ConnectionCount,
+}
+
+impl Admission {
+    pub(crate) fn new(limits: &Limits, max_body: usize, clock: &Arc<dyn Clock>) -> Self {
+        Self {
+            principal: Principal::local(),
+            meter: Meter::new(limits, clock),
+            memory: ByteBudget::new(limits.memory, max_body),
+            max_body,
+            connections: ConnectionCount::default(),
+        }
+    }
+}

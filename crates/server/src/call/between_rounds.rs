@@ -2,6 +2,7 @@
 //! comes back. One whose client does not come back in time is abandoned, and so is one whose client leaves while it waits (T-34);
 //! but not one with an idempotency key, under which the client can always ask for it.
 
+use crate::interaction::rounds::LIFETIME;
 use longhaul_core::{Clock, TaskId, UnixMillis};
 use longhaul_runtime::{Begun, Ports};
 use parking_lot::{Mutex, MutexGuard};
@@ -10,7 +11,7 @@ use tokio::sync::Notify;
 
 /// The calls that have asked their client something.
 #[derive(Clone, Default)]
-pub(crate) struct Parked(Arc<Mutex<HashMap<TaskId, Entry>>>);
+pub(crate) struct CallsBetweenRounds(Arc<Mutex<HashMap<TaskId, Entry>>>);
 
 struct Entry {
     /// Requests that wait for the call now: mostly none or one, but nobody keeps a client from sending a retry twice.
@@ -24,7 +25,7 @@ struct Entry {
 
 /// A request's hold on the call it waits for. Dropped, it abandons the call, unless another request has taken it further.
 pub(crate) struct Hold {
-    parked: Parked,
+    parked: CallsBetweenRounds,
     call: Begun,
     /// The latest round that this request knows of; none before the first.
     round: Option<u32>,
@@ -32,7 +33,7 @@ pub(crate) struct Hold {
     released: bool,
 }
 
-impl Parked {
+impl CallsBetweenRounds {
     /// The hold of the request that began the call.
     pub(crate) fn first(&self, call: Begun) -> Hold {
         self.hold(call, None)
@@ -81,7 +82,7 @@ impl Parked {
             let mut calls = self.lock();
             match calls.get_mut(task) {
                 // Whoever waits now decides; look again later.
-                Some(entry) if entry.waiting > 0 => entry.until = now.plus(crate::interaction::rounds::LIFETIME),
+                Some(entry) if entry.waiting > 0 => entry.until = now.plus(LIFETIME),
                 Some(_) => {
                     calls.remove(task);
                     drop(calls);

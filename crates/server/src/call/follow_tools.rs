@@ -4,11 +4,13 @@
 //! and `task_cancel`, which are listed for everyone as soon as one tool hands off.
 
 use crate::{
-    dispatch::Call,
+    admission::request::AdmittedRequest,
     handler,
-    interaction::rounds::{Asked, Round},
+    interaction::{
+        Interaction,
+        rounds::{Asked, Round},
+    },
     response::Answer,
-    transport::front::Front,
 };
 use longhaul_core::{
     BoxFuture, CancelMode, InputKey, Json, Millis, Outcome, Scope, Task, TaskId, TaskPolicy,
@@ -33,7 +35,7 @@ pub const FOLLOW_TOOLS: [&str; 2] = [WAIT.name, CANCEL.name];
 
 /// A tool of the server's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Follow {
+pub(crate) enum FollowTool {
     Wait,
     Cancel,
 }
@@ -65,7 +67,7 @@ const CANCEL: ToolEntry<'static> = ToolEntry {
     policy: TaskPolicy::Never,
 };
 
-impl Follow {
+impl FollowTool {
     /// The tool of this name, if some tool hands off. One of the catalog's own that is called so comes first.
     pub(crate) fn named(name: &str, snapshot: &Snapshot) -> Option<Self> {
         let follow = match name {
@@ -81,7 +83,7 @@ impl Follow {
 pub(crate) fn listed(snapshot: &Snapshot) -> Vec<ToolEntry<'static>> {
     let follows = [WAIT, CANCEL].into_iter();
     follows
-        .filter(|entry| Follow::named(entry.name, snapshot).is_some())
+        .filter(|entry| FollowTool::named(entry.name, snapshot).is_some())
         .collect()
 }
 
@@ -107,14 +109,14 @@ struct Arguments {
 }
 
 pub(crate) fn answer(
-    front: &Arc<Front>,
-    call: &Call<'_>,
-    follow: Follow,
+    interaction: &Arc<Interaction>,
+    request: &AdmittedRequest<'_>,
+    tool: FollowTool,
     asked: Asked<'_>,
 ) -> Result<Answer, RpcError> {
     let arguments: Result<Arguments, String> =
         serde_json::from_str(asked.arguments.as_ref().map_or("{}", Json::as_str)).map_err(|error| error.to_string());
-    let (engine, scope) = (front.engine.clone(), call.caller.scope());
+    let (engine, scope) = (interaction.engine.clone(), request.caller.scope());
     let handler: handler::Handler = Box::new(move |cx| -> BoxFuture<'static, _> {
         let (engine, scope) = (engine.clone(), scope.clone());
         match &arguments {
@@ -126,23 +128,23 @@ pub(crate) fn answer(
             }
             Ok(Arguments { task, seconds }) => match task.parse() {
                 Err(_) => refused(NO_SUCH_TASK),
-                Ok(id) => match follow {
-                    Follow::Wait => Box::pin(wait(engine, scope, id, seconds.unwrap_or(DEFAULT_WAIT), cx)),
-                    Follow::Cancel => Box::pin(cancel(engine, scope, id)),
+                Ok(id) => match tool {
+                    FollowTool::Wait => Box::pin(wait(engine, scope, id, seconds.unwrap_or(DEFAULT_WAIT), cx)),
+                    FollowTool::Cancel => Box::pin(cancel(engine, scope, id)),
                 },
             },
         }
     });
-    let (writer, generation) = (Arc::clone(front), call.caller.generation);
+    let (identity, generation) = (Arc::clone(&interaction.identity), request.caller.generation);
     handler::answer(
-        front,
-        call,
-        Round::of(front, call, asked)?,
+        interaction,
+        request,
+        Round::of(interaction, request, asked)?,
         handler,
         RpcError::task_not_found(),
         Box::new(move |out, id, result| match generation {
             Generation::Legacy => legacy::tools::write_called(out, id, result),
-            Generation::Modern => modern::tools::write_called(out, id, result, &writer.identity),
+            Generation::Modern => modern::tools::write_called(out, id, result, &identity),
         }),
     )
 }

@@ -1,7 +1,8 @@
 //! Arguments of a modern call that its headers mirror (T-30): which those are is read from the schemas once for each version of the
 //! catalog.
 
-use crate::{dispatch::Call, transport::front::Front};
+use super::Calls;
+use crate::admission::request::AdmittedRequest;
 use longhaul_runtime::{Snapshot, Tool};
 use longhaul_wire::{Generation, ParamHeaders, RpcError};
 use parking_lot::RwLock;
@@ -11,7 +12,7 @@ use tracing::warn;
 
 /// The tools with mirrored arguments, of the catalog as it last was.
 #[derive(Default)]
-pub(crate) struct Mirrored(RwLock<Arc<Known>>);
+pub(crate) struct MirroredHeaders(RwLock<Arc<Known>>);
 
 #[derive(Default)]
 struct Known {
@@ -23,18 +24,23 @@ struct Known {
 ///
 /// # Errors
 /// −32020/400 for a header that is missing, repeated, garbled or different.
-pub(crate) fn check(front: &Front, call: &Call<'_>, tool: &Tool, arguments: Option<&RawValue>) -> Result<(), RpcError> {
-    let (Generation::Modern, Some(headers)) = (call.caller.generation, call.headers) else {
+pub(crate) fn check(
+    calls: &Calls,
+    request: &AdmittedRequest<'_>,
+    tool: &Tool,
+    arguments: Option<&RawValue>,
+) -> Result<(), RpcError> {
+    let (Generation::Modern, Some(headers)) = (request.caller.generation, request.headers) else {
         return Ok(());
     };
-    let known = front.mirrored.of(&front.engine.catalog().snapshot());
+    let known = calls.mirrored_headers.of(&calls.engine.catalog().snapshot());
     known
         .tools
         .get(tool.name())
         .map_or(Ok(()), |mirrored| mirrored.check(headers, arguments))
 }
 
-impl Mirrored {
+impl MirroredHeaders {
     fn of(&self, snapshot: &Snapshot) -> Arc<Known> {
         let version = Some(snapshot.versions.tools);
         let known = Arc::clone(&self.0.read());

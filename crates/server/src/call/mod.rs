@@ -2,7 +2,36 @@
 //! client to its next.
 
 pub(crate) mod between_rounds;
-pub(crate) mod blocking;
+mod blocking;
 pub(crate) mod follow_tools;
-pub(crate) mod mirrored_headers;
-pub(crate) mod policy;
+mod mirrored_headers;
+mod policy;
+pub(crate) mod start;
+
+use crate::interaction::Interaction;
+use between_rounds::CallsBetweenRounds;
+use longhaul_runtime::Engine;
+use longhaul_wire::ServerInfo;
+use mirrored_headers::MirroredHeaders;
+use std::sync::Arc;
+
+/// What calls of tools need.
+pub(crate) struct Calls {
+    engine: Engine,
+    identity: Arc<ServerInfo>,
+    interaction: Arc<Interaction>,
+    between_rounds: CallsBetweenRounds,
+    mirrored_headers: MirroredHeaders,
+}
+
+impl Calls {
+    pub(crate) fn new(interaction: &Arc<Interaction>) -> Self {
+        Self {
+            engine: interaction.engine.clone(),
+            identity: Arc::clone(&interaction.identity),
+            interaction: Arc::clone(interaction),
+            between_rounds: CallsBetweenRounds::default(),
+            mirrored_headers: MirroredHeaders::default(),
+        }
+    }
+}

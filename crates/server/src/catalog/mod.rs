@@ -1,4 +1,6 @@
-//! What the server offers, as clients see it: pages of lists, and the resources of tasks.
+//! What the server offers, as clients see it: declared capabilities, pages of lists, resources and those of tasks.
 
+pub(crate) mod features;
 pub(crate) mod pages;
+pub(crate) mod resources;
 pub(crate) mod task_resources;

@@ -3,15 +3,16 @@
 //! A first page is written once for each version of the catalog and dialect, since every client asks for it.
 
 use super::task_resources;
-use crate::call::follow_tools;
 use crate::{
-    dispatch::Call,
+    admission::request::AdmittedRequest,
+    call::follow_tools,
     response::Answer,
-    signer::{Seal, Unsealed},
-    transport::front::Front,
+    signer::{Signer, Verified},
 };
-use longhaul_runtime::{Snapshot, Tool};
-use longhaul_wire::{CacheHints, CacheScope, Generation, ListKind, RpcError, ToolEntry, Version, legacy, modern};
+use longhaul_runtime::{Engine, Snapshot, Tool};
+use longhaul_wire::{
+    CacheHints, CacheScope, Generation, ListKind, RpcError, ServerInfo, ToolEntry, Version, legacy, modern,
+};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
 
@@ -32,9 +33,26 @@ pub(crate) enum List {
     Templates,
 }
 
-/// First pages as they were last written.
-#[derive(Default)]
-pub(crate) struct FirstPages(Mutex<HashMap<(List, Dialect), Written>>);
+/// What lists need.
+pub(crate) struct Lists {
+    engine: Engine,
+    identity: Arc<ServerInfo>,
+    /// Signs where the next page begins.
+    pub(crate) cursors: Signer,
+    /// First pages as they were last written.
+    first_pages: Mutex<HashMap<(List, Dialect), Written>>,
+}
+
+impl Lists {
+    pub(crate) fn new(engine: &Engine, identity: &Arc<ServerInfo>, cursors: Signer) -> Self {
+        Self {
+            engine: engine.clone(),
+            identity: Arc::clone(identity),
+            cursors,
+            first_pages: Mutex::default(),
+        }
+    }
+}
 
 /// A page and the version of the list it shows.
 type Written = (u64, Arc<str>);
@@ -46,33 +64,33 @@ enum Dialect {
     Modern,
 }
 
-pub(crate) fn answer(front: &Arc<Front>, call: &Call<'_>, list: List) -> Result<Answer, RpcError> {
-    let snapshot = front.engine.catalog().snapshot();
-    let dialect = match call.caller.generation {
-        Generation::Legacy => Dialect::Legacy(call.caller.version.unwrap_or(Version::ASSUMED)),
+pub(crate) fn answer(lists: &Lists, request: &AdmittedRequest<'_>, list: List) -> Result<Answer, RpcError> {
+    let snapshot = lists.engine.catalog().snapshot();
+    let dialect = match request.caller.generation {
+        Generation::Legacy => Dialect::Legacy(request.caller.version.unwrap_or(Version::ASSUMED)),
         Generation::Modern => Dialect::Modern,
     };
-    let text = match call.params.cursor()? {
-        None => first_page(front, &snapshot, list, dialect),
+    let text = match request.params.cursor()? {
+        None => first_page(lists, &snapshot, list, dialect),
         Some(cursor) => {
-            let from = list.after(&cursor, &snapshot, &front.cursors).ok_or_else(|| {
+            let from = list.after(&cursor, &snapshot, &lists.cursors).ok_or_else(|| {
                 RpcError::invalid_params(
                     "params.cursor is not one this list gave out, or the list has changed: begin again without it",
                 )
             })?;
-            page(front, &snapshot, list, dialect, from).into()
+            page(lists, &snapshot, list, dialect, from).into()
         }
     };
-    Ok(Answer::result(call.id, |out| out.push_str(&text)))
+    Ok(Answer::result(request.id, |out| out.push_str(&text)))
 }
 
-fn first_page(front: &Front, snapshot: &Snapshot, list: List, dialect: Dialect) -> Arc<str> {
+fn first_page(lists: &Lists, snapshot: &Snapshot, list: List, dialect: Dialect) -> Arc<str> {
     let version = list.version(snapshot);
-    let mut pages = front.first_pages.0.lock();
+    let mut pages = lists.first_pages.lock();
     match pages.get(&(list, dialect)) {
         Some((of, text)) if *of == version => Arc::clone(text),
         _ => {
-            let text: Arc<str> = page(front, snapshot, list, dialect, 0).into();
+            let text: Arc<str> = page(lists, snapshot, list, dialect, 0).into();
             pages.insert((list, dialect), (version, Arc::clone(&text)));
             text
         }
@@ -80,33 +98,33 @@ fn first_page(front: &Front, snapshot: &Snapshot, list: List, dialect: Dialect) 
 }
 
 /// The result that lists the entries from `from` on.
-fn page(front: &Front, snapshot: &Snapshot, list: List, dialect: Dialect, from: usize) -> String {
+fn page(lists: &Lists, snapshot: &Snapshot, list: List, dialect: Dialect, from: usize) -> String {
     let next = list
         .name(snapshot, from + PAGE - 1)
         .filter(|_| list.name(snapshot, from + PAGE).is_some())
-        .map(|last| list.cursor(last, &front.cursors));
+        .map(|last| list.cursor(last, &lists.cursors));
     let next = next.as_deref();
     let mut out = String::with_capacity(4096);
     let listing = match list {
         List::Tools => {
-            write_tools(&mut out, front, snapshot, dialect, from, next);
+            write_tools(&mut out, lists, snapshot, dialect, from, next);
             return out;
         }
         List::Prompts => ListKind::Prompts,
         List::Resources => ListKind::Resources,
         List::Templates => ListKind::ResourceTemplates,
     };
-    let entries = list.entries(front, snapshot, from);
+    let entries = list.entries(lists, snapshot, from);
     match dialect {
         Dialect::Legacy(_) => legacy::list::write(&mut out, listing, &entries, next),
-        Dialect::Modern => modern::list::write(&mut out, listing, &entries, next, CACHE, &front.identity),
+        Dialect::Modern => modern::list::write(&mut out, listing, &entries, next, CACHE, &lists.identity),
     }
     out
 }
 
 fn write_tools(
     out: &mut String,
-    front: &Front,
+    lists: &Lists,
     snapshot: &Snapshot,
     dialect: Dialect,
     from: usize,
@@ -121,7 +139,7 @@ fn write_tools(
     }
     match dialect {
         Dialect::Legacy(version) => legacy::tools::write_list(out, &entries, next, version),
-        Dialect::Modern => modern::tools::write_list(out, &entries, next, CACHE, &front.identity),
+        Dialect::Modern => modern::tools::write_list(out, &entries, next, CACHE, &lists.identity),
     }
 }
 
@@ -156,7 +174,7 @@ impl List {
     }
 
     /// What is kept of tasks is found by their ids and never listed; its templates lead the list where there may be any.
-    fn entries<'a>(self, front: &Front, snapshot: &'a Snapshot, from: usize) -> Vec<&'a str> {
+    fn entries<'a>(self, lists: &Lists, snapshot: &'a Snapshot, from: usize) -> Vec<&'a str> {
         match self {
             Self::Tools => Vec::new(),
             Self::Prompts => {
@@ -169,7 +187,7 @@ impl List {
             }
             Self::Templates => {
                 let templates = snapshot.templates.values().skip(from).take(PAGE);
-                let of_tasks = (from == 0).then(|| task_resources::templates(front, snapshot));
+                let of_tasks = (from == 0).then(|| task_resources::templates(&lists.engine, snapshot));
                 let of_tasks = of_tasks.into_iter().flatten();
                 of_tasks
                     .map(|shown| -> &'a str { shown })
@@ -179,13 +197,13 @@ impl List {
         }
     }
 
-    fn cursor(self, last: &str, seal: &Seal) -> String {
-        seal.seal(format!("{self:?}\0{last}").as_bytes())
+    fn cursor(self, last: &str, signer: &Signer) -> String {
+        signer.sign(format!("{self:?}\0{last}").as_bytes())
     }
 
     /// Where the list goes on after `cursor`; `None` if it is none of this list's, or its entry is gone.
-    fn after(self, cursor: &str, snapshot: &Snapshot, seal: &Seal) -> Option<usize> {
-        let Unsealed(body) = seal.open(cursor)?;
+    fn after(self, cursor: &str, snapshot: &Snapshot, signer: &Signer) -> Option<usize> {
+        let Verified(body) = signer.verify(cursor)?;
         let body = String::from_utf8(body).ok()?;
         let (list, last) = body.split_once('\0')?;
         if list != format!("{self:?}") {

@@ -1,18 +1,16 @@
 //! What is kept of a task, as resources for its owner: its log, what it has given out, what its journal says.
 
 use crate::{
-    dispatch::Call,
+    admission::request::AdmittedRequest,
     response::{Answer, store_failed},
-    transport::front::Front,
 };
 use longhaul_core::{Task, UnixMillis, push_timestamp};
-use longhaul_runtime::{AttemptExit, Chapter, JournalPage, LogRange, PastAttempt, Snapshot, Standing};
+use longhaul_runtime::{AttemptExit, Chapter, Engine, JournalPage, LogRange, PastAttempt, Snapshot, Standing};
 use longhaul_wire::{
-    CacheHints, CacheScope, Generation, InvalidTaskUri, LogPage, OutputPage, RpcError, TaskPart, TaskUri, TextContent,
-    legacy, modern,
+    CacheHints, CacheScope, Generation, InvalidTaskUri, LogPage, OutputPage, RpcError, ServerInfo, TaskPart, TaskUri,
+    TextContent, legacy, modern,
 };
 use serde_json::{Value, json};
-use std::sync::Arc;
 use tracing::error;
 
 /// How logs are listed.
@@ -49,8 +47,8 @@ const CACHE: CacheHints = CacheHints {
 };
 
 /// Whether any tool of these leaves something to read of its tasks.
-pub(crate) fn are_kept(front: &Front, offered: &Snapshot) -> bool {
-    front.engine.keeps_logs() || any_keeps_a_journal(offered)
+pub(crate) fn are_kept(engine: &Engine, offered: &Snapshot) -> bool {
+    engine.keeps_logs() || any_keeps_a_journal(offered)
 }
 
 fn any_keeps_a_journal(offered: &Snapshot) -> bool {
@@ -58,34 +56,36 @@ fn any_keeps_a_journal(offered: &Snapshot) -> bool {
 }
 
 /// The families of resources that there may be.
-pub(crate) fn templates(front: &Front, offered: &Snapshot) -> impl Iterator<Item = &'static str> + use<> {
-    let log = front.engine.keeps_logs().then_some(LOG_TEMPLATE);
+pub(crate) fn templates(engine: &Engine, offered: &Snapshot) -> impl Iterator<Item = &'static str> + use<> {
+    let log = engine.keeps_logs().then_some(LOG_TEMPLATE);
     let output = any_keeps_a_journal(offered).then_some(OUTPUT_TEMPLATE);
     let history = (log.is_some() || output.is_some()).then_some(HISTORY_TEMPLATE);
     log.into_iter().chain(output).chain(history)
 }
 
 /// An unknown task, a foreign one and one without what is asked for are the same to the reader.
-pub(crate) async fn read(front: &Arc<Front>, call: &Call<'_>, uri: &str) -> Result<Answer, RpcError> {
-    let not_found = || RpcError::resource_not_found(call.caller.generation, uri);
-    let wish: TaskUri = uri.parse().map_err(|why: InvalidTaskUri| match why {
+pub(crate) async fn read(
+    engine: &Engine,
+    identity: &ServerInfo,
+    request: &AdmittedRequest<'_>,
+    uri: &str,
+) -> Result<Answer, RpcError> {
+    let not_found = || RpcError::resource_not_found(request.caller.generation, uri);
+    let part: TaskUri = uri.parse().map_err(|why: InvalidTaskUri| match why {
         InvalidTaskUri::NotATaskUri => not_found(),
         wrong_range => RpcError::invalid_params(wrong_range.to_string()),
     })?;
-    let record = front
-        .engine
-        .get(&call.caller.scope(), &wish.task)
-        .await
-        .map_err(store_failed)?;
-    let task = record.ok_or_else(not_found)?.task;
+    let record = engine.get(&request.caller.scope(), &part.task).await;
+    let task = record.map_err(store_failed)?.ok_or_else(not_found)?.task;
     let reading = Reading {
-        front,
-        call,
+        engine,
+        identity,
+        request,
         uri,
-        wish: &wish,
+        wish: &part,
         task: &task,
     };
-    match wish.part {
+    match part.part {
         TaskPart::Log => reading.log().await,
         TaskPart::Output => reading.output().await,
         TaskPart::History => reading.history().await,
@@ -94,8 +94,9 @@ pub(crate) async fn read(front: &Arc<Front>, call: &Call<'_>, uri: &str) -> Resu
 
 /// A request for a part of a task that is its sender's.
 struct Reading<'a> {
-    front: &'a Front,
-    call: &'a Call<'a>,
+    engine: &'a Engine,
+    identity: &'a ServerInfo,
+    request: &'a AdmittedRequest<'a>,
     uri: &'a str,
     wish: &'a TaskUri,
     task: &'a Task,
@@ -103,7 +104,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn not_found(&self) -> RpcError {
-        RpcError::resource_not_found(self.call.caller.generation, self.uri)
+        RpcError::resource_not_found(self.request.caller.generation, self.uri)
     }
 
     async fn log(&self) -> Result<Answer, RpcError> {
@@ -111,7 +112,7 @@ impl Reading<'_> {
             offset: self.wish.from,
             limit: self.wish.limit,
         };
-        let read = self.front.engine.read_log(self.task, range).await;
+        let read = self.engine.read_log(self.task, range).await;
         let chunk = read.map_err(|why| {
             error!(why, "a log could not be read");
             RpcError::internal("The log cannot be read")
@@ -132,7 +133,7 @@ impl Reading<'_> {
     /// Also of a task that keeps no journal: it has given out nothing.
     async fn output(&self) -> Result<Answer, RpcError> {
         let (after, limit) = self.stretch();
-        let page = self.front.engine.output(self.task, after, limit).await;
+        let page = self.engine.output(self.task, after, limit).await;
         let page = page.map_err(store_failed)?;
         let blocks: Vec<_> = page
             .found
@@ -145,23 +146,25 @@ impl Reading<'_> {
             next: page.next,
             total: page.total,
         };
-        Ok(Answer::result(self.call.id, |out| match self.call.caller.generation {
-            Generation::Legacy => legacy::resources::write_output(out, &page),
-            Generation::Modern => modern::resources::write_output(out, &page, CACHE, &self.front.identity),
+        Ok(Answer::result(self.request.id, |out| {
+            match self.request.caller.generation {
+                Generation::Legacy => legacy::resources::write_output(out, &page),
+                Generation::Modern => modern::resources::write_output(out, &page, CACHE, self.identity),
+            }
         }))
     }
 
     async fn history(&self) -> Result<Answer, RpcError> {
         let (after, limit) = self.stretch();
         let text = if self.task.journaled == 0 {
-            let read = self.front.engine.attempts(self.task, after, limit).await;
+            let read = self.engine.attempts(self.task, after, limit).await;
             let attempts = read.map_err(|why| {
                 error!(why, "the attempts of a task could not be read");
                 RpcError::internal("The history cannot be read")
             })?;
             shown_attempts(self.task, after, &attempts).to_string()
         } else {
-            let page = self.front.engine.history(self.task, after, limit).await;
+            let page = self.engine.history(self.task, after, limit).await;
             shown(self.task, &page.map_err(store_failed)?).to_string()
         };
         Ok(self.text(&TextContent {
@@ -183,9 +186,9 @@ impl Reading<'_> {
     }
 
     fn text(&self, content: &TextContent<'_>) -> Answer {
-        Answer::result(self.call.id, |out| match self.call.caller.generation {
+        Answer::result(self.request.id, |out| match self.request.caller.generation {
             Generation::Legacy => legacy::resources::write_content(out, content),
-            Generation::Modern => modern::resources::write_content(out, content, CACHE, &self.front.identity),
+            Generation::Modern => modern::resources::write_content(out, content, CACHE, self.identity),
         })
     }
 }

@@ -1,18 +1,23 @@
 //! From bytes to the method that answers them.
 
-mod custom;
+mod custom_method;
+mod table;
 
 use crate::{
-    admission::caller::{Caller, Reach},
-    methods,
+    admission::{
+        caller::{Caller, Reach},
+        request::AdmittedRequest,
+    },
+    interaction::{Interaction, input_requests},
+    methods::Methods,
     response::Answer,
-    session::{Session, replies},
-    transport::front::Front,
+    session::Session,
+    signer::Signer,
 };
 use longhaul_core::beginning;
 use longhaul_wire::{
-    AdmissionRules, Admitted, Era, Generation, Message, Method, Params, Rejection, Request, RpcError, Transport, admit,
-    admit_custom, detect_era,
+    AdmissionRules, Admitted, Era, Generation, Message, Meta, Method, Params, Rejection, Request, RpcError, Transport,
+    admit, admit_custom, detect_era,
     jsonrpc::{Notification, Response},
 };
 use std::sync::Arc;
@@ -35,40 +40,121 @@ pub(crate) struct Incoming<'a> {
     pub(crate) reach: Reach,
 }
 
-impl Incoming<'_> {
-    fn caller(&self, front: &Front, era: &Era<'_>) -> Caller {
-        Caller::new(
-            era,
-            front.principal.clone(),
-            self.session.as_ref(),
-            self.takes_stream,
-            self.reach,
-        )
-    }
+/// Finds the era and the method of each message.
+pub(crate) struct Dispatcher {
+    methods: Methods,
+    /// Refuse requests for tasks that leave `Mcp-Name` out, too.
+    strict_headers: bool,
 }
 
-/// Answers one message.
-pub(crate) async fn dispatch(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answer {
-    match Message::parse(incoming.bytes) {
-        Err(Rejection { id, error }) => Answer::error(id, &error),
-        Ok(Message::Request(request)) => {
-            debug!(
-                method = beginning(&request.method, LONGEST_METHOD),
-                session = incoming.session.is_some(),
-                "request"
-            );
-            let id = request.id;
-            request_answer(front, &request, incoming)
-                .await
-                .unwrap_or_else(|error| Answer::error(Some(id), &error))
+impl Dispatcher {
+    pub(crate) fn new(interaction: &Arc<Interaction>, cursors: Signer, strict_headers: bool) -> Self {
+        Self {
+            methods: Methods::new(interaction, cursors),
+            strict_headers,
         }
-        Ok(Message::Notification(notification)) => {
-            debug!(method = beginning(&notification.method, LONGEST_METHOD), "notification");
-            accept(front, &notification, incoming).unwrap_or_else(unaccepted)
+    }
+
+    /// Answers one message.
+    pub(crate) async fn dispatch(&self, incoming: &Incoming<'_>) -> Answer {
+        match Message::parse(incoming.bytes) {
+            Err(Rejection { id, error }) => Answer::error(id, &error),
+            Ok(Message::Request(request)) => {
+                debug!(
+                    method = beginning(&request.method, LONGEST_METHOD),
+                    session = incoming.session.is_some(),
+                    "request"
+                );
+                let id = request.id;
+                self.request(&request, incoming)
+                    .await
+                    .unwrap_or_else(|error| Answer::error(Some(id), &error))
+            }
+            Ok(Message::Notification(notification)) => {
+                debug!(method = beginning(&notification.method, LONGEST_METHOD), "notification");
+                self.notification(&notification, incoming).unwrap_or_else(refused)
+            }
+            Ok(Message::Response(response)) => self.response(&response, incoming).await.unwrap_or_else(refused),
         }
-        Ok(Message::Response(response)) => accept_response(front, &response, incoming)
-            .await
-            .unwrap_or_else(unaccepted),
+    }
+
+    async fn request(&self, request: &Request<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
+        if let Some(custom) = self.methods.engine.catalog().method(&request.method) {
+            let (era, params, meta) = admit_custom(request, &incoming.peer)?;
+            let admitted = self.admitted(request, incoming, &era, params, meta);
+            return custom_method::answer(&self.methods.interaction, &admitted, custom, request.params);
+        }
+        let rules = AdmissionRules {
+            strict_headers: self.strict_headers,
+            serves: table::serves,
+        };
+        let Admitted {
+            era,
+            method,
+            params,
+            meta,
+        } = admit(request, &incoming.peer, &rules)?;
+        let admitted = self.admitted(request, incoming, &era, params, meta);
+        table::answer(&self.methods, method, &admitted).await
+    }
+
+    /// An admitted request with its caller.
+    fn admitted<'a>(
+        &self,
+        request: &Request<'a>,
+        incoming: &'a Incoming<'_>,
+        era: &Era<'_>,
+        params: Params<'a>,
+        meta: Meta<'a>,
+    ) -> AdmittedRequest<'a> {
+        AdmittedRequest {
+            id: request.id,
+            params,
+            meta,
+            headers: incoming.peer.headers(),
+            caller: self.caller(incoming, era),
+        }
+    }
+
+    fn caller(&self, incoming: &Incoming<'_>, era: &Era<'_>) -> Caller {
+        Caller::new(
+            era,
+            self.methods.interaction.admission.principal.clone(),
+            incoming.session.as_ref(),
+            incoming.takes_stream,
+            incoming.reach,
+        )
+    }
+
+    /// Takes a response to a request of ours. Only sessions are sent any, and a modern client must not even try (T-22).
+    async fn response(&self, response: &Response<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
+        match (&incoming.session, &incoming.peer) {
+            (Some(session), _) => input_requests::response::accept(&self.methods.interaction, session, response).await,
+            (
+                None,
+                Transport::Http {
+                    session: longhaul_wire::SessionState::Gone,
+                    ..
+                },
+            ) => Err(RpcError::session_not_found()),
+            (None, _) => Err(RpcError::invalid_request("No response is awaited here")),
+        }
+    }
+
+    /// Takes a notification. Unknown ones are accepted: nobody waits for an answer, and a later revision may define them.
+    fn notification(&self, notification: &Notification<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
+        let params = Params::read(notification.params)?;
+        let era = detect_era(Some(&notification.method), &params.meta()?, &incoming.peer)?;
+        let caller = self.caller(incoming, &era);
+        // Over HTTP a modern client cancels a request by leaving; it has no notification for it (T-34, T-36).
+        let legacy = matches!(era, Era::Legacy(_));
+        if legacy && Method::parse(&notification.method, Generation::Legacy) == Some(Method::Cancelled) {
+            let request = params.cancelled()?.request_id;
+            if let Some(session) = caller.session_key() {
+                self.methods.interaction.sessions.in_flight.cancel(session, request);
+            }
+        }
+        Ok(Answer::Accepted)
     }
 }
 
@@ -83,122 +169,11 @@ pub(crate) fn refuse_message(bytes: &[u8], error: &RpcError) -> Answer {
 }
 
 /// What wants no answer and is refused all the same has a status of its own: 200 would read as accepted (T-04).
-fn unaccepted(error: RpcError) -> Answer {
+fn refused(error: RpcError) -> Answer {
     let error = if error.status() < 400 {
         error.with_status(400)
     } else {
         error
     };
     Answer::error(None, &error)
-}
-
-async fn request_answer(
-    front: &Arc<Front>,
-    request: &Request<'_>,
-    incoming: &Incoming<'_>,
-) -> Result<Answer, RpcError> {
-    if let Some(own) = front.engine.catalog().method(&request.method) {
-        let (era, params, meta) = admit_custom(request, &incoming.peer)?;
-        let call = call(front, request, incoming, &era, params, meta);
-        return custom::answer(front, &call, own, request.params);
-    }
-    let rules = AdmissionRules {
-        strict_headers: front.strict_headers,
-        serves,
-    };
-    let Admitted {
-        era,
-        method,
-        params,
-        meta,
-    } = admit(request, &incoming.peer, &rules)?;
-    let call = call(front, request, incoming, &era, params, meta);
-    methods::answer(front, method, &call).await
-}
-
-/// An admitted request with its caller.
-fn call<'a>(
-    front: &Front,
-    request: &Request<'a>,
-    incoming: &'a Incoming<'_>,
-    era: &Era<'_>,
-    params: Params<'a>,
-    meta: longhaul_wire::Meta<'a>,
-) -> Call<'a> {
-    Call {
-        id: request.id,
-        params,
-        meta,
-        headers: incoming.peer.headers(),
-        caller: incoming.caller(front, era),
-    }
-}
-
-/// A request on its way to its method.
-pub(crate) struct Call<'a> {
-    pub(crate) id: longhaul_wire::RequestId<'a>,
-    pub(crate) params: Params<'a>,
-    pub(crate) meta: longhaul_wire::Meta<'a>,
-    /// Those of its HTTP request.
-    pub(crate) headers: Option<&'a longhaul_wire::Headers<'a>>,
-    pub(crate) caller: Caller,
-}
-
-/// Takes a response to a request of ours. Only sessions are asked anything, and a modern client must not even try (T-22).
-async fn accept_response(
-    front: &Arc<Front>,
-    response: &Response<'_>,
-    incoming: &Incoming<'_>,
-) -> Result<Answer, RpcError> {
-    match (&incoming.session, &incoming.peer) {
-        (Some(session), _) => replies::accept(front, session, response).await,
-        (
-            None,
-            Transport::Http {
-                session: longhaul_wire::SessionState::Gone,
-                ..
-            },
-        ) => Err(RpcError::session_not_found()),
-        (None, _) => Err(RpcError::invalid_request("No response is awaited here")),
-    }
-}
-
-/// What is served, of all that the protocol has.
-fn serves(method: Method) -> bool {
-    matches!(
-        method,
-        Method::Initialize
-            | Method::Discover
-            | Method::Ping
-            | Method::ToolsList
-            | Method::ToolsCall
-            | Method::TasksGet
-            | Method::TasksResult
-            | Method::TasksList
-            | Method::TasksCancel
-            | Method::TasksUpdate
-            | Method::ResourcesList
-            | Method::ResourceTemplatesList
-            | Method::ResourcesRead
-            | Method::ResourcesSubscribe
-            | Method::ResourcesUnsubscribe
-            | Method::LoggingSetLevel
-            | Method::SubscriptionsListen
-            | Method::PromptsList
-            | Method::PromptsGet
-            | Method::CompletionComplete
-    )
-}
-
-/// Takes a notification. Unknown ones are accepted: nobody waits for an answer, and a later revision may have meant them kindly.
-fn accept(front: &Front, notification: &Notification<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
-    let params = Params::read(notification.params)?;
-    let era = detect_era(Some(&notification.method), &params.meta()?, &incoming.peer)?;
-    let caller = incoming.caller(front, &era);
-    // Over HTTP a modern client calls a request off by leaving; it has no notification for it (T-34, T-36).
-    let legacy = matches!(era, Era::Legacy(_));
-    if legacy && Method::parse(&notification.method, Generation::Legacy) == Some(Method::Cancelled) {
-        front.inflight.call_off(&caller, params.cancelled()?.request_id);
-    }
-    Ok(Answer::Accepted)
 }

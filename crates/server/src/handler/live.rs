@@ -1,7 +1,10 @@
 //! Asking a legacy client while its request lasts: by requests of ours, whose responses are awaited.
 
 use super::outbox::{Line, Outbox};
-use crate::{interaction::input_requests::unanswered::taken_back, session::replies, transport::front::Front};
+use crate::interaction::{
+    Interaction,
+    input_requests::{self, unanswered::taken_back},
+};
 use longhaul_core::{BoxFuture, Json, RpcFailure, SessionKey};
 use longhaul_runtime::{AskError, Question, Reply, Requesting, Said, read_answer};
 use longhaul_wire::{RpcError, legacy::input_request::Delivery};
@@ -9,7 +12,7 @@ use std::sync::Arc;
 
 /// The way to the sender of one legacy request.
 pub(super) struct Live {
-    pub(super) front: Arc<Front>,
+    pub(super) interaction: Arc<Interaction>,
     /// Without one there is nowhere to answer (C-51).
     pub(super) session: Option<SessionKey>,
     pub(super) outbox: Arc<Outbox>,
@@ -20,8 +23,8 @@ impl Requesting for Live {
         let Some(session) = &self.session else {
             return Box::pin(std::future::ready(Err(AskError::Withdrawn)));
         };
-        let entropy = &*self.front.engine.ports().entropy;
-        let mut expected = self.front.replies.expect(session, entropy);
+        let entropy = &*self.interaction.engine.ports().entropy;
+        let mut expected = self.interaction.sessions.replies.expect(session, entropy);
         let delivery = Delivery {
             id: expected.id(),
             request: question.request.as_str(),
@@ -41,7 +44,7 @@ impl Requesting for Live {
             let reply = expected.reply().await;
             question_open.settle();
             if let Reply::Result(answer) = &reply {
-                replies::check(&question.request, answer).map_err(|error| refused(&error))?;
+                input_requests::check(&question.request, answer).map_err(|error| refused(&error))?;
             }
             read_answer(reply.into_answer(&question.request))
         })

@@ -7,20 +7,20 @@ mod outbox;
 mod replay;
 
 use crate::{
-    dispatch::Call,
+    admission::request::AdmittedRequest,
     interaction::{
+        Interaction,
         exchange::{self, Response, Talk, Turn},
         notifications::Telling,
         rounds::Round,
     },
     response::{Answer, KeptId},
-    transport::front::Front,
 };
 use futures_util::FutureExt;
 use live::Live;
 use longhaul_core::{BoxFuture, Json, RpcFailure};
 use longhaul_runtime::{Ability, AskError, HandlerError, Question, RequestContext, Requesting, Requestor, Said};
-use longhaul_wire::{Capability, Generation, RequestId, RpcError, legacy, modern};
+use longhaul_wire::{Capability, Generation, RequestId, RpcError, ServerInfo, legacy, modern};
 use outbox::{Line, Outbox};
 use replay::Replay;
 use std::{panic::AssertUnwindSafe, sync::Arc};
@@ -36,20 +36,29 @@ pub(crate) type Handler = Box<dyn FnOnce(RequestContext) -> BoxFuture<'static, R
 pub(crate) type Finish =
     Box<dyn FnOnce(Result<Json, HandlerError>, Telling) -> BoxFuture<'static, Result<Turn, RpcError>> + Send>;
 
+/// The writer of what a handler gives, as it is.
+pub(crate) fn result_writer(identity: &Arc<ServerInfo>, generation: Generation) -> Writer {
+    let identity = Arc::clone(identity);
+    Box::new(move |out, id, result| match generation {
+        Generation::Legacy => legacy::result::write(out, id, result),
+        Generation::Modern => modern::result::write(out, id, result, None, &identity),
+    })
+}
+
 /// Runs a handler and answers with what it gives; `not_found` is what [`HandlerError::NotFound`] means for this request. `round` is a
 /// modern request's place in a series of rounds; a request without one may not ask anything (U-10).
 ///
 /// # Errors
 /// −32602 if the request says in no sound way what it wants to hear.
 pub(crate) fn answer(
-    front: &Arc<Front>,
-    call: &Call<'_>,
+    interaction: &Arc<Interaction>,
+    request: &AdmittedRequest<'_>,
     round: Option<Round>,
     handler: Handler,
     not_found: RpcError,
     write: Writer,
 ) -> Result<Answer, RpcError> {
-    let (id, generation) = (KeptId::of(call.id), call.caller.generation);
+    let (id, generation) = (KeptId::of(request.id), request.caller.generation);
     let finish = move |result, _| {
         let response = match result {
             Ok(result) => {
@@ -63,9 +72,9 @@ pub(crate) fn answer(
         };
         Box::pin(std::future::ready(Ok(Turn::Response(response)))) as _
     };
-    let telling = Telling::wanted(front, call)?;
-    let talk = talk(front, call, telling, round, handler, Box::new(finish))?;
-    Ok(exchange::answer(front, call, talk))
+    let telling = Telling::wanted(interaction, request)?;
+    let talk = talk(interaction, request, telling, round, handler, Box::new(finish))?;
+    Ok(exchange::answer(interaction, request, talk))
 }
 
 /// Runs a handler, and goes on with what `finish` makes of what it gives.
@@ -73,8 +82,8 @@ pub(crate) fn answer(
 /// # Errors
 /// As [`answer`].
 pub(crate) fn talk(
-    front: &Arc<Front>,
-    call: &Call<'_>,
+    interaction: &Arc<Interaction>,
+    request: &AdmittedRequest<'_>,
     telling: Telling,
     round: Option<Round>,
     handler: Handler,
@@ -85,21 +94,21 @@ pub(crate) fn talk(
         let replay = Arc::new(Replay::of(&mut round, Arc::clone(&outbox)));
         (replay, round)
     });
-    let requesting: Arc<dyn Requesting> = match (&series, call.caller.generation) {
+    let requesting: Arc<dyn Requesting> = match (&series, request.caller.generation) {
         (Some((replay, _)), _) => Arc::clone(replay) as _,
         (None, Generation::Legacy) => Arc::new(Live {
-            front: Arc::clone(front),
-            session: call.caller.session().map(|session| session.key.clone()),
+            interaction: Arc::clone(interaction),
+            session: request.caller.session().map(|session| session.key.clone()),
             outbox: Arc::clone(&outbox),
         }),
         (None, Generation::Modern) => Arc::new(Mute(Arc::clone(&outbox))),
     };
-    let requestor: Arc<Requestor> = Arc::new(call.caller.requestor(&call.meta)?);
-    let principal = call.caller.principal().clone();
-    let cx = RequestContext::new(principal, requestor, front.engine.ports().clone(), requesting);
+    let requestor: Arc<Requestor> = Arc::new(request.caller.requestor(&request.meta)?);
+    let principal = request.caller.principal().clone();
+    let cx = RequestContext::new(principal, requestor, interaction.engine.ports().clone(), requesting);
     Ok(Box::new(Handling {
-        front: Arc::clone(front),
-        id: KeptId::of(call.id),
+        interaction: Arc::clone(interaction),
+        id: KeptId::of(request.id),
         outbox,
         series,
         // Whatever it does is done where a panic is caught.
@@ -132,7 +141,7 @@ pub(crate) fn failed(id: &KeptId, generation: Generation, failure: &RpcFailure) 
 
 /// A handler at work. Dropping it drops the handler.
 struct Handling {
-    front: Arc<Front>,
+    interaction: Arc<Interaction>,
     id: KeptId,
     outbox: Arc<Outbox>,
     series: Option<(Arc<Replay>, Round)>,
@@ -234,7 +243,7 @@ impl Handling {
         };
         let state = replay.state(asked.iter().map(|(name, _)| name.clone()));
         let questions = asked.iter().map(|(name, request)| (name.as_str(), request.as_str()));
-        let response = round.ask(&self.front, &self.id, questions, &state)?;
+        let response = round.ask(&self.interaction, &self.id, questions, &state)?;
         Ok(Some(Turn::Response(response)))
     }
 }

@@ -1,9 +1,9 @@
 //! Asking a modern client: the handler is run again from its start each time its client comes back, with all answers so far (U-10).
 
 use super::outbox::{Line, Outbox};
-use crate::{
-    interaction::rounds::{Round, State},
-    session::replies,
+use crate::interaction::{
+    input_requests,
+    rounds::{Round, State},
 };
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{AskError, Question, Requesting, Said, read_answer};
@@ -120,7 +120,7 @@ impl Requesting for Replay {
         let mut book = self.lock();
         let name = book.name(&question);
         let line = match book.answers.get(&name).cloned() {
-            Some(answer) => match replies::check(&question.request, &answer) {
+            Some(answer) => match input_requests::check(&question.request, &answer) {
                 Ok(()) => {
                     book.used.insert(name);
                     return Box::pin(std::future::ready(read_answer(answer)));

@@ -2,14 +2,16 @@
 //! of life.
 
 use crate::{
-    admission::limits::{Busy, ByteBudget, Exhausted, Room},
-    dispatch::Call,
+    admission::{
+        limits::{Busy, ByteBudget, Exhausted, Room},
+        request::AdmittedRequest,
+    },
+    interaction::Interaction,
     response::{
         Answer, KeptId, shutting_down,
         stream::{self, Gone, KEEP_ALIVE, Sink, Text},
     },
     session::in_flight::Entry,
-    transport::front::Front,
 };
 use longhaul_core::{BoxFuture, SessionKey};
 use longhaul_wire::RpcError;
@@ -98,29 +100,32 @@ pub(crate) trait Talk: Send + 'static {
     fn answered(&mut self) {}
 
     /// The client does not want the answer any more: also a legacy one, of which a lost connection says nothing (T-08).
-    fn call_off(&mut self) {}
+    fn cancel(&mut self) {}
 }
 
 /// Answers a request with what `talk` says.
-pub(crate) fn answer(front: &Arc<Front>, call: &Call<'_>, talk: Box<dyn Talk>) -> Answer {
+pub(crate) fn answer(interaction: &Arc<Interaction>, request: &AdmittedRequest<'_>, talk: Box<dyn Talk>) -> Answer {
     let conversation = Conversation {
-        front: Arc::clone(front),
+        interaction: Arc::clone(interaction),
         talk,
-        id: KeptId::of(call.id),
-        session: call.caller.session().map(|session| session.key.clone()),
-        called_off: front.inflight.enter(&call.caller, call.id),
+        id: KeptId::of(request.id),
+        session: request.caller.session_key().cloned(),
+        cancelled: interaction
+            .sessions
+            .in_flight
+            .enter(request.caller.session_key(), request.id),
         unsent: Vec::new(),
     };
-    Answer::Later(Box::pin(conversation.respond(call.caller.takes_stream)))
+    Answer::Later(Box::pin(conversation.respond(request.caller.takes_stream)))
 }
 
 /// All that is needed to answer the request, kept apart from its bytes, which may be large.
 struct Conversation {
-    front: Arc<Front>,
+    interaction: Arc<Interaction>,
     talk: Box<dyn Talk>,
     id: KeptId,
     session: Option<SessionKey>,
-    called_off: Entry,
+    cancelled: Entry,
     /// Questions that no stream has taken yet.
     unsent: Vec<String>,
 }
@@ -131,7 +136,7 @@ enum Step {
     Quiet,
     Response(Response),
     Silence,
-    CalledOff,
+    Cancelled,
     /// The server ends before there is an answer: what a client takes along when it leaves ends, too.
     Closed(Response),
 }
@@ -146,7 +151,7 @@ impl Conversation {
                     self.talk.answered();
                     return response.into();
                 }
-                Step::CalledOff => return Answer::Accepted,
+                Step::Cancelled => return Answer::Accepted,
                 Step::Closed(response) => return response.into(),
                 step @ (Step::Message(_) | Step::Silence) if takes_stream => break step,
                 // Only a legacy stream can be left and resumed.
@@ -155,8 +160,8 @@ impl Conversation {
                 Step::Message(_) | Step::Quiet => {}
             }
         };
-        let front = Arc::clone(&self.front);
-        Answer::Stream(stream::events(&front, |sink| async move {
+        let interaction = Arc::clone(&self.interaction);
+        Answer::Stream(stream::events(interaction.engine.ports(), |sink| async move {
             // Whoever has gone is told no more.
             let _ = self.stream(sink, first).await;
         }))
@@ -170,7 +175,7 @@ impl Conversation {
                 Step::Message(text) => sink.message(text).await?,
                 Step::Quiet => sink.quiet().await?,
                 Step::Silence => sink.keep_alive(),
-                Step::CalledOff => return Ok(()),
+                Step::Cancelled => return Ok(()),
                 Step::Closed(Response { text, .. }) => return sink.message(text).await,
                 Step::Response(Response { text, .. }) => {
                     sink.message(text).await?;
@@ -183,18 +188,18 @@ impl Conversation {
     }
 
     async fn step(&mut self, takes_stream: bool) -> Step {
-        let silence = self.front.engine.ports().clock.sleep(KEEP_ALIVE);
+        let silence = self.interaction.engine.ports().clock.sleep(KEEP_ALIVE);
         tokio::pin!(silence);
         loop {
             let turn = tokio::select! {
                 // What there is to say goes before what speaks against it.
                 biased;
                 turn = self.talk.next() => turn,
-                () = self.called_off.called_off() => {
-                    self.talk.call_off();
-                    return Step::CalledOff;
+                () = self.cancelled.cancelled() => {
+                    self.talk.cancel();
+                    return Step::Cancelled;
                 }
-                () = self.front.closed() => return Step::Closed(Response::error(&self.id, &shutting_down())),
+                () = self.interaction.shutdown.closed() => return Step::Closed(Response::error(&self.id, &shutting_down())),
                 () = &mut silence => return Step::Silence,
             };
             match turn {
@@ -206,7 +211,9 @@ impl Conversation {
                 }
                 Turn::Quiet => return Step::Quiet,
                 Turn::Next(talk) => self.talk = talk,
-                Turn::Response(response) => return Step::Response(response.with_room(&self.front.memory, &self.id)),
+                Turn::Response(response) => {
+                    return Step::Response(response.with_room(&self.interaction.admission.memory, &self.id));
+                }
             }
         }
     }
@@ -215,7 +222,7 @@ impl Conversation {
     async fn send_unsent(&mut self) {
         let Some(session) = &self.session else { return };
         while let Some(question) = self.unsent.first() {
-            if !self.front.mail.send(session, question.clone()).await {
+            if !self.interaction.push.streams.send(session, question.clone()).await {
                 return;
             }
             self.unsent.remove(0);

@@ -1,9 +1,5 @@
-//! What a legacy client hears of its tasks beside the answers to its requests.
-//!
-//! A session hears of a task on its push streams ([`push`]) and on the streams of its `tasks/result`. At any moment exactly one of
-//! them carries what is said ([`push::carrier`]). Whichever it is, [`push::task_messages`] writes it: questions with
-//! their withdrawals, progress, log messages. Questions are rows of the store, so all that is kept here can be lost, and is found
-//! again when the next stream opens.
+//! Everything a client is told or asked besides the response to its request: progress, log messages, input requests, push streams and
+//! subscriptions.
 
 pub(crate) mod exchange;
 pub(crate) mod input_requests;
@@ -13,19 +9,24 @@ pub(crate) mod resource_watch;
 pub(crate) mod rounds;
 pub(crate) mod subscription;
 
-use crate::session::preferences::Wishes;
-use input_requests::{client_tasks::Hosting, unanswered::Unanswered};
-use push::carrier::Outlets;
+use crate::{admission::Admission, session::Sessions, shutdown::Shutdown, signer::Signer};
+use input_requests::InputRequests;
+use longhaul_runtime::Engine;
+use longhaul_wire::ServerInfo;
+use push::Push;
+use resource_watch::ResourceWatchers;
+use std::sync::Arc;
 
-/// What this node knows of the legacy sessions that it speaks to.
-#[derive(Clone, Default)]
-pub(crate) struct Sessions {
-    /// Where they hear of their tasks.
-    pub(crate) outlets: Outlets,
-    /// The questions sent that they have not responded to.
-    pub(crate) unanswered: Unanswered,
-    /// The questions that they have made tasks of.
-    pub(crate) hosting: Hosting,
-    /// What they have asked to hear.
-    pub(crate) wishes: Wishes,
+/// What is needed to tell clients something, and to ask them.
+pub(crate) struct Interaction {
+    pub(crate) engine: Engine,
+    pub(crate) identity: Arc<ServerInfo>,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) push: Push,
+    pub(crate) input_requests: InputRequests,
+    pub(crate) resource_watchers: ResourceWatchers,
+    /// Signs the state that a modern client carries from one round to the next.
+    pub(crate) round_states: Signer,
 }

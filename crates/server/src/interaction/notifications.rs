@@ -1,6 +1,6 @@
 //! What running work says, told to the client whose request it answers, as far as that client wants to hear it (U-01, U-09).
 
-use crate::{dispatch::Call, response::KeptId, transport::front::Front};
+use crate::{admission::request::AdmittedRequest, interaction::Interaction, response::KeptId};
 use longhaul_core::{LogLevel, Progress};
 use longhaul_runtime::Said;
 use longhaul_wire::{Generation, RpcError, legacy::input_request::write_elicitation_complete, notification};
@@ -20,19 +20,19 @@ impl Telling {
     ///
     /// # Errors
     /// −32602 if the token is neither string nor integer, or the level is none.
-    pub(crate) fn wanted(front: &Front, call: &Call<'_>) -> Result<Self, RpcError> {
-        let level = match call.caller.generation {
-            Generation::Modern => call.meta.log_level()?,
+    pub(crate) fn wanted(interaction: &Interaction, request: &AdmittedRequest<'_>) -> Result<Self, RpcError> {
+        let level = match request.caller.generation {
+            Generation::Modern => request.meta.log_level()?,
             Generation::Legacy => {
-                let session = call.caller.session();
-                session.map(|session| front.legacy.wishes.level(&session.key))
+                let session = request.caller.session();
+                session.map(|session| interaction.sessions.preferences.level(&session.key))
             }
         };
         Ok(Self {
-            token: call.meta.progress_token()?.map(KeptId::of),
+            token: request.meta.progress_token()?.map(KeptId::of),
             told: None,
             level,
-            pages: call
+            pages: request
                 .caller
                 .session()
                 .is_some_and(|session| session.abilities.elicit_url),

@@ -3,7 +3,10 @@
 //! One watcher for each part of a task that someone has subscribed to. It tells of an update as authors of resources do, through the
 //! catalog, so sessions and subscriptions hear of it in one way. It ends with its subscribers, or when nothing can change any more.
 
-use crate::{admission::caller::Caller, response::store_failed, transport::front::Front};
+use crate::{
+    admission::caller::Caller, interaction::Interaction, response::store_failed,
+    session::preferences::SubscriptionGuard,
+};
 use futures_util::FutureExt;
 use longhaul_core::{Scope, Task, TaskId, store::StoreError};
 use longhaul_runtime::{Engine, LogRange, Watch};
@@ -24,14 +27,11 @@ type Key = (TaskId, TaskPart);
 
 /// The parts of tasks that are watched.
 #[derive(Clone, Default)]
-pub(crate) struct TaskUpdates(Arc<Mutex<HashMap<Key, Weak<Watched>>>>);
+pub(crate) struct ResourceWatchers(Arc<Mutex<HashMap<Key, Weak<Watched>>>>);
 
-/// A subscription to a part of a task. The part is watched while any of these is there.
-#[derive(Clone)]
-pub(crate) struct TaskSubscription(#[expect(dead_code, reason = "held for its end")] Arc<Watched>);
-
+/// A part of a task that somebody has subscribed to; it is watched while anyone holds this.
 struct Watched {
-    updates: TaskUpdates,
+    updates: ResourceWatchers,
     key: Key,
     /// Dropped with this, which ends the watcher.
     _alive: watch::Sender<()>,
@@ -69,20 +69,20 @@ impl Seen {
 /// # Errors
 /// For a task that is not the caller's, what an unknown resource comes to; −32602 for a stretch of a part; the store's.
 pub(crate) async fn subscribe(
-    front: &Arc<Front>,
+    interaction: &Arc<Interaction>,
     caller: &Caller,
     uri: &str,
-) -> Result<Option<TaskSubscription>, RpcError> {
+) -> Result<Option<SubscriptionGuard>, RpcError> {
     let Ok(path) = uri.split('?').next().unwrap_or_default().parse::<TaskUri>() else {
         return Ok(None);
     };
     let not_found = || RpcError::resource_not_found(caller.generation, uri);
-    if path.part == TaskPart::Log && !front.engine.keeps_logs() {
+    if path.part == TaskPart::Log && !interaction.engine.keeps_logs() {
         return Err(not_found());
     }
     // Watched before it is read, so that no change falls between.
-    let changes = front.engine.watch(&path.task);
-    let record = front.engine.get(&caller.scope(), &path.task).await;
+    let changes = interaction.engine.watch(&path.task);
+    let record = interaction.engine.get(&caller.scope(), &path.task).await;
     let task = record.map_err(store_failed)?.ok_or_else(not_found)?.task;
     if path.to_string() != uri {
         return Err(RpcError::invalid_params(format!(
@@ -90,7 +90,7 @@ pub(crate) async fn subscribe(
         )));
     }
     let part = Part {
-        engine: front.engine.clone(),
+        engine: interaction.engine.clone(),
         scope: caller.scope(),
         part: path.part,
         uri: uri.into(),
@@ -100,20 +100,20 @@ pub(crate) async fn subscribe(
         warn!(%error, "what is kept of a task cannot be read");
         RpcError::internal("The resource cannot be read")
     })?;
-    let (watched, mut ended) = match front.task_updates.enter((path.task, path.part)) {
+    let (watched, mut ended) = match interaction.resource_watchers.enter((path.task, path.part)) {
         (watched, Some(ended)) => (watched, ended),
-        (watched, None) => return Ok(Some(TaskSubscription(watched))),
+        (watched, None) => return Ok(Some(watched)),
     };
-    front.engine.ports().spawner.spawn(Box::pin(async move {
+    interaction.engine.ports().spawner.spawn(Box::pin(async move {
         tokio::select! {
             () = part.watch(task, changes, seen) => {}
             _ = ended.changed() => {}
         }
     }));
-    Ok(Some(TaskSubscription(watched)))
+    Ok(Some(watched))
 }
 
-impl TaskUpdates {
+impl ResourceWatchers {
     /// What keeps the watcher of a part, and, if there was none, what ends one.
     fn enter(&self, key: Key) -> (Arc<Watched>, Option<watch::Receiver<()>>) {
         let mut table = self.lock();

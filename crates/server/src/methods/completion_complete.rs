@@ -1,17 +1,17 @@
 //! `completion/complete`: what an argument of a prompt or a resource template could become (U-36).
 
-use crate::{dispatch::Call, handler, response::Answer, transport::front::Front};
+use super::Methods;
+use crate::{admission::request::AdmittedRequest, handler, response::Answer};
 use longhaul_core::Json;
 use longhaul_runtime::{Completer, Snapshot};
-use longhaul_wire::{Generation, RpcError, completion, legacy, modern, params::Reference};
+use longhaul_wire::{RpcError, completion, params::Reference};
 use std::sync::Arc;
 
-pub(super) fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
-    let wish = call.params.complete()?;
-    let completer = completer(&front.engine.catalog().snapshot(), &wish.reference)?;
-    let (argument, value) = (wish.argument.into_owned(), wish.value.into_owned());
-    let context = wish.context.map_or_else(|| Json::trusted("{}"), Json::from);
-    let (writer, generation) = (Arc::clone(front), call.caller.generation);
+pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    let params = request.params.complete()?;
+    let completer = completer(&methods.engine.catalog().snapshot(), &params.reference)?;
+    let (argument, value) = (params.argument.into_owned(), params.value.into_owned());
+    let context = params.context.map_or_else(|| Json::trusted("{}"), Json::from);
     let handler = Box::new(move |cx| {
         let values = (completer.clone()).map(|completer| completer.complete(argument, value, context, cx));
         Box::pin(async move {
@@ -23,15 +23,12 @@ pub(super) fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcE
         }) as _
     });
     handler::answer(
-        front,
-        call,
+        &methods.interaction,
+        request,
         None,
         handler,
         RpcError::invalid_params("There is nothing to complete here"),
-        Box::new(move |out, id, result| match generation {
-            Generation::Legacy => legacy::result::write(out, id, result),
-            Generation::Modern => modern::result::write(out, id, result, None, &writer.identity),
-        }),
+        handler::result_writer(&methods.identity, request.caller.generation),
     )
 }
 

@@ -1,44 +1,40 @@
 //! `prompts/get`: a prompt, filled in.
 
+use super::Methods;
 use crate::{
-    dispatch::Call,
+    admission::request::AdmittedRequest,
     handler,
     interaction::rounds::{Asked, Round},
     response::Answer,
-    transport::front::Front,
 };
 use longhaul_core::Json;
 use longhaul_runtime::Prompt;
-use longhaul_wire::{Generation, Method, RpcError, legacy, modern};
+use longhaul_wire::{Method, RpcError};
 use serde_json::value::RawValue;
 use std::{collections::BTreeMap, sync::Arc};
 
-pub(super) fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
-    let wish = call.params.get_prompt()?;
-    let unknown = || RpcError::invalid_params(format!("Unknown prompt: {}", wish.name));
-    let snapshot = front.engine.catalog().snapshot();
-    let prompt = snapshot.prompts.get(&*wish.name).cloned().ok_or_else(unknown)?;
-    let arguments = arguments(&prompt, wish.arguments)?;
+pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    let params = request.params.get_prompt()?;
+    let unknown = || RpcError::invalid_params(format!("Unknown prompt: {}", params.name));
+    let snapshot = methods.engine.catalog().snapshot();
+    let prompt = snapshot.prompts.get(&*params.name).cloned().ok_or_else(unknown)?;
+    let arguments = arguments(&prompt, params.arguments)?;
     let asked = Asked {
         method: Method::PromptsGet,
-        target: &wish.name,
-        arguments: wish.arguments.map(Json::from),
-        answers: &wish.input_responses,
-        state: wish.request_state.as_deref(),
+        target: &params.name,
+        arguments: params.arguments.map(Json::from),
+        answers: &params.input_responses,
+        state: params.request_state.as_deref(),
     };
-    let round = Round::of(front, call, asked)?;
+    let round = Round::of(&methods.interaction, request, asked)?;
     let handler = Box::new(move |cx| Arc::clone(&prompt.handler).get(arguments, cx));
-    let (writer, generation) = (Arc::clone(front), call.caller.generation);
     handler::answer(
-        front,
-        call,
+        &methods.interaction,
+        request,
         round,
         handler,
         unknown(),
-        Box::new(move |out, id, result| match generation {
-            Generation::Legacy => legacy::result::write(out, id, result),
-            Generation::Modern => modern::result::write(out, id, result, None, &writer.identity),
-        }),
+        handler::result_writer(&methods.identity, request.caller.generation),
     )
 }
 

@@ -1,27 +1,37 @@
 //! `tasks/cancel`: at once and once for legacy clients, by asking and as often as they like for modern ones (C-09).
 
-use super::task_id;
+use super::{
+    Methods,
+    tasks_get::{core_task, undeclared, write_core},
+};
 use crate::{
-    dispatch::Call,
+    admission::request::AdmittedRequest,
     response::{Answer, store_failed},
-    transport::front::Front,
 };
 use longhaul_core::{CancelMode, Task, store::Record};
 use longhaul_runtime::CancelError;
 use longhaul_wire::{Generation, RpcError, legacy, modern};
-use std::sync::Arc;
 
-pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
-    let id = task_id(call)?;
-    let mode = match call.caller.generation {
+pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    if request.caller.declares_core_tasks_only() {
+        return answer_core(methods, request).await;
+    }
+    let id = request.task_id()?;
+    let mode = match request.caller.generation {
         Generation::Legacy => CancelMode::AtOnce,
         Generation::Modern => CancelMode::Cooperative,
     };
-    let cancelled = front.engine.cancel(&call.caller.scope(), &id, mode).await;
-    match (cancelled, call.caller.generation) {
-        (Ok(task), Generation::Legacy) => Ok(shown(front, call, task)),
-        (Ok(_) | Err(CancelError::Done(_)), Generation::Modern) => Ok(Answer::result(call.id, |out| {
-            modern::tasks::write_ack(out, &front.identity)
+    let cancelled = methods.engine.cancel(&request.caller.scope(), &id, mode).await;
+    match (cancelled, request.caller.generation) {
+        (Ok(task), Generation::Legacy) => {
+            let now = methods.engine.ports().clock.read();
+            let record = without_payloads(task);
+            Ok(Answer::result(request.id, |out| {
+                legacy::tasks::write_get(out, &record, now);
+            }))
+        }
+        (Ok(_) | Err(CancelError::Done(_)), Generation::Modern) => Ok(Answer::result(request.id, |out| {
+            modern::tasks::write_ack(out, &methods.identity);
         })),
         (Err(CancelError::Done(task)), Generation::Legacy) => {
             Err(RpcError::cannot_cancel(legacy::tasks::status(&task).as_str()))
@@ -31,12 +41,25 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
     }
 }
 
-fn shown(front: &Front, call: &Call<'_>, task: Task) -> Answer {
-    let now = front.engine.ports().clock.read();
-    let record = Record {
+/// For a modern client that declares the legacy `tasks` and not the extension: as a legacy client cancels, at once and once.
+async fn answer_core(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    let id = core_task(methods, request).await?.task.id;
+    let cancelled = methods
+        .engine
+        .cancel(&request.caller.scope(), &id, CancelMode::AtOnce)
+        .await;
+    match cancelled {
+        Ok(task) => Ok(write_core(methods, request, &without_payloads(task))),
+        Err(CancelError::Done(task)) => Err(RpcError::cannot_cancel(legacy::tasks::status(&task).as_str())),
+        Err(CancelError::NotFound) => Err(undeclared()),
+        Err(CancelError::Store(error)) => Err(store_failed(error)),
+    }
+}
+
+fn without_payloads(task: Task) -> Record {
+    Record {
         task,
         outcome: None,
         inputs: Vec::new(),
-    };
-    Answer::result(call.id, |out| legacy::tasks::write_get(out, &record, now))
+    }
 }

@@ -1,37 +1,67 @@
-//! `tasks/get`: one read, one projection.
+//! `tasks/get`: one read, written for the era of the request.
 
-use super::task_id;
+use super::Methods;
 use crate::{
-    dispatch::Call,
+    admission::request::AdmittedRequest,
     interaction::push::session_stream,
     response::{Answer, store_failed},
-    transport::front::Front,
 };
-use longhaul_core::Task;
-use longhaul_wire::{Generation, RpcError, legacy as wire, modern};
-use std::sync::Arc;
+use longhaul_core::{Origin, Task, store::Record};
+use longhaul_runtime::Engine;
+use longhaul_wire::{Capability, Generation, RpcError, legacy, modern};
 
-pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
-    let id = task_id(call)?;
-    let record = front
-        .engine
-        .get(&call.caller.scope(), &id)
-        .await
-        .map_err(store_failed)?;
+pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    if request.caller.declares_core_tasks_only() {
+        return Box::pin(answer_core(methods, request)).await;
+    }
+    let id = request.task_id()?;
+    let engine = &methods.engine;
+    let record = engine.get(&request.caller.scope(), &id).await.map_err(store_failed)?;
     let mut record = record.ok_or_else(RpcError::task_not_found)?;
-    // Whoever asks about a task wants to hear of it, also on a stream of a later session.
-    session_stream::follow_for(front, &call.caller, &record.task);
-    say_what_it_waits_for(front, &mut record.task).await?;
-    let now = front.engine.ports().clock.read();
-    Ok(Answer::result(call.id, |out| match call.caller.generation {
-        Generation::Legacy => wire::tasks::write_get(out, &record, now),
-        Generation::Modern => modern::tasks::write_get(out, &record, &front.identity, now),
+    // A session that asks about a task is told of it from then on, also if an earlier session created it.
+    session_stream::follow_for(&methods.interaction, &request.caller, &record.task);
+    say_what_it_waits_for(engine, &mut record.task).await?;
+    let now = engine.ports().clock.read();
+    Ok(Answer::result(request.id, |out| match request.caller.generation {
+        Generation::Legacy => legacy::tasks::write_get(out, &record, now),
+        Generation::Modern => modern::tasks::write_get(out, &record, &methods.identity, now),
     }))
 }
 
+/// For a modern client that declares the legacy `tasks` and not the extension.
+async fn answer_core(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    let mut record = core_task(methods, request).await?;
+    say_what_it_waits_for(&methods.engine, &mut record.task).await?;
+    Ok(write_core(methods, request, &record))
+}
+
+/// The task that such a client names: it reaches those that it created as a legacy client, and no others (C-12).
+///
+/// # Errors
+/// As if it had declared nothing; the store's.
+pub(super) async fn core_task(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Record, RpcError> {
+    let id = request.params.task_id()?.parse().map_err(|_| undeclared())?;
+    let record = methods.engine.get(&request.caller.scope(), &id).await;
+    record
+        .map_err(store_failed)?
+        .filter(|record| record.task.origin == Origin::Legacy)
+        .ok_or_else(undeclared)
+}
+
+pub(super) fn undeclared() -> RpcError {
+    RpcError::missing_capability(Capability::Tasks)
+}
+
+pub(super) fn write_core(methods: &Methods, request: &AdmittedRequest<'_>, record: &Record) -> Answer {
+    let now = methods.engine.ports().clock.read();
+    Answer::result(request.id, |out| {
+        modern::tasks::write_core_task(out, record, &methods.identity, now);
+    })
+}
+
 /// Puts it into the status message of a queued task. For one answer only: it would be out of date at once, so it is neither stored nor pushed.
-pub(super) async fn say_what_it_waits_for(front: &Front, task: &mut Task) -> Result<(), RpcError> {
-    if let Some(wait) = front.engine.describe_wait(task).await.map_err(store_failed)? {
+async fn say_what_it_waits_for(engine: &Engine, task: &mut Task) -> Result<(), RpcError> {
+    if let Some(wait) = engine.describe_wait(task).await.map_err(store_failed)? {
         task.status = Some(wait);
     }
     Ok(())

@@ -1,34 +1,77 @@
-//! `tasks/list` (legacy): the caller's tasks, newest first, page by page (G1-47).
+//! `tasks/list` (legacy): the caller's tasks, newest first, page by page (G1-47). A cursor says where the next page begins and whose list it is of,
+//! under signature (U-07).
 
+use super::Methods;
 use crate::{
-    dispatch::Call,
-    methods::task_cursor,
+    admission::request::AdmittedRequest,
     response::{Answer, store_failed},
-    transport::front::Front,
+    signer::{Signer, Verified},
 };
+use longhaul_core::{Scope, TaskId};
 use longhaul_wire::{RpcError, legacy};
-use std::sync::Arc;
 
 const PAGE: usize = 50;
 
-pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
-    let scope = call.caller.list_scope()?;
-    let before = match call.params.cursor()? {
+pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    let (scope, signer) = (request.caller.list_scope()?, &methods.lists.cursors);
+    let before = match request.params.cursor()? {
         Some(text) => {
             let wrong = || RpcError::invalid_params("params.cursor is not one this list gave out");
-            Some(task_cursor::read(&text, &scope, &front.cursors).ok_or_else(wrong)?)
+            Some(read_cursor(&text, &scope, signer).ok_or_else(wrong)?)
         }
         None => None,
     };
-    let page = front
-        .engine
-        .list(&scope, before.as_ref(), PAGE)
-        .await
-        .map_err(store_failed)?;
+    let page = methods.engine.list(&scope, before.as_ref(), PAGE).await;
+    let page = page.map_err(store_failed)?;
     let last = page.tasks.last().filter(|_| page.more);
-    let next = last.map(|task| task_cursor::after(&task.id, &scope, &front.cursors));
-    let now = front.engine.ports().clock.read();
-    Ok(Answer::result(call.id, |out| {
-        legacy::tasks::write_list(out, &page.tasks, next.as_deref(), now)
+    let next = last.map(|task| cursor_after(&task.id, &scope, signer));
+    let now = methods.engine.ports().clock.read();
+    Ok(Answer::result(request.id, |out| {
+        legacy::tasks::write_list(out, &page.tasks, next.as_deref(), now);
     }))
+}
+
+/// The cursor after `last`, good for this scope only.
+fn cursor_after(last: &TaskId, scope: &Scope, signer: &Signer) -> String {
+    let mut body = owner_of(scope);
+    body.extend(last.as_str().as_bytes());
+    signer.sign(&body)
+}
+
+/// The task a cursor points behind; `None` if it is not one of ours for this scope.
+fn read_cursor(cursor: &str, scope: &Scope, signer: &Signer) -> Option<TaskId> {
+    let Verified(body) = signer.verify(cursor)?;
+    let id = body.strip_prefix(&*owner_of(scope))?;
+    std::str::from_utf8(id).ok()?.parse().ok()
+}
+
+fn owner_of(scope: &Scope) -> Vec<u8> {
+    let session = scope.session.as_ref().map_or("", |session| session.as_str());
+    format!("{}\0{session}\0", scope.principal.as_str()).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::{Principal, SessionKey, store::SigningKey};
+
+    #[test]
+    fn a_cursor_is_good_for_the_list_it_came_from() {
+        let signer = Signer::new(vec![SigningKey { id: 3, secret: [9; 32] }]);
+        let mine = Scope {
+            principal: Principal::local(),
+            session: Some(SessionKey::named("a")),
+        };
+        let other = Scope {
+            principal: Principal::local(),
+            session: Some(SessionKey::named("b")),
+        };
+        let id: TaskId = "t-1".parse().unwrap();
+        let cursor = cursor_after(&id, &mine, &signer);
+        assert_eq!(read_cursor(&cursor, &mine, &signer), Some(id));
+        assert_eq!(read_cursor(&cursor, &other, &signer), None);
+        for hostile in ["", "x", "AAAA", &"A".repeat(1000)] {
+            assert_eq!(read_cursor(hostile, &mine, &signer), None);
+        }
+    }
 }

@@ -3,20 +3,22 @@
 //! As a stream it carries what there is to hear of the task meanwhile (G1-34): questions, progress, log messages. An answer that is
 //! one JSON message cannot carry any.
 
-use super::task_id;
+use super::Methods;
 use crate::{
-    dispatch::Call,
-    interaction::push::{
-        carrier::Kind,
-        session_stream,
-        task_messages::{self, News, Teller},
+    admission::request::AdmittedRequest,
+    interaction::{
+        Interaction,
+        push::{
+            carrier::Kind,
+            session_stream,
+            task_messages::{self, News, Teller},
+        },
     },
     response::{
         Answer, KeptId, shutting_down, store_failed,
         stream::{self, Gone, KEEP_ALIVE, Sink},
     },
     session::in_flight::Entry,
-    transport::front::Front,
 };
 use longhaul_core::{Outcome, Scope, Task, TaskId, store::Record};
 use longhaul_runtime::{LogRange, Said, Watch};
@@ -26,31 +28,34 @@ use std::sync::Arc;
 /// How much of its log the answer about a cancelled task shows.
 const SHOWN: u64 = 8 * 1024;
 
-pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
-    let task = task_id(call)?;
+pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    let (task, interaction) = (request.task_id()?, &methods.interaction);
     let wait = Wait {
-        front: Arc::clone(front),
-        scope: call.caller.scope(),
-        watch: front.engine.watch(&task),
+        interaction: Arc::clone(interaction),
+        scope: request.caller.scope(),
+        watch: interaction.engine.watch(&task),
         task,
-        id: KeptId::of(call.id),
-        called_off: front.inflight.enter(&call.caller, call.id),
+        id: KeptId::of(request.id),
+        cancelled: interaction
+            .sessions
+            .in_flight
+            .enter(request.caller.session_key(), request.id),
     };
     let record = wait.read().await?;
     if let Some(text) = wait.response(&record).await {
         return Ok(Answer::response(text));
     }
-    let session = call.caller.session();
+    let session = request.caller.session();
     if let Some(session) = session {
-        session_stream::follow(front, session, &record.task);
+        session_stream::follow(interaction, session, &record.task);
     }
-    if !call.caller.takes_stream {
+    if !request.caller.takes_stream {
         return Ok(Answer::Later(Box::pin(wait.respond())));
     }
     // What travels on one connection with the session's push stream needs no second voice there.
-    let hears = match session.filter(|session| !front.mail.is_shared(&session.key)) {
+    let hears = match session.filter(|session| !interaction.push.streams.is_shared(&session.key)) {
         Some(session) => {
-            let token = task_messages::token(front, session, &record.task)
+            let token = task_messages::token(interaction, session, &record.task)
                 .await
                 .map_err(store_failed)?;
             Some((session.clone(), token))
@@ -58,10 +63,10 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
         None => None,
     };
     let again = wait.request();
-    let events = stream::events(front, |sink| {
+    let events = stream::events(interaction.engine.ports(), |sink| {
         // Here and not in the future, so that the client misses nothing from now on.
-        let teller =
-            hears.map(|(session, token)| Teller::new(&wait.front, &session, &record.task, token, (Kind::Wait, &sink)));
+        let teller = hears
+            .map(|(session, token)| Teller::new(&wait.interaction, &session, &record.task, token, (Kind::Wait, &sink)));
         async move {
             // A reader that has gone missed nothing: the result is there for the next one (G1-31).
             let _ = wait.stream(sink, teller, record).await;
@@ -72,12 +77,12 @@ pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer
 
 /// One wait for a task's end. Dropping it ends the wait and nothing else.
 struct Wait {
-    front: Arc<Front>,
+    interaction: Arc<Interaction>,
     scope: Scope,
     task: TaskId,
     watch: Watch,
     id: KeptId,
-    called_off: Entry,
+    cancelled: Entry,
 }
 
 /// What there is to do for a wait.
@@ -87,7 +92,7 @@ enum Next {
     /// Nothing happened for a while.
     Silence,
     /// The client does not want the answer any more.
-    CalledOff,
+    Cancelled,
     /// The server stops.
     Draining,
 }
@@ -104,7 +109,7 @@ impl Wait {
     }
 
     async fn read(&self) -> Result<Record, RpcError> {
-        let record = self.front.engine.get(&self.scope, &self.task).await;
+        let record = self.interaction.engine.get(&self.scope, &self.task).await;
         record.map_err(store_failed)?.ok_or_else(RpcError::task_not_found)
     }
 
@@ -114,7 +119,7 @@ impl Wait {
             offset: None,
             limit: Some(SHOWN),
         };
-        Some(self.front.engine.read_log(task, end).await.ok()??.text)
+        Some(self.interaction.engine.read_log(task, end).await.ok()??.text)
     }
 
     /// The response, if the task is over.
@@ -139,9 +144,9 @@ impl Wait {
     async fn next(&mut self) -> Next {
         tokio::select! {
             () = self.watch.changed() => Next::Look,
-            () = self.front.engine.ports().clock.sleep(KEEP_ALIVE) => Next::Silence,
-            () = self.called_off.called_off() => Next::CalledOff,
-            () = self.front.drained() => Next::Draining,
+            () = self.interaction.engine.ports().clock.sleep(KEEP_ALIVE) => Next::Silence,
+            () = self.cancelled.cancelled() => Next::Cancelled,
+            () = self.interaction.shutdown.drained() => Next::Draining,
         }
     }
 
@@ -154,7 +159,7 @@ impl Wait {
                     Err(error) => return Answer::error(Some(self.id.get()), &error),
                 },
                 Next::Silence => {}
-                Next::CalledOff => return Answer::Accepted,
+                Next::Cancelled => return Answer::Accepted,
                 // The status says that it is the server's end and not the task's.
                 Next::Draining => return Answer::error(Some(self.id.get()), &shutting_down()),
             }
@@ -191,7 +196,7 @@ impl Wait {
                     Next::Silence => sink.keep_alive(),
                     // An error on a stream would read as what the task itself came to (G1-29): it just ends, and the client asks
                     // again.
-                    Next::CalledOff | Next::Draining => return Ok(()),
+                    Next::Cancelled | Next::Draining => return Ok(()),
                 }
             }
             record = match self.read().await {

@@ -1,34 +1,34 @@
 //! `tasks/update` (modern): answers to a task's questions, applied before they are acknowledged (C-10).
 
+use super::Methods;
 use crate::{
-    dispatch::Call,
+    admission::request::AdmittedRequest,
+    interaction::input_requests,
     response::{Answer, store_failed},
-    session::replies,
-    transport::front::Front,
 };
 use longhaul_core::{InputKey, Json, TaskId};
 use longhaul_wire::{RpcError, modern};
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
-    let update = call.params.update_task()?;
+pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    let update = request.params.update_task()?;
     let id: TaskId = update.task_id.parse().map_err(|_| RpcError::task_not_found())?;
     let answers: BTreeMap<InputKey, Json> = update
         .input_responses
         .iter()
         .map(|(key, answer)| (InputKey::named(&**key), Json::from(*answer)))
         .collect();
-    let scope = call.caller.scope();
-    let record = front.engine.get(&scope, &id).await.map_err(store_failed)?;
+    let (engine, scope) = (&methods.engine, request.caller.scope());
+    let record = engine.get(&scope, &id).await.map_err(store_failed)?;
     // All of them before any is written: a request is refused whole (G2-42).
     for input in record.ok_or_else(RpcError::task_not_found)?.inputs {
         if let Some(answer) = answers.get(&input.key) {
-            replies::check(&input.request, answer)?;
+            input_requests::check(&input.request, answer)?;
         }
     }
-    let known = front.engine.answer(&scope, &id, answers).await.map_err(store_failed)?;
+    let known = engine.answer(&scope, &id, answers).await.map_err(store_failed)?;
     known.ok_or_else(RpcError::task_not_found)?;
-    Ok(Answer::result(call.id, |out| {
-        modern::tasks::write_ack(out, &front.identity)
+    Ok(Answer::result(request.id, |out| {
+        modern::tasks::write_ack(out, &methods.identity);
     }))
 }

@@ -1,277 +1,33 @@
-//! `tools/call`: as a task, or waited for; after what is missing was asked for, if the tool does that.
+//! `tools/call`: of a tool in the catalog, or of one that follows what was handed off.
 
-use crate::call::{
-    follow_tools::{self, Follow},
-    mirrored_headers,
-    policy::{Asking, Patience, Route, Unroutable},
-};
+use super::Methods;
 use crate::{
-    call::blocking::{self, Asks, Plain, Surroundings},
-    dispatch::Call,
-    handler,
-    interaction::{
-        exchange::{self, Response, Turn},
-        notifications::Telling,
-        push::session_stream,
-        rounds::{Asked, Round, State, gone},
+    admission::request::AdmittedRequest,
+    call::{
+        follow_tools::{self, FollowTool},
+        start,
     },
-    response::{Answer, KeptId, create_failed, store_failed},
-    session::Session,
-    transport::front::Front,
+    interaction::rounds::Asked,
+    response::Answer,
 };
-use longhaul_core::{BoxFuture, Json, Outcome, Task};
-use longhaul_runtime::{Call as ToolCall, HandlerError, Tool};
-use longhaul_wire::{
-    Capability, Generation, Method, RpcError, jsonrpc::write_result, legacy as wire, modern, params::TaskMetadata,
-};
-use std::{borrow::Cow, sync::Arc};
+use longhaul_core::Json;
+use longhaul_wire::{Method, RpcError};
 
-/// The order is X-12's, with the mirrored headers where 2.6 has them: the tool exists → headers → gating → arguments.
-pub(super) async fn answer(front: &Arc<Front>, call: &Call<'_>) -> Result<Answer, RpcError> {
-    let wish = call.params.call_tool()?;
-    let arguments = wish.arguments.map(Json::from);
+pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    let params = request.params.call_tool()?;
     let asked = Asked {
         method: Method::ToolsCall,
-        target: &wish.name,
-        arguments: arguments.clone(),
-        answers: &wish.input_responses,
-        state: wish.request_state.as_deref(),
+        target: &params.name,
+        arguments: params.arguments.map(Json::from),
+        answers: &params.input_responses,
+        state: params.request_state.as_deref(),
     };
-    let Some(tool) = front.engine.catalog().tool(&wish.name) else {
-        return match Follow::named(&wish.name, &front.engine.catalog().snapshot()) {
-            Some(follow) => follow_tools::answer(front, call, follow, asked),
-            None => Err(RpcError::unknown_tool(&wish.name)),
-        };
-    };
-    mirrored_headers::check(front, call, &tool, wish.arguments)?;
-    let route = Route::of(tool.settings().policy, tool.settings().handoff, asking(call)?)
-        .map_err(|why| unroutable(why, &wish.name))?;
-    let round = Round::of(front, call, asked)?;
-    let arguments = arguments.unwrap_or_else(|| Json::trusted("{}"));
-    let checked = tool.check(arguments.as_str());
-    let mut requestor = call.caller.requestor(&call.meta)?;
-    if route != Route::Task {
-        // The token of a waiting call is good for as long as the call is; that of a task for the task's life (G1-46).
-        requestor.progress_token = None;
+    let catalog = methods.engine.catalog();
+    if let Some(tool) = catalog.tool(&params.name) {
+        return start::answer(&methods.calls, request, tool, params.arguments, asked).await;
     }
-    // Read before anything starts: a call that is refused for it must not run.
-    let telling = Telling::wanted(front, call)?;
-    let start = Start {
-        front: Arc::clone(front),
-        id: KeptId::of(call.id),
-        generation: call.caller.generation,
-        session: call.caller.session().cloned(),
-        route,
-        asks: Asks::of(call, round.as_ref().map(Round::anew)),
-        call: ToolCall {
-            tool: Arc::clone(&tool),
-            arguments,
-            owner: call.caller.owner(),
-            origin: call.caller.origin(),
-            requestor,
-            idempotency_key: call.meta.idempotency_key()?.map(Arc::from),
-            ttl: task_wish(call)?.and_then(|wish| wish.ttl),
-            cancel_if_caller_leaves: call.caller.generation == Generation::Modern,
-        },
-    };
-    let turn = match (checked, round, &tool.settings().intake) {
-        // A result the model can act on.
-        (Err(wrong), ..) => start.fail(Outcome::tool_error(&wrong.to_string())).await?,
-        (Ok(()), Some(round), _) if round.is_of_a_call() => start.rejoin(round, telling).await?,
-        // Its client is owed the task before anything else (G1-11), and is asked within it.
-        (Ok(()), None, Some(_)) if start.is_task_of_legacy() => start.asking_first().run(telling).await?,
-        (Ok(()), round, Some(intake)) => {
-            let (intake, arguments) = (Arc::clone(intake), start.call.arguments.clone());
-            let take = Box::new(move |cx| intake.take(arguments, cx));
-            Turn::Next(handler::talk(
-                front,
-                call,
-                telling,
-                round,
-                take,
-                Box::new(|taken, telling| start.after_intake(taken, telling)),
-            )?)
-        }
-        (Ok(()), Some(round), None) => start.with_answers(round).run(telling).await?,
-        (Ok(()), None, None) => start.run(telling).await?,
-    };
-    Ok(match turn {
-        Turn::Next(talk) => exchange::answer(front, call, talk),
-        Turn::Response(response) => response.into(),
-        Turn::Notice(_) | Turn::Question(_) | Turn::Quiet => unreachable!("a start is no message"),
-    })
-}
-
-fn unroutable(why: Unroutable, tool: &str) -> RpcError {
-    match why {
-        Unroutable::MustBeTask => RpcError::must_be_task(tool),
-        Unroutable::CannotBeTask => RpcError::cannot_be_task(tool),
-        Unroutable::MustDeclare => RpcError::missing_capability(Capability::Tasks),
+    match FollowTool::named(&params.name, &catalog.snapshot()) {
+        Some(tool) => follow_tools::answer(&methods.interaction, request, tool, asked),
+        None => Err(RpcError::unknown_tool(&params.name)),
     }
-}
-
-fn asking(call: &Call<'_>) -> Result<Asking, RpcError> {
-    Ok(match call.caller.generation {
-        Generation::Modern if call.caller.declares_tasks => Asking::ModernDeclaring,
-        Generation::Modern => Asking::ModernPlain,
-        Generation::Legacy if task_wish(call)?.is_some() => Asking::LegacyTask,
-        Generation::Legacy => Asking::LegacyPlain,
-    })
-}
-
-/// What the client would have of a task. Revisions without tasks ignore the member (G1-05, G2-18).
-fn task_wish(call: &Call<'_>) -> Result<Option<TaskMetadata>, RpcError> {
-    match call.caller.has_core_tasks() {
-        true => call.params.task_metadata(),
-        false => Ok(None),
-    }
-}
-
-/// A call about to begin.
-struct Start {
-    front: Arc<Front>,
-    id: KeptId,
-    generation: Generation,
-    session: Option<Session>,
-    route: Route,
-    asks: Asks,
-    call: ToolCall,
-}
-
-impl Start {
-    async fn run(self, telling: Telling) -> Result<Turn, RpcError> {
-        match self.route {
-            Route::Task => {
-                let tool = Arc::clone(&self.call.tool);
-                let task = self.front.engine.create(self.call).await.map_err(create_failed)?;
-                if let Some(session) = &self.session {
-                    session_stream::follow(&self.front, session, &task);
-                }
-                Ok(created(
-                    &self.front,
-                    &self.id,
-                    self.generation,
-                    &task,
-                    Some(&meanwhile(&tool)),
-                ))
-            }
-            Route::Wait(_) => {
-                let (around, call) = self.surroundings(telling);
-                let waiting = around.front.engine.begin(call).await.map_err(create_failed)?;
-                Ok(Turn::Next(Box::new(Plain::begun(around, waiting))))
-            }
-        }
-    }
-
-    fn is_task_of_legacy(&self) -> bool {
-        (self.route, self.generation) == (Route::Task, Generation::Legacy)
-    }
-
-    /// What is missing is asked for at the beginning of the task.
-    fn asking_first(mut self) -> Self {
-        self.call.requestor.asks_first = true;
-        self
-    }
-
-    /// The answers that came with a first request.
-    fn with_answers(self, round: Round) -> Self {
-        Self {
-            asks: Asks::Rounds(round),
-            ..self
-        }
-    }
-
-    /// Nothing is run: the call has ended before it began.
-    async fn fail(self, outcome: Outcome) -> Result<Turn, RpcError> {
-        // An accepted augmented call is owed a task, also one that can never run.
-        if self.is_task_of_legacy() {
-            let task = self.front.engine.create_ended(self.call, outcome).await;
-            return Ok(created(
-                &self.front,
-                &self.id,
-                self.generation,
-                &task.map_err(create_failed)?,
-                None,
-            ));
-        }
-        let response = blocking::response(&self.front, &self.id, self.generation, &outcome);
-        Ok(Turn::Response(response))
-    }
-
-    /// Goes on with the arguments that the intake gives. Nothing of its rounds is known to what follows (G2-19).
-    fn after_intake(
-        mut self,
-        taken: Result<Json, HandlerError>,
-        telling: Telling,
-    ) -> BoxFuture<'static, Result<Turn, RpcError>> {
-        Box::pin(async move {
-            match taken {
-                Ok(arguments) => {
-                    self.call.arguments = arguments;
-                    self.run(telling).await
-                }
-                Err(error) => {
-                    let outcome = error.into_outcome(&self.call.requestor);
-                    self.fail(outcome).await
-                }
-            }
-        })
-    }
-
-    /// Waits again for the call that `round` comes back to.
-    async fn rejoin(self, round: Round, telling: Telling) -> Result<Turn, RpcError> {
-        let Some(State::Call { task, round: nth, .. }) = &round.state else {
-            return Err(gone());
-        };
-        let (task, nth) = (task.parse().map_err(|_| gone())?, *nth);
-        let (around, _) = self.with_answers(round).surroundings(telling);
-        let front = &around.front;
-        let waiting = front
-            .engine
-            .rejoin(&task)
-            .await
-            .map_err(store_failed)?
-            .ok_or_else(gone)?;
-        let hold = front.rounds.parked.again(waiting.begun(), nth).ok_or_else(gone)?;
-        Ok(Turn::Next(Box::new(Plain::rejoined(around, waiting, hold))))
-    }
-
-    fn surroundings(self, telling: Telling) -> (Surroundings, ToolCall) {
-        let patience = match self.route {
-            Route::Wait(patience) => patience,
-            // A client that copes with tasks by now comes back to a call that it began without.
-            Route::Task => Patience::Endless,
-        };
-        let around = Surroundings {
-            front: self.front,
-            generation: self.generation,
-            id: self.id,
-            telling,
-            patience,
-            asks: self.asks,
-        };
-        (around, self.call)
-    }
-}
-
-/// What a host may tell its model while the task runs (G1-15).
-fn meanwhile(tool: &Tool) -> Cow<'_, str> {
-    let settings = tool.settings();
-    match &settings.immediate_response {
-        Some(text) => text.into(),
-        None => {
-            let name = settings.title.as_deref().unwrap_or(&settings.name);
-            format!("{name} has begun and goes on in the background; its result is not here yet.").into()
-        }
-    }
-}
-
-fn created(front: &Front, id: &KeptId, generation: Generation, task: &Task, hint: Option<&str>) -> Turn {
-    let now = front.engine.ports().clock.read();
-    let mut text = String::with_capacity(512);
-    write_result(&mut text, id.get(), |out| match generation {
-        Generation::Legacy => wire::tasks::write_created(out, task, hint, now),
-        Generation::Modern => modern::tasks::write_created(out, task, &front.identity, now),
-    });
-    Turn::Response(Response::of(text))
 }

@@ -48,6 +48,11 @@ impl Answer {
         Self::written(|out| write_result(out, id, write))
     }
 
+    /// A response whose result is an empty object.
+    pub(crate) fn empty(id: RequestId<'_>) -> Self {
+        Self::result(id, |out| out.push_str("{}"))
+    }
+
     /// A response that `write` appends whole.
     pub(crate) fn written(write: impl FnOnce(&mut String)) -> Self {
         let mut text = String::with_capacity(512);
@@ -62,6 +67,14 @@ impl Answer {
             retry_after: None,
             text: text.into(),
         }
+    }
+
+    /// The answer itself, as soon as it is there.
+    pub(crate) async fn settled(mut self) -> Self {
+        while let Self::Later(later) = self {
+            self = later.await;
+        }
+        self
     }
 
     /// With room for it, if it is large; without room an error takes its place, which `refuse` makes of ours.

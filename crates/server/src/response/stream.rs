@@ -1,7 +1,8 @@
 //! Answers of several messages: bounded, and ended with their reader. How a frame stands on the wire is the transport's business.
 
-use crate::{admission::limits::Room, transport::front::Front};
+use crate::admission::limits::Room;
 use bytes::Bytes;
+use longhaul_runtime::Ports;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 
@@ -168,14 +169,14 @@ pub(crate) fn channel() -> (Sink, Events) {
 
 /// Runs `write` for as long as someone reads what it sends. When the reader leaves, the future is dropped where it stands; when
 /// the server drains, it ends by itself.
-pub(crate) fn events<W>(front: &Front, write: impl FnOnce(Sink) -> W) -> Events
+pub(crate) fn events<W>(ports: &Ports, write: impl FnOnce(Sink) -> W) -> Events
 where
     W: Future<Output = ()> + Send + 'static,
 {
     let (sink, events) = channel();
     let reader = sink.sender.clone();
     let work = write(sink);
-    front.engine.ports().spawner.spawn(Box::pin(async move {
+    ports.spawner.spawn(Box::pin(async move {
         tokio::select! {
             () = work => {}
             () = reader.closed() => {}

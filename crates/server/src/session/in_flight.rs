@@ -1,8 +1,7 @@
-//! Legacy requests that are being waited for, so that their sender can call them off (U-04).
+//! Legacy requests whose senders wait for the answer, so that a sender can cancel them (U-04).
 //!
-//! Calling a plain call off cancels it; calling a `tasks/result` off ends that wait and leaves the task alone (G1-55).
+//! Cancelling a plain call stops its work; cancelling a `tasks/result` ends that wait and leaves the task alone (G1-55).
 
-use crate::admission::caller::Caller;
 use longhaul_core::SessionKey;
 use longhaul_wire::RequestId;
 use parking_lot::Mutex;
@@ -11,38 +10,35 @@ use tokio::sync::Notify;
 
 type Key = (SessionKey, String);
 
-/// Waiting requests by session and id. Ids are the client's own, so a session can only call off what it sent.
+/// Waiting requests by session and id. Ids are the client's own, so a session can only cancel what it sent.
 #[derive(Clone, Default)]
-pub(crate) struct Inflight(Arc<Mutex<HashMap<Key, Arc<Notify>>>>);
+pub(crate) struct InFlight(Arc<Mutex<HashMap<Key, Arc<Notify>>>>);
 
 /// A request being waited for; dropping it ends the entry.
 pub(crate) struct Entry {
-    table: Inflight,
+    table: InFlight,
     key: Option<Key>,
-    called_off: Arc<Notify>,
+    cancelled: Arc<Notify>,
 }
 
-impl Inflight {
-    /// Enters a request. Without a session nobody can call it off.
-    pub(crate) fn enter(&self, caller: &Caller, id: RequestId<'_>) -> Entry {
-        let called_off = Arc::new(Notify::new());
-        let key = caller
-            .session()
-            .map(|session| (session.key.clone(), id.canonical().into_owned()));
+impl InFlight {
+    /// Enters a request. Without a session nobody can cancel it.
+    pub(crate) fn enter(&self, session: Option<&SessionKey>, id: RequestId<'_>) -> Entry {
+        let cancelled = Arc::new(Notify::new());
+        let key = session.map(|session| (session.clone(), id.canonical().into_owned()));
         if let Some(key) = &key {
-            self.lock().insert(key.clone(), Arc::clone(&called_off));
+            self.lock().insert(key.clone(), Arc::clone(&cancelled));
         }
         Entry {
             table: self.clone(),
             key,
-            called_off,
+            cancelled,
         }
     }
 
-    /// Calls a request off. Unknown ids are ignored: the answer may be on its way (U-06).
-    pub(crate) fn call_off(&self, caller: &Caller, id: RequestId<'_>) {
-        let Some(session) = caller.session() else { return };
-        let key = (session.key.clone(), id.canonical().into_owned());
+    /// Cancels a request. Unknown ids are ignored: the answer may be on its way (U-06).
+    pub(crate) fn cancel(&self, session: &SessionKey, id: RequestId<'_>) {
+        let key = (session.clone(), id.canonical().into_owned());
         if let Some(entry) = self.lock().get(&key) {
             entry.notify_one();
         }
@@ -54,9 +50,9 @@ impl Inflight {
 }
 
 impl Entry {
-    /// Completes when the request is called off.
-    pub(crate) async fn called_off(&self) {
-        self.called_off.notified().await;
+    /// Completes when the request is cancelled.
+    pub(crate) async fn cancelled(&self) {
+        self.cancelled.notified().await;
     }
 }
 
@@ -65,7 +61,7 @@ impl Drop for Entry {
         let Some(key) = &self.key else { return };
         let mut table = self.table.lock();
         // A client that reuses an id has replaced the entry; the newer one stays.
-        if table.get(key).is_some_and(|entry| Arc::ptr_eq(entry, &self.called_off)) {
+        if table.get(key).is_some_and(|entry| Arc::ptr_eq(entry, &self.cancelled)) {
             table.remove(key);
         }
     }

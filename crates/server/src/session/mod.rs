@@ -1,4 +1,5 @@
-//! What the server knows of legacy sessions.
+//! Legacy sessions: their ids, what they have asked to be told, which of their requests are being answered, and which of ours they have not
+//! answered.
 
 pub(crate) mod in_flight;
 pub(crate) mod preferences;
@@ -6,3 +7,61 @@ pub(crate) mod replies;
 mod session_id;
 
 pub(crate) use session_id::Session;
+
+use crate::signer::Signer;
+use in_flight::InFlight;
+use longhaul_core::{Principal, UnixMillis, store::StoreError};
+use longhaul_runtime::Engine;
+use preferences::SessionPreferences;
+use replies::PendingReplies;
+
+/// What this process knows of legacy sessions.
+pub(crate) struct Sessions {
+    /// Signs their ids.
+    pub(crate) ids: Signer,
+    pub(crate) preferences: SessionPreferences,
+    pub(crate) in_flight: InFlight,
+    pub(crate) replies: PendingReplies,
+}
+
+impl Sessions {
+    pub(crate) fn new(ids: Signer, now: UnixMillis) -> Self {
+        Self {
+            ids,
+            preferences: SessionPreferences::default(),
+            in_flight: InFlight::default(),
+            replies: PendingReplies::new(now),
+        }
+    }
+
+    /// The live session behind an id, if it is one of `principal`'s.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn find(
+        &self,
+        engine: &Engine,
+        principal: &Principal,
+        id: &[u8],
+    ) -> Result<Option<Session>, StoreError> {
+        let now = engine.ports().clock.now();
+        let session = std::str::from_utf8(id)
+            .ok()
+            .and_then(|id| Session::from_id(id, &self.ids, now));
+        let Some(session) = session.filter(|session| session.principal == *principal) else {
+            return Ok(None);
+        };
+        let ended = engine.store().session_ended(&session.key).await?;
+        Ok(Some(session).filter(|_| !ended))
+    }
+
+    /// Ends a session. Its tasks go on (T-17).
+    ///
+    /// # Errors
+    /// The store's: the session has not ended.
+    pub(crate) async fn end(&self, engine: &Engine, session: &Session) -> Result<(), StoreError> {
+        engine.store().end_session(&session.key, session.expires_at).await?;
+        self.preferences.forget(&session.key);
+        Ok(())
+    }
+}

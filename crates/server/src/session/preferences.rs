@@ -1,120 +1,127 @@
-//! What sessions have asked to hear: log messages from a level on (U-08), updates of resources.
+//! Session preferences: the log level that a client has set (U-08), and the resources it has subscribed to.
 //!
-//! Kept in memory of this node, and bounded: a restart forgets it, and so does whatever has no room any more. The client then hears what one
-//! hears that never asked.
+//! Kept in the memory of this node, and bounded. After a restart, and when there is no room left, a session has the defaults again.
 
-use crate::{interaction::resource_watch::TaskSubscription, session::Session};
+use super::Session;
 use longhaul_core::{LogLevel, SessionKey, UnixMillis};
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, sync::Arc};
 
-/// From which level on a client hears log messages that has not said (U-08 leaves it to the server).
+/// The log level of a session that has set none (U-08 leaves it to the server).
 const LEVEL: LogLevel = LogLevel::Info;
-/// How many resources a session may watch.
-const WATCHED: usize = 1_000;
+/// Subscriptions of one session.
+const MOST_SUBSCRIPTIONS: usize = 1_000;
 /// The longest URI of one, in bytes.
 const LONGEST_URI: usize = 2 * 1024;
-/// What a watched resource takes beside its URI, in bytes.
+/// What a subscription takes beside its URI, in bytes.
 const ENTRY: usize = 64;
-/// How many sessions' wishes are kept; beyond that the one that ends first is forgotten.
+/// Sessions whose preferences are kept; beyond that the one that expires first is forgotten.
 const SESSIONS: usize = 10_000;
-/// How many bytes all that is watched may take; beyond that, too. A single session can come to an eighth of it.
+/// Bytes of all subscriptions; beyond that, too. A single session can come to an eighth of it.
 const BYTES: usize = 16 << 20;
 
-/// The wishes of sessions.
+/// Keeps what a subscription needs; dropped when the subscription ends.
+pub(crate) type SubscriptionGuard = Arc<dyn Send + Sync>;
+
+/// The preferences of sessions.
 #[derive(Clone, Default)]
-pub(crate) struct Wishes(Arc<Mutex<Table>>);
+pub(crate) struct SessionPreferences(Arc<Mutex<Table>>);
 
 #[derive(Default)]
 struct Table {
-    wishes: HashMap<SessionKey, Wish>,
-    /// What all that is watched takes.
+    sessions: HashMap<SessionKey, Preferences>,
+    /// Bytes of all subscriptions.
     bytes: usize,
 }
 
 #[derive(Default)]
-struct Wish {
+struct Preferences {
     level: Option<LogLevel>,
-    watched: HashMap<Arc<str>, Option<TaskSubscription>>,
+    subscriptions: HashMap<Arc<str>, Option<SubscriptionGuard>>,
     /// When the session ends, if its client does not end it before.
     until: UnixMillis,
 }
 
-/// Why a resource is not watched.
+/// Why a session cannot subscribe to a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unwatchable {
-    /// The session watches as many as it may.
-    #[error("a session can subscribe to {WATCHED} resources")]
+pub(crate) enum SubscribeError {
+    /// The session has as many subscriptions as it may.
+    #[error("a session can subscribe to {MOST_SUBSCRIPTIONS} resources")]
     TooMany,
     /// Its URI is too long.
     #[error("params.uri has {0} bytes, and only a resource with one of at most {LONGEST_URI} can be subscribed to")]
     TooLong(usize),
 }
 
-impl Wishes {
-    /// From now on the session hears log messages of `level` and above.
+impl SessionPreferences {
+    /// The session is sent log messages of `level` and above from now on.
     pub(crate) fn set_level(&self, session: &Session, level: LogLevel) {
         let mut table = self.lock();
         table.of(session).level = Some(level);
         table.make_room(&session.key);
     }
 
-    /// From which level on the session hears log messages.
+    /// The level from which on the session is sent log messages.
     pub(crate) fn level(&self, session: &SessionKey) -> LogLevel {
-        let wished = self.lock().wishes.get(session).and_then(|wish| wish.level);
-        wished.unwrap_or(LEVEL)
+        let level = self
+            .lock()
+            .sessions
+            .get(session)
+            .and_then(|preferences| preferences.level);
+        level.unwrap_or(LEVEL)
     }
 
-    /// The session hears when the resource is updated. `held` is kept for as long.
+    /// Subscribes the session to a resource. `guard` is kept for as long.
     ///
     /// # Errors
-    /// [`Unwatchable`]
-    pub(crate) fn watch(
+    /// [`SubscribeError`]
+    pub(crate) fn subscribe(
         &self,
         session: &Session,
         uri: &str,
-        held: Option<TaskSubscription>,
-    ) -> Result<(), Unwatchable> {
+        guard: Option<SubscriptionGuard>,
+    ) -> Result<(), SubscribeError> {
         if uri.len() > LONGEST_URI {
-            return Err(Unwatchable::TooLong(uri.len()));
+            return Err(SubscribeError::TooLong(uri.len()));
         }
         let mut table = self.lock();
-        let watched = &mut table.of(session).watched;
-        if watched.contains_key(uri) {
+        let subscriptions = &mut table.of(session).subscriptions;
+        if subscriptions.contains_key(uri) {
             return Ok(());
         }
-        if watched.len() >= WATCHED {
-            return Err(Unwatchable::TooMany);
+        if subscriptions.len() >= MOST_SUBSCRIPTIONS {
+            return Err(SubscribeError::TooMany);
         }
-        watched.insert(uri.into(), held);
+        subscriptions.insert(uri.into(), guard);
         table.bytes += taken(uri);
         table.make_room(&session.key);
         Ok(())
     }
 
-    /// The session hears of the resource no longer.
-    pub(crate) fn unwatch(&self, session: &SessionKey, uri: &str) {
+    /// Ends the subscription to a resource.
+    pub(crate) fn unsubscribe(&self, session: &SessionKey, uri: &str) {
         let mut table = self.lock();
-        let wish = table.wishes.get_mut(session);
-        if wish.is_some_and(|wish| wish.watched.remove(uri).is_some()) {
+        let preferences = table.sessions.get_mut(session);
+        if preferences.is_some_and(|preferences| preferences.subscriptions.remove(uri).is_some()) {
             table.bytes -= taken(uri);
         }
     }
 
-    /// Whether the session hears when the resource is updated.
-    pub(crate) fn watches(&self, session: &SessionKey, uri: &str) -> bool {
+    /// Whether the session has subscribed to the resource.
+    pub(crate) fn is_subscribed(&self, session: &SessionKey, uri: &str) -> bool {
         let table = self.lock();
         table
-            .wishes
+            .sessions
             .get(session)
-            .is_some_and(|wish| wish.watched.contains_key(uri))
+            .is_some_and(|preferences| preferences.subscriptions.contains_key(uri))
     }
 
-    /// All that the session watches.
-    pub(crate) fn watched(&self, session: &SessionKey) -> Vec<Arc<str>> {
+    /// All that the session has subscribed to.
+    pub(crate) fn subscriptions(&self, session: &SessionKey) -> Vec<Arc<str>> {
         let table = self.lock();
-        let wish = table.wishes.get(session);
-        wish.map(|wish| wish.watched.keys().cloned().collect())
+        let preferences = table.sessions.get(session);
+        preferences
+            .map(|preferences| preferences.subscriptions.keys().cloned().collect())
             .unwrap_or_default()
     }
 
@@ -129,32 +136,34 @@ impl Wishes {
 }
 
 impl Table {
-    fn of(&mut self, session: &Session) -> &mut Wish {
-        let wish = self.wishes.entry(session.key.clone()).or_default();
-        wish.until = session.expires_at;
-        wish
+    fn of(&mut self, session: &Session) -> &mut Preferences {
+        let preferences = self.sessions.entry(session.key.clone()).or_default();
+        preferences.until = session.expires_at;
+        preferences
     }
 
-    /// Forgets sessions, those that end first before the others, until there is no more than there may be; never `kept`.
+    /// Forgets sessions, those that expire first before the others, until there is no more than there may be; never `kept`.
     fn make_room(&mut self, kept: &SessionKey) {
-        while self.wishes.len() > SESSIONS || self.bytes > BYTES {
-            let others = self.wishes.iter().filter(|(key, _)| *key != kept);
-            let first = others.min_by_key(|(_, wish)| wish.until).map(|(key, _)| key.clone());
+        while self.sessions.len() > SESSIONS || self.bytes > BYTES {
+            let others = self.sessions.iter().filter(|(key, _)| *key != kept);
+            let first = others
+                .min_by_key(|(_, preferences)| preferences.until)
+                .map(|(key, _)| key.clone());
             let Some(first) = first else { return };
             self.forget(&first);
         }
     }
 
     fn forget(&mut self, session: &SessionKey) {
-        if let Some(wish) = self.wishes.remove(session) {
-            self.bytes -= wish.bytes();
+        if let Some(preferences) = self.sessions.remove(session) {
+            self.bytes -= preferences.bytes();
         }
     }
 }
 
-impl Wish {
+impl Preferences {
     fn bytes(&self) -> usize {
-        self.watched.keys().map(|uri| taken(uri)).sum()
+        self.subscriptions.keys().map(|uri| taken(uri)).sum()
     }
 }
 
@@ -185,62 +194,64 @@ mod tests {
         format!("{nth:0LONGEST_URI$}")
     }
 
-    fn check(wishes: &Wishes) {
-        let table = wishes.lock();
-        let counted: usize = table.wishes.values().map(Wish::bytes).sum();
+    fn check(preferences: &SessionPreferences) {
+        let table = preferences.lock();
+        let counted: usize = table.sessions.values().map(Preferences::bytes).sum();
         assert_eq!(table.bytes, counted);
         assert!(counted <= BYTES, "{counted}");
     }
 
     #[test]
-    fn what_sessions_watch_is_bounded_and_the_one_that_ends_first_is_forgotten_first() {
-        let wishes = Wishes::default();
+    fn subscriptions_are_bounded_and_the_session_that_expires_first_is_forgotten_first() {
+        let preferences = SessionPreferences::default();
         // The first of them ends last.
         let order = [99].into_iter().chain(0..9);
         for nth in order.clone() {
-            for resource in 0..WATCHED {
-                wishes.watch(&session(nth), &uri(resource), None).unwrap();
+            for resource in 0..MOST_SUBSCRIPTIONS {
+                preferences.subscribe(&session(nth), &uri(resource), None).unwrap();
             }
-            wishes.watch(&session(nth), &uri(0), None).unwrap();
+            preferences.subscribe(&session(nth), &uri(0), None).unwrap();
             assert_eq!(
-                wishes.watch(&session(nth), &uri(WATCHED), None),
-                Err(Unwatchable::TooMany)
+                preferences.subscribe(&session(nth), &uri(MOST_SUBSCRIPTIONS), None),
+                Err(SubscribeError::TooMany)
             );
-            check(&wishes);
+            check(&preferences);
         }
         let kept: Vec<usize> = order
-            .filter(|nth| !wishes.watched(&session(*nth).key).is_empty())
+            .filter(|nth| !preferences.subscriptions(&session(*nth).key).is_empty())
             .collect();
         assert_eq!(kept, [99, 3, 4, 5, 6, 7, 8], "whole sessions, not parts of them");
 
-        wishes.unwatch(&session(8).key, &uri(0));
-        wishes.unwatch(&session(8).key, &uri(0));
-        wishes.forget(&session(7).key);
-        wishes.forget(&session(7).key);
-        check(&wishes);
-        assert!(!wishes.watches(&session(8).key, &uri(0)) && wishes.watches(&session(8).key, &uri(1)));
-        wishes.watch(&session(8), &uri(0), None).unwrap();
-        check(&wishes);
+        preferences.unsubscribe(&session(8).key, &uri(0));
+        preferences.unsubscribe(&session(8).key, &uri(0));
+        preferences.forget(&session(7).key);
+        preferences.forget(&session(7).key);
+        check(&preferences);
+        assert!(
+            !preferences.is_subscribed(&session(8).key, &uri(0)) && preferences.is_subscribed(&session(8).key, &uri(1))
+        );
+        preferences.subscribe(&session(8), &uri(0), None).unwrap();
+        check(&preferences);
     }
 
     #[test]
-    fn a_uri_that_is_too_long_is_not_watched() {
-        let wishes = Wishes::default();
+    fn a_uri_that_is_too_long_cannot_be_subscribed_to() {
+        let preferences = SessionPreferences::default();
         let long = "u".repeat(LONGEST_URI + 1);
         assert_eq!(
-            wishes.watch(&session(1), &long, None),
-            Err(Unwatchable::TooLong(long.len()))
+            preferences.subscribe(&session(1), &long, None),
+            Err(SubscribeError::TooLong(long.len()))
         );
-        assert!(wishes.lock().wishes.is_empty());
+        assert!(preferences.lock().sessions.is_empty());
     }
 
     #[test]
-    fn so_many_sessions_have_wishes() {
-        let wishes = Wishes::default();
+    fn the_number_of_sessions_with_preferences_is_bounded() {
+        let preferences = SessionPreferences::default();
         for nth in 0..SESSIONS + 2 {
-            wishes.set_level(&session(nth), LogLevel::Error);
+            preferences.set_level(&session(nth), LogLevel::Error);
         }
-        let levels = [0, 1, 2, SESSIONS + 1].map(|nth| wishes.level(&session(nth).key));
+        let levels = [0, 1, 2, SESSIONS + 1].map(|nth| preferences.level(&session(nth).key));
         assert_eq!(levels, [LEVEL, LEVEL, LogLevel::Error, LogLevel::Error]);
     }
 }

@@ -2,29 +2,19 @@
 //!
 //! The id of such a request is of one of two kinds, told apart by its dots:
 //!
-//! - `<task>.<key>.<n>`, written with [`Replies::delivery`]: a delivery of a question that a call or a task has open in the store.
-//!   `n` is another one for each delivery, and any delivery's response counts, the first one that comes. Nothing is kept here: the
+//! - `<task>.<key>.<n>`, written with [`PendingReplies::delivery`]: a delivery of a question that a call or a task has open in the store.
+//!   `n` differs for each delivery, and the first response to any of them counts. Nothing is kept here: the
 //!   response may come to another process than the one that asked. It is written before it is accepted.
-//! - 32 hex digits, from [`Replies::expect`]: any other request. Its response is awaited in memory by whoever asked, who finds it
-//!   in [`Expected::reply`]; dropping the [`Expected`] ends the wait.
+//! - 32 hex digits, from [`PendingReplies::expect`]: any other request. Its response is awaited in memory by whoever asked, who finds it
+//!   in [`PendingReply::reply`]; dropping the [`PendingReply`] ends the wait.
 //!
-//! A response is taken for the first kind only from the principal whom the task belongs to, and for the second only from the
+//! A response to the first kind is taken only from the principal that the task belongs to, one to the second only from the
 //! session that was asked; nobody can guess either id (C-51). Responses that nobody waits for are accepted and ignored: the wait
 //! may just have ended.
 
-use crate::{
-    interaction::input_requests::client_tasks,
-    response::{Answer, store_failed},
-    session::Session,
-    transport::front::Front,
-};
-use longhaul_core::{Entropy, InputKey, Json, RpcFailure, SessionKey, TaskId, UnixMillis};
+use longhaul_core::{Entropy, InputKey, SessionKey, TaskId, UnixMillis};
 use longhaul_runtime::Reply;
-use longhaul_wire::{
-    InputRequest, RemoteError, RequestId, RpcError, jsonrpc::Response, legacy::input_request::strip_related_task,
-};
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
 use std::{
     collections::HashMap,
     sync::{
@@ -37,20 +27,20 @@ use tokio::sync::oneshot;
 type Key = (SessionKey, String);
 
 /// The responses that are awaited on this node.
-pub(crate) struct Replies {
+pub(crate) struct PendingReplies {
     awaited: Arc<Mutex<HashMap<Key, oneshot::Sender<Reply>>>>,
     /// The number of the next delivery.
     next: AtomicU64,
 }
 
 /// A response that is awaited.
-pub(crate) struct Expected {
+pub(crate) struct PendingReply {
     awaited: Arc<Mutex<HashMap<Key, oneshot::Sender<Reply>>>>,
     key: Key,
     reply: oneshot::Receiver<Reply>,
 }
 
-impl Replies {
+impl PendingReplies {
     /// Deliveries are numbered from `now` on, so that a session does not see a number again that an earlier process gave it.
     pub(crate) fn new(now: UnixMillis) -> Self {
         Self {
@@ -59,14 +49,14 @@ impl Replies {
         }
     }
 
-    /// Awaits the response to a request that is about to be sent to `session` under [`Expected::id`].
-    pub(crate) fn expect(&self, session: &SessionKey, entropy: &dyn Entropy) -> Expected {
+    /// Awaits the response to a request that is about to be sent to `session` under [`PendingReply::id`].
+    pub(crate) fn expect(&self, session: &SessionKey, entropy: &dyn Entropy) -> PendingReply {
         let mut bytes = [0u8; 16];
         entropy.fill(&mut bytes);
         let key = (session.clone(), format!("{:032x}", u128::from_be_bytes(bytes)));
         let (tell, reply) = oneshot::channel();
         lock(&self.awaited).insert(key.clone(), tell);
-        Expected {
+        PendingReply {
             awaited: Arc::clone(&self.awaited),
             key,
             reply,
@@ -79,7 +69,7 @@ impl Replies {
         format!("{}.{}.{nth}", task.as_str(), key.as_str())
     }
 
-    fn take(&self, session: &SessionKey, id: String, reply: Reply) {
+    pub(crate) fn take(&self, session: &SessionKey, id: String, reply: Reply) {
         let awaited = lock(&self.awaited).remove(&(session.clone(), id));
         if let Some(awaited) = awaited {
             // Whoever asked may just have left.
@@ -88,7 +78,7 @@ impl Replies {
     }
 }
 
-impl Expected {
+impl PendingReply {
     /// The request's id.
     pub(crate) fn id(&self) -> &str {
         &self.key.1
@@ -104,7 +94,7 @@ impl Expected {
     }
 }
 
-impl Drop for Expected {
+impl Drop for PendingReply {
     fn drop(&mut self) {
         lock(&self.awaited).remove(&self.key);
     }
@@ -116,70 +106,8 @@ fn lock(
     awaited.lock()
 }
 
-/// Takes a response that came on a session of ours.
-///
-/// # Errors
-/// −32602/400 for a response that does not fit its question, which stays open (G2-42); the store's.
-pub(crate) async fn accept(front: &Arc<Front>, session: &Session, response: &Response<'_>) -> Result<Answer, RpcError> {
-    // A peer that could not even read our id has nothing to say to anyone.
-    let Some(id) = response.id.and_then(text_of) else {
-        return Ok(Answer::Accepted);
-    };
-    let reply = match response.outcome {
-        Ok(result) => Reply::Result(strip_related_task(result.get())?),
-        Err(error) => Reply::Error(failure(error)),
-    };
-    match question_of(&id) {
-        Some((task, key)) => {
-            front.legacy.unanswered.remove(&id);
-            answer(front, session, &task, key, reply).await?;
-        }
-        None => front.replies.take(&session.key, id, reply),
-    }
-    Ok(Answer::Accepted)
-}
-
-async fn answer(
-    front: &Arc<Front>,
-    session: &Session,
-    task: &TaskId,
-    key: InputKey,
-    reply: Reply,
-) -> Result<(), RpcError> {
-    let question = front.engine.open_question(&session.principal, task, &key).await;
-    let Some(request) = question.map_err(store_failed)? else {
-        return Ok(());
-    };
-    if let Reply::Result(answer) = &reply {
-        if client_tasks::take(front, session, task, &key, &request, answer) {
-            return Ok(());
-        }
-        check(&request, answer)?;
-    }
-    let answered = front
-        .engine
-        .answer_question(task, key, reply.into_answer(&request))
-        .await;
-    answered.map_err(store_failed)
-}
-
-/// Whether an answer has the shape that its question asks for.
-///
-/// # Errors
-/// −32602 that says what is wrong.
-pub(crate) fn check(request: &Json, answer: &Json) -> Result<(), RpcError> {
-    let unreadable = || RpcError::invalid_params("The answer does not fit its question");
-    let raw: &RawValue = serde_json::from_str(answer.as_str()).map_err(|_| unreadable())?;
-    // What is no question of the protocol has answers of no known shape.
-    InputRequest::read(request.as_str()).map_or(Ok(()), |question| question.check(raw))
-}
-
-fn text_of(id: RequestId<'_>) -> Option<String> {
-    serde_json::from_str(id.as_json()).ok()
-}
-
-/// The question that a delivery's id names.
-fn question_of(id: &str) -> Option<(TaskId, InputKey)> {
+/// The question that the id of a delivery names; `None` for any other id.
+pub(crate) fn question_of(id: &str) -> Option<(TaskId, InputKey)> {
     let (question, nth) = id.rsplit_once('.')?;
     let (task, key) = question.split_once('.')?;
     let numbered = !nth.is_empty() && nth.bytes().all(|byte| byte.is_ascii_digit());
@@ -187,18 +115,10 @@ fn question_of(id: &str) -> Option<(TaskId, InputKey)> {
     Some((task.parse().ok()?, InputKey::named(key)))
 }
 
-fn failure(error: &RawValue) -> RpcFailure {
-    let error = RemoteError::read(error);
-    RpcFailure {
-        code: i32::try_from(error.code).unwrap_or(-32603),
-        message: error.message.into(),
-        data: error.data.map(Json::from),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_core::Json;
 
     struct Counting(AtomicU64);
     impl Entropy for Counting {
@@ -214,7 +134,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_response_reaches_whoever_asked_that_session_and_nobody_else() {
-        let (replies, entropy) = (Replies::new(UnixMillis(7)), Counting(AtomicU64::new(1)));
+        let (replies, entropy) = (PendingReplies::new(UnixMillis(7)), Counting(AtomicU64::new(1)));
         let (mine, other) = (SessionKey::named("mine"), SessionKey::named("other"));
         let mut first = replies.expect(&mine, &entropy);
         let mut second = replies.expect(&mine, &entropy);
@@ -232,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_two_kinds_of_ids_are_told_apart() {
-        let replies = Replies::new(UnixMillis(7));
+        let replies = PendingReplies::new(UnixMillis(7));
         let (task, key): (TaskId, _) = ("a-task_1".parse().unwrap(), InputKey::nth(3));
         assert_eq!(replies.delivery(&task, &key), "a-task_1.in-3.7");
         assert_eq!(question_of(&replies.delivery(&task, &key)), Some((task, key)));

@@ -3,7 +3,7 @@
 //! A session id is a signed statement of what was negotiated, so that any process with the key can serve it and a restart ends
 //! none (C-51, T-17). Only the end of a session needs a record (T-14).
 
-use crate::signer::{Seal, Unsealed};
+use crate::signer::{Signer, Verified};
 use longhaul_core::{Entropy, Millis, Principal, SessionKey, UnixMillis};
 use longhaul_runtime::Abilities;
 use longhaul_wire::Version;
@@ -58,7 +58,7 @@ impl Session {
     }
 
     /// The id under which the client names it: visible ASCII (T-12).
-    pub(crate) fn to_id(&self, seal: &Seal) -> String {
+    pub(crate) fn to_id(&self, signer: &Signer) -> String {
         let mut body = bytes_of(&self.key).to_vec();
         body.push(
             Version::ALL
@@ -73,12 +73,12 @@ impl Session {
         body.extend(u16::try_from(client.len()).unwrap_or_default().to_be_bytes());
         body.extend(client.as_bytes());
         body.extend(self.principal.as_str().as_bytes());
-        seal.seal(&body)
+        signer.sign(&body)
     }
 
     /// The session behind an id; `None` if we did not issue it or it has expired.
-    pub(crate) fn from_id(id: &str, seal: &Seal, now: UnixMillis) -> Option<Self> {
-        let Unsealed(body) = seal.open(id)?;
+    pub(crate) fn from_id(id: &str, signer: &Signer, now: UnixMillis) -> Option<Self> {
+        let Verified(body) = signer.verify(id)?;
         let (head, rest) = body.split_at_checked(HEAD_BYTES)?;
         let expires_at = UnixMillis(i64::from_be_bytes(head[KEY_BYTES + 2..].try_into().ok()?));
         let (length, rest) = rest.split_first_chunk()?;
@@ -160,8 +160,8 @@ mod tests {
         }
     }
 
-    fn seal(secret: u8) -> Seal {
-        Seal::new(vec![SigningKey {
+    fn signer(secret: u8) -> Signer {
+        Signer::new(vec![SigningKey {
             id: 1,
             secret: [secret; 32],
         }])
@@ -188,25 +188,25 @@ mod tests {
 
     #[test]
     fn an_id_carries_the_session_and_fits_a_header() {
-        let id = session().to_id(&seal(7));
+        let id = session().to_id(&signer(7));
         assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
-        assert_eq!(Session::from_id(&id, &seal(7), UnixMillis(2_000)), Some(session()));
+        assert_eq!(Session::from_id(&id, &signer(7), UnixMillis(2_000)), Some(session()));
         let client = format!(r#"{{"name":"{}","version":"1"}}"#, "n".repeat(128));
         assert_eq!(session().client.as_deref(), Some(&*client));
     }
 
     #[test]
     fn expired_foreign_and_altered_ids_are_no_sessions() {
-        let id = session().to_id(&seal(7));
-        assert_eq!(Session::from_id(&id, &seal(7), session().expires_at), None);
-        assert_eq!(Session::from_id(&id, &seal(8), UnixMillis(2_000)), None);
+        let id = session().to_id(&signer(7));
+        assert_eq!(Session::from_id(&id, &signer(7), session().expires_at), None);
+        assert_eq!(Session::from_id(&id, &signer(8), UnixMillis(2_000)), None);
         for at in 0..id.len() {
             let mut altered = id.clone().into_bytes();
             altered[at] = if altered[at] == b'A' { b'B' } else { b'A' };
             let altered = String::from_utf8(altered).unwrap();
             if altered != id {
                 assert_eq!(
-                    Session::from_id(&altered, &seal(7), UnixMillis(2_000)),
+                    Session::from_id(&altered, &signer(7), UnixMillis(2_000)),
                     None,
                     "byte {at}"
                 );

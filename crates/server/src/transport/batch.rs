@@ -6,7 +6,7 @@
 
 use crate::{
     admission::limits::{Busy, Room},
-    dispatch::{Incoming, dispatch, refuse_message},
+    dispatch::{Incoming, refuse_message},
     response::{
         Answer,
         stream::{self, Frame, Gone, Sink, Text},
@@ -44,7 +44,7 @@ pub(crate) fn is_modern(request: &Request<'_>) -> bool {
 /// Counts a message against the rates. A request that comes too early is refused; what has no answer to be refused in is not lost, but
 /// waits for its turn.
 pub(crate) async fn count(front: &Front, principal: &Principal, message: &[u8]) -> Result<(), Busy> {
-    while let Err(busy) = front.meter.message(principal) {
+    while let Err(busy) = front.admission.meter.message(principal) {
         if matches!(Message::parse(message), Ok(Message::Request(_))) {
             return Err(busy);
         }
@@ -92,7 +92,7 @@ pub(crate) async fn answer(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answe
         .iter()
         .all(|answer| matches!(answer, Answer::Message { .. } | Answer::Accepted));
     if incoming.takes_stream && !at_hand {
-        return Answer::Stream(stream::events(front, |sink| async move {
+        return Answer::Stream(stream::events(front.engine.ports(), |sink| async move {
             join_all(owed.into_iter().map(|answer| tell(answer, &sink))).await;
         }));
     }
@@ -127,7 +127,7 @@ async fn one(front: &Arc<Front>, incoming: &Incoming<'_>, member: &[u8], is_coun
     let read = Message::parse(member);
     let counted = match is_counted {
         true => Ok(()),
-        false => count(front, &front.principal, member).await,
+        false => count(front, &front.admission.principal, member).await,
     };
     let refused = match &read {
         Ok(Message::Request(request)) => refusal(request),
@@ -143,8 +143,8 @@ async fn one(front: &Arc<Front>, incoming: &Incoming<'_>, member: &[u8], is_coun
                 session: incoming.session.clone(),
                 ..*incoming
             };
-            let answer = dispatch(front, &incoming).await;
-            answer.with_room(&front.memory, |error| refuse_message(member, error))
+            let answer = front.dispatcher.dispatch(&incoming).await;
+            answer.with_room(&front.admission.memory, |error| refuse_message(member, error))
         }
     };
     match read {

@@ -3,7 +3,7 @@
 
 use crate::{
     admission::{caller::Reach, limits::Room},
-    dispatch::{Incoming, dispatch, refuse_message},
+    dispatch::{Incoming, refuse_message},
     interaction::push::{session_stream, streams::Wire},
     response::{
         Answer, KeptId,
@@ -144,7 +144,7 @@ impl Duplex {
         for (nth, member) in batch.members().enumerate() {
             let counted = match nth {
                 0 => Ok(()),
-                _ => batch::count(&self.front, &self.front.principal, member).await,
+                _ => batch::count(&self.front, &self.front.admission.principal, member).await,
             };
             let refused = match Message::parse(member) {
                 Ok(Message::Request(request)) => batch::refusal(&request),
@@ -229,7 +229,7 @@ impl Duplex {
             takes_stream: true,
             reach: self.reach,
         };
-        dispatch(&self.front, &incoming).await
+        self.front.dispatcher.dispatch(&incoming).await
     }
 
     /// The handshake stands between what came before it and what comes after.
@@ -247,7 +247,7 @@ impl Duplex {
     fn open_mail(self: &Arc<Self>, session: &Session) {
         let (duplex, events) = (
             Arc::clone(self),
-            session_stream::open(&self.front, session, Wire::Shared),
+            session_stream::open(&self.front.interaction, session, Wire::Shared),
         );
         self.spawn(async move {
             let _ = duplex.deliver(Answer::Stream(events)).await;
@@ -277,7 +277,7 @@ impl Duplex {
         let (work, abort) = abortable(async move {
             let _held = held;
             let answer = duplex.dispatch(&bytes).await;
-            let answer = answer.with_room(&duplex.front.memory, |error| refuse_message(&bytes, error));
+            let answer = answer.with_room(&duplex.front.admission.memory, |error| refuse_message(&bytes, error));
             drop((bytes, room));
             // Whoever has gone is told no more.
             let _ = match (answer, listens) {

@@ -1,36 +1,28 @@
-//! What every request needs: the engine, the server's name, its seals and its limits.
+//! The server as its transports see it.
 
+use super::http::{HttpContext, HttpOptions};
 use crate::{
-    admission::{
-        connection_count::Presence,
-        limits::{ByteBudget, Limits, Meter},
-    },
-    call::{between_rounds::Parked, mirrored_headers::Mirrored},
-    catalog::pages::FirstPages,
-    interaction::{Sessions, push::streams::Mail, resource_watch::TaskUpdates, rounds::Rounds},
-    session::{in_flight::Inflight, replies::Replies},
-    signer::Seal,
-    transport::http::{HttpOptions, Pairs, Places, Recordings},
+    admission::{Admission, limits::Limits},
+    dispatch::Dispatcher,
+    interaction::{Interaction, input_requests::InputRequests, push::Push, resource_watch::ResourceWatchers},
+    session::Sessions,
+    shutdown::Shutdown,
+    signer::Signer,
 };
-use longhaul_core::{Principal, store::StoreError};
+use longhaul_core::store::StoreError;
 use longhaul_runtime::Engine;
 use longhaul_wire::ServerInfo;
-use std::time::Duration;
-use tokio::sync::watch;
+use std::{sync::Arc, time::Duration};
 
 /// Between two looks at whether anybody needs this server.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What a front is made of.
+/// What a [`Front`] is made of.
 pub struct FrontOptions {
     /// Runs the tasks.
     pub engine: Engine,
-    /// The server's name, as clients see it.
-    pub name: String,
-    /// The server's version, as clients see it.
-    pub version: String,
-    /// Guidance for models, if any.
-    pub instructions: Option<String>,
+    /// The server's name, its version, and what else clients are shown of it.
+    pub identity: ServerInfo,
     /// The largest body accepted, in bytes.
     pub max_body: usize,
     /// Refuse requests for tasks that leave `Mcp-Name` out, too.
@@ -41,7 +33,7 @@ pub struct FrontOptions {
     pub http: HttpOptions,
 }
 
-/// A front cannot be made.
+/// A [`Front`] cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum FrontError {
     /// The store failed while the signing keys were read.
@@ -49,41 +41,15 @@ pub enum FrontError {
     Store(#[from] StoreError),
 }
 
-/// How far the server's end has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum End {
-    Open,
-    Draining,
-    Closing,
-}
-
 /// The MCP server in front of an engine, whatever carries its messages.
 pub struct Front {
     pub(crate) engine: Engine,
-    pub(crate) identity: ServerInfo,
-    pub(crate) max_body: usize,
-    pub(crate) strict_headers: bool,
-    pub(crate) meter: Meter,
-    pub(crate) sessions: Seal,
-    pub(crate) cursors: Seal,
-    pub(crate) streams: Seal,
-    pub(crate) inflight: Inflight,
-    pub(crate) mail: Mail,
-    pub(crate) recordings: Recordings,
-    pub(crate) pairs: Pairs,
-    pub(crate) places: Places,
-    pub(crate) legacy_sse: bool,
-    pub(crate) legacy: Sessions,
-    pub(crate) first_pages: FirstPages,
-    pub(crate) mirrored: Mirrored,
-    pub(crate) replies: Replies,
-    pub(crate) rounds: Rounds,
-    pub(crate) memory: ByteBudget,
-    pub(crate) presence: Presence,
-    pub(crate) task_updates: TaskUpdates,
-    /// Everyone is the same without authentication.
-    pub(crate) principal: Principal,
-    end: watch::Sender<End>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) interaction: Arc<Interaction>,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) http: HttpContext,
 }
 
 impl Front {
@@ -94,70 +60,54 @@ impl Front {
     pub async fn new(options: FrontOptions) -> Result<Self, FrontError> {
         let FrontOptions {
             engine,
-            name,
-            version,
-            instructions,
+            identity,
             max_body,
             strict_headers,
             limits,
             http,
         } = options;
-        let mut identity = ServerInfo::new(&name, &version);
-        if let Some(instructions) = instructions {
-            identity = identity.with_instructions(instructions);
-        }
+        let session_ids = signer(&engine, "session").await?;
+        let cursors = signer(&engine, "cursor").await?;
+        let event_ids = signer(&engine, "stream").await?;
+        let round_states = signer(&engine, "request-state").await?;
+        let shutdown = Shutdown::default();
+        let clock = &engine.ports().clock;
+        let admission = Arc::new(Admission::new(&limits, max_body, clock));
+        let sessions = Arc::new(Sessions::new(session_ids, clock.now()));
+        let interaction = Arc::new(Interaction {
+            engine: engine.clone(),
+            identity: Arc::new(identity),
+            shutdown: shutdown.clone(),
+            admission: Arc::clone(&admission),
+            sessions: Arc::clone(&sessions),
+            push: Push::default(),
+            input_requests: InputRequests::default(),
+            resource_watchers: ResourceWatchers::default(),
+            round_states,
+        });
+        let http = HttpContext::new(http, engine.ports(), &shutdown, event_ids);
         Ok(Self {
-            meter: Meter::new(&limits, &engine.ports().clock),
-            sessions: seal(&engine, "session").await?,
-            cursors: seal(&engine, "cursor").await?,
-            streams: seal(&engine, "stream").await?,
-            mail: Mail::default(),
-            recordings: Recordings::default(),
-            pairs: Pairs::default(),
-            places: Places {
-                origins: http.allowed_origins,
-                hosts: http.allowed_hosts,
-            },
-            legacy_sse: http.legacy_sse,
-            legacy: Sessions::default(),
-            first_pages: FirstPages::default(),
-            mirrored: Mirrored::default(),
-            replies: Replies::new(engine.ports().clock.now()),
-            rounds: Rounds {
-                seal: seal(&engine, "request-state").await?,
-                parked: Parked::default(),
-            },
-            memory: ByteBudget::new(limits.memory, max_body),
-            presence: Presence::default(),
-            task_updates: TaskUpdates::default(),
-            principal: Principal::local(),
             engine,
-            identity,
-            max_body,
-            strict_headers,
-            inflight: Inflight::default(),
-            end: watch::Sender::new(End::Open),
+            admission,
+            sessions,
+            dispatcher: Dispatcher::new(&interaction, cursors, strict_headers),
+            interaction,
+            shutdown,
+            http,
         })
-    }
-
-    /// With more about the server for people: a title, a page, icons (JSON text: an array of MCP icons).
-    #[must_use]
-    pub fn with_details(mut self, title: Option<&str>, website: Option<&str>, icons: Option<&str>) -> Self {
-        self.identity = self.identity.with_details(title, website, icons);
-        self
     }
 
     /// Ends what only watches, so that its connection can close. Calls that are waited for may still come to their end.
     pub fn drain(&self) {
-        self.come_to(End::Draining);
+        self.shutdown.drain();
     }
 
     /// Ends the calls that are waited for, too. Tasks are not touched.
     pub fn close(&self) {
-        self.come_to(End::Closing);
+        self.shutdown.close();
     }
 
-    /// Completes when for `after` nobody was connected and no task was live, and lets nobody in from then on.
+    /// Completes when for `after` nobody was connected and no task was live, and accepts no connection from then on.
     pub async fn deserted(&self, after: Duration) {
         let clock = &self.engine.ports().clock;
         loop {
@@ -170,7 +120,7 @@ impl Front {
                     alone_for = Duration::ZERO;
                 }
             }
-            if self.presence.shut_if_empty() {
+            if self.admission.connections.refuse_if_none() {
                 return;
             }
         }
@@ -178,38 +128,17 @@ impl Front {
 
     /// If the store cannot say, there may be live tasks.
     async fn is_needed(&self) -> bool {
-        if !self.presence.is_empty() {
+        if !self.admission.connections.is_zero() {
             return true;
         }
         let counts = self.engine.store().counts().await;
         // Not for a blocked task: it waits for other code, which is the next process's.
         counts.map_or(true, |live| live.queued + live.running + live.parked > 0)
     }
-
-    /// What has ended does not begin again.
-    fn come_to(&self, end: End) {
-        self.end
-            .send_if_modified(|now| std::mem::replace(now, end.max(*now)) < end);
-    }
-
-    /// Completes once [`drain`](Self::drain) was called.
-    pub(crate) async fn drained(&self) {
-        self.reaches(End::Draining).await;
-    }
-
-    /// Completes once [`close`](Self::close) was called.
-    pub(crate) async fn closed(&self) {
-        self.reaches(End::Closing).await;
-    }
-
-    async fn reaches(&self, end: End) {
-        // The sender lives as long as the front.
-        let _ = self.end.subscribe().wait_for(|now| *now >= end).await;
-    }
 }
 
-async fn seal(engine: &Engine, purpose: &str) -> Result<Seal, StoreError> {
+async fn signer(engine: &Engine, purpose: &str) -> Result<Signer, StoreError> {
     let mut fresh = [0u8; 32];
     engine.ports().entropy.fill(&mut fresh);
-    Ok(Seal::new(engine.store().signing_keys(purpose, fresh).await?))
+    Ok(Signer::new(engine.store().signing_keys(purpose, fresh).await?))
 }

@@ -91,9 +91,7 @@ impl Server {
         .unwrap();
         let front = Front::new(FrontOptions {
             engine: engine.clone(),
-            name: "tested".to_owned(),
-            version: "1".to_owned(),
-            instructions: None,
+            identity: longhaul_server::ServerInfo::new("tested", "1"),
             max_body: MAX_BODY,
             strict_headers: options.strict_headers,
             limits: options.limits,

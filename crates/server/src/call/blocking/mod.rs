@@ -2,18 +2,18 @@
 
 mod questions;
 
+use super::{Calls, between_rounds::Hold, follow_tools::handed_off, policy::Patience};
 use crate::{
-    admission::limits::{Busy, Room},
-    call::{between_rounds::Hold, follow_tools::handed_off, policy::Patience},
-    dispatch::Call,
+    admission::{
+        limits::{Busy, Room},
+        request::AdmittedRequest,
+    },
     interaction::{
         exchange::{Response, Talk, Turn},
         notifications::Telling,
         rounds::Round,
     },
     response::{KeptId, store_failed},
-    session::replies,
-    transport::front::Front,
 };
 use longhaul_core::{BoxFuture, Clock, Input, Outcome, Task};
 use longhaul_runtime::{Promotion, Said, Step, Waiting};
@@ -32,7 +32,7 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A plain call being waited for.
 pub(crate) struct Plain {
-    front: Arc<Front>,
+    calls: Arc<Calls>,
     waiting: Waiting,
     hold: Option<Hold>,
     generation: Generation,
@@ -69,7 +69,7 @@ enum Owed {
 
 /// What surrounds a wait, taken from the request before its bytes are gone.
 pub(crate) struct Surroundings {
-    pub(crate) front: Arc<Front>,
+    pub(crate) calls: Arc<Calls>,
     pub(crate) generation: Generation,
     pub(crate) id: KeptId,
     pub(crate) telling: Telling,
@@ -90,10 +90,10 @@ pub(crate) enum Asks {
 
 impl Asks {
     /// How the sender of a request can be asked; `round` is its place in a series, if it is a modern one.
-    pub(crate) fn of(call: &Call<'_>, round: Option<Round>) -> Self {
+    pub(crate) fn of(request: &AdmittedRequest<'_>, round: Option<Round>) -> Self {
         match round {
             Some(round) => Self::Rounds(round),
-            None if call.caller.session().is_some() => Self::Requests,
+            None if request.caller.session().is_some() => Self::Requests,
             None => Self::Nobody,
         }
     }
@@ -105,8 +105,8 @@ impl Plain {
     pub(crate) fn begun(around: Surroundings, waiting: Waiting) -> Self {
         let modern = around.generation == Generation::Modern;
         let hold = modern.then(|| {
-            let front = &around.front;
-            front.rounds.parked.first(waiting.begun())
+            let calls = &around.calls;
+            calls.between_rounds.first(waiting.begun())
         });
         Self::new(around, waiting, hold, Owed::End)
     }
@@ -118,11 +118,11 @@ impl Plain {
     }
 
     fn new(around: Surroundings, waiting: Waiting, hold: Option<Hold>, error: Owed) -> Self {
-        let clock = &around.front.engine.ports().clock;
+        let clock = &around.calls.engine.ports().clock;
         Self {
             patience: Limit::of(around.patience, &**clock),
-            questions: Questions::of(around.asks, &around.front.legacy.unanswered),
-            front: around.front,
+            questions: Questions::of(around.asks, &around.calls.interaction.input_requests.unanswered),
+            calls: around.calls,
             waiting,
             hold,
             generation: around.generation,
@@ -201,12 +201,12 @@ impl Plain {
         match self.waiting.look().await.map_err(store_failed)? {
             Step::Ended(outcome) => {
                 let bytes = outcome_bytes(&outcome);
-                let memory = &self.front.memory;
+                let memory = &self.calls.interaction.admission.memory;
                 let Ok(room) = memory.answer(bytes) else {
                     // It is read again when there is room, and not kept in memory until then.
                     drop(outcome);
                     let room = memory.wait_for_answer(bytes);
-                    let room = self.front.engine.ports().within(ROOM_PATIENCE, room).await;
+                    let room = self.calls.engine.ports().within(ROOM_PATIENCE, room).await;
                     drop(room.ok_or(Busy::Answers)?);
                     return Ok(None);
                 };
@@ -242,16 +242,16 @@ impl Plain {
         if self.patience.answer == Some(Instead::Words) {
             return self.ended(&handed_off(task));
         }
-        let now = self.front.engine.ports().clock.read();
+        let now = self.calls.engine.ports().clock.read();
         let mut text = String::new();
         write_result(&mut text, self.id.get(), |out| {
-            modern::tasks::write_created(out, task, &self.front.identity, now);
+            modern::tasks::write_created(out, task, &self.calls.identity, now);
         });
         Response::of(text)
     }
 
     fn ended(&self, outcome: &Outcome) -> Response {
-        response(&self.front, &self.id, self.generation, outcome)
+        response(&self.calls, &self.id, self.generation, outcome)
     }
 }
 
@@ -297,7 +297,7 @@ impl Talk for Plain {
         }
     }
 
-    fn call_off(&mut self) {
+    fn cancel(&mut self) {
         self.waiting.begun().abandon();
     }
 }
@@ -341,9 +341,9 @@ impl Limit {
 }
 
 /// The response to a plain call that ended so.
-pub(crate) fn response(front: &Front, id: &KeptId, generation: Generation, outcome: &Outcome) -> Response {
+pub(crate) fn response(calls: &Calls, id: &KeptId, generation: Generation, outcome: &Outcome) -> Response {
     let mut text = String::new();
-    write_outcome(&mut text, id.get(), outcome, generation, front);
+    write_outcome(&mut text, id.get(), outcome, generation, calls);
     let undeclared = |code| generation == Generation::Modern && code == MISSING_CAPABILITY;
     let mut response = Response::of(text);
     if matches!(outcome, Outcome::RpcError(failure) if undeclared(failure.code)) {
@@ -358,12 +358,12 @@ pub(crate) fn write_outcome(
     id: RequestId<'_>,
     outcome: &Outcome,
     generation: Generation,
-    front: &Front,
+    calls: &Calls,
 ) {
     match (outcome, generation) {
         (Outcome::Result { json, .. }, Generation::Legacy) => legacy::tools::write_called(out, id, json),
         (Outcome::Result { json, .. }, Generation::Modern) => {
-            modern::tools::write_called(out, id, json, &front.identity)
+            modern::tools::write_called(out, id, json, &calls.identity)
         }
         (Outcome::RpcError(failure), Generation::Legacy) => legacy::tools::write_failed(out, id, failure),
         (Outcome::RpcError(failure), Generation::Modern) => modern::tools::write_failed(out, id, failure),

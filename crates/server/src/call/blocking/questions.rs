@@ -1,9 +1,9 @@
 //! The questions of a plain call, brought to the client that waits for it.
 
-use super::{Asks, Owed, Plain, replies, store_failed};
+use super::{Asks, Owed, Plain, store_failed};
 use crate::interaction::{
     exchange::{Response, Turn},
-    input_requests::unanswered::Unanswered,
+    input_requests::{self, unanswered::Unanswered},
     rounds::{LIFETIME, Round, State, gone},
 };
 use longhaul_core::{Input, InputKey, Json, RpcFailure};
@@ -126,7 +126,7 @@ impl Plain {
                     return Ok(None);
                 };
                 let task = self.waiting.id();
-                let id = self.front.replies.delivery(task, &input.key);
+                let id = self.calls.interaction.sessions.replies.delivery(task, &input.key);
                 let delivery = Delivery {
                     id: &id,
                     request: input.request.as_str(),
@@ -162,7 +162,7 @@ impl Plain {
             data: None,
         };
         let answer = Reply::Error(failure).into_answer(&input.request);
-        let engine = &self.front.engine;
+        let engine = &self.calls.engine;
         let written = engine
             .answer_question(self.waiting.id(), input.key.clone(), answer)
             .await;
@@ -180,7 +180,7 @@ impl Plain {
         // All of them before any is written: a request is refused whole.
         for input in &answered {
             if let Some(answer) = answers.to(input) {
-                replies::check(&input.request, answer)?;
+                input_requests::check(&input.request, answer)?;
             }
         }
         if answered.is_empty() {
@@ -192,7 +192,7 @@ impl Plain {
             let Some(answer) = answers.to(&input).cloned() else {
                 continue;
             };
-            let engine = &self.front.engine;
+            let engine = &self.calls.engine;
             let written = engine
                 .answer_question(self.waiting.id(), input.key.clone(), answer)
                 .await;
@@ -207,7 +207,7 @@ impl Plain {
         let (Questions::Rounds(answers), Some(hold)) = (&self.questions, &mut self.hold) else {
             return Err(gone());
         };
-        let ports = self.front.engine.ports();
+        let ports = self.calls.engine.ports();
         let until = ports.clock.now().plus(LIFETIME);
         let round = hold.ask(until, ports).ok_or_else(gone)?;
         let shown = shown(&self.open);
@@ -222,7 +222,9 @@ impl Plain {
         let questions = shown
             .iter()
             .map(|(name, input)| (name.as_str(), input.request.as_str()));
-        let response = answers.round.ask(&self.front, &self.id, questions, &state)?;
+        let response = answers
+            .round
+            .ask(&self.calls.interaction, &self.id, questions, &state)?;
         self.response = Owed::Retry;
         Ok(response)
     }

@@ -4,11 +4,8 @@
 //! the question is what is kept.
 
 use crate::{
-    session::{
-        Session,
-        replies::{self, Expected},
-    },
-    transport::front::Front,
+    interaction::Interaction,
+    session::{Session, replies::PendingReply},
 };
 use longhaul_core::{InputKey, Json, Scope, SessionKey, TaskId};
 use longhaul_runtime::{Abilities, Reply, Watch};
@@ -31,7 +28,7 @@ type Key = (SessionKey, TaskId, InputKey);
 
 /// The questions that clients were let make tasks of, and did.
 #[derive(Clone, Default)]
-pub(crate) struct Hosting(Arc<Mutex<HashMap<Key, State>>>);
+pub(crate) struct ClientTasks(Arc<Mutex<HashMap<Key, State>>>);
 
 enum State {
     /// The client works on it, under this id of its own.
@@ -40,7 +37,7 @@ enum State {
     Lost,
 }
 
-impl Hosting {
+impl ClientTasks {
     /// Whether the client works on the question.
     pub(crate) fn is_hosted(&self, session: &SessionKey, task: &TaskId, key: &InputKey) -> bool {
         self.is(session, task, key, |state| matches!(state, State::Hosted(_)))
@@ -87,7 +84,7 @@ enum Taken {
 
 /// Keeps a question in the table.
 struct Entered {
-    hosting: Hosting,
+    hosting: ClientTasks,
     key: Key,
 }
 
@@ -116,7 +113,7 @@ pub(crate) fn wish(abilities: &Abilities, question: &InputRequest<'_>) -> Option
 
 /// Takes `answer` for a client's task, if it is one that may be, and sees to it from then on; says whether it was.
 pub(crate) fn take(
-    front: &Arc<Front>,
+    interaction: &Arc<Interaction>,
     session: &Session,
     task: &TaskId,
     key: &InputKey,
@@ -133,18 +130,18 @@ pub(crate) fn take(
         return false;
     };
     let host = Host {
-        front: Arc::clone(front),
+        interaction: Arc::clone(interaction),
         session: session.clone(),
         task: task.clone(),
         key: key.clone(),
         request: request.clone(),
         theirs: created.id.into_owned(),
         named_interval: created.poll_interval,
-        watch: front.engine.watch(task),
+        watch: interaction.engine.watch(task),
     };
     let key = (session.key.clone(), task.clone(), key.clone());
-    let spawner = &front.engine.ports().spawner;
-    match front.legacy.hosting.enter(key, &host.theirs) {
+    let spawner = &interaction.engine.ports().spawner;
+    match interaction.input_requests.client_tasks.enter(key, &host.theirs) {
         Ok(entered) => spawner.spawn(Box::pin(host.see_through(entered))),
         Err(Taken::Other) => spawner.spawn(Box::pin(async move {
             host.send(wire::write_cancel).await;
@@ -156,7 +153,7 @@ pub(crate) fn take(
 
 /// A client's task for a question of ours.
 struct Host {
-    front: Arc<Front>,
+    interaction: Arc<Interaction>,
     session: Session,
     task: TaskId,
     key: InputKey,
@@ -194,7 +191,7 @@ impl Host {
                 "a client's task is lost; its question is asked again"
             );
             entered.lose();
-            self.front.legacy.outlets.nudge(&self.session.key, &self.task);
+            self.interaction.push.carriers.nudge(&self.session.key, &self.task);
             // For as long as the question is open it is not forgotten that it is to be asked plainly.
             self.settled().await;
         }
@@ -203,12 +200,15 @@ impl Host {
     /// Keeps the client's answer; `false` if it is none.
     async fn answer(&self, reply: Reply) -> bool {
         if let Reply::Result(answer) = &reply
-            && replies::check(&self.request, answer).is_err()
+            && super::check(&self.request, answer).is_err()
         {
             return false;
         }
         let answer = reply.into_answer(&self.request);
-        let kept = self.front.engine.answer_question(&self.task, self.key.clone(), answer);
+        let kept = self
+            .interaction
+            .engine
+            .answer_question(&self.task, self.key.clone(), answer);
         kept.await.is_ok()
     }
 
@@ -242,19 +242,19 @@ impl Host {
     /// What the client says to a request about its task; `None` if it cannot be reached.
     async fn ask(&self, write: impl FnOnce(&mut String, &str, &str)) -> Option<Reply> {
         let mut asked = self.send(write).await?;
-        self.front.engine.ports().within(PATIENCE, asked.reply()).await
+        self.interaction.engine.ports().within(PATIENCE, asked.reply()).await
     }
 
     /// Sends a request about the client's task to the stream that carries what its session hears of ours.
-    async fn send(&self, write: impl FnOnce(&mut String, &str, &str)) -> Option<Expected> {
-        let entropy = &*self.front.engine.ports().entropy;
-        let asked = self.front.replies.expect(&self.session.key, entropy);
+    async fn send(&self, write: impl FnOnce(&mut String, &str, &str)) -> Option<PendingReply> {
+        let entropy = &*self.interaction.engine.ports().entropy;
+        let asked = self.interaction.sessions.replies.expect(&self.session.key, entropy);
         let mut text = String::new();
         write(&mut text, asked.id(), &self.theirs);
-        let read = self.front.legacy.outlets.reached_by(&self.session.key, &self.task);
+        let read = self.interaction.push.carriers.reached_by(&self.session.key, &self.task);
         let sent = match read {
             Some(sink) => sink.message(text).await.is_ok(),
-            None => self.front.mail.send(&self.session.key, text).await,
+            None => self.interaction.push.streams.send(&self.session.key, text).await,
         };
         sent.then_some(asked)
     }
@@ -264,7 +264,7 @@ impl Host {
         let interval = self
             .named_interval
             .map_or(interval, |named| named.clamp(NAMED.0, NAMED.1));
-        let ports = self.front.engine.ports();
+        let ports = self.interaction.engine.ports();
         let mut byte = [0];
         ports.entropy.fill(&mut byte);
         let jitter = interval * u64::from(byte[0]) / 255 / 5;
@@ -275,7 +275,7 @@ impl Host {
     async fn settled(&mut self) {
         let scope = Scope::of(self.session.principal.clone());
         loop {
-            let record = self.front.engine.get(&scope, &self.task).await;
+            let record = self.interaction.engine.get(&scope, &self.task).await;
             // Should the store fail, the next look tells.
             if record.is_ok_and(|record| record.is_none_or(|record| !record.task.open_inputs.contains(&self.key))) {
                 return;

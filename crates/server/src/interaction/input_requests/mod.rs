@@ -1,4 +1,20 @@
-//! Input requests to legacy clients.
+//! Input requests: what legacy clients are asked by requests of ours, and what they answer. Questions of tasks and plain calls are rows of the store,
+//! so all that is kept here can be lost.
 
 pub(crate) mod client_tasks;
+pub(crate) mod response;
 pub(crate) mod unanswered;
+
+pub(crate) use response::check;
+
+use client_tasks::ClientTasks;
+use unanswered::Unanswered;
+
+/// What this process knows of the input requests it has sent to legacy clients.
+#[derive(Default)]
+pub(crate) struct InputRequests {
+    /// Those that their clients have not responded to.
+    pub(crate) unanswered: Unanswered,
+    /// Those that their clients work on as tasks of their own.
+    pub(crate) client_tasks: ClientTasks,
+}

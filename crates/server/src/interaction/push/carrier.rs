@@ -12,7 +12,7 @@ type Key = (SessionKey, TaskId);
 
 /// The streams on which sessions hear of tasks.
 #[derive(Clone, Default)]
-pub(crate) struct Outlets(Arc<Mutex<HashMap<Key, Streams>>>);
+pub(crate) struct Carriers(Arc<Mutex<HashMap<Key, Streams>>>);
 
 /// Those of one session and one task.
 struct Streams {
@@ -44,7 +44,7 @@ const NOBODY: u64 = 0;
 
 /// One stream among those that could carry; dropping it takes it from them.
 pub(crate) struct Outlet {
-    outlets: Outlets,
+    outlets: Carriers,
     key: Key,
     nth: u64,
     sink: Sink,
@@ -52,7 +52,7 @@ pub(crate) struct Outlet {
     carrier: watch::Receiver<u64>,
 }
 
-impl Outlets {
+impl Carriers {
     /// Adds a stream.
     pub(crate) fn enter(&self, session: &SessionKey, task: &Task, kind: Kind, sink: &Sink) -> Outlet {
         let key = (session.clone(), task.id.clone());

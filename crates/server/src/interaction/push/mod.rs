@@ -1,7 +1,22 @@
-//! What a legacy session is told of its tasks, and on which stream.
+//! What a legacy session is told of its tasks beside the answers to its requests, and on which stream.
+//!
+//! A session hears of a task on its push streams ([`session_stream`]) and on the streams of its `tasks/result`. At any moment exactly one of
+//! them carries the messages ([`carrier`]); [`task_messages`] writes them.
 
 pub(crate) mod carrier;
 pub(crate) mod session_stream;
 mod status;
 pub(crate) mod streams;
 pub(crate) mod task_messages;
+
+use carrier::Carriers;
+use streams::PushStreams;
+
+/// The streams on which legacy sessions are told of their tasks.
+#[derive(Default)]
+pub(crate) struct Push {
+    /// The open push streams of each session.
+    pub(crate) streams: PushStreams,
+    /// Which stream carries the messages about a task.
+    pub(crate) carriers: Carriers,
+}

@@ -10,10 +10,9 @@ use super::{
 };
 use crate::{
     admission::caller::Caller,
-    interaction::push::streams::Wire,
+    interaction::{Interaction, push::streams::Wire},
     response::stream::{Events, Gone, Sink},
     session::Session,
-    transport::front::Front,
 };
 use longhaul_core::{Scope, Task, TaskId, store::StoreError};
 use longhaul_runtime::Versions;
@@ -37,52 +36,52 @@ const LEAD: u64 = 100;
 const TICK: Duration = Duration::from_millis(50);
 
 /// Opens a push stream for `session`.
-pub(crate) fn open(front: &Arc<Front>, session: &Session, wire: Wire) -> Events {
-    let (sink, events) = front.mail.open(&session.key, wire);
+pub(crate) fn open(interaction: &Arc<Interaction>, session: &Session, wire: Wire) -> Events {
+    let (sink, events) = interaction.push.streams.open(&session.key, wire);
     let push = Push {
-        front: Arc::clone(front),
+        interaction: Arc::clone(interaction),
         session: session.clone(),
         sink,
     };
     // Before the client learns that the stream is open, so that it misses nothing from then on.
-    let catalog = front.engine.catalog();
+    let catalog = interaction.engine.catalog();
     let (changes, updates) = (catalog.changes(), catalog.updates());
     let told = *changes.borrow();
-    front.engine.ports().spawner.spawn(Box::pin(async move {
+    interaction.engine.ports().spawner.spawn(Box::pin(async move {
         tokio::select! {
             // Whoever has gone is told no more.
             _ = push.tell_changes(told, changes, updates) => {}
             () = push.sink.closed() => {}
-            () = push.front.drained() => {}
+            () = push.interaction.shutdown.drained() => {}
         }
-        push.front.mail.close(&push.session.key, &push.sink);
+        push.interaction.push.streams.close(&push.session.key, &push.sink);
     }));
     events
 }
 
 /// As [`follow`], for a legacy caller; others have no push stream.
-pub(crate) fn follow_for(front: &Arc<Front>, caller: &Caller, task: &Task) {
+pub(crate) fn follow_for(interaction: &Arc<Interaction>, caller: &Caller, task: &Task) {
     if caller.generation == Generation::Legacy
         && let Some(session) = caller.session()
     {
-        follow(front, session, task);
+        follow(interaction, session, task);
     }
 }
 
 /// Tells the session of `task`, which it knows as it is here, on the push streams it has.
-pub(crate) fn follow(front: &Arc<Front>, session: &Session, task: &Task) {
+pub(crate) fn follow(interaction: &Arc<Interaction>, session: &Session, task: &Task) {
     // Earlier revisions know no tasks; their clients follow work with the tools for it.
     if task.is_done() || !session.version.has_core_tasks() {
         return;
     }
-    for sink in front.mail.enlist(&session.key, &task.id) {
+    for sink in interaction.push.streams.enlist(&session.key, &task.id) {
         let push = Push {
-            front: Arc::clone(front),
+            interaction: Arc::clone(interaction),
             session: session.clone(),
             sink,
         };
         let task = task.clone();
-        front.engine.ports().spawner.spawn(Box::pin(async move {
+        interaction.engine.ports().spawner.spawn(Box::pin(async move {
             tokio::select! {
                 ended = push.follow(&task) => {
                     if let Err(End::Unreadable(error)) = ended {
@@ -90,16 +89,19 @@ pub(crate) fn follow(front: &Arc<Front>, session: &Session, task: &Task) {
                     }
                 }
                 () = push.sink.closed() => {}
-                () = push.front.drained() => {}
+                () = push.interaction.shutdown.drained() => {}
             }
-            push.front.mail.dismiss(&push.session.key, &push.sink, &task.id);
+            push.interaction
+                .push
+                .streams
+                .dismiss(&push.session.key, &push.sink, &task.id);
         }));
     }
 }
 
 /// One push stream.
 struct Push {
-    front: Arc<Front>,
+    interaction: Arc<Interaction>,
     session: Session,
     sink: Sink,
 }
@@ -127,12 +129,12 @@ impl From<StoreError> for End {
 impl Push {
     /// Tells of a task until it is over.
     async fn follow(&self, known: &Task) -> Result<(), End> {
-        let engine = &self.front.engine;
+        let engine = &self.interaction.engine;
         let clock = &*engine.ports().clock;
         let mut watch = engine.watch(&known.id);
         let mut status = StatusNews::known(known);
-        let token = task_messages::token(&self.front, &self.session, known).await?;
-        let mut teller = Teller::new(&self.front, &self.session, known, token, (Kind::Push, &self.sink));
+        let token = task_messages::token(&self.interaction, &self.session, known).await?;
+        let mut teller = Teller::new(&self.interaction, &self.session, known, token, (Kind::Push, &self.sink));
         let age = clock.now().since(known.created_at);
         clock.sleep(Duration::from_millis(LEAD.saturating_sub(age))).await;
         loop {
@@ -183,7 +185,7 @@ impl Push {
                 _ = changes.changed() => {}
                 update = updates.recv() => self.note(update, &mut updated),
             }
-            self.front.engine.ports().clock.sleep(TICK).await;
+            self.interaction.engine.ports().clock.sleep(TICK).await;
             while let Some(update) = taken(updates.try_recv()) {
                 self.note(update, &mut updated);
             }
@@ -201,13 +203,13 @@ impl Push {
     }
 
     async fn follow_live(&self) -> Result<(), StoreError> {
-        let store = self.front.engine.store();
+        let store = self.interaction.engine.store();
         let Session { principal, key, .. } = &self.session;
         let mut after: Option<TaskId> = None;
         loop {
             let tasks = store.live(principal, key, after.as_ref(), PAGE).await?;
             for task in &tasks {
-                follow(&self.front, &self.session, task);
+                follow(&self.interaction, &self.session, task);
             }
             match tasks.last() {
                 Some(last) if tasks.len() == PAGE => after = Some(last.id.clone()),
@@ -218,11 +220,11 @@ impl Push {
 
     /// Notes an update of a resource that the session watches. If some were missed, any of them may have been updated.
     fn note(&self, update: Result<Arc<str>, RecvError>, updated: &mut BTreeSet<Arc<str>>) {
-        let (wishes, session) = (&self.front.legacy.wishes, &self.session.key);
+        let (preferences, session) = (&self.interaction.sessions.preferences, &self.session.key);
         match update {
-            Ok(uri) if wishes.watches(session, &uri) => drop(updated.insert(uri)),
+            Ok(uri) if preferences.is_subscribed(session, &uri) => drop(updated.insert(uri)),
             Ok(_) | Err(RecvError::Closed) => {}
-            Err(RecvError::Lagged(_)) => updated.extend(wishes.watched(session)),
+            Err(RecvError::Lagged(_)) => updated.extend(preferences.subscriptions(session)),
         }
     }
 
@@ -244,7 +246,7 @@ impl Push {
 
     /// Of several push streams of a session one tells what concerns no request (T-10).
     fn is_newest(&self) -> bool {
-        let newest = self.front.mail.newest(&self.session.key);
+        let newest = self.interaction.push.streams.newest(&self.session.key);
         newest.is_some_and(|newest| newest.is_same(&self.sink))
     }
 }

@@ -13,7 +13,7 @@ use std::{
 
 /// Where messages to a session go that belong to no request of its.
 #[derive(Clone, Default)]
-pub(crate) struct Mail(Arc<Table>);
+pub(crate) struct PushStreams(Arc<Table>);
 
 #[derive(Default)]
 struct Table {
@@ -39,7 +39,7 @@ pub(crate) enum Wire {
     Shared,
 }
 
-impl Mail {
+impl PushStreams {
     /// Opens a push stream for a session. It is found by later messages until it is closed.
     pub(crate) fn open(&self, session: &SessionKey, wire: Wire) -> (Sink, Events) {
         let (sink, events) = stream::channel();

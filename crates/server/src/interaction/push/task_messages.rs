@@ -2,13 +2,12 @@
 
 use super::carrier::{Kind, Outlet};
 use crate::{
-    interaction::input_requests::client_tasks,
+    interaction::{Interaction, input_requests::client_tasks},
     response::{
         KeptId,
         stream::{Gone, Sink},
     },
     session::Session,
-    transport::front::Front,
 };
 use longhaul_core::{Input, InputKey, Progress, Task, TaskId, store::Record, store::StoreError};
 use longhaul_runtime::{Abilities, Hearing, Requestor, Said};
@@ -23,7 +22,7 @@ use tracing::warn;
 
 /// What a client is told of a task on one stream.
 pub(crate) struct Teller {
-    front: Arc<Front>,
+    interaction: Arc<Interaction>,
     session: Session,
     task: TaskId,
     outlet: Outlet,
@@ -52,18 +51,18 @@ pub(crate) enum News {
 impl Teller {
     /// Tells `session` of `task` on `sink`, whenever that is the stream which carries.
     pub(crate) fn new(
-        front: &Arc<Front>,
+        interaction: &Arc<Interaction>,
         session: &Session,
         task: &Task,
         token: Option<KeptId>,
         (kind, sink): (Kind, &Sink),
     ) -> Self {
         Self {
-            front: Arc::clone(front),
+            interaction: Arc::clone(interaction),
             session: session.clone(),
             task: task.id.clone(),
-            outlet: front.legacy.outlets.enter(&session.key, task, kind, sink),
-            hearing: front.engine.listen(&task.id),
+            outlet: interaction.push.carriers.enter(&session.key, task, kind, sink),
+            hearing: interaction.engine.listen(&task.id),
             token,
             sent: HashMap::new(),
         }
@@ -109,7 +108,7 @@ impl Teller {
                 message,
             } => self.progress(Progress { current, total }, message.as_deref()).await,
             Said::Log { level, logger, data } => {
-                if level < self.front.legacy.wishes.level(&self.session.key) {
+                if level < self.interaction.sessions.preferences.level(&self.session.key) {
                     return Ok(());
                 }
                 let mut text = String::new();
@@ -136,7 +135,7 @@ impl Teller {
     }
 
     fn is_to_be_asked(&self, input: &Input) -> bool {
-        let hosting = &self.front.legacy.hosting;
+        let hosting = &self.interaction.input_requests.client_tasks;
         let (session, task) = (&self.session.key, &self.task);
         match self.sent.get(&input.key) {
             _ if hosting.is_hosted(session, task, &input.key) => false,
@@ -159,10 +158,10 @@ impl Teller {
         if !fits(&self.session.abilities, &question) {
             return Ok(());
         }
-        let hosting = &self.front.legacy.hosting;
+        let hosting = &self.interaction.input_requests.client_tasks;
         let wish = client_tasks::wish(&self.session.abilities, &question)
             .filter(|_| !hosting.is_to_be_asked_plainly(session, task, &input.key));
-        let id = self.front.replies.delivery(task, &input.key);
+        let id = self.interaction.sessions.replies.delivery(task, &input.key);
         let mut text = String::new();
         let delivery = Delivery {
             id: &id,
@@ -173,13 +172,13 @@ impl Teller {
         if delivery.write(&mut text).is_err() {
             return Ok(());
         }
-        self.front.legacy.unanswered.insert(&id);
+        self.interaction.input_requests.unanswered.insert(&id);
         let sent = Sent {
             id,
             hosted: wish.is_some(),
         };
         if let Some(before) = self.sent.insert(input.key.clone(), sent) {
-            self.front.legacy.unanswered.remove(&before.id);
+            self.interaction.input_requests.unanswered.remove(&before.id);
         }
         self.outlet.sink().message(text).await
     }
@@ -188,7 +187,7 @@ impl Teller {
         let Some(Sent { id, .. }) = self.sent.remove(key) else {
             return Ok(());
         };
-        match self.front.legacy.unanswered.take_back(&id) {
+        match self.interaction.input_requests.unanswered.take_back(&id) {
             Some(text) => self.outlet.sink().message(text).await,
             None => Ok(()),
         }
@@ -198,7 +197,7 @@ impl Teller {
 impl Drop for Teller {
     fn drop(&mut self) {
         for sent in self.sent.values() {
-            self.front.legacy.unanswered.remove(&sent.id);
+            self.interaction.input_requests.unanswered.remove(&sent.id);
         }
     }
 }
@@ -207,11 +206,15 @@ impl Drop for Teller {
 ///
 /// # Errors
 /// The store's.
-pub(crate) async fn token(front: &Front, session: &Session, task: &Task) -> Result<Option<KeptId>, StoreError> {
+pub(crate) async fn token(
+    interaction: &Interaction,
+    session: &Session,
+    task: &Task,
+) -> Result<Option<KeptId>, StoreError> {
     if task.owner.session.as_ref() != Some(&session.key) {
         return Ok(None);
     }
-    let requestor = front.engine.store().requestor(&task.id).await?;
+    let requestor = interaction.engine.store().requestor(&task.id).await?;
     let token = requestor.and_then(|kept| Requestor::from_json(&kept).progress_token);
     let raw: Option<Box<RawValue>> = token.and_then(|token| to_raw_value(&token).ok());
     Ok(raw.and_then(|raw| RequestId::from_raw(&raw).map(KeptId::of)))

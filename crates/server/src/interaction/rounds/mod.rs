@@ -1,7 +1,7 @@
 //! Rounds of questions on a modern request itself (MRTR, U-10..U-14): the request is answered with what is asked, and sent again
 //! with the answers.
 //!
-//! What asked is either a handler, which is run again from its start with all answers so far, carried in the sealed [`State`]; or
+//! What asked is either a handler, which is run again from its start with all answers so far, carried in the signed [`State`]; or
 //! a plain call, which is parked in the store, and whose state only names it. Answers that come without the state of an earlier
 //! round are taken for what they are, the answers to questions of these names, should they be asked.
 
@@ -9,8 +9,11 @@ mod state;
 
 pub(crate) use state::{Binding, State};
 
-use crate::call::between_rounds::Parked;
-use crate::{dispatch::Call, interaction::exchange::Response, response::KeptId, signer::Seal, transport::front::Front};
+use crate::{
+    admission::request::AdmittedRequest,
+    interaction::{Interaction, exchange::Response},
+    response::KeptId,
+};
 use longhaul_core::{Json, Millis};
 use longhaul_wire::{
     Generation, Method, RpcError, jsonrpc::write_result, modern::input_required, params::InputResponses,
@@ -19,12 +22,6 @@ use std::collections::BTreeMap;
 
 /// How long a client may take for a round: 15 minutes.
 pub(crate) const LIFETIME: Millis = 15 * 60 * 1_000;
-
-/// What rounds need of the server.
-pub(crate) struct Rounds {
-    pub(crate) seal: Seal,
-    pub(crate) parked: Parked,
-}
 
 /// What a request says that can be answered with questions.
 pub(crate) struct Asked<'a> {
@@ -50,18 +47,22 @@ impl Round {
     ///
     /// # Errors
     /// As [`State::open`].
-    pub(crate) fn of(front: &Front, call: &Call<'_>, asked: Asked<'_>) -> Result<Option<Self>, RpcError> {
-        if call.caller.generation == Generation::Legacy {
+    pub(crate) fn of(
+        interaction: &Interaction,
+        request: &AdmittedRequest<'_>,
+        asked: Asked<'_>,
+    ) -> Result<Option<Self>, RpcError> {
+        if request.caller.generation == Generation::Legacy {
             return Ok(None);
         }
         let binding = Binding {
-            principal: call.caller.principal().clone(),
+            principal: request.caller.principal().clone(),
             method: asked.method,
             target: asked.target.to_owned(),
             arguments: asked.arguments,
         };
-        let now = front.engine.ports().clock.now();
-        let open = |text| State::open(text, &front.rounds.seal, &binding, now);
+        let now = interaction.engine.ports().clock.now();
+        let open = |text| State::open(text, &interaction.round_states, &binding, now);
         let state = asked.state.map(open).transpose()?;
         let answers = asked
             .answers
@@ -94,14 +95,14 @@ impl Round {
     /// −32602 if the state has grown so large that it would hardly fit into a request.
     pub(crate) fn ask<'a>(
         &self,
-        front: &Front,
+        interaction: &Interaction,
         id: &KeptId,
         questions: impl IntoIterator<Item = (&'a str, &'a str)>,
         state: &State,
     ) -> Result<Response, RpcError> {
-        let until = front.engine.ports().clock.now().plus(LIFETIME);
-        let state = state.seal(&front.rounds.seal, &self.binding, until);
-        let most = front.max_body / 2;
+        let until = interaction.engine.ports().clock.now().plus(LIFETIME);
+        let state = state.sign(&interaction.round_states, &self.binding, until);
+        let most = interaction.admission.max_body / 2;
         if state.len() > most {
             return Err(RpcError::invalid_params(format!(
                 "The answers so far are too large to be carried on in a requestState of {most} characters: answer more briefly"
@@ -109,7 +110,7 @@ impl Round {
         }
         let mut text = String::new();
         write_result(&mut text, id.get(), |out| {
-            input_required::write(out, questions, Some(&state), &front.identity);
+            input_required::write(out, questions, Some(&state), &interaction.identity);
         });
         Ok(Response::of(text))
     }

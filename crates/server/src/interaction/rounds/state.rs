@@ -1,6 +1,6 @@
-//! What a client carries from one round to the next: sealed, tied to its request and its sender, and good for a while (U-12).
+//! What a client carries from one round to the next: signed, tied to its request and its sender, and good for a while (U-12).
 
-use crate::signer::{Seal, Unsealed};
+use crate::signer::{Signer, Verified};
 use longhaul_core::{Json, Principal, UnixMillis};
 use longhaul_runtime::canonical_digest;
 use longhaul_wire::{Method, RpcError};
@@ -59,22 +59,22 @@ impl Binding {
 
 impl State {
     /// The state as the client carries it.
-    pub(crate) fn seal(&self, seal: &Seal, binding: &Binding, until: UnixMillis) -> String {
+    pub(crate) fn sign(&self, signer: &Signer, binding: &Binding, until: UnixMillis) -> String {
         let mut body = binding.digest().to_vec();
         body.extend(until.0.to_be_bytes());
         // A state is text, numbers and JSON that was read before: writing it cannot fail.
         body.extend(serde_json::to_vec(self).unwrap_or_default());
-        seal.seal(&body)
+        signer.sign(&body)
     }
 
     /// The state that a retry brings.
     ///
     /// # Errors
     /// −32602 for one that is not ours, or no longer what it was; that has expired; or that belongs to another request or sender.
-    pub(crate) fn open(text: &str, seal: &Seal, binding: &Binding, now: UnixMillis) -> Result<Self, RpcError> {
+    pub(crate) fn open(text: &str, signer: &Signer, binding: &Binding, now: UnixMillis) -> Result<Self, RpcError> {
         let altered =
             || RpcError::invalid_params("params.requestState is not one that this server gave out, or it was altered");
-        let Unsealed(body) = seal.open(text).ok_or_else(altered)?;
+        let Verified(body) = signer.verify(text).ok_or_else(altered)?;
         let (head, state) = body.split_at_checked(HEAD_BYTES).ok_or_else(altered)?;
         let (digest, until) = head.split_at(DIGEST_BYTES);
         let until = UnixMillis(i64::from_be_bytes(until.try_into().map_err(|_| altered())?));
@@ -100,8 +100,8 @@ mod tests {
     const NOW: UnixMillis = UnixMillis(1_000);
     const UNTIL: UnixMillis = UnixMillis(2_000);
 
-    fn seal(secret: u8) -> Seal {
-        Seal::new(vec![SigningKey {
+    fn signer(secret: u8) -> Signer {
+        Signer::new(vec![SigningKey {
             id: 1,
             secret: [secret; 32],
         }])
@@ -128,25 +128,25 @@ mod tests {
         }
     }
 
-    fn why(text: &str, seal: &Seal, binding: &Binding, now: UnixMillis) -> String {
-        let error = State::open(text, seal, binding, now).unwrap_err();
+    fn why(text: &str, signer: &Signer, binding: &Binding, now: UnixMillis) -> String {
+        let error = State::open(text, signer, binding, now).unwrap_err();
         assert_eq!((error.code(), error.status()), (-32602, 200));
         error.message().to_owned()
     }
 
     #[test]
     fn a_state_comes_back_with_the_same_request_however_it_is_written() {
-        let text = state().seal(&seal(1), &mine(), UNTIL);
+        let text = state().sign(&signer(1), &mine(), UNTIL);
         let same = binding("me", "tool", Some(r#" {"b" : "c", "a": {"y":[2],"x":1}}"#));
         for binding in [mine(), same] {
-            let State::Call { task, round, asked } = State::open(&text, &seal(1), &binding, NOW).unwrap() else {
+            let State::Call { task, round, asked } = State::open(&text, &signer(1), &binding, NOW).unwrap() else {
                 panic!("another state")
             };
             assert_eq!((task.as_str(), round), ("t-1", 3));
             assert_eq!(asked["name"], "in-2");
         }
-        let bare = state().seal(&seal(1), &binding("me", "tool", None), UNTIL);
-        assert!(State::open(&bare, &seal(1), &binding("me", "tool", Some("{}")), NOW).is_ok());
+        let bare = state().sign(&signer(1), &binding("me", "tool", None), UNTIL);
+        assert!(State::open(&bare, &signer(1), &binding("me", "tool", Some("{}")), NOW).is_ok());
     }
 
     #[test]
@@ -156,8 +156,8 @@ mod tests {
             answers: BTreeMap::from([("a\"b".to_owned(), RawValue::from_string(answer.to_owned()).unwrap())]),
             asked: BTreeSet::from(["next".to_owned()]),
         };
-        let text = state.seal(&seal(1), &mine(), UNTIL);
-        let State::Handler { answers, asked } = State::open(&text, &seal(1), &mine(), NOW).unwrap() else {
+        let text = state.sign(&signer(1), &mine(), UNTIL);
+        let State::Handler { answers, asked } = State::open(&text, &signer(1), &mine(), NOW).unwrap() else {
             panic!("another state")
         };
         assert_eq!(answers["a\"b"].get(), answer);
@@ -166,16 +166,16 @@ mod tests {
 
     #[test]
     fn u_12_hostile_states_are_refused_and_told_why() {
-        let text = state().seal(&seal(1), &mine(), UNTIL);
-        assert!(why(&text, &seal(2), &mine(), NOW).contains("altered"), "another key");
-        assert!(why(&text, &seal(1), &mine(), UNTIL).contains("expired"));
+        let text = state().sign(&signer(1), &mine(), UNTIL);
+        assert!(why(&text, &signer(2), &mine(), NOW).contains("altered"), "another key");
+        assert!(why(&text, &signer(1), &mine(), UNTIL).contains("expired"));
         for other in [
             binding("you", "tool", mine().arguments.as_ref().map(Json::as_str)),
             binding("me", "tool2", mine().arguments.as_ref().map(Json::as_str)),
             binding("me", "tool", Some(r#"{"a":{"x":1,"y":[2]},"b":"d"}"#)),
             binding("me", "tool", None),
         ] {
-            assert!(why(&text, &seal(1), &other, NOW).contains("another request"));
+            assert!(why(&text, &signer(1), &other, NOW).contains("another request"));
         }
         for at in 0..text.len() {
             for bit in 0..7 {
@@ -183,18 +183,18 @@ mod tests {
                 altered[at] ^= 1 << bit;
                 let altered = String::from_utf8(altered).unwrap();
                 assert!(
-                    why(&altered, &seal(1), &mine(), NOW).contains("altered"),
+                    why(&altered, &signer(1), &mine(), NOW).contains("altered"),
                     "byte {at}, bit {bit}"
                 );
             }
             assert!(
-                why(&text[..at], &seal(1), &mine(), NOW).contains("altered"),
+                why(&text[..at], &signer(1), &mine(), NOW).contains("altered"),
                 "cut at {at}"
             );
         }
         for longer in ["A", "-TAMPERED", "==", " "] {
             let longer = format!("{text}{longer}");
-            assert!(why(&longer, &seal(1), &mine(), NOW).contains("altered"), "{longer}");
+            assert!(why(&longer, &signer(1), &mine(), NOW).contains("altered"), "{longer}");
         }
     }
 }

@@ -3,12 +3,12 @@
 mod tasks;
 
 use crate::{
-    interaction::resource_watch::TaskSubscription,
+    interaction::Interaction,
     response::{
         KeptId,
         stream::{Gone, KEEP_ALIVE, Sink},
     },
-    transport::front::Front,
+    session::preferences::SubscriptionGuard,
 };
 use longhaul_core::{BoxFuture, Scope, TaskId, store::StoreError};
 use longhaul_runtime::Versions;
@@ -23,7 +23,7 @@ const WINDOW: Duration = Duration::from_millis(50);
 
 /// One subscription.
 pub(crate) struct Subscription {
-    front: Arc<Front>,
+    interaction: Arc<Interaction>,
     /// The id of the request that opened it, which every message names (U-21).
     id: KeptId,
     lists: Lists,
@@ -33,7 +33,7 @@ pub(crate) struct Subscription {
     /// Whether it is for tasks and nothing else, so that it ends when these are over.
     ends_with_tasks: bool,
     /// What keeps the updates of resources coming.
-    _held: Vec<TaskSubscription>,
+    _held: Vec<SubscriptionGuard>,
 }
 
 /// What a subscription comes to next.
@@ -56,11 +56,11 @@ impl Subscription {
     /// A subscription to what is `accepted`, of which these are the tasks. One that is `for_tasks` and in which nothing else was accepted
     /// ends with them; if none of them was, at once.
     pub(crate) fn new(
-        front: &Arc<Front>,
+        interaction: &Arc<Interaction>,
         id: KeptId,
         accepted: &SubscriptionFilter<'_>,
         (tasks, for_tasks): (Tasks, bool),
-        held: Vec<TaskSubscription>,
+        held: Vec<SubscriptionGuard>,
     ) -> Self {
         let lists = [
             accepted.tools_list_changed,
@@ -68,7 +68,7 @@ impl Subscription {
             accepted.resources_list_changed,
         ];
         let nothing_else = !lists.contains(&true) && accepted.resource_subscriptions.is_empty();
-        let catalog = front.engine.catalog();
+        let catalog = interaction.engine.catalog();
         Self {
             lists: Lists::of(accepted, catalog.changes()),
             updated: accepted
@@ -77,7 +77,7 @@ impl Subscription {
                 .map(|uri| Arc::from(&**uri))
                 .collect(),
             updates: catalog.updates(),
-            front: Arc::clone(front),
+            interaction: Arc::clone(interaction),
             id,
             tasks,
             ends_with_tasks: for_tasks && nothing_else,
@@ -104,11 +104,11 @@ impl Subscription {
                         sink.message(self.resource(uri)).await?;
                     }
                 }
-                News::Task(told) => sink.message(told.message(&self.front, self.id.get())).await?,
+                News::Task(told) => sink.message(told.message(&self.interaction, self.id.get())).await?,
                 News::Silence => sink.keep_alive(),
                 News::Over => {
                     let mut text = String::new();
-                    subscription::write_end(&mut text, self.id.get(), &self.front.identity);
+                    subscription::write_end(&mut text, self.id.get(), &self.interaction.identity);
                     return sink.message(text).await;
                 }
             }
@@ -116,22 +116,22 @@ impl Subscription {
     }
 
     async fn next(&mut self) -> News {
-        let clock = &self.front.engine.ports().clock;
+        let clock = &self.interaction.engine.ports().clock;
         let silence = clock.sleep(KEEP_ALIVE);
         tokio::pin!(silence);
         loop {
             tokio::select! {
-                news = next_of(&mut self.tasks, &self.front, self.ends_with_tasks) => return news,
-                changes = self.lists.changed(&self.front) => return News::Lists(changes),
+                news = next_of(&mut self.tasks, &self.interaction, self.ends_with_tasks) => return news,
+                changes = self.lists.changed(&self.interaction) => return News::Lists(changes),
                 update = self.updates.recv() => match update {
                     Ok(uri) if self.updated.contains(&uri) => return News::Resource(uri),
                     Ok(_) => {}
                     Err(broadcast::error::RecvError::Lagged(_)) => return News::Resources,
-                    // The catalog lives as long as the front.
+                    // The catalog lives as long as the interaction.
                     Err(broadcast::error::RecvError::Closed) => return std::future::pending().await,
                 },
                 () = &mut silence => return News::Silence,
-                () = self.front.drained() => return News::Over,
+                () = self.interaction.shutdown.drained() => return News::Over,
             }
         }
     }
@@ -144,8 +144,8 @@ impl Subscription {
 }
 
 /// The next task to be told of. When there is none to come, that is the end or `ends` is false.
-async fn next_of(tasks: &mut Tasks, front: &Front, ends: bool) -> News {
-    match tasks.next(front).await {
+async fn next_of(tasks: &mut Tasks, interaction: &Interaction, ends: bool) -> News {
+    match tasks.next(interaction).await {
         Some(told) => News::Task(told),
         None if ends => News::Over,
         None => std::future::pending().await,
@@ -181,7 +181,7 @@ impl Lists {
     }
 
     /// The lists that have changed since they were last told; at least one. Dropping the future loses nothing.
-    async fn changed(&mut self, front: &Front) -> Vec<ListChange> {
+    async fn changed(&mut self, interaction: &Interaction) -> Vec<ListChange> {
         if self.wanted.is_empty() {
             return std::future::pending().await;
         }
@@ -191,7 +191,7 @@ impl Lists {
                     if self.changes.changed().await.is_err() {
                         return std::future::pending().await;
                     }
-                    self.window = Some(front.engine.ports().clock.sleep(WINDOW));
+                    self.window = Some(interaction.engine.ports().clock.sleep(WINDOW));
                 }
                 Some(window) => {
                     window.await;
@@ -225,10 +225,14 @@ fn version(versions: &Versions, list: ListChange) -> u64 {
 ///
 /// # Errors
 /// The store's.
-pub(crate) async fn accepted_tasks(front: &Front, scope: Scope, ids: Vec<TaskId>) -> Result<Tasks, StoreError> {
+pub(crate) async fn accepted_tasks(
+    interaction: &Interaction,
+    scope: Scope,
+    ids: Vec<TaskId>,
+) -> Result<Tasks, StoreError> {
     let mut tasks = Tasks::of(scope);
     for id in ids {
-        tasks.accept(front, id).await?;
+        tasks.accept(interaction, id).await?;
     }
     Ok(tasks)
 }

@@ -1,7 +1,7 @@
 //! The tasks of a subscription: read again at each hint of a change, so that whatever is told is how the task stood then. Several
 //! changes may be told as one; the last, which ends the task, never is left out.
 
-use crate::transport::front::Front;
+use crate::interaction::Interaction;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use longhaul_core::{
     BoxFuture, Scope, TaskId,
@@ -32,9 +32,9 @@ type Changed = (Box<Record>, Watch);
 pub(crate) struct Told(Box<Record>);
 
 impl Told {
-    pub(crate) fn message(&self, front: &Front, listen: RequestId<'_>) -> String {
+    pub(crate) fn message(&self, interaction: &Interaction, listen: RequestId<'_>) -> String {
         let mut text = String::new();
-        let now = front.engine.ports().clock.read();
+        let now = interaction.engine.ports().clock.read();
         modern::tasks::write_notification_for(&mut text, &self.0, listen, now);
         text
     }
@@ -51,13 +51,13 @@ impl Tasks {
     }
 
     /// Accepts a task if it is there for this principal; a second time it changes nothing.
-    pub(super) async fn accept(&mut self, front: &Front, id: TaskId) -> Result<(), StoreError> {
+    pub(super) async fn accept(&mut self, interaction: &Interaction, id: TaskId) -> Result<(), StoreError> {
         if self.accepted.contains(&id) {
             return Ok(());
         }
         // Watched before it is read, so that no change falls between.
-        let watch = front.engine.watch(&id);
-        if let Some(record) = front.engine.get(&self.scope, &id).await? {
+        let watch = interaction.engine.watch(&id);
+        if let Some(record) = interaction.engine.get(&self.scope, &id).await? {
             self.accepted.push(id);
             self.first.push_back((Box::new(record), watch));
         }
@@ -70,23 +70,23 @@ impl Tasks {
     }
 
     /// The next task to be told of; `None` when there is none to come, since all are over. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self, front: &Front) -> Option<Told> {
+    pub(super) async fn next(&mut self, interaction: &Interaction) -> Option<Told> {
         if let Some((record, watch)) = self.first.pop_front() {
-            return Some(self.told(front, record, watch));
+            return Some(self.told(interaction, record, watch));
         }
         while let Some(changed) = self.watched.next().await {
             // Else it was deleted.
             if let Some((record, watch)) = changed {
-                return Some(self.told(front, record, watch));
+                return Some(self.told(interaction, record, watch));
             }
         }
         None
     }
 
     /// Goes on watching a task unless it is over: there is nothing to come.
-    fn told(&mut self, front: &Front, record: Box<Record>, watch: Watch) -> Told {
+    fn told(&mut self, interaction: &Interaction, record: Box<Record>, watch: Watch) -> Told {
         if !record.task.is_done() {
-            let (engine, scope) = (front.engine.clone(), self.scope.clone());
+            let (engine, scope) = (interaction.engine.clone(), self.scope.clone());
             let (id, version) = (record.task.id.clone(), record.task.version);
             self.watched.push(Box::pin(changed(engine, scope, id, version, watch)));
         }

@@ -6,7 +6,7 @@ use std::{net::IpAddr, str::FromStr};
 /// Which web pages may speak to this server, and under which names it is known. This machine's own always count: `localhost`,
 /// `127.0.0.1` and `[::1]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Places {
+pub(crate) struct AllowedHosts {
     pub(crate) origins: Vec<Origin>,
     pub(crate) hosts: Vec<HostName>,
 }
@@ -85,17 +85,17 @@ fn is_authority(text: &str) -> bool {
 
 /// A request that a web page of somebody else made a browser send, or that was meant for another server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Misplaced {
+pub(crate) enum NotAllowed {
     #[error("Origin is not allowed here (see allowed_origins)")]
     Origin,
     #[error("Host is not a name of this server (see allowed_hosts)")]
     Host,
 }
 
-impl Places {
+impl AllowedHosts {
     /// Whether the request's `Host` and `Origin` are allowed: all of them, since nobody says which of two counts. Programs send no
     /// `Origin`, and that is fine.
-    pub(crate) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Misplaced> {
+    pub(crate) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), NotAllowed> {
         let text = |value: &HeaderValue| value.to_str().map(str::to_owned).ok();
         let host_allowed = |value: &HeaderValue| text(value).is_some_and(|host| self.knows_host(&host));
         let origin_allowed = |value: &HeaderValue| text(value).is_some_and(|origin| self.knows_origin(&origin));
@@ -104,10 +104,10 @@ impl Places {
         let all_hosts = authority.is_none_or(|host| self.knows_host(host))
             && headers.get_all(header::HOST).iter().all(host_allowed);
         if !named || !all_hosts {
-            return Err(Misplaced::Host);
+            return Err(NotAllowed::Host);
         }
         if !headers.get_all(header::ORIGIN).iter().all(origin_allowed) {
-            return Err(Misplaced::Origin);
+            return Err(NotAllowed::Origin);
         }
         Ok(())
     }
@@ -154,11 +154,11 @@ fn is_local(authority: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn check(headers: &HeaderMap, uri: &Uri) -> Result<(), Misplaced> {
-        Places::default().check(headers, uri)
+    fn check(headers: &HeaderMap, uri: &Uri) -> Result<(), NotAllowed> {
+        AllowedHosts::default().check(headers, uri)
     }
 
-    fn checked(host: Option<&str>, origin: Option<&str>) -> Result<(), Misplaced> {
+    fn checked(host: Option<&str>, origin: Option<&str>) -> Result<(), NotAllowed> {
         let mut headers = HeaderMap::new();
         if let Some(host) = host {
             headers.insert(header::HOST, host.parse().unwrap());
@@ -174,7 +174,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(header::HOST, "localhost".parse().unwrap());
         let foreign = Uri::from_static("http://evil.example.com/mcp");
-        assert_eq!(check(&headers, &foreign), Err(Misplaced::Host));
+        assert_eq!(check(&headers, &foreign), Err(NotAllowed::Host));
         for name in [header::HOST, header::ORIGIN] {
             let mut headers = headers.clone();
             headers.append(name, "http://localhost".parse().unwrap());
@@ -201,14 +201,14 @@ mod tests {
             "127.0.0.2:1",
             "[::1]x",
         ] {
-            assert_eq!(checked(Some(host), None), Err(Misplaced::Host), "{host}");
+            assert_eq!(checked(Some(host), None), Err(NotAllowed::Host), "{host}");
             assert_eq!(
                 checked(Some("localhost"), Some(&format!("http://{host}"))),
-                Err(Misplaced::Origin),
+                Err(NotAllowed::Origin),
                 "{host}"
             );
         }
-        assert_eq!(checked(None, None), Err(Misplaced::Host));
+        assert_eq!(checked(None, None), Err(NotAllowed::Host));
         for origin in [
             "null",
             "localhost",
@@ -218,7 +218,7 @@ mod tests {
         ] {
             assert_eq!(
                 checked(Some("localhost"), Some(origin)),
-                Err(Misplaced::Origin),
+                Err(NotAllowed::Origin),
                 "{origin}"
             );
         }
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn further_names_are_allowed_one_by_one() {
-        let places = Places {
+        let places = AllowedHosts {
             origins: vec!["https://App.example.com:443".parse().unwrap()],
             hosts: vec!["mcp.example.com".parse().unwrap(), "box:81".parse().unwrap()],
         };

@@ -58,16 +58,16 @@ impl From<Exhausted> for Unread {
 async fn receive(body: &mut Body, front: &Front) -> Result<Whole, Unread> {
     let length = http_body::Body::size_hint(body).lower();
     // Two megabytes of a body that says it has ten are not worth reading.
-    if length > front.max_body as u64 {
-        return Err(too_large(front.max_body).into());
+    if length > front.admission.max_body as u64 {
+        return Err(too_large(front.admission.max_body).into());
     }
     if length > SMALL as u64 {
         // At most the limit, which is a `usize`.
-        let fits = front.memory.fits(length as usize);
+        let fits = front.admission.memory.fits(length as usize);
         let fits = front.engine.ports().within(ROOM_PATIENCE, fits).await;
         fits.ok_or(Unread::NoRoom)?;
     }
-    let mut whole = pin!(collect(body, front.max_body, front.memory.body()));
+    let mut whole = pin!(collect(body, front.admission.max_body, front.admission.memory.body()));
     if let Some(read) = at_once(whole.as_mut()).await {
         return read;
     }
@@ -94,7 +94,7 @@ async fn drop_rest(body: &mut Body, front: &Front) {
     let drop_all = async {
         let mut length = 0;
         while let Ok(Some(piece)) = next(body).await
-            && length <= front.max_body
+            && length <= front.admission.max_body
         {
             length += piece.len();
         }

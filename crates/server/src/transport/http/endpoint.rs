@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     admission::caller::Reach,
-    dispatch::{Incoming, dispatch, refuse_message},
+    dispatch::{Incoming, refuse_message},
     response::{Answer, store_failed, stream::Events},
     session::Session,
     transport::{batch, front::Front},
@@ -31,7 +31,7 @@ const METHODS: &str = "POST, GET, DELETE";
 /// [`legacy_sse`](super::HttpOptions::legacy_sse) also the pair at `/sse` and `/messages`.
 pub fn router(front: Arc<Front>) -> Router {
     let mut router = Router::new().route(PATH, any(mcp));
-    if front.legacy_sse {
+    if front.http.legacy_sse {
         router = router.route(SSE_PATH, any(sse)).route(MESSAGES_PATH, any(messages));
     }
     router.with_state(front)
@@ -81,14 +81,14 @@ async fn guarded(
     answer: impl AsyncFnOnce(&Arc<Front>, &Parts, Body) -> Option<Result<Response, RpcError>>,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    if let Err(misplaced) = front.places.check(&parts.headers, &parts.uri) {
-        let error = RpcError::invalid_request(misplaced.to_string()).with_status(403);
+    if let Err(not_allowed) = front.http.allowed_hosts.check(&parts.headers, &parts.uri) {
+        let error = RpcError::invalid_request(not_allowed.to_string()).with_status(403);
         return refuse(&front, &error);
     }
     let mut response = if parts.method == Method::OPTIONS {
         // A browser asks this of its own, for nobody yet, and the answer costs nothing.
         cors::preflight(&parts.headers, methods)
-    } else if let Err(busy) = front.meter.message(&front.principal) {
+    } else if let Err(busy) = front.admission.meter.message(&front.admission.principal) {
         let bytes = body::read_or_drop(body, &front).await;
         response(&front, refuse_message(&bytes, &busy.into()))
     } else {
@@ -109,12 +109,12 @@ async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response,
         Ok(incoming) if batch::is_taken(&bytes, incoming.session.as_ref()) => {
             (batch::answer(front, &incoming).await, incoming.session)
         }
-        Ok(incoming) => (dispatch(front, &incoming).await, incoming.session),
+        Ok(incoming) => (front.dispatcher.dispatch(&incoming).await, incoming.session),
         Err(error) => (refuse_message(&bytes, &error), None),
     };
-    let answer = answer.with_room(&front.memory, |error| refuse_message(&bytes, error));
+    let answer = answer.with_room(&front.admission.memory, |error| refuse_message(&bytes, error));
     drop(bytes);
-    let response = match (settled(answer).await, session) {
+    let response = match (answer.settled().await, session) {
         (Answer::Stream(events), Some(session)) => resumable(front, &session, events),
         (answer, _) => response(front, answer),
     };
@@ -122,18 +122,10 @@ async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response,
     Ok(held_with(response, room))
 }
 
-/// The answer itself, as soon as it is there.
-pub(crate) async fn settled(mut answer: Answer) -> Answer {
-    while let Answer::Later(later) = answer {
-        answer = later.await;
-    }
-    answer
-}
-
 /// A stream that goes on without its connection, since a legacy client that leaves calls nothing off (T-08).
 fn resumable(front: &Arc<Front>, session: &Session, events: Events) -> Response {
     let clock = &front.engine.ports().clock;
-    match front.recordings.begin(front, session, events, Kind::Answer) {
+    match front.http.replay_buffers.begin(session, events, Kind::Answer) {
         Ok(recording) => match recording.read(0, clock) {
             Ok(reader) => event_stream(recorded(reader)),
             Err(_) => unreachable!("nothing of it has been dropped"),
@@ -231,20 +223,8 @@ fn is_modern(headers: &Headers<'_>) -> bool {
 }
 
 async fn live_session(front: &Front, id: &[u8]) -> Result<Option<Session>, RpcError> {
-    let now = front.engine.ports().clock.now();
-    let session = std::str::from_utf8(id)
-        .ok()
-        .and_then(|id| Session::from_id(id, &front.sessions, now));
-    let Some(session) = session.filter(|session| session.principal == front.principal) else {
-        return Ok(None);
-    };
-    let ended = front
-        .engine
-        .store()
-        .session_ended(&session.key)
-        .await
-        .map_err(store_failed)?;
-    Ok(Some(session).filter(|_| !ended))
+    let found = front.sessions.find(&front.engine, &front.admission.principal, id).await;
+    found.map_err(store_failed)
 }
 
 /// DELETE ends a legacy session (T-14); modern revisions have none (T-20). Its tasks go on (T-17).
@@ -255,12 +235,10 @@ async fn end_session(front: &Front, parts: &Parts) -> Result<Response, RpcError>
     };
     let session = live_session(front, id).await?.ok_or_else(RpcError::session_not_found)?;
     front
-        .engine
-        .store()
-        .end_session(&session.key, session.expires_at)
+        .sessions
+        .end(&front.engine, &session)
         .await
         .map_err(store_failed)?;
-    front.recordings.end_session(&session.key);
-    front.legacy.wishes.forget(&session.key);
+    front.http.replay_buffers.end_session(&session.key);
     Ok(empty(StatusCode::NO_CONTENT))
 }

@@ -27,11 +27,11 @@ const NAME: &str = "sessionId";
 
 /// The open streams, by names that only their clients know.
 #[derive(Clone, Default)]
-pub(crate) struct Pairs(Arc<Mutex<HashMap<String, Arc<Duplex>>>>);
+pub(crate) struct LegacySseStreams(Arc<Mutex<HashMap<String, Arc<Duplex>>>>);
 
 /// One open stream; dropping it ends the connection.
 struct Open {
-    pairs: Pairs,
+    pairs: LegacySseStreams,
     name: String,
     duplex: Arc<Duplex>,
     front: Arc<Front>,
@@ -41,7 +41,7 @@ struct Open {
     _permit: StreamPermit,
 }
 
-impl Pairs {
+impl LegacySseStreams {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Duplex>>> {
         self.0.lock()
     }
@@ -56,12 +56,16 @@ impl Drop for Open {
 
 /// Opens a stream.
 pub(super) fn open(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcError> {
-    let permit = front.meter.stream(&front.principal)?;
+    let permit = front.admission.meter.stream(&front.admission.principal)?;
     let (duplex, outgoing) = Duplex::open(front, Reach::Anyone);
     let name = random_name(&*front.engine.ports().entropy);
-    front.pairs.lock().insert(name.clone(), Arc::clone(&duplex));
+    front
+        .http
+        .legacy_sse_streams
+        .lock()
+        .insert(name.clone(), Arc::clone(&duplex));
     let open = Open {
-        pairs: front.pairs.clone(),
+        pairs: front.http.legacy_sse_streams.clone(),
         endpoint: Some(endpoint(parts, &name)),
         name,
         duplex,
@@ -78,7 +82,7 @@ pub(super) fn open(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcErr
 /// Takes a message; what there is to say about it is said on the stream.
 pub(super) async fn post(front: &Front, parts: &Parts, body: Body) -> Result<Response, RpcError> {
     let name = parts.uri.query().and_then(named);
-    let duplex = name.and_then(|name| front.pairs.lock().get(name).cloned());
+    let duplex = name.and_then(|name| front.http.legacy_sse_streams.lock().get(name).cloned());
     let duplex = duplex.ok_or_else(RpcError::session_not_found)?;
     let Whole { bytes, room } = body::read(body, front).await?;
     match duplex.take(bytes, room).await {
@@ -114,10 +118,10 @@ impl Open {
             return Some(format!("event: endpoint\ndata: {endpoint}\n\n").into());
         }
         let ending = async {
-            self.front.drained().await;
+            self.front.shutdown.drained().await;
             tokio::select! {
                 () = self.duplex.done() => {}
-                () = self.front.closed() => {}
+                () = self.front.shutdown.closed() => {}
             }
         };
         tokio::select! {

@@ -97,7 +97,11 @@ impl Listener {
     /// As [`serve`](Self::serve), with an application around the endpoint.
     pub async fn serve_router(self, app: axum::Router, front: Arc<Front>, stop: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
-        let most = front.meter.most_connections().min(descriptors_for_connections());
+        let most = front
+            .admission
+            .meter
+            .most_connections()
+            .min(descriptors_for_connections());
         let places = Arc::new(Semaphore::new(most));
         let refusals = Arc::new(Semaphore::new(REFUSALS));
         let ports = front.engine.ports().clone();
@@ -114,10 +118,10 @@ impl Listener {
             };
             match accepted {
                 Ok((stream, from)) => {
-                    let Some(present) = front.presence.enter() else {
+                    let Some(present) = front.admission.connections.enter() else {
                         continue;
                     };
-                    let (connection, held) = match front.meter.connection(from.ip()) {
+                    let (connection, held) = match front.admission.meter.connection(from.ip()) {
                         Ok(permit) => {
                             let connection = connect(stream, app.clone(), &front, &protocol());
                             (connection, Held::Place(place, permit))

@@ -5,6 +5,7 @@
 
 mod allowed_hosts;
 mod body;
+mod context;
 mod cors;
 mod endpoint;
 mod get_stream;
@@ -14,13 +15,11 @@ mod replay;
 mod response;
 mod stall;
 
-pub(crate) use allowed_hosts::Places;
 pub use allowed_hosts::{HostName, InvalidHost, InvalidOrigin, Origin, is_loopback};
+pub(crate) use context::HttpContext;
+pub(crate) use endpoint::around;
 pub use endpoint::router;
-pub(crate) use endpoint::{around, settled};
-pub(crate) use legacy_sse::Pairs;
 pub use listener::{ListenError, Listener};
-pub(crate) use replay::Recordings;
 
 /// Where the endpoint is.
 pub const PATH: &str = "/mcp";

@@ -97,14 +97,14 @@ async fn read(duplex: &Arc<Duplex>, front: &Front, reader: impl AsyncRead + Unpi
     loop {
         let line = tokio::select! {
             line = lines.next() => line?,
-            () = front.drained() => return Ok(End::Drained),
+            () = front.shutdown.drained() => return Ok(End::Drained),
         };
         let Some(line) = line else { return Ok(End::Client) };
-        let refused = match front.meter.message(&front.principal) {
+        let refused = match front.admission.meter.message(&front.admission.principal) {
             Ok(()) => None,
             Err(busy) => tokio::select! {
                 refused = early(front, &line, busy) => refused,
-                () = front.drained() => return Ok(End::Drained),
+                () = front.shutdown.drained() => return Ok(End::Drained),
             },
         };
         let taken = match (refused, line) {
@@ -131,13 +131,13 @@ async fn early(front: &Front, line: &Line, mut busy: Busy) -> Option<Answer> {
     }
     loop {
         front.engine.ports().clock.sleep(busy.wait()).await;
-        busy = front.meter.message(&front.principal).err()?;
+        busy = front.admission.meter.message(&front.admission.principal).err()?;
     }
 }
 
 /// Room for what a large request asks for. What has no answer to be refused in is taken all the same, since it must not be lost.
 fn enter(front: &Front, bytes: &Bytes) -> Result<Option<Room>, Answer> {
-    let mut room = front.memory.body();
+    let mut room = front.admission.memory.body();
     if room.grow(bytes.len()) == Err(Exhausted)
         && let Ok(Message::Request(request)) = Message::parse(bytes)
     {

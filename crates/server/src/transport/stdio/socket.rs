@@ -105,7 +105,7 @@ impl OwnerSocket {
 
 async fn relay(front: Arc<Front>, mut stream: UnixStream) -> io::Result<()> {
     check_user(&stream)?;
-    let Some(_present) = front.presence.enter() else {
+    let Some(_present) = front.admission.connections.enter() else {
         return Ok(());
     };
     stream.write_all(GREETING).await?;

@@ -70,9 +70,7 @@ impl World {
             .unwrap();
             let front = Front::new(FrontOptions {
                 engine: engine.clone(),
-                name: "tested".to_owned(),
-                version: "1".to_owned(),
-                instructions: None,
+                identity: longhaul_server::ServerInfo::new("tested", "1"),
                 max_body: 64 * 1024,
                 strict_headers: false,
                 limits: longhaul_server::Limits::default(),

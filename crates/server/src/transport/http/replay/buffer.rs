@@ -24,7 +24,7 @@ const MOST_BYTES: usize = 256 * 1024;
 const RETRY_MS: u64 = 1_000;
 
 /// A stream that outlives its connections.
-pub(crate) struct Recording {
+pub(crate) struct ReplayBuffer {
     name: Arc<str>,
     state: watch::Sender<State>,
     attendance: Attendance,
@@ -60,7 +60,7 @@ struct Event {
 
 /// One connection that reads a recording from somewhere on.
 pub(crate) struct Reader {
-    recording: Arc<Recording>,
+    recording: Arc<ReplayBuffer>,
     clock: Arc<dyn Clock>,
     state: watch::Receiver<State>,
     /// Which of the recording's readers it is.
@@ -128,7 +128,7 @@ impl State {
     }
 }
 
-impl Recording {
+impl ReplayBuffer {
     /// An empty recording whose next event is the `first`.
     pub(super) fn new(
         name: String,
@@ -264,7 +264,7 @@ impl Recording {
     }
 }
 
-impl Drop for Recording {
+impl Drop for ReplayBuffer {
     fn drop(&mut self) {
         let bytes = self.state.borrow().bytes;
         self.held.fetch_sub(bytes, Ordering::Relaxed);
@@ -354,9 +354,9 @@ mod tests {
         Arc::new(Still)
     }
 
-    fn recording(most_held: usize) -> Arc<Recording> {
+    fn recording(most_held: usize) -> Arc<ReplayBuffer> {
         let (_, events) = stream::channel();
-        let recording = Recording::new("s".to_owned(), 0, events.attendance(), Arc::default(), most_held);
+        let recording = ReplayBuffer::new("s".to_owned(), 0, events.attendance(), Arc::default(), most_held);
         recording.prime();
         Arc::new(recording)
     }
@@ -394,7 +394,7 @@ mod tests {
 
     /// A client that remembers the last event it saw.
     struct Client {
-        recording: Arc<Recording>,
+        recording: Arc<ReplayBuffer>,
         reader: Reader,
         last: Option<u64>,
         seen: Vec<String>,

@@ -1,10 +1,11 @@
 //! All recordings of this process: found by session and name, and bounded.
 
-use super::{buffer::Recording, event_id};
+use super::{buffer::ReplayBuffer, event_id};
 use crate::{
     response::stream::{Events, Frame, Text},
     session::Session,
-    transport::front::Front,
+    shutdown::Shutdown,
+    signer::Signer,
 };
 use longhaul_core::{SessionKey, UnixMillis};
 use longhaul_runtime::Ports;
@@ -29,15 +30,23 @@ const MOST: usize = 4096;
 const MOST_BYTES: usize = 64 << 20;
 
 /// The recordings of this process.
-#[derive(Clone, Default)]
-pub(crate) struct Recordings(Arc<Mutex<Table>>);
+#[derive(Clone)]
+pub(crate) struct ReplayBuffers(Arc<Shared>);
+
+struct Shared {
+    table: Mutex<Table>,
+    ports: Ports,
+    shutdown: Shutdown,
+    /// Signs the names of streams that another process can find again.
+    event_ids: Signer,
+}
 
 #[derive(Default)]
 struct Table {
-    sessions: HashMap<SessionKey, Vec<Arc<Recording>>>,
+    sessions: HashMap<SessionKey, Vec<Arc<ReplayBuffer>>>,
     count: usize,
     /// Those that are over, the oldest first, each until when it is kept.
-    over: VecDeque<(UnixMillis, SessionKey, Weak<Recording>)>,
+    over: VecDeque<(UnixMillis, SessionKey, Weak<ReplayBuffer>)>,
     sweeping: bool,
     held: Arc<AtomicUsize>,
 }
@@ -54,19 +63,22 @@ pub(crate) enum Kind {
 /// The session, or the process, has as many streams as it may, and all are read.
 pub(crate) struct TooMany(pub(crate) Events);
 
-impl Recordings {
+impl ReplayBuffers {
+    pub(crate) fn new(ports: &Ports, shutdown: &Shutdown, event_ids: Signer) -> Self {
+        Self(Arc::new(Shared {
+            table: Mutex::default(),
+            ports: ports.clone(),
+            shutdown: shutdown.clone(),
+            event_ids,
+        }))
+    }
+
     /// Records what comes on `events`.
     ///
     /// # Errors
     /// [`TooMany`], with the events.
-    pub(crate) fn begin(
-        &self,
-        front: &Arc<Front>,
-        session: &Session,
-        events: Events,
-        kind: Kind,
-    ) -> Result<Arc<Recording>, TooMany> {
-        let name = event_id::name(front, session, events.again());
+    pub(crate) fn begin(&self, session: &Session, events: Events, kind: Kind) -> Result<Arc<ReplayBuffer>, TooMany> {
+        let name = event_id::name(&self.0.event_ids, &*self.0.ports.entropy, session, events.again());
         let Some(recording) = self.enter(&session.key, name, 0, &events) else {
             return Err(TooMany(events));
         };
@@ -74,7 +86,7 @@ impl Recordings {
         if session.version == Version::V2025_11_25 {
             recording.prime();
         }
-        self.run(front, &session.key, &recording, events, kind);
+        self.run(&session.key, &recording, events, kind);
         Ok(recording)
     }
 
@@ -84,24 +96,28 @@ impl Recordings {
     /// [`TooMany`], with the events.
     pub(crate) fn begin_again(
         &self,
-        front: &Arc<Front>,
         session: &Session,
         events: Events,
         name: &str,
         first: u64,
-    ) -> Result<Arc<Recording>, TooMany> {
+    ) -> Result<Arc<ReplayBuffer>, TooMany> {
         let Some(recording) = self.enter(&session.key, name.to_owned(), first, &events) else {
             return Err(TooMany(events));
         };
-        self.run(front, &session.key, &recording, events, Kind::Answer);
+        self.run(&session.key, &recording, events, Kind::Answer);
         Ok(recording)
     }
 
     /// The session's stream of this name.
-    pub(crate) fn find(&self, session: &SessionKey, name: &str) -> Option<Arc<Recording>> {
+    pub(crate) fn find(&self, session: &SessionKey, name: &str) -> Option<Arc<ReplayBuffer>> {
         let table = self.lock();
         let recordings = table.sessions.get(session)?;
         recordings.iter().find(|recording| recording.name() == name).cloned()
+    }
+
+    /// The request that leads to the stream of this name, if `session` once had such a stream.
+    pub(crate) fn request_of(&self, session: &Session, name: &str) -> Option<String> {
+        event_id::request_of(&self.0.event_ids, session, name)
     }
 
     /// Ends all streams of a session: it has ended itself.
@@ -111,12 +127,12 @@ impl Recordings {
         }
     }
 
-    fn enter(&self, session: &SessionKey, name: String, first: u64, events: &Events) -> Option<Arc<Recording>> {
+    fn enter(&self, session: &SessionKey, name: String, first: u64, events: &Events) -> Option<Arc<ReplayBuffer>> {
         let mut table = self.lock();
         if !table.make_room(session) {
             return None;
         }
-        let recording = Arc::new(Recording::new(
+        let recording = Arc::new(ReplayBuffer::new(
             name,
             first,
             events.attendance(),
@@ -129,22 +145,22 @@ impl Recordings {
         Some(recording)
     }
 
-    fn run(&self, front: &Arc<Front>, session: &SessionKey, recording: &Arc<Recording>, events: Events, kind: Kind) {
-        let (all, front, session) = (self.clone(), Arc::clone(front), session.clone());
+    fn run(&self, session: &SessionKey, recording: &Arc<ReplayBuffer>, events: Events, kind: Kind) {
+        let (all, session) = (self.clone(), session.clone());
         let recording = Arc::clone(recording);
-        let spawner = Arc::clone(&front.engine.ports().spawner);
-        spawner.spawn(Box::pin(async move {
+        self.0.ports.spawner.spawn(Box::pin(async move {
             tokio::select! {
                 () = record(&recording, events) => {}
                 () = recording.over() => {}
-                () = forsaken(&front, &recording), if kind == Kind::Push => {}
+                () = unread(&all.0, &recording), if kind == Kind::Push => {}
             }
             recording.end();
-            all.keep_a_while(front.engine.ports(), session, &recording);
+            all.keep_a_while(session, &recording);
         }));
     }
 
-    fn keep_a_while(&self, ports: &Ports, session: SessionKey, recording: &Arc<Recording>) {
+    fn keep_a_while(&self, session: SessionKey, recording: &Arc<ReplayBuffer>) {
+        let ports = &self.0.ports;
         let until = ports.clock.now().plus(KEPT_FOR.as_millis() as u64);
         let begin_sweeping = {
             let mut table = self.lock();
@@ -160,7 +176,7 @@ impl Recordings {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        lock(&self.0)
+        lock(&self.0.table)
     }
 }
 
@@ -169,7 +185,7 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
 }
 
 /// Writes down what comes, until nothing does.
-async fn record(recording: &Recording, mut events: Events) {
+async fn record(recording: &ReplayBuffer, mut events: Events) {
     while let Some(frame) = events.next().await {
         match frame {
             Frame::Message(Text { text, room }) => recording.message(&text, room).await,
@@ -181,11 +197,11 @@ async fn record(recording: &Recording, mut events: Events) {
 }
 
 /// Completes when a push stream has no reader for long, or the server drains.
-async fn forsaken(front: &Front, recording: &Recording) {
+async fn unread(shared: &Shared, recording: &ReplayBuffer) {
     let unread_for_long = async {
         loop {
             recording.attended(false).await;
-            let clock = &front.engine.ports().clock;
+            let clock = &shared.ports.clock;
             tokio::select! {
                 () = clock.sleep(KEPT_FOR) => return,
                 () = recording.attended(true) => {}
@@ -194,20 +210,20 @@ async fn forsaken(front: &Front, recording: &Recording) {
     };
     tokio::select! {
         () = unread_for_long => {}
-        () = front.drained() => {}
+        () = shared.shutdown.drained() => {}
     }
 }
 
 /// Drops what was kept long enough, until there is nothing more to drop.
-async fn sweep(table: Weak<Mutex<Table>>, ports: Ports) {
-    while let Some(wait) = next_sweep(&table, &ports) {
+async fn sweep(shared: Weak<Shared>, ports: Ports) {
+    while let Some(wait) = next_sweep(&shared, &ports) {
         ports.clock.sleep(wait).await;
     }
 }
 
-fn next_sweep(table: &Weak<Mutex<Table>>, ports: &Ports) -> Option<Duration> {
-    let table = table.upgrade()?;
-    let mut table = lock(&table);
+fn next_sweep(shared: &Weak<Shared>, ports: &Ports) -> Option<Duration> {
+    let shared = shared.upgrade()?;
+    let mut table = lock(&shared.table);
     let now = ports.clock.now();
     while table.over.front().is_some_and(|(until, ..)| *until <= now) {
         table.forget_oldest();
@@ -269,7 +285,7 @@ impl Table {
         self.remove(&session, &recording)
     }
 
-    fn remove(&mut self, session: &SessionKey, recording: &Arc<Recording>) -> bool {
+    fn remove(&mut self, session: &SessionKey, recording: &Arc<ReplayBuffer>) -> bool {
         let Some(recordings) = self.sessions.get_mut(session) else {
             return false;
         };
@@ -283,7 +299,7 @@ impl Table {
         removed > 0
     }
 
-    fn remove_all(&mut self, session: &SessionKey) -> Vec<Arc<Recording>> {
+    fn remove_all(&mut self, session: &SessionKey) -> Vec<Arc<ReplayBuffer>> {
         let removed = self.sessions.remove(session).unwrap_or_default();
         self.count -= removed.len();
         removed

@@ -1,6 +1,6 @@
 //! Event ids: `<stream>.<nth>`.
 
-use crate::{session::Session, transport::front::Front};
+use crate::{session::Session, signer::Signer};
 use longhaul_core::Entropy;
 
 /// A request longer than this is not worth a place in every event id.
@@ -27,19 +27,19 @@ impl<'a> EventId<'a> {
 }
 
 /// A name for a stream of `session`: nobody else's, and if `again` leads to the same answer, that request under seal.
-pub(super) fn name(front: &Front, session: &Session, again: Option<&str>) -> String {
+pub(super) fn name(signer: &Signer, entropy: &dyn Entropy, session: &Session, again: Option<&str>) -> String {
     match again {
         Some(request) if request.len() <= LONGEST_REQUEST => {
             let body = [session.key.as_str(), "\n", request].concat();
-            front.streams.seal(body.as_bytes())
+            signer.sign(body.as_bytes())
         }
-        _ => random_name(&*front.engine.ports().entropy),
+        _ => random_name(entropy),
     }
 }
 
 /// The request that leads to the stream of this name, if `session` once had such a stream.
-pub(crate) fn again(front: &Front, session: &Session, name: &str) -> Option<String> {
-    let body = String::from_utf8(front.streams.open(name)?.0).ok()?;
+pub(super) fn request_of(signer: &Signer, session: &Session, name: &str) -> Option<String> {
+    let body = String::from_utf8(signer.verify(name)?.0).ok()?;
     let (key, request) = body.split_once('\n')?;
     (key == session.key.as_str()).then(|| request.to_owned())
 }

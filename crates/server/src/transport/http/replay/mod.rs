@@ -1,7 +1,7 @@
 //! Legacy streams that can be resumed (T-06, T-11).
 //!
-//! What answers a request of a session, or waits for messages to it, is written into a [`Recording`] and read from there by the
-//! connection. When the connection goes, the recording goes on, and a GET with `Last-Event-ID` reads the rest. Recordings are bounded
+//! What answers a request of a session, or waits for messages to it, is written into a [`ReplayBuffer`] and read from there by the
+//! connection. When the connection goes, the recording goes on, and a GET with `Last-Event-ID` reads the rest. ReplayBuffers are bounded
 //! each and together, live a few minutes after their end, and in this process only. What can be asked for again is found again all the
 //! same: the event ids of a `tasks/result` carry the request, sealed.
 
@@ -9,7 +9,7 @@ mod buffer;
 mod buffers;
 mod event_id;
 
-pub(super) use buffer::{NotKept, Reader, Recording};
-pub(crate) use buffers::Recordings;
+pub(super) use buffer::{NotKept, Reader, ReplayBuffer};
+pub(crate) use buffers::ReplayBuffers;
 pub(super) use buffers::{Kind, MOST_OF_ONE, TooMany};
-pub(super) use event_id::{EventId, again};
+pub(super) use event_id::EventId;

@@ -1,0 +1,25 @@
+//! A request that was admitted, on its way to its method.
+
+use super::caller::Caller;
+use longhaul_core::TaskId;
+use longhaul_wire::{Headers, Meta, Params, RequestId, RpcError};
+
+/// An admitted request with its sender.
+pub(crate) struct AdmittedRequest<'a> {
+    pub(crate) id: RequestId<'a>,
+    pub(crate) params: Params<'a>,
+    pub(crate) meta: Meta<'a>,
+    /// Those of its HTTP request.
+    pub(crate) headers: Option<&'a Headers<'a>>,
+    pub(crate) caller: Caller,
+}
+
+impl AdmittedRequest<'_> {
+    /// The task it names. What cannot be an id is answered like an unknown one (S-05).
+    ///
+    /// # Errors
+    /// −32602 if it names no task.
+    pub(crate) fn task_id(&self) -> Result<TaskId, RpcError> {
+        self.params.task_id()?.parse().map_err(|_| RpcError::task_not_found())
+    }
+}

@@ -1,0 +1,25 @@
+//! Which server capabilities are declared.
+
+use super::task_resources;
+use longhaul_runtime::Engine;
+use longhaul_wire::{ListCapability, ResourcesCapability, ServerCapabilities};
+
+/// What is offered now. What is never used is not declared: each kind costs a client a request. A legacy session is told of changes on
+/// its push stream, a modern client by `subscriptions/listen`.
+pub(crate) fn of(engine: &Engine) -> ServerCapabilities {
+    let snapshot = engine.catalog().snapshot();
+    let completes = snapshot.prompts.values().any(|prompt| prompt.completer.is_some())
+        || snapshot.templates.values().any(|template| template.completer.is_some());
+    let resources = task_resources::are_kept(engine, &snapshot) || snapshot.versions.resources > 0;
+    ServerCapabilities {
+        tools: Some(ListCapability { list_changed: true }),
+        resources: resources.then_some(ResourcesCapability {
+            list_changed: true,
+            subscribe: true,
+        }),
+        prompts: (snapshot.versions.prompts > 0).then_some(ListCapability { list_changed: true }),
+        completions: completes,
+        logging: true,
+        tasks: true,
+    }
+}

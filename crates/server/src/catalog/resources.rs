@@ -1,0 +1,42 @@
+//! Finding resources, and subscribing to them in both eras.
+
+use crate::{
+    admission::caller::Caller,
+    interaction::{Interaction, resource_watch},
+    session::preferences::SubscriptionGuard,
+};
+use longhaul_runtime::{ResourceHandler, Snapshot};
+use longhaul_wire::RpcError;
+use std::sync::Arc;
+
+/// Names and values.
+pub(crate) type Variables = Vec<(String, String)>;
+
+/// Who reads the resource, and with which values of its template's variables.
+pub(crate) fn find(snapshot: &Snapshot, uri: &str) -> Option<(Arc<dyn ResourceHandler>, Variables)> {
+    if let Some(resource) = snapshot.resources.get(uri) {
+        return Some((Arc::clone(&resource.handler), Vec::new()));
+    }
+    snapshot.templates.values().find_map(|template| {
+        let variables = template.uri_template.match_uri(uri)?;
+        Some((Arc::clone(&template.handler), variables))
+    })
+}
+
+/// A subscription to a resource, which may need a guard to be kept. A resource that does not exist, and a task that is not the
+/// caller's, are the same to the subscriber.
+///
+/// # Errors
+/// As `resources/read` has them.
+pub(crate) async fn subscribe(
+    interaction: &Arc<Interaction>,
+    caller: &Caller,
+    uri: &str,
+) -> Result<Option<SubscriptionGuard>, RpcError> {
+    if find(&interaction.engine.catalog().snapshot(), uri).is_some() {
+        return Ok(None);
+    }
+    let subscribed = resource_watch::subscribe(interaction, caller, uri).await?;
+    let not_found = || RpcError::resource_not_found(caller.generation, uri);
+    subscribed.map(Some).ok_or_else(not_found)
+}

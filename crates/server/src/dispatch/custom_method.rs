@@ -1,0 +1,25 @@
+//! Methods of a server's own.
+
+use crate::{admission::request::AdmittedRequest, handler, interaction::Interaction, response::Answer};
+use longhaul_core::Json;
+use longhaul_runtime::CustomMethod;
+use longhaul_wire::RpcError;
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+pub(crate) fn answer(
+    interaction: &Arc<Interaction>,
+    request: &AdmittedRequest<'_>,
+    own: Arc<CustomMethod>,
+    params: Option<&RawValue>,
+) -> Result<Answer, RpcError> {
+    let params = params.map_or_else(|| Json::trusted("{}"), Json::from);
+    handler::answer(
+        interaction,
+        request,
+        None,
+        Box::new(move |cx| Arc::clone(&own.handler).call(params, cx)),
+        RpcError::invalid_params("There is nothing of this name"),
+        handler::result_writer(&interaction.identity, request.caller.generation),
+    )
+}

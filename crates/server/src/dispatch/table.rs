@@ -1,0 +1,69 @@
+//! Which methods are served, and what answers each: the only list of them.
+
+use crate::{
+    admission::request::AdmittedRequest,
+    methods::{
+        Methods, completion_complete, initialize, logging_set_level, ping, prompts_get, prompts_list, resources_list,
+        resources_read, resources_subscribe, resources_templates_list, resources_unsubscribe, server_discover,
+        subscriptions_listen, tasks_cancel, tasks_get, tasks_list, tasks_result, tasks_update, tools_call, tools_list,
+    },
+    response::Answer,
+};
+use longhaul_core::BoxFuture;
+use longhaul_wire::{Method, RpcError};
+
+type Answered = Result<Answer, RpcError>;
+
+/// What answers the requests of one method.
+enum Handler {
+    /// It waits for nothing.
+    Sync(fn(&Methods, &AdmittedRequest<'_>) -> Answered),
+    /// Its future is large, and the one for every request is moved several times on its way through HTTP.
+    Boxed(for<'a> fn(&'a Methods, &'a AdmittedRequest<'_>) -> BoxFuture<'a, Answered>),
+    /// `tasks/get` outnumbers all others and its future is small.
+    TasksGet,
+}
+
+fn handler(method: Method) -> Option<Handler> {
+    use Handler::{Boxed, Sync, TasksGet};
+    Some(match method {
+        Method::Initialize => Sync(initialize::answer),
+        Method::Discover => Sync(server_discover::answer),
+        Method::Ping => Sync(ping::answer),
+        Method::ToolsList => Sync(tools_list::answer),
+        Method::ToolsCall => Boxed(|methods, request| Box::pin(tools_call::answer(methods, request))),
+        Method::TasksGet => TasksGet,
+        Method::TasksResult => Boxed(|methods, request| Box::pin(tasks_result::answer(methods, request))),
+        Method::TasksList => Boxed(|methods, request| Box::pin(tasks_list::answer(methods, request))),
+        Method::TasksCancel => Boxed(|methods, request| Box::pin(tasks_cancel::answer(methods, request))),
+        Method::TasksUpdate => Boxed(|methods, request| Box::pin(tasks_update::answer(methods, request))),
+        Method::ResourcesList => Sync(resources_list::answer),
+        Method::ResourceTemplatesList => Sync(resources_templates_list::answer),
+        Method::ResourcesRead => Boxed(|methods, request| Box::pin(resources_read::answer(methods, request))),
+        Method::ResourcesSubscribe => Boxed(|methods, request| Box::pin(resources_subscribe::answer(methods, request))),
+        Method::ResourcesUnsubscribe => Sync(resources_unsubscribe::answer),
+        Method::LoggingSetLevel => Sync(logging_set_level::answer),
+        Method::SubscriptionsListen => {
+            Boxed(|methods, request| Box::pin(subscriptions_listen::answer(methods, request)))
+        }
+        Method::PromptsList => Sync(prompts_list::answer),
+        Method::PromptsGet => Sync(prompts_get::answer),
+        Method::CompletionComplete => Sync(completion_complete::answer),
+        // Notifications, and requests that servers send.
+        _ => return None,
+    })
+}
+
+pub(super) fn serves(method: Method) -> bool {
+    handler(method).is_some()
+}
+
+/// Answers a request by its method.
+pub(super) async fn answer(methods: &Methods, method: Method, request: &AdmittedRequest<'_>) -> Answered {
+    match handler(method) {
+        Some(Handler::TasksGet) => tasks_get::answer(methods, request).await,
+        Some(Handler::Boxed(answer)) => answer(methods, request).await,
+        Some(Handler::Sync(answer)) => answer(methods, request),
+        None => Err(RpcError::method_not_found(request.caller.generation, method.as_str())),
+    }
+}

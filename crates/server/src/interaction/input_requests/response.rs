@@ -1,0 +1,90 @@
+//! Responses of legacy clients to requests of ours.
+
+use super::client_tasks;
+use crate::{
+    interaction::Interaction,
+    response::{Answer, store_failed},
+    session::{Session, replies},
+};
+use longhaul_core::{InputKey, Json, RpcFailure, TaskId};
+use longhaul_runtime::Reply;
+use longhaul_wire::{
+    InputRequest, RemoteError, RequestId, RpcError, jsonrpc::Response, legacy::input_request::strip_related_task,
+};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// Takes a response that came on a session of ours.
+///
+/// # Errors
+/// −32602/400 for a response that does not fit its question, which stays open (G2-42); the store's.
+pub(crate) async fn accept(
+    interaction: &Arc<Interaction>,
+    session: &Session,
+    response: &Response<'_>,
+) -> Result<Answer, RpcError> {
+    // A peer that could not even read our id has nothing to say to anyone.
+    let Some(id) = response.id.and_then(text_of) else {
+        return Ok(Answer::Accepted);
+    };
+    let reply = match response.outcome {
+        Ok(result) => Reply::Result(strip_related_task(result.get())?),
+        Err(error) => Reply::Error(failure(error)),
+    };
+    match replies::question_of(&id) {
+        Some((task, key)) => {
+            interaction.input_requests.unanswered.remove(&id);
+            answer(interaction, session, &task, key, reply).await?;
+        }
+        None => interaction.sessions.replies.take(&session.key, id, reply),
+    }
+    Ok(Answer::Accepted)
+}
+
+async fn answer(
+    interaction: &Arc<Interaction>,
+    session: &Session,
+    task: &TaskId,
+    key: InputKey,
+    reply: Reply,
+) -> Result<(), RpcError> {
+    let question = interaction.engine.open_question(&session.principal, task, &key).await;
+    let Some(request) = question.map_err(store_failed)? else {
+        return Ok(());
+    };
+    if let Reply::Result(answer) = &reply {
+        if client_tasks::take(interaction, session, task, &key, &request, answer) {
+            return Ok(());
+        }
+        check(&request, answer)?;
+    }
+    let answered = interaction
+        .engine
+        .answer_question(task, key, reply.into_answer(&request))
+        .await;
+    answered.map_err(store_failed)
+}
+
+/// Whether an answer has the shape that its question asks for.
+///
+/// # Errors
+/// −32602 that says what is wrong.
+pub(crate) fn check(request: &Json, answer: &Json) -> Result<(), RpcError> {
+    let unreadable = || RpcError::invalid_params("The answer does not fit its question");
+    let raw: &RawValue = serde_json::from_str(answer.as_str()).map_err(|_| unreadable())?;
+    // What is no question of the protocol has answers of no known shape.
+    InputRequest::read(request.as_str()).map_or(Ok(()), |question| question.check(raw))
+}
+
+fn text_of(id: RequestId<'_>) -> Option<String> {
+    serde_json::from_str(id.as_json()).ok()
+}
+
+fn failure(error: &RawValue) -> RpcFailure {
+    let error = RemoteError::read(error);
+    RpcFailure {
+        code: i32::try_from(error.code).unwrap_or(-32603),
+        message: error.message.into(),
+        data: error.data.map(Json::from),
+    }
+}

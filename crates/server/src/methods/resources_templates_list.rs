@@ -1,0 +1,13 @@
+//! `resources/templates/list`.
+
+use super::Methods;
+use crate::{
+    admission::request::AdmittedRequest,
+    catalog::pages::{self, List},
+    response::Answer,
+};
+use longhaul_wire::RpcError;
+
+pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
+    pages::answer(&methods.lists, request, List::Templates)
+}

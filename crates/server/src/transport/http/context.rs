@@ -1,0 +1,27 @@
+//! What the endpoints need beside what every transport needs.
+
+use super::{HttpOptions, allowed_hosts::AllowedHosts, legacy_sse::LegacySseStreams, replay::ReplayBuffers};
+use crate::{shutdown::Shutdown, signer::Signer};
+use longhaul_runtime::Ports;
+
+pub(crate) struct HttpContext {
+    pub(super) allowed_hosts: AllowedHosts,
+    pub(super) replay_buffers: ReplayBuffers,
+    /// Whether the endpoints of 2024-11-05 are served.
+    pub(super) legacy_sse: bool,
+    pub(super) legacy_sse_streams: LegacySseStreams,
+}
+
+impl HttpContext {
+    pub(crate) fn new(options: HttpOptions, ports: &Ports, shutdown: &Shutdown, event_ids: Signer) -> Self {
+        Self {
+            allowed_hosts: AllowedHosts {
+                origins: options.allowed_origins,
+                hosts: options.allowed_hosts,
+            },
+            replay_buffers: ReplayBuffers::new(ports, shutdown, event_ids),
+            legacy_sse: options.legacy_sse,
+            legacy_sse_streams: LegacySseStreams::default(),
+        }
+    }
+}
