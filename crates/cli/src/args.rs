@@ -1,4 +1,4 @@
-//! What can be written on the command line. What it does is decided elsewhere.
+//! The command line: commands, options and their help.
 
 use crate::config;
 use clap::{Args, Parser, Subcommand};
@@ -19,7 +19,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The command to run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve the commands of a configuration file as MCP tools
@@ -34,73 +34,76 @@ pub(crate) enum Command {
     /// Call a tool and wait for its result
     #[command(after_help = CALL_HELP)]
     Call(Call),
-    /// Look at a task, wait for it, cancel it, or print its log or its history
+    /// Show a task, wait for it, cancel it, or print its log or its history
     #[command(after_help = TASK_HELP)]
     Task(Task),
 }
 
 const CALL_HELP: &str = "\
-Values are read by the tool's schema: `depth=3` is a number where the tool wants one and text where it wants text. A name \
-given several times fills an array. `name:=JSON` passes JSON as it is.
+Values are converted to the types in the tool's schema: `depth=3` is a number where the schema says number, else text. Repeat a \
+name to fill an array. `name:=JSON` passes any JSON value.
 
-The result goes to standard output, everything else to standard error. Ctrl-C leaves the task running and says how to get \
-back to it.
+Example:
+    longhaul call http://127.0.0.1:7411/mcp build target=release flags:='[\"-v\"]'
+
+The result goes to standard output, everything else to standard error. Ctrl-C leaves the task running and prints the command \
+that waits for it again.
 
 Exit status:
-    0  the tool answered
-    1  the tool answered that it failed
-    2  the command line is wrong, or names what the tool does not have; nothing was called
-    3  the server cannot be reached, or does not speak MCP
+    0  the tool returned a result
+    1  the tool returned an error
+    2  the command line is wrong, or the tool or argument does not exist; nothing was called
+    3  the server cannot be reached, or is not an MCP server
     4  the task was cancelled
-    5  the server refused the call, or could not carry it through
-  130  interrupted by Ctrl-C; a task that was begun runs on";
+    5  the server refused the call, or the task failed without a result
+  130  interrupted by Ctrl-C; a task keeps running";
 
 #[cfg(unix)]
 const STDIO_HELP: &str = "\
-The server itself is a process of its own, which is started if there is none for the file's data directory, and shared by all who \
-come. It goes on with its tasks when standard input ends, and leaves when it has had nothing to do for `idle_exit`. Its log is \
-`owner.log` in the data directory.
+This command connects to the server process of the data directory, and starts one if there is none. All clients of the data \
+directory share that process. It keeps running tasks after standard input ends, and exits when it has been idle for `idle_exit`. \
+Its log is `owner.log` in the data directory.
 
 Exit status:
-    0  standard input has ended, or nobody reads standard output any more
-    1  the server could not be started, or has ended
-    2  the configuration cannot be served; nothing was started";
+    0  standard input or standard output was closed
+    1  the server could not be started, or has exited
+    2  the configuration is invalid; nothing was started";
 
 const TASK_HELP: &str = "\
 Exit status:
-    0  done as asked; with --wait: the tool answered
-    1  with --wait: the tool answered that it failed
+    0  success; with --wait: the tool returned a result
+    1  with --wait: the tool returned an error
     2  the command line is wrong
-    3  the server cannot be reached, or does not speak MCP
+    3  the server cannot be reached, or is not an MCP server
     4  with --wait: the task was cancelled
-    5  the server does not know the task, refused the request, or could not carry the task through
-  130  interrupted by Ctrl-C; the task is left as it is";
+    5  the server does not know the task or refused the request; with --wait: the task failed without a result
+  130  interrupted by Ctrl-C; the task keeps running";
 
 /// `longhaul serve`
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// Configuration file (TOML)
     pub(crate) file: PathBuf,
-    /// Address to listen on, instead of the file's
+    /// Address to listen on; overrides the file
     #[arg(long, value_name = "ADDR", value_parser = config::parse_listen)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Folder for all data, instead of the file's
+    /// Data directory; overrides the file
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Say what is served as one line of JSON
+    /// Print the start-up report as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Leave when for so long nobody was connected and no task was live; if the address is taken, serve `longhaul stdio` alone
+    /// Exit after this time without connections and live tasks; if the address is in use, serve only `longhaul stdio`
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) idle_exit: Option<Millis>,
-    /// Use a database that was restored from a backup: tasks that it calls queued or running are run, though they may have run since it
-    /// was copied. Without this, the server lets a restored database only be read
+    /// Accept a database that was restored from a backup. Its queued and running tasks are run again, even if they have run since the
+    /// backup. Without this option a restored database is read-only
     #[arg(long)]
     pub(crate) accept_restored_database: bool,
-    /// Remove the folders of attempts whose tasks the database does not know, unless a command still runs there
+    /// Remove attempt folders whose tasks are not in the database, unless their command still runs
     #[arg(long)]
     pub(crate) remove_orphaned_attempts: bool,
-    /// Leave the terminal: how `longhaul stdio` starts its server
+    /// Detach from the terminal, as `longhaul stdio` starts its server
     #[arg(long, hide = true)]
     pub(crate) detach: bool,
 }
@@ -111,7 +114,7 @@ pub(crate) struct Serve {
 pub(crate) struct Stdio {
     /// Configuration file (TOML)
     pub(crate) file: PathBuf,
-    /// Folder for all data, instead of the file's
+    /// Data directory; overrides the file
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 }
@@ -121,7 +124,7 @@ pub(crate) struct Stdio {
 pub(crate) struct Check {
     /// Configuration file (TOML)
     pub(crate) file: PathBuf,
-    /// Answer with one line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -146,30 +149,30 @@ pub(crate) struct Call {
 pub(crate) struct Task {
     /// MCP endpoint, for example http://127.0.0.1:7411/mcp
     pub(crate) url: String,
-    /// The task's id
+    /// Task id
     #[arg(allow_hyphen_values = true)]
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) action: TaskAction,
-    /// Answer with one line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What to do with the task; without any of them, show it.
+/// What to do with the task. Without any of these options, show it.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct TaskAction {
     /// Wait until the task ends and print its result
     #[arg(long)]
     pub(crate) wait: bool,
-    /// End the task
+    /// Cancel the task
     #[arg(long)]
     pub(crate) cancel: bool,
-    /// Print the end of what the task wrote
+    /// Print the end of the task's log
     #[arg(long)]
     pub(crate) log: bool,
-    /// Print what the task has come to, entry by entry
+    /// Print the task's history: its steps or attempts
     #[arg(long)]
     pub(crate) history: bool,
 }
@@ -180,7 +183,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_definitions_hold_together() {
+    fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 

@@ -1,19 +1,19 @@
-//! `longhaul check`: whether a configuration can be served, and what it would serve.
+//! `longhaul check`: validates a configuration and prints what it would serve.
 
 use crate::{
     args,
-    config::{self, Config, ConfigError, Problem, Surroundings},
+    config::{self, Config, ConfigError, Environment, Problem},
     output,
 };
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// Exit status for a file that cannot be served.
+/// Exit status for an invalid file.
 const INVALID: u8 = 2;
 
-/// Checks the file and says what was found.
+/// Checks the file and prints the problems found.
 pub(crate) fn run(check: &args::Check) -> ExitCode {
-    let config = config::load(&check.file, &Surroundings::of_this_process());
+    let config = config::load(&check.file, &Environment::of_this_process());
     match (config, check.json) {
         (Ok(config), true) => output::json_line(&sound(&config)),
         (Ok(config), false) => {
@@ -33,7 +33,7 @@ pub(crate) fn run(check: &args::Check) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Says what the file may have and is hardly meant.
+/// Prints warnings: settings that are valid but probably a mistake.
 pub(crate) fn warn(file: &str, warnings: &[Problem]) {
     for warning in warnings {
         output::note(&format!("warning: {}", warning.at(file)));

@@ -15,7 +15,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Before anything else: a supervisor is this program under another name.
+    // This must come first: command supervisors are this program with other arguments.
     longhaul_upstream::command::become_supervisor_if_asked();
     let cli = args::Cli::parse();
     match &cli.command {
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a client command; one thread is plenty for one conversation.
+/// Runs a client command on one thread.
 fn run_client(command: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(command),

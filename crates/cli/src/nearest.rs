@@ -1,9 +1,9 @@
-//! What somebody who mistyped a name most likely meant.
+//! Suggestions for mistyped names.
 
-/// The known name nearest to `given`, put as a question when it is near and as a plain statement when it is not.
-/// `None` only when nothing is known.
+/// Suggests the known name nearest to `given`: "did you mean" if it is close, else "the nearest known name is". `None` if there are no
+/// known names.
 ///
-/// Distance counts swapped letters as one slip; "near" is a slip for every three letters, and always at least two.
+/// A close name differs in at most a third of its letters, or in two. Two swapped letters count as one difference.
 pub(crate) fn suggestion<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let lowered = given.to_lowercase();
     known
@@ -24,7 +24,7 @@ mod tests {
     use super::suggestion;
 
     #[test]
-    fn a_slip_is_asked_about_and_a_stranger_is_not() {
+    fn close_names_are_suggested_as_questions() {
         let known = ["retention", "retry", "name"];
         assert_eq!(suggestion("retntion", known).unwrap(), "did you mean `retention`?");
         assert_eq!(suggestion("Retry", known).unwrap(), "did you mean `retry`?");

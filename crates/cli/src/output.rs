@@ -3,8 +3,7 @@
 use serde_json::Value;
 use std::io::{self, IsTerminal, Write};
 
-/// Prints data, with an end of line if it has none. To a terminal, control characters of strangers are not passed on: they
-/// could rewrite what the user sees.
+/// Prints data, ending with a newline. On a terminal control characters are removed, because they could rewrite what the user sees.
 pub(crate) fn text(text: &str) {
     let mut out = io::stdout().lock();
     let shown = if out.is_terminal() {
@@ -17,7 +16,7 @@ pub(crate) fn text(text: &str) {
     } else {
         "\n"
     };
-    // A reader that hung up (`| head`) has what it wanted.
+    // A reader that has closed the pipe (`| head`) is no error.
     let _ = write!(out, "{shown}{end}").and_then(|()| out.flush());
 }
 
@@ -27,12 +26,12 @@ pub(crate) fn json_line(value: &Value) {
     let _ = writeln!(out, "{value}").and_then(|()| out.flush());
 }
 
-/// Prints a line for the user, not for a program.
+/// Prints a line for people to standard error.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", plain(line, "\n\t"));
 }
 
-/// `text` without control characters but those in `keep`.
+/// Replaces the control characters in `text` by spaces, except those in `keep`.
 pub(crate) fn plain(text: &str, keep: &str) -> String {
     text.chars()
         .map(|char| {

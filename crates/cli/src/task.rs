@@ -1,4 +1,4 @@
-//! `longhaul task`: a task by its id.
+//! `longhaul task`: shows, waits for or cancels a task.
 
 use crate::{
     args,
@@ -9,7 +9,7 @@ use longhaul_client::{Connection, HistoryEntry, Outcome, TaskHandle, TaskSnapsho
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// Does with the task what was asked for.
+/// Runs the command.
 pub(crate) async fn run(task: &args::Task) -> ExitCode {
     match act(task).await {
         Ok(exit) => exit,
@@ -19,7 +19,7 @@ pub(crate) async fn run(task: &args::Task) -> ExitCode {
 }
 
 async fn act(args: &args::Task) -> Result<Exit, Failure> {
-    // Lazy: whoever waits for a task also waits for a server that is being restarted.
+    // Lazy, so that `--wait` also waits for a server that is being restarted.
     let connection = Connection::lazy(&args.url, call::client_options()).map_err(Failure::usage)?;
     let task = connection.task(&args.id);
     let exit = match &args.action {
@@ -52,7 +52,7 @@ async fn cancel(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
                 .map_or_else(|| json!({"taskId": task.id(), "cancelRequested": true}), as_json),
         );
     } else {
-        // Modern servers only take note: the tool may still finish first.
+        // Modern servers only acknowledge: the tool may still finish first.
         output::note(match shown {
             Some(_) => "the task is cancelled",
             None => "the server was asked to cancel the task",
@@ -77,14 +77,14 @@ async fn history(task: &TaskHandle, json: bool) -> Result<Exit, Failure> {
     if json {
         output::json_line(&json!({"taskId": task.id(), "entries": entries}));
     } else {
-        let lines: String = entries.iter().map(chapter).collect();
+        let lines: String = entries.iter().map(format_entry).collect();
         output::text(&lines);
     }
     Ok(Exit::Answered)
 }
 
-/// An entry as lines: what it is and how it stands, then why, and which of its tries failed.
-fn chapter(entry: &HistoryEntry) -> String {
+/// Formats an entry as lines: the entry and its state, then the reason and its failed tries.
+fn format_entry(entry: &HistoryEntry) -> String {
     let state = match (&entry.until, entry.task.as_ref().or(entry.by.as_ref())) {
         (Some(until), _) => format!("{} until {until}", entry.state),
         (None, Some(other)) => format!("{} ({})", entry.state, output::plain(other, "")),
@@ -129,10 +129,10 @@ fn describe(task: &TaskSnapshot) -> String {
         ("task", Some(task.id.clone())),
         ("status", Some(task.status.as_str().to_owned())),
         ("message", task.message.clone()),
-        ("ended", task.outcome.as_ref().and_then(how_it_ended)),
+        ("ended", task.outcome.as_ref().and_then(describe_outcome)),
         ("created", task.created_at.clone()),
         ("changed", task.last_updated_at.clone()),
-        // Whole seconds: an extended time to live has milliseconds that mean nothing to anybody.
+        // In whole seconds: an extended time to live has odd milliseconds.
         (
             "kept for",
             task.ttl.map(|ttl| longhaul_core::format_duration(ttl - ttl % 1000)),
@@ -144,17 +144,17 @@ fn describe(task: &TaskSnapshot) -> String {
     lines.collect()
 }
 
-/// What the status alone does not say.
-fn how_it_ended(outcome: &Outcome) -> Option<String> {
+/// Describes the outcome where the status does not.
+fn describe_outcome(outcome: &Outcome) -> Option<String> {
     match outcome {
-        Outcome::Result { is_error: true, .. } => Some("the tool failed; --wait shows what it said".to_owned()),
-        Outcome::Result { .. } => Some("with a result; --wait shows it".to_owned()),
+        Outcome::Result { is_error: true, .. } => Some("with an error of the tool; --wait prints it".to_owned()),
+        Outcome::Result { .. } => Some("with a result; --wait prints it".to_owned()),
         Outcome::RpcError(failure) => Some(format!("{} (error {})", failure.message, failure.code)),
         Outcome::Cancelled => None,
     }
 }
 
-/// The task in the modern spelling, whatever the server's.
+/// The task with the member names of the modern generation.
 fn as_json(task: &TaskSnapshot) -> Value {
     let mut shown = json!({"taskId": task.id, "status": task.status.as_str(), "ttlMs": task.ttl});
     let optional = [
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_history_says_how_each_entry_stands_and_which_tries_failed() {
+    fn history_entries_show_state_and_failed_tries() {
         let entries = json!([
             {"place": 1, "what": "step \"build\"", "at": "2026-11-20T09:00:00.000Z", "state": "done",
              "failed": {"tries": 22, "last": [{"at": "2026-11-20T09:00:01.000Z", "why": "no\u{7} answer"}]}},
@@ -205,7 +205,7 @@ mod tests {
             {"place": 5, "what": "failure 2", "at": "2026-11-20T09:00:05.000Z", "state": "failed", "why": "it ended"},
         ]);
         let entries: Vec<HistoryEntry> = serde_json::from_value(entries).unwrap();
-        let lines: String = entries.iter().map(chapter).collect();
+        let lines: String = entries.iter().map(format_entry).collect();
         let expected = "    1  2026-11-20T09:00:00.000Z  step \"build\"  done
        2026-11-20T09:00:01.000Z  try 22 failed: no  answer
     2  2026-11-20T09:00:02.000Z  child \"smoke\"  waiting (t-1)

@@ -345,7 +345,7 @@ fn a_log_filter_that_is_none_is_refused() {
         .unwrap();
         assert_eq!(exit(&refused), 2, "{command}");
         assert!(
-            stderr(&refused).contains("LONGHAUL_LOG is not a log filter: `inof` is no level; did you mean `info`?")
+            stderr(&refused).contains("LONGHAUL_LOG is not a log filter: `inof` is not a level; did you mean `info`?")
         );
         assert!(!folder.path().join("data").exists());
     }
@@ -358,7 +358,7 @@ fn a_hangup_ends_no_server() {
         assert_eq!(exit(&run(&["call", url, "echo", "words=still"])), 0);
     });
     assert!(
-        log.contains("SIGHUP: a running server does not read its configuration again yet"),
+        log.contains("SIGHUP ignored: the configuration is not reloaded"),
         "{log}"
     );
 }

@@ -265,7 +265,7 @@ fn an_owner_that_is_killed_ends_its_relays_and_the_next_one_goes_on_with_the_tas
     kill_process(place.owner(), Signal::KILL).unwrap();
     let (status, said) = relay.end();
     assert_eq!(status.code(), Some(1), "{said}");
-    assert!(said.contains("the server has ended"), "{said}");
+    assert!(said.contains("the server has exited"), "{said}");
 
     let (mut next, mut another) = (place.relay(), place.relay());
     assert_eq!(next.status(&task), "working");
@@ -287,7 +287,7 @@ fn an_owner_leaves_when_nobody_is_there_and_nothing_runs() {
     // Not before the task is done, whenever that is: its outcome is there for the next one.
     wait_until("the owner has left", || test_kill_process(owner).is_err());
     assert!(!place.data().join("owner.sock").exists());
-    assert!(place.log().contains("nothing runs; leaving"), "{}", place.log());
+    assert!(place.log().contains("longhaul: idle; stopping"), "{}", place.log());
     let mut next = place.relay();
     assert_eq!(next.status(&task), "completed");
     // Come and go, as often as you like: one that leaves is not taken for one that stays.
@@ -320,11 +320,7 @@ fn a_taken_port_leaves_the_socket() {
     let place = Place::with(&format!("listen = \"{}\"", taken.local_addr().unwrap()));
     let mut relay = place.relay();
     relay.create();
-    assert!(
-        place.log().contains("longhaul stdio is served alone"),
-        "{}",
-        place.log()
-    );
+    assert!(place.log().contains("serving only longhaul stdio"), "{}", place.log());
     relay.finish();
 }
 

@@ -1,4 +1,4 @@
-//! How waiting looks: a bar on a terminal, plain lines elsewhere, always on standard error.
+//! Progress on standard error: a bar on a terminal, else plain lines.
 
 use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,11 +11,11 @@ use std::{
 
 /// Shows events as they come.
 pub(crate) enum Display {
-    /// A terminal: one line that changes.
+    /// A terminal: one line that is updated.
     Bar(ProgressBar),
-    /// A file or a pipe: a line for each thing that is new.
+    /// A file or a pipe: a line for each change.
     Lines {
-        /// The last one, so that it is not said twice.
+        /// The last line, so that it is not repeated.
         last: String,
     },
 }
@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(120);
 const LENGTH: u64 = 1000;
 
 impl Display {
-    /// For the standard error of this process.
+    /// Chooses by whether standard error is a terminal.
     pub(crate) fn new() -> Self {
         if !io::stderr().is_terminal() {
             return Self::Lines { last: String::new() };
@@ -35,7 +35,7 @@ impl Display {
         Self::Bar(bar)
     }
 
-    /// Shows what happened.
+    /// Shows an event.
     pub(crate) fn show(&mut self, event: &Event<'_>) {
         match event {
             Event::Progress(progress) => {
@@ -50,13 +50,13 @@ impl Display {
                 error,
                 attempt,
                 retry_in,
-            } => self.trouble(&error.to_string(), *attempt, *retry_in),
+            } => self.show_retry(&error.to_string(), *attempt, *retry_in),
             Event::Recovered => self.note("the server answers again"),
             _ => {}
         }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub(crate) fn note(&mut self, line: &str) {
         match self {
             Self::Bar(bar) => bar.suspend(|| output::note(line)),
@@ -64,7 +64,7 @@ impl Display {
         }
     }
 
-    /// Takes the bar away, so that what follows stands on a clean line.
+    /// Removes the bar, so that later output begins on an empty line.
     pub(crate) fn finish(&mut self) {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
@@ -72,7 +72,7 @@ impl Display {
     }
 
     fn progress(&mut self, message: &str, fraction: Option<f64>) {
-        // What a server says is not for our terminal to obey.
+        // A server's text may hold terminal control sequences.
         let message = output::plain(message, "");
         match self {
             Self::Bar(bar) => {
@@ -93,12 +93,12 @@ impl Display {
         }
     }
 
-    /// On a terminal every attempt is shown; in a file, the first of a row is enough.
-    fn trouble(&mut self, error: &str, attempt: u32, retry_in: Millis) {
+    /// Shows every retry on a terminal, else only the first of several.
+    fn show_retry(&mut self, error: &str, attempt: u32, retry_in: Millis) {
         let wait = format_duration(retry_in.div_ceil(1000).max(1) * 1000);
-        let line = format!("{error}; asking again");
+        let line = format!("{error}; retrying");
         match self {
-            Self::Bar(bar) => bar.set_message(output::plain(&format!("{error}; asking again in {wait}"), "")),
+            Self::Bar(bar) => bar.set_message(output::plain(&format!("{error}; retrying in {wait}"), "")),
             Self::Lines { last } if attempt == 1 => {
                 output::note(&line);
                 *last = line;
@@ -117,7 +117,7 @@ fn bar_style() -> ProgressStyle {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // A template that does not parse would be a slip in this file; the plain bar serves all the same.
+    // The templates are constants that parse.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
@@ -125,7 +125,7 @@ fn status_line(task: &TaskSnapshot) -> String {
     match (task.status, &task.message) {
         (TaskStatus::InputRequired, message) => {
             let question = message.as_deref().unwrap_or("no details");
-            format!("waiting for an answer that this command cannot give: {question}")
+            format!("waiting for input, which this command cannot give: {question}")
         }
         (_, Some(message)) => message.clone(),
         (status, None) => status.as_str().to_owned(),
@@ -137,8 +137,8 @@ fn fraction(progress: &Progress) -> Option<f64> {
     Some((progress.progress / total).clamp(0.0, 1.0))
 }
 
-/// A share of the whole that a status line spells, as `3/10` or `30 %`: modern tasks have no other place for it. For the
-/// bar only, so a wrong guess costs nothing.
+/// Finds a fraction in a status message, as `3/10` or `30 %`, since modern tasks have no other progress. It is only used for the
+/// bar, so a wrong guess does no harm.
 fn fraction_in(line: &str) -> Option<f64> {
     let line = line.replace(" %", "%");
     line.split_whitespace()
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_found_in_status_lines() {
+    fn fractions_are_found_in_status_messages() {
         assert_eq!(fraction_in("Encoding 60 %"), Some(0.6));
         assert_eq!(fraction_in("file 3/12 done"), Some(0.25));
         assert_eq!(fraction_in("[5%] linking"), Some(0.05));

@@ -1,8 +1,8 @@
-//! Ctrl-C while something is waited for.
+//! Ctrl-C while waiting.
 
 use std::{io, pin::Pin};
 
-/// Listens for Ctrl-C from its first use on and misses none between two uses.
+/// Listens for Ctrl-C from its first use on, also between two uses.
 pub(crate) struct Interrupt(Pin<Box<dyn Future<Output = io::Result<()>>>>);
 
 impl Interrupt {
@@ -10,10 +10,10 @@ impl Interrupt {
         Self(Box::pin(tokio::signal::ctrl_c()))
     }
 
-    /// What `work` comes to; `None` if the user pressed Ctrl-C first. Not to be used again after that.
+    /// Runs `work`; `None` if the user pressed Ctrl-C first. Do not use it again after that.
     pub(crate) async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
-            // Polled first, so that the listener is in place before any work is done.
+            // Polled first, so that the listener is registered before the work starts.
             biased;
             _ = &mut self.0 => None,
             done = work => Some(done),

@@ -1,4 +1,4 @@
-//! `longhaul call`: from words on a command line to a tool's result.
+//! `longhaul call`: calls a tool and prints its result.
 
 mod arguments;
 mod display;
@@ -14,7 +14,7 @@ use longhaul_client::{CallResponse, Connection, OpenError, Options, Outcome, Req
 use serde_json::json;
 use std::process::ExitCode;
 
-/// How this program calls itself towards servers.
+/// The options of this program's connections.
 pub(crate) fn client_options() -> Options {
     Options::named("longhaul", env!("CARGO_PKG_VERSION"))
 }
@@ -41,7 +41,7 @@ async fn call_tool(call: &args::Call) -> Result<Exit, Failure> {
         .await;
     let Some(called) = called else {
         display.finish();
-        output::note("interrupted before the server made a task of the call; a plain call is stopped with it");
+        output::note("interrupted before the server created a task; the call is cancelled");
         return Ok(Exit::Interrupted);
     };
     let outcome = match called {
@@ -56,7 +56,7 @@ async fn call_tool(call: &args::Call) -> Result<Exit, Failure> {
         Err(error) => {
             display.finish();
             if error.is_transient() && !matches!(error, RequestError::Unavailable { .. }) {
-                output::note("whether the call reached the server is not known; it was not repeated");
+                output::note("the server may or may not have received the call; it was not sent again");
             }
             return Err(error.into());
         }
@@ -66,7 +66,7 @@ async fn call_tool(call: &args::Call) -> Result<Exit, Failure> {
     Ok(print_outcome(&outcome, call.json))
 }
 
-/// Waits for the task; `None` when the user interrupted, who then has been told how to get back.
+/// Waits for the task; `None` when the user pressed Ctrl-C. Then the command that waits for it again is printed.
 pub(crate) async fn wait(
     task: &TaskHandle,
     display: &mut Display,
@@ -78,8 +78,8 @@ pub(crate) async fn wait(
     if outcome.is_none() {
         let url = task.connection().address().to_string();
         output::note(&format!(
-            "the task runs on; look at it again with\n  {}",
-            way_back(&url, task.id())
+            "the task keeps running; to wait for it again:\n  {}",
+            wait_command(&url, task.id())
         ));
         if json {
             output::json_line(&json!({"taskId": task.id(), "url": url, "interrupted": true}));
@@ -88,12 +88,12 @@ pub(crate) async fn wait(
     outcome.transpose()
 }
 
-/// The command that waits for a task, ready to be pasted into a shell.
-fn way_back(url: &str, id: &str) -> String {
+/// The command that waits for a task, quoted for a shell.
+fn wait_command(url: &str, id: &str) -> String {
     format!("longhaul task {} {} --wait", shell_word(url), shell_word(id))
 }
 
-/// Quotes what a shell would take apart.
+/// Quotes a word for a shell if needed.
 fn shell_word(word: &str) -> String {
     let harmless = |char: char| char.is_ascii_alphanumeric() || "-_./:@%+=,".contains(char);
     if !word.is_empty() && word.chars().all(harmless) {
@@ -107,12 +107,12 @@ fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, Failure> {
         let hint = nearest::suggestion(name, tools.iter().map(|tool| tool.name.as_str()));
         Failure::usage(format!(
             "there is no tool `{name}`; {}",
-            hint.as_deref().unwrap_or("the server has none at all")
+            hint.as_deref().unwrap_or("the server has no tools")
         ))
     })
 }
 
-/// Why there is no outcome.
+/// A command failed.
 pub(crate) struct Failure {
     exit: Exit,
     message: String,
@@ -129,7 +129,7 @@ impl Failure {
         }
     }
 
-    /// Says what went wrong; with `json`, on standard output as well.
+    /// Prints the failure; with `json`, also as JSON on standard output.
     pub(crate) fn report(self, json: bool) -> Exit {
         output::note(&format!("longhaul: {}", self.message));
         if json {
@@ -169,16 +169,16 @@ impl From<OpenError> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::way_back;
+    use super::wait_command;
 
     #[test]
-    fn the_way_back_survives_a_shell() {
+    fn the_wait_command_is_quoted_for_a_shell() {
         assert_eq!(
-            way_back("http://127.0.0.1:7411/mcp", "a-B_1"),
+            wait_command("http://127.0.0.1:7411/mcp", "a-B_1"),
             "longhaul task http://127.0.0.1:7411/mcp a-B_1 --wait"
         );
         assert_eq!(
-            way_back("http://h/mcp?a=1&b=2", "it's"),
+            wait_command("http://h/mcp?a=1&b=2", "it's"),
             r"longhaul task 'http://h/mcp?a=1&b=2' 'it'\''s' --wait"
         );
     }

@@ -1,4 +1,4 @@
-//! A tool's result on standard output, and what it means for the exit status.
+//! Printing a tool's result, and the exit status for it.
 
 use crate::output;
 use longhaul_client::{Json, Outcome, RpcFailure};
@@ -23,8 +23,8 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Prints how a call ended: its result on standard output, anything else as a note. With `json`, one line on standard output
-/// whatever happened: the result itself, or an object with `error` or `cancelled`.
+/// Prints the outcome of a call: a result to standard output, anything else to standard error. With `json`, always prints one line
+/// to standard output: the result, or an object with `error` or `cancelled`.
 pub(crate) fn print_outcome(outcome: &Outcome, json: bool) -> Exit {
     match outcome {
         Outcome::Result { json: result, is_error } => {
@@ -62,12 +62,12 @@ pub(crate) fn rpc_error(failure: &RpcFailure) -> Value {
     error
 }
 
-/// Text that was JSON when it arrived.
+/// Parses JSON text that has been validated before.
 pub(crate) fn parsed(json: &Json) -> Value {
     serde_json::from_str(json.as_str()).unwrap_or_default()
 }
 
-/// A `CallToolResult` for people: its text blocks, and a line for each block that is none.
+/// A `CallToolResult` as text: its text blocks, and a line for each other block.
 fn as_text(result: &Value) -> String {
     let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     if blocks.is_empty() && !result["structuredContent"].is_null() {

@@ -1,4 +1,4 @@
-//! The file that is read, and the problems found in it.
+//! A configuration file and the problems found in it.
 
 use std::{
     cell::RefCell,
@@ -8,7 +8,7 @@ use std::{
 };
 use toml::{Spanned, de::DeTable};
 
-/// A configuration file in memory. Collects what is wrong with it, so that all of it can be reported at once.
+/// A configuration file in memory. It collects all problems, so that they can be reported at once.
 pub(super) struct File {
     /// Absolute.
     path: PathBuf,
@@ -20,20 +20,20 @@ pub(super) struct File {
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Line, counted from 1; `None` when the mistake is that something is nowhere to be found.
+    /// The line, from 1; `None` when something is missing from the file.
     pub(crate) line: Option<usize>,
-    /// What is wrong and what would be right.
+    /// What is wrong and how to fix it.
     pub(crate) message: String,
 }
 
-/// A configuration file that cannot be used, and every reason found.
+/// An invalid configuration file, and every problem found in it.
 #[derive(Debug)]
 pub(crate) struct ConfigError {
     /// The file as the user named it.
     pub(crate) file: String,
     /// In the order of their lines; never empty.
     pub(crate) problems: Vec<Problem>,
-    /// What would be pointed out of a file that can be used.
+    /// Settings that are valid but probably a mistake.
     pub(crate) warnings: Vec<Problem>,
 }
 
@@ -63,8 +63,8 @@ impl File {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// The document; `None` after reporting every syntax error. Values are not judged then: half of them would be
-    /// consequences of the syntax.
+    /// Parses the document; `None` after reporting every syntax error. Values are not checked then, since syntax errors would cause
+    /// most of their problems.
     pub(super) fn parse(&self) -> Option<Spanned<DeTable<'_>>> {
         let (document, errors) = DeTable::parse_recoverable(&self.text);
         for error in &errors {
@@ -73,13 +73,13 @@ impl File {
         errors.is_empty().then_some(document)
     }
 
-    /// Notes a mistake at `span`, a range of bytes in the file.
+    /// Reports a mistake at `span`, a range of bytes in the file.
     pub(super) fn report(&self, span: Option<Range<usize>>, message: String) {
         let line = span.map(|span| self.line(span.start));
         self.problems.borrow_mut().push(Problem { line, message });
     }
 
-    /// Notes at `span` what a file may have and its author hardly wants.
+    /// Reports a warning at `span`.
     pub(super) fn warn(&self, span: Range<usize>, message: String) {
         let line = Some(self.line(span.start));
         self.warnings.borrow_mut().push(Problem { line, message });
@@ -101,7 +101,7 @@ impl File {
 }
 
 impl Problem {
-    /// The mistake with its place in `file`.
+    /// The mistake with its file and line.
     pub(crate) fn at(&self, file: &str) -> String {
         match self.line {
             Some(line) => format!("{file}:{line}: {}", self.message),

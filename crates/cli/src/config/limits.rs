@@ -1,14 +1,14 @@
-//! The `[server.limits]` section: how much clients may ask for.
+//! The `[server.limits]` section.
 
 use super::section::Section;
 use longhaul_core::Quota;
 use longhaul_server::Limits;
 use std::num::NonZeroU32;
 
-/// More than any one machine answers; a larger number is a slip of the finger.
-const MOST: u32 = 1_000_000_000;
+/// A larger number is reported as a typing mistake.
+const MAX_COUNT: u32 = 1_000_000_000;
 
-/// How much clients may ask for.
+/// The limits on clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LimitsConfig {
     /// Of requests, connections and streams.
@@ -34,21 +34,22 @@ impl Default for LimitsConfig {
 /// Reads the section; `None` after a problem.
 pub(super) fn read(section: &Section<'_>) -> Option<LimitsConfig> {
     let LimitsConfig { front, quota } = LimitsConfig::default();
-    let count =
-        |key, default: Option<u64>| section.get_or(key, default, |entry| Some(Some(u64::from(entry.count(MOST)?))));
+    let count = |key, default: Option<u64>| {
+        section.get_or(key, default, |entry| Some(Some(u64::from(entry.count(MAX_COUNT)?))))
+    };
     let size = |key, default: Option<u64>| section.get_or(key, default, |entry| Some(Some(entry.size()?)));
     // Every key is read before the first `?`, so that one mistake does not hide another.
     let live = count("live_tasks", quota.live_per_principal);
     let live_in_all = count("live_tasks_in_all", quota.live_in_all);
     let stored = size("stored", quota.bytes_per_principal);
     let stored_in_all = size("stored_in_all", quota.bytes_in_all);
-    let places = |key, default| section.get_or(key, default, |entry| usize::try_from(entry.count(MOST)?).ok());
+    let places = |key, default| section.get_or(key, default, |entry| usize::try_from(entry.count(MAX_COUNT)?).ok());
     let connections = places("connections", front.connections);
     let connections_in_all = places("connections_in_all", front.connections_in_all);
     let streams = places("streams", front.streams);
     let streams_in_all = places("streams_in_all", front.streams_in_all);
     let memory = section.get_or("memory", front.memory, |entry| usize::try_from(entry.size()?).ok());
-    let rate = |key| section.optional(key, |entry| NonZeroU32::new(entry.count(MOST)?));
+    let rate = |key| section.optional(key, |entry| NonZeroU32::new(entry.count(MAX_COUNT)?));
     let requests = rate("requests_per_second");
     let requests_in_all = rate("requests_per_second_in_all");
     section.finish();

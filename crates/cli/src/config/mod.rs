@@ -1,7 +1,6 @@
-//! The configuration file: what `longhaul serve jobs.toml` reads.
+//! The configuration file of `longhaul serve`.
 //!
-//! A file is read in one go and judged whole: every mistake in it is reported at once, each with its line and with what
-//! would be right. What comes out is typed and complete; nothing after this module looks at TOML again.
+//! All mistakes in a file are reported at once, each with its line and how to fix it.
 
 mod file;
 mod limits;
@@ -17,7 +16,7 @@ mod tool;
 mod tests;
 
 pub(crate) use file::{ConfigError, Problem};
-pub(crate) use paths::Surroundings;
+pub(crate) use paths::Environment;
 pub(crate) use server::{ServerConfig, parse_listen};
 pub(crate) use tool::{Output, ToolConfig};
 
@@ -31,7 +30,7 @@ pub(crate) struct Config {
     pub(crate) server: ServerConfig,
     /// The `[[tool]]` sections in the order of the file; at least one.
     pub(crate) tools: Vec<ToolConfig>,
-    /// What can be served and is hardly meant, with its line.
+    /// Settings that are valid but probably a mistake.
     pub(crate) warnings: Vec<Problem>,
 }
 
@@ -39,9 +38,9 @@ pub(crate) struct Config {
 ///
 /// # Errors
 /// [`ConfigError`] with every mistake found, in the order of their lines.
-pub(crate) fn load(path: &Path, surroundings: &Surroundings) -> Result<Config, ConfigError> {
+pub(crate) fn load(path: &Path, environment: &Environment) -> Result<Config, ConfigError> {
     let file = File::read(path)?;
-    let config = read(&file, surroundings);
+    let config = read(&file, environment);
     let (problems, warnings) = file.into_problems();
     match config {
         Some(config) if problems.is_empty() => Ok(Config { warnings, ..config }),
@@ -53,15 +52,15 @@ pub(crate) fn load(path: &Path, surroundings: &Surroundings) -> Result<Config, C
     }
 }
 
-/// `None` when a problem was reported that leaves nothing to build.
-fn read(file: &File, surroundings: &Surroundings) -> Option<Config> {
+/// `None` when a problem was reported without which no configuration can be built.
+fn read(file: &File, environment: &Environment) -> Option<Config> {
     let document = file.parse()?;
     let root = section::Section::root(file, document.get_ref());
 
     let server = match root.get("server") {
         Some(entry) => entry
             .section("[server]", "[server]")
-            .and_then(|section| server::read(&section, surroundings)),
+            .and_then(|section| server::read(&section, environment)),
         None => {
             file.report(
                 None,
@@ -71,9 +70,9 @@ fn read(file: &File, surroundings: &Surroundings) -> Option<Config> {
         }
     };
     let tools = match root.get("tool") {
-        Some(entry) => tool::read_all(&entry, surroundings),
+        Some(entry) => tool::read_all(&entry, environment),
         None => {
-            file.report(None, "there is no [[tool]]: nothing would be served".to_owned());
+            file.report(None, "there is no [[tool]], so there is nothing to serve".to_owned());
             Vec::new()
         }
     };

@@ -1,4 +1,4 @@
-//! Where paths in the configuration start from.
+//! Resolving paths in the configuration.
 
 use std::{
     env,
@@ -7,21 +7,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the configuration takes from the machine it is read on.
+/// What the configuration depends on outside its file.
 #[derive(Debug, Clone)]
-pub(crate) struct Surroundings {
-    /// What `~` stands for.
+pub(crate) struct Environment {
+    /// `HOME`, which `~` stands for.
     pub(crate) home: Option<PathBuf>,
-    /// Where programs keep their state by default, if the machine says so.
+    /// `XDG_STATE_HOME`.
     pub(crate) state_home: Option<PathBuf>,
     /// Processor cores: the default of `max_running`.
     pub(crate) cores: u32,
-    /// Where programs are looked for, as `PATH` has it.
+    /// `PATH`.
     pub(crate) path: Option<OsString>,
 }
 
-impl Surroundings {
-    /// Those of this process: `HOME`, `XDG_STATE_HOME`, and the cores it may use.
+impl Environment {
+    /// The environment of this process.
     pub(crate) fn of_this_process() -> Self {
         let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -39,7 +39,7 @@ impl Surroundings {
             return Err(InvalidPath::Empty);
         }
         let Some(tail) = path.strip_prefix('~') else {
-            // Components drop the `.` of "./data", so that paths read well in what `serve` prints.
+            // `components` drops the `.` of "./data", for the report of `serve`.
             return Ok(folder.join(path).components().collect());
         };
         let home = self.home.as_ref().ok_or(InvalidPath::NoHome)?;
@@ -50,7 +50,7 @@ impl Surroundings {
         }
     }
 
-    /// Why `program` cannot be started in `cwd`, as far as that can be seen; `path` is its own `PATH`.
+    /// Why `program` cannot be started in `cwd`, if that is known. `path` is the tool's own `PATH`.
     pub(super) fn missing_program(&self, program: &str, path: Option<&str>, cwd: &Path) -> Option<String> {
         let runs = |file: &Path| {
             file.metadata()
@@ -84,7 +84,7 @@ impl Surroundings {
     }
 }
 
-/// A path of the configuration that leads nowhere.
+/// An invalid path in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum InvalidPath {
     /// No characters at all.

@@ -1,7 +1,7 @@
 //! JSON Schemas of tools: written in the file, or beside it.
 
 use super::{
-    paths::Surroundings,
+    paths::Environment,
     section::{Entry, Section},
 };
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// The schema of a tool's arguments: that of `input` and `optional`, or that of the file `input_schema`.
 /// `None` after a problem.
-pub(super) fn input(section: &Section<'_>, surroundings: &Surroundings) -> Option<Value> {
+pub(super) fn input(section: &Section<'_>, environment: &Environment) -> Option<Value> {
     let inline = section.get("input");
     let optional = section.get("optional");
     let in_file = section.get("input_schema");
@@ -23,7 +23,7 @@ pub(super) fn input(section: &Section<'_>, surroundings: &Surroundings) -> Optio
                 let message = "`optional` goes with `input`; a schema file says itself what is required";
                 optional.report(message.to_owned());
             });
-            let schema = input_from_file(&in_file, surroundings)?;
+            let schema = input_from_file(&in_file, environment)?;
             optional_is_absent.is_none().then_some(schema)
         }
         (inline, None) => inline_input(inline.as_ref(), optional.as_ref()),
@@ -31,8 +31,8 @@ pub(super) fn input(section: &Section<'_>, surroundings: &Surroundings) -> Optio
 }
 
 /// The schema of a tool's structured output, if it has one.
-pub(super) fn output(entry: &Entry<'_>, surroundings: &Surroundings) -> Option<Value> {
-    from_file(entry, surroundings)
+pub(super) fn output(entry: &Entry<'_>, environment: &Environment) -> Option<Value> {
+    from_file(entry, environment)
 }
 
 /// The names in a schema's `properties`.
@@ -225,8 +225,8 @@ pub(super) fn known_properties(entry: &Entry<'_>, properties: &BTreeSet<&str>) -
     all_known.then(|| texts.into_iter().map(|(_, name)| name.to_owned()).collect())
 }
 
-fn input_from_file(entry: &Entry<'_>, surroundings: &Surroundings) -> Option<Value> {
-    let schema = from_file(entry, surroundings)?;
+fn input_from_file(entry: &Entry<'_>, environment: &Environment) -> Option<Value> {
+    let schema = from_file(entry, environment)?;
     if schema["type"] != "object" {
         entry.report("`input_schema`: the schema of arguments must say \"type\": \"object\"".to_owned());
         return None;
@@ -234,11 +234,11 @@ fn input_from_file(entry: &Entry<'_>, surroundings: &Surroundings) -> Option<Val
     Some(schema)
 }
 
-fn from_file(entry: &Entry<'_>, surroundings: &Surroundings) -> Option<Value> {
+fn from_file(entry: &Entry<'_>, environment: &Environment) -> Option<Value> {
     let key = entry.key();
     let report = |message: String| entry.report(format!("`{key}`: {message}"));
 
-    let path = surroundings.resolve(entry.text()?, entry.file().folder());
+    let path = environment.resolve(entry.text()?, entry.file().folder());
     let path = path.map_err(|error| report(error.to_string())).ok()?;
     let shown = path.display();
     let text = std::fs::read_to_string(&path);

@@ -1,4 +1,4 @@
-//! Tables and their entries, read by asking for what is known: whatever nobody asked for is an unknown key.
+//! Reading TOML tables. A key that no getter has asked for is reported as unknown.
 
 use super::{file::File, size};
 use crate::nearest;
@@ -11,10 +11,10 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-/// A table of the file. Every getter of an entry reports what is wrong with it and answers `None` then.
+/// A table of the file. The getters of its entries report problems and then return `None`.
 pub(super) struct Section<'a> {
     file: &'a File,
-    /// How messages name it, for example ``[[tool]] `hash_tree` ``. The document itself has none.
+    /// Its name in messages, for example ``[[tool]] `hash_tree` ``. The document itself has none.
     label: Option<String>,
     span: Option<Range<usize>>,
     entries: &'a DeTable<'a>,
@@ -29,7 +29,7 @@ pub(super) struct Entry<'a> {
     value: &'a DeValue<'a>,
 }
 
-/// What other programs call a key, and the key.
+/// Names that other programs use for a key, and the key.
 const OTHER_NAMES: &[(&str, &str)] = &[
     ("timeout", "deadline"),
     ("time_limit", "deadline"),
@@ -61,14 +61,14 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("delay", "backoff"),
 ];
 
-/// The key that `given` is another name of.
+/// Suggests the key that `given` is another name of.
 fn meant(given: &str, known: &[&str]) -> Option<String> {
     let (_, key) = OTHER_NAMES.iter().find(|(other, _)| *other == given)?;
     known.contains(key).then(|| format!("did you mean `{key}`?"))
 }
 
 impl<'a> Section<'a> {
-    /// The document's own table.
+    /// The root table of the document.
     pub(super) fn root(file: &'a File, entries: &'a DeTable<'a>) -> Self {
         Self {
             file,
@@ -84,12 +84,12 @@ impl<'a> Section<'a> {
         self.file
     }
 
-    /// Names the section by what was found inside it.
+    /// Sets the section's name in messages.
     pub(super) fn name_as(&mut self, label: String) {
         self.label = Some(label);
     }
 
-    /// The entry of `key`, which thereby is a known one.
+    /// The entry of `key`. Marks the key as known.
     pub(super) fn get(&self, key: &'static str) -> Option<Entry<'a>> {
         self.asked.borrow_mut().push(key);
         self.entries
@@ -103,7 +103,7 @@ impl<'a> Section<'a> {
             })
     }
 
-    /// The entry of `key`; reports its absence.
+    /// The entry of `key`. Reports a problem if it is missing.
     pub(super) fn require(&self, key: &'static str) -> Option<Entry<'a>> {
         let entry = self.get(key);
         if entry.is_none() {
@@ -115,7 +115,7 @@ impl<'a> Section<'a> {
         entry
     }
 
-    /// The value that `take` finds in the entry, `default` if there is no entry. `None` after a problem.
+    /// The value that `take` reads from the entry; `default` if there is no entry; `None` after a problem.
     pub(super) fn get_or<T>(
         &self,
         key: &'static str,
@@ -128,7 +128,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// As [`get_or`](Self::get_or) for a value that may be left out: `Some(None)` if it is.
+    /// The same as [`get_or`](Self::get_or) for an optional value: `Some(None)` if there is no entry.
     pub(super) fn optional<T>(
         &self,
         key: &'static str,
@@ -140,12 +140,12 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Notes a mistake about the section as a whole.
+    /// Reports a mistake in the section as a whole.
     pub(super) fn report(&self, message: String) {
         self.file.report(self.span.clone(), message);
     }
 
-    /// Reports every key that was not asked for. Call it when everything known has been asked for.
+    /// Reports every unknown key. Call it after all known keys have been read.
     pub(super) fn finish(&self) {
         let known = self.asked.borrow();
         let place = self
@@ -170,12 +170,12 @@ impl<'a> Section<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Notes a mistake in this entry's value.
+    /// Reports a mistake in this entry's value.
     pub(super) fn report(&self, message: String) {
         self.file.report(Some(self.span.clone()), message);
     }
 
-    /// Notes what may stand in this entry's value and is hardly meant.
+    /// Reports a warning about this entry's value.
     pub(super) fn warn(&self, message: String) {
         self.file.warn(self.span.clone(), message);
     }
@@ -185,12 +185,12 @@ impl<'a> Entry<'a> {
         self.file
     }
 
-    /// How messages name the entry.
+    /// The entry's name in messages.
     pub(super) fn key(&self) -> &str {
         &self.key
     }
 
-    /// A string, or nothing; nothing is reported. Also for what no message may show.
+    /// A string, or `None` without a report. Use it for secret values, which messages must not show.
     pub(super) fn text_if_any(&self) -> Option<&'a str> {
         match self.value {
             DeValue::String(text) => Some(text.as_ref()),
@@ -217,7 +217,7 @@ impl<'a> Entry<'a> {
         self.text_like("a string")
     }
 
-    /// A string, `expected` in words.
+    /// A string. `expected` describes it in messages.
     pub(super) fn text_like(&self, expected: &str) -> Option<&'a str> {
         match self.value {
             DeValue::String(text) => Some(text.as_ref()),
@@ -238,7 +238,7 @@ impl<'a> Entry<'a> {
         Some(text)
     }
 
-    /// A string with more in it than blanks.
+    /// A string that is not blank.
     pub(super) fn filled_text(&self) -> Option<&'a str> {
         let text = self.text()?;
         if text.trim().is_empty() {
@@ -286,7 +286,7 @@ impl<'a> Entry<'a> {
         Some(millis)
     }
 
-    /// How long something is kept: a duration longer than 0, or for ever.
+    /// A retention: a duration longer than 0, or unlimited.
     pub(super) fn retention(&self) -> Option<Millis> {
         match self.value {
             DeValue::String(text) if text == "forever" => Some(ToolSettings::FOREVER),
@@ -336,7 +336,7 @@ impl<'a> Entry<'a> {
     /// An array of strings; `None` if one of them is something else.
     pub(super) fn texts(&self) -> Option<Vec<(Entry<'a>, &'a str)>> {
         let texts = self.elements("an array of strings")?;
-        // All are looked at before the first is missed.
+        // Collected first, so that every wrong element is reported.
         let texts: Vec<_> = texts
             .into_iter()
             .map(|element| Some((element.text_in_array()?, element)))
@@ -347,7 +347,7 @@ impl<'a> Entry<'a> {
             .collect()
     }
 
-    /// A table whose keys are known ones; `form` says how one is written.
+    /// A table with known keys. `form` describes it in messages.
     pub(super) fn section(&self, label: &str, form: &str) -> Option<Section<'a>> {
         Some(Section {
             file: self.file,
@@ -358,7 +358,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// A table whose keys are the user's own, each with its entry.
+    /// A table whose keys the user chooses.
     pub(super) fn pairs(&self, expected: &str) -> Option<Vec<(&'a str, Entry<'a>)>> {
         let pairs = self.table(expected)?.iter().map(|(name, value)| {
             let name: &'a str = name.get_ref().as_ref();
@@ -391,7 +391,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A value in words short enough for a message.
+/// Describes a value briefly for a message.
 fn describe(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) if text.chars().count() <= 40 => format!("{text:?}"),
@@ -405,7 +405,7 @@ fn describe(value: &DeValue<'_>) -> String {
     }
 }
 
-/// The JSON of a TOML value, or what it holds that JSON has no word for.
+/// Converts a TOML value to JSON. The error names what JSON does not have.
 fn to_json(value: &DeValue<'_>) -> Result<Value, &'static str> {
     Ok(match value {
         DeValue::String(text) => Value::from(text.as_ref()),

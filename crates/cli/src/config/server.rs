@@ -2,7 +2,7 @@
 
 use super::{
     limits::{self, LimitsConfig},
-    paths::Surroundings,
+    paths::Environment,
     section::{Entry, Section},
 };
 use longhaul_core::Millis;
@@ -13,36 +13,36 @@ const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7411);
 const DEFAULT_MAX_BODY: u64 = 4 << 20;
 const DEFAULT_IDLE_EXIT: Millis = 60_000;
 const DEFAULT_QUEUE_TIMEOUT: Millis = 24 * 60 * 60 * 1000;
-/// More attempts at once than any one machine runs; a larger number is a slip of the finger.
-const MOST_RUNNING: u32 = 10_000;
+/// A larger number is reported as a typing mistake.
+const MAX_RUNNING: u32 = 10_000;
 
-/// How the server as a whole behaves.
+/// The settings of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerConfig {
-    /// What the server calls itself; 1 to 64 of `A-Z a-z 0-9 _ - .`.
+    /// The server's name: 1 to 64 of `A-Z a-z 0-9 _ - .`.
     pub(crate) name: String,
-    /// Where it listens; loopback.
+    /// The loopback address to listen on.
     pub(crate) listen: SocketAddr,
-    /// Where it keeps everything, absolute. Need not exist yet.
+    /// The data directory: an absolute path, which need not exist yet.
     pub(crate) data_dir: PathBuf,
     /// Attempts at once on this node, at least 1.
     pub(crate) max_running: u32,
     /// Largest request body, in bytes.
     pub(crate) max_body: u64,
-    /// Whether `tasks/*` requests without `Mcp-Name` are refused, as the letter of the protocol wants.
+    /// Whether `tasks/*` requests without `Mcp-Name` are refused, as the protocol says.
     pub(crate) strict_headers: bool,
     /// How long a task may wait for a slot, in milliseconds.
     pub(crate) queue_timeout: Millis,
-    /// Who may come over HTTP, and how.
+    /// Allowed hosts and origins, and HTTP endpoints.
     pub(crate) http: HttpOptions,
-    /// How long a server that `longhaul stdio` has started stays with nothing to do, in milliseconds.
+    /// After how long a server started by `longhaul stdio` exits when idle, in milliseconds.
     pub(crate) idle_exit: Millis,
-    /// How much clients may ask for.
+    /// The limits on clients.
     pub(crate) limits: LimitsConfig,
 }
 
 /// Reads the section; `None` after a problem.
-pub(super) fn read(section: &Section<'_>, surroundings: &Surroundings) -> Option<ServerConfig> {
+pub(super) fn read(section: &Section<'_>, environment: &Environment) -> Option<ServerConfig> {
     // All keys are read before any `?`, so that one mistake does not hide another.
     let name = section.require("name").and_then(|entry| {
         let name = entry.text()?;
@@ -62,11 +62,11 @@ pub(super) fn read(section: &Section<'_>, surroundings: &Surroundings) -> Option
             .ok()
     });
     let data_dir = section.optional("data_dir", |entry| {
-        let path = surroundings.resolve(entry.text()?, section.file().folder());
+        let path = environment.resolve(entry.text()?, section.file().folder());
         path.map_err(|error| entry.report(format!("`data_dir`: {error}"))).ok()
     });
-    let max_running = section.get_or("max_running", surroundings.cores.max(1), |entry| {
-        entry.count(MOST_RUNNING)
+    let max_running = section.get_or("max_running", environment.cores.max(1), |entry| {
+        entry.count(MAX_RUNNING)
     });
     let max_body = section.get_or("max_body", DEFAULT_MAX_BODY, |entry| entry.size());
     let strict_headers = section.get_or("strict_headers", false, |entry| entry.flag());
@@ -86,7 +86,7 @@ pub(super) fn read(section: &Section<'_>, surroundings: &Surroundings) -> Option
     let data_dir = match data_dir? {
         Some(data_dir) => data_dir,
         None => {
-            let default = surroundings.default_data_dir(&name);
+            let default = environment.default_data_dir(&name);
             default
                 .map_err(|error| section.report(format!("`data_dir` is not given, and {error}")))
                 .ok()?
@@ -120,7 +120,7 @@ fn all<T: FromStr<Err: fmt::Display>>(section: &Section<'_>, key: &'static str) 
                 .map_err(|error| entry.report(format!("`{key}`: {text:?}: {error}")));
             parsed.ok()
         };
-        // Not stopping at the first that is wrong.
+        // Collected first, so that every invalid element is reported.
         let parsed: Vec<_> = texts.into_iter().map(parse).collect();
         parsed.into_iter().collect()
     })
@@ -140,9 +140,9 @@ pub(crate) enum InvalidListen {
     /// Not an IP address with a port.
     #[error("write an IP address and a port, for example \"127.0.0.1:7411\" or \"[::1]:7411\"")]
     NoAddress,
-    /// Others could reach it.
+    /// Other machines could reach it.
     #[error(
-        "only a loopback address (127.0.0.1, ::1) is served: without authentication everybody who reaches the port could run every tool"
+        "only a loopback address (127.0.0.1, ::1) is allowed: there is no authentication, so whoever reaches the port could run every tool"
     )]
     NotLoopback,
 }
@@ -150,7 +150,7 @@ pub(crate) enum InvalidListen {
 /// Reads an address to listen on, from the file or from `--listen`; `localhost` stands for `127.0.0.1`.
 ///
 /// # Errors
-/// [`InvalidListen`] when it is no address with a port, or not a loopback one.
+/// [`InvalidListen`] when it is not an address with a port, or not a loopback address.
 pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, InvalidListen> {
     let numeric = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),

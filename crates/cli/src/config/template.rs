@@ -1,4 +1,4 @@
-//! Templates of a command line, judged by the rules of the executor that fills them.
+//! Checking the templates in a tool's command and standard input.
 
 use super::{
     schema::{self, Kind},
@@ -9,18 +9,18 @@ use longhaul_upstream::command::{Placeholder, Template, literal_braces};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Where a template stands.
+/// What a template is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// It makes an argument, or several.
+pub(super) enum TemplateUse {
+    /// An argument, or several.
     Argument,
-    /// It makes the standard input.
+    /// Standard input.
     Stdin,
 }
 
-/// What a tool's templates may hold.
+/// What the templates of a tool are checked against.
 pub(super) struct Rules<'a> {
-    /// The schema of the tool's input; without it only the form of a template is judged.
+    /// The schema of the tool's input; without it only the syntax of a template is checked.
     pub(super) input_schema: Option<&'a Value>,
     /// Properties whose value may begin with `-`.
     pub(super) allow_leading_dash: &'a BTreeSet<String>,
@@ -28,7 +28,7 @@ pub(super) struct Rules<'a> {
 
 impl Rules<'_> {
     /// Reports every mistake in a template; `false` if there is one.
-    pub(super) fn check(&self, entry: &Entry<'_>, text: &str, place: Place) -> bool {
+    pub(super) fn check(&self, entry: &Entry<'_>, text: &str, usage: TemplateUse) -> bool {
         let key = entry.key();
         let template = match Template::parse(text) {
             Ok(template) => template,
@@ -46,47 +46,47 @@ impl Rules<'_> {
             if !seen.insert(placeholder.name) {
                 continue;
             }
-            if let Some(mistake) = mistake(placeholder, input_schema, place) {
+            if let Some(mistake) = mistake(placeholder, input_schema, usage) {
                 entry.report(format!("`{key}`: {mistake}"));
                 is_sound = false;
-            } else if let Some(warning) = self.warning(placeholder, input_schema, place) {
+            } else if let Some(warning) = self.warning(placeholder, input_schema, usage) {
                 entry.warn(format!("`{key}`: {warning}"));
             }
         }
         is_sound
     }
 
-    /// A number is no option unless an argument begins with it and it is below 0.
-    fn warning(&self, placeholder: Placeholder<'_>, input_schema: &Value, place: Place) -> Option<String> {
+    /// Warns about a number that may be negative at the start of an argument, where it would look like an option.
+    fn warning(&self, placeholder: Placeholder<'_>, input_schema: &Value, usage: TemplateUse) -> Option<String> {
         let Placeholder {
             name,
             is_first,
             is_whole,
         } = placeholder;
-        let refused = place == Place::Argument && is_first && !self.allow_leading_dash.contains(name);
+        let refused = usage == TemplateUse::Argument && is_first && !self.allow_leading_dash.contains(name);
         if !refused || !schema::may_be_negative(input_schema, name, is_whole) {
             return None;
         }
         Some(format!(
-            "`{name}` may be negative by its schema, and here an argument begins with it: a number such as -3 is refused, because the program would take it for an option; give it `minimum = 0`, write `--{name}={{{name}}}` if the program takes that, or list it in `allow_leading_dash`"
+            "`{name}` may be negative by its schema and begins an argument here: a number such as -3 is refused, because the program would take it for an option; set `minimum = 0`, write `--{name}={{{name}}}` if the program accepts that, or add it to `allow_leading_dash`"
         ))
     }
 }
 
-/// What is wrong with a placeholder and what would be right, in words.
-fn mistake(placeholder: Placeholder<'_>, input_schema: &Value, place: Place) -> Option<String> {
+/// What is wrong with a placeholder and how to fix it.
+fn mistake(placeholder: Placeholder<'_>, input_schema: &Value, usage: TemplateUse) -> Option<String> {
     let name = placeholder.name;
     let known = schema::property_names(input_schema);
     if !known.contains(name) {
         let hint = literal_braces(name)
             .or_else(|| nearest::suggestion(name, known.iter().copied()))
             .unwrap_or_else(|| format!("declare it: input = {{ {name} = {{ type = \"string\" }} }}"));
-        return Some(format!("`{{{name}}}` names no property of the input; {hint}"));
+        return Some(format!("`{{{name}}}` is not a property of the input; {hint}"));
     }
-    let alone = placeholder.is_whole && place == Place::Argument;
+    let alone = placeholder.is_whole && usage == TemplateUse::Argument;
     match schema::kind(input_schema, name) {
         Kind::Object => Some(format!(
-            "`{name}` is an object, which cannot be text: take its members as properties of their own"
+            "`{name}` is an object, which cannot be text: make its members properties of the input"
         )),
         Kind::ArrayOfNoWords => Some(format!(
             "`{name}` has elements that are objects or arrays, which cannot be arguments"
@@ -98,7 +98,7 @@ fn mistake(placeholder: Placeholder<'_>, input_schema: &Value, place: Place) -> 
     }
 }
 
-/// The property that a program's name spells. The program is taken as it stands, so it would not be replaced.
+/// The placeholder in a program's name, if any. The program is not a template, so it would not be replaced.
 pub(super) fn property_in_program(program: &str, input_schema: Option<&Value>) -> Option<String> {
     let known = schema::property_names(input_schema?);
     let template = Template::parse(program).ok()?;

@@ -1,10 +1,10 @@
 //! The `[[tool]]` sections.
 
 use super::{
-    paths::Surroundings,
+    paths::Environment,
     schema,
     section::{Entry, Section},
-    template::{self, Place, Rules},
+    template::{self, Rules, TemplateUse},
 };
 use longhaul_core::{Millis, Retry, RetryOn, TaskPolicy};
 use longhaul_server::FOLLOW_TOOLS;
@@ -25,65 +25,65 @@ const DEFAULT_BACKOFF: Millis = 10_000;
 const MOST_ATTEMPTS: u32 = 1_000;
 const MOST_AT_ONCE: u32 = 10_000;
 
-/// One command offered as a tool.
+/// A command offered as a tool.
 #[derive(Clone)]
 pub(crate) struct ToolConfig {
-    /// Unique in the file; 1 to 128 of `A-Z a-z 0-9 _ - .` (X-02).
+    /// The tool's name, unique in the file: 1 to 128 of `A-Z a-z 0-9 _ - .` (X-02).
     pub(crate) name: String,
-    /// What it does, for the model that may call it.
+    /// The description, for the model.
     pub(crate) description: String,
     /// The program, and the templates of its arguments. Never empty.
     pub(crate) command: Vec<String>,
-    /// Variables the command gets beside the allow-listed ones. Secret.
+    /// Environment variables of the command, beside the inherited ones. Secret.
     pub(crate) env: BTreeMap<String, String>,
-    /// The folder it runs in, absolute; it existed when the file was read.
+    /// The working directory: an absolute path that existed when the file was read.
     pub(crate) cwd: PathBuf,
     /// Template of its standard input; empty for none.
     pub(crate) stdin: String,
     /// Schema of the arguments, an object schema.
     pub(crate) input_schema: Value,
-    /// Properties that may be absent.
+    /// Optional properties.
     pub(crate) optional: BTreeSet<String>,
     /// Properties whose value may begin with `-`.
     pub(crate) allow_leading_dash: BTreeSet<String>,
-    /// Placeholders may stand in scripts that interpreters run.
+    /// Allows placeholders in scripts that interpreters run.
     pub(crate) allow_placeholders_in_scripts: bool,
-    /// What its standard output is.
+    /// The format of its standard output.
     pub(crate) output: Output,
-    /// Regular expression that finds progress in a line of output: group `current`, and perhaps `total`.
+    /// Regular expression that matches progress in a line of output: group `current`, optionally `total`.
     pub(crate) progress: Option<String>,
     /// Which calls become tasks.
     pub(crate) task: TaskPolicy,
-    /// What a host may tell its model while the task runs.
+    /// The text that a host may give its model while the task runs.
     pub(crate) immediate_response: Option<String>,
-    /// A client that cannot have a task waits at most so long, in milliseconds, and is then told how to follow the work.
+    /// How long a client without tasks waits before the hand-off, in milliseconds.
     pub(crate) handoff: Option<Millis>,
-    /// Longest time from creation to the end, in milliseconds.
+    /// The longest time from creation to the end, in milliseconds.
     pub(crate) deadline: Option<Millis>,
     /// How long a finished task is kept, in milliseconds from its end.
     pub(crate) retention: Millis,
-    /// The longest retention that a client can wish for, if that is longer.
+    /// The longest retention that a client may request, if longer.
     pub(crate) max_retention: Option<Millis>,
     /// Bytes of output kept in the result, at the end.
     pub(crate) max_output: u64,
     /// Bytes of log kept on disk.
     pub(crate) max_log: u64,
-    /// Attempts of this tool at once on this node; no limit of its own if `None`.
+    /// The largest number of attempts of this tool at once; `None` for no limit of its own.
     pub(crate) concurrency: Option<u32>,
-    /// What is run again, how often and when.
+    /// The retry policy.
     pub(crate) retry: Retry,
-    /// Hints for clients, by the names of the protocol.
+    /// The MCP tool annotations.
     pub(crate) annotations: Map<String, Value>,
 }
 
-/// Only the name: the environment may be secret.
+/// Prints only the name, since the environment may be secret.
 impl fmt::Debug for ToolConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ToolConfig({})", self.name)
     }
 }
 
-/// What a command's standard output is.
+/// The format of a command's standard output.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Output {
     /// Text for the model.
@@ -92,27 +92,27 @@ pub(crate) enum Output {
     Json(Option<Value>),
 }
 
-/// Reads every `[[tool]]`; those with problems are left out of the answer.
-pub(super) fn read_all(entry: &Entry<'_>, surroundings: &Surroundings) -> Vec<ToolConfig> {
+/// Reads every `[[tool]]`. Those with problems are left out.
+pub(super) fn read_all(entry: &Entry<'_>, environment: &Environment) -> Vec<ToolConfig> {
     let Some(entries) = entry.elements("one or more sections [[tool]] (with two brackets)") else {
         return Vec::new();
     };
     if entries.is_empty() {
-        entry.report("there is no [[tool]]: nothing would be served".to_owned());
+        entry.report("there is no [[tool]], so there is nothing to serve".to_owned());
     }
     let mut line_of_name = HashMap::new();
     let mut tools = Vec::new();
     for entry in &entries {
         if let Some(mut section) = entry.section("[[tool]]", "[[tool]]") {
             let name = read_name(&mut section, &mut line_of_name);
-            tools.extend(read(&section, name, surroundings).map(|tool| (entry, tool)));
+            tools.extend(read(&section, name, environment).map(|tool| (entry, tool)));
         }
     }
     check_follow_tools(&tools);
     tools.into_iter().map(|(_, tool)| tool).collect()
 }
 
-/// Where some tool hands off, the tools that follow its work need their names for themselves.
+/// Where a tool uses the hand-off, the names of the tools that follow handed-off work are reserved.
 fn check_follow_tools(tools: &[(&Entry<'_>, ToolConfig)]) {
     if tools.iter().all(|(_, tool)| tool.handoff.is_none()) {
         return;
@@ -127,7 +127,7 @@ fn check_follow_tools(tools: &[(&Entry<'_>, ToolConfig)]) {
     }
 }
 
-/// The tool's name, judged and remembered, so that a second one of that name is noticed.
+/// Reads the tool's name, and reports a duplicate.
 fn read_name(section: &mut Section<'_>, line_of_name: &mut HashMap<String, usize>) -> Option<String> {
     let entry = section.require("name")?;
     let name = entry.text()?;
@@ -154,12 +154,12 @@ fn is_tool_name(name: &str) -> bool {
 }
 
 /// Reads one tool; `None` after a problem.
-fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings) -> Option<ToolConfig> {
+fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) -> Option<ToolConfig> {
     // Every key is read before the first `?`, so that one mistake does not hide another.
     let description = section
         .require("description")
         .and_then(|entry| Some(entry.filled_text()?.to_owned()));
-    let input_schema = schema::input(section, surroundings);
+    let input_schema = schema::input(section, environment);
     let allow_leading_dash = section.get_or("allow_leading_dash", BTreeSet::new(), |entry| match &input_schema {
         Some(schema) => schema::known_properties(&entry, &schema::property_names(schema)),
         None => None,
@@ -172,7 +172,7 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
     let command_entry = section.require("command");
     let command = command_entry.as_ref().and_then(|entry| read_command(entry, &rules));
     let env = section.get_or("env", BTreeMap::new(), |entry| read_env(&entry));
-    let cwd = read_cwd(section, surroundings);
+    let cwd = read_cwd(section, environment);
     let stdin_entry = section.get("stdin");
     let stdin = match &stdin_entry {
         Some(entry) => read_stdin(entry, &rules),
@@ -181,12 +181,12 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
     let allow_placeholders_in_scripts = section.get_or("allow_placeholders_in_scripts", false, |entry| entry.flag());
     if let (Some(entry), Some(words)) = (&command_entry, &command) {
         let path = env.as_ref().and_then(|env| env.get("PATH")).map(String::as_str);
-        look_for_program(entry, &words[0], path, cwd.as_deref(), surroundings);
+        look_for_program(entry, &words[0], path, cwd.as_deref(), environment);
         if allow_placeholders_in_scripts == Some(false) {
             check_scripts(entry, words, stdin_entry.as_ref(), rules.allow_leading_dash);
         }
     }
-    let output = read_output(section, surroundings);
+    let output = read_output(section, environment);
     let progress = section.optional("progress", |entry| read_progress(&entry));
     let task = read_task_policy(section);
     let immediate_response = section.optional("immediate_response", |entry| Some(entry.filled_text()?.to_owned()));
@@ -246,7 +246,7 @@ fn read(section: &Section<'_>, name: Option<String>, surroundings: &Surroundings
     })
 }
 
-/// The program is taken as it stands; templates begin after it.
+/// Reads the command. Its first element is the program, which is not a template.
 fn read_command(entry: &Entry<'_>, rules: &Rules<'_>) -> Option<Vec<String>> {
     let elements = entry.elements("an array of strings")?;
     let mut texts: Vec<Option<&str>> = elements.iter().map(Entry::text_in_array).collect();
@@ -268,22 +268,22 @@ fn read_command(entry: &Entry<'_>, rules: &Rules<'_>) -> Option<Vec<String>> {
     }
     let mut is_sound = true;
     for (entry, text) in arguments.iter().zip(&texts[1..]) {
-        is_sound &= text.is_some_and(|text| rules.check(entry, text, Place::Argument));
+        is_sound &= text.is_some_and(|text| rules.check(entry, text, TemplateUse::Argument));
     }
     let words = texts.into_iter().map(|text| text.map(str::to_owned)).collect();
     if is_sound { words } else { None }
 }
 
-/// Points out a program that is not there. It may be installed while the server runs, so this is no mistake.
+/// Warns about a missing program. It is not an error, because the program may be installed while the server runs.
 fn look_for_program(
     entry: &Entry<'_>,
     program: &str,
     path: Option<&str>,
     cwd: Option<&Path>,
-    surroundings: &Surroundings,
+    environment: &Environment,
 ) {
     if let Some(cwd) = cwd
-        && let Some(missing) = surroundings.missing_program(program, path, cwd)
+        && let Some(missing) = environment.missing_program(program, path, cwd)
     {
         entry.warn(format!("`command`: {missing}, so every call would fail"));
     }
@@ -313,7 +313,7 @@ fn check_scripts(
 
 fn read_stdin(entry: &Entry<'_>, rules: &Rules<'_>) -> Option<String> {
     let text = entry.text()?;
-    rules.check(entry, text, Place::Stdin).then(|| text.to_owned())
+    rules.check(entry, text, TemplateUse::Stdin).then(|| text.to_owned())
 }
 
 fn read_env(entry: &Entry<'_>) -> Option<BTreeMap<String, String>> {
@@ -322,7 +322,7 @@ fn read_env(entry: &Entry<'_>) -> Option<BTreeMap<String, String>> {
     let env: BTreeMap<_, _> = pairs
         .into_iter()
         .filter_map(|(name, entry)| {
-            // The value may be a secret: no message shows it.
+            // The value may be secret, so no message shows it.
             let Some(value) = entry.text_if_any() else {
                 entry.report(format!("`{}` must be a string; put it in quotes", entry.key()));
                 return None;
@@ -339,10 +339,10 @@ fn read_env(entry: &Entry<'_>) -> Option<BTreeMap<String, String>> {
     (env.len() == count).then_some(env)
 }
 
-fn read_cwd(section: &Section<'_>, surroundings: &Surroundings) -> Option<PathBuf> {
+fn read_cwd(section: &Section<'_>, environment: &Environment) -> Option<PathBuf> {
     let folder = section.file().folder();
     section.get_or("cwd", folder.to_owned(), |entry| {
-        let path = surroundings.resolve(entry.text()?, folder);
+        let path = environment.resolve(entry.text()?, folder);
         let path = path.map_err(|error| entry.report(format!("`cwd`: {error}"))).ok()?;
         if !path.is_dir() {
             entry.report(format!("`cwd`: {} is not a folder", path.display()));
@@ -352,12 +352,12 @@ fn read_cwd(section: &Section<'_>, surroundings: &Surroundings) -> Option<PathBu
     })
 }
 
-fn read_output(section: &Section<'_>, surroundings: &Surroundings) -> Option<Output> {
+fn read_output(section: &Section<'_>, environment: &Environment) -> Option<Output> {
     let is_json = section.get_or("output", false, |entry| {
         entry.choice(&[("text", false), ("json", true)])
     });
     let schema_entry = section.get("output_schema");
-    let schema = schema_entry.as_ref().map(|entry| schema::output(entry, surroundings));
+    let schema = schema_entry.as_ref().map(|entry| schema::output(entry, environment));
     match (is_json?, schema) {
         (true, None) => Some(Output::Json(None)),
         (true, Some(schema)) => Some(Output::Json(Some(schema?))),
@@ -373,7 +373,7 @@ fn read_output(section: &Section<'_>, surroundings: &Surroundings) -> Option<Out
 
 fn read_progress(entry: &Entry<'_>) -> Option<String> {
     const EXAMPLE: &str = r"'(?<current>\d+)/(?<total>\d+)'";
-    // The last line of the parser's many holds the reason.
+    // The last line of the parser's message holds the reason.
     let reason = |error: &regex::Error| {
         error
             .to_string()
@@ -397,7 +397,7 @@ fn read_progress(entry: &Entry<'_>) -> Option<String> {
 }
 
 fn read_task_policy(section: &Section<'_>) -> Option<TaskPolicy> {
-    // `task_after` may stand beside any policy, so that changing `task` alone is enough to try another.
+    // `task_after` is allowed with any policy, so that `task` alone can be changed.
     let after = section.get_or("task_after", DEFAULT_TASK_AFTER, |entry| entry.positive_duration());
     let policies = [
         ("never", TaskPolicy::Never),

@@ -1,24 +1,24 @@
-//! What the server itself logs, and how much of it.
+//! The server's log and its filter.
 
 use std::{env, ffi::OsString, io};
 use tracing_subscriber::EnvFilter;
 
-/// The variable that chooses what is logged.
+/// The environment variable with the log filter.
 const VARIABLE: &str = "LONGHAUL_LOG";
-/// What goes wrong. The life of each task is at `info`: three lines a task are too much for a server that nobody reads.
+/// At `info` each task logs three lines, which is too much by default.
 const DEFAULT: &str = "warn";
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// `LONGHAUL_LOG` is no filter.
+/// `LONGHAUL_LOG` is not a valid filter.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "LONGHAUL_LOG is not a log filter: {why}; write a level (off, error, warn, info, debug, trace), or one for a part of the program, such as \"info,longhaul_server=debug\""
+    "LONGHAUL_LOG is not a log filter: {why}; use a level (off, error, warn, info, debug, trace), or levels for modules such as \"info,longhaul_server=debug\""
 )]
 pub(crate) struct InvalidFilter {
     why: String,
 }
 
-/// The filter that this process's environment asks for.
+/// Reads the filter from the environment.
 ///
 /// # Errors
 /// [`InvalidFilter`].
@@ -32,7 +32,7 @@ pub(super) fn to_stderr(filter: EnvFilter) {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
-        // It would panic where standard error is gone, as after a SIGHUP.
+        // Reporting such an error would panic if standard error is closed.
         .log_internal_errors(false)
         .init();
 }
@@ -43,14 +43,14 @@ fn parse(value: Option<OsString>) -> Result<EnvFilter, InvalidFilter> {
     };
     let invalid = |why: String| InvalidFilter { why };
     let text = value.into_string().map_err(|_| invalid("it is not UTF-8".to_owned()))?;
-    // A word that is no level would be taken for a part of the program, and be a filter that lets nothing else through.
+    // `EnvFilter` takes an unknown word for a module name, which would silence everything else.
     let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     for word in &words {
         let is_level = LEVELS.contains(&&*word.to_ascii_lowercase());
-        let names_a_part = word.contains(['=', '[', '/', ']', '}']) || word.starts_with("longhaul");
-        if !is_level && !names_a_part {
+        let names_a_module = word.contains(['=', '[', '/', ']', '}']) || word.starts_with("longhaul");
+        if !is_level && !names_a_module {
             let hint = crate::nearest::suggestion(word, LEVELS).unwrap_or_default();
-            return Err(invalid(format!("`{word}` is no level; {hint}")));
+            return Err(invalid(format!("`{word}` is not a level; {hint}")));
         }
     }
     EnvFilter::builder()
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_filter_is_refused() {
+    fn invalid_filters_are_refused() {
         for good in [
             "",
             "info",
@@ -78,10 +78,10 @@ mod tests {
         }
         assert_eq!(parse(None).unwrap().to_string(), "warn");
         for (bad, told) in [
-            ("inof", "`inof` is no level; did you mean `info`?"),
-            ("verbose", "`verbose` is no level"),
+            ("inof", "`inof` is not a level; did you mean `info`?"),
+            ("verbose", "`verbose` is not a level"),
             ("info,longhaul_server=debgu", "longhaul_server=debgu"),
-            ("info,debgu", "`debgu` is no level"),
+            ("info,debgu", "`debgu` is not a level"),
             ("longhaul=5x", "longhaul=5x"),
         ] {
             let error = parse(Some(bad.into())).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! `longhaul serve`: the server of the library, with a configuration's commands for tools.
+//! `longhaul serve`: a server whose tools are the commands of a configuration file.
 
 pub(crate) mod log;
 mod orphans;
@@ -8,7 +8,7 @@ mod tools;
 
 use crate::{
     args,
-    config::{self, Config, Surroundings},
+    config::{self, Config, Environment},
     output,
 };
 use longhaul_core::Millis;
@@ -27,14 +27,14 @@ use tokio::{
     sync::watch,
 };
 
-/// A configuration that cannot be served.
+/// Exit status for an invalid configuration.
 const INVALID: u8 = 2;
-/// Another process owns the data directory: said to the relay that has started this one.
+/// Exit status for `longhaul stdio` when another process owns the data directory.
 pub(crate) const IN_USE: u8 = 75;
-/// How long work that is still under way in threads may take once the server has stopped.
-const LAST_PATIENCE: Duration = Duration::from_secs(1);
+/// How long blocking work may take after the server has stopped.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why the server cannot start.
+/// The server cannot start.
 #[derive(Debug, thiserror::Error)]
 enum ServeError {
     #[error(transparent)]
@@ -45,7 +45,7 @@ enum ServeError {
     Socket { path: String, source: io::Error },
     #[error("cannot use {path}: {source}")]
     Attempts { path: String, source: io::Error },
-    #[error("cannot find this program's own file, which supervises the commands: {0}")]
+    #[error("cannot find this program's executable, which also supervises commands: {0}")]
     Launcher(io::Error),
     #[error(transparent)]
     Tool(#[from] tools::UnusableTool),
@@ -55,9 +55,9 @@ enum ServeError {
     Signals(io::Error),
 }
 
-/// Serves until a signal.
+/// Serves until a signal or until `idle_exit`.
 pub(crate) fn run(serve: &args::Serve) -> ExitCode {
-    let mut config = match config::load(&serve.file, &Surroundings::of_this_process()) {
+    let mut config = match config::load(&serve.file, &Environment::of_this_process()) {
         Ok(config) => config,
         Err(error) => {
             output::note(&error.to_string());
@@ -77,7 +77,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
         }
     }
     if serve.detach {
-        // Refused to whom that was granted before, and then it is well.
+        // It fails only if this process leads a session already, which is as good.
         let _ = rustix::process::setsid();
     }
     match start(config, serve) {
@@ -92,7 +92,7 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
     }
 }
 
-/// The store is opened first and let go of last: whoever holds it owns the directory.
+/// Opens the store first and closes it last, since its lock is what owns the data directory.
 fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
     raise_descriptor_limit();
     let options = SqliteOptions {
@@ -105,19 +105,19 @@ fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
         .build()
         .map_err(ServeError::Signals)?;
     let served = runtime.block_on(self::serve(config, Arc::clone(&store), serve));
-    runtime.shutdown_timeout(LAST_PATIENCE);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     served
 }
 
 async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> Result<(), ServeError> {
-    // A limit on file sizes shall be an error where something is written, and not the end of the process.
+    // Without a handler, writing beyond a file size limit would kill the process; with one, the write fails.
     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map_err(ServeError::Signals)?;
-    stay_on_hangup()?;
+    ignore_hangup()?;
     let ports = Ports::system();
     let Config { server, tools, .. } = config;
     let listener = match listen(server.listen).await {
         Err(ServeError::Listen { error, owner }) if asked.idle_exit.is_some() => {
-            tracing::warn!("{error}{owner}; longhaul stdio is served alone");
+            tracing::warn!("{error}{owner}; serving only longhaul stdio");
             None
         }
         bound => Some(bound?),
@@ -125,21 +125,21 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let url = listener
         .as_ref()
         .map(|listener| format!("http://{}{}", listener.address(), longhaul_server::http::PATH));
-    if let Err(error) = store.describe_owner(url.as_deref().unwrap_or("for longhaul stdio alone")) {
-        tracing::warn!(%error, "the lock file does not name this process");
+    if let Err(error) = store.describe_owner(url.as_deref().unwrap_or("only for longhaul stdio")) {
+        tracing::warn!(%error, "could not write this process to the lock file");
     }
     let path = server.data_dir.join("attempts");
     let attempts = Attempts::open(&path).map_err(|source| ServeError::Attempts {
         path: path.display().to_string(),
         source,
     })?;
-    // A database that nobody has accepted proves nothing about what is beside it.
+    // A restored database that is not accepted may lack rows for folders that are still needed.
     let remove = asked.remove_orphaned_attempts && store.disagreement().is_none();
     let orphans = orphans::Orphans::find(&attempts, &*store, remove).await;
     let launcher = Launcher::this_program().map_err(ServeError::Launcher)?;
     let commands = Arc::new(CommandProvider::new(attempts, launcher, ports.clone()));
     let tool_names = tools.iter().map(|tool| tool.name.clone()).collect();
-    let tools = tools::offered(tools, server.queue_timeout, &commands)?;
+    let tools = tools::build_all(tools, server.queue_timeout, &commands)?;
     let running = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
         .instructions("Slow tools run as tasks, which survive this server and your connection to it.")
         .tools(tools)
@@ -174,7 +174,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     let stopped = || {
         let mut stop = stop.clone();
         async move {
-            // The sender says so before it goes.
+            // The sender sends `true` before it is dropped.
             let _ = stop.wait_for(|stop| *stop).await;
         }
     };
@@ -185,7 +185,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     };
     tokio::join!(over_http, socket.serve(Arc::clone(&front), stopped()));
     let commands_left = running.stop().await;
-    output::note(&format!("longhaul: stopped; {commands_left} commands run on"));
+    output::note(&format!("longhaul: stopped; {commands_left} commands still running"));
     Ok(())
 }
 
@@ -201,12 +201,12 @@ async fn listen(address: std::net::SocketAddr) -> Result<Listener, ServeError> {
     })
 }
 
-/// Becomes true when the server is to stop: at a signal, or when nobody has needed it for `idle_exit`.
+/// Becomes true when the server is to stop: at a signal, or when it has been idle for `idle_exit`.
 fn stop(front: &Arc<Front>, idle_exit: Option<Millis>) -> Result<watch::Receiver<bool>, ServeError> {
     let (stop, stopping) = watch::channel(false);
     let (signal, front) = (stop_signal()?, Arc::clone(front));
     Ports::system().spawner.spawn(Box::pin(async move {
-        let deserted = async {
+        let idle = async {
             match idle_exit {
                 Some(millis) => front.deserted(Duration::from_millis(millis)).await,
                 None => std::future::pending().await,
@@ -214,25 +214,25 @@ fn stop(front: &Arc<Front>, idle_exit: Option<Millis>) -> Result<watch::Receiver
         };
         tokio::select! {
             () = signal => {}
-            () = deserted => output::note("longhaul: nobody is connected and nothing runs; leaving"),
+            () = idle => output::note("longhaul: idle; stopping"),
         }
         stop.send_replace(true);
     }));
     Ok(stopping)
 }
 
-/// SIGHUP ends no server: to many it means "read your configuration again", which this server cannot do yet.
-fn stay_on_hangup() -> Result<(), ServeError> {
+/// Ignores SIGHUP, which users may send to reload the configuration.
+fn ignore_hangup() -> Result<(), ServeError> {
     let mut hangup = signal(SignalKind::hangup()).map_err(ServeError::Signals)?;
     Ports::system().spawner.spawn(Box::pin(async move {
         while hangup.recv().await.is_some() {
-            tracing::warn!("SIGHUP: a running server does not read its configuration again yet; stop it and start it to change something");
+            tracing::warn!("SIGHUP ignored: the configuration is not reloaded; restart the server to apply changes");
         }
     }));
     Ok(())
 }
 
-/// Completes at the first SIGTERM or SIGINT; the second ends the process as it would any other.
+/// Completes at the first SIGTERM or SIGINT. The second one ends the process at once.
 fn stop_signal() -> Result<impl Future<Output = ()>, ServeError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
@@ -241,7 +241,7 @@ fn stop_signal() -> Result<impl Future<Output = ()>, ServeError> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        output::note("longhaul: stopping; open calls have 5 seconds, tasks run on");
+        output::note("longhaul: stopping; open calls have 5 seconds to finish, tasks resume at the next start");
         Ports::system().spawner.spawn(Box::pin(async move {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -252,7 +252,7 @@ fn stop_signal() -> Result<impl Future<Output = ()>, ServeError> {
     })
 }
 
-/// Thousands of connections need thousands of descriptors; the usual soft limit is 1024.
+/// Raises the soft limit on open files to the hard limit, since each connection needs a descriptor.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -261,7 +261,7 @@ fn raise_descriptor_limit() {
         maximum: limit.maximum,
     };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::debug!(%error, "the limit on open files was not raised");
+        tracing::debug!(%error, "could not raise the limit on open files");
     }
 }
 
@@ -270,7 +270,7 @@ fn store_options() -> SqliteOptions {
     SqliteOptions::default()
 }
 
-/// Debug builds can be given a fault, so that the proofs which should find it can be seen to (`LONGHAUL_PLANT`).
+/// In debug builds `LONGHAUL_PLANT` injects a fault, to verify that the tests find it.
 #[cfg(debug_assertions)]
 fn store_options() -> SqliteOptions {
     use longhaul_store::sqlite::Plant;

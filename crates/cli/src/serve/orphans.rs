@@ -1,23 +1,23 @@
-//! Folders of attempts whose tasks the database does not know. A folder goes before its task's row, and comes after it: so they prove that
-//! the database was removed, restored from a backup, or lost its write-ahead log.
+//! Attempt folders whose tasks are not in the database. A folder is created after its task's row and removed before it, so an orphaned
+//! folder proves that the database was removed, restored from a backup, or lost its write-ahead log.
 
 use longhaul_core::{Store, TaskId};
 use longhaul_upstream::command::Attempts;
 use serde_json::json;
 
-/// What was found at the start.
+/// The orphaned folders found at start.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
     kept: usize,
-    /// How many of those that were kept have a command that still runs.
+    /// How many kept folders have a command that still runs.
     running: usize,
     removed: usize,
-    /// Why they could not all be looked at, or removed.
+    /// Why not all folders could be checked or removed.
     problem: Option<String>,
 }
 
 impl Orphans {
-    /// Looks for them, and removes those that nothing runs in if that is asked for. Call it before anything is begun.
+    /// Finds orphaned folders. With `remove`, deletes those without a running command. Call it before any attempt starts.
     pub(super) async fn find(attempts: &Attempts, store: &dyn Store, remove: bool) -> Self {
         let mut found = Self::default();
         let tasks = attempts.tasks().unwrap_or_else(|error| {
@@ -54,31 +54,29 @@ impl Orphans {
         }
     }
 
-    /// For people; nothing if there is nothing to say.
+    /// The lines to print, if there are any.
     pub(super) fn as_text(&self) -> Option<String> {
         let mut text = Vec::new();
         if self.removed > 0 {
             text.push(format!(
-                "removed {} folders of attempts whose tasks the database does not know",
+                "removed {} attempt folders whose tasks are not in the database",
                 self.removed
             ));
         }
         if self.kept > 0 {
             let running = match self.running {
                 0 => String::new(),
-                running => format!(", and the commands of {running} still run"),
+                running => format!("; commands still run in {running} of them"),
             };
             text.push(format!(
-                "warning: {} folders in `attempts` belong to tasks that the database does not know: it was removed, restored from a backup, or lost its \
-                 write-ahead log. They are kept, with the logs and results of their commands{running}. To remove those in which nothing runs, start the \
-                 server once with --remove-orphaned-attempts",
+                "warning: {} attempt folders belong to tasks that are not in the database: it was removed, restored from a backup, or lost its \
+                 write-ahead log. They are kept, with the logs and results of their commands{running}. To remove those without a running command, \
+                 start the server once with --remove-orphaned-attempts",
                 self.kept
             ));
         }
         if let Some(problem) = &self.problem {
-            text.push(format!(
-                "warning: not every folder in `attempts` could be looked at: {problem}"
-            ));
+            text.push(format!("warning: could not check every attempt folder: {problem}"));
         }
         (!text.is_empty()).then(|| text.join("\n"))
     }

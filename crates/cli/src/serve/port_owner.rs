@@ -1,11 +1,11 @@
-//! Who listens on a port that is in use (Linux; elsewhere nobody is named).
+//! The process that listens on a port that is in use (Linux only).
 
 use std::{fs, path::Path};
 
 /// `TCP_LISTEN` in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
 
-/// `; pid 123 (name) listens there`, or nothing if it cannot be told.
+/// `; pid 123 (name) listens there`, or an empty text if the process is not known.
 pub(super) fn describe(port: u16) -> String {
     find(port).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What `serve` says once it serves.
+//! The report that `serve` prints when it is ready.
 
 use super::orphans::Orphans;
 use crate::output;
@@ -8,17 +8,17 @@ use std::path::PathBuf;
 
 pub(super) struct Report {
     pub(super) name: String,
-    /// `None` if the address is taken.
+    /// `None` if the address is in use.
     pub(super) url: Option<String>,
     pub(super) data_dir: PathBuf,
     pub(super) tools: Vec<String>,
     pub(super) recovered: Recovered,
-    /// On disk, for the logs and results of commands; `None` if it could not be told.
+    /// Disk usage of the logs and results of commands; `None` if unknown.
     pub(super) bytes_held: Option<u64>,
-    /// Why commands might not survive the server here.
+    /// Reasons why commands may not survive the server on this machine.
     pub(super) hazards: Vec<String>,
     pub(super) orphans: Orphans,
-    /// Why tasks can be read and nothing else.
+    /// Why the database is read-only.
     pub(super) reads_only: Option<String>,
 }
 
@@ -32,8 +32,8 @@ impl Report {
         }
         if let Some(why) = &self.reads_only {
             output::note(&format!(
-                "warning: {why}.\n  Nothing is run, and calls, answers and cancels are refused; tasks can be read. If the database is the one to go on with, stop \
-                 this server and start it once with --accept-restored-database."
+                "warning: {why}.\n  The server is read-only: tasks can be read, but nothing runs, and calls, answers and cancels are refused. To continue with this \
+                 database, stop the server and start it once with --accept-restored-database."
             ));
         }
         if json {
@@ -47,7 +47,7 @@ impl Report {
         let mut text = format!(
             "`{}` serves {}\n  data   {}\n  tools  {}",
             self.name,
-            self.url.as_deref().unwrap_or("longhaul stdio alone"),
+            self.url.as_deref().unwrap_or("only longhaul stdio"),
             self.data_dir.display(),
             self.tools.join(", ")
         );
@@ -61,8 +61,10 @@ impl Report {
         } = self.recovered;
         if attempts + forsaken > 0 || live.queued > 0 {
             text.push_str(&format!(
-                "\n  found  {attempts} attempts of an earlier run, taken up again; {} tasks queued; {forsaken} calls whose caller is gone, cancelled",
-                live.queued
+                "\n  recovered {}, {} queued; cancelled {}",
+                count(attempts as u64, "running task"),
+                live.queued,
+                count(forsaken as u64, "orphaned call")
             ));
         }
         text
@@ -93,6 +95,11 @@ impl Report {
             "readsOnly": self.reads_only,
         })
     }
+}
+
+fn count(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
 }
 
 fn size(bytes: u64) -> String {

@@ -1,4 +1,4 @@
-//! From the configuration's tools to those a server offers.
+//! Converts the configuration's tools to the server's.
 
 use crate::config::{Output, ToolConfig};
 use longhaul::Tool;
@@ -9,7 +9,7 @@ use longhaul_upstream::command::{
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-/// A tool that passed the configuration's checks and still cannot be served.
+/// A tool of a valid configuration that cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[error("tool {tool}: {error}")]
 pub(super) struct UnusableTool {
@@ -17,19 +17,19 @@ pub(super) struct UnusableTool {
     error: DefinitionError,
 }
 
-/// These tools, as a server offers them.
-pub(super) fn offered(
+/// Converts the tools of a configuration.
+pub(super) fn build_all(
     tools: Vec<ToolConfig>,
     queue_timeout: Millis,
     commands: &CommandProvider,
 ) -> Result<Vec<Tool>, UnusableTool> {
     tools
         .into_iter()
-        .map(|tool| make(tool, queue_timeout, commands))
+        .map(|tool| build(tool, queue_timeout, commands))
         .collect()
 }
 
-fn make(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) -> Result<Tool, UnusableTool> {
+fn build(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) -> Result<Tool, UnusableTool> {
     let names = property_names(&tool.input_schema);
     let (output, output_schema) = match tool.output {
         Output::Text => (OutputKind::Text, None),
@@ -57,7 +57,7 @@ fn make(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) -> 
             tool: tool.name.clone(),
             error,
         })?;
-    let mut offered = Tool::executor(tool.name, tool.input_schema, KIND, frozen, executor as Arc<_>)
+    let mut built = Tool::executor(tool.name, tool.input_schema, KIND, frozen, executor as Arc<_>)
         .description(tool.description)
         .annotations(tool.annotations)
         .task(tool.task)
@@ -65,31 +65,31 @@ fn make(tool: ToolConfig, queue_timeout: Millis, commands: &CommandProvider) -> 
         .retention(millis(tool.retention))
         .retry(tool.retry.attempts, millis(tool.retry.backoff), tool.retry.on);
     if let Some(schema) = output_schema {
-        offered = offered.output_schema(schema);
+        built = built.output_schema(schema);
     }
     if let Some(most) = tool.max_retention {
-        offered = offered.max_retention(millis(most));
+        built = built.max_retention(millis(most));
     }
     if let Some(text) = tool.immediate_response {
-        offered = offered.immediate_response(text);
+        built = built.immediate_response(text);
     }
     if let Some(patience) = tool.handoff {
-        offered = offered.handoff(millis(patience));
+        built = built.handoff(millis(patience));
     }
     if let Some(limit) = tool.deadline {
-        offered = offered.deadline(millis(limit));
+        built = built.deadline(millis(limit));
     }
     if let Some(most) = tool.concurrency {
-        offered = offered.concurrency(most as usize);
+        built = built.concurrency(most as usize);
     }
-    Ok(offered)
+    Ok(built)
 }
 
 fn millis(millis: Millis) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// The names a placeholder may have, if the schema allows no others.
+/// The names placeholders may have; `None` if the schema allows any.
 fn property_names(schema: &Value) -> Option<BTreeSet<String>> {
     let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
     let properties = schema.get("properties")?.as_object()?;

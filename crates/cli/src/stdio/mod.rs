@@ -1,12 +1,12 @@
-//! `longhaul stdio`: standard input and output for the process that owns the data directory, which is started if there is none.
+//! `longhaul stdio`: relays standard input and output to the process that owns the data directory, and starts that process if needed.
 //!
-//! Bytes are passed on and nothing else, so a desktop client may come and go, and two may be there at once, while the tasks run on.
+//! Several clients can connect to one owner, and tasks keep running when a client disconnects.
 
 mod owner;
 
 use crate::{
     args,
-    config::{self, Surroundings},
+    config::{self, Environment},
     output,
 };
 use std::{path::PathBuf, process::ExitCode};
@@ -15,19 +15,19 @@ use tokio::{
     net::UnixStream,
 };
 
-/// A configuration that cannot be served.
+/// Exit status for an invalid configuration.
 const INVALID: u8 = 2;
 
-/// Relays until one side is done.
+/// Relays until one side closes.
 pub(crate) fn run(stdio: &args::Stdio) -> ExitCode {
-    let config = match config::load(&stdio.file, &Surroundings::of_this_process()) {
+    let config = match config::load(&stdio.file, &Environment::of_this_process()) {
         Ok(config) => config,
         Err(error) => {
             output::note(&error.to_string());
             return ExitCode::from(INVALID);
         }
     };
-    // The server that is started has the same environment.
+    // Checked here too, because a server started by this process would fail with the same environment.
     if let Err(error) = crate::serve::log::filter() {
         output::note(&format!("longhaul: {error}"));
         return ExitCode::from(INVALID);
@@ -36,7 +36,7 @@ pub(crate) fn run(stdio: &args::Stdio) -> ExitCode {
         Some(data_dir) => std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()),
         None => config.server.data_dir,
     };
-    let wanted = owner::Wanted {
+    let target = owner::Target {
         file: stdio.file.clone(),
         data_dir,
         idle_exit: config.server.idle_exit,
@@ -48,26 +48,26 @@ pub(crate) fn run(stdio: &args::Stdio) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let code = runtime.block_on(relay(&wanted));
-    // A thread may still be waiting for standard input.
+    let code = runtime.block_on(relay(&target));
+    // A thread may still be blocked on standard input.
     runtime.shutdown_background();
     code
 }
 
-async fn relay(wanted: &owner::Wanted) -> ExitCode {
-    let owner = match owner::find_or_start(wanted).await {
+async fn relay(target: &owner::Target) -> ExitCode {
+    let owner = match owner::find_or_start(target).await {
         Ok(owner) => owner,
         Err(error) => {
             output::note(&format!("longhaul: {error}"));
             return ExitCode::FAILURE;
         }
     };
-    match pass_on(owner).await {
-        End::Client => ExitCode::SUCCESS,
-        End::Owner => {
-            let log: PathBuf = wanted.log();
+    match copy_both_ways(owner).await {
+        Closed::ByClient => ExitCode::SUCCESS,
+        Closed::ByOwner => {
+            let log: PathBuf = target.log();
             output::note(&format!(
-                "longhaul: the server has ended; tasks go on with the next one (its log: {})",
+                "longhaul: the server has exited; its tasks resume when it is started again (log: {})",
                 log.display()
             ));
             ExitCode::FAILURE
@@ -75,16 +75,16 @@ async fn relay(wanted: &owner::Wanted) -> ExitCode {
     }
 }
 
-/// Which side was done first.
-enum End {
-    Client,
-    Owner,
+/// The side that closed the connection first.
+enum Closed {
+    ByClient,
+    ByOwner,
 }
 
-async fn pass_on(owner: UnixStream) -> End {
-    let (mut said, mut to_owner) = owner.into_split();
+async fn copy_both_ways(owner: UnixStream) -> Closed {
+    let (mut from_owner, mut to_owner) = owner.into_split();
     let up = async {
-        // Whatever has become of the owner, it may have left answers.
+        // If the owner is gone, its last responses must still be read.
         if io::copy(&mut io::stdin(), &mut to_owner).await.is_err() {
             return std::future::pending().await;
         }
@@ -93,10 +93,9 @@ async fn pass_on(owner: UnixStream) -> End {
     let down = async {
         let mut out = io::stdout();
         loop {
-            match pass_some(&mut said, &mut out).await {
-                Passed::Some => {}
-                Passed::OwnerDone => return End::Owner,
-                Passed::ClientGone => return End::Client,
+            match copy_chunk(&mut from_owner, &mut out).await {
+                None => {}
+                Some(closed) => return closed,
             }
         }
     };
@@ -104,31 +103,25 @@ async fn pass_on(owner: UnixStream) -> End {
     tokio::select! {
         () = up => {
             down.await;
-            End::Client
+            Closed::ByClient
         }
         end = &mut down => end,
     }
 }
 
-enum Passed {
-    Some,
-    OwnerDone,
-    ClientGone,
-}
-
-async fn pass_some(said: &mut (impl io::AsyncRead + Unpin), out: &mut io::Stdout) -> Passed {
+async fn copy_chunk(from_owner: &mut (impl io::AsyncRead + Unpin), out: &mut io::Stdout) -> Option<Closed> {
     use tokio::io::AsyncReadExt;
     let mut bytes = [0; 16 * 1024];
-    let length = match said.read(&mut bytes).await {
-        Ok(0) | Err(_) => return Passed::OwnerDone,
+    let length = match from_owner.read(&mut bytes).await {
+        Ok(0) | Err(_) => return Some(Closed::ByOwner),
         Ok(length) => length,
     };
-    let passed = async {
+    let written = async {
         out.write_all(&bytes[..length]).await?;
         out.flush().await
     };
-    match passed.await {
-        Ok(()) => Passed::Some,
-        Err::<_, io::Error>(_) => Passed::ClientGone,
+    match written.await {
+        Ok(()) => None,
+        Err::<_, io::Error>(_) => Some(Closed::ByClient),
     }
 }

@@ -1,6 +1,6 @@
 //! Bad files, and what is said about each.
 
-use super::{SERVER, TOOL, folder_with, surroundings};
+use super::{SERVER, TOOL, environment, folder_with};
 use crate::config::load;
 use std::fs;
 use tempfile::TempDir;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 /// What is wrong with `text`, one line each, without the folder.
 fn problems_in(folder: &TempDir) -> Vec<String> {
     let prefix = format!("{}/", folder.path().display());
-    let error = load(&folder.path().join("jobs.toml"), &surroundings())
+    let error = load(&folder.path().join("jobs.toml"), &environment())
         .unwrap_err()
         .to_string();
     error.lines().map(|line| line.replace(&prefix, "")).collect()
@@ -23,7 +23,7 @@ fn bad_files_are_explained() {
             "",
             &[
                 "jobs.toml: the section [server] is missing; it needs at least name = \"...\"",
-                "jobs.toml: there is no [[tool]]: nothing would be served",
+                "jobs.toml: there is no [[tool]], so there is nothing to serve",
             ],
         ),
         (
@@ -68,7 +68,7 @@ fn bad_files_are_explained() {
         (
             "+server\nlisten = \"0.0.0.0:7411\"\n+tool",
             &[
-                "jobs.toml:3: `listen`: only a loopback address (127.0.0.1, ::1) is served: without authentication everybody who reaches the port could run every tool",
+                "jobs.toml:3: `listen`: only a loopback address (127.0.0.1, ::1) is allowed: there is no authentication, so whoever reaches the port could run every tool",
             ],
         ),
         (
@@ -171,12 +171,12 @@ fn bad_files_are_explained() {
         ),
         (
             "+t\ncommand = [\"ls\", \"{pth}\"]\ninput = { path = { type = \"string\" } }\n",
-            &["jobs.toml:6: `command`: `{pth}` names no property of the input; did you mean `path`?"],
+            &["jobs.toml:6: `command`: `{pth}` is not a property of the input; did you mean `path`?"],
         ),
         (
             "+t\ncommand = [\"ls\", \"{path}\"]\n",
             &[
-                "jobs.toml:6: `command`: `{path}` names no property of the input; declare it: input = { path = { type = \"string\" } }",
+                "jobs.toml:6: `command`: `{path}` is not a property of the input; declare it: input = { path = { type = \"string\" } }",
             ],
         ),
         (
@@ -356,16 +356,16 @@ fn bad_files_are_explained() {
         (
             "+t\ncommand = [\"ls\", \"{o}\", \"{l}\", \"--all={l}\", \"{m}\", \"{r}\"]\n[tool.input]\no = { type = \"object\" }\nl = { type = \"array\" }\nm = { type = [\"array\", \"null\"], items = { type = \"object\" } }\nr = { \"$ref\" = \"#/properties/o\" }\n",
             &[
-                "jobs.toml:6: `command`: `o` is an object, which cannot be text: take its members as properties of their own",
+                "jobs.toml:6: `command`: `o` is an object, which cannot be text: make its members properties of the input",
                 "jobs.toml:6: `command`: `l` is an array, which gives one argument for each element: it must be a whole argument, \"{l}\"",
                 "jobs.toml:6: `command`: `m` has elements that are objects or arrays, which cannot be arguments",
-                "jobs.toml:6: `command`: `r` is an object, which cannot be text: take its members as properties of their own",
+                "jobs.toml:6: `command`: `r` is an object, which cannot be text: make its members properties of the input",
             ],
         ),
         (
             "+t\ncommand = [\"curl\", \"-d\", '{\"a\": 1}', '{\"a\": {\"b\": 1}}']\n",
             &[
-                "jobs.toml:6: `command`: `{\"a\": 1}` names no property of the input; for braces as they stand write `{{\"a\": 1}}`",
+                "jobs.toml:6: `command`: `{\"a\": 1}` is not a property of the input; for braces as they stand write `{{\"a\": 1}}`",
                 "jobs.toml:6: `command`: column 1: `{` is never closed; write `{name}` for a property, `{{` for a literal brace",
             ],
         ),
@@ -463,7 +463,7 @@ o = {{ type = "object" }}
 /// What may be served and is hardly meant, without the folder.
 fn warnings_in(tool: &str) -> Vec<String> {
     let folder = folder_with(&format!("{SERVER}{TOOL}{tool}"));
-    let config = load(&folder.path().join("jobs.toml"), &surroundings()).unwrap();
+    let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
     let warnings = config.warnings.iter().map(|warning| warning.at("jobs.toml"));
     let prefix = format!("{}/", folder.path().display());
     warnings.map(|line| line.replace(&prefix, "")).collect()
@@ -479,7 +479,7 @@ fn a_number_that_can_be_taken_for_an_option_is_pointed_out() {
     assert_eq!(
         at("{ type = \"integer\" }", "{n}"),
         [
-            "jobs.toml:6: `command`: `n` may be negative by its schema, and here an argument begins with it: a number such as -3 is refused, because the program would take it for an option; give it `minimum = 0`, write `--n={n}` if the program takes that, or list it in `allow_leading_dash`"
+            "jobs.toml:6: `command`: `n` may be negative by its schema and begins an argument here: a number such as -3 is refused, because the program would take it for an option; set `minimum = 0`, write `--n={n}` if the program accepts that, or add it to `allow_leading_dash`"
         ]
     );
     for negative in [

@@ -3,7 +3,7 @@
 mod mistakes;
 mod sound;
 
-use super::Surroundings;
+use super::Environment;
 use std::fs;
 use tempfile::TempDir;
 
@@ -11,8 +11,8 @@ use tempfile::TempDir;
 const SERVER: &str = "[server]\nname = \"box\"\n";
 const TOOL: &str = "[[tool]]\nname = \"t\"\ndescription = \"d\"\n";
 
-fn surroundings() -> Surroundings {
-    Surroundings {
+fn environment() -> Environment {
+    Environment {
         home: Some("/home/me".into()),
         state_home: None,
         cores: 6,

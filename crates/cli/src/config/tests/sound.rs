@@ -1,6 +1,6 @@
 //! What a good file comes to.
 
-use super::{SERVER, TOOL, folder_with, surroundings};
+use super::{SERVER, TOOL, environment, folder_with};
 use crate::config::{Output, ServerConfig, limits::LimitsConfig, load};
 use longhaul_core::{Retry, RetryOn, TaskPolicy};
 use longhaul_server::{Limits, http::HttpOptions};
@@ -10,7 +10,7 @@ use std::{fs, num::NonZeroU32, path::Path};
 #[test]
 fn the_smallest_file_gets_every_default() {
     let folder = folder_with(&format!("{SERVER}{TOOL}command = [\"true\"]\n"));
-    let config = load(&folder.path().join("jobs.toml"), &surroundings()).unwrap();
+    let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
     assert_eq!(
         config.server,
         ServerConfig {
@@ -115,7 +115,7 @@ task = "always"
     let in_json = r##"{"type":"object","properties":{"word":{"$ref":"#/$defs/w"}},"$defs":{"w":{"type":"string"}}}"##;
     fs::write(folder.path().join("in.json"), in_json).unwrap();
 
-    let config = load(&folder.path().join("jobs.toml"), &surroundings()).unwrap();
+    let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
     assert_eq!(config.server.data_dir, Path::new("/home/me/data"));
     assert_eq!(config.server.listen, "[::1]:0".parse().unwrap());
     assert_eq!(
@@ -208,13 +208,13 @@ retry = { attempts = 3, backoff = "10s", on = ["crash"] }
 annotations = { readOnlyHint = true, idempotentHint = true }
 "#,
     );
-    let config = load(&folder.path().join("jobs.toml"), &surroundings()).unwrap();
+    let config = load(&folder.path().join("jobs.toml"), &environment()).unwrap();
     assert_eq!(config.tools[0].task, TaskPolicy::Optional);
 }
 
 #[test]
 fn the_quickstart_is_sound() {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/quickstart.toml"));
-    let config = load(path, &surroundings()).unwrap();
+    let config = load(path, &environment()).unwrap();
     assert!(config.tools.len() >= 3);
 }
