@@ -11,7 +11,7 @@ use crate::{
     lineage,
     live::{Hearing, Live},
     parking::Parking,
-    provider::{LogChunk, LogRange, PastAttempt},
+    provider::{AttemptExit, LogChunk, LogRange, PastAttempt},
     queues::Queues,
     recovery, retention,
     slots::{Slot, Slots},
@@ -340,6 +340,19 @@ impl Engine {
                 .map_err(|error| error.to_string()),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// How the latest attempt of a task ended, if its work is a command's and it has ended. A task that was cancelled at once may be over before
+    /// that.
+    ///
+    /// # Errors
+    /// A text for the server's own log.
+    pub async fn last_exit(&self, task: &Task) -> Result<Option<AttemptExit>, String> {
+        let Some(before) = task.attempt.as_ref().map(|attempt| attempt.epoch.saturating_sub(1)) else {
+            return Ok(None);
+        };
+        let last = self.attempts(task, before, 1).await?.pop();
+        Ok(last.and_then(|attempt| attempt.exit))
     }
 
     /// A part of the log of a task that the caller has already been found to own; `None` if it has none.

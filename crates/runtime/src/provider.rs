@@ -2,6 +2,7 @@
 
 use crate::Executor;
 use longhaul_core::{BoxFuture, Json, TaskId, UnixMillis};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A part of a task's log.
@@ -49,10 +50,21 @@ pub struct PastAttempt {
 pub enum AttemptExit {
     /// With this exit code.
     Code(i32),
-    /// By the signal of this name.
+    /// By the signal of this name, without `SIG`.
     Signal(String),
     /// It could not be started, for this reason.
     NotStarted(String),
+}
+
+impl AttemptExit {
+    /// As programs read it: `{"code": 3}` or `{"signal": "TERM"}`; `None` of what was not started.
+    pub fn to_json(&self) -> Option<Value> {
+        match self {
+            Self::Code(code) => Some(json!({"code": code})),
+            Self::Signal(name) => Some(json!({"signal": name})),
+            Self::NotStarted(_) => None,
+        }
+    }
 }
 
 /// A kind of executor.

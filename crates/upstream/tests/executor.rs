@@ -10,7 +10,9 @@ use longhaul_core::{
     RetryOn, Scope, Store, StoreLayer, Task, TaskId, TaskPolicy, UnixMillis,
     store::{ApplyError, Change, Record, StoreError},
 };
-use longhaul_runtime::{Call, Catalog, Engine, EngineOptions, LogRange, Ports, Provider, Tool, ToolSettings};
+use longhaul_runtime::{
+    AttemptExit, Call, Catalog, Engine, EngineOptions, LogRange, Ports, Provider, Tool, ToolSettings,
+};
 use longhaul_store::MemoryStore;
 use longhaul_upstream::command::{
     Attempts, CommandDefinition, CommandProvider, DEFINITION_VERSION, KIND, Launcher, OutputKind,
@@ -32,6 +34,7 @@ struct Server {
     definition: CommandDefinition,
     retry: Retry,
     deadline: Option<Millis>,
+    kill_grace: Millis,
 }
 
 impl Server {
@@ -62,6 +65,7 @@ impl Server {
             definition,
             retry: Retry::default(),
             deadline: None,
+            kill_grace: 200,
         }
     }
 
@@ -75,7 +79,8 @@ impl Server {
 
     async fn start_with(&self, launcher: Launcher) -> Engine {
         let ports = Ports::system();
-        let provider = CommandProvider::new(self.attempts.clone(), launcher, ports.clone()).with_kill_grace(200);
+        let provider = CommandProvider::new(self.attempts.clone(), launcher, ports.clone());
+        let provider = provider.with_kill_grace(self.kill_grace);
         let executor = provider.executor(self.definition.clone(), None).unwrap();
         let tool = Tool::new(ToolSettings {
             policy: TaskPolicy::Always,
@@ -649,6 +654,24 @@ async fn cancel_stops_the_command_also_after_a_restart() {
         let expected = format!("Cancelled; sh was killed by signal 15 (TERM). Its log: {log}\n\nhalf done");
         assert_eq!(&*status, expected);
     }
+}
+
+/// A legacy cancel ends the task at once; how its command ends is known when it has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn how_a_command_ends_is_known_once_it_has_stopped() {
+    let mut server = Server::running(
+        "trap 'until [ -e go ]; do sleep 0.01; done; exit 7' TERM; echo $$ > pids; while :; do sleep 0.01; done",
+    );
+    server.kill_grace = 60_000;
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    pids(&server.file("pids"), 1);
+    let cancelled = engine.cancel(&scope(), &id, CancelMode::AtOnce).await.unwrap();
+    assert!(cancelled.is_done());
+    assert_eq!(engine.last_exit(&cancelled).await, Ok(None));
+    std::fs::write(server.file("go"), "").unwrap();
+    let stopped = becomes(&engine, &id, |record| record.task.active_attempt().is_none()).await;
+    assert_eq!(engine.last_exit(&stopped.task).await, Ok(Some(AttemptExit::Code(7))));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,6 +6,7 @@
 use crate::{
     client_capabilities::Capability,
     json,
+    meta::EXIT,
     request_id::RequestId,
     version::{Generation, Version},
 };
@@ -113,8 +114,9 @@ impl RpcError {
         Self::new(-32601, OK, format!("Tool {tool} cannot be called as a task"))
     }
 
-    /// −32603: `tasks/result` of a legacy task that was cancelled. `output` is the end of the task's log, if it has one.
-    pub fn task_cancelled(task: &str, output: Option<&str>) -> Self {
+    /// −32603: `tasks/result` of a legacy task that was cancelled. `output` is the end of the task's log, if it has one; `exit` is how its
+    /// command ended, as JSON, if it has.
+    pub fn task_cancelled(task: &str, output: Option<&str>, exit: Option<&str>) -> Self {
         let log = format!("longhaul://task/{task}/log");
         let message = match output {
             Some(_) => format!("Task was cancelled; what it has written is {log}").into(),
@@ -129,6 +131,9 @@ impl RpcError {
                 json::push_string(out, &log);
                 out.push_str(r#","output":"#);
                 json::push_string(out, output);
+            }
+            if let Some(exit) = exit {
+                out.push_str(&format!(r#","{EXIT}":{exit}"#));
             }
             out.push('}');
         })

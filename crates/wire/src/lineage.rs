@@ -1,8 +1,8 @@
-//! The parent and root of a child task, in `_meta`.
+//! What is said of a task in `_meta`: the parent and root of a child task, and how the command of a cancelled one ended.
 
 use crate::{
     json,
-    meta::{PARENT, ROOT},
+    meta::{EXIT, PARENT, ROOT},
 };
 use longhaul_core::{Lineage, Task};
 
@@ -19,6 +19,17 @@ pub(crate) fn texts(lineage: &Lineage) -> [String; 2] {
 pub(crate) fn push_members(out: &mut String, lineage: &Lineage) {
     let [parent, root] = texts(lineage);
     out.push_str(&format!(r#""{PARENT}":{parent},"{ROOT}":{root}"#));
+}
+
+/// Appends what there is to say of `task`, after a comma each. `exit`: how its command ended, as JSON.
+pub(crate) fn push_more_members(out: &mut String, task: &Task, exit: Option<&str>) {
+    if let Some(lineage) = &task.lineage {
+        out.push(',');
+        push_members(out, lineage);
+    }
+    if let Some(exit) = exit {
+        out.push_str(&format!(r#","{EXIT}":{exit}"#));
+    }
 }
 
 /// Appends `,"_meta":{…}` with the lineage of each child task by id, since a task in a list has no `_meta` of its own.

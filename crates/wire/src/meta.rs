@@ -33,6 +33,8 @@ const MAX_KEY_LENGTH: usize = 255;
 pub const PARENT: &str = "dev.longhaul/parent";
 /// Key of the root task: the ancestor that a client called.
 pub const ROOT: &str = "dev.longhaul/root";
+/// Key of how a task's command ended.
+pub const EXIT: &str = "dev.longhaul/exit";
 /// Key of the position of a content in a task's log.
 pub const LOG_PAGE: &str = "dev.longhaul/log";
 /// Key of the position of a result in a task's output.

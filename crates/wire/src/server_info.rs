@@ -89,12 +89,12 @@ impl ServerInfo {
         out.push('}');
     }
 
-    /// Appends the same `_meta`, with the parent and root of `task`.
-    pub(crate) fn push_meta_of(&self, out: &mut String, task: &Task) {
-        match &task.lineage {
-            Some(lineage) => self.push_meta_with(out, |out| lineage::push_members(out, lineage)),
-            None => self.push_meta(out),
-        }
+    /// Appends the same `_meta`, with the parent and root of `task`, and how its command ended.
+    pub(crate) fn push_meta_of(&self, out: &mut String, task: &Task, exit: Option<&str>) {
+        self.push_meta(out);
+        out.pop();
+        lineage::push_more_members(out, task, exit);
+        out.push('}');
     }
 
     /// Appends the same `_meta`, with the details of the server.

@@ -111,14 +111,14 @@ fn peer_tree(body: Vec<u8>) -> (Vec<u8>, serde_json::Value) {
 #[library_benchmark]
 #[bench::modern(record())]
 fn write_get_modern(mut written: Written) -> Written {
-    modern::tasks::write_get(&mut written.out, &written.record, &written.identity, NOW);
+    modern::tasks::write_get(&mut written.out, &written.record, None, &written.identity, NOW);
     black_box(written)
 }
 
 #[library_benchmark]
 #[bench::legacy(record())]
 fn write_get_legacy(mut written: Written) -> Written {
-    legacy::tasks::write_get(&mut written.out, &written.record, NOW);
+    legacy::tasks::write_get(&mut written.out, &written.record, None, NOW);
     black_box(written)
 }
 

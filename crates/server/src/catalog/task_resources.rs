@@ -214,19 +214,15 @@ fn past(task: &Task, attempt: &PastAttempt) -> Value {
     let is_current = task
         .active_attempt()
         .is_some_and(|active| active.epoch == attempt.epoch);
-    let (state, why, exit) = match &attempt.exit {
-        Some(AttemptExit::Code(0)) => ("done", None, Some(json!({"code": 0}))),
-        Some(AttemptExit::Code(code)) => ("failed", Some(format!("exit code {code}")), Some(json!({"code": code}))),
-        Some(AttemptExit::Signal(name)) => (
-            "failed",
-            Some(format!("killed by signal {name}")),
-            Some(json!({"signal": name})),
-        ),
-        Some(AttemptExit::NotStarted(why)) => ("failed", Some(format!("not started: {why}")), None),
-        None if is_current && attempt.began.is_some() => ("running", None, None),
-        None if is_current => ("waiting", None, None),
-        None if attempt.began.is_some() => ("failed", Some("its end was not recorded".to_owned()), None),
-        None => ("given up", None, None),
+    let (state, why) = match &attempt.exit {
+        Some(AttemptExit::Code(0)) => ("done", None),
+        Some(AttemptExit::Code(code)) => ("failed", Some(format!("exit code {code}"))),
+        Some(AttemptExit::Signal(name)) => ("failed", Some(format!("killed by signal {name}"))),
+        Some(AttemptExit::NotStarted(why)) => ("failed", Some(format!("not started: {why}"))),
+        None if is_current && attempt.began.is_some() => ("running", None),
+        None if is_current => ("waiting", None),
+        None if attempt.began.is_some() => ("failed", Some("its end was not recorded".to_owned())),
+        None => ("given up", None),
     };
     // Of one that has not begun nothing else is known.
     let at = attempt.began.or(attempt.ended).unwrap_or(task.updated_at);
@@ -242,7 +238,7 @@ fn past(task: &Task, attempt: &PastAttempt) -> Value {
         .map(|(began, ended)| ended.since(began));
     for (name, value) in [
         ("why", why.map(Value::from)),
-        ("exit", exit),
+        ("exit", attempt.exit.as_ref().and_then(AttemptExit::to_json)),
         ("tookMs", took.map(Value::from)),
     ] {
         if let Some(value) = value {

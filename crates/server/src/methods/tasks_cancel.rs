@@ -27,7 +27,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
             let now = methods.engine.ports().clock.read();
             let record = without_payloads(task);
             Ok(Answer::result(request.id, |out| {
-                legacy::tasks::write_get(out, &record, now);
+                legacy::tasks::write_get(out, &record, None, now);
             }))
         }
         (Ok(_) | Err(CancelError::Done(_)), Generation::Modern) => Ok(Answer::result(request.id, |out| {
@@ -49,7 +49,7 @@ async fn answer_core(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
         .cancel(&request.caller.scope(), &id, CancelMode::AtOnce)
         .await;
     match cancelled {
-        Ok(task) => Ok(write_core(methods, request, &without_payloads(task))),
+        Ok(task) => Ok(write_core(methods, request, &without_payloads(task), None)),
         Err(CancelError::Done(task)) => Err(RpcError::cannot_cancel(legacy::tasks::status(&task).as_str())),
         Err(CancelError::NotFound) => Err(undeclared()),
         Err(CancelError::Store(error)) => Err(store_failed(error)),

@@ -4,7 +4,7 @@ use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
     interaction::push::session_stream,
-    response::{Answer, store_failed},
+    response::{Answer, exit_of_cancelled, store_failed},
 };
 use longhaul_core::{Origin, Task, store::Record};
 use longhaul_runtime::Engine;
@@ -21,10 +21,11 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     // A session that asks about a task is told of it from then on, also if an earlier session created it.
     session_stream::follow_for(&methods.interaction, &request.caller, &record.task);
     say_what_it_waits_for(engine, &mut record.task).await?;
+    let exit = exit_of_cancelled(engine, &record.task).await;
     let now = engine.ports().clock.read();
     Ok(Answer::result(request.id, |out| match request.caller.generation {
-        Generation::Legacy => legacy::tasks::write_get(out, &record, now),
-        Generation::Modern => modern::tasks::write_get(out, &record, &methods.identity, now),
+        Generation::Legacy => legacy::tasks::write_get(out, &record, exit.as_deref(), now),
+        Generation::Modern => modern::tasks::write_get(out, &record, exit.as_deref(), &methods.identity, now),
     }))
 }
 
@@ -32,7 +33,8 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
 async fn answer_core(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     let mut record = core_task(methods, request).await?;
     say_what_it_waits_for(&methods.engine, &mut record.task).await?;
-    Ok(write_core(methods, request, &record))
+    let exit = exit_of_cancelled(&methods.engine, &record.task).await;
+    Ok(write_core(methods, request, &record, exit.as_deref()))
 }
 
 /// The task that such a client names: it reaches those that it created as a legacy client, and no others (C-12).
@@ -52,10 +54,15 @@ pub(super) fn undeclared() -> RpcError {
     RpcError::missing_capability(Capability::Tasks)
 }
 
-pub(super) fn write_core(methods: &Methods, request: &AdmittedRequest<'_>, record: &Record) -> Answer {
+pub(super) fn write_core(
+    methods: &Methods,
+    request: &AdmittedRequest<'_>,
+    record: &Record,
+    exit: Option<&str>,
+) -> Answer {
     let now = methods.engine.ports().clock.read();
     Answer::result(request.id, |out| {
-        modern::tasks::write_core_task(out, record, &methods.identity, now);
+        modern::tasks::write_core_task(out, record, exit, &methods.identity, now);
     })
 }
 

@@ -15,7 +15,7 @@ use crate::{
         },
     },
     response::{
-        Answer, KeptId, shutting_down, store_failed,
+        Answer, KeptId, exit_of_cancelled, shutting_down, store_failed,
         stream::{self, Gone, KEEP_ALIVE, Sink},
     },
     session::in_flight::Entry,
@@ -127,7 +127,9 @@ impl Wait {
         let outcome = record.outcome.as_ref()?;
         let mut text = String::new();
         if *outcome == Outcome::Cancelled {
-            let error = RpcError::task_cancelled(self.task.as_str(), self.written(&record.task).await.as_deref());
+            let output = self.written(&record.task).await;
+            let exit = exit_of_cancelled(&self.interaction.engine, &record.task).await;
+            let error = RpcError::task_cancelled(self.task.as_str(), output.as_deref(), exit.as_deref());
             error.write_response(&mut text, Some(self.id.get()));
             return Some(text);
         }

@@ -7,13 +7,14 @@ use crate::{
     session::Session,
 };
 use longhaul_core::{
-    BoxFuture,
+    BoxFuture, State, Task, Verdict,
     store::{CreateError, StoreError},
 };
+use longhaul_runtime::Engine;
 use longhaul_wire::{RequestId, RpcError, jsonrpc::write_result};
 use serde_json::value::RawValue;
 use stream::{Events, Text};
-use tracing::error;
+use tracing::{error, warn};
 
 /// The answer to one message.
 pub(crate) enum Answer {
@@ -120,6 +121,17 @@ impl KeptId {
     pub(crate) fn get(&self) -> RequestId<'_> {
         RequestId::from_raw(&self.0).unwrap_or_else(|| unreachable!("it was an id before"))
     }
+}
+
+/// How the command of a cancelled task ended, as JSON. Its outcome cannot say so, as the results of other commands do. `None` while the
+/// command still stops, and of tasks that run none.
+pub(crate) async fn exit_of_cancelled(engine: &Engine, task: &Task) -> Option<String> {
+    if task.state != State::Done(Verdict::Cancelled) {
+        return None;
+    }
+    let exit = engine.last_exit(task).await;
+    let exit = exit.inspect_err(|why| warn!(why, "how a command ended cannot be read"));
+    Some(exit.ok()??.to_json()?.to_string())
 }
 
 /// What a client reads when the store fails. Its own words are for our log.

@@ -4,7 +4,7 @@ use crate::{
     client::Event,
     request::{self, Post, act, act_as_task},
     server::{Server, other, task_of},
-    stage::LOG,
+    stage::{LOG, exit},
 };
 use longhaul_core::TaskPolicy;
 use longhaul_runtime::{Tool, ToolSettings};
@@ -132,10 +132,16 @@ async fn a_cancelled_task_is_cancelled_before_the_answer() {
         error["data"],
         json!({"taskId": task, "status": "cancelled", "log": log, "output": LOG})
     );
-    assert_eq!(
-        server.result(&on_task(&session, "tasks/get", &task)).await["status"],
-        "cancelled"
-    );
+    // Its command still stops.
+    let shown = server.result(&on_task(&session, "tasks/get", &task)).await;
+    assert_eq!((&shown["status"], &shown["_meta"]), (&json!("cancelled"), &Value::Null));
+
+    server.stage.exited.count();
+    let shown = server.result(&on_task(&session, "tasks/get", &task)).await;
+    assert_eq!(shown["_meta"], json!({"dev.longhaul/exit": exit()}));
+    let asked = on_task(&session, "tasks/result", &task);
+    let error = server.connect().await.exchange(&asked).await.json()["error"].clone();
+    assert_eq!(error["data"]["dev.longhaul/exit"], exit());
 }
 
 #[tokio::test]
@@ -346,6 +352,9 @@ async fn a_client_that_moves_on_finds_its_legacy_tasks() {
     let cancelled = client.result(&moved("tasks/cancel", &task)).await;
     assert_eq!(cancelled["status"], "cancelled");
     assert_eq!(client.error(&moved("tasks/cancel", &task)).await, (200, -32602), "once");
+    server.stage.exited.count();
+    let got = client.result(&moved("tasks/get", &task)).await;
+    assert_eq!(got["_meta"]["dev.longhaul/exit"], exit());
     server.poll(&modern, "working").await;
     server.stage.released.count();
 }

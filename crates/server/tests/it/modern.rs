@@ -3,8 +3,12 @@
 use crate::{
     request::{Post, TASKS, act},
     server::{Server, get, task_of},
+    stage::exit,
 };
 use serde_json::json;
+
+/// Of a cancelled task's `_meta`.
+const EXIT: &str = "dev.longhaul/exit";
 
 fn cancel(task: &str) -> Post {
     Post::modern("tasks/cancel", json!({"taskId": task}))
@@ -79,7 +83,10 @@ async fn a_cancelled_task_stops_and_says_so() {
     server.result(&cancel(&task)).await;
     server.result(&cancel(&task)).await;
     server.stage.stopped.reaches(1).await;
-    server.poll(&task, "cancelled").await;
+    let shown = server.poll(&task, "cancelled").await;
+    assert_eq!(shown["_meta"].get(EXIT), None, "there is none of work that left none");
+    server.stage.exited.count();
+    assert_eq!(server.result(&get(&task)).await["_meta"][EXIT], exit());
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use futures_util::future::try_join_all;
 use longhaul_core::{BoxFuture, Json, LogLevel, Outcome, RpcFailure, StopReason, TaskId, TaskPolicy, text_result};
 use longhaul_runtime::{
-    Ability, AskError, Attempt, Catalog, End, Executor, LogChunk, LogError, LogRange, Provider, Question, TaskContext,
-    Tool, ToolSettings,
+    Ability, AskError, Attempt, AttemptExit, Catalog, End, Executor, LogChunk, LogError, LogRange, PastAttempt,
+    Provider, Question, TaskContext, Tool, ToolSettings,
 };
 use longhaul_upstream::in_process::{self, function};
 use serde_json::{Value, json};
@@ -23,6 +23,8 @@ pub(crate) struct Stage {
     pub(crate) released: Counter,
     /// How much longer than at first the logs are.
     pub(crate) logged: Counter,
+    /// Whether the commands that the acts pass for have ended.
+    pub(crate) exited: Counter,
 }
 
 #[derive(Clone)]
@@ -69,6 +71,7 @@ impl Stage {
             answered: Counter::new(),
             released: Counter::new(),
             logged: Counter::new(),
+            exited: Counter::new(),
         }
     }
 
@@ -335,6 +338,11 @@ pub(crate) struct Logs(pub(crate) Stage);
 
 pub(crate) const LOG: &str = "0123456789";
 
+/// How all of them have ended, once the test says so.
+pub(crate) fn exit() -> Value {
+    json!({"signal": "TERM"})
+}
+
 impl Provider for Logs {
     fn kind(&self) -> &'static str {
         in_process::KIND
@@ -342,6 +350,23 @@ impl Provider for Logs {
 
     fn revive(&self, _definition: &Json) -> Result<Arc<dyn Executor>, String> {
         Err("a closure cannot be revived".to_owned())
+    }
+
+    fn attempts(
+        &self,
+        _: &TaskId,
+        epoch: u32,
+        _after: u32,
+        _limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<PastAttempt>, LogError>> {
+        let exit = (self.0.exited.get() > 0).then(|| AttemptExit::Signal("TERM".to_owned()));
+        let attempt = PastAttempt {
+            epoch,
+            began: None,
+            ended: None,
+            exit,
+        };
+        Box::pin(async move { Ok(vec![attempt]) })
     }
 
     fn read_log(&self, _: &TaskId, _: u32, range: LogRange) -> BoxFuture<'_, Result<Option<LogChunk>, LogError>> {

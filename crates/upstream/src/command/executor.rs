@@ -8,7 +8,7 @@ use super::{
     log,
     output::{self, Ending},
     progress::read_news,
-    record::{Ended, ExitRecord, Spec, Stopped, SupervisorEvent},
+    record::{ExitRecord, Spec, Stopped, SupervisorEvent},
     recovery::{Verdict, connect, judge},
 };
 use longhaul_core::{AttemptState, BoxFuture, Json, Millis, Outcome, RpcFailure, StopReason, TaskId, UnixMillis};
@@ -179,11 +179,7 @@ fn past_attempt(dir: &AttemptDir, epoch: u32) -> io::Result<Option<PastAttempt>>
         epoch,
         began: dir.started_at()?,
         ended: exit.as_ref().map(|exit| UnixMillis(exit.ended_at_ms)),
-        exit: exit.map(|exit| match exit.ended {
-            Ended::Code(code) => AttemptExit::Code(code),
-            Ended::Signal(signal) => AttemptExit::Signal(super::signal::name(signal)),
-            Ended::NotStarted(why) => AttemptExit::NotStarted(why),
-        }),
+        exit: exit.map(|exit| AttemptExit::from(&exit.ended)),
     }))
 }
 

@@ -9,6 +9,7 @@ use super::{
 };
 use longhaul_core::{Json, Millis, Outcome, TaskId, format_duration};
 use longhaul_private_dir::read_file;
+use longhaul_runtime::AttemptExit;
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 use std::io;
@@ -208,11 +209,9 @@ impl Ending<'_> {
             dropped_bytes: dropped,
             log: self.log_of.map(log_uri),
         });
-        let exit = match &self.exit.ended {
-            Ended::Code(0) if self.exit.stopped.is_none() => None,
-            Ended::Code(code) => Some(Exit::Code(*code)),
-            Ended::Signal(signal) => Some(Exit::Signal(signal::name(*signal))),
-            Ended::NotStarted(_) => None,
+        let exit = match succeeded(self.exit) && self.exit.stopped.is_none() {
+            true => None,
+            false => AttemptExit::from(&self.exit.ended).to_json(),
         };
         let meta = (exit.is_some() || incomplete.is_some()).then_some(Meta { exit, incomplete });
         let result = ToolResult { meta, ..result };
@@ -290,19 +289,11 @@ impl<'a> ToolResult<'a> {
 /// What programs may want to know of a result.
 #[derive(Serialize)]
 struct Meta {
+    /// How a command ended that did not just succeed.
     #[serde(rename = "dev.longhaul/exit", skip_serializing_if = "Option::is_none")]
-    exit: Option<Exit>,
+    exit: Option<Value>,
     #[serde(rename = "dev.longhaul/incomplete", skip_serializing_if = "Option::is_none")]
     incomplete: Option<Incomplete>,
-}
-
-/// How a command ended that did not just succeed.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Exit {
-    Code(i32),
-    /// Its name, without `SIG`.
-    Signal(String),
 }
 
 /// Why there is, or may be, more output than the result has.

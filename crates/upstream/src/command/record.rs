@@ -1,6 +1,8 @@
 //! What the server and a supervisor write down for each other.
 
+use super::signal;
 use longhaul_core::{Millis, StopReason, UnixMillis};
+use longhaul_runtime::AttemptExit;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -33,6 +35,16 @@ pub enum Ended {
     Signal(i32),
     /// It could not be started, for this reason.
     NotStarted(String),
+}
+
+impl From<&Ended> for AttemptExit {
+    fn from(ended: &Ended) -> Self {
+        match ended {
+            Ended::Code(code) => Self::Code(*code),
+            Ended::Signal(signal) => Self::Signal(signal::name(*signal)),
+            Ended::NotStarted(why) => Self::NotStarted(why.clone()),
+        }
+    }
 }
 
 /// Why a supervisor stopped its command.

@@ -59,13 +59,16 @@ pub fn write_created(out: &mut String, task: &Task, hint: Option<&str>, now: imp
     out.push('}');
 }
 
-/// Appends the GetTaskResult or the CancelTaskResult: the Task, with its parent and root in `_meta`.
-pub fn write_get(out: &mut String, record: &Record, now: impl Into<Now>) {
+/// Appends the GetTaskResult or the CancelTaskResult: the Task, with its parent and root in `_meta`. `exit`: how the command of a cancelled
+/// task ended, as JSON.
+pub fn write_get(out: &mut String, record: &Record, exit: Option<&str>, now: impl Into<Now>) {
     write_task(out, &record.task, record.outcome.as_ref(), now);
-    if let Some(lineage) = &record.task.lineage {
+    let mut meta = String::new();
+    lineage::push_more_members(&mut meta, &record.task, exit);
+    if let Some(members) = meta.strip_prefix(',') {
         out.pop();
         out.push_str(r#","_meta":{"#);
-        lineage::push_members(out, lineage);
+        out.push_str(members);
         out.push_str("}}");
     }
 }
@@ -103,7 +106,7 @@ pub fn write_payload(out: &mut String, id: RequestId<'_>, task: &TaskId, lineage
             write_spliced(out, id, result, &[result_type, structured, Edit::Within("_meta", ties)]);
         }
         Outcome::RpcError(failure) => tools::write_failed(out, id, failure),
-        Outcome::Cancelled => RpcError::task_cancelled(task.as_str(), None).write_response(out, Some(id)),
+        Outcome::Cancelled => RpcError::task_cancelled(task.as_str(), None, None).write_response(out, Some(id)),
     }
 }
 

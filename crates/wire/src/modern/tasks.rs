@@ -39,18 +39,25 @@ pub fn write_created(out: &mut String, task: &Task, identity: &ServerInfo, now: 
     out.push('}');
 }
 
-/// Appends the GetTaskResult: a DetailedTask. Its `resultType` is `complete` whatever the task's status.
-pub fn write_get(out: &mut String, record: &Record, identity: &ServerInfo, now: impl Into<Now>) {
+/// Appends the GetTaskResult: a DetailedTask. Its `resultType` is `complete` whatever the task's status. `exit`: how the command of a
+/// cancelled task ended, as JSON.
+pub fn write_get(out: &mut String, record: &Record, exit: Option<&str>, identity: &ServerInfo, now: impl Into<Now>) {
     out.push_str(COMPLETE);
     out.push(',');
     push_detailed(out, record, now);
-    identity.push_meta_of(out, &record.task);
+    identity.push_meta_of(out, &record.task, exit);
     out.push('}');
 }
 
 /// Appends the Task of 2025-11-25 as a complete result: the answer to `tasks/get` and `tasks/cancel` for a modern client that has
-/// declared only legacy tasks.
-pub fn write_core_task(out: &mut String, record: &Record, identity: &ServerInfo, now: impl Into<Now>) {
+/// declared only legacy tasks. `exit` as in [`write_get`].
+pub fn write_core_task(
+    out: &mut String,
+    record: &Record,
+    exit: Option<&str>,
+    identity: &ServerInfo,
+    now: impl Into<Now>,
+) {
     let Record { task, outcome, .. } = record;
     out.push_str(COMPLETE);
     out.push(',');
@@ -61,7 +68,7 @@ pub fn write_core_task(out: &mut String, record: &Record, identity: &ServerInfo,
         now: now.into(),
     }
     .push_members(out, legacy::tasks::NAMES);
-    identity.push_meta_of(out, task);
+    identity.push_meta_of(out, task, exit);
     out.push('}');
 }
 
@@ -72,19 +79,22 @@ pub fn write_ack(out: &mut String, identity: &ServerInfo) {
     out.push('}');
 }
 
-/// Appends `notifications/tasks` for the subscription that the request `listen` opened.
-pub fn write_notification_for(out: &mut String, record: &Record, listen: RequestId<'_>, now: impl Into<Now>) {
+/// Appends `notifications/tasks` for the subscription that the request `listen` opened. `exit` as in [`write_get`].
+pub fn write_notification_for(
+    out: &mut String,
+    record: &Record,
+    exit: Option<&str>,
+    listen: RequestId<'_>,
+    now: impl Into<Now>,
+) {
     write_notification(out, "notifications/tasks", |out| {
         out.push('{');
         push_detailed(out, record, now);
         out.push(',');
         push_subscription(out, listen);
-        if let Some(lineage) = &record.task.lineage {
-            out.pop();
-            out.push(',');
-            lineage::push_members(out, lineage);
-            out.push('}');
-        }
+        out.pop();
+        lineage::push_more_members(out, &record.task, exit);
+        out.push('}');
         out.push('}');
     });
 }

@@ -51,8 +51,8 @@ fn a_blocked_task_is_working_and_says_why() {
         ),
     ];
     for (record, status) in cases {
-        let modern = respond(|out| modern::tasks::write_get(out, &record, &identity(), NINE));
-        let legacy = respond(|out| legacy::tasks::write_get(out, &record, NINE));
+        let modern = respond(|out| modern::tasks::write_get(out, &record, None, &identity(), NINE));
+        let legacy = respond(|out| legacy::tasks::write_get(out, &record, None, NINE));
         let pushed = written(|out| legacy::tasks::write_status_notification(out, &record.task, None, NINE));
         for shown in [&modern["result"], &legacy["result"], &pushed["params"]] {
             let expected = "blocked (poisoned): 5 attempts failed without coming any further; the last: unknown";
@@ -70,11 +70,11 @@ fn legacy_task_messages_match_the_schema() {
         let Record { task, outcome, .. } = &record;
         schema::check(
             "25:res:GetTaskResult",
-            &respond(|out| legacy::tasks::write_get(out, &record, NINE)),
+            &respond(|out| legacy::tasks::write_get(out, &record, None, NINE)),
         );
         schema::check(
             "25:res:CancelTaskResult",
-            &respond(|out| legacy::tasks::write_get(out, &record, NINE)),
+            &respond(|out| legacy::tasks::write_get(out, &record, None, NINE)),
         );
         let created = respond(|out| legacy::tasks::write_created(out, task, None, NINE));
         schema::check("25:res:CreateTaskResult", &created);
@@ -83,7 +83,7 @@ fn legacy_task_messages_match_the_schema() {
         schema::check("25:res:ListTasksResult", &listed);
         let pushed = written(|out| legacy::tasks::write_status_notification(out, task, outcome.as_ref(), NINE));
         schema::check("25:msg:TaskStatusNotification", &pushed);
-        let shown = respond(|out| legacy::tasks::write_get(out, &record, NINE))["result"].clone();
+        let shown = respond(|out| legacy::tasks::write_get(out, &record, None, NINE))["result"].clone();
         if shown["status"] == "failed" {
             // G1-19: also of a task that an earlier release ended, which kept no line with it.
             for shown in [&shown, &pushed["params"], &listed["result"]["tasks"][0]] {
@@ -108,7 +108,7 @@ fn legacy_task_messages_match_the_schema() {
 #[test]
 fn modern_task_messages_match_the_schema_and_hold_nothing_else() {
     for record in every_record() {
-        let got = respond(|out| modern::tasks::write_get(out, &record, &identity(), NINE));
+        let got = respond(|out| modern::tasks::write_get(out, &record, None, &identity(), NINE));
         schema::check("x:res:GetTaskResult", &got);
         let result = &got["result"];
         assert_eq!(result["resultType"], "complete");
@@ -141,8 +141,8 @@ fn modern_task_messages_match_the_schema_and_hold_nothing_else() {
             assert!(created["result"].get(foreign).is_none(), "{foreign}");
         }
         // C-12: what a modern client is shown of a legacy task is that task, as a complete result.
-        let mut core = respond(|out| modern::tasks::write_core_task(out, &record, &identity(), NINE));
-        let legacy = respond(|out| legacy::tasks::write_get(out, &record, NINE));
+        let mut core = respond(|out| modern::tasks::write_core_task(out, &record, None, &identity(), NINE));
+        let legacy = respond(|out| legacy::tasks::write_get(out, &record, None, NINE));
         let members = core["result"].as_object_mut().unwrap();
         assert_eq!(members.remove("resultType"), Some(json!("complete")));
         assert!(
@@ -155,7 +155,7 @@ fn modern_task_messages_match_the_schema_and_hold_nothing_else() {
         assert_eq!(core, legacy);
 
         let listen = request(r#"{"jsonrpc":"2.0","id":"l-1","method":"m"}"#);
-        let pushed = written(|out| modern::tasks::write_notification_for(out, &record, listen.id, NINE));
+        let pushed = written(|out| modern::tasks::write_notification_for(out, &record, None, listen.id, NINE));
         schema::check("x:msg:TaskStatusNotification", &pushed);
         assert!(pushed["params"].get("resultType").is_none());
     }
@@ -197,8 +197,8 @@ pub(crate) fn every_error() -> Vec<RpcError> {
         RpcError::cannot_cancel("failed"),
         RpcError::must_be_task("t"),
         RpcError::cannot_be_task("t"),
-        RpcError::task_cancelled("t", None),
-        RpcError::task_cancelled("t", Some("so far\n")),
+        RpcError::task_cancelled("t", None, None),
+        RpcError::task_cancelled("t", Some("so far\n"), Some(r#"{"code":3}"#)),
         RpcError::internal("m"),
         RpcError::resource_not_found(Generation::Modern, "u\""),
         RpcError::resource_not_found(Generation::Legacy, "u"),
@@ -287,7 +287,7 @@ fn where_a_task_comes_from_is_shown_beside_it() {
         );
     };
 
-    let got = respond(|out| legacy::tasks::write_get(out, &record, NINE));
+    let got = respond(|out| legacy::tasks::write_get(out, &record, None, NINE));
     schema::check("25:res:GetTaskResult", &got);
     shown(&got["result"]["_meta"]);
     let outcome = record.outcome.as_ref().unwrap();
@@ -299,15 +299,15 @@ fn where_a_task_comes_from_is_shown_beside_it() {
     schema::check("25:res:ListTasksResult", &listed);
     shown(&listed["result"]["_meta"]["dev.longhaul/lineage"]["tsk_1"]);
 
-    let got = respond(|out| modern::tasks::write_get(out, &record, &identity(), NINE));
+    let got = respond(|out| modern::tasks::write_get(out, &record, None, &identity(), NINE));
     schema::check("x:res:GetTaskResult", &got);
     shown(&got["result"]["_meta"]);
     assert!(got["result"]["_meta"]["io.modelcontextprotocol/serverInfo"].is_object());
-    let pushed = written(|out| modern::tasks::write_notification_for(out, &record, asking.id, NINE));
+    let pushed = written(|out| modern::tasks::write_notification_for(out, &record, None, asking.id, NINE));
     schema::check("x:msg:TaskStatusNotification", &pushed);
     shown(&pushed["params"]["_meta"]);
 
-    let plain = respond(|out| legacy::tasks::write_get(out, &live(task()), NINE));
+    let plain = respond(|out| legacy::tasks::write_get(out, &live(task()), None, NINE));
     let list = respond(|out| legacy::tasks::write_list(out, &[task()], None, NINE));
     for nothing in [plain, list] {
         assert!(nothing["result"].get("_meta").is_none(), "{nothing}");

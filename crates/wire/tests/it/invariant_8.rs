@@ -56,7 +56,7 @@ proptest! {
         let mut plain = String::new();
         legacy::result::write_cacheable(&mut plain, asking.id, &given);
         let mut got = String::new();
-        modern::tasks::write_get(&mut got, &record, &identity(), NINE);
+        modern::tasks::write_get(&mut got, &record, None, &identity(), NINE);
 
         for (written, where_) in [(&payload, "payload"), (&called, "called"), (&got, "got"), (&read, "read"), (&plain, "plain")] {
             prop_assert!(serde_json::from_str::<serde_json::Value>(written).is_ok(), "{} {}", where_, written);

@@ -90,7 +90,7 @@ fn legacy_answers() {
     let waiting = updated(with_status(task(), "Waiting for a licence choice."), "09:03:11");
     let waiting = asking(waiting, &[("in-1", json!({}))]);
     answers(LEGACY, "6", |out, id| {
-        write_result(out, id, |out| legacy::tasks::write_get(out, &waiting, now))
+        write_result(out, id, |out| legacy::tasks::write_get(out, &waiting, None, now))
     });
 
     let of = |id: &str| id.parse().unwrap();
@@ -120,7 +120,7 @@ fn legacy_answers() {
     stopped.announced_until = at("09:20:00");
     let stopped = cancelled(updated(with_status(stopped, "Cancelled by the client."), "09:12:00"));
     answers(LEGACY, "11", |out, rid| {
-        write_result(out, rid, |out| legacy::tasks::write_get(out, &stopped, now))
+        write_result(out, rid, |out| legacy::tasks::write_get(out, &stopped, None, now))
     });
     answers(LEGACY, "12", |out, rid| {
         RpcError::cannot_cancel("completed").write_response(out, Some(rid))
@@ -209,7 +209,9 @@ fn modern_answers() {
     });
     let get = |id: &str, record| {
         answers(MODERN, id, |out, id| {
-            write_result(out, id, |out| modern::tasks::write_get(out, &record, &identity, now))
+            write_result(out, id, |out| {
+                modern::tasks::write_get(out, &record, None, &identity, now)
+            })
         });
     };
     get(
@@ -244,7 +246,7 @@ fn modern_answers() {
     answers(MODERN, "30", |out, id| {
         modern::subscription::write_end(out, id, &identity)
     });
-    let got = written(|out| modern::tasks::write_notification_for(out, &record, listen, now));
+    let got = written(|out| modern::tasks::write_notification_for(out, &record, None, listen, now));
     assert_eq!(
         plain(got),
         plain(serde_json::from_str(example(MODERN, "notifications/tasks\"", 0)).unwrap())

@@ -164,7 +164,7 @@ fn legacy_messages(id: RequestId<'_>) -> Vec<String> {
     }
     for record in &records {
         all.add(|out| legacy::tasks::write_created(out, &record.task, Some("hint"), NINE));
-        all.add(|out| legacy::tasks::write_get(out, record, NINE));
+        all.add(|out| legacy::tasks::write_get(out, record, None, NINE));
         all.add(|out| legacy::tasks::write_status_notification(out, &record.task, None, NINE));
         if let Some(outcome) = &record.outcome {
             all.add(|out| legacy::tasks::write_payload(out, id, &record.task.id, None, outcome));
@@ -208,8 +208,8 @@ fn modern_messages(id: RequestId<'_>) -> Vec<String> {
     all.add(|out| write_cancelled(out, id, None));
     for record in &records {
         all.add(|out| modern::tasks::write_created(out, &record.task, &identity(), NINE));
-        all.add(|out| modern::tasks::write_get(out, record, &identity(), NINE));
-        all.add(|out| modern::tasks::write_notification_for(out, record, id, NINE));
+        all.add(|out| modern::tasks::write_get(out, record, None, &identity(), NINE));
+        all.add(|out| modern::tasks::write_notification_for(out, record, None, id, NINE));
     }
     all.add_errors_but(&[-32002]);
     all.0

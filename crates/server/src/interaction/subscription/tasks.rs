@@ -1,7 +1,7 @@
 //! The tasks of a subscription: read again at each hint of a change, so that whatever is told is how the task stood then. Several
 //! changes may be told as one; the last, which ends the task, never is left out.
 
-use crate::interaction::Interaction;
+use crate::{interaction::Interaction, response::exit_of_cancelled};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use longhaul_core::{
     BoxFuture, Scope, TaskId,
@@ -29,13 +29,17 @@ pub(crate) struct Tasks {
 type Changed = (Box<Record>, Watch);
 
 /// A task to be told of.
-pub(crate) struct Told(Box<Record>);
+pub(crate) struct Told {
+    record: Box<Record>,
+    /// How the command of a cancelled task ended.
+    exit: Option<String>,
+}
 
 impl Told {
     pub(crate) fn message(&self, interaction: &Interaction, listen: RequestId<'_>) -> String {
         let mut text = String::new();
         let now = interaction.engine.ports().clock.read();
-        modern::tasks::write_notification_for(&mut text, &self.0, listen, now);
+        modern::tasks::write_notification_for(&mut text, &self.record, self.exit.as_deref(), listen, now);
         text
     }
 }
@@ -72,25 +76,26 @@ impl Tasks {
     /// The next task to be told of; `None` when there is none to come, since all are over. Dropping the future loses nothing.
     pub(super) async fn next(&mut self, interaction: &Interaction) -> Option<Told> {
         if let Some((record, watch)) = self.first.pop_front() {
-            return Some(self.told(interaction, record, watch));
+            return Some(self.told(interaction, record, watch).await);
         }
         while let Some(changed) = self.watched.next().await {
             // Else it was deleted.
             if let Some((record, watch)) = changed {
-                return Some(self.told(interaction, record, watch));
+                return Some(self.told(interaction, record, watch).await);
             }
         }
         None
     }
 
     /// Goes on watching a task unless it is over: there is nothing to come.
-    fn told(&mut self, interaction: &Interaction, record: Box<Record>, watch: Watch) -> Told {
+    async fn told(&mut self, interaction: &Interaction, record: Box<Record>, watch: Watch) -> Told {
         if !record.task.is_done() {
             let (engine, scope) = (interaction.engine.clone(), self.scope.clone());
             let (id, version) = (record.task.id.clone(), record.task.version);
             self.watched.push(Box::pin(changed(engine, scope, id, version, watch)));
         }
-        Told(record)
+        let exit = exit_of_cancelled(&interaction.engine, &record.task).await;
+        Told { record, exit }
     }
 }
 
