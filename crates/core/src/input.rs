@@ -49,4 +49,6 @@ pub struct Input {
     pub state: InputState,
     /// When it was asked.
     pub asked_at: UnixMillis,
+    /// When it was answered or withdrawn; `None` while it is open, and if an earlier version settled it, which did not say.
+    pub settled_at: Option<UnixMillis>,
 }

@@ -440,8 +440,8 @@ pub trait Store: Send + Sync + 'static {
     /// One task, whoever owns it and whether announced or not: for the runtime, never for an outside reader.
     fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
 
-    /// One question with its answer, once it was given; `None` before that, and for a question withdrawn or unknown.
-    fn answer(&self, id: &TaskId, key: &crate::InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
+    /// The question of a task with this key, whatever has become of it.
+    fn input(&self, id: &TaskId, key: &crate::InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
 
     /// Up to `limit` entries of a task's journal that come after place `after`, in order; whoever owns it.
     fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;

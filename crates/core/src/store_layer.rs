@@ -86,7 +86,7 @@ layer! {
     fn queued_before(task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
     fn get(scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
     fn peek(id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
-    fn answer(id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
+    fn input(id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
     fn journal(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
     fn emitted(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
     fn children(parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;

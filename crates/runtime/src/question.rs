@@ -3,7 +3,7 @@
 use crate::{
     Abilities, Ability, End, JournalError, Requestor, TaskContext,
     hub::Watch,
-    journal::{self, Draft, EntryDraft, Place, Story, WriteError, Written},
+    journal::{Draft, EntryDraft, Place, WriteError, Written},
     parking::Wait,
     read_answer,
 };
@@ -155,13 +155,29 @@ impl From<Gone> for AskError {
     }
 }
 
-/// Which question an entry is about, and until when it is waited for; or how it was settled otherwise than by an answer.
-pub(crate) fn question_story(value: &Json) -> Result<(InputKey, UnixMillis), Story> {
-    let known: Layout = serde_json::from_str(value.as_str()).map_err(|_| Story::default())?;
-    match known.gone {
-        None => Ok((InputKey::named(known.key), UnixMillis(known.until))),
-        Some(Gone::Unanswered) => Err(Story::of(journal::Standing::Unanswered)),
-        Some(Gone::Withdrawn) => Err(Story::of(journal::Standing::GivenUp)),
+/// What an entry says of its question.
+pub(crate) struct QuestionEntry {
+    pub(crate) key: InputKey,
+    /// Until when it is waited for.
+    pub(crate) until: UnixMillis,
+    /// Why no answer is waited for any more, if the code has taken note of that.
+    gone: Option<Gone>,
+}
+
+impl QuestionEntry {
+    /// `None` for what another version of Longhaul has written.
+    pub(crate) fn of(value: &Json) -> Option<Self> {
+        let known: Layout = serde_json::from_str(value.as_str()).ok()?;
+        Some(Self {
+            key: InputKey::named(known.key),
+            until: UnixMillis(known.until),
+            gone: known.gone,
+        })
+    }
+
+    /// Whether nobody answered in time.
+    pub(crate) fn is_expired(&self) -> bool {
+        matches!(self.gone, Some(Gone::Unanswered))
     }
 }
 
@@ -193,13 +209,6 @@ impl Open {
         let entry = self.place.as_ref().map(|place| place.entry(Json::trusted("null")));
         withdrawal(self.key.clone(), self.until, gone, entry)
     }
-}
-
-/// How a question stands.
-enum Standing {
-    Open,
-    Answered(Json),
-    Closed,
 }
 
 impl TaskContext {
@@ -293,35 +302,20 @@ impl TaskContext {
             return Ok(None);
         }
         let (store, task) = (&self.shared.inner.store, &self.shared.task);
-        let record = store.peek(task).await?;
-        let mut open = record.into_iter().flat_map(|record| record.inputs);
-        if let Some(open) = open.find(|input| input.name == question.name) {
-            return Ok(Some(open));
-        }
-        // The open ones first: one that is answered in between is found here.
         for nth in 1..=self.shared.asked_before {
-            let answered = store.answer(task, &InputKey::nth(nth)).await?;
-            if let Some(answered) = answered.filter(|input| input.name == question.name) {
-                return Ok(Some(answered));
+            let asked = store.input(task, &InputKey::nth(nth)).await?;
+            let found = asked.filter(|input| input.name == question.name && input.state != InputState::Withdrawn);
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Ok(None)
     }
 
     /// How a question stands in the store.
-    async fn standing(&self, key: &InputKey) -> Result<Standing, AskError> {
-        let store = &self.shared.inner.store;
-        let record = store.peek(&self.shared.task).await?;
-        if record.is_some_and(|record| record.task.open_inputs.contains(key)) {
-            return Ok(Standing::Open);
-        }
-        Ok(match store.answer(&self.shared.task, key).await? {
-            Some(Input {
-                state: InputState::Answered(answer),
-                ..
-            }) => Standing::Answered(answer),
-            _ => Standing::Closed,
-        })
+    async fn input_state(&self, key: &InputKey) -> Result<InputState, AskError> {
+        let input = self.shared.inner.store.input(&self.shared.task, key).await?;
+        Ok(input.map_or(InputState::Withdrawn, |input| input.state))
     }
 
     /// Gives up what this branch has asked and begun, in earlier attempts too: its questions are withdrawn, in one write, and its children
@@ -372,7 +366,7 @@ impl TaskContext {
 
 /// What takes back the question that an entry is about, if that is not settled already.
 fn withdrawal_of(key: EntryKey, seq: u32, value: &Json) -> Option<Draft> {
-    let (question, until) = question_story(value).ok()?;
+    let open = QuestionEntry::of(value).filter(|question| question.gone.is_none())?;
     let entry = EntryDraft {
         key,
         beside: false,
@@ -380,7 +374,7 @@ fn withdrawal_of(key: EntryKey, seq: u32, value: &Json) -> Option<Draft> {
         again: false,
         value: Json::trusted("null"),
     };
-    Some(withdrawal(question, until, Gone::Withdrawn, Some(entry)))
+    Some(withdrawal(open.key, open.until, Gone::Withdrawn, Some(entry)))
 }
 
 /// A question whose answer is waited for; dropping this withdraws it, unless the whole attempt goes.
@@ -396,15 +390,15 @@ impl Unheard<'_> {
         };
         let mut waiting = None;
         loop {
-            match cx.standing(&open.key).await? {
-                Standing::Open => {}
-                Standing::Answered(answer) => {
+            match cx.input_state(&open.key).await? {
+                InputState::Open => {}
+                InputState::Answered(answer) => {
                     if let Some(waiting) = waiting {
                         cx.go_on(waiting).await?;
                     }
                     return Ok(answer);
                 }
-                Standing::Closed => return Err(AskError::Withdrawn),
+                InputState::Withdrawn => return Err(AskError::Withdrawn),
             }
             waiting.get_or_insert_with(|| cx.wait(Wait::Input(open.key.clone(), open.until)));
             tokio::select! {

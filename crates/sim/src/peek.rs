@@ -19,8 +19,8 @@ pub(crate) fn record(disk: &MemoryStore, id: &TaskId) -> Option<Record> {
     now(disk.peek(id)).ok().flatten()
 }
 
-pub(crate) fn answer(disk: &MemoryStore, id: &TaskId, key: &InputKey) -> Option<Input> {
-    now(disk.answer(id, key)).ok().flatten()
+pub(crate) fn input(disk: &MemoryStore, id: &TaskId, key: &InputKey) -> Option<Input> {
+    now(disk.input(id, key)).ok().flatten()
 }
 
 pub(crate) fn entries(disk: &MemoryStore, id: &TaskId) -> Vec<Entry> {

@@ -351,9 +351,9 @@ impl Store for NodeStore {
         self.read(move |disk| peek::now(disk.peek(&id)))
     }
 
-    fn answer(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
+    fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
         let (id, key) = (id.clone(), key.clone());
-        self.read(move |disk| peek::now(disk.answer(&id, &key)))
+        self.read(move |disk| peek::now(disk.input(&id, &key)))
     }
 
     fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {

@@ -41,9 +41,13 @@ pub(crate) enum Question<'a> {
         at: UnixMillis,
     },
     /// An open one has its answer.
-    Answered { key: InputKey, answer: &'a Json },
+    Answered {
+        key: InputKey,
+        answer: &'a Json,
+        at: UnixMillis,
+    },
     /// An open one is open no longer, and has no answer.
-    Withdrawn { key: InputKey },
+    Withdrawn { key: InputKey, at: UnixMillis },
 }
 
 /// One write to a task's journal.
@@ -83,6 +87,7 @@ pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>
                 decision.questions.push(Question::Answered {
                     key: key.clone(),
                     answer,
+                    at: change.at,
                 });
             }
             Event::Journaled(entry) if entry.seq > journaled => decision.places.push(Place::Taken(entry)),
@@ -102,7 +107,7 @@ pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>
     let withdrawn = open.into_iter().filter(|key| !decision.task.open_inputs.contains(key));
     decision
         .questions
-        .extend(withdrawn.map(|key| Question::Withdrawn { key }));
+        .extend(withdrawn.map(|key| Question::Withdrawn { key, at: change.at }));
     Ok(decision)
 }
 

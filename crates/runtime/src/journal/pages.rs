@@ -8,7 +8,7 @@ use super::{
     poll::poll_story,
     step::step_story,
 };
-use crate::{Engine, journal::StepTry, question::question_story};
+use crate::{Engine, journal::StepTry, question::QuestionEntry};
 use longhaul_core::{
     BoxFuture, EndedBy, Entry, EntryKey, EntryKind, Input, InputState, Json, Millis, Task, TaskId, UnixMillis,
     store::StoreError,
@@ -48,7 +48,8 @@ pub struct Chapter {
     pub tries_failed: u32,
     /// The task that it has started.
     pub child: Option<TaskId>,
-    /// How long it took, in milliseconds, if that is known: a step's last try, a timer, a child, a poll up to the look that found it ready.
+    /// How long it took, in milliseconds, if that is known: a step's last try, a timer, a child, a
+    /// question until it was answered or withdrawn, a poll up to the look that found it ready.
     pub took: Option<Millis>,
     /// What a question asks.
     pub question: Option<String>,
@@ -151,23 +152,13 @@ impl Engine {
                     ..story
                 }
             }
-            EntryKind::Input => match question_story(&entry.value) {
-                Ok((key, until)) if task.open_inputs.contains(&key) => {
-                    let record = self.store().peek(&task.id).await?;
-                    let inputs = record.into_iter().flat_map(|record| record.inputs);
-                    question = inputs
-                        .into_iter()
-                        .find(|input| input.key == key)
-                        .and_then(|input| text_of(&input));
-                    Story::of(Standing::Waiting(Some(until)))
+            EntryKind::Input => match QuestionEntry::of(&entry.value) {
+                Some(asked) => {
+                    let input = self.store().input(&task.id, &asked.key).await?;
+                    question = input.as_ref().and_then(text_of);
+                    question_story(&asked, input)
                 }
-                Ok((key, _)) => {
-                    let answer = self.store().answer(&task.id, &key).await?;
-                    question = answer.as_ref().and_then(text_of);
-                    let is_answered = matches!(answer.map(|input| input.state), Some(InputState::Answered(_)));
-                    Story::of(if is_answered { Standing::Done } else { Standing::GivenUp })
-                }
-                Err(settled) => settled,
+                None => Story::default(),
             },
             EntryKind::Emit | EntryKind::Now | EntryKind::Random | EntryKind::Select | EntryKind::Version => {
                 Story::of(Standing::Done)
@@ -213,6 +204,22 @@ impl Engine {
             }),
             ..Story::default()
         }
+    }
+}
+
+fn question_story(asked: &QuestionEntry, input: Option<Input>) -> Story {
+    let took = input
+        .as_ref()
+        .and_then(|input| Some(input.settled_at?.since(input.asked_at)));
+    let standing = match input.map(|input| input.state) {
+        Some(InputState::Open) => Standing::Waiting(Some(asked.until)),
+        Some(InputState::Answered(_)) => Standing::Done,
+        Some(InputState::Withdrawn) | None if asked.is_expired() => Standing::Unanswered,
+        Some(InputState::Withdrawn) | None => Standing::GivenUp,
+    };
+    Story {
+        took,
+        ..Story::of(standing)
     }
 }
 

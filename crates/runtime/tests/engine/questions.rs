@@ -1,11 +1,11 @@
 //! Work that asks its client, and holds no slot while it waits.
 
-use crate::support::{CallOf, Run, Runs, Script, World, guarded, scope, settle, text, tool};
+use crate::support::{CallOf, Run, Runs, Script, World, guarded, program, scope, settle, text, tool};
 use longhaul_core::{
     CancelMode, InputKey, Json, Outcome, Retry, RetryOn, State, StopReason, Task, TaskId, store::StoreError,
 };
-use longhaul_runtime::{AskError, End, Engine, ToolSettings};
-use std::collections::BTreeMap;
+use longhaul_runtime::{AskError, End, Engine, Question, Standing, ToolSettings};
+use std::{collections::BTreeMap, time::Duration};
 
 fn key(nth: u32) -> InputKey {
     InputKey::nth(nth)
@@ -256,4 +256,51 @@ async fn what_is_asked_again_is_asked_once() {
     assert_eq!(guarded("the answer", new).await.unwrap(), Ok(says("new")));
     run.finish("done");
     assert_eq!(world.outcome(&engine, &task.id).await, text("done"));
+}
+
+/// Answered after five seconds, expired after three, taken back after two.
+#[tokio::test]
+async fn the_history_has_each_question_with_its_duration() {
+    let world = World::in_memory();
+    let tool = program("asks", |cx| async move {
+        let question = |words: &str, within: Option<Duration>| Question {
+            within,
+            ..Question::new(Json::from(
+                serde_json::json!({"method": "elicitation/create", "params": {"message": words}}),
+            ))
+        };
+        cx.ask(question("Now?", None)).await?;
+        let late = cx.ask(question("Soon?", Some(Duration::from_secs(3)))).await;
+        assert_eq!(late, Err(AskError::Unanswered));
+        tokio::select! {
+            answer = cx.ask(question("Ever?", None)) => drop(answer?),
+            () = cx.ports().clock.sleep(Duration::from_secs(2)) => {}
+        }
+        Ok(String::new())
+    });
+    let engine = world.start([tool]).await;
+    let task = engine.create(engine.call("asks")).await.unwrap();
+    let asked = |nth: u32| move |task: &Task| task.open_inputs == [InputKey::nth(nth)];
+    world.until(&engine, &task.id, asked(1)).await;
+    world.clock.advance(5_000);
+    answer(&engine, &task.id, 1, "yes").await;
+    for (nth, wait) in [(2, 3_000), (3, 2_000)] {
+        world.until(&engine, &task.id, asked(nth)).await;
+        world.clock.sleeper(wait).await;
+        world.clock.advance(wait);
+    }
+    world.until(&engine, &task.id, Task::is_done).await;
+    let page = engine.history(&world.task(&task.id).await, 0, 100).await.unwrap();
+    let seen = page.found.iter().map(|(_, chapter)| {
+        let question = chapter.question.as_deref().unwrap();
+        (question, &chapter.standing, chapter.took.unwrap())
+    });
+    assert_eq!(
+        seen.collect::<Vec<_>>(),
+        [
+            ("Now?", &Standing::Done, 5_000),
+            ("Soon?", &Standing::Unanswered, 3_000),
+            ("Ever?", &Standing::GivenUp, 2_000)
+        ]
+    );
 }

@@ -133,7 +133,7 @@ impl Known {
             }
         }
         for (key, question) in &mut self.questions {
-            let answered = peek::answer(disk, &record.task.id, key);
+            let answered = peek::input(disk, &record.task.id, key);
             let answer = answered.and_then(|input| match input.state {
                 InputState::Answered(answer) => Some(answer),
                 InputState::Open | InputState::Withdrawn => None,

@@ -47,12 +47,7 @@ pub async fn changes_survive_reopening(fresh: Fresh) {
         bench.peek(&done.id).await,
     ];
     assert_eq!(after, before);
-    let answer = bench
-        .store
-        .answer(&running.id, &longhaul_core::InputKey::nth(1))
-        .await
-        .expect("a read");
-    let answer = answer.expect("the answer is kept");
+    let answer = bench.input(&running.id, 1).await.expect("the answer is kept");
     assert_eq!(answer.asked_at, UnixMillis(3));
     assert!(matches!(answer.state, longhaul_core::InputState::Answered(json) if json.as_str().contains("yes")));
 }

@@ -2,7 +2,7 @@
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{
-    Event, InputKey, SpecId,
+    Event, InputState, SpecId,
     store::{ApplyError, CreateError, StoreError},
 };
 
@@ -19,7 +19,8 @@ pub async fn a_refused_change_leaves_no_trace(fresh: Fresh) {
     let refused = bench.apply(&task.id, Some(fence), events, 3).await;
     assert!(matches!(refused, Err(ApplyError::Illegal(_))), "{refused:?}");
     assert_eq!(bench.peek(&task.id).await, before);
-    assert_eq!(bench.store.answer(&task.id, &InputKey::nth(1)).await, Ok(None));
+    let question = bench.input(&task.id, 1).await.expect("the question");
+    assert_eq!(question.state, InputState::Open);
     bench
         .apply(&task.id, Some(fence), vec![asked(2)], 4)
         .await

@@ -2,7 +2,8 @@
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{
-    BlockReason, CancelMode, ChildEntry, Entry, Event, Fence, Json, Outcome, State, Task, TaskId, UnixMillis,
+    BlockReason, CancelMode, ChildEntry, Entry, Event, Fence, InputState, Json, Outcome, State, Task, TaskId,
+    UnixMillis,
     store::{ApplyError, Counts},
 };
 
@@ -41,8 +42,8 @@ pub async fn blocked_work_is_told_and_not_woken(fresh: Fresh) {
         assert_eq!((after.state, &after.blocked), (State::Blocked, &task.blocked));
     }
     let bench = bench.restart().await;
-    let answer = bench.store.answer(&task.id, &longhaul_core::InputKey::nth(1)).await;
-    assert!(answer.expect("read").is_some());
+    let question = bench.input(&task.id, 1).await.expect("the question");
+    assert!(matches!(question.state, InputState::Answered(_)));
     assert_eq!(bench.journal(&task.id).await[0].value, ended.to_json());
     assert_eq!(bench.claim("tool", 10, 99).await, []);
     // Its time comes, and it is tried again.

@@ -2,8 +2,8 @@
 
 use super::Fresh;
 use longhaul_core::{
-    AttemptEnd, Block, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, HostId, InputKey, Json, Millis, NodeId,
-    Origin, Outcome, Owner, Principal, RpcFailure, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
+    AttemptEnd, Block, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey, Json, Millis,
+    NodeId, Origin, Outcome, Owner, Principal, RpcFailure, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
     UnixMillis,
     store::{ApplyError, Change, Claim, Claimed, Created, NewTask, Record},
 };
@@ -66,6 +66,11 @@ impl Bench {
         at: i64,
     ) -> Result<Task, ApplyError> {
         self.store.apply(change(id, fence, events, at)).await
+    }
+
+    /// The `nth` question of a task.
+    pub(super) async fn input(&self, task: &TaskId, nth: u32) -> Option<Input> {
+        self.store.input(task, &InputKey::nth(nth)).await.expect("a read")
     }
 
     pub(super) async fn peek(&self, id: &TaskId) -> Record {

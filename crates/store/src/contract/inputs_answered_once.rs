@@ -19,7 +19,9 @@ pub async fn invariant_4_an_input_key_is_answered_once(fresh: Fresh) {
         [InputKey::nth(1), InputKey::nth(2)],
         "oldest first"
     );
-    assert_eq!(bench.store.answer(&task.id, &InputKey::nth(1)).await, Ok(None));
+    let open = bench.input(&task.id, 1).await.expect("the question");
+    assert_eq!((open.state, open.settled_at), (InputState::Open, None));
+    assert_eq!(bench.input(&task.id, 3).await, None);
 
     let answers = ["yes", "no", "perhaps"];
     let tries: Vec<_> = answers
@@ -35,18 +37,13 @@ pub async fn invariant_4_an_input_key_is_answered_once(fresh: Fresh) {
             .all(|error| matches!(error, ApplyError::Illegal(_)))
     );
 
-    let kept = bench
-        .store
-        .answer(&task.id, &InputKey::nth(1))
-        .await
-        .expect("a read")
-        .expect("the answer");
+    let kept = bench.input(&task.id, 1).await.expect("the answer");
     assert_eq!(kept.state, InputState::Answered(answer_of(answers[winner])));
-    assert_eq!(kept.asked_at, UnixMillis(2));
+    assert_eq!((kept.asked_at, kept.settled_at), (UnixMillis(2), Some(UnixMillis(3))));
     assert_eq!(keys(bench.peek(&task.id).await), [InputKey::nth(2)]);
     let again = bench.apply(&task.id, None, vec![answered(1, "later")], 4).await;
     assert!(matches!(again, Err(ApplyError::Illegal(_))));
-    assert_eq!(bench.store.answer(&task.id, &InputKey::nth(1)).await, Ok(Some(kept)));
+    assert_eq!(bench.input(&task.id, 1).await, Some(kept));
 }
 
 fn answer_of(text: &str) -> Json {
@@ -88,5 +85,11 @@ pub async fn questions_are_withdrawn_with_their_attempt(fresh: Fresh) {
         .await
         .expect("withdrawn");
     assert_eq!(bench.peek(&task.id).await.inputs, []);
-    assert_eq!(bench.store.answer(&task.id, &InputKey::nth(2)).await, Ok(None));
+    for (nth, at) in [(1, 3), (2, 7)] {
+        let withdrawn = bench.input(&task.id, nth).await.expect("the question");
+        assert_eq!(
+            (withdrawn.state, withdrawn.settled_at),
+            (InputState::Withdrawn, Some(UnixMillis(at)))
+        );
+    }
 }

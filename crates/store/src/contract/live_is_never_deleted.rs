@@ -1,7 +1,7 @@
 //! Invariant 6: live work is not ended by its time to live.
 
 use super::{Fresh, fixture::*};
-use longhaul_core::{CancelMode, Event, InputKey, UnixMillis};
+use longhaul_core::{CancelMode, Event, UnixMillis};
 
 const FAR: UnixMillis = UnixMillis(1 << 50);
 
@@ -60,7 +60,7 @@ pub async fn what_is_deleted_leaves_nothing(fresh: Fresh) {
     );
     for gone in ["t0", "t1"] {
         assert_eq!(bench.get("alice", &id(gone)).await, None);
-        assert_eq!(bench.store.answer(&id(gone), &InputKey::nth(1)).await, Ok(None));
+        assert_eq!(bench.input(&id(gone), 1).await, None);
     }
     let left = bench.store.list(&scope("alice"), None, 10).await.expect("a list").tasks;
     assert_eq!(

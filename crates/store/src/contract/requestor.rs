@@ -1,7 +1,7 @@
 //! Who called is kept with the arguments, and how a question is called with the question.
 
 use super::{Fresh, fixture::*};
-use longhaul_core::{InputKey, Json, UnixMillis};
+use longhaul_core::{Json, UnixMillis};
 
 /// Whoever works on a task learns who called: its claimer, its adopter after a restart, and who asks by id.
 pub async fn the_requestor_is_kept_with_the_arguments(fresh: Fresh) {
@@ -36,7 +36,6 @@ pub async fn a_question_keeps_its_name(fresh: Fresh) {
 
     let answer = bench.apply(&task.id, None, vec![answered(1, "yes")], 3).await;
     answer.expect("an answer");
-    let kept = bench.store.answer(&task.id, &InputKey::nth(1)).await;
-    let kept = kept.expect("a read").expect("the answer");
+    let kept = bench.input(&task.id, 1).await.expect("the answer");
     assert_eq!(kept.name.as_deref(), Some("odd"));
 }

@@ -5,7 +5,7 @@ use crate::{
     usage,
 };
 use longhaul_core::{
-    Entry, EntryKind, Input, InputKey, InputState, Json, Outcome, Task, Usage,
+    Entry, EntryKind, Input, InputKey, InputState, Json, Outcome, Task, UnixMillis, Usage,
     store::{Idempotency, NewTask, Record},
 };
 use std::{collections::BTreeMap, mem};
@@ -97,9 +97,8 @@ impl Kept {
         }
     }
 
-    pub(super) fn answered(&self, key: &InputKey) -> Option<&Input> {
-        let input = self.inputs.get(key)?;
-        matches!(input.state, InputState::Answered(_)).then_some(input)
+    pub(super) fn input(&self, key: &InputKey) -> Option<&Input> {
+        self.inputs.get(key)
     }
 
     pub(super) fn journal(&self, after: u32) -> &[Entry] {
@@ -138,20 +137,22 @@ impl Kept {
                     request: request.clone(),
                     state: InputState::Open,
                     asked_at: at,
+                    settled_at: None,
                 };
                 self.inputs.insert(key, input);
             }
-            Question::Answered { key, answer } => {
+            Question::Answered { key, answer, at } => {
                 self.bytes += usage::bytes(answer);
-                self.set(&key, InputState::Answered(answer.clone()));
+                self.settle(&key, InputState::Answered(answer.clone()), at);
             }
-            Question::Withdrawn { key } => self.set(&key, InputState::Withdrawn),
+            Question::Withdrawn { key, at } => self.settle(&key, InputState::Withdrawn, at),
         }
     }
 
-    fn set(&mut self, key: &InputKey, state: InputState) {
+    fn settle(&mut self, key: &InputKey, state: InputState, at: UnixMillis) {
         if let Some(input) = self.inputs.get_mut(key) {
             input.state = state;
+            input.settled_at = Some(at);
         }
     }
 

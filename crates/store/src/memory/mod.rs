@@ -163,10 +163,10 @@ impl Store for MemoryStore {
         answer(Ok(self.lock().tasks.get(id).map(Kept::record)))
     }
 
-    fn answer(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
+    fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
         let all = self.lock();
-        let answered = all.tasks.get(id).and_then(|kept| kept.answered(key));
-        answer(Ok(answered.cloned()))
+        let input = all.tasks.get(id).and_then(|kept| kept.input(key));
+        answer(Ok(input.cloned()))
     }
 
     fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {

@@ -100,7 +100,7 @@ fn statements() -> Vec<&'static str> {
         read::PEEK,
         read::LOAD,
         read::OPEN_INPUTS,
-        read::ANSWER,
+        read::INPUT,
         read::REQUESTOR,
         read::USAGE,
         read::USAGE_IN_ALL,

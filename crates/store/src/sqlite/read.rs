@@ -24,9 +24,9 @@ pub(super) const PEEK: &str = select_tasks!(
     "CROSS JOIN specs ON specs.seq = tasks.spec LEFT JOIN outcomes ON outcomes.task = tasks.seq WHERE tasks.id = ?1"
 );
 pub(super) const LOAD: &str = select_tasks!("", "CROSS JOIN specs ON specs.seq = tasks.spec WHERE tasks.id = ?1");
-pub(super) const OPEN_INPUTS: &str = "SELECT key, request, state, answer, asked_at, name FROM inputs INDEXED BY inputs_open WHERE task = ?1 AND state = 0 ORDER BY seq";
-pub(super) const ANSWER: &str = "SELECT key, request, inputs.state, answer, asked_at, name FROM tasks CROSS JOIN inputs \
-     ON inputs.task = tasks.seq WHERE tasks.id = ?1 AND key = ?2 AND inputs.state = 1";
+pub(super) const OPEN_INPUTS: &str = "SELECT key, request, state, answer, asked_at, name, settled_at FROM inputs INDEXED BY inputs_open WHERE task = ?1 AND state = 0 ORDER BY seq";
+pub(super) const INPUT: &str = "SELECT key, request, inputs.state, answer, asked_at, name, settled_at FROM tasks CROSS JOIN inputs \
+     ON inputs.task = tasks.seq WHERE tasks.id = ?1 AND key = ?2";
 pub(super) const REQUESTOR: &str =
     "SELECT requestor FROM tasks CROSS JOIN arguments ON arguments.task = tasks.seq WHERE tasks.id = ?1";
 pub(super) const USAGE: &str = "SELECT live, bytes FROM usage WHERE principal = ?1";
@@ -120,7 +120,7 @@ fn record(connection: &Connection, sql: &str, by: impl Params) -> Result<Option<
     } else {
         connection
             .prepare_cached(OPEN_INPUTS)?
-            .query_map([seq], input)?
+            .query_map([seq], read_input)?
             .collect::<Result<_>>()?
     };
     Ok(Some(Record { task, outcome, inputs }))
@@ -134,11 +134,11 @@ pub(super) fn load(connection: &Connection, id: &TaskId) -> Result<Option<(i64, 
         .optional()
 }
 
-/// [`longhaul_core::Store::answer`].
-pub(super) fn answer(connection: &Connection, id: &TaskId, key: &InputKey) -> Result<Option<Input>> {
+/// [`longhaul_core::Store::input`].
+pub(super) fn input(connection: &Connection, id: &TaskId, key: &InputKey) -> Result<Option<Input>> {
     connection
-        .prepare_cached(ANSWER)?
-        .query_row([id.as_str(), key.as_str()], input)
+        .prepare_cached(INPUT)?
+        .query_row([id.as_str(), key.as_str()], read_input)
         .optional()
 }
 
@@ -150,7 +150,7 @@ pub(super) fn requestor(connection: &Connection, id: &TaskId) -> Result<Option<J
         .optional()
 }
 
-fn input(row: &Row<'_>) -> Result<Input> {
+fn read_input(row: &Row<'_>) -> Result<Input> {
     Ok(Input {
         key: InputKey::named(row.get::<_, Arc<str>>(0)?),
         name: row.get(5)?,
@@ -162,6 +162,7 @@ fn input(row: &Row<'_>) -> Result<Input> {
             _ => return Err(code::meaningless(2, rusqlite::types::Type::Integer)),
         },
         asked_at: UnixMillis(row.get(4)?),
+        settled_at: row.get::<_, Option<i64>>(6)?.map(UnixMillis),
     })
 }
 

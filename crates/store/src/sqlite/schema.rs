@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_blocked.sql"),
     include_str!("migrations/0007_noted_nodes.sql"),
     include_str!("migrations/0008_tool_limits.sql"),
+    include_str!("migrations/0009_settled_inputs.sql"),
 ];
 
 /// Brings the file up to date, or says why it cannot be used.
@@ -161,6 +162,16 @@ mod tests {
             assert_eq!(store.requestor(&id).await.unwrap(), Some(Json::trusted("{}")));
             let record = store.peek(&id).await.unwrap().unwrap();
             assert_eq!((record.inputs[0].name.clone(), record.task.keyed), (None, false));
+            // When an answer came was not written down; when one comes now, it is.
+            let settled = async |nth| store.input(&id, &InputKey::nth(nth)).await.unwrap().unwrap().settled_at;
+            assert_eq!(settled(1).await, None);
+            let answered = Event::InputAnswered {
+                key: InputKey::nth(2),
+                answer: Json::trusted("0"),
+            };
+            store.apply(Change::of(&id, answered, UnixMillis(7))).await.unwrap();
+            assert_eq!(settled(2).await, Some(UnixMillis(7)));
+            let live = live + 1;
             // What was there before goes as it would have come.
             let over = ["result", "error", "cancelled"].map(|id| id.parse().unwrap()).to_vec();
             let deleted = store.delete(over, UnixMillis(14)).await.unwrap();

@@ -129,8 +129,8 @@ impl Store for SqliteStore {
         self.at_once(|connection| read::peek(connection, id))
     }
 
-    fn answer(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
-        self.at_once(|connection| read::answer(connection, id, key))
+    fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
+        self.at_once(|connection| read::input(connection, id, key))
     }
 
     fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {

@@ -46,8 +46,9 @@ pub(super) const DELETABLE: &str = "SELECT seq, principal, \
      + coalesce((SELECT sum(octet_length(request) + coalesce(octet_length(answer), 0)) FROM inputs WHERE task = tasks.seq), 0) \
      + coalesce((SELECT sum(octet_length(path) + octet_length(name) + octet_length(value)) FROM journal WHERE task = tasks.seq), 0) \
      FROM tasks WHERE id = ?1 AND delete_at <= ?2";
-pub(super) const SET_ANSWER: &str = "UPDATE inputs SET state = 1, answer = ?3 WHERE task = ?1 AND key = ?2";
-pub(super) const WITHDRAW: &str = "UPDATE inputs SET state = 2 WHERE task = ?1 AND key = ?2";
+pub(super) const SET_ANSWER: &str =
+    "UPDATE inputs SET state = 1, answer = ?3, settled_at = ?4 WHERE task = ?1 AND key = ?2";
+pub(super) const WITHDRAW: &str = "UPDATE inputs SET state = 2, settled_at = ?3 WHERE task = ?1 AND key = ?2";
 pub(super) const HASTEN: &str = "UPDATE tasks INDEXED BY tasks_wake SET resume_at = ?1, wake_at = min(wake_at, ?1) \
      WHERE wake_at IS NOT NULL AND state = 2 AND resume_at > ?1";
 pub(super) const FORGET_SESSIONS: &str = "DELETE FROM ended_sessions WHERE until <= ?1";
@@ -209,15 +210,16 @@ fn write_question(tx: &Tx<'_>, seq: i64, question: &Question<'_>) -> Result<()> 
             .connection
             .prepare_cached("INSERT INTO inputs (task, key, name, request, state, asked_at) VALUES (?, ?, ?, ?, 0, ?)")?
             .execute(params![seq, key.as_str(), name, request.as_str(), at.0])?,
-        Question::Answered { key, answer } => {
+        Question::Answered { key, answer, at } => {
             tx.connection
                 .prepare_cached(SET_ANSWER)?
-                .execute(params![seq, key.as_str(), answer.as_str()])?
+                .execute(params![seq, key.as_str(), answer.as_str(), at.0])?
         }
-        Question::Withdrawn { key } => tx
-            .connection
-            .prepare_cached(WITHDRAW)?
-            .execute(params![seq, key.as_str()])?,
+        Question::Withdrawn { key, at } => {
+            tx.connection
+                .prepare_cached(WITHDRAW)?
+                .execute(params![seq, key.as_str(), at.0])?
+        }
     };
     Ok(())
 }

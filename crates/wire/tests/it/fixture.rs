@@ -71,6 +71,7 @@ pub(crate) fn asking(mut task: Task, requests: &[(&str, Value)]) -> Record {
             request: Json::from(request),
             state: InputState::Open,
             asked_at: NINE,
+            settled_at: None,
         })
         .collect();
     task.open_inputs = inputs.iter().map(|input| input.key.clone()).collect();

@@ -39,11 +39,11 @@ impl StoreLayer for Noting {
     }
 
     /// Takes its time, in which news could be told.
-    fn answer(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
-        let answer = self.inner.answer(id, key);
+    fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
+        let input = self.inner.input(id, key);
         Box::pin(async move {
             tokio::task::yield_now().await;
-            answer.await
+            input.await
         })
     }
 }

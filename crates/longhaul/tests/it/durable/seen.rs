@@ -245,6 +245,12 @@ async fn the_history_says_how_long_things_took_what_is_asked_and_what_is_a_join(
         cx.sleep(std::time::Duration::from_millis(5)).await?;
         let branch = |_: TaskContext| async { Ok::<_, longhaul::Error>(()) };
         cx.join([branch, branch]).all().await?;
+        let works = |cx: TaskContext| async move {
+            Ok::<_, longhaul::Error>(cx.step("part", async || Ok::<_, Error>(())).await?)
+        };
+        for worked in cx.join([works, works]).await? {
+            worked?;
+        }
         cx.elicit::<Consent>("Go on?").await?;
         ToolResult::Ok("done")
     });
@@ -254,9 +260,15 @@ async fn the_history_says_how_long_things_took_what_is_asked_and_what_is_a_join(
     let shown = history(&server, task.id(), "").await;
     assert_eq!(
         told(&shown),
-        [("timer", "done"), ("join", "done"), ("input", "waiting")]
+        [
+            ("timer", "done"),
+            ("join", "done"),
+            ("step \"part\" in branch 1.0", "done"),
+            ("step \"part\" in branch 1.1", "done"),
+            ("input", "waiting")
+        ]
     );
     assert_eq!(shown["entries"][0]["tookMs"], 5);
-    assert_eq!(shown["entries"][2]["question"], "Go on?");
+    assert_eq!(shown["entries"][4]["question"], "Go on?");
     server.stop().await;
 }

@@ -258,6 +258,7 @@ mod tests {
             request: Json::trusted("{}"),
             state: InputState::Open,
             asked_at: UnixMillis(0),
+            settled_at: None,
         }
     }
 

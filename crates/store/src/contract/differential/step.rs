@@ -116,7 +116,7 @@ pub(crate) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Re
         Step::NextReady(tool) => Answer::Moment(store.next_ready(&tool).await?),
         Step::Get(scope, id) => Answer::Record(store.get(&scope, &id).await?),
         Step::Peek(id) => Answer::Record(store.peek(&id).await?),
-        Step::Answer(id, key) => Answer::Input(store.answer(&id, &key).await?),
+        Step::Answer(id, key) => Answer::Input(store.input(&id, &key).await?),
         Step::Journal(id, after, limit) => Answer::Entries(store.journal(&id, after, limit).await?),
         Step::Emitted(id, after, limit) => Answer::Entries(store.emitted(&id, after, limit).await?),
         Step::Children(parent, limit) => Answer::Tasks(store.children(&parent, limit).await?),
