@@ -3,17 +3,18 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod fixtures;
+#[path = "../../private-dir/tests/planted/mod.rs"]
+mod planted;
 
 use fixtures::{Folder, alive, ended, kill, launcher, pids, until, until_dead, until_exists};
 use longhaul_core::AttemptState::{Live, Starting, Stopping};
 use longhaul_private_dir::Unfit;
 use longhaul_runtime::LogRange;
 use longhaul_upstream::command::{Attempts, Ended, Stopped, Verdict, judge, read_log};
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use planted::PLANTS;
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
-    path::Path,
 };
 
 #[tokio::test]
@@ -130,20 +131,13 @@ async fn invariant_12_a_folder_that_was_removed_after_the_start_is_lost() {
 /// What is in the place of a file or folder of an attempt is not followed, waited for or emptied.
 #[tokio::test]
 async fn what_is_planted_in_a_folder_is_not_used() {
-    type Plant = fn(&Path, &Path);
-    let plants: [Plant; 4] = [
-        |at, victim| symlink(victim, at).unwrap(),
-        |at, victim| fs::hard_link(victim, at).unwrap(),
-        |at, _| fs::create_dir(at).unwrap(),
-        |at, _| mknodat(CWD, at, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap(),
-    ];
     let folder = Folder::new();
     let (dir, exit) = folder.run(&folder.script("echo out; echo err >&2")).await;
     let victim = folder.file("victim");
     fs::write(&victim, "{}").unwrap();
     for file in ["lock", "exit", "version", "log.0"] {
         let (file, kept) = (dir.path().join(file), folder.file("kept"));
-        for plant in plants {
+        for (_, plant) in PLANTS {
             fs::rename(&file, &kept).unwrap();
             plant(&file, &victim);
             let judged = judge(&dir, Live);
@@ -194,6 +188,28 @@ async fn what_is_planted_in_a_folder_is_not_used() {
     symlink(&elsewhere, folder.file("planted")).unwrap();
     let refused = Attempts::open(folder.file("planted")).unwrap_err();
     assert!(refused.to_string().contains("it is a symbolic link"), "{refused}");
+}
+
+/// Its command would read what it leads to.
+#[tokio::test]
+async fn a_supervisor_hands_no_planted_input_to_its_command() {
+    let folder = Folder::new();
+    let victim = folder.file("victim");
+    fs::write(&victim, "secret").unwrap();
+    for (nth, (said, plant)) in PLANTS.into_iter().enumerate() {
+        let dir = folder.dir(&format!("task-{nth}"));
+        dir.prepare(&folder.script("cat > read"), "input").unwrap();
+        let stdin = dir.path().join("stdin");
+        fs::remove_file(&stdin).unwrap();
+        plant(&stdin, &victim);
+        let refused = launcher().launch(&dir).await.unwrap_err().to_string();
+        assert!(
+            refused.contains("standard input") && refused.contains(said),
+            "{said}: {refused}"
+        );
+        assert_eq!(judge(&dir, Live).unwrap(), Verdict::NeverStarted);
+    }
+    assert!(!folder.file("read").exists());
 }
 
 /// Invariant 12, at its narrowest: a supervisor that starts late and a judgement race for the lock; whoever wins, the other knows.

@@ -1,16 +1,13 @@
 //! Who may open what.
 
-use crate::task;
+use crate::{planted::PLANTS, task};
 use longhaul_core::{HostId, Store, UnixMillis};
 use longhaul_private_dir::Unfit;
 use longhaul_store::{OpenError, SqliteOptions, SqliteStore};
-use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat};
+use rustix::fs::{FlockOperation, flock};
 use std::{
     fs::{self, File},
-    os::unix::{
-        fs::{PermissionsExt, symlink},
-        net::UnixListener,
-    },
+    os::unix::fs::{PermissionsExt, symlink},
     path::Path,
     sync::{Arc, Mutex},
 };
@@ -122,19 +119,6 @@ async fn nothing_is_acknowledged_once_the_files_are_gone() {
 /// Each kind of thing in the place of each file: a clear error at once, and nothing is written anywhere.
 #[test]
 fn a_planted_file_is_refused_and_what_it_leads_to_is_untouched() {
-    type Plant = fn(&Path, &Path);
-    let plants: [(&str, Plant); 6] = [
-        ("a symbolic link", |at, victim| symlink(victim, at).unwrap()),
-        ("a symbolic link", |at, victim| {
-            symlink(victim.with_extension("not"), at).unwrap()
-        }),
-        ("2 names", |at, victim| fs::hard_link(victim, at).unwrap()),
-        ("a directory", |at, _| fs::create_dir(at).unwrap()),
-        ("a named pipe", |at, _| {
-            mknodat(CWD, at, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-        }),
-        ("a socket", |at, _| drop(UnixListener::bind(at).unwrap())),
-    ];
     for file in [
         "lock",
         "longhaul.db",
@@ -142,7 +126,7 @@ fn a_planted_file_is_refused_and_what_it_leads_to_is_untouched() {
         "longhaul.db-shm",
         "longhaul.db-journal",
     ] {
-        for (nth, (said, plant)) in plants.into_iter().enumerate() {
+        for (nth, (said, plant)) in PLANTS.into_iter().enumerate() {
             let folder = tempfile::tempdir().unwrap();
             let victim = folder.path().join("victim");
             fs::write(&victim, "precious").unwrap();

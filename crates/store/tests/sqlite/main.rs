@@ -9,5 +9,7 @@ mod deleted;
 mod directory;
 mod full;
 mod locked;
+#[path = "../../../private-dir/tests/planted/mod.rs"]
+mod planted;
 mod refused;
 mod task;

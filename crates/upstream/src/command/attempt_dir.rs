@@ -244,9 +244,7 @@ impl AttemptDir {
     pub(super) fn give_back(&self, why: &str) -> io::Result<()> {
         std::fs::rename(self.file(STARTED), self.file(VOID))?;
         // Without the reason, or should the loss of power undo it, this is safe all the same.
-        let _ = OpenOptions::new()
-            .write(true)
-            .open(self.file(VOID))
+        let _ = open_file(&self.file(VOID), OpenOptions::new().write(true))
             .and_then(|mut file| file.write_all(why.as_bytes()));
         let _ = sync_dir(&self.path);
         Ok(())
@@ -255,7 +253,7 @@ impl AttemptDir {
     /// Why its supervisor could not start the command, if it has given the attempt back.
     pub(super) fn given_back_for(&self) -> Option<String> {
         let mut why = String::new();
-        File::open(self.file(VOID))
+        open_file(&self.file(VOID), OpenOptions::new().read(true))
             .ok()?
             .take(512)
             .read_to_string(&mut why)

@@ -4,6 +4,7 @@ use super::super::{
     attempt_dir::{AttemptDir, Lock, SOCKET, STDIN},
     record::Spec,
 };
+use longhaul_private_dir::open_file;
 use rustix::{io::Errno, process::Signal};
 use std::{
     fs::File,
@@ -61,7 +62,7 @@ pub(super) fn boot(dir: AttemptDir) -> Result<Booted, Refusal> {
         return Err(Refusal::Started);
     }
     let spec = dir.read_spec().map_err(failed("reading the spec"))?;
-    let stdin = match File::open(dir.file(STDIN)) {
+    let stdin = match open_file(&dir.file(STDIN), File::options().read(true)) {
         Ok(file) => Some(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(failed("opening the standard input")(error)),

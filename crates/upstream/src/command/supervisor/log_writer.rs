@@ -7,6 +7,7 @@ use super::{
     },
     clock::monotonic,
 };
+use longhaul_private_dir::open_file;
 use std::{
     collections::VecDeque,
     fs::File,
@@ -74,7 +75,7 @@ impl LogWriter {
         let synced = self
             .kept
             .iter()
-            .try_for_each(|segment| File::open(segment.path(&self.dir))?.sync_all());
+            .try_for_each(|segment| open_file(&segment.path(&self.dir), File::options().read(true))?.sync_all());
         if let Err(error) = synced.and_then(|()| sync_dir(&self.dir)) {
             self.error
                 .get_or_insert(format!("the log could not be synced: {error}"));
