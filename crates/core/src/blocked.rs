@@ -1,6 +1,6 @@
 //! Durable tasks that cannot go on until their code, or an operator, changes something.
 
-use crate::{InvalidJson, Json, Outcome, RpcFailure, UnixMillis};
+use crate::{InvalidJson, Json, Outcome, RpcFailure, UnixMillis, shorten};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::{fmt, sync::Arc};
@@ -152,9 +152,7 @@ impl Blocked {
 /// As people read it: `blocked (poisoned): 5 attempts failed …`. At most about 1 KiB, as any line about a task: names of entries can be long.
 impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = &*self.failure.message;
-        let shown = crate::beginning(message, LONGEST_LINE);
-        let more = if shown.len() < message.len() { "…" } else { "" };
-        write!(f, "blocked ({}): {shown}{more}", self.reason)
+        let message = shorten(&self.failure.message, LONGEST_LINE);
+        write!(f, "blocked ({}): {message}", self.reason)
     }
 }

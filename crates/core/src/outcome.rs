@@ -1,6 +1,6 @@
 //! How a task ends. Outcomes are stored, statuses are derived: each protocol generation reads its own from the same record.
 
-use crate::{FailedAttempt, Json, MAX_ENTRY_BYTES, Millis, format_duration, task::start_of_status};
+use crate::{FailedAttempt, Json, MAX_ENTRY_BYTES, MAX_STATUS_BYTES, Millis, format_duration, truncate};
 use serde_json::{json, value::RawValue};
 use std::{borrow::Cow, sync::Arc};
 
@@ -108,7 +108,8 @@ pub fn text_result(text: &str, is_error: bool) -> Json {
 /// The first line with anything in it, as far as a status goes; `blank` if there is none.
 fn first_line<'a>(text: &'a str, blank: &'static str) -> &'a str {
     let mut lines = text.lines().map(str::trim);
-    lines.find(|line| !line.is_empty()).map_or(blank, start_of_status)
+    let line = lines.find(|line| !line.is_empty()).unwrap_or(blank);
+    truncate(line, MAX_STATUS_BYTES)
 }
 
 /// The first text among the content blocks of a `CallToolResult`.

@@ -1,6 +1,6 @@
 //! What is known about running work and not yet written.
 
-use longhaul_core::{Event, MAX_STATUS_BYTES, Progress, start_of_status};
+use longhaul_core::{Event, MAX_STATUS_BYTES, Progress, truncate};
 use std::sync::Arc;
 
 /// News of one attempt: the latest of each kind only.
@@ -54,7 +54,7 @@ impl News {
     pub(crate) fn status(&mut self, line: Arc<str>) {
         self.status = Some(match line.len() {
             0..=MAX_STATUS_BYTES => line,
-            _ => Arc::from(start_of_status(&line)),
+            _ => Arc::from(truncate(&line, MAX_STATUS_BYTES)),
         });
     }
 

@@ -272,7 +272,7 @@ fn shortened(text: Cow<'_, str>) -> Cow<'_, str> {
     if text.len() <= MAX_LENGTH {
         return text;
     }
-    let shown = longhaul_core::beginning(&text, MAX_LENGTH);
+    let shown = longhaul_core::truncate(&text, MAX_LENGTH);
     format!("{shown}… ({} more bytes)", text.len() - shown.len()).into()
 }
 

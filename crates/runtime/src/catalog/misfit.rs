@@ -1,6 +1,7 @@
 //! Where a value does not fit its schema, in words that its giver can act on.
 
 use jsonschema::{ValidationError, error::ValidationErrorKind};
+use longhaul_core::shorten;
 
 /// How many of a schema's alternatives are told of.
 const LISTED_ALTERNATIVES: usize = 10;
@@ -35,11 +36,7 @@ fn why(violation: &ValidationError<'_>) -> String {
 
 /// In the words of the schema library, but for how many are named.
 fn unknown_properties(unexpected: &[String]) -> String {
-    let name = |name: &String| {
-        let shown = longhaul_core::beginning(name, LONGEST_NAME);
-        let more = if shown.len() < name.len() { "…" } else { "" };
-        format!("'{shown}{more}'")
-    };
+    let name = |name: &String| format!("'{}'", shorten(name, LONGEST_NAME));
     let names: Vec<String> = unexpected.iter().take(LISTED_PROPERTIES).map(name).collect();
     let names = names.join(", ");
     let were = match unexpected.len() {

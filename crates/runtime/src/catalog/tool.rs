@@ -2,7 +2,7 @@
 
 use super::{Intake, misfit};
 use crate::Executor;
-use longhaul_core::{Json, Millis, OnNonDeterminism, Retry, SpecId, TaskPolicy, ToolSpec};
+use longhaul_core::{Json, Millis, OnNonDeterminism, Retry, SpecId, TaskPolicy, ToolSpec, shorten};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
@@ -194,7 +194,7 @@ impl Tool {
         let empty = Map::new();
         let members = value.as_object().unwrap_or(&empty);
         let checked = self.settings.executor.check(arguments, members);
-        checked.map_err(|objection| ArgumentError(shortened(&objection, LONGEST_OBJECTION)))
+        checked.map_err(|objection| ArgumentError(shorten(&objection, LONGEST_OBJECTION).into_owned()))
     }
 }
 
@@ -206,7 +206,7 @@ fn describe<'a>(tool: &str, violations: impl Iterator<Item = jsonschema::Validat
         let _ = write!(
             text,
             "\n- {}",
-            shortened(&misfit::describe(&violation), LONGEST_VIOLATION)
+            shorten(&misfit::describe(&violation), LONGEST_VIOLATION)
         );
     }
     let _ = match violations.take(COUNTED_VIOLATIONS).count() {
@@ -215,13 +215,6 @@ fn describe<'a>(tool: &str, violations: impl Iterator<Item = jsonschema::Validat
         others => write!(text, "\nand {others} more"),
     };
     text
-}
-
-/// The text, or its beginning.
-fn shortened(text: &str, most: usize) -> String {
-    let shown = longhaul_core::beginning(text, most);
-    let more = if shown.len() < text.len() { "…" } else { "" };
-    format!("{shown}{more}")
 }
 
 /// What a task needs when its tool is gone: the executor's definition, the retry policy, and whether the tool is durable.

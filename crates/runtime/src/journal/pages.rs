@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{Engine, journal::StepTry, question::QuestionEntry};
 use longhaul_core::{
-    BoxFuture, EndedBy, Entry, EntryKey, EntryKind, Input, InputState, Json, Millis, Task, TaskId, UnixMillis,
+    BoxFuture, EndedBy, Entry, EntryKey, EntryKind, Input, InputState, Json, Millis, Task, TaskId, UnixMillis, shorten,
     store::StoreError,
 };
 use serde_json::Value;
@@ -232,9 +232,7 @@ fn text_of(input: &Input) -> Option<String> {
     let params = &request["params"];
     let last_message = || params["messages"].as_array()?.last()?["content"]["text"].as_str();
     let text = params["message"].as_str().or_else(last_message)?;
-    let shown = longhaul_core::beginning(text, LONGEST_QUESTION);
-    let more = if shown.len() < text.len() { "…" } else { "" };
-    Some(format!("{shown}{more}"))
+    Some(shorten(text, LONGEST_QUESTION).into_owned())
 }
 
 /// What `read` finds after a place, batch after batch.

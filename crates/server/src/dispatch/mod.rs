@@ -14,7 +14,7 @@ use crate::{
     session::Session,
     signer::Signer,
 };
-use longhaul_core::beginning;
+use longhaul_core::truncate;
 use longhaul_wire::{
     AdmissionRules, Admitted, Era, Generation, Message, Meta, Method, Params, Rejection, Request, RpcError, Transport,
     admit, admit_custom, detect_era,
@@ -61,7 +61,7 @@ impl Dispatcher {
             Err(Rejection { id, error }) => Answer::error(id, &error),
             Ok(Message::Request(request)) => {
                 debug!(
-                    method = beginning(&request.method, LONGEST_METHOD),
+                    method = truncate(&request.method, LONGEST_METHOD),
                     session = incoming.session.is_some(),
                     "request"
                 );
@@ -71,7 +71,7 @@ impl Dispatcher {
                     .unwrap_or_else(|error| Answer::error(Some(id), &error))
             }
             Ok(Message::Notification(notification)) => {
-                debug!(method = beginning(&notification.method, LONGEST_METHOD), "notification");
+                debug!(method = truncate(&notification.method, LONGEST_METHOD), "notification");
                 self.notification(&notification, incoming).unwrap_or_else(refused)
             }
             Ok(Message::Response(response)) => self.response(&response, incoming).await.unwrap_or_else(refused),
