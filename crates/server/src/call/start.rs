@@ -37,7 +37,9 @@ pub(crate) async fn answer(
     asked: Asked<'_>,
 ) -> Result<Answer, RpcError> {
     mirrored_headers::check(calls, request, &tool, raw_arguments)?;
-    let route = Route::of(tool.settings().policy, tool.settings().handoff, asking(request)?)
+    let task_metadata = task_metadata(request)?;
+    let asking = asking(request, task_metadata.as_ref());
+    let route = Route::of(tool.settings().policy, tool.settings().handoff, asking)
         .map_err(|why| unroutable(why, asked.target))?;
     let arguments = asked.arguments.clone().unwrap_or_else(|| Json::trusted("{}"));
     let interaction = &calls.interaction;
@@ -64,7 +66,7 @@ pub(crate) async fn answer(
             origin: request.caller.origin(),
             requestor,
             idempotency_key: request.meta.idempotency_key()?.map(Arc::from),
-            ttl: task_wish(request)?.and_then(|wish| wish.ttl),
+            ttl: task_metadata.and_then(|task| task.ttl),
             cancel_if_caller_leaves: request.caller.generation == Generation::Modern,
         },
     };
@@ -104,17 +106,17 @@ fn unroutable(why: Unroutable, tool: &str) -> RpcError {
     }
 }
 
-fn asking(request: &AdmittedRequest<'_>) -> Result<Asking, RpcError> {
-    Ok(match request.caller.generation {
+fn asking(request: &AdmittedRequest<'_>, task_metadata: Option<&TaskMetadata>) -> Asking {
+    match request.caller.generation {
         Generation::Modern if request.caller.declares_tasks => Asking::ModernDeclaring,
         Generation::Modern => Asking::ModernPlain,
-        Generation::Legacy if task_wish(request)?.is_some() => Asking::LegacyTask,
+        Generation::Legacy if task_metadata.is_some() => Asking::LegacyTask,
         Generation::Legacy => Asking::LegacyPlain,
-    })
+    }
 }
 
 /// What the client would have of a task. Revisions without tasks ignore the member (G1-05, G2-18).
-fn task_wish(request: &AdmittedRequest<'_>) -> Result<Option<TaskMetadata>, RpcError> {
+fn task_metadata(request: &AdmittedRequest<'_>) -> Result<Option<TaskMetadata>, RpcError> {
     match request.caller.has_core_tasks() {
         true => request.params.task_metadata(),
         false => Ok(None),
