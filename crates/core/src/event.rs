@@ -95,7 +95,7 @@ pub enum Event {
     /// The tool's code has come to something: a new place in the journal, or another value for one it has.
     Journaled(Entry),
     /// The tool's code has come further without a new place: what crashed it before did not do so here.
-    CameFurther,
+    Advanced,
     /// The time that suspended work waits for is here, or that at which a blocked task is tried again.
     TimerFired,
     /// A blocked task is to be tried again, because its code has changed, an operator asks for it, or its time has passed.
@@ -140,7 +140,7 @@ impl Event {
                 | Self::Reported { .. }
                 | Self::InputRequested { .. }
                 | Self::Journaled(_)
-                | Self::CameFurther
+                | Self::Advanced
                 | Self::InputWithdrawn { .. }
                 | Self::AttemptEnded(_)
         )
@@ -157,7 +157,7 @@ impl Event {
             Self::InputAnswered { .. } => "input_answered",
             Self::InputWithdrawn { .. } => "input_withdrawn",
             Self::Journaled(_) => "journaled",
-            Self::CameFurther => "came_further",
+            Self::Advanced => "advanced",
             Self::TimerFired => "timer_fired",
             Self::Unblocked { .. } => "unblocked",
             Self::BlockedTimedOut => "blocked_timed_out",

@@ -349,7 +349,7 @@ pub struct Counts {
     /// Running, or waiting in memory.
     pub running: u64,
     /// Suspended.
-    pub parked: u64,
+    pub suspended: u64,
     /// Blocked.
     pub blocked: u64,
 }
@@ -422,7 +422,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Up to `limit` live tasks that were never announced, have no idempotency key, and whose front, earlier than `node`, is proven dead: nobody waits for
     /// them any more. In order of their front, then id.
-    fn forsaken(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
     /// The tools that have queued tasks, ready or not.
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
@@ -455,7 +455,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Up to `limit` live tasks, not asked to stop, whose parent is over, deleted or asked to stop, in order of their parent, then id. For recovery: a
     /// process may have died before it had cancelled them. Costs as much as there are live tasks with a parent.
-    fn stranded(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn children_of_finished_parents(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
     /// Up to `limit` blocked tasks that come after `after` (by id), in order of their ids. Costs nothing for what is not blocked.
     fn blocked(&self, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;

@@ -80,7 +80,7 @@ layer! {
     fn apply(change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
     fn claim(claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
     fn adopt(node: NodeId, host: &HostId, limit: usize, at: UnixMillis) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
-    fn forsaken(node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn orphaned_calls(node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn queued_tools() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
     fn next_ready(tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
     fn queued_before(task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
@@ -90,7 +90,7 @@ layer! {
     fn journal(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
     fn emitted(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
     fn children(parent: &TaskId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
-    fn stranded(limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn children_of_finished_parents(limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn blocked(after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn requestor(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
     fn list(scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>>;

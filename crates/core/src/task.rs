@@ -16,9 +16,9 @@ pub enum State {
     Queued,
     /// An attempt works on it, or waits in memory.
     Running,
-    /// Suspended: waits for an answer, a moment or another task, and holds nothing, no slot and no attempt. Its code runs again, answered by
-    /// the journal, when what it waits for comes.
-    Parked,
+    /// Waits for an answer, a time or another task, and has no slot, no attempt and no code in memory. Its code is replayed when what it waits
+    /// for comes.
+    Suspended,
     /// Cannot go on until its code or an operator changes something ([`Task::blocked`] says why), and holds nothing. What comes meanwhile,
     /// an answer or a child's end, is recorded and does not queue it.
     Blocked,
@@ -136,7 +136,7 @@ impl Task {
 
     /// Whether its code has been let go until something comes.
     pub fn is_suspended(&self) -> bool {
-        self.state == State::Parked
+        self.state == State::Suspended
     }
 
     /// Why it cannot go on, while it is blocked.

@@ -46,7 +46,7 @@ pub struct IllegalEvent {
 
 /// What `event`, happening at `at`, makes of `task`.
 ///
-/// | event | Queued | Running | Parked | Blocked | Done |
+/// | event | Queued | Running | Suspended | Blocked | Done |
 /// | --- | --- | --- | --- | --- | --- |
 /// | `Claimed` | Running, attempt Starting, unless it is too early | – | – | – | – |
 /// | `Adopted` | – | node changed | – | – | node changed while the attempt still stops |
@@ -55,12 +55,12 @@ pub struct IllegalEvent {
 /// | `InputRequested` | – | question open | – | – | – |
 /// | `InputAnswered`, `InputWithdrawn` | question closed | question closed | question closed, Queued | question closed | – |
 /// | `Journaled` | – | place taken, and failures and blocks before it forgiven; or its value replaced | – | – | – |
-/// | `CameFurther` | – | failures and blocks before it forgiven | – | – | – |
+/// | `Advanced` | – | failures and blocks before it forgiven | – | – | – |
 /// | `TimerFired` | – | – | Queued, if it is time | Queued, if it is time | – |
 /// | `Unblocked` | – | – | – | Queued; Blocked, if it is for later | – |
 /// | `ChildEnded` | noted | noted | noted, Queued | noted | – |
 /// | `AttemptEnded` | – | Done, or Queued again | – | – | attempt Ended, the outcome is dropped |
-/// | `AttemptEnded(Suspended)` | – | Parked; Queued, if something came since; Done, if it is to stop | – | – | attempt Ended |
+/// | `AttemptEnded(Suspended)` | – | Suspended; Queued, if something came since; Done, if it is to stop | – | – | attempt Ended |
 /// | `AttemptEnded(Blocked)` | – | Blocked; Done, if it is to stop, or nobody can come back for it | – | – | attempt Ended |
 /// | `CancelRequested` | Done(Cancelled) | stop; at once: Done | Done(Cancelled) | Done(Cancelled) | – |
 /// | `DeadlinePassed` | Done(ToolError) | stop | Done(ToolError) | Done(ToolError) | – |
@@ -102,7 +102,7 @@ fn is_visible(event: &Event) -> bool {
         Event::Adopted { .. }
             | Event::Promoted
             | Event::Journaled(_)
-            | Event::CameFurther
+            | Event::Advanced
             | Event::TimerFired
             | Event::Unblocked { .. }
             | Event::ChildEnded { .. }
@@ -168,17 +168,17 @@ impl Task {
                 if entry.seq > self.journaled {
                     self.journaled = entry.seq;
                     if entry.key.kind != EntryKind::Failure {
-                        self.come_further();
+                        self.advance();
                     }
                 }
             }
-            Event::CameFurther => {
+            Event::Advanced => {
                 self.require(State::Running)?;
-                self.come_further();
+                self.advance();
             }
             Event::TimerFired => {
                 if self.state != State::Blocked {
-                    self.require(State::Parked)?;
+                    self.require(State::Suspended)?;
                 }
                 if self.resume_at.is_none_or(|resume| resume > at) {
                     return Err(Reason::TooEarly);
@@ -299,7 +299,7 @@ impl Task {
                 if let Some(stop) = self.stop {
                     return Some(self.stopped(stop.reason));
                 }
-                self.state = State::Parked;
+                self.state = State::Suspended;
                 self.resume_at = *until;
                 if self.woken != *woken || until.is_some_and(|until| until <= at) {
                     self.resume(at);
@@ -338,7 +338,7 @@ impl Task {
     }
 
     /// Failures and blocks before this are no sign that the work never ends. The attempt under way still counts.
-    fn come_further(&mut self) {
+    fn advance(&mut self) {
         self.attempts_used = self.attempts_used.min(1);
         self.blocked = None;
     }

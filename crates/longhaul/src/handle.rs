@@ -81,18 +81,23 @@ impl ServerHandle {
             providers: server.providers,
             max_running: server.max_running,
             quota: server.quota,
-            keep_waiting: server.suspend_after,
+            suspend_after: server.suspend_after,
             build: server.build.unwrap_or_else(build_id::of_executable),
-            witness: server.witness,
+            step_observer: server.witness,
         })
         .await?;
         if recovered != Recovered::default() {
             let Recovered {
                 attempts,
-                forsaken,
+                orphaned_calls,
                 live,
             } = recovered;
-            tracing::info!(attempts, forsaken, ?live, "took up what an earlier process had left");
+            tracing::info!(
+                attempts,
+                orphaned_calls,
+                ?live,
+                "recovered the tasks of an earlier process"
+            );
         }
         let icons = icons_json(&server.icons).map(|icons| icons.to_string());
         let mut identity = ServerInfo::new(&server.name, &server.version).with_details(

@@ -5,7 +5,7 @@ use crate::{
     serve::stop_signal,
 };
 use longhaul_core::{BoxFuture, Quota, Store};
-use longhaul_runtime::{BuildId, KEEP_WAITING, Provider, Witness};
+use longhaul_runtime::{BuildId, Provider, SUSPEND_AFTER, StepObserver};
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::{Map, Value};
 use std::{
@@ -62,7 +62,7 @@ pub struct Server {
     pub(crate) http: HttpOptions,
     pub(crate) suspend_after: Duration,
     pub(crate) build: Option<BuildId>,
-    pub(crate) witness: Option<Arc<dyn Witness>>,
+    pub(crate) witness: Option<Arc<dyn StepObserver>>,
     pub(crate) wrap_store: Option<WrapStore>,
     pub(crate) accept_restored: bool,
     pub(crate) alongside: Vec<Alongside>,
@@ -129,7 +129,7 @@ impl Server {
             quota: Quota::default(),
             limits: Limits::default(),
             http: HttpOptions::default(),
-            suspend_after: KEEP_WAITING,
+            suspend_after: SUSPEND_AFTER,
             build: None,
             witness: None,
             wrap_store: None,
@@ -319,7 +319,7 @@ impl Server {
     }
 
     /// For tests: calls `witness` when a step of a durable tool begins.
-    pub fn witness(mut self, witness: Arc<dyn Witness>) -> Self {
+    pub fn witness(mut self, witness: Arc<dyn StepObserver>) -> Self {
         self.witness = Some(witness);
         self
     }

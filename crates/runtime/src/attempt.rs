@@ -6,9 +6,9 @@ use crate::{
     context::Terms,
     engine::{Inner, Runner, Unavailable},
     intake,
+    isolated_retry::{Isolation, NotStarted},
     journal::{Backoff, Divergence, Journal, bounded, words, write_drafts},
     slots::Slot,
-    suspects::{Suspicion, Unbegun},
     task_log,
 };
 use futures_util::FutureExt;
@@ -21,7 +21,7 @@ use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe, sync::Arc, tim
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
-/// News of one task are written at most this often (design section 5).
+/// PendingReport of one task are written at most this often (design section 5).
 const NEWS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// So many crashed attempts a failure names.
@@ -111,7 +111,7 @@ async fn prepare(
         input_timeout: crate::INPUT_TIMEOUT,
         asks_again: false,
         journal: None,
-        suspicion: None,
+        isolation: None,
     };
     if let Ok(runner) = &runner {
         terms.concurrency = runner.concurrency;
@@ -119,7 +119,7 @@ async fn prepare(
         terms.asks_again = runner.executor.asks_again();
         if runner.executor.replays() {
             let journal = Journal::of(read_journal(inner, task).await?, task.created_at);
-            terms.suspicion = Suspicion::of(task, &runner.retry, &journal);
+            terms.isolation = Isolation::of(task, &runner.retry, &journal);
             terms.journal = Some(journal);
         }
     }
@@ -131,7 +131,7 @@ async fn read_journal(inner: &Inner, task: &Task) -> Result<Vec<Entry>, ApplyErr
     while entries.len() < task.journaled as usize {
         let after = entries.last().map_or(0, |entry: &Entry| entry.seq);
         let read = || async { Ok(inner.store.journal(&task.id, after, JOURNAL_PAGE).await?) };
-        let page = inner.insist("reading a journal", read).await?;
+        let page = inner.retry_store("reading a journal", read).await?;
         if page.is_empty() {
             break;
         }
@@ -179,15 +179,15 @@ enum Left {
     },
 }
 
-impl From<Unbegun> for Left {
-    fn from(unbegun: Unbegun) -> Self {
-        match unbegun {
-            Unbegun::Stopped(reason) => Self::Ended(End::Stopped(reason)),
-            Unbegun::Released(now) => Self::LetGo {
+impl From<NotStarted> for Left {
+    fn from(not_started: NotStarted) -> Self {
+        match not_started {
+            NotStarted::Stopped(reason) => Self::Ended(End::Stopped(reason)),
+            NotStarted::Released(now) => Self::LetGo {
                 until: Some(now),
                 woken: 0,
             },
-            Unbegun::Unwritten(error) => Self::Ended(End::NeverStarted(error.to_string())),
+            NotStarted::Unwritten(error) => Self::Ended(End::NeverStarted(error.to_string())),
         }
     }
 }
@@ -208,13 +208,13 @@ async fn work(
     }
     if begin == Begin::Resumed && cx.keeps_journal() {
         // Its process is gone, and its code with it. It runs again from its start, if it may.
-        return match cx.awaited_its_turn() {
+        return match cx.was_waiting_for_isolation() {
             true => Left::Ended(End::NeverStarted("it waited for its turn".to_owned())),
             false => Left::Broken(EndedBy::Crash, None),
         };
     }
-    if let Err(unbegun) = cx.await_turn().await {
-        return unbegun.into();
+    if let Err(not_started) = cx.wait_for_isolation().await {
+        return not_started.into();
     }
     let run = async {
         match begin {
@@ -249,7 +249,7 @@ async fn work(
         until = released(inner), if cx.keeps_journal() => Left::LetGo { until: Some(until), woken: 0 },
         never = write_drafts(cx) => match never {},
         never = write_news(inner, cx) => match never {},
-        never = cx.outlast() => match never {},
+        never = cx.watch_isolated() => match never {},
     };
     // Before the code is dropped, so that what it drops on the way is not taken for its wish.
     cx.close();
@@ -464,7 +464,7 @@ impl TaskContext {
     /// Attempts since the work last came further, this one included.
     fn attempts_used(&self, task: &Task) -> u32 {
         let journal = self.shared.journal.as_ref();
-        match journal.is_some_and(|journal| journal.has_come_further()) {
+        match journal.is_some_and(|journal| journal.has_advanced()) {
             true => task.attempts_used.min(1),
             false => task.attempts_used,
         }
@@ -483,10 +483,10 @@ async fn write_end(inner: &Arc<Inner>, cx: &TaskContext, end: AttemptEnd, failed
     let mut events = cx.take_news().events();
     events.extend(failed.and_then(|failed| cx.failure_entry(failed)));
     events.push(Event::AttemptEnded(end));
-    let mut written = inner.insist(WHAT, || cx.apply(events.clone())).await;
+    let mut written = inner.retry_store(WHAT, || cx.apply(events.clone())).await;
     if matches!(written, Err(ApplyError::Illegal(_))) && events.len() > 1 {
         let end = events.split_off(events.len() - 1);
-        written = inner.insist(WHAT, || cx.apply(end.clone())).await;
+        written = inner.retry_store(WHAT, || cx.apply(end.clone())).await;
     }
     match written {
         // It may be queued again.

@@ -41,7 +41,7 @@ impl TaskContext {
             .shared
             .journal
             .as_ref()
-            .is_some_and(|journal| journal.has_come_further());
+            .is_some_and(|journal| journal.has_advanced());
         let before = task.blocked.as_ref().filter(|_| !further);
         let tries = before.map_or(0, |before| before.tries.saturating_add(1));
         let now = inner.now();
@@ -96,7 +96,7 @@ pub(crate) async fn try_changed_code(inner: Arc<Inner>, tool: Option<Arc<str>>) 
     let mut after: Option<TaskId> = None;
     loop {
         let read = || async { Ok(inner.store.blocked(after.as_ref(), BATCH).await?) };
-        let Ok(tasks) = inner.insist("reading blocked tasks", read).await else {
+        let Ok(tasks) = inner.retry_store("reading blocked tasks", read).await else {
             return;
         };
         let Some(last) = tasks.last() else { return };
@@ -106,7 +106,7 @@ pub(crate) async fn try_changed_code(inner: Arc<Inner>, tool: Option<Arc<str>>) 
                 let at = inner.now();
                 let change = || inner.commit(Change::of(&task.id, Event::Unblocked { ready_at: at }, at));
                 // A refusal means that it is not blocked any more.
-                let _ = inner.insist("trying a blocked task again", change).await;
+                let _ = inner.retry_store("trying a blocked task again", change).await;
             }
         }
     }

@@ -5,7 +5,7 @@ use longhaul_core::{CodeFingerprint, SpecId};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
-/// Said of a build whose name could not be found out: all such are taken to be one.
+/// ToolMessage of a build whose name could not be found out: all such are taken to be one.
 const UNKNOWN: &str = "unknown";
 
 type Find = Box<dyn FnOnce() -> Option<String> + Send>;

@@ -1,8 +1,8 @@
 //! What the fronts ask of the engine: create, wait, promote, cancel, answer.
 
 use crate::{
-    Engine, Hearing, Requestor, Said, Tool, attempt, attempt::Begin, canonical, engine::Inner, hub::Watch,
-    queues::Arrival, task_log,
+    Engine, ProgressStream, Requestor, Tool, ToolMessage, attempt, attempt::Begin, canonical, change_feed::Watch,
+    engine::Inner, queues::Arrival, task_log,
 };
 use longhaul_core::{
     BoxFuture, CancelMode, Event, InputKey, Json, Millis, Origin, Outcome, Owner, Scope, Task, TaskId,
@@ -159,7 +159,7 @@ pub struct Waiting {
     inner: Arc<Inner>,
     id: TaskId,
     watch: Watch,
-    hearing: Hearing,
+    progress: ProgressStream,
     keyed: bool,
 }
 
@@ -204,8 +204,8 @@ impl Waiting {
         Self {
             inner: Arc::clone(inner),
             id: id.clone(),
-            watch: inner.hub.watch(id),
-            hearing: inner.live.listen(id),
+            watch: inner.change_feed.watch(id),
+            progress: inner.progress_streams.subscribe(id),
             keyed: false,
         }
     }
@@ -257,17 +257,17 @@ impl Waiting {
     }
 
     /// Completes when the work says something, or there is something new to [`look`](Self::look) at.
-    pub async fn next(&mut self) -> Option<Said> {
+    pub async fn next(&mut self) -> Option<ToolMessage> {
         tokio::select! {
             biased;
-            said = self.hearing.next() => Some(said),
+            said = self.progress.next() => Some(said),
             () = self.watch.changed() => None,
         }
     }
 
     /// What the work has said and has not been taken.
-    pub fn said(&mut self) -> Option<Said> {
-        self.hearing.take()
+    pub fn said(&mut self) -> Option<ToolMessage> {
+        self.progress.try_next()
     }
 
     /// Makes the call a task, whose id may then be given away, unless it has ended.
@@ -409,7 +409,7 @@ impl Inner {
             let _pending = pending;
             let what = "cancelling a call whose caller has gone";
             // A refusal means that it is over.
-            let _ = inner.insist(what, || inner.request_cancel(&id, mode)).await;
+            let _ = inner.retry_store(what, || inner.request_cancel(&id, mode)).await;
         });
     }
 }

@@ -1,13 +1,13 @@
 //! What running work may ask of Longhaul.
 
 use crate::{
-    End, JournalError, Requestor, Said,
+    End, JournalError, Requestor, ToolMessage,
     engine::Inner,
+    isolated_retry::{Isolation, IsolationGuard},
     journal::{Divergence, Journal, Pending},
-    news::News,
-    parking::{Activity, Ticket, Wait},
+    pending_report::PendingReport,
     slots::Slot,
-    suspects::{Suspicion, Turn},
+    suspension::{Activity, Wait, WaitingEntry},
 };
 use longhaul_core::{
     AttemptState, Event, Fence, Json, Lineage, LogLevel, Millis, Origin, Owner, Principal, Progress, StopReason, Task,
@@ -48,9 +48,9 @@ pub(crate) struct Shared {
     /// See [`Executor::asks_again`](crate::Executor::asks_again).
     pub(crate) asks_again: bool,
     /// Set if the attempt may be at fault for the death of its process.
-    pub(crate) suspicion: Option<Suspicion>,
+    pub(crate) isolation: Option<Isolation>,
     /// Held while it is watched for that.
-    turn: Mutex<Option<Turn>>,
+    isolation_guard: Mutex<Option<IsolationGuard>>,
     /// How many questions earlier attempts have asked that this one may ask again.
     pub(crate) asked_before: u32,
     /// How many questions the task has ever asked. Held while something is written whose number must be the next one.
@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     /// Told when the code has waited long enough to be let go.
     pub(crate) let_go: Arc<Notify>,
     stop: watch::Receiver<Option<StopReason>>,
-    news: Mutex<News>,
+    news: Mutex<PendingReport>,
     fresh: Notify,
     hold: Mutex<Hold>,
 }
@@ -79,7 +79,7 @@ impl Shared {
 enum Hold {
     Slot(#[expect(dead_code, reason = "held for its drop")] Slot),
     /// All of the code waits.
-    Parked(#[expect(dead_code, reason = "held for its drop")] Option<Ticket>),
+    Waiting(#[expect(dead_code, reason = "held for its drop")] Option<WaitingEntry>),
     /// The attempt has ended; whoever still has its context gets no slot any more.
     Over,
 }
@@ -91,7 +91,7 @@ pub(crate) struct Terms {
     pub(crate) input_timeout: Millis,
     pub(crate) asks_again: bool,
     pub(crate) journal: Option<Arc<Journal>>,
-    pub(crate) suspicion: Option<Suspicion>,
+    pub(crate) isolation: Option<Isolation>,
 }
 
 impl TaskContext {
@@ -119,8 +119,8 @@ impl TaskContext {
             journal: terms.journal,
             activity: Activity::new(),
             asks_again: terms.asks_again,
-            suspicion: terms.suspicion,
-            turn: Mutex::default(),
+            isolation: terms.isolation,
+            isolation_guard: Mutex::default(),
             asked_before: if terms.asks_again { task.inputs_asked } else { 0 },
             asked: tokio::sync::Mutex::new(task.inputs_asked),
             drafts: Mutex::new(Some(Vec::new())),
@@ -128,7 +128,7 @@ impl TaskContext {
             returning: tokio::sync::Mutex::new(()),
             let_go: Arc::default(),
             stop,
-            news: Mutex::new(News::of_attempt(starting)),
+            news: Mutex::new(PendingReport::of_attempt(starting)),
             fresh: Notify::new(),
             hold: Mutex::new(Hold::Slot(slot)),
         };
@@ -182,7 +182,7 @@ impl TaskContext {
     /// Says that the work has begun. Best effort, like all news. For work that lives in this process; of any other the start is
     /// [recorded](Self::record_start).
     pub fn started(&self) {
-        self.tell(News::started);
+        self.tell(PendingReport::started);
     }
 
     /// Commits that the attempt starts work outside of this process; to be called when everything is ready and nothing is started yet. From
@@ -196,7 +196,7 @@ impl TaskContext {
             return Ok(());
         }
         let inner = &self.shared.inner;
-        let started = inner.insist("recording the start of an attempt", || self.apply(vec![Event::Started]));
+        let started = inner.retry_store("recording the start of an attempt", || self.apply(vec![Event::Started]));
         let written = tokio::select! {
             biased;
             written = started => written,
@@ -229,9 +229,9 @@ impl TaskContext {
     /// As [`progress`](Self::progress), with a line for people, which becomes the status message too.
     pub fn report(&self, current: f64, total: Option<f64>, message: Option<&str>) {
         let message: Option<Arc<str>> = message.map(Arc::from);
-        let said = Said::progress(current, total, message.clone());
+        let said = ToolMessage::progress(current, total, message.clone());
         self.tell(|news| {
-            if let Some(Said::Progress { current, total, .. }) = said {
+            if let Some(ToolMessage::Progress { current, total, .. }) = said {
                 news.progress(Progress { current, total });
             }
             if let Some(line) = message {
@@ -239,7 +239,7 @@ impl TaskContext {
             }
         });
         if let Some(said) = said
-            && self.shared.inner.live.is_heard()
+            && self.shared.inner.progress_streams.has_subscribers()
             && !self.is_behind()
         {
             self.say(said);
@@ -249,8 +249,8 @@ impl TaskContext {
     /// A log message for a client that waits and wants those. Nothing of it is kept. Code that is run again is not heard while it comes to
     /// what was before.
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: Json) {
-        if self.shared.inner.live.is_heard() && !self.is_behind() {
-            self.say(Said::Log {
+        if self.shared.inner.progress_streams.has_subscribers() && !self.is_behind() {
+            self.say(ToolMessage::Log {
                 level,
                 logger: logger.map(Arc::from),
                 data,
@@ -261,16 +261,16 @@ impl TaskContext {
     /// Says that what there was to do on a page is done; `id` is the `elicitationId` of the question that sent a person there. Only clients of
     /// 2025-11-25 are told (C-32), and nothing of it is kept.
     pub fn elicitation_complete(&self, id: &Arc<str>) {
-        self.say(Said::ElicitationComplete { id: Arc::clone(id) });
+        self.say(ToolMessage::ElicitationComplete { id: Arc::clone(id) });
     }
 
     /// Says that there is nothing to say for a while, so that a legacy stream may be closed until then (T-06).
     pub fn quiet(&self) {
-        self.say(Said::Quiet);
+        self.say(ToolMessage::Quiet);
     }
 
-    fn say(&self, said: Said) {
-        self.shared.inner.live.say(&self.shared.task, said);
+    fn say(&self, said: ToolMessage) {
+        self.shared.inner.progress_streams.publish(&self.shared.task, said);
     }
 
     /// Why the work is asked to stop, if it is.
@@ -304,24 +304,24 @@ impl TaskContext {
     }
 
     /// All of the code waits: its slot is free. If it can be run again, it is let go when it has waited long enough.
-    pub(crate) fn park(&self) {
+    pub(crate) fn begin_waiting(&self) {
         let ticket = self.shared.journal.as_ref().map(|_| {
             let inner = &self.shared.inner;
-            inner.parking.enter(inner.now(), &self.shared.let_go)
+            inner.waiting_attempts.enter(inner.now(), &self.shared.let_go)
         });
-        self.set_hold(Hold::Parked(ticket));
+        self.set_hold(Hold::Waiting(ticket));
     }
 
     /// The code has done what it can for now. If one of several waits is over, and nothing came of it but that, all of it waits again.
     pub(crate) fn rest(&self) {
-        if self.shared.activity.is_parked() && !self.is_parked() {
-            self.park();
+        if self.shared.activity.all_wait() && !self.is_waiting() {
+            self.begin_waiting();
         }
     }
 
     /// Some of the code goes on, though nobody has waited for a slot: what was waited for is given up.
-    pub(crate) fn unpark(&self) {
-        if self.is_parked() {
+    pub(crate) fn end_waiting(&self) {
+        if self.is_waiting() {
             self.set_hold(Hold::Slot(self.shared.inner.slots.take_anyway(&self.shared.tool)));
         }
     }
@@ -331,8 +331,8 @@ impl TaskContext {
         self.set_hold(Hold::Slot(slot));
     }
 
-    pub(crate) fn is_parked(&self) -> bool {
-        matches!(*self.hold_lock(), Hold::Parked(_))
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(*self.hold_lock(), Hold::Waiting(_))
     }
 
     /// Whether what the work comes to is kept in a journal.
@@ -381,18 +381,18 @@ impl TaskContext {
     pub(crate) fn close(&self) {
         let drafts = self.drafts().take();
         drop(drafts);
-        self.set_turn(None);
+        self.set_isolation_guard(None);
         self.set_hold(Hold::Over);
     }
 
     /// Gives the slot back for as long as nothing is begun.
     pub(crate) fn give_slot_back(&self) {
-        self.set_hold(Hold::Parked(None));
+        self.set_hold(Hold::Waiting(None));
     }
 
     /// Whether this attempt, of a process that has died, had not begun because it waited for its turn.
-    pub(crate) fn awaited_its_turn(&self) -> bool {
-        self.shared.suspicion.is_some() && !self.news().have_begun()
+    pub(crate) fn was_waiting_for_isolation(&self) -> bool {
+        self.shared.isolation.is_some() && !self.news().have_begun()
     }
 
     /// Notes that it is written that the work has begun.
@@ -401,19 +401,19 @@ impl TaskContext {
     }
 
     /// Whether the attempt is watched.
-    pub(crate) fn has_turn(&self) -> bool {
-        self.turn().is_some()
+    pub(crate) fn is_isolated(&self) -> bool {
+        self.isolation_guard().is_some()
     }
 
     /// Begins or ends the watch.
-    pub(crate) fn set_turn(&self, turn: Option<Turn>) {
-        let old = std::mem::replace(&mut *self.turn(), turn);
+    pub(crate) fn set_isolation_guard(&self, guard: Option<IsolationGuard>) {
+        let old = std::mem::replace(&mut *self.isolation_guard(), guard);
         // Outside of the lock: this wakes the next one.
         drop(old);
     }
 
-    fn turn(&self) -> MutexGuard<'_, Option<Turn>> {
-        self.shared.turn.lock()
+    fn isolation_guard(&self) -> MutexGuard<'_, Option<IsolationGuard>> {
+        self.shared.isolation_guard.lock()
     }
 
     /// The lock is let go before the old hold is, since giving a slot back wakes others.
@@ -439,8 +439,8 @@ impl TaskContext {
                 Ok(Some(suspension)) => return suspension,
                 // Something has come, and the code goes on, or it still waits, and enters again.
                 Ok(None) | Err(_) => {
-                    if self.shared.activity.is_parked() {
-                        self.park();
+                    if self.shared.activity.all_wait() {
+                        self.begin_waiting();
                     }
                 }
             }
@@ -450,7 +450,7 @@ impl TaskContext {
     /// When the earliest timer of all that is waited for fires, and what the task had been woken by when all of it was still to come;
     /// `None` if something has come, or the code has gone on.
     async fn suspension(&self) -> Result<Option<(Option<UnixMillis>, u32)>, JournalError> {
-        let Some(waits) = self.shared.activity.parked() else {
+        let Some(waits) = self.shared.activity.waits() else {
             return Ok(None);
         };
         let Some(record) = self.shared.inner.store.peek(&self.shared.task).await? else {
@@ -473,7 +473,7 @@ impl TaskContext {
             }
         }
         // The code may have gone on during the reads, for a reason of its own: what it does now is not to be cut off.
-        let still_waits = self.shared.activity.is_parked_for(&waits);
+        let still_waits = self.shared.activity.all_wait_for(&waits);
         Ok(still_waits.then_some((until, record.task.woken)))
     }
 
@@ -495,12 +495,12 @@ impl TaskContext {
         }
     }
 
-    fn tell(&self, write: impl FnOnce(&mut News)) {
+    fn tell(&self, write: impl FnOnce(&mut PendingReport)) {
         write(&mut self.news());
         self.shared.fresh.notify_one();
     }
 
-    fn news(&self) -> MutexGuard<'_, News> {
+    fn news(&self) -> MutexGuard<'_, PendingReport> {
         self.shared.news.lock()
     }
 
@@ -515,13 +515,13 @@ impl TaskContext {
         }
     }
 
-    pub(crate) fn take_news(&self) -> News {
+    pub(crate) fn take_news(&self) -> PendingReport {
         let replayed = self.is_replayed();
         self.news().take(replayed)
     }
 
     /// Keeps news that could not be written for the next try; what was said since counts more.
-    pub(crate) fn put_back(&self, older: News) {
+    pub(crate) fn put_back(&self, older: PendingReport) {
         self.news().fill_from(older);
     }
 

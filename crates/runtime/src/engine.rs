@@ -5,21 +5,21 @@ use crate::{
     active::Active,
     blocked::{self, BLOCKED_TIMEOUT},
     catalog::{is_durable, thaw},
+    change_feed::{ChangeFeed, Watch},
     dispatch,
     executor::Executor,
-    hub::{Hub, Watch},
+    isolated_retry::IsolationLock,
     lineage,
-    live::{Hearing, Live},
-    parking::Parking,
+    progress_stream::{ProgressStream, ProgressStreams},
     provider::{AttemptExit, LogChunk, LogRange, PastAttempt},
     queues::Queues,
     recovery, retention,
     slots::{Slot, Slots},
-    suspects::Suspects,
+    step_observer::StepObserver,
+    suspension::WaitingAttempts,
     task_log,
     timeline::{self, Timeline},
     timers::{self, Alarm},
-    witness::Witness,
 };
 use longhaul_core::{
     BoxFuture, HostId, Millis, NodeId, Now, OnNonDeterminism, Quota, Retry, Scope, SpecId, State, Store, Task, TaskId,
@@ -55,13 +55,13 @@ pub struct EngineOptions {
     pub max_running: Option<usize>,
     /// How much callers may have live and stored.
     pub quota: Quota,
-    /// How long the code of durable work is kept in memory while all of it waits: [`KEEP_WAITING`](crate::KEEP_WAITING), but in tests that want to
+    /// How long the code of durable work is kept in memory while all of it waits: [`SUSPEND_AFTER`](crate::SUSPEND_AFTER), but in tests that want to
     /// see it let go, and run again, without the wait. At least a millisecond. What of it waits longest is let go sooner where too much waits.
-    pub keep_waiting: Duration,
+    pub suspend_after: Duration,
     /// The build of the program: a blocked task is tried again by another one.
     pub build: BuildId,
     /// Watches steps, in tests.
-    pub witness: Option<Arc<dyn Witness>>,
+    pub step_observer: Option<Arc<dyn StepObserver>>,
 }
 
 /// An engine cannot be started.
@@ -84,8 +84,8 @@ pub(crate) struct Inner {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) providers: Vec<Arc<dyn Provider>>,
     pub(crate) quota: Quota,
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) live: Arc<Live>,
+    pub(crate) change_feed: Arc<ChangeFeed>,
+    pub(crate) progress_streams: Arc<ProgressStreams>,
     pub(crate) slots: Arc<Slots>,
     pub(crate) active: Arc<Active>,
     pub(crate) queues: Arc<Queues>,
@@ -93,13 +93,13 @@ pub(crate) struct Inner {
     /// Cancels under way that nobody waits for.
     pub(crate) cancelling: Cancelling,
     /// Code that waits.
-    pub(crate) parking: Arc<Parking>,
+    pub(crate) waiting_attempts: Arc<WaitingAttempts>,
     /// Whose process has died under it, again and again.
-    pub(crate) suspects: Suspects,
+    pub(crate) isolation_lock: IsolationLock,
     pub(crate) build: BuildId,
     /// How many tasks at once of those tools that are offered no longer.
     last_limits: Mutex<HashMap<Arc<str>, usize>>,
-    pub(crate) witness: Option<Arc<dyn Witness>>,
+    pub(crate) step_observer: Option<Arc<dyn StepObserver>>,
     /// Set before a stop: work that can be run again is let go.
     releasing: watch::Sender<bool>,
     stop: watch::Sender<bool>,
@@ -134,9 +134,9 @@ impl Engine {
             providers,
             max_running,
             quota,
-            keep_waiting,
+            suspend_after,
             build,
-            witness,
+            step_observer,
         } = options;
         let limits = store.limits().await?;
         for tool in catalog.snapshot().tools.values() {
@@ -148,8 +148,8 @@ impl Engine {
         let timeline = Arc::new(Timeline::begin(Arc::clone(&ports.clock), store.newest().await?));
         ports.clock = timeline.clone();
         let node = store.open_node(&host, ports.clock.now()).await?;
-        let hub = Arc::new(Hub::default());
-        let listener = Arc::clone(&hub);
+        let change_feed = Arc::new(ChangeFeed::default());
+        let listener = Arc::clone(&change_feed);
         store.listen(Arc::new(move |hints| listener.publish(hints)));
         let inner = Arc::new(Inner {
             store,
@@ -159,15 +159,15 @@ impl Engine {
             catalog: Arc::new(catalog),
             providers,
             quota,
-            hub,
-            live: Arc::default(),
+            change_feed,
+            progress_streams: Arc::default(),
             slots: Slots::new(max_running),
             active: Arc::default(),
             queues: Arc::default(),
             alarm: Alarm::default(),
             cancelling: Cancelling::default(),
-            parking: Parking::new(keep_waiting),
-            suspects: Suspects::default(),
+            waiting_attempts: WaitingAttempts::new(suspend_after),
+            isolation_lock: IsolationLock::default(),
             build,
             last_limits: Mutex::new(
                 limits
@@ -175,7 +175,7 @@ impl Engine {
                     .map(|limit| (limit.tool, limit.concurrency))
                     .collect(),
             ),
-            witness,
+            step_observer,
             releasing: watch::Sender::new(false),
             stop: watch::Sender::new(false),
         });
@@ -192,8 +192,13 @@ impl Engine {
         inner.spawn(retention::run(Arc::clone(&inner)));
         inner.spawn(timeline::run(Arc::clone(&inner), timeline));
         inner.spawn(blocked::try_changed_code(Arc::clone(&inner), None));
-        let parking = Arc::clone(&inner);
-        inner.spawn(async move { parking.parking.run(&*parking.ports.clock).await });
+        let waiting_attempts = Arc::clone(&inner);
+        inner.spawn(async move {
+            waiting_attempts
+                .waiting_attempts
+                .run(&*waiting_attempts.ports.clock)
+                .await
+        });
         Ok((Self(inner), recovered))
     }
 
@@ -311,12 +316,12 @@ impl Engine {
 
     /// Watches a task for changes. Get it *after* this call, then wait for the watch, and no change is missed.
     pub fn watch(&self, id: &TaskId) -> Watch {
-        self.0.hub.watch(id)
+        self.0.change_feed.watch(id)
     }
 
-    /// Listens to what a task's work says while it runs on this node.
-    pub fn listen(&self, id: &TaskId) -> Hearing {
-        self.0.live.listen(id)
+    /// Subscribes to the progress and log messages of a task while it runs on this node.
+    pub fn subscribe(&self, id: &TaskId) -> ProgressStream {
+        self.0.progress_streams.subscribe(id)
     }
 
     /// Whether any kind of tool may keep logs.
@@ -551,7 +556,7 @@ impl Inner {
             }));
         }
         let read = || async { Ok(self.store.spec(&task.spec).await?) };
-        let spec = self.insist("reading a tool's definition", read).await?;
+        let spec = self.retry_store("reading a tool's definition", read).await?;
         let durable = task.journaled > 0 || spec.as_ref().is_some_and(is_durable);
         let revived = self.revive(spec).map(|(executor, retry)| Runner {
             executor,

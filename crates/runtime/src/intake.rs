@@ -1,8 +1,8 @@
 //! Asking first within a task: a client of 2025-11-25 that asked for a task is given it before its user is asked anything (G1-11).
 
 use crate::{
-    AskError, End, HandlerError, Intake, JournalError, Question, RequestContext, Requesting, Said, StepError,
-    StepPolicy, TaskContext,
+    AskError, End, HandlerError, Intake, JournalError, Question, RequestContext, Requesting, StepError, StepPolicy,
+    TaskContext, ToolMessage,
 };
 use longhaul_core::{BoxFuture, Json, Outcome};
 use std::sync::Arc;
@@ -55,16 +55,16 @@ impl Requesting for WithinTask {
         Box::pin(async move { cx.ask(question).await })
     }
 
-    fn say(&self, said: Said) {
+    fn say(&self, said: ToolMessage) {
         match said {
-            Said::Progress {
+            ToolMessage::Progress {
                 current,
                 total,
                 message,
             } => self.0.report(current, total, message.as_deref()),
-            Said::Log { level, logger, data } => self.0.log(level, logger.as_deref(), data),
-            Said::ElicitationComplete { id } => self.0.elicitation_complete(&id),
-            Said::Quiet => self.0.quiet(),
+            ToolMessage::Log { level, logger, data } => self.0.log(level, logger.as_deref(), data),
+            ToolMessage::ElicitationComplete { id } => self.0.elicitation_complete(&id),
+            ToolMessage::Quiet => self.0.quiet(),
         }
     }
 }

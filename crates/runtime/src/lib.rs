@@ -12,19 +12,18 @@ mod build_id;
 mod call;
 mod canonical;
 mod catalog;
+mod change_feed;
 mod context;
 mod dispatch;
 mod engine;
 mod executor;
-mod hub;
-mod insist;
 mod intake;
+mod isolated_retry;
 mod journal;
 mod lineage;
-mod live;
-mod news;
-mod parking;
+mod pending_report;
 mod ports;
+mod progress_stream;
 mod provider;
 mod question;
 mod queues;
@@ -34,11 +33,12 @@ mod request;
 mod requestor;
 mod retention;
 mod slots;
-mod suspects;
+mod step_observer;
+mod store_retry;
+mod suspension;
 mod task_log;
 mod timeline;
 mod timers;
-mod witness;
 
 pub use blocked::BLOCKED_TIMEOUT;
 pub use build_id::BuildId;
@@ -49,21 +49,21 @@ pub use catalog::{
     InvalidTemplate, MethodHandler, Prompt, PromptHandler, Resource, ResourceHandler, ResourceTemplate, Snapshot, Tool,
     ToolError, ToolSettings, UriTemplate, Versions,
 };
+pub use change_feed::Watch;
 pub use context::TaskContext;
 pub use engine::{Engine, EngineOptions, INPUT_TIMEOUT, StartError};
 pub use executor::{Attempt, End, Executor};
-pub use hub::Watch;
 pub use journal::{
-    Backoff, Chapter, ChildEnd, ChildError, Divergence, Fork, JournalError, JournalPage, MAX_ENTRIES, MAX_ENTRY_BYTES,
-    Pace, Polled, Race, Standing, StepError, StepFailure, StepPolicy, StepTry, Trail, step_is_settled,
+    Backoff, ChildEnd, ChildError, Divergence, EntryStatus, EntrySummary, Fork, JournalError, JournalPage, MAX_ENTRIES,
+    MAX_ENTRY_BYTES, Pace, Polled, Race, StepError, StepFailure, StepPolicy, StepTry, Trail, step_is_settled,
 };
-pub use live::{Hearing, Said};
-pub use parking::KEEP_WAITING;
 pub use ports::{Ports, Spawner};
+pub use progress_stream::{ProgressStream, ToolMessage};
 pub use provider::{AttemptExit, LogChunk, LogError, LogRange, PastAttempt, Provider};
 pub use question::{AskError, Question};
 pub use recovery::Recovered;
 pub use reply::{Reply, read_answer};
 pub use request::{RequestContext, Requesting};
 pub use requestor::{Abilities, Ability, Requestor, Trace};
-pub use witness::Witness;
+pub use step_observer::StepObserver;
+pub use suspension::SUSPEND_AFTER;

@@ -27,7 +27,7 @@ pub(crate) fn changed(inner: &Arc<Inner>, task: &Task) {
 async fn cancel_children(inner: &Arc<Inner>, parent: &TaskId) {
     let read = || async { Ok(inner.store.children(parent, BATCH).await?) };
     loop {
-        let Ok(children) = inner.insist("reading a task's children", read).await else {
+        let Ok(children) = inner.retry_store("reading a task's children", read).await else {
             return;
         };
         if children.is_empty() {
@@ -40,15 +40,15 @@ async fn cancel_children(inner: &Arc<Inner>, parent: &TaskId) {
 }
 
 /// What a process that died had not cancelled.
-pub(crate) async fn cancel_stranded(inner: &Arc<Inner>) -> Result<usize, StoreError> {
+pub(crate) async fn cancel_children_of_finished_parents(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     let mut count = 0;
     loop {
-        let stranded = inner.store.stranded(BATCH).await?;
-        if stranded.is_empty() {
+        let orphans = inner.store.children_of_finished_parents(BATCH).await?;
+        if orphans.is_empty() {
             return Ok(count);
         }
-        count += stranded.len();
-        for task in &stranded {
+        count += orphans.len();
+        for task in &orphans {
             cancel(inner, task).await;
         }
     }
@@ -57,5 +57,5 @@ pub(crate) async fn cancel_stranded(inner: &Arc<Inner>) -> Result<usize, StoreEr
 async fn cancel(inner: &Arc<Inner>, task: &Task) {
     let wish = || inner.request_cancel(&task.id, CancelMode::Cooperative);
     // A refusal means that it is over.
-    let _ = inner.insist("cancelling a child", wish).await;
+    let _ = inner.retry_store("cancelling a child", wish).await;
 }

@@ -2,10 +2,10 @@
 
 use crate::{
     Abilities, Ability, End, JournalError, Requestor, TaskContext,
-    hub::Watch,
+    change_feed::Watch,
     journal::{Draft, EntryDraft, Place, WriteError, Written},
-    parking::Wait,
     read_answer,
+    suspension::Wait,
 };
 use futures_util::future::try_join_all;
 use longhaul_core::{
@@ -231,7 +231,7 @@ impl TaskContext {
             }
         })?;
         // Watched before it is written, so that no answer is missed.
-        let watch = self.shared.inner.hub.watch(&self.shared.task);
+        let watch = self.shared.inner.change_feed.watch(&self.shared.task);
         let open = self.open_question(question).await?;
         let mut unheard = Unheard {
             cx: self,

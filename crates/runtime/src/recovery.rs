@@ -16,16 +16,16 @@ pub struct Recovered {
     /// Attempts of earlier processes that were taken up again: still running, ended meanwhile, or lost.
     pub attempts: usize,
     /// Plain calls whose caller is gone; they were cancelled.
-    pub forsaken: usize,
+    pub orphaned_calls: usize,
     /// Live tasks by state, after all of the above.
     pub live: Counts,
 }
 
-/// Order matters: forsaken calls are cancelled before their attempts are taken up, so that these are stopped and not awaited;
+/// Order matters: orphaned calls are cancelled before their attempts are taken up, so that these are stopped and not awaited;
 /// deadlines that passed while nobody ran are applied before anything is claimed.
 pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError> {
-    let forsaken = cancel_forsaken(inner).await?;
-    lineage::cancel_stranded(inner).await?;
+    let orphaned_calls = cancel_orphaned_calls(inner).await?;
+    lineage::cancel_children_of_finished_parents(inner).await?;
     let attempts = adopt(inner).await?;
     while matches!(timers::fire(inner).await?, timers::Fired::Some) {}
     let now = inner.now();
@@ -34,16 +34,16 @@ pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError>
     }
     Ok(Recovered {
         attempts,
-        forsaken,
+        orphaned_calls,
         live: inner.store.counts().await?,
     })
 }
 
 /// Side by side, so that they share commits.
-async fn cancel_forsaken(inner: &Arc<Inner>) -> Result<usize, StoreError> {
+async fn cancel_orphaned_calls(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     let mut count = 0;
     loop {
-        let tasks = inner.store.forsaken(inner.node, BATCH).await?;
+        let tasks = inner.store.orphaned_calls(inner.node, BATCH).await?;
         if tasks.is_empty() {
             return Ok(count);
         }

@@ -1,6 +1,6 @@
 //! What a handler may ask while it answers a request.
 
-use crate::{AskError, Ports, Question, Requestor, Said};
+use crate::{AskError, Ports, Question, Requestor, ToolMessage};
 use longhaul_core::{BoxFuture, Json, LogLevel, Principal};
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub trait Requesting: Send + Sync + 'static {
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<Json, AskError>>;
 
     /// Passes on progress or a log message, if the sender wants it.
-    fn say(&self, said: Said);
+    fn say(&self, said: ToolMessage);
 }
 
 /// A handler's door to the request it answers. Cheap to clone. The handler's future is dropped when the client no longer waits.
@@ -65,7 +65,7 @@ impl RequestContext {
 
     /// How far the handler has come. NaN and infinities are no figures, and are not told.
     pub fn progress(&self, current: f64, total: Option<f64>, message: Option<&str>) {
-        if let Some(said) = Said::progress(current, total, message.map(Arc::from)) {
+        if let Some(said) = ToolMessage::progress(current, total, message.map(Arc::from)) {
             self.0.requesting.say(said);
         }
     }
@@ -73,12 +73,14 @@ impl RequestContext {
     /// Says that what there was to do on a page is done; `id` is the `elicitationId` of the question that sent a person there. Only clients of
     /// 2025-11-25 are told (C-32), and nothing of it is kept.
     pub fn elicitation_complete(&self, id: &Arc<str>) {
-        self.0.requesting.say(Said::ElicitationComplete { id: Arc::clone(id) });
+        self.0
+            .requesting
+            .say(ToolMessage::ElicitationComplete { id: Arc::clone(id) });
     }
 
     /// A log message for the client, if it wants those.
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: Json) {
-        self.0.requesting.say(Said::Log {
+        self.0.requesting.say(ToolMessage::Log {
             level,
             logger: logger.map(Arc::from),
             data,

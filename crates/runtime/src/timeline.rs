@@ -99,7 +99,7 @@ pub(crate) async fn run(inner: Arc<Inner>, timeline: Arc<Timeline>) {
             let way = if millis < 0 { "back" } else { "forward" };
             warn!("the system's clock was set {way} by {span}; timers go on as they were");
             let hasten = || async { Ok(inner.store.hasten(inner.now()).await?) };
-            if inner.insist("waking suspended tasks", hasten).await.is_ok() {
+            if inner.retry_store("waking suspended tasks", hasten).await.is_ok() {
                 inner.alarm.set(inner.now());
             }
         }

@@ -152,9 +152,9 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
         providers: Vec::new(),
         max_running: (calm || world.once_in(2)).then(|| usize::try_from(world.between(1..=4)).unwrap_or(1)),
         quota: Quota::default(),
-        keep_waiting: longhaul_runtime::KEEP_WAITING,
+        suspend_after: longhaul_runtime::SUSPEND_AFTER,
         build: longhaul_runtime::BuildId::named(build.name()),
-        witness: Some(Arc::new(Watching {
+        step_observer: Some(Arc::new(Watching {
             world: Arc::clone(&world),
             process,
         })),

@@ -333,8 +333,8 @@ impl Store for NodeStore {
         self.read(move |disk| peek::now(disk.spec(&id)))
     }
 
-    fn forsaken(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        self.read(move |disk| peek::now(disk.forsaken(node, limit)))
+    fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        self.read(move |disk| peek::now(disk.orphaned_calls(node, limit)))
     }
 
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
@@ -371,8 +371,8 @@ impl Store for NodeStore {
         self.read(move |disk| peek::now(disk.children(&parent, limit)))
     }
 
-    fn stranded(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        self.read(move |disk| peek::now(disk.stranded(limit)))
+    fn children_of_finished_parents(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        self.read(move |disk| peek::now(disk.children_of_finished_parents(limit)))
     }
 
     fn blocked(&self, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {

@@ -10,7 +10,7 @@ use futures_util::future::{Either, join, select};
 use longhaul_core::{BoxFuture, EntryKey, Fence, Json, Outcome, Retry, RetryOn, StopReason, TaskId, text_result};
 use longhaul_runtime::{
     AskError, Attempt, Backoff, ChildError, End, Executor, JournalError, Pace, Polled, Question, StepError,
-    StepFailure, StepPolicy, TaskContext, Tool, ToolSettings, Witness,
+    StepFailure, StepObserver, StepPolicy, TaskContext, Tool, ToolSettings,
 };
 use serde_json::json;
 use std::{future::poll_fn, panic::resume_unwind, sync::Arc, task::Poll, time::Duration};
@@ -75,7 +75,7 @@ pub(crate) struct Watching {
     pub(crate) process: Process,
 }
 
-impl Witness for Watching {
+impl StepObserver for Watching {
     fn step_begins(&self, task: &TaskId, fence: Fence, step: &EntryKey) {
         let (world, process) = (&self.world, self.process);
         world.note(process, |judge| format!("{} begins {step}", judge.name(task)));

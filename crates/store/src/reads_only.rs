@@ -66,11 +66,11 @@ impl StoreLayer for ReadsOnly {
         at_once(Ok(Vec::new()))
     }
 
-    fn forsaken(&self, _node: NodeId, _limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+    fn orphaned_calls(&self, _node: NodeId, _limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         at_once(Ok(Vec::new()))
     }
 
-    fn stranded(&self, _limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+    fn children_of_finished_parents(&self, _limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         at_once(Ok(Vec::new()))
     }
 

@@ -96,9 +96,9 @@ impl Server {
             providers: vec![Arc::new(provider)],
             max_running: None,
             quota: longhaul_core::Quota::default(),
-            keep_waiting: longhaul_runtime::KEEP_WAITING,
+            suspend_after: longhaul_runtime::SUSPEND_AFTER,
             build: longhaul_runtime::BuildId::named("test"),
-            witness: None,
+            step_observer: None,
         };
         Engine::start(options).await.unwrap().0
     }

@@ -74,9 +74,9 @@ async fn serve_on(ports: Ports, executor: Arc<dyn Executor>, retry: Retry, deadl
         providers: Vec::new(),
         max_running: Some(1),
         quota: longhaul_core::Quota::default(),
-        keep_waiting: longhaul_runtime::KEEP_WAITING,
+        suspend_after: longhaul_runtime::SUSPEND_AFTER,
         build: longhaul_runtime::BuildId::named("test"),
-        witness: None,
+        step_observer: None,
     };
     Engine::start(options).await.unwrap().0
 }

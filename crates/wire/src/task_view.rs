@@ -40,8 +40,10 @@ impl TaskStatus {
             State::Done(Verdict::ToolError) => Self::Completed,
             State::Done(Verdict::RpcError) => Self::Failed,
             State::Done(Verdict::Cancelled) => Self::Cancelled,
-            State::Queued | State::Running | State::Parked | State::Blocked if has_open_inputs => Self::InputRequired,
-            State::Queued | State::Running | State::Parked | State::Blocked => Self::Working,
+            State::Queued | State::Running | State::Suspended | State::Blocked if has_open_inputs => {
+                Self::InputRequired
+            }
+            State::Queued | State::Running | State::Suspended | State::Blocked => Self::Working,
         }
     }
 

@@ -56,15 +56,15 @@ impl Report {
         }
         let Recovered {
             attempts,
-            forsaken,
+            orphaned_calls,
             live,
         } = self.recovered;
-        if attempts + forsaken > 0 || live.queued > 0 {
+        if attempts + orphaned_calls > 0 || live.queued > 0 {
             text.push_str(&format!(
                 "\n  recovered {}, {} queued; cancelled {}",
                 count(attempts as u64, "running task"),
                 live.queued,
-                count(forsaken as u64, "orphaned call")
+                count(orphaned_calls as u64, "orphaned call")
             ));
         }
         text
@@ -73,7 +73,7 @@ impl Report {
     fn as_json(&self) -> serde_json::Value {
         let Recovered {
             attempts,
-            forsaken,
+            orphaned_calls,
             live,
         } = self.recovered;
         json!({
@@ -84,10 +84,10 @@ impl Report {
             "bytesHeld": self.bytes_held,
             "recovered": {
                 "attempts": attempts,
-                "forsaken": forsaken,
+                "forsaken": orphaned_calls,
                 "queued": live.queued,
                 "running": live.running,
-                "parked": live.parked,
+                "parked": live.suspended,
                 "blocked": live.blocked,
             },
             "hazards": self.hazards,

@@ -107,9 +107,9 @@ async fn serve() -> Arc<Front> {
         providers: Vec::new(),
         max_running: None,
         quota: Quota::default(),
-        keep_waiting: longhaul_runtime::KEEP_WAITING,
+        suspend_after: longhaul_runtime::SUSPEND_AFTER,
         build: longhaul_runtime::BuildId::named("test"),
-        witness: None,
+        step_observer: None,
     })
     .await
     .unwrap();

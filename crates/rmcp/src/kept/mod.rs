@@ -125,10 +125,10 @@ impl Builder {
             providers: vec![Arc::new(Reviving(Arc::clone(&work)))],
             max_running: None,
             quota: Quota::default(),
-            keep_waiting: longhaul_runtime::KEEP_WAITING,
+            suspend_after: longhaul_runtime::SUSPEND_AFTER,
             // None of its functions keeps a journal, so none is ever blocked.
             build: longhaul_runtime::BuildId::named("rmcp"),
-            witness: None,
+            step_observer: None,
         };
         let (engine, _) = Engine::start(options).await?;
         Ok(TaskManager(Arc::new(Shared {
@@ -283,7 +283,7 @@ impl TaskManager {
             .counts()
             .await
             .map_err(|error| shown::not_kept(&error))?;
-        let live = counts.queued + counts.running + counts.parked + counts.blocked;
+        let live = counts.queued + counts.running + counts.suspended + counts.blocked;
         Ok(usize::try_from(live).unwrap_or(usize::MAX))
     }
 

@@ -1,4 +1,4 @@
-//! Handlers that answer a request while it lasts. Work that may outlast its request is a tool's ([`Executor`](crate::Executor)).
+//! Handlers that answer a request while it lasts. Work that may watch_isolated its request is a tool's ([`Executor`](crate::Executor)).
 
 use crate::{Ability, AskError, RequestContext, Requestor};
 use longhaul_core::{BoxFuture, Json, Outcome, RpcFailure};

@@ -1,7 +1,7 @@
 //! Tasks that a task starts.
 
-use super::{Draft, JournalError, Place, Standing, Story, WriteError, Written};
-use crate::{Requestor, TaskContext, Tool, hub::Watch, parking::Wait};
+use super::{Draft, EntryDetails, EntryStatus, JournalError, Place, WriteError, Written};
+use crate::{Requestor, TaskContext, Tool, change_feed::Watch, suspension::Wait};
 use longhaul_core::{
     CancelMode, ChildEntry, EntryKind, Json, Lineage, Outcome, TaskId,
     store::{CreateError, NewTask},
@@ -56,35 +56,35 @@ struct RefusedEntry {
 }
 
 /// How a child stands, and who it is.
-pub(super) struct ChildStory {
+pub(super) struct ChildDetails {
     pub(super) task: Option<TaskId>,
-    pub(super) story: Story,
+    pub(super) details: EntryDetails,
 }
 
 /// How a child stands whose entry says this.
-pub(super) fn child_story(value: &Json) -> ChildStory {
+pub(super) fn read_child(value: &Json) -> ChildDetails {
     if let Ok(RefusedEntry { refused }) = serde_json::from_str(value.as_str()) {
-        return ChildStory {
+        return ChildDetails {
             task: None,
-            story: Story::of(Standing::Failed(refused)),
+            details: EntryDetails::of(EntryStatus::Failed(refused)),
         };
     }
     let Ok(ChildEntry { task, outcome }) = ChildEntry::from_json(value) else {
-        return ChildStory {
+        return ChildDetails {
             task: None,
-            story: Story::default(),
+            details: EntryDetails::default(),
         };
     };
-    let standing = match outcome {
-        None => Standing::Waiting(None),
-        Some(Outcome::Result { is_error: false, .. }) => Standing::Done,
-        Some(Outcome::Result { is_error: true, .. }) => Standing::Failed("the tool said that it failed".to_owned()),
-        Some(Outcome::RpcError(failure)) => Standing::Failed(failure.message.to_string()),
-        Some(Outcome::Cancelled) => Standing::Failed("it was cancelled".to_owned()),
+    let status = match outcome {
+        None => EntryStatus::Waiting(None),
+        Some(Outcome::Result { is_error: false, .. }) => EntryStatus::Done,
+        Some(Outcome::Result { is_error: true, .. }) => EntryStatus::Failed("the tool said that it failed".to_owned()),
+        Some(Outcome::RpcError(failure)) => EntryStatus::Failed(failure.message.to_string()),
+        Some(Outcome::Cancelled) => EntryStatus::Failed("it was cancelled".to_owned()),
     };
-    ChildStory {
+    ChildDetails {
         task: Some(task),
-        story: Story::of(standing),
+        details: EntryDetails::of(status),
     }
 }
 
@@ -110,7 +110,7 @@ impl TaskContext {
                         outcome,
                     });
                 }
-                let watch = self.shared.inner.hub.watch(&entry.task);
+                let watch = self.shared.inner.change_feed.watch(&entry.task);
                 (seq, entry.task, watch)
             }
             None => match self.start_child(&mut place, tool, arguments).await? {
@@ -175,7 +175,7 @@ impl TaskContext {
         };
         let child = new.id.clone();
         // Watched before it is written, so that its end is not missed.
-        let watch = self.shared.inner.hub.watch(&child);
+        let watch = self.shared.inner.change_feed.watch(&child);
         let value = ChildEntry {
             task: child.clone(),
             outcome: None,

@@ -1,6 +1,6 @@
 //! Attempts that came to nothing: each leaves an entry, which is nothing that the code comes to.
 
-use super::{Journal, Standing, Story};
+use super::{EntryDetails, EntryStatus, Journal};
 use crate::TaskContext;
 use longhaul_core::{EndedBy, Entry, EntryKey, EntryKind, Event, FailedAttempt, Json, Millis, Outcome};
 use serde::{Deserialize, Serialize};
@@ -19,13 +19,13 @@ struct Kept {
 }
 
 /// What an entry says of an attempt that failed.
-pub(crate) fn failure_story(value: &Json) -> Story {
+pub(crate) fn read_failure(value: &Json) -> EntryDetails {
     match serde_json::from_str(value.as_str()) {
-        Ok(Kept { by, why }) => Story {
+        Ok(Kept { by, why }) => EntryDetails {
             ended_by: by,
-            ..Story::of(Standing::Failed(why))
+            ..EntryDetails::of(EntryStatus::Failed(why))
         },
-        Err(_) => Story::default(),
+        Err(_) => EntryDetails::default(),
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn bounded(said: &str) -> &str {
 /// What an outcome says for people.
 pub(crate) fn words(outcome: &Outcome) -> Option<String> {
     #[derive(Deserialize)]
-    struct Said {
+    struct ToolMessage {
         content: Vec<Block>,
     }
     #[derive(Deserialize)]
@@ -139,7 +139,7 @@ pub(crate) fn words(outcome: &Outcome) -> Option<String> {
     }
     Some(match outcome {
         Outcome::Result { json, .. } => {
-            let said: Said = serde_json::from_str(json.as_str()).ok()?;
+            let said: ToolMessage = serde_json::from_str(json.as_str()).ok()?;
             said.content.into_iter().find_map(|block| block.text)?
         }
         Outcome::RpcError(failure) => failure.message.to_string(),
@@ -156,9 +156,9 @@ mod tests {
     #[test]
     fn an_entry_without_a_kind_is_read() {
         let value = Json::trusted(r#"{"why":"it ended, or ended the process, after step \"a\""}"#);
-        let story = failure_story(&value);
-        assert!(matches!(story.standing, Some(Standing::Failed(why)) if why.contains("step")));
-        assert_eq!(story.ended_by, None);
+        let details = read_failure(&value);
+        assert!(matches!(details.status, Some(EntryStatus::Failed(why)) if why.contains("step")));
+        assert_eq!(details.ended_by, None);
         let key = EntryKey {
             path: "".into(),
             kind: EntryKind::Failure,

@@ -5,10 +5,10 @@
 //! is what the journal is held to; see [`Divergence`].
 
 mod child;
-mod door;
 mod drawn;
 mod error;
 mod failure;
+mod ops;
 mod pages;
 mod poll;
 mod step;
@@ -16,11 +16,11 @@ mod timer;
 mod writer;
 
 pub use child::{ChildEnd, ChildError};
-pub use door::{Fork, Race};
 pub use error::{Divergence, JournalError};
 pub use longhaul_core::MAX_ENTRY_BYTES;
-pub(crate) use pages::Story;
-pub use pages::{Chapter, JournalPage, Standing};
+pub use ops::{Fork, Race};
+pub(crate) use pages::EntryDetails;
+pub use pages::{EntryStatus, EntrySummary, JournalPage};
 pub use poll::{Pace, Polled};
 pub use step::{Backoff, StepError, StepFailure, StepPolicy, StepTry, Trail, step_is_settled};
 pub(crate) use writer::{Draft, EntryDraft, Pending, Told, WriteError, Written, write_drafts};
@@ -362,13 +362,13 @@ impl Journal {
         state.known.insert(key.clone(), Known { seq, value });
     }
 
-    /// Notes that [`Event::CameFurther`](longhaul_core::Event::CameFurther) was written.
-    pub(crate) fn come_further(&self) {
+    /// Notes that [`Event::Advanced`](longhaul_core::Event::Advanced) was written.
+    pub(crate) fn advance(&self) {
         self.lock().further = true;
     }
 
     /// Whether this attempt has come further than those before it, as the task's own count of its attempts has it.
-    pub(crate) fn has_come_further(&self) -> bool {
+    pub(crate) fn has_advanced(&self) -> bool {
         self.lock().further
     }
 

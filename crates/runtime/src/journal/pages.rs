@@ -2,11 +2,11 @@
 //! same however much a task keeps; and what was given out is found without a look at what lies in between.
 
 use super::{
-    child::{ChildStory, child_story},
-    door::is_join,
-    failure::failure_story,
-    poll::poll_story,
-    step::step_story,
+    child::{ChildDetails, read_child},
+    failure::read_failure,
+    ops::is_join,
+    poll::read_poll,
+    step::read_step,
 };
 use crate::{Engine, journal::StepTry, question::QuestionEntry};
 use longhaul_core::{
@@ -33,13 +33,13 @@ pub struct JournalPage<T> {
 
 /// An entry of a task's journal, without what it came to: that may be long, or nobody else's business.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chapter {
+pub struct EntrySummary {
     /// What it is about.
     pub key: EntryKey,
     /// When it began.
     pub at: UnixMillis,
     /// How it stands.
-    pub standing: Standing,
+    pub status: EntryStatus,
     /// Of an attempt that came to nothing: what ended it, if that is known.
     pub ended_by: Option<EndedBy>,
     /// The latest tries that failed, oldest first.
@@ -59,7 +59,7 @@ pub struct Chapter {
 
 /// How an entry stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum EntryStatus {
     /// It is settled.
     Done,
     /// It came to nothing, for this reason.
@@ -76,18 +76,18 @@ pub enum Standing {
 
 /// What an entry's value says of how it stands.
 #[derive(Default)]
-pub(crate) struct Story {
+pub(crate) struct EntryDetails {
     /// `None` if it cannot be read.
-    pub(crate) standing: Option<Standing>,
+    pub(crate) status: Option<EntryStatus>,
     pub(crate) failed: super::Trail,
     pub(crate) ended_by: Option<EndedBy>,
     pub(crate) took: Option<Millis>,
 }
 
-impl Story {
-    pub(crate) fn of(standing: Standing) -> Self {
+impl EntryDetails {
+    pub(crate) fn of(status: EntryStatus) -> Self {
         Self {
-            standing: Some(standing),
+            status: Some(status),
             ..Self::default()
         }
     }
@@ -113,12 +113,17 @@ impl Engine {
     ///
     /// # Errors
     /// The store's.
-    pub async fn history(&self, task: &Task, after: u32, limit: usize) -> Result<JournalPage<Chapter>, StoreError> {
+    pub async fn history(
+        &self,
+        task: &Task,
+        after: u32,
+        limit: usize,
+    ) -> Result<JournalPage<EntrySummary>, StoreError> {
         let read = |after, most| self.store().journal(&task.id, after, most);
         let page = page(task, after, limit, read).await?;
         let mut found = Vec::with_capacity(page.found.len());
         for (place, entry) in page.found {
-            found.push((place, self.chapter(task, entry).await?));
+            found.push((place, self.summary(task, entry).await?));
         }
         Ok(JournalPage {
             found,
@@ -127,60 +132,60 @@ impl Engine {
         })
     }
 
-    async fn chapter(&self, task: &Task, entry: Entry) -> Result<Chapter, StoreError> {
+    async fn summary(&self, task: &Task, entry: Entry) -> Result<EntrySummary, StoreError> {
         let mut child = None;
         let mut question = None;
-        let Story {
-            standing,
+        let EntryDetails {
+            status,
             mut failed,
             ended_by,
             took,
         } = match entry.key.kind {
-            EntryKind::Step => step_story(&entry.value),
-            EntryKind::Poll => poll_story(&entry.value),
-            EntryKind::Timer => self.timer_story(&entry.value, entry.at),
-            EntryKind::Failure => failure_story(&entry.value),
+            EntryKind::Step => read_step(&entry.value),
+            EntryKind::Poll => read_poll(&entry.value),
+            EntryKind::Timer => self.read_timer(&entry.value, entry.at),
+            EntryKind::Failure => read_failure(&entry.value),
             EntryKind::Child => {
-                let ChildStory { task, story } = child_story(&entry.value);
+                let ChildDetails { task, details } = read_child(&entry.value);
                 let record = match &task {
                     Some(task) => self.store().peek(task).await?,
                     None => None,
                 };
                 child = task;
-                Story {
+                EntryDetails {
                     took: record.and_then(|record| Some(record.task.ended_at?.since(record.task.created_at))),
-                    ..story
+                    ..details
                 }
             }
             EntryKind::Input => match QuestionEntry::of(&entry.value) {
                 Some(asked) => {
                     let input = self.store().input(&task.id, &asked.key).await?;
                     question = input.as_ref().and_then(text_of);
-                    question_story(&asked, input)
+                    read_question(&asked, input)
                 }
-                None => Story::default(),
+                None => EntryDetails::default(),
             },
             EntryKind::Emit | EntryKind::Now | EntryKind::Random | EntryKind::Select | EntryKind::Version => {
-                Story::of(Standing::Done)
+                EntryDetails::of(EntryStatus::Done)
             }
         };
-        let standing = match standing.unwrap_or(Standing::Unreadable) {
+        let status = match status.unwrap_or(EntryStatus::Unreadable) {
             // Nothing of it goes on any more.
-            Standing::Waiting(_) if task.is_done() => Standing::GivenUp,
-            standing => standing,
+            EntryStatus::Waiting(_) if task.is_done() => EntryStatus::GivenUp,
+            status => status,
         };
         let now = self.ports().clock.read();
-        let standing = match standing {
-            Standing::Waiting(until) => Standing::Waiting(until.map(|until| now.in_the_world(until))),
-            standing => standing,
+        let status = match status {
+            EntryStatus::Waiting(until) => EntryStatus::Waiting(until.map(|until| now.in_the_world(until))),
+            status => status,
         };
         failed
             .last
             .iter_mut()
             .for_each(|failed| failed.at = now.in_the_world(UnixMillis(failed.at)).0);
-        Ok(Chapter {
+        Ok(EntrySummary {
             at: now.in_the_world(entry.at),
-            standing,
+            status,
             ended_by,
             tries_failed: failed.tries,
             failed: failed.last,
@@ -192,34 +197,34 @@ impl Engine {
         })
     }
 
-    fn timer_story(&self, value: &Json, began: UnixMillis) -> Story {
+    fn read_timer(&self, value: &Json, began: UnixMillis) -> EntryDetails {
         let until = value.as_str().parse().ok().map(UnixMillis);
-        Story {
+        EntryDetails {
             took: until
                 .filter(|until| *until <= self.ports().clock.now())
                 .map(|until| until.since(began)),
-            standing: until.map(|until| match until <= self.ports().clock.now() {
-                true => Standing::Done,
-                false => Standing::Waiting(Some(until)),
+            status: until.map(|until| match until <= self.ports().clock.now() {
+                true => EntryStatus::Done,
+                false => EntryStatus::Waiting(Some(until)),
             }),
-            ..Story::default()
+            ..EntryDetails::default()
         }
     }
 }
 
-fn question_story(asked: &QuestionEntry, input: Option<Input>) -> Story {
+fn read_question(asked: &QuestionEntry, input: Option<Input>) -> EntryDetails {
     let took = input
         .as_ref()
         .and_then(|input| Some(input.settled_at?.since(input.asked_at)));
-    let standing = match input.map(|input| input.state) {
-        Some(InputState::Open) => Standing::Waiting(Some(asked.until)),
-        Some(InputState::Answered(_)) => Standing::Done,
-        Some(InputState::Withdrawn) | None if asked.is_expired() => Standing::Unanswered,
-        Some(InputState::Withdrawn) | None => Standing::GivenUp,
+    let status = match input.map(|input| input.state) {
+        Some(InputState::Open) => EntryStatus::Waiting(Some(asked.until)),
+        Some(InputState::Answered(_)) => EntryStatus::Done,
+        Some(InputState::Withdrawn) | None if asked.is_expired() => EntryStatus::Unanswered,
+        Some(InputState::Withdrawn) | None => EntryStatus::GivenUp,
     };
-    Story {
+    EntryDetails {
         took,
-        ..Story::of(standing)
+        ..EntryDetails::of(status)
     }
 }
 

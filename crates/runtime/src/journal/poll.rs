@@ -1,7 +1,7 @@
 //! Looking at something outside until it is ready.
 
 use super::{
-    Backoff, JournalError, Standing, StepError, StepFailure, Story,
+    Backoff, EntryDetails, EntryStatus, JournalError, StepError, StepFailure,
     step::{Trail, bounded, inside, is_zero, present},
 };
 use crate::TaskContext;
@@ -62,19 +62,19 @@ struct Layout {
 }
 
 /// How a poll stands whose entry says this.
-pub(super) fn poll_story(value: &Json) -> Story {
+pub(super) fn read_poll(value: &Json) -> EntryDetails {
     let Ok(known) = serde_json::from_str::<Layout>(value.as_str()) else {
-        return Story::default();
+        return EntryDetails::default();
     };
-    let standing = match &known.ready {
-        Some(_) => Standing::Done,
-        None if known.over => Standing::Failed(known.failed.to_string()),
-        None => Standing::Waiting(Some(UnixMillis(known.next))),
+    let status = match &known.ready {
+        Some(_) => EntryStatus::Done,
+        None if known.over => EntryStatus::Failed(known.failed.to_string()),
+        None => EntryStatus::Waiting(Some(UnixMillis(known.next))),
     };
-    Story {
+    EntryDetails {
         failed: known.failed,
         took: Some(known.took).filter(|took| *took > 0),
-        ..Story::of(standing)
+        ..EntryDetails::of(status)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Work with an effect: done, and then never again.
 
-use super::{JournalError, MAX_ENTRY_BYTES, Place, Standing, Story};
+use super::{EntryDetails, EntryStatus, JournalError, MAX_ENTRY_BYTES, Place};
 use crate::TaskContext;
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -199,19 +199,19 @@ pub(super) fn bounded(value: Json) -> Result<Json, StepFailure> {
 const LONGEST_RESULT: usize = MAX_ENTRY_BYTES - 128 * 1024;
 
 /// How a step stands whose entry says this.
-pub(super) fn step_story(value: &Json) -> Story {
+pub(super) fn read_step(value: &Json) -> EntryDetails {
     let Ok(known) = serde_json::from_str::<Layout>(value.as_str()) else {
-        return Story::default();
+        return EntryDetails::default();
     };
-    let standing = match (known.ok, known.next) {
-        (Some(_), _) => Standing::Done,
-        (None, Some(next)) => Standing::Waiting(Some(UnixMillis(next))),
-        (None, None) => Standing::Failed(known.failed.to_string()),
+    let status = match (known.ok, known.next) {
+        (Some(_), _) => EntryStatus::Done,
+        (None, Some(next)) => EntryStatus::Waiting(Some(UnixMillis(next))),
+        (None, None) => EntryStatus::Failed(known.failed.to_string()),
     };
-    Story {
+    EntryDetails {
         failed: known.failed,
         took: Some(known.took).filter(|took| *took > 0),
-        ..Story::of(standing)
+        ..EntryDetails::of(status)
     }
 }
 
@@ -262,7 +262,7 @@ impl TaskContext {
         }
         place.has_room()?;
         let working = self.works();
-        self.witness(&place.key);
+        self.step_observer(&place.key);
         let began = self.now();
         let work = inside(&place.key.name, async { work().await });
         let tried = match policy.timeout {

@@ -1,7 +1,7 @@
 //! Waiting for a moment.
 
 use super::JournalError;
-use crate::{TaskContext, parking::Wait};
+use crate::{TaskContext, suspension::Wait};
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
 use std::{sync::Arc, time::Duration};
 

@@ -254,14 +254,14 @@ impl TaskContext {
             return Ok(all);
         }
         if again {
-            events.push(Event::CameFurther);
+            events.push(Event::Advanced);
         }
         let applied = if entries.is_empty() {
             self.apply(events).await
         } else {
             let inner = &self.shared.inner;
             inner
-                .insist("writing to a journal", || {
+                .retry_store("writing to a journal", || {
                     // Each try as if it were the first: no time is to run while nothing can be written.
                     let now = self.now();
                     for (question, key, written, event, entry) in &asks {
@@ -293,10 +293,10 @@ impl TaskContext {
                 journal.wrote(*seq, key, value);
             }
             if again {
-                journal.come_further();
+                journal.advance();
             }
-            if journal.has_come_further() {
-                self.set_turn(None);
+            if journal.has_advanced() {
+                self.set_isolation_guard(None);
             }
         }
         self.shared.inner.changed(&task);
@@ -346,12 +346,12 @@ impl TaskContext {
                 Err(refused) => Ok(Err(refused)),
             }
         };
-        let created = inner.insist("starting a child", create).await;
+        let created = inner.retry_store("starting a child", create).await;
         created
             .map_err(WriteError::Apply)?
             .map_err(|refused| WriteError::Refused(refused.into()))?;
         journal.wrote(seq, &draft.key, &draft.value);
-        self.set_turn(None);
+        self.set_isolation_guard(None);
         Ok(Written { seq, input: None })
     }
 

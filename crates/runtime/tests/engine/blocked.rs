@@ -82,7 +82,9 @@ impl Deploys {
             let task = engine.create(engine.call("ship")).await.unwrap();
             world.clock.sleeper(30_000).await;
             world.clock.advance(30_000);
-            world.until(&engine, &task.id, |task| task.state == State::Parked).await;
+            world
+                .until(&engine, &task.id, |task| task.state == State::Suspended)
+                .await;
             task.id
         })
     }
@@ -404,7 +406,9 @@ async fn nothing_that_diverged_code_does_is_kept() {
     world.until(&engine, &task.id, |task| task.journaled == 4).await;
     world.clock.sleeper(30_000).await;
     world.clock.advance(30_000);
-    world.until(&engine, &task.id, |task| task.state == State::Parked).await;
+    world
+        .until(&engine, &task.id, |task| task.state == State::Suspended)
+        .await;
     let before = world.store.journal(&task.id, 0, 100).await.unwrap();
     let children = world.store.children(&task.id, 9).await.unwrap();
     engine.stop();

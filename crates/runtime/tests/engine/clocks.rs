@@ -212,7 +212,7 @@ async fn a_date_goes_by_the_world_s_clock() {
         let engine = world.start([sleeper(move || until)]).await;
         let id = engine.create(engine.call("date")).await.unwrap().id;
         pass(&world, before).await;
-        let expected = if before == 1 { State::Running } else { State::Parked };
+        let expected = if before == 1 { State::Running } else { State::Suspended };
         assert_eq!(world.state(&id).await, expected);
         world.clock.jump(HOUR);
         pass(&world, 70).await;

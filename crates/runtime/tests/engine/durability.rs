@@ -223,7 +223,7 @@ fn invariant_11_an_acknowledged_task_is_done_by_the_next_process() {
         let (script, mut runs) = Script::new();
         let (engine, recovered) = world.start_and_recover([tool("a", script)]).await;
         assert_eq!(world.outcome(&engine, &tasks[0]).await, text("before the end"));
-        assert_eq!((recovered.attempts, recovered.forsaken), (1, 0));
+        assert_eq!((recovered.attempts, recovered.orphaned_calls), (1, 0));
         let resumed = runs.next().await;
         assert!(resumed.resumed && resumed.attempt.task == tasks[1] && resumed.attempt.epoch == 1);
         resumed.finish("taken up");

@@ -34,7 +34,7 @@ async fn ask(cx: &TaskContext, words: &str) -> Result<String, AskError> {
 async fn suspended(world: &World, engine: &Engine, id: &TaskId) -> Task {
     world.clock.sleeper(KEPT).await;
     world.clock.advance(KEPT);
-    world.until(engine, id, |task| task.state == State::Parked).await
+    world.until(engine, id, |task| task.state == State::Suspended).await
 }
 
 fn rpc_error(outcome: &Outcome) -> (&str, String) {
@@ -216,7 +216,7 @@ async fn beyond_a_thousand_the_oldest_is_let_go_at_once() {
         engine.create(engine.call("asks")).await.unwrap();
     }
     world
-        .until(&engine, &first.id, |task| task.state == State::Parked)
+        .until(&engine, &first.id, |task| task.state == State::Suspended)
         .await;
     settle().await;
     assert_eq!(engine.running(), 1_000);
@@ -333,7 +333,7 @@ fn a_history_says_when_each_attempt_failed_and_what_ended_it() {
         let kept = page
             .found
             .iter()
-            .filter_map(|(_, chapter)| Some((chapter.at, chapter.ended_by?)));
+            .filter_map(|(_, summary)| Some((summary.at, summary.ended_by?)));
         let now = clock.now();
         let all = [EndedBy::Crash, EndedBy::Error, EndedBy::Panic].map(|by| (now, by));
         assert_eq!(kept.collect::<Vec<_>>(), all);

@@ -4,7 +4,7 @@ use crate::support::{CallOf, Run, Runs, Script, World, guarded, program, scope, 
 use longhaul_core::{
     CancelMode, InputKey, Json, Outcome, Retry, RetryOn, State, StopReason, Task, TaskId, store::StoreError,
 };
-use longhaul_runtime::{AskError, End, Engine, Question, Standing, ToolSettings};
+use longhaul_runtime::{AskError, End, Engine, EntryStatus, Question, ToolSettings};
 use std::{collections::BTreeMap, time::Duration};
 
 fn key(nth: u32) -> InputKey {
@@ -291,16 +291,16 @@ async fn the_history_has_each_question_with_its_duration() {
     }
     world.until(&engine, &task.id, Task::is_done).await;
     let page = engine.history(&world.task(&task.id).await, 0, 100).await.unwrap();
-    let seen = page.found.iter().map(|(_, chapter)| {
-        let question = chapter.question.as_deref().unwrap();
-        (question, &chapter.standing, chapter.took.unwrap())
+    let seen = page.found.iter().map(|(_, summary)| {
+        let question = summary.question.as_deref().unwrap();
+        (question, &summary.status, summary.took.unwrap())
     });
     assert_eq!(
         seen.collect::<Vec<_>>(),
         [
-            ("Now?", &Standing::Done, 5_000),
-            ("Soon?", &Standing::Unanswered, 3_000),
-            ("Ever?", &Standing::GivenUp, 2_000)
+            ("Now?", &EntryStatus::Done, 5_000),
+            ("Soon?", &EntryStatus::Unanswered, 3_000),
+            ("Ever?", &EntryStatus::GivenUp, 2_000)
         ]
     );
 }

@@ -159,9 +159,9 @@ async fn whatever_the_order_every_task_ends_and_every_slot_comes_back() {
         providers: Vec::new(),
         max_running: Some(SLOTS),
         quota: longhaul_core::Quota::default(),
-        keep_waiting: longhaul_runtime::KEEP_WAITING,
+        suspend_after: longhaul_runtime::SUSPEND_AFTER,
         build: longhaul_runtime::BuildId::named("test"),
-        witness: None,
+        step_observer: None,
     };
     let (engine, _) = Engine::start(options).await.unwrap();
     let callers: Vec<_> = (0..TASKS)

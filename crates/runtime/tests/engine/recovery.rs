@@ -28,7 +28,7 @@ fn forsaken_calls_are_cancelled_and_their_work_is_stopped() {
     Process::run(directory.path(), &clock, async |world| {
         let (script, mut runs) = Script::bound(true);
         let (engine, recovered) = world.start_and_recover([tool("a", script)]).await;
-        assert_eq!((recovered.forsaken, recovered.attempts), (2, 2));
+        assert_eq!((recovered.orphaned_calls, recovered.attempts), (2, 2));
         let live = Counts {
             running: 1,
             ..Counts::default()

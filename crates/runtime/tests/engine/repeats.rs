@@ -227,7 +227,7 @@ fn a_plain_call_with_a_key_survives_a_restart() {
     Process::run(directory.path(), &clock, async |world| {
         let (script, mut runs) = Script::bound(true);
         let (engine, recovered) = world.start_and_recover([tool("a", script)]).await;
-        assert_eq!((recovered.forsaken, recovered.attempts), (0, 1));
+        assert_eq!((recovered.orphaned_calls, recovered.attempts), (0, 1));
         let mut again = engine.begin(keyed(&engine, "{}")).await.unwrap();
         assert_eq!(*again.id(), id);
         let run = runs.next().await;

@@ -18,7 +18,7 @@ use longhaul_core::{
     text_result,
 };
 use longhaul_runtime::{
-    Ability, AskError, CancelError, Engine, HandlerError, Question, RequestContext, Said, Snapshot,
+    Ability, AskError, CancelError, Engine, HandlerError, Question, RequestContext, Snapshot, ToolMessage,
 };
 use longhaul_wire::{Generation, RpcError, ToolEntry, legacy, modern};
 use serde::Deserialize;
@@ -173,7 +173,7 @@ async fn wait(
     seconds: u64,
     cx: RequestContext,
 ) -> Result<Json, HandlerError> {
-    let (mut watch, mut hearing) = (engine.watch(&id), engine.listen(&id));
+    let (mut watch, mut hearing) = (engine.watch(&id), engine.subscribe(&id));
     let time_is_up = cx.ports().clock.sleep(Duration::from_secs(seconds));
     tokio::pin!(time_is_up);
     // Asked for as long as it is open, whatever else happens.
@@ -201,9 +201,9 @@ async fn wait(
             }
             () = watch.changed() => {}
             said = hearing.next() => match said {
-                Said::Progress { current, total, message } => cx.progress(current, total, message.as_deref()),
-                Said::ElicitationComplete { id } => cx.elicitation_complete(&id),
-                Said::Log { .. } | Said::Quiet => {}
+                ToolMessage::Progress { current, total, message } => cx.progress(current, total, message.as_deref()),
+                ToolMessage::ElicitationComplete { id } => cx.elicitation_complete(&id),
+                ToolMessage::Log { .. } | ToolMessage::Quiet => {}
             },
         }
     }

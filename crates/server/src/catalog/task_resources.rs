@@ -5,7 +5,7 @@ use crate::{
     response::{Answer, store_failed},
 };
 use longhaul_core::{Task, UnixMillis, push_timestamp};
-use longhaul_runtime::{AttemptExit, Chapter, Engine, JournalPage, LogRange, PastAttempt, Snapshot, Standing};
+use longhaul_runtime::{AttemptExit, Engine, EntryStatus, EntrySummary, JournalPage, LogRange, PastAttempt, Snapshot};
 use longhaul_wire::{
     CacheHints, CacheScope, Generation, InvalidTaskUri, LogPage, OutputPage, RpcError, ServerInfo, TaskPart, TaskUri,
     TextContent, legacy, modern,
@@ -193,11 +193,11 @@ impl Reading<'_> {
     }
 }
 
-fn shown(task: &Task, page: &JournalPage<Chapter>) -> Value {
+fn shown(task: &Task, page: &JournalPage<EntrySummary>) -> Value {
     let entries: Vec<Value> = page
         .found
         .iter()
-        .map(|(place, chapter)| entry(*place, chapter))
+        .map(|(place, summary)| entry(*place, summary))
         .collect();
     json!({"task": task.id.as_str(), "entries": entries, "next": page.next, "total": page.total})
 }
@@ -248,42 +248,42 @@ fn past(task: &Task, attempt: &PastAttempt) -> Value {
     shown
 }
 
-fn entry(place: u32, chapter: &Chapter) -> Value {
-    let mut what = chapter.key.to_string();
-    if chapter.is_join {
+fn entry(place: u32, summary: &EntrySummary) -> Value {
+    let mut what = summary.key.to_string();
+    if summary.is_join {
         what = what.replacen("select", "join", 1);
     }
-    let mut shown = json!({"place": place, "what": what, "at": moment(chapter.at)});
-    let (state, detail) = match &chapter.standing {
-        Standing::Done => ("done", None),
-        Standing::Failed(why) => ("failed", Some(("why", json!(why)))),
-        Standing::Waiting(until) => ("waiting", until.map(|until| ("until", json!(moment(until))))),
-        Standing::Unanswered => ("unanswered", None),
-        Standing::GivenUp => ("given up", None),
-        Standing::Unreadable => ("unreadable", None),
+    let mut shown = json!({"place": place, "what": what, "at": moment(summary.at)});
+    let (state, detail) = match &summary.status {
+        EntryStatus::Done => ("done", None),
+        EntryStatus::Failed(why) => ("failed", Some(("why", json!(why)))),
+        EntryStatus::Waiting(until) => ("waiting", until.map(|until| ("until", json!(moment(until))))),
+        EntryStatus::Unanswered => ("unanswered", None),
+        EntryStatus::GivenUp => ("given up", None),
+        EntryStatus::Unreadable => ("unreadable", None),
     };
     shown["state"] = json!(state);
     if let Some((name, value)) = detail {
         shown[name] = value;
     }
-    if let Some(took) = chapter.took {
+    if let Some(took) = summary.took {
         shown["tookMs"] = json!(took);
     }
-    if let Some(question) = &chapter.question {
+    if let Some(question) = &summary.question {
         shown["question"] = json!(question);
     }
-    if let Some(by) = chapter.ended_by {
+    if let Some(by) = summary.ended_by {
         shown["by"] = json!(by.as_str());
     }
-    if let Some(child) = &chapter.child {
+    if let Some(child) = &summary.child {
         shown["task"] = json!(child.as_str());
     }
-    if chapter.tries_failed > 0 {
-        let tries = chapter.failed.iter();
+    if summary.tries_failed > 0 {
+        let tries = summary.failed.iter();
         let tries: Vec<Value> = tries
             .map(|failed| json!({"at": moment(UnixMillis(failed.at)), "why": failed.why}))
             .collect();
-        shown["failed"] = json!({"tries": chapter.tries_failed, "last": tries});
+        shown["failed"] = json!({"tries": summary.tries_failed, "last": tries});
     }
     shown
 }

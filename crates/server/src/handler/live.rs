@@ -6,7 +6,7 @@ use crate::interaction::{
     input_requests::{self, unanswered::taken_back},
 };
 use longhaul_core::{BoxFuture, Json, RpcFailure, SessionKey};
-use longhaul_runtime::{AskError, Question, Reply, Requesting, Said, read_answer};
+use longhaul_runtime::{AskError, Question, Reply, Requesting, ToolMessage, read_answer};
 use longhaul_wire::{RpcError, legacy::input_request::Delivery};
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Requesting for Live {
         })
     }
 
-    fn say(&self, said: Said) {
+    fn say(&self, said: ToolMessage) {
         self.outbox.say(said);
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 use futures_util::FutureExt;
 use live::Live;
 use longhaul_core::{BoxFuture, Json, RpcFailure};
-use longhaul_runtime::{Ability, AskError, HandlerError, Question, RequestContext, Requesting, Requestor, Said};
+use longhaul_runtime::{Ability, AskError, HandlerError, Question, RequestContext, Requesting, Requestor, ToolMessage};
 use longhaul_wire::{Capability, Generation, RequestId, RpcError, ServerInfo, legacy, modern};
 use outbox::{Line, Outbox};
 use replay::Replay;
@@ -209,7 +209,7 @@ impl Handling {
 
     fn say(&mut self, line: Line) -> Result<Option<Turn>, RpcError> {
         Ok(match line {
-            Line::Said(said) => self
+            Line::ToolMessage(said) => self
                 .phase
                 .telling()
                 .and_then(|telling| telling.tell(&said))
@@ -234,7 +234,7 @@ impl Handling {
                 Line::Asked { name, request } => asked.push((name, request)),
                 Line::Misfit(error) => return Err(error),
                 // It will be said again.
-                Line::Said(_) | Line::Request(_) | Line::Notice(_) => {}
+                Line::ToolMessage(_) | Line::Request(_) | Line::Notice(_) => {}
             }
         }
         self.phase = Phase::Over;
@@ -276,7 +276,7 @@ impl Requesting for Mute {
         Box::pin(std::future::ready(Err(AskError::Withdrawn)))
     }
 
-    fn say(&self, said: Said) {
+    fn say(&self, said: ToolMessage) {
         self.0.say(said);
     }
 }

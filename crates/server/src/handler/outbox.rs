@@ -1,6 +1,6 @@
 //! What a running handler has to say and to ask, on its way to the client.
 
-use longhaul_runtime::Said;
+use longhaul_runtime::ToolMessage;
 use longhaul_wire::RpcError;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ const KEPT: usize = 128;
 /// One thing on its way.
 pub(super) enum Line {
     /// Progress or a log message.
-    Said(Said),
+    ToolMessage(ToolMessage),
     /// A message to a legacy client, ready to be sent: a request of ours.
     Request(String),
     /// The same, but one that is not answered.
@@ -43,14 +43,14 @@ impl Outbox {
     }
 
     /// Adds what is best effort: of what a slow client has not taken the oldest is lost.
-    pub(super) fn say(&self, said: Said) {
+    pub(super) fn say(&self, said: ToolMessage) {
         let mut lines = self.lock();
         if lines.len() >= KEPT
-            && let Some(oldest) = lines.iter().position(|line| matches!(line, Line::Said(_)))
+            && let Some(oldest) = lines.iter().position(|line| matches!(line, Line::ToolMessage(_)))
         {
             lines.remove(oldest);
         }
-        lines.push_back(Line::Said(said));
+        lines.push_back(Line::ToolMessage(said));
         drop(lines);
         self.fresh.notify_one();
     }

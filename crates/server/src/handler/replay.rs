@@ -6,7 +6,7 @@ use crate::interaction::{
     rounds::{Round, State},
 };
 use longhaul_core::{BoxFuture, Json};
-use longhaul_runtime::{AskError, Question, Requesting, Said, read_answer};
+use longhaul_runtime::{AskError, Question, Requesting, ToolMessage, read_answer};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
 use std::{
@@ -145,7 +145,7 @@ impl Requesting for Replay {
         })
     }
 
-    fn say(&self, said: Said) {
+    fn say(&self, said: ToolMessage) {
         self.outbox.say(said);
     }
 }

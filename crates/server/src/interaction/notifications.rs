@@ -2,7 +2,7 @@
 
 use crate::{admission::request::AdmittedRequest, interaction::Interaction, response::KeptId};
 use longhaul_core::{LogLevel, Progress};
-use longhaul_runtime::Said;
+use longhaul_runtime::ToolMessage;
 use longhaul_wire::{Generation, RpcError, legacy::input_request::write_elicitation_complete, notification};
 
 /// What one client wants to hear, and what it has been told.
@@ -40,25 +40,25 @@ impl Telling {
     }
 
     /// The notification to send, if the client is to hear of this.
-    pub(crate) fn tell(&mut self, said: &Said) -> Option<String> {
+    pub(crate) fn tell(&mut self, said: &ToolMessage) -> Option<String> {
         match said {
-            Said::Progress {
+            ToolMessage::Progress {
                 current,
                 total,
                 message,
             } => self.progress(*current, *total, message.as_deref()),
-            Said::Log { level, logger, data } => {
+            ToolMessage::Log { level, logger, data } => {
                 self.level.filter(|least| level >= least)?;
                 let mut text = String::new();
                 notification::write_log(&mut text, *level, logger.as_deref(), data.as_str(), None);
                 Some(text)
             }
-            Said::ElicitationComplete { id } => {
+            ToolMessage::ElicitationComplete { id } => {
                 let mut text = String::new();
                 write_elicitation_complete(&mut text, id);
                 self.pages.then_some(text)
             }
-            Said::Quiet => None,
+            ToolMessage::Quiet => None,
         }
     }
 
@@ -93,8 +93,8 @@ mod tests {
         }
     }
 
-    fn progress(current: f64) -> Said {
-        Said::Progress {
+    fn progress(current: f64) -> ToolMessage {
+        ToolMessage::Progress {
             current,
             total: None,
             message: None,
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn c_32_the_end_of_a_page_is_told_to_those_who_can_be_sent_to_one() {
-        let over = Said::ElicitationComplete { id: "e".into() };
+        let over = ToolMessage::ElicitationComplete { id: "e".into() };
         let told = |pages| {
             let mut telling = telling(None, None);
             telling.pages = pages;
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn log_messages_are_told_from_the_level_on_and_not_at_all_without_one() {
-        let log = |level| Said::Log {
+        let log = |level| ToolMessage::Log {
             level,
             logger: None,
             data: Json::trusted("1"),

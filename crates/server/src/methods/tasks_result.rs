@@ -21,7 +21,7 @@ use crate::{
     session::in_flight::Entry,
 };
 use longhaul_core::{Outcome, Scope, Task, TaskId, store::Record};
-use longhaul_runtime::{LogRange, Said, Watch};
+use longhaul_runtime::{LogRange, ToolMessage, Watch};
 use longhaul_wire::{RpcError, legacy};
 use std::sync::Arc;
 
@@ -183,11 +183,11 @@ impl Wait {
                     next = self.next() => next,
                     news = told(&mut teller) => match news {
                         (_, News::Turned) => Next::Look,
-                        (_, News::Said(Said::Quiet)) => {
+                        (_, News::ToolMessage(ToolMessage::Quiet)) => {
                             sink.quiet().await?;
                             continue;
                         }
-                        (teller, News::Said(said)) => {
+                        (teller, News::ToolMessage(said)) => {
                             teller.tell(said).await?;
                             continue;
                         }

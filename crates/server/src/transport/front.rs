@@ -133,7 +133,7 @@ impl Front {
         }
         let counts = self.engine.store().counts().await;
         // Not for a blocked task: it waits for other code, which is the next process's.
-        counts.map_or(true, |live| live.queued + live.running + live.parked > 0)
+        counts.map_or(true, |live| live.queued + live.running + live.suspended > 0)
     }
 }
 

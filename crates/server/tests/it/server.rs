@@ -83,9 +83,9 @@ impl Server {
             providers: vec![Arc::new(Logs(stage.clone()))],
             max_running: options.max_running,
             quota: options.quota,
-            keep_waiting: longhaul_runtime::KEEP_WAITING,
+            suspend_after: longhaul_runtime::SUSPEND_AFTER,
             build: longhaul_runtime::BuildId::named("test"),
-            witness: None,
+            step_observer: None,
         })
         .await
         .unwrap();

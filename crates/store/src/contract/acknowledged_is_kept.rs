@@ -10,7 +10,7 @@ pub async fn changes_survive_reopening(fresh: Fresh) {
         .create(of_session(new_task("a-queued", bench.node, 1), "session"))
         .await;
     let (running, fence) = bench.running("b-running", 2).await;
-    let news = Event::Reported {
+    let report = Event::Reported {
         status: Some("half \u{1F40C}\0 done".into()),
         progress: Some(longhaul_core::Progress {
             current: 1.5,
@@ -21,11 +21,11 @@ pub async fn changes_survive_reopening(fresh: Fresh) {
         .apply(
             &running.id,
             Some(fence),
-            vec![Event::Started, news, asked(1), asked(2), answered(1, "yes")],
+            vec![Event::Started, report, asked(1), asked(2), answered(1, "yes")],
             3,
         )
         .await
-        .expect("a worker's news are kept");
+        .expect("a worker's report is kept");
     let (done, fence) = bench.running("c-done", 4).await;
     let done = bench
         .apply(&done.id, Some(fence), vec![finished("42")], 5)

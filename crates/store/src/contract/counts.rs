@@ -29,7 +29,7 @@ pub async fn live_tasks_are_counted(fresh: Fresh) {
     let counts = Counts {
         queued: 2,
         running: 1,
-        parked: 1,
+        suspended: 1,
         blocked: 1,
     };
     assert_eq!(bench.store.counts().await, Ok(counts));

@@ -98,7 +98,7 @@ pub async fn of_calls_that_come_together_one_is_made(fresh: Fresh) {
     assert_eq!(bench.store.counts().await.expect("counts").queued, 1);
 }
 
-/// Nobody waits for it on another line, so a call with a key is not forsaken, is kept like an announced one, and can be announced
+/// Nobody waits for it on another line, so a call with a key is not orphaned, is kept like an announced one, and can be announced
 /// to whoever comes back, also when it is over. A full quota does not keep its caller from it.
 pub async fn a_caller_with_a_key_can_come_back(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
@@ -106,7 +106,7 @@ pub async fn a_caller_with_a_key_can_come_back(fresh: Fresh) {
     plain.announced = false;
     bench.create(plain.clone()).await;
     let bench = bench.restart().await;
-    assert_eq!(bench.store.forsaken(bench.node, 10).await, Ok(vec![]));
+    assert_eq!(bench.store.orphaned_calls(bench.node, 10).await, Ok(vec![]));
     assert_eq!(bench.get("alice", &id("a")).await, None, "it is not shown");
     let claimed = bench.claim("tool", 1, 2).await;
     let fence = fence(&claimed[0].task);

@@ -72,8 +72,8 @@ pub async fn a_childs_end_reaches_its_parent_with_it(fresh: Fresh) {
     let bench = bench.restart().await;
     let hints = Arc::new(Mutex::new(Vec::new()));
     let heard = hints.clone();
-    bench.store.listen(Arc::new(move |news: &[Hint]| {
-        heard.lock().expect("the listener's lock").extend_from_slice(news);
+    bench.store.listen(Arc::new(move |hints: &[Hint]| {
+        heard.lock().expect("the listener's lock").extend_from_slice(hints);
     }));
     let claimed = bench.claim("tests", 1, 7).await;
     assert_eq!(claimed[0].task, bench.peek(&id("b")).await.task);
@@ -257,13 +257,13 @@ pub async fn the_end_of_a_child_changes_no_parent_that_is_over(fresh: Fresh) {
     assert_eq!((bench.peek(&parent.id).await, bench.journal(&parent.id).await), before);
     let at = done.delete_at().expect("it is over");
     assert_eq!(bench.store.delete(vec![parent.id.clone()], at).await, Ok(1));
-    assert_eq!(ids(bench.store.stranded(10).await), [id("c")]);
+    assert_eq!(ids(bench.store.children_of_finished_parents(10).await), [id("c")]);
     assert!(bench.store.apply(cancel("c")).await.expect("cancelled").is_done());
     assert_eq!(bench.store.peek(&parent.id).await, Ok(None));
 }
 
 /// Those whom a parent's cancel must reach, and those whom nobody reached before a crash.
-pub async fn children_and_stranded_ones_are_found(fresh: Fresh) {
+pub async fn children_are_found_also_of_finished_parents(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let mut fences = Vec::new();
     for name in ["p", "q", "r"] {
@@ -279,7 +279,7 @@ pub async fn children_and_stranded_ones_are_found(fresh: Fresh) {
     assert_eq!(children("p", 10).await, ["p1", "p2", "p3"].map(id));
     assert_eq!(children("p", 2).await, ["p1", "p2"].map(id));
     assert_eq!(children("p1", 10).await, []);
-    assert_eq!(ids(bench.store.stranded(10).await), []);
+    assert_eq!(ids(bench.store.children_of_finished_parents(10).await), []);
 
     let cancel = || vec![Event::CancelRequested(CancelMode::Cooperative)];
     bench.apply(&id("p1"), None, cancel(), 6).await.expect("over");
@@ -298,13 +298,16 @@ pub async fn children_and_stranded_ones_are_found(fresh: Fresh) {
     assert_eq!(children("p", 10).await, left(&["p2", "p3"]));
 
     bench.apply(&id("p"), None, cancel(), 7).await.expect("asked to stop");
-    assert_eq!(ids(bench.store.stranded(10).await), left(&["p2", "p3"]));
+    assert_eq!(
+        ids(bench.store.children_of_finished_parents(10).await),
+        left(&["p2", "p3"])
+    );
     bench
         .apply(&id("r"), Some(fences[2]), vec![finished("without waiting")], 7)
         .await
         .expect("over");
     let all = left(&["p2", "p3", "r1", "r2", "r3"]);
-    assert_eq!(ids(bench.store.stranded(10).await), all);
-    assert_eq!(ids(bench.store.stranded(2).await), all[..2]);
+    assert_eq!(ids(bench.store.children_of_finished_parents(10).await), all);
+    assert_eq!(ids(bench.store.children_of_finished_parents(2).await), all[..2]);
     assert_eq!(children("q", 10).await, left(&["q1", "q2", "q3"]));
 }

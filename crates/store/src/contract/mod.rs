@@ -86,13 +86,13 @@ macro_rules! contract_tests {
                 what_is_emitted_is_found_among_the_rest, entries_come_in_order_and_from_their_worker, entries_are_counted_and_go_with_their_task;
             lineage: a_childs_end_reaches_its_parent_with_it, a_childs_long_end_is_its_own, a_child_is_written_with_its_parents_entry_or_not_at_all,
                 a_repeated_call_writes_nothing_of_the_parent, a_child_may_be_over_as_it_is_created,
-                the_end_of_a_child_changes_no_parent_that_is_over, children_and_stranded_ones_are_found;
+                the_end_of_a_child_changes_no_parent_that_is_over, children_are_found_also_of_finished_parents;
             lists: lists_go_from_new_to_old_in_pages, a_sessions_live_tasks_are_found_oldest_first,
                 a_session_narrows_a_list_and_nothing_else;
             live_is_never_deleted: invariant_6_live_work_is_not_deleted, what_is_deleted_leaves_nothing;
             queues: queues_are_known_by_their_tools, the_place_in_a_queue_is_known, limits_are_kept_by_tool;
             quotas: live_tasks_are_limited, stored_bytes_are_limited, what_is_counted_survives_reopening, a_quota_refuses_creates_and_nothing_else;
-            recovery: orphans_are_adopted_with_their_epoch, orphans_of_other_hosts_are_left, forsaken_calls_are_found;
+            recovery: orphans_are_adopted_with_their_epoch, orphans_of_other_hosts_are_left, orphaned_calls_are_found;
             requestor: the_requestor_is_kept_with_the_arguments, a_question_keeps_its_name;
             sessions: ended_sessions_stay_ended_until_their_time, ended_sessions_are_bounded;
             signing_keys: the_first_key_stays;

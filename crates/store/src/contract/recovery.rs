@@ -103,7 +103,7 @@ pub async fn orphans_of_other_hosts_are_left(fresh: Fresh) {
 }
 
 /// A plain call that nobody waits for any more.
-pub async fn forsaken_calls_are_found(fresh: Fresh) {
+pub async fn orphaned_calls_are_found(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     for (name, announced) in [("a", false), ("b", true), ("c", false), ("d", false)] {
         let mut new = new_task(name, bench.node, 1);
@@ -115,7 +115,7 @@ pub async fn forsaken_calls_are_found(fresh: Fresh) {
         .await
         .expect("it is over");
     assert_eq!(
-        bench.store.forsaken(bench.node, 10).await,
+        bench.store.orphaned_calls(bench.node, 10).await,
         Ok(vec![]),
         "their front lives"
     );
@@ -125,11 +125,11 @@ pub async fn forsaken_calls_are_found(fresh: Fresh) {
     bench.create(new).await;
     let names = |tasks: Vec<longhaul_core::Task>| tasks.iter().map(|task| task.id.to_string()).collect::<Vec<_>>();
     assert_eq!(
-        names(bench.store.forsaken(bench.node, 1).await.expect("an answer")),
+        names(bench.store.orphaned_calls(bench.node, 1).await.expect("an answer")),
         ["a"]
     );
     assert_eq!(
-        names(bench.store.forsaken(bench.node, 10).await.expect("an answer")),
+        names(bench.store.orphaned_calls(bench.node, 10).await.expect("an answer")),
         ["a", "d"]
     );
 }

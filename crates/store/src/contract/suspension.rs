@@ -131,7 +131,7 @@ pub async fn suspended_work_holds_nothing(fresh: Fresh) {
     }
     assert_eq!(bench.store.queued_tools().await, Ok(vec![]));
     let counts = Counts {
-        parked: 1,
+        suspended: 1,
         ..Counts::default()
     };
     assert_eq!(bench.store.counts().await, Ok(counts));

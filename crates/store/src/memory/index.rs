@@ -78,7 +78,7 @@ pub(super) struct Index {
     /// Active attempts, by who holds them.
     pub(super) held: Lines<(), NodeId>,
     /// Live ones for which only their front's caller waits.
-    pub(super) unheard: Lines<(), NodeId>,
+    pub(super) orphanable: Lines<(), NodeId>,
     /// Live ones that nobody asked to stop, by who started them.
     pub(super) children: Lines<TaskId, ()>,
     /// Blocked ones.
@@ -104,8 +104,8 @@ impl Index {
         let (before, after) = (before.map(|at| at.task), after.map(|at| at.task));
         self.queued.shift(id, before.and_then(queued), after.and_then(queued));
         self.held.shift(id, before.and_then(held), after.and_then(held));
-        self.unheard
-            .shift(id, before.and_then(unheard), after.and_then(unheard));
+        self.orphanable
+            .shift(id, before.and_then(orphanable), after.and_then(orphanable));
         self.children.shift(id, before.and_then(child), after.and_then(child));
         self.blocked
             .shift(id, before.and_then(blocked), after.and_then(blocked));
@@ -127,7 +127,7 @@ fn held(task: &Task) -> Option<((), NodeId)> {
     Some(((), task.active_attempt()?.node))
 }
 
-fn unheard(task: &Task) -> Option<((), NodeId)> {
+fn orphanable(task: &Task) -> Option<((), NodeId)> {
     (!task.is_done() && !task.announced && !task.keyed).then_some(((), task.front))
 }
 

@@ -128,10 +128,15 @@ impl Store for MemoryStore {
         answer(Ok(all.take(&ids, &Event::Adopted { node }, at)))
     }
 
-    fn forsaken(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+    fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         let all = self.lock();
-        let forsaken = all.tasks.index().unheard.of(&()).take_while(|(front, _)| *front < node);
-        answer(Ok(all.found(forsaken).take(limit).cloned().collect()))
+        let orphaned_calls = all
+            .tasks
+            .index()
+            .orphanable
+            .of(&())
+            .take_while(|(front, _)| *front < node);
+        answer(Ok(all.found(orphaned_calls).take(limit).cloned().collect()))
     }
 
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
@@ -194,12 +199,12 @@ impl Store for MemoryStore {
         answer(Ok(all.found(blocked).take(limit).cloned().collect()))
     }
 
-    fn stranded(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+    fn children_of_finished_parents(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         let all = self.lock();
         let families = all.tasks.index().children.groups();
-        let stranded = families.filter(|(parent, _)| !all.goes_on(parent));
-        let stranded = all.found(stranded.flat_map(|(_, children)| children));
-        answer(Ok(stranded.take(limit).cloned().collect()))
+        let orphans = families.filter(|(parent, _)| !all.goes_on(parent));
+        let orphans = all.found(orphans.flat_map(|(_, children)| children));
+        answer(Ok(orphans.take(limit).cloned().collect()))
     }
 
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {

@@ -66,7 +66,7 @@ impl Tally {
         match state {
             State::Queued => Some(&mut self.by_state.queued),
             State::Running => Some(&mut self.by_state.running),
-            State::Parked => Some(&mut self.by_state.parked),
+            State::Suspended => Some(&mut self.by_state.suspended),
             State::Blocked => Some(&mut self.by_state.blocked),
             State::Done(_) => None,
         }

@@ -6,7 +6,7 @@ use rusqlite::{Error, Result, Row, types::Type};
 const STATES: [State; 7] = [
     State::Queued,
     State::Running,
-    State::Parked,
+    State::Suspended,
     State::Done(Verdict::Succeeded),
     State::Done(Verdict::ToolError),
     State::Done(Verdict::RpcError),
@@ -83,7 +83,7 @@ mod tests {
                 State::Blocked => -1,
                 State::Queued => 0,
                 State::Running => 1,
-                State::Parked => 2,
+                State::Suspended => 2,
                 State::Done(Verdict::Succeeded) => 3,
                 State::Done(Verdict::ToolError) => 4,
                 State::Done(Verdict::RpcError) => 5,

@@ -1,27 +1,28 @@
 //! One SQLite file in one directory.
 //!
 //! The way of a change: the caller's future hands an `operation` to the `writer` thread, which runs all that wait in one
-//! transaction, commits it with an fsync, and only then answers them; what nobody can have heard of (`unheard`) needs no fsync. Questions do not pass the writer: they are answered from
+//! transaction, commits it with an fsync, and only then answers them; deferred commits (`durability`) need no fsync. Questions do not pass the writer: they are answered from
 //! connections of their own (`readers`), which see what was committed when they begin.
 
 mod backup;
 mod code;
+mod commit_effects;
 mod connection;
 mod directory;
+mod durability;
 mod ended;
 mod fault;
+mod fault_injection;
 mod filesystem;
 mod in_place;
 mod journal;
 mod ledger;
-mod news;
 mod node_file;
 mod open_error;
 mod operation;
 mod options;
 #[cfg(test)]
 mod plans;
-mod plant;
 #[cfg(test)]
 mod power_loss;
 mod read;
@@ -29,18 +30,18 @@ mod readers;
 mod row;
 mod schema;
 mod store;
-mod unheard;
 mod write;
 mod writer;
 
+pub use fault_injection::Plant;
 pub use node_file::Disagreement;
 pub use open_error::OpenError;
 pub use options::{EXIT_COMMIT_FAILED, OnFatal, SqliteOptions};
-pub use plant::Plant;
 
+use commit_effects::Board;
 use directory::Directory;
+use durability::Durability;
 use longhaul_core::{HostId, NodeId, UnixMillis, store::StoreError};
-use news::Board;
 use node_file::NodeFile;
 use operation::Pending;
 use parking_lot::Mutex;
@@ -56,7 +57,6 @@ use std::{
     thread::{Builder, JoinHandle},
 };
 use tokio::sync::oneshot;
-use unheard::Effect;
 use writer::{Message, Tx, Writer};
 
 /// The database's name in the data directory.
@@ -173,7 +173,7 @@ impl SqliteStore {
         let latest = self.readers()?.at_once(read::latest_node)?;
         let node = self.node_file.note_opening(latest).map_err(not_noted)?;
         let write = move |tx: &mut Tx<'_>| write::open_node(tx, node, &host, at);
-        let node: NodeId = self.write(0, Effect::Heard, write).await?;
+        let node: NodeId = self.write(0, Durability::Synced, write).await?;
         self.node_file.note_opened(node).map_err(not_noted)?;
         Ok(node)
     }
@@ -211,13 +211,13 @@ impl SqliteStore {
 
     /// Hands a change of about `weight` bytes to the writer and waits for its answer. Once handed over it is made, whether or
     /// not anyone still waits.
-    async fn write<T, E, W>(&self, weight: usize, effect: Effect, work: W) -> Result<T, E>
+    async fn write<T, E, W>(&self, weight: usize, durability: Durability, work: W) -> Result<T, E>
     where
         W: FnMut(&mut Tx<'_>) -> rusqlite::Result<Result<T, E>> + Send + 'static,
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (operation, answer) = Pending::new(weight, effect, work);
+        let (operation, answer) = Pending::new(weight, durability, work);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         self.queue
             .send(Message::Do(Box::new(operation)))

@@ -215,7 +215,7 @@ mod tests {
         let write =
             move |tx: &mut super::super::Tx<'_>| super::super::write::open_node(tx, node, &host(), UnixMillis(1));
         store
-            .write::<NodeId, StoreError, _>(0, super::super::Effect::Heard, write)
+            .write::<NodeId, StoreError, _>(0, super::super::Durability::Synced, write)
             .await
             .unwrap();
         if steps > 2 {

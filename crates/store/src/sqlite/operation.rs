@@ -1,6 +1,6 @@
 //! One change on its way to the writer, and its answer on the way back.
 
-use super::{unheard::Effect, writer::Tx};
+use super::{durability::Durability, writer::Tx};
 use longhaul_core::store::StoreError;
 use tokio::sync::oneshot;
 
@@ -15,26 +15,26 @@ pub(super) trait Operation: Send {
     /// About how many bytes it writes.
     fn weight(&self) -> usize;
     /// Who may hear of it.
-    fn effect(&self) -> &Effect;
+    fn durability(&self) -> &Durability;
 }
 
 /// A change with someone waiting for its answer.
 pub(super) struct Pending<W, T, E> {
     work: W,
     weight: usize,
-    effect: Effect,
+    durability: Durability,
     answer: Option<Result<T, E>>,
     waiting: Option<oneshot::Sender<Result<T, E>>>,
 }
 
 impl<W, T, E> Pending<W, T, E> {
     /// The change, and where its answer will come out.
-    pub(super) fn new(weight: usize, effect: Effect, work: W) -> (Self, oneshot::Receiver<Result<T, E>>) {
+    pub(super) fn new(weight: usize, durability: Durability, work: W) -> (Self, oneshot::Receiver<Result<T, E>>) {
         let (waiting, answer) = oneshot::channel();
         let pending = Self {
             work,
             weight,
-            effect,
+            durability,
             answer: None,
             waiting: Some(waiting),
         };
@@ -74,7 +74,7 @@ where
         self.weight
     }
 
-    fn effect(&self) -> &Effect {
-        &self.effect
+    fn durability(&self) -> &Durability {
+        &self.durability
     }
 }

@@ -30,7 +30,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     // Walks through the live tasks that time will change: only when the system's clock was set.
     (write::HASTEN, &["SCAN tasks USING INDEX tasks_wake"]),
     // Each live child's parent, by its id.
-    (read::STRANDED, &["CORRELATED SCALAR SUBQUERY 1"]),
+    (read::CHILDREN_OF_FINISHED_PARENTS, &["CORRELATED SCALAR SUBQUERY 1"]),
     // The rows of one task.
     (
         write::DELETABLE,
@@ -113,7 +113,7 @@ fn statements() -> Vec<&'static str> {
         read::NEWEST,
         read::QUEUED_BEFORE,
         read::EXPIRED,
-        read::FORSAKEN,
+        read::ORPHANED_CALLS,
         read::NEXT_READY,
         read::QUEUED_TOOLS,
         read::COUNT_QUEUED,
@@ -122,7 +122,7 @@ fn statements() -> Vec<&'static str> {
         read::COUNT_BLOCKED,
         read::BLOCKED,
         read::CHILDREN,
-        read::STRANDED,
+        read::CHILDREN_OF_FINISHED_PARENTS,
         journal::READ,
         journal::EMITTED,
         journal::LENGTH,

@@ -59,7 +59,7 @@ pub(super) const QUEUED_BEFORE: &str = "SELECT count(*) FROM (SELECT 1 FROM task
 pub(super) const NEXT_WAKE: &str = "SELECT min(wake_at) FROM tasks INDEXED BY tasks_wake WHERE wake_at IS NOT NULL";
 pub(super) const EXPIRED: &str =
     "SELECT id FROM tasks INDEXED BY tasks_delete WHERE delete_at <= ?1 ORDER BY delete_at LIMIT ?2";
-pub(super) const FORSAKEN: &str = select_tasks!(
+pub(super) const ORPHANED_CALLS: &str = select_tasks!(
     "",
     "INDEXED BY tasks_unheard CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE announced = 0 AND tasks.state < 3 AND idempotency_key IS NULL AND front < ?1 ORDER BY front, tasks.id LIMIT ?2"
@@ -78,7 +78,7 @@ pub(super) const CHILDREN: &str = select_tasks!(
     "INDEXED BY tasks_children CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE tasks.parent = ?1 AND tasks.state < 3 AND tasks.stop_at IS NULL ORDER BY tasks.id LIMIT ?2"
 );
-pub(super) const STRANDED: &str = select_tasks!(
+pub(super) const CHILDREN_OF_FINISHED_PARENTS: &str = select_tasks!(
     "",
     "INDEXED BY tasks_children CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE tasks.parent IS NOT NULL AND tasks.state < 3 AND tasks.stop_at IS NULL AND NOT EXISTS ( \
@@ -272,9 +272,12 @@ pub(super) fn expired(connection: &Connection, at: UnixMillis, limit: usize) -> 
     ids.collect()
 }
 
-/// [`longhaul_core::Store::forsaken`].
-pub(super) fn forsaken(connection: &Connection, node: NodeId, limit: usize) -> Result<Vec<Task>> {
-    tasks(connection.prepare_cached(FORSAKEN)?, params![node.0, bound(limit)])
+/// [`longhaul_core::Store::orphaned_calls`].
+pub(super) fn orphaned_calls(connection: &Connection, node: NodeId, limit: usize) -> Result<Vec<Task>> {
+    tasks(
+        connection.prepare_cached(ORPHANED_CALLS)?,
+        params![node.0, bound(limit)],
+    )
 }
 
 /// [`longhaul_core::Store::children`].
@@ -285,9 +288,12 @@ pub(super) fn children(connection: &Connection, parent: &TaskId, limit: usize) -
     )
 }
 
-/// [`longhaul_core::Store::stranded`].
-pub(super) fn stranded(connection: &Connection, limit: usize) -> Result<Vec<Task>> {
-    tasks(connection.prepare_cached(STRANDED)?, params![bound(limit)])
+/// [`longhaul_core::Store::children_of_finished_parents`].
+pub(super) fn children_of_finished_parents(connection: &Connection, limit: usize) -> Result<Vec<Task>> {
+    tasks(
+        connection.prepare_cached(CHILDREN_OF_FINISHED_PARENTS)?,
+        params![bound(limit)],
+    )
 }
 
 /// [`longhaul_core::Store::blocked`].
@@ -312,7 +318,7 @@ pub(super) fn counts(connection: &Connection) -> Result<Counts> {
     Ok(Counts {
         queued: count(COUNT_QUEUED)?,
         running: count(COUNT_RUNNING)?,
-        parked: count(COUNT_PARKED)?,
+        suspended: count(COUNT_PARKED)?,
         blocked: count(COUNT_BLOCKED)?,
     })
 }

@@ -211,7 +211,7 @@ mod tests {
         runtime.block_on(async {
             let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
             let counts = store.counts().await.unwrap();
-            assert_eq!((counts.queued, counts.running, counts.parked), (0, 2, 0));
+            assert_eq!((counts.queued, counts.running, counts.suspended), (0, 2, 0));
             for name in ["running", "parked", "over"] {
                 let task = store.peek(&name.parse().unwrap()).await.unwrap().unwrap().task;
                 assert_eq!(
@@ -271,7 +271,7 @@ mod tests {
         runtime.block_on(async {
             let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
             let counts = store.counts().await.unwrap();
-            assert_eq!((counts.queued, counts.running, counts.parked), (0, 1, 1));
+            assert_eq!((counts.queued, counts.running, counts.suspended), (0, 1, 1));
             let host = HostId("here".into());
             let node = store.open_node(&host, UnixMillis(6)).await.unwrap();
             let adopted = store.adopt(node, &host, 9, UnixMillis(6)).await.unwrap();
@@ -328,13 +328,13 @@ mod tests {
             let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
             let id: longhaul_core::TaskId = "let-go".parse().unwrap();
             let task = store.peek(&id).await.unwrap().unwrap().task;
-            assert_eq!((task.state, task.blocked), (State::Parked, None));
+            assert_eq!((task.state, task.blocked), (State::Suspended, None));
             let epochs: Vec<u32> = (store.journal(&id, 0, 9).await.unwrap().iter())
                 .map(|entry| entry.epoch)
                 .collect();
             assert_eq!(epochs, [0]);
             let counts = store.counts().await.unwrap();
-            assert_eq!((counts.parked, counts.blocked), (1, 0));
+            assert_eq!((counts.suspended, counts.blocked), (1, 0));
             assert_eq!(store.blocked(None, 9).await, Ok(vec![]));
         });
     }

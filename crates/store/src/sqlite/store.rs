@@ -1,6 +1,6 @@
 //! The promises of [`Store`], kept by SQLite.
 
-use super::{SqliteStore, journal, read, unheard::Effect, write};
+use super::{SqliteStore, durability::Durability, journal, read, write};
 use crate::usage;
 use longhaul_core::{
     AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId,
@@ -55,7 +55,7 @@ impl Store for SqliteStore {
 
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
         let weight = spec.definition.as_str().len();
-        Box::pin(self.write(weight, Effect::Heard, move |tx| write::put_spec(tx, &spec)))
+        Box::pin(self.write(weight, Durability::Synced, move |tx| write::put_spec(tx, &spec)))
     }
 
     fn spec(&self, id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>> {
@@ -64,7 +64,9 @@ impl Store for SqliteStore {
 
     fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
         let tool = tool.to_owned();
-        Box::pin(self.write(0, Effect::Heard, move |tx| write::put_limit(tx, &tool, concurrency)))
+        Box::pin(self.write(0, Durability::Synced, move |tx| {
+            write::put_limit(tx, &tool, concurrency)
+        }))
     }
 
     fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>> {
@@ -74,7 +76,7 @@ impl Store for SqliteStore {
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         let (task, outcome) = new.task();
         let bytes = usage::of_new(&new, &task, outcome.as_ref()).bytes;
-        Box::pin(self.write(weight(bytes), Effect::of_creation(&task), move |tx| {
+        Box::pin(self.write(weight(bytes), Durability::of_creation(&task), move |tx| {
             write::create(tx, &new, &task, outcome.as_ref())
         }))
     }
@@ -85,13 +87,13 @@ impl Store for SqliteStore {
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         let bytes = change.events.iter().map(event_bytes).sum();
-        Box::pin(self.write(weight(bytes), Effect::of_change(&change), move |tx| {
+        Box::pin(self.write(weight(bytes), Durability::of_change(&change), move |tx| {
             write::apply(tx, &change)
         }))
     }
 
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
-        Box::pin(self.write(0, Effect::Heard, move |tx| write::claim(tx, &claim)))
+        Box::pin(self.write(0, Durability::Synced, move |tx| write::claim(tx, &claim)))
     }
 
     fn adopt(
@@ -102,11 +104,13 @@ impl Store for SqliteStore {
         at: UnixMillis,
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
         let host = host.clone();
-        Box::pin(self.write(0, Effect::Heard, move |tx| write::adopt(tx, node, &host, limit, at)))
+        Box::pin(self.write(0, Durability::Synced, move |tx| {
+            write::adopt(tx, node, &host, limit, at)
+        }))
     }
 
-    fn forsaken(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        self.in_turn(move |connection| read::forsaken(connection, node, limit))
+    fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        self.in_turn(move |connection| read::orphaned_calls(connection, node, limit))
     }
 
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
@@ -153,8 +157,8 @@ impl Store for SqliteStore {
         self.in_turn(move |connection| read::blocked(connection, after.as_ref(), limit))
     }
 
-    fn stranded(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        self.in_turn(move |connection| read::stranded(connection, limit))
+    fn children_of_finished_parents(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        self.in_turn(move |connection| read::children_of_finished_parents(connection, limit))
     }
 
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
@@ -186,7 +190,7 @@ impl Store for SqliteStore {
     }
 
     fn hasten(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.write(0, Effect::Heard, move |tx| write::hasten(tx, at)))
+        Box::pin(self.write(0, Durability::Synced, move |tx| write::hasten(tx, at)))
     }
 
     fn newest(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
@@ -198,7 +202,7 @@ impl Store for SqliteStore {
     }
 
     fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
-        Box::pin(self.write(0, Effect::Heard, move |tx| write::delete(tx, &ids, at)))
+        Box::pin(self.write(0, Durability::Synced, move |tx| write::delete(tx, &ids, at)))
     }
 
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {
@@ -207,7 +211,9 @@ impl Store for SqliteStore {
 
     fn signing_keys(&self, purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
         let purpose = purpose.to_owned();
-        Box::pin(self.write(0, Effect::Heard, move |tx| write::signing_keys(tx, &purpose, &fresh)))
+        Box::pin(self.write(0, Durability::Synced, move |tx| {
+            write::signing_keys(tx, &purpose, &fresh)
+        }))
     }
 
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -215,7 +221,7 @@ impl Store for SqliteStore {
             return Box::pin(ready(Err(StoreError::TooManySessions)));
         }
         let session = session.clone();
-        Box::pin(self.write(0, Effect::Heard, move |tx| write::end_session(tx, &session, until)))
+        Box::pin(self.write(0, Durability::Synced, move |tx| write::end_session(tx, &session, until)))
     }
 
     fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {

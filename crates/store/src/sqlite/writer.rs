@@ -1,19 +1,20 @@
-//! Group commit: one thread, one transaction for all who wait, one fsync, then all their answers. Changes of which nobody can have heard
-//! (`unheard`) are committed without one, unless they come to a transaction that has one anyway.
+//! Group commit: one thread, one transaction for all who wait, one fsync, then all their answers. Deferred changes
+//! (`durability`) are committed without one, unless they come to a transaction that has one anyway.
 //!
 //! A change has no savepoint of its own. It writes nothing when it is refused, and when SQLite fails in the middle of one the whole
 //! transaction is rolled back and each change tried alone, which it must be anyway when the disk is full (SQLite then rolls back by
 //! itself). A savepoint for each change was measured to cost a fifth of the writer's time.
 
 use super::{
-    Plant, connection,
+    Plant,
+    commit_effects::{Board, CommitEffects},
+    connection,
+    durability::DeferredTasks,
     fault::{self, Fault},
     in_place::InPlace,
     ledger::{Entry, Ledger},
-    news::{Board, News},
     operation::Operation,
     options::{OnFatal, SqliteOptions},
-    unheard::Unheard,
 };
 use longhaul_core::{Principal, SessionKey, Task, TaskId, UnixMillis, Usage, store::StoreError};
 use rusqlite::{Connection, Error, ffi, hooks::Wal};
@@ -49,7 +50,7 @@ pub(super) enum Message {
 /// The transaction that a change runs in.
 pub(super) struct Tx<'c> {
     pub(super) connection: &'c Connection,
-    news: News,
+    effects: CommitEffects,
     ledger: Ledger,
 }
 
@@ -58,15 +59,15 @@ impl<'c> Tx<'c> {
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         Ok(Self {
             connection,
-            news: News::default(),
+            effects: CommitEffects::default(),
             ledger: Ledger::default(),
         })
     }
 
     /// Writes what was put off; what is left is the commit.
-    fn end(self) -> Result<News, Error> {
+    fn end(self) -> Result<CommitEffects, Error> {
         self.ledger.write(self.connection)?;
-        Ok(self.news)
+        Ok(self.effects)
     }
 
     /// Counts more or fewer of what `principal` has.
@@ -80,23 +81,23 @@ impl<'c> Tx<'c> {
     }
 
     pub(super) fn created(&mut self, task: &Task) {
-        self.news.created(task);
+        self.effects.created(task);
     }
 
     pub(super) fn changed(&mut self, before: &Task, after: &Task) {
-        self.news.changed(before, after);
+        self.effects.changed(before, after);
     }
 
     pub(super) fn deleted(&mut self, id: &TaskId) {
-        self.news.deleted(id);
+        self.effects.deleted(id);
     }
 
     pub(super) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
-        self.news.session_ended(session, until);
+        self.effects.session_ended(session, until);
     }
 
     pub(super) fn sessions_forgotten(&mut self, at: UnixMillis) {
-        self.news.sessions_forgotten(at);
+        self.effects.sessions_forgotten(at);
     }
 }
 
@@ -169,7 +170,7 @@ pub(super) struct Writer {
     board: Arc<Board>,
     in_place: InPlace,
     options: SqliteOptions,
-    unheard: Unheard,
+    deferred: DeferredTasks,
     /// Whether SQLite syncs what it commits.
     synced: bool,
     log_pages: Arc<AtomicI32>,
@@ -205,7 +206,7 @@ impl Writer {
             board,
             in_place,
             options,
-            unheard: Unheard::default(),
+            deferred: DeferredTasks::default(),
             synced: true,
             log_pages,
             checkpointed: 0,
@@ -306,10 +307,12 @@ impl Writer {
 
     /// One transaction: runs the batch, takes in more while it is open if told so, commits, and only then answers.
     fn commit(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<(), Failure> {
-        let synced = !batch.iter().all(|operation| self.unheard.covers(operation.effect()));
+        let synced = !batch
+            .iter()
+            .all(|operation| self.deferred.allow(operation.durability()));
         let filled = self.set_synced(synced).and_then(|()| self.fill(batch, take_more));
-        let mut news = match filled {
-            Ok(news) => news,
+        let mut effects = match filled {
+            Ok(effects) => effects,
             Err(error) => {
                 let locked = fault::is_locked(&error);
                 return Err(match self.roll_back(error) {
@@ -330,19 +333,19 @@ impl Writer {
         if synced && let Err(gone) = self.in_place.check() {
             return Err(Failure::Fatal(self.distrust(&gone)));
         }
-        self.unheard.learn(std::mem::take(&mut news.turns));
+        self.deferred.apply(std::mem::take(&mut effects.durability));
         #[cfg(test)]
         self.options
             .witness
             .iter()
             .for_each(|witness| witness(&self.connection));
-        self.board.publish_ends(&mut news);
+        self.board.publish_ends(&mut effects);
         let crowd = self.in_flight.fetch_sub(batch.len(), Ordering::Relaxed);
         if synced {
             self.crowd = crowd;
         }
         batch.iter_mut().for_each(|operation| operation.acknowledge());
-        self.board.publish_hints(&news);
+        self.board.publish_hints(&effects);
         Ok(())
     }
 
@@ -358,7 +361,7 @@ impl Writer {
     }
 
     /// Takes in what comes, in order, up to the first change that needs a sync if this transaction will have none.
-    fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<News, Error> {
+    fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<CommitEffects, Error> {
         let mut tx = Tx::begin(&self.connection)?;
         // Without an fsync there is nothing to be saved by waiting for others.
         let mut gathering = Gathering::new(if self.synced { self.crowd } else { 0 });
@@ -373,7 +376,7 @@ impl Writer {
                 return tx.end();
             }
             match gathering.next(&self.queue, done) {
-                Some(Message::Do(operation)) if self.synced || self.unheard.covers(operation.effect()) => {
+                Some(Message::Do(operation)) if self.synced || self.deferred.allow(operation.durability()) => {
                     batch.push(operation);
                 }
                 Some(Message::Do(operation)) => {

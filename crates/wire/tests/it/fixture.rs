@@ -75,7 +75,7 @@ pub(crate) fn asking(mut task: Task, requests: &[(&str, Value)]) -> Record {
         })
         .collect();
     task.open_inputs = inputs.iter().map(|input| input.key.clone()).collect();
-    task.state = State::Parked;
+    task.state = State::Suspended;
     Record {
         task,
         outcome: None,

@@ -48,7 +48,7 @@ fn an_entry_shows_that_it_goes_on() {
         let after = apply(&running, Event::Journaled(entry(running.journaled + 1, kind)), NOW);
         assert_eq!(after.blocked.is_some(), kind == EntryKind::Failure, "{kind:?}");
     }
-    assert_eq!(apply(&running, Event::CameFurther, NOW).blocked, None);
+    assert_eq!(apply(&running, Event::Advanced, NOW).blocked, None);
 }
 
 /// Readers learn of the block and of its end, and what ends it is the failure it was blocked with.

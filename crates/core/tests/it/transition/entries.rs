@@ -28,7 +28,7 @@ fn an_entry_that_is_overwritten_takes_back_no_attempt() {
         .unwrap()
         .0;
     assert_eq!((overwritten.attempts_used, overwritten.journaled), (4, 1));
-    let further = transition(&overwritten, &Event::CameFurther, NOW).unwrap().0;
+    let further = transition(&overwritten, &Event::Advanced, NOW).unwrap().0;
     assert_eq!((further.attempts_used, further.journaled), (1, 1));
 }
 

@@ -98,7 +98,7 @@ fn event() -> impl Strategy<Value = Event> {
         (key(), json()).prop_map(|(key, answer)| Event::InputAnswered { key, answer }),
         key().prop_map(|key| Event::InputWithdrawn { key }),
         (0u32..4).prop_map(|seq| Event::Journaled(entry(seq, EntryKind::Step))),
-        Just(Event::CameFurther),
+        Just(Event::Advanced),
         Just(Event::TimerFired),
         moment().prop_map(|ready_at| Event::Unblocked { ready_at }),
         Just(Event::BlockedTimedOut),

@@ -17,7 +17,7 @@ pub(crate) const PLACES: [(&str, &str); 10] = [
     ("Running", "Starting"),
     ("Running", "Live"),
     ("Running", "Stopping"),
-    ("Parked", "Ended"),
+    ("Suspended", "Ended"),
     ("Blocked", "Ended"),
     ("Done", "None"),
     ("Done", "Stopping"),
@@ -36,12 +36,12 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
     let state = match state {
         "Queued" => State::Queued,
         "Running" => State::Running,
-        "Parked" => State::Parked,
+        "Suspended" => State::Suspended,
         "Blocked" => State::Blocked,
         _ if attempt == Some(AttemptState::Stopping) => State::Done(Verdict::Cancelled),
         _ => State::Done(Verdict::Succeeded),
     };
-    let begun = matches!(state, State::Running | State::Parked | State::Blocked);
+    let begun = matches!(state, State::Running | State::Suspended | State::Blocked);
     Task {
         id: "task".parse().unwrap(),
         owner: Owner {
@@ -83,7 +83,7 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
         inputs_asked: 1,
         journaled: u32::from(begun),
         woken: 3,
-        resume_at: matches!(state, State::Parked | State::Blocked).then_some(NOW),
+        resume_at: matches!(state, State::Suspended | State::Blocked).then_some(NOW),
         blocked: (state == State::Blocked).then(|| blocked_until(NOW)),
         lineage: None,
         version: 7,
@@ -135,7 +135,7 @@ pub(crate) fn state_name(state: State) -> &'static str {
     match state {
         State::Queued => "Queued",
         State::Running => "Running",
-        State::Parked => "Parked",
+        State::Suspended => "Suspended",
         State::Blocked => "Blocked",
         State::Done(_) => "Done",
     }

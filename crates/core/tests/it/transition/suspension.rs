@@ -27,7 +27,7 @@ fn to_be_suspended_costs_no_attempt() {
 /// Suspended work has nobody who could follow a request to stop, so it ends with the request.
 #[test]
 fn a_stop_ends_suspended_work_and_work_that_would_be_suspended() {
-    let suspended = task_at("Parked", "Ended");
+    let suspended = task_at("Suspended", "Ended");
     let stops = [Event::CancelRequested(CancelMode::Cooperative), Event::DeadlinePassed];
     for stop in &stops {
         let (next, outcome) = transition(&suspended, stop, NOW).unwrap();
@@ -50,7 +50,7 @@ fn a_stop_ends_suspended_work_and_work_that_would_be_suspended() {
 /// A task that waits for days keeps its promises to readers, and wakes for nothing else.
 #[test]
 fn suspended_work_wakes_for_its_timer_its_deadline_and_its_readers() {
-    let mut task = task_at("Parked", "Ended");
+    let mut task = task_at("Suspended", "Ended");
     task.resume_at = Some(UnixMillis(500_000));
     task.deadline = None;
     assert_eq!(

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 /// A stopping attempt in a live task has been asked to by a cancel. The last but one column is a task that was cancelled at once.
 #[rustfmt::skip]
 const TABLE: [(&str, &str); 48] = [
-    //                      Queued          Running                 Parked  Blocked Done
+    //                      Queued          Running                 Suspended  Blocked Done
     //                      None    Ended   Start   Live    Stop    Ended   Ended   None    Stop    Ended
     ("claimed",            "RS      RS      state   state   state   state   state   done    done    done"),
     ("claimed too early",  "early   early   state   state   state   state   state   done    done    done"),
@@ -115,7 +115,7 @@ fn the_table_has_every_event() {
         Event::DeadlinePassed | Event::QueueTimedOut | Event::Promoted => {}
         Event::Abandoned(_) | Event::TtlExtended { .. } => {}
         Event::Unblocked { .. } | Event::BlockedTimedOut => {}
-        Event::Journaled(_) | Event::CameFurther | Event::TimerFired | Event::ChildEnded { .. } => {}
+        Event::Journaled(_) | Event::Advanced | Event::TimerFired | Event::ChildEnded { .. } => {}
     };
     twenty(&Event::Started);
     assert_eq!(in_table.len(), 20);
@@ -125,7 +125,7 @@ fn cell(before: &Task, after: &Task) -> String {
     let state = match after.state {
         State::Queued => 'Q',
         State::Running => 'R',
-        State::Parked => 'P',
+        State::Suspended => 'P',
         State::Blocked => 'B',
         State::Done(_) if before.is_done() => 'D',
         State::Done(Verdict::Succeeded) => 's',
@@ -205,7 +205,7 @@ pub(crate) fn event_named(name: &str, task: &mut Task) -> Event {
         }
         "journaled" => Event::Journaled(entry(2, EntryKind::Step)),
         "journaled again" => Event::Journaled(entry(1, EntryKind::Step)),
-        "came further" => Event::CameFurther,
+        "came further" => Event::Advanced,
         "journaled, a gap" => Event::Journaled(entry(3, EntryKind::Step)),
         "journaled, place 0" => Event::Journaled(entry(0, EntryKind::Step)),
         "timer fired" => Event::TimerFired,

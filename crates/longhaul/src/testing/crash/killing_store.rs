@@ -10,7 +10,7 @@ use longhaul_core::{
     BoxFuture, ChildEntry, EntryKey, Event, Fence, Store, StoreLayer, Task, TaskId,
     store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, Record, StoreError},
 };
-use longhaul_runtime::{MAX_ENTRIES, Ports, Witness};
+use longhaul_runtime::{MAX_ENTRIES, Ports, StepObserver};
 use rustix::process::{Signal, getpid, kill_process};
 use std::{
     sync::{
@@ -86,7 +86,7 @@ impl KillSwitch {
     }
 }
 
-impl Witness for KillSwitch {
+impl StepObserver for KillSwitch {
     fn step_begins(&self, task: &TaskId, _fence: Fence, step: &EntryKey) {
         self.die_if_last();
         self.trace.put(&TraceLine::Begins {

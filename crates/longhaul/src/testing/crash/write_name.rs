@@ -43,7 +43,7 @@ fn event(event: &Event) -> Option<String> {
         | Event::Adopted { .. }
         | Event::Started
         | Event::Reported { .. }
-        | Event::CameFurther
+        | Event::Advanced
         | Event::QueueTimedOut
         | Event::Promoted
         | Event::TtlExtended { .. } => return None,

@@ -6,7 +6,7 @@ use longhaul_core::{
     BoxFuture, EntryKind, Event, Input, InputKey, Store, StoreLayer, Task, TaskId,
     store::{ApplyError, Change, StoreError},
 };
-use longhaul_runtime::Said;
+use longhaul_runtime::ToolMessage;
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 
@@ -95,7 +95,7 @@ async fn a_tool_that_is_run_again_does_not_tell_what_it_told_before() {
     let client = longhaul::testing::Client::connect(&server, longhaul::Era::Modern)
         .await
         .unwrap();
-    let mut hearing = server.engine().unwrap().listen(&id.parse().unwrap());
+    let mut progress = server.engine().unwrap().subscribe(&id.parse().unwrap());
     let task = client.follow(&*id);
     let key = task.questions().await.unwrap().keys().next().unwrap().clone();
     task.answer(&key, answer).await.unwrap();
@@ -103,10 +103,10 @@ async fn a_tool_that_is_run_again_does_not_tell_what_it_told_before() {
     let kept = lines.0.lock().unwrap().clone();
     assert!(!kept.iter().any(|line| line == "early"), "{kept:?}");
     assert_eq!(kept.last().map(String::as_str), Some("late"), "{kept:?}");
-    let heard: Vec<Said> = std::iter::from_fn(|| hearing.take()).collect();
-    let is_late = |said: &Said| match said {
-        Said::Progress { current, .. } => *current == 3.0,
-        Said::Log { data, .. } => data.as_str().contains("late"),
+    let heard: Vec<ToolMessage> = std::iter::from_fn(|| progress.try_next()).collect();
+    let is_late = |said: &ToolMessage| match said {
+        ToolMessage::Progress { current, .. } => *current == 3.0,
+        ToolMessage::Log { data, .. } => data.as_str().contains("late"),
         _ => true,
     };
     assert!(heard.iter().all(is_late) && heard.len() >= 2, "{heard:?}");

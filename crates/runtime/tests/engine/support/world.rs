@@ -75,9 +75,9 @@ impl World {
             providers: self.providers.clone(),
             max_running: self.max_running,
             quota: self.quota,
-            keep_waiting: longhaul_runtime::KEEP_WAITING,
+            suspend_after: longhaul_runtime::SUSPEND_AFTER,
             build: longhaul_runtime::BuildId::named(self.build.as_str()),
-            witness: None,
+            step_observer: None,
         };
         guarded("the engine to start", Engine::start(options)).await.unwrap()
     }

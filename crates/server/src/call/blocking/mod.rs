@@ -16,7 +16,7 @@ use crate::{
     response::{KeptId, store_failed},
 };
 use longhaul_core::{BoxFuture, Clock, Input, Outcome, Task};
-use longhaul_runtime::{Promotion, Said, Step, Waiting};
+use longhaul_runtime::{Promotion, Step, ToolMessage, Waiting};
 use longhaul_wire::{Generation, RequestId, RpcError, jsonrpc::write_result, legacy, modern};
 use questions::Questions;
 use std::{sync::Arc, time::Duration};
@@ -265,9 +265,9 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
     }
 }
 
-fn told(telling: &mut Telling, said: &Said) -> Option<Turn> {
+fn told(telling: &mut Telling, said: &ToolMessage) -> Option<Turn> {
     match said {
-        Said::Quiet => Some(Turn::Quiet),
+        ToolMessage::Quiet => Some(Turn::Quiet),
         said => telling.tell(said).map(Turn::Notice),
     }
 }

@@ -158,7 +158,7 @@ impl Push {
                     () = watch.changed() => break,
                     () = status.paused() => break,
                     news = teller.news() => match news {
-                        News::Said(said) => teller.tell(said).await?,
+                        News::ToolMessage(said) => teller.tell(said).await?,
                         News::Turned => break,
                     },
                 }

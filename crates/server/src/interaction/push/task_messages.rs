@@ -10,7 +10,7 @@ use crate::{
     session::Session,
 };
 use longhaul_core::{Input, InputKey, Progress, Task, TaskId, store::Record, store::StoreError};
-use longhaul_runtime::{Abilities, Hearing, Requestor, Said};
+use longhaul_runtime::{Abilities, ProgressStream, Requestor, ToolMessage};
 use longhaul_wire::{
     Capability, InputRequest, RequestId,
     legacy::input_request::{Delivery, write_elicitation_complete},
@@ -26,7 +26,7 @@ pub(crate) struct Teller {
     session: Session,
     task: TaskId,
     outlet: Outlet,
-    hearing: Hearing,
+    hearing: ProgressStream,
     /// Under which the client hears of progress, if at all (G1-46).
     token: Option<KeptId>,
     /// The questions sent on this stream that are still open.
@@ -43,7 +43,7 @@ struct Sent {
 /// What a [`Teller`] has to do.
 pub(crate) enum News {
     /// The work said something: [`Teller::tell`] it.
-    Said(Said),
+    ToolMessage(ToolMessage),
     /// The stream carries now, or does so no longer, or is read again: [`Teller::look`].
     Turned,
 }
@@ -62,7 +62,7 @@ impl Teller {
             session: session.clone(),
             task: task.id.clone(),
             outlet: interaction.push.carriers.enter(&session.key, task, kind, sink),
-            hearing: interaction.engine.listen(&task.id),
+            hearing: interaction.engine.subscribe(&task.id),
             token,
             sent: HashMap::new(),
         }
@@ -72,7 +72,7 @@ impl Teller {
     pub(crate) async fn news(&mut self) -> News {
         tokio::select! {
             () = self.outlet.changed() => News::Turned,
-            said = self.hearing.next() => News::Said(said),
+            said = self.hearing.next() => News::ToolMessage(said),
         }
     }
 
@@ -97,17 +97,17 @@ impl Teller {
     }
 
     /// Passes on what the work says.
-    pub(crate) async fn tell(&mut self, said: Said) -> Result<(), Gone> {
+    pub(crate) async fn tell(&mut self, said: ToolMessage) -> Result<(), Gone> {
         if !self.outlet.carries() {
             return Ok(());
         }
         match said {
-            Said::Progress {
+            ToolMessage::Progress {
                 current,
                 total,
                 message,
             } => self.progress(Progress { current, total }, message.as_deref()).await,
-            Said::Log { level, logger, data } => {
+            ToolMessage::Log { level, logger, data } => {
                 if level < self.interaction.sessions.preferences.level(&self.session.key) {
                     return Ok(());
                 }
@@ -115,12 +115,12 @@ impl Teller {
                 notification::write_log(&mut text, level, logger.as_deref(), data.as_str(), Some(&self.task));
                 self.outlet.sink().message(text).await
             }
-            Said::ElicitationComplete { id } if self.session.abilities.elicit_url => {
+            ToolMessage::ElicitationComplete { id } if self.session.abilities.elicit_url => {
                 let mut text = String::new();
                 write_elicitation_complete(&mut text, &id);
                 self.outlet.sink().message(text).await
             }
-            Said::ElicitationComplete { .. } | Said::Quiet => Ok(()),
+            ToolMessage::ElicitationComplete { .. } | ToolMessage::Quiet => Ok(()),
         }
     }
 

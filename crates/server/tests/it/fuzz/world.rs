@@ -62,9 +62,9 @@ impl World {
                 providers: Vec::new(),
                 max_running: None,
                 quota: longhaul_core::Quota::default(),
-                keep_waiting: longhaul_runtime::KEEP_WAITING,
+                suspend_after: longhaul_runtime::SUSPEND_AFTER,
                 build: longhaul_runtime::BuildId::named("test"),
-                witness: None,
+                step_observer: None,
             })
             .await
             .unwrap();

@@ -97,8 +97,8 @@ impl Chooser {
             Step::NextWake,
             Step::Due(now, 10_000),
             Step::Expired(now, 10_000),
-            Step::Forsaken(node, 10_000),
-            Step::Stranded(10_000),
+            Step::OrphanedCalls(node, 10_000),
+            Step::ChildrenOfFinishedParents(10_000),
             Step::Blocked(None, 10_000),
         ];
         all.extend(TOOLS.map(|tool| Step::NextReady(tool.into())));
@@ -129,7 +129,7 @@ impl Chooser {
             }),
             680..700 => Step::OpenNode(HostId(self.pick(&HOSTS).into()), now),
             700..720 => Step::Adopt(NodeId(self.node), HostId(self.pick(&HOSTS).into()), limit, now),
-            720..740 => Step::Forsaken(NodeId(self.node), limit),
+            720..740 => Step::OrphanedCalls(NodeId(self.node), limit),
             740..750 => Step::QueuedTools,
             750..765 => Step::NextReady(self.pick(&TOOLS).into()),
             765..800 => Step::Get(self.scope(), self.id()),
@@ -139,7 +139,7 @@ impl Chooser {
             844..848 => Step::Journal(self.parent_or_any(), self.rng.u32(0..3), limit),
             848..850 => Step::Emitted(self.emitter_or_any(), self.rng.u32(0..3), limit),
             850..853 => Step::Children(self.parent_or_any(), limit),
-            853..854 => Step::Stranded(limit),
+            853..854 => Step::ChildrenOfFinishedParents(limit),
             854..855 => Step::Blocked(self.rng.bool().then(|| self.id()), limit),
             855..865 => {
                 let limit = if self.one_in(4) { 10_000 } else { limit };
@@ -494,7 +494,7 @@ impl Chooser {
                     request: self.json("request"),
                 }
             }
-            (State::Parked, ..) => Event::TimerFired,
+            (State::Suspended, ..) => Event::TimerFired,
             (State::Blocked, ..) => match self.rng.u32(0..6) {
                 0 => Event::BlockedTimedOut,
                 1 => Event::TimerFired,

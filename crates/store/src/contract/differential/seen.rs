@@ -71,8 +71,8 @@ const ALL: &[&str] = &[
     "claim: none",
     "adopt: some",
     "adopt: none",
-    "forsaken: some",
-    "forsaken: none",
+    "orphaned calls: some",
+    "orphaned calls: none",
     "queued tools: some",
     "next ready: some",
     "next ready: none",
@@ -90,8 +90,8 @@ const ALL: &[&str] = &[
     "emitted: none",
     "children: some",
     "children: none",
-    "stranded: some",
-    "stranded: none",
+    "children of finished parents: some",
+    "children of finished parents: none",
     "blocked: some",
     "blocked: none",
     "requestor: some",
@@ -192,7 +192,7 @@ impl Seen {
             Step::Apply(change) => return self.applied(change, answer),
             Step::Claim(_) => either("claim: some", "claim: none"),
             Step::Adopt(..) => either("adopt: some", "adopt: none"),
-            Step::Forsaken(..) => either("forsaken: some", "forsaken: none"),
+            Step::OrphanedCalls(..) => either("orphaned calls: some", "orphaned calls: none"),
             Step::QueuedTools if some => "queued tools: some",
             Step::NextReady(_) => either("next ready: some", "next ready: none"),
             Step::Get(..) => match answer {
@@ -206,7 +206,10 @@ impl Seen {
             Step::Journal(..) => either("journal: some", "journal: none"),
             Step::Emitted(..) => either("emitted: some", "emitted: none"),
             Step::Children(..) => either("children: some", "children: none"),
-            Step::Stranded(..) => either("stranded: some", "stranded: none"),
+            Step::ChildrenOfFinishedParents(..) => either(
+                "children of finished parents: some",
+                "children of finished parents: none",
+            ),
             Step::Blocked(..) => either("blocked: some", "blocked: none"),
             Step::Requestor(..) => either("requestor: some", "requestor: none"),
             Step::List(..) => match answer {
@@ -236,7 +239,7 @@ impl Seen {
             }
             if let [Event::AttemptEnded(AttemptEnd::Suspended { .. })] = &change.events[..] {
                 self.note(match task.state {
-                    State::Parked => "apply: suspended",
+                    State::Suspended => "apply: suspended",
                     _ => "apply: suspended, woken",
                 });
             }

@@ -18,7 +18,7 @@ pub(crate) enum Step {
     Apply(Change),
     Claim(Claim),
     Adopt(NodeId, HostId, usize, UnixMillis),
-    Forsaken(NodeId, usize),
+    OrphanedCalls(NodeId, usize),
     QueuedTools,
     NextReady(Arc<str>),
     Get(Scope, TaskId),
@@ -27,7 +27,7 @@ pub(crate) enum Step {
     Journal(TaskId, u32, usize),
     Emitted(TaskId, u32, usize),
     Children(TaskId, usize),
-    Stranded(usize),
+    ChildrenOfFinishedParents(usize),
     Blocked(Option<TaskId>, usize),
     Requestor(TaskId),
     Usage(Option<Principal>),
@@ -107,7 +107,7 @@ pub(crate) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Re
         Step::Apply(change) => Answer::Task(store.apply(change).await?),
         Step::Claim(claim) => Answer::Claimed(store.claim(claim).await?),
         Step::Adopt(node, host, limit, at) => Answer::Claimed(store.adopt(node, &host, limit, at).await?),
-        Step::Forsaken(node, limit) => Answer::Tasks(store.forsaken(node, limit).await?),
+        Step::OrphanedCalls(node, limit) => Answer::Tasks(store.orphaned_calls(node, limit).await?),
         Step::QueuedTools => {
             let mut tools = store.queued_tools().await?;
             tools.sort();
@@ -120,7 +120,7 @@ pub(crate) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Re
         Step::Journal(id, after, limit) => Answer::Entries(store.journal(&id, after, limit).await?),
         Step::Emitted(id, after, limit) => Answer::Entries(store.emitted(&id, after, limit).await?),
         Step::Children(parent, limit) => Answer::Tasks(store.children(&parent, limit).await?),
-        Step::Stranded(limit) => Answer::Tasks(store.stranded(limit).await?),
+        Step::ChildrenOfFinishedParents(limit) => Answer::Tasks(store.children_of_finished_parents(limit).await?),
         Step::Blocked(after, limit) => Answer::Tasks(store.blocked(after.as_ref(), limit).await?),
         Step::Requestor(id) => Answer::Json(store.requestor(&id).await?),
         Step::Usage(of) => Answer::Usage(store.usage(of.as_ref()).await?),

@@ -14,7 +14,7 @@ fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
     runtime.block_on(async {
         let world = World::new(false).await;
         let ended = || finished("done");
-        let news = || Event::Reported {
+        let report = || Event::Reported {
             status: Some("line".into()),
             progress: None,
         };
@@ -39,7 +39,7 @@ fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
             (
                 "a plain call",
                 plain(),
-                vec![(Event::Started, 0), (news(), 0), (ended(), 0)],
+                vec![(Event::Started, 0), (report(), 0), (ended(), 0)],
                 0,
             ),
             ("that fails and is tried again", plain(), vec![(failed(), 0)], 0),
@@ -87,7 +87,7 @@ fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
             (
                 "of a command",
                 with(|new| new.claim = Some((new.front, Some(host())))),
-                vec![(Event::Started, 1), (news(), 0), (ended(), 0)],
+                vec![(Event::Started, 1), (report(), 0), (ended(), 0)],
                 1,
             ),
             (
@@ -104,7 +104,7 @@ fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
             (
                 "a task",
                 with(|new| new.announced = true),
-                vec![(news(), 1), (ended(), 1)],
+                vec![(report(), 1), (ended(), 1)],
                 1,
             ),
         ];
@@ -179,7 +179,7 @@ fn a_parent_is_heard_of_and_what_is_claimed_is_not() {
     });
 }
 
-/// What began in an earlier process is not known to be unheard.
+/// What began in an earlier process is not known to be deferrable.
 #[test]
 fn after_a_restart_everything_is_synced() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -190,8 +190,11 @@ fn after_a_restart_everything_is_synced() {
         drop(store);
         let store = disk.open();
         let next = store.open_node(&host(), UnixMillis(1)).await.unwrap();
-        let forsaken = store.forsaken(next, 9).await.unwrap();
-        assert_eq!(forsaken.iter().map(|task| &task.id).collect::<Vec<_>>(), [&task.id]);
+        let orphaned_calls = store.orphaned_calls(next, 9).await.unwrap();
+        assert_eq!(
+            orphaned_calls.iter().map(|task| &task.id).collect::<Vec<_>>(),
+            [&task.id]
+        );
         let world = World::of(disk, store, node);
         assert_eq!(world.syncs(world.apply(&task, finished("done"))).await.1, 1);
     });

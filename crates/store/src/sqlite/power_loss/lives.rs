@@ -3,7 +3,7 @@
 use super::{World, now, tasks};
 use crate::{
     contract::fixture::{answered, asked, finished},
-    sqlite::{SqliteOptions, SqliteStore, unheard::Effect},
+    sqlite::{SqliteOptions, SqliteStore, durability::Durability},
 };
 use longhaul_core::{
     Event, Task, TaskId,
@@ -121,7 +121,7 @@ impl Lived {
             }
             // One that takes the batch it is in apart.
             _ => {
-                let fails = self.world.store.write(0, Effect::Heard, |_| {
+                let fails = self.world.store.write(0, Durability::Synced, |_| {
                     Err::<Result<(), StoreError>, _>(rusqlite::Error::InvalidQuery)
                 });
                 let (task, failed) = tokio::join!(self.world.create(new), fails);

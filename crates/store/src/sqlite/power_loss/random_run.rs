@@ -105,7 +105,7 @@ fn invariant_1_what_anyone_can_know_of_is_synced_before_it_is_acknowledged() {
     for seed in [11, 12] {
         left_alone += runtime.block_on(random_run(seed));
     }
-    assert!(left_alone > 20, "{left_alone} steps of which nobody heard");
+    assert!(left_alone > 20, "{left_alone} steps that were deferred");
 }
 
 async fn random_run(seed: u64) -> usize {
@@ -120,7 +120,7 @@ async fn random_run(seed: u64) -> usize {
         if let Step::Reopen = step {
             drop(store);
             store = disk.open();
-            // Closing brings all to the disk, and what is not known to be unheard is synced.
+            // Closing brings all to the disk, and what is not known to be deferrable is synced.
             disk.synced().tasks = now(&store, tasks);
             told.quiet.clear();
             continue;

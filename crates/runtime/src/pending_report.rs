@@ -3,9 +3,9 @@
 use longhaul_core::{Event, MAX_STATUS_BYTES, Progress, truncate};
 use std::sync::Arc;
 
-/// News of one attempt: the latest of each kind only.
+/// PendingReport of one attempt: the latest of each kind only.
 #[derive(Default)]
-pub(crate) struct News {
+pub(crate) struct PendingReport {
     begun: Begun,
     status: Option<Arc<str>>,
     progress: Option<Progress>,
@@ -20,7 +20,7 @@ enum Begun {
     Told,
 }
 
-impl News {
+impl PendingReport {
     /// Of an attempt that is `starting`, or is known to have begun.
     pub(crate) fn of_attempt(starting: bool) -> Self {
         Self {

@@ -1,6 +1,6 @@
-//! What a commit makes known: hints for listeners, and the set of ended sessions.
+//! What takes effect with a commit: hints for listeners, the set of ended sessions, the cache of ended tasks.
 
-use super::{ended::Ended, unheard::Turns};
+use super::{durability::DurabilityChanges, ended::Ended};
 use longhaul_core::{
     SessionKey, Task, TaskId, UnixMillis,
     store::{Hint, Listener, MOST_ENDED_SESSIONS},
@@ -9,28 +9,28 @@ use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
 use std::collections::HashMap;
 
-/// What one transaction changed, collected while it runs and made known after it was committed, in that order.
+/// What takes effect once a transaction is committed, collected while it runs.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct CommitEffects {
     pub(super) hints: Vec<Hint>,
-    sessions: Vec<SessionNews>,
+    sessions: Vec<SessionEffect>,
     deleted: Vec<TaskId>,
-    pub(super) turns: Turns,
+    pub(super) durability: DurabilityChanges,
 }
 
-enum SessionNews {
+enum SessionEffect {
     Ended(SessionKey, UnixMillis),
     Forgotten(UnixMillis),
 }
 
-impl News {
+impl CommitEffects {
     pub(super) fn created(&mut self, task: &Task) {
-        self.turns.began(task);
+        self.durability.created(task);
         self.hint(task);
     }
 
     pub(super) fn changed(&mut self, before: &Task, after: &Task) {
-        self.turns.changed(before, after);
+        self.durability.changed(before, after);
         self.hint(after);
     }
 
@@ -46,11 +46,11 @@ impl News {
     }
 
     pub(super) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
-        self.sessions.push(SessionNews::Ended(session.clone(), until));
+        self.sessions.push(SessionEffect::Ended(session.clone(), until));
     }
 
     pub(super) fn sessions_forgotten(&mut self, at: UnixMillis) {
-        self.sessions.push(SessionNews::Forgotten(at));
+        self.sessions.push(SessionEffect::Forgotten(at));
     }
 }
 
@@ -95,30 +95,30 @@ impl Board {
     }
 
     /// Before the acknowledgement: whoever ended a session finds it ended, and whoever deleted a task finds it gone.
-    pub(super) fn publish_ends(&self, news: &mut News) {
-        self.ended.deleted(&news.deleted);
-        if news.sessions.is_empty() {
+    pub(super) fn publish_ends(&self, effects: &mut CommitEffects) {
+        self.ended.deleted(&effects.deleted);
+        if effects.sessions.is_empty() {
             return;
         }
         let mut ended = self.ended_sessions.write();
-        for item in news.sessions.drain(..) {
+        for item in effects.sessions.drain(..) {
             match item {
-                SessionNews::Ended(session, until) => {
+                SessionEffect::Ended(session, until) => {
                     let kept = ended.entry(session).or_insert(until);
                     *kept = (*kept).max(until);
                 }
-                SessionNews::Forgotten(at) => ended.retain(|_, until| *until > at),
+                SessionEffect::Forgotten(at) => ended.retain(|_, until| *until > at),
             }
         }
     }
 
-    pub(super) fn publish_hints(&self, news: &News) {
-        if news.hints.is_empty() {
+    pub(super) fn publish_hints(&self, effects: &CommitEffects) {
+        if effects.hints.is_empty() {
             return;
         }
         let listeners = self.listeners.lock().clone();
         for listener in listeners {
-            listener(&news.hints);
+            listener(&effects.hints);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     TaskContext,
-    parking::{Turn, Wait},
+    suspension::{ActivityChange, Wait},
 };
 use longhaul_core::{EntryKey, EntryKind, Json, store::ApplyError};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -83,15 +83,15 @@ impl TaskContext {
 
     /// Begins to wait for something. With the last of its branches the whole attempt waits: its slot is free then.
     pub(crate) fn wait(&self, wait: Wait) -> Waiting {
-        let (id, turn) = self.shared.activity.wait(&self.path, wait);
-        self.turned(turn);
+        let (id, change) = self.shared.activity.wait(&self.path, wait);
+        self.turned(change);
         Waiting { cx: self.clone(), id }
     }
 
     /// Goes on after a wait, with a slot, which all of the code may have to wait for.
     pub(crate) async fn go_on(&self, waiting: Waiting) -> Result<(), JournalError> {
         let _turn = self.shared.returning.lock().await;
-        if self.is_parked() {
+        if self.is_waiting() {
             let slots = &self.shared.inner.slots;
             let slot = tokio::select! {
                 biased;
@@ -106,23 +106,23 @@ impl TaskContext {
 
     /// Says that the branch does something until this is dropped, whatever else it waits for.
     pub(crate) fn works(&self) -> Working {
-        let turn = self.shared.activity.work(&self.path);
-        self.turned(turn);
+        let change = self.shared.activity.work(&self.path);
+        self.turned(change);
         Working { cx: self.clone() }
     }
 
-    pub(crate) fn turned(&self, turn: Turn) {
-        match turn {
-            Turn::Parked => self.park(),
-            Turn::Woken => self.unpark(),
-            Turn::Same => {}
+    pub(crate) fn turned(&self, change: ActivityChange) {
+        match change {
+            ActivityChange::AllWait => self.begin_waiting(),
+            ActivityChange::Resumed => self.end_waiting(),
+            ActivityChange::None => {}
         }
     }
 
     /// Tells whoever watches that a step's effect may happen now.
-    pub(super) fn witness(&self, key: &EntryKey) {
-        if let Some(witness) = &self.shared.inner.witness {
-            witness.step_begins(&self.shared.task, self.shared.fence, key);
+    pub(super) fn step_observer(&self, key: &EntryKey) {
+        if let Some(step_observer) = &self.shared.inner.step_observer {
+            step_observer.step_begins(&self.shared.task, self.shared.fence, key);
         }
     }
 
@@ -152,8 +152,8 @@ impl Fork {
     /// which it takes the place of.
     pub fn begin(&self, nth: usize) -> Option<TaskContext> {
         let path = self.paths.get(nth)?;
-        let turn = self.trunk.shared.activity.fork(&self.trunk.path, path);
-        self.trunk.turned(turn);
+        let change = self.trunk.shared.activity.fork(&self.trunk.path, path);
+        self.trunk.turned(change);
         Some(self.branch(path))
     }
 
@@ -165,8 +165,8 @@ impl Fork {
     }
 
     fn end(&self, paths: &[Arc<str>]) {
-        let turn = self.trunk.shared.activity.over(&self.trunk.path, paths);
-        self.trunk.turned(turn);
+        let change = self.trunk.shared.activity.over(&self.trunk.path, paths);
+        self.trunk.turned(change);
     }
 
     fn branch(&self, path: &Arc<str>) -> TaskContext {
@@ -271,8 +271,8 @@ pub(crate) struct Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let turn = self.cx.shared.activity.waited(&self.cx.path, self.id);
-        self.cx.turned(turn);
+        let change = self.cx.shared.activity.waited(&self.cx.path, self.id);
+        self.cx.turned(change);
     }
 }
 
@@ -283,8 +283,8 @@ pub(crate) struct Working {
 
 impl Drop for Working {
     fn drop(&mut self) {
-        let turn = self.cx.shared.activity.worked(&self.cx.path);
-        self.cx.turned(turn);
+        let change = self.cx.shared.activity.worked(&self.cx.path);
+        self.cx.turned(change);
     }
 }
 

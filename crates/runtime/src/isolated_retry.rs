@@ -19,20 +19,20 @@ const LONGEST: Millis = 600_000;
 
 /// Whose turn it is in this process.
 #[derive(Default)]
-pub(crate) struct Suspects(Arc<Mutex<()>>);
+pub(crate) struct IsolationLock(Arc<Mutex<()>>);
 
 /// Held by the one who is watched.
-pub(crate) type Turn = OwnedMutexGuard<()>;
+pub(crate) type IsolationGuard = OwnedMutexGuard<()>;
 
 /// That an attempt is to be watched, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Suspicion {
+pub(crate) struct Isolation {
     watch: Millis,
     /// Whether it is past the point where those before it died once the watch is over.
     clears: bool,
 }
 
-impl Suspicion {
+impl Isolation {
     /// Of an attempt of `task`, if it is one of the last and its process died under one before it.
     pub(crate) fn of(task: &Task, retry: &Retry, journal: &Journal) -> Option<Self> {
         let used = task.attempts_used;
@@ -48,7 +48,7 @@ impl Suspicion {
 }
 
 /// Why an attempt was not begun though it was its turn, or before it was.
-pub(crate) enum Unbegun {
+pub(crate) enum NotStarted {
     Stopped(StopReason),
     /// The server stops.
     Released(UnixMillis),
@@ -60,47 +60,47 @@ impl TaskContext {
     /// Waits for the turn of an attempt that is to be watched. Any other goes on at once.
     ///
     /// # Errors
-    /// [`Unbegun`].
-    pub(crate) async fn await_turn(&self) -> Result<(), Unbegun> {
-        if self.shared.suspicion.is_none() {
+    /// [`NotStarted`].
+    pub(crate) async fn wait_for_isolation(&self) -> Result<(), NotStarted> {
+        if self.shared.isolation.is_none() {
             return Ok(());
         }
         self.give_slot_back();
         let inner = &self.shared.inner;
         let turn = async {
-            let turn = Arc::clone(&inner.suspects.0).lock_owned().await;
+            let turn = Arc::clone(&inner.isolation_lock.0).lock_owned().await;
             let slot = inner.slots.take_back(&self.shared.tool, self.shared.concurrency).await;
             (turn, slot)
         };
         let (turn, slot) = tokio::select! {
             biased;
-            reason = self.stopped() => return Err(Unbegun::Stopped(reason)),
-            () = inner.is_releasing() => return Err(Unbegun::Released(inner.now())),
+            reason = self.stopped() => return Err(NotStarted::Stopped(reason)),
+            () = inner.is_releasing() => return Err(NotStarted::Released(inner.now())),
             turn = turn => turn,
         };
         self.hold(slot);
         // Before anything is done: an attempt of which this is not written was still waiting when its process died.
-        let begun = inner.insist("beginning an attempt", || self.apply(vec![Event::Started]));
-        let task = begun.await.map_err(Unbegun::Unwritten)?;
+        let begun = inner.retry_store("beginning an attempt", || self.apply(vec![Event::Started]));
+        let task = begun.await.map_err(NotStarted::Unwritten)?;
         inner.changed(&task);
         self.has_begun();
-        self.set_turn(Some(turn));
+        self.set_isolation_guard(Some(turn));
         Ok(())
     }
 
     /// Ends the watch over this attempt when it has run for long enough; never completes.
-    pub(crate) async fn outlast(&self) -> Infallible {
-        if let Some(Suspicion { watch, clears }) = self.shared.suspicion {
+    pub(crate) async fn watch_isolated(&self) -> Infallible {
+        if let Some(Isolation { watch, clears }) = self.shared.isolation {
             let inner: &Arc<Inner> = &self.shared.inner;
             inner.ports.clock.sleep(Duration::from_millis(watch)).await;
-            if clears && self.has_turn() {
-                let cleared = inner.insist("clearing an attempt", || self.apply(vec![Event::CameFurther]));
+            if clears && self.is_isolated() {
+                let cleared = inner.retry_store("clearing an attempt", || self.apply(vec![Event::Advanced]));
                 if let (Ok(task), Some(journal)) = (cleared.await, &self.shared.journal) {
-                    journal.come_further();
+                    journal.advance();
                     inner.changed(&task);
                 }
             }
-            self.set_turn(None);
+            self.set_isolation_guard(None);
         }
         std::future::pending().await
     }

@@ -13,13 +13,13 @@ use tokio::sync::watch;
 
 /// Passes the store's hints on to those who wait. Costs nothing for tasks nobody waits for.
 #[derive(Default)]
-pub(crate) struct Hub {
+pub(crate) struct ChangeFeed {
     watched: Mutex<HashMap<TaskId, watch::Sender<u64>>>,
     /// Mirrors the map's size, so that a commit takes no lock while nobody waits.
     count: AtomicUsize,
 }
 
-impl Hub {
+impl ChangeFeed {
     /// Called by the store after each commit.
     pub(crate) fn publish(&self, hints: &[Hint]) {
         if self.count.load(Ordering::SeqCst) == 0 {
@@ -50,7 +50,7 @@ impl Hub {
             }
         };
         Watch {
-            hub: Arc::clone(self),
+            change_feed: Arc::clone(self),
             task: task.clone(),
             receiver: Some(receiver),
         }
@@ -59,7 +59,7 @@ impl Hub {
 
 /// A wait for changes of one task; dropping it ends the wait.
 pub struct Watch {
-    hub: Arc<Hub>,
+    change_feed: Arc<ChangeFeed>,
     task: TaskId,
     receiver: Option<watch::Receiver<u64>>,
 }
@@ -81,12 +81,12 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.receiver = None;
-        let mut watched = self.hub.watched.lock();
+        let mut watched = self.change_feed.watched.lock();
         if let Entry::Occupied(entry) = watched.entry(self.task.clone())
             && entry.get().receiver_count() == 0
         {
             entry.remove();
-            self.hub.count.fetch_sub(1, Ordering::SeqCst);
+            self.change_feed.count.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
@@ -104,22 +104,25 @@ mod tests {
 
     #[tokio::test]
     async fn a_change_between_watching_and_waiting_is_not_lost() {
-        let hub = Arc::new(Hub::default());
-        let mut watch = hub.watch(&"t1".parse().unwrap());
-        hub.publish(&hint(2));
+        let change_feed = Arc::new(ChangeFeed::default());
+        let mut watch = change_feed.watch(&"t1".parse().unwrap());
+        change_feed.publish(&hint(2));
         watch.changed().await;
-        hub.publish(&hint(3));
+        change_feed.publish(&hint(3));
         watch.changed().await;
     }
 
     #[test]
     fn the_last_watch_takes_the_entry_with_it() {
-        let hub = Arc::new(Hub::default());
-        let (first, second) = (hub.watch(&"t1".parse().unwrap()), hub.watch(&"t1".parse().unwrap()));
+        let change_feed = Arc::new(ChangeFeed::default());
+        let (first, second) = (
+            change_feed.watch(&"t1".parse().unwrap()),
+            change_feed.watch(&"t1".parse().unwrap()),
+        );
         drop(first);
-        assert_eq!(hub.count.load(Ordering::Relaxed), 1);
+        assert_eq!(change_feed.count.load(Ordering::Relaxed), 1);
         drop(second);
-        assert_eq!(hub.count.load(Ordering::Relaxed), 0);
-        assert!(hub.watched.lock().is_empty());
+        assert_eq!(change_feed.count.load(Ordering::Relaxed), 0);
+        assert!(change_feed.watched.lock().is_empty());
     }
 }

@@ -12,7 +12,11 @@ const LAST_PAUSE: Duration = Duration::from_secs(5);
 impl Inner {
     /// Does what must not be lost again and again while the store fails, for example for want of room (design section 5). An
     /// answer of the store's, also a refusal, ends it; so does the store's closing.
-    pub(crate) async fn insist<T, F>(&self, what: &'static str, mut once: impl FnMut() -> F) -> Result<T, ApplyError>
+    pub(crate) async fn retry_store<T, F>(
+        &self,
+        what: &'static str,
+        mut once: impl FnMut() -> F,
+    ) -> Result<T, ApplyError>
     where
         F: Future<Output = Result<T, ApplyError>>,
     {

@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::Notify;
 
 /// How long code that waits is kept in memory, unless the engine's options say otherwise.
-pub const KEEP_WAITING: Duration = Duration::from_secs(30);
+pub const SUSPEND_AFTER: Duration = Duration::from_secs(30);
 /// How many are kept at most; beyond that the ones that have waited longest are let go at once.
 const MOST: usize = 1_000;
 /// The longest time without a look: the system's clock may jump.
@@ -68,13 +68,13 @@ impl Line {
 
 /// What a change made of the attempt as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum ActivityChange {
     /// The last busy branch waits now.
-    Parked,
+    AllWait,
     /// A branch goes on, after all waited.
-    Woken,
+    Resumed,
     /// Neither.
-    Same,
+    None,
 }
 
 impl Activity {
@@ -89,34 +89,34 @@ impl Activity {
     }
 
     /// A branch begins to wait.
-    pub(crate) fn wait(&self, path: &Arc<str>, wait: Wait) -> (u64, Turn) {
+    pub(crate) fn wait(&self, path: &Arc<str>, wait: Wait) -> (u64, ActivityChange) {
         let mut all = self.lock();
         let id = all.next;
         all.next += 1;
         all.waits.insert(id, wait);
-        let turn = all.change(path, |line| line.waits += 1);
-        (id, turn)
+        let change = all.change(path, |line| line.waits += 1);
+        (id, change)
     }
 
     /// A branch waits for this no longer.
-    pub(crate) fn waited(&self, path: &Arc<str>, id: u64) -> Turn {
+    pub(crate) fn waited(&self, path: &Arc<str>, id: u64) -> ActivityChange {
         let mut all = self.lock();
         all.waits.remove(&id);
         all.change(path, |line| line.waits -= 1)
     }
 
     /// A branch begins to work on something beside what it may wait for.
-    pub(crate) fn work(&self, path: &Arc<str>) -> Turn {
+    pub(crate) fn work(&self, path: &Arc<str>) -> ActivityChange {
         self.lock().change(path, |line| line.works += 1)
     }
 
     /// It works on it no longer.
-    pub(crate) fn worked(&self, path: &Arc<str>) -> Turn {
+    pub(crate) fn worked(&self, path: &Arc<str>) -> ActivityChange {
         self.lock().change(path, |line| line.works -= 1)
     }
 
     /// A branch begins one that runs beside others, and waits for it.
-    pub(crate) fn fork(&self, path: &Arc<str>, into: &Arc<str>) -> Turn {
+    pub(crate) fn fork(&self, path: &Arc<str>, into: &Arc<str>) -> ActivityChange {
         let mut all = self.lock();
         let before = all.is_busy(path);
         if let Some(line) = all.lines.get_mut(path) {
@@ -129,7 +129,7 @@ impl Activity {
 
     /// Branches that were begun by one are over; it goes on with the last of them. In one go, so that what goes on is not taken to wait
     /// in between, which would cost it its slot.
-    pub(crate) fn over(&self, path: &Arc<str>, branches: &[Arc<str>]) -> Turn {
+    pub(crate) fn over(&self, path: &Arc<str>, branches: &[Arc<str>]) -> ActivityChange {
         let mut all = self.lock();
         let mut before = all.is_busy(path);
         for branch in branches {
@@ -145,7 +145,7 @@ impl Activity {
     }
 
     /// Whether all branches wait.
-    pub(crate) fn is_parked(&self) -> bool {
+    pub(crate) fn all_wait(&self) -> bool {
         self.lock().busy == 0
     }
 
@@ -155,13 +155,13 @@ impl Activity {
     }
 
     /// What is waited for, if all branches wait.
-    pub(crate) fn parked(&self) -> Option<BTreeMap<u64, Wait>> {
+    pub(crate) fn waits(&self) -> Option<BTreeMap<u64, Wait>> {
         let all = self.lock();
         (all.busy == 0).then(|| all.waits.clone())
     }
 
     /// Whether all branches wait, and for no less and no more than this.
-    pub(crate) fn is_parked_for(&self, waits: &BTreeMap<u64, Wait>) -> bool {
+    pub(crate) fn all_wait_for(&self, waits: &BTreeMap<u64, Wait>) -> bool {
         let all = self.lock();
         all.busy == 0 && all.waits.keys().eq(waits.keys())
     }
@@ -172,11 +172,11 @@ impl Activity {
 }
 
 impl Branches {
-    fn change(&mut self, path: &Arc<str>, change: impl FnOnce(&mut Line)) -> Turn {
+    fn change(&mut self, path: &Arc<str>, change: impl FnOnce(&mut Line)) -> ActivityChange {
         let before = self.is_busy(path);
         // What a branch still held when it was over, nobody counts any more.
         let Some(line) = self.lines.get_mut(path) else {
-            return Turn::Same;
+            return ActivityChange::None;
         };
         change(line);
         let after = self.is_busy(path);
@@ -188,72 +188,72 @@ impl Branches {
         usize::from(self.lines.get(path).is_some_and(Line::is_busy))
     }
 
-    fn settle(&mut self, before: usize, after: usize) -> Turn {
+    fn settle(&mut self, before: usize, after: usize) -> ActivityChange {
         let was_busy = self.busy > 0;
         self.busy = self.busy + after - before;
         match (was_busy, self.busy > 0) {
-            (true, false) => Turn::Parked,
-            (false, true) => Turn::Woken,
-            _ => Turn::Same,
+            (true, false) => ActivityChange::AllWait,
+            (false, true) => ActivityChange::Resumed,
+            _ => ActivityChange::None,
         }
     }
 }
 
 /// The code that waits in this process, in the order in which it began to.
-pub(crate) struct Parking {
+pub(crate) struct WaitingAttempts {
     /// How long it is kept.
     kept: Millis,
-    parked: Mutex<Parked>,
+    waiting: Mutex<Waiting>,
     moved: Notify,
 }
 
 #[derive(Default)]
-struct Parked {
+struct Waiting {
     by_age: BTreeMap<(UnixMillis, u64), Arc<Notify>>,
     next: u64,
 }
 
 /// A place among those who wait; dropping it leaves.
-pub(crate) struct Ticket {
-    parking: Arc<Parking>,
+pub(crate) struct WaitingEntry {
+    waiting_attempts: Arc<WaitingAttempts>,
     key: (UnixMillis, u64),
 }
 
-impl Drop for Ticket {
+impl Drop for WaitingEntry {
     fn drop(&mut self) {
-        self.parking.lock().by_age.remove(&self.key);
+        self.waiting_attempts.lock().by_age.remove(&self.key);
     }
 }
 
-impl Parking {
+impl WaitingAttempts {
     /// Keeps code for at least a millisecond: what has just come, and is about to be taken up, is not looked for in a hot loop.
     pub(crate) fn new(kept: Duration) -> Arc<Self> {
         Arc::new(Self {
             kept: u64::try_from(kept.as_millis()).unwrap_or(u64::MAX).max(1),
-            parked: Mutex::default(),
+            waiting: Mutex::default(),
             moved: Notify::new(),
         })
     }
 
     /// Begins to wait. `let_go` is told when the code has waited long enough, or too many wait.
-    pub(crate) fn enter(self: &Arc<Self>, now: UnixMillis, let_go: &Arc<Notify>) -> Ticket {
-        let mut parked = self.lock();
-        let key = (now, parked.next);
-        parked.next += 1;
-        parked.by_age.insert(key, Arc::clone(let_go));
-        let surplus = (parked.by_age.len() > MOST)
-            .then(|| parked.by_age.pop_first())
+    pub(crate) fn enter(self: &Arc<Self>, now: UnixMillis, let_go: &Arc<Notify>) -> WaitingEntry {
+        let mut waiting = self.lock();
+        let key = (now, waiting.next);
+        waiting.next += 1;
+        waiting.by_age.insert(key, Arc::clone(let_go));
+        let surplus = (waiting.by_age.len() > MOST)
+            .then(|| waiting.by_age.pop_first())
             .flatten();
-        let is_first = parked.by_age.len() == 1;
-        drop(parked);
+        let is_first = waiting.by_age.len() == 1;
+        drop(waiting);
         if let Some((_, surplus)) = surplus {
             surplus.notify_one();
         }
         if is_first {
             self.moved.notify_one();
         }
-        Ticket {
-            parking: Arc::clone(self),
+        WaitingEntry {
+            waiting_attempts: Arc::clone(self),
             key,
         }
     }
@@ -275,8 +275,8 @@ impl Parking {
 
     /// How long the next one may stay.
     fn let_go_of_the_oldest(&self, now: UnixMillis) -> Option<u64> {
-        let mut parked = self.lock();
-        while let Some(entry) = parked.by_age.first_entry() {
+        let mut waiting = self.lock();
+        while let Some(entry) = waiting.by_age.first_entry() {
             let leaves = entry.key().0.plus(self.kept);
             if leaves > now {
                 return Some(leaves.since(now));
@@ -286,8 +286,8 @@ impl Parking {
         None
     }
 
-    fn lock(&self) -> MutexGuard<'_, Parked> {
-        self.parked.lock()
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock()
     }
 }
 
@@ -304,25 +304,25 @@ mod tests {
         let activity = Activity::new();
         let branches = [path("0.0"), path("0.1")];
         for branch in &branches {
-            assert_eq!(activity.fork(&path(""), branch), Turn::Same);
+            assert_eq!(activity.fork(&path(""), branch), ActivityChange::None);
         }
-        let (first, turn) = activity.wait(&branches[0], Wait::Timer(UnixMillis(1)));
-        assert_eq!(turn, Turn::Same, "the other branch may go on");
-        let (_, turn) = activity.wait(&branches[1], Wait::Child(1));
-        assert_eq!(turn, Turn::Parked);
-        assert_eq!(activity.parked().map(|waits| waits.len()), Some(2));
-        assert_eq!(activity.waited(&branches[0], first), Turn::Woken);
+        let (first, change) = activity.wait(&branches[0], Wait::Timer(UnixMillis(1)));
+        assert_eq!(change, ActivityChange::None, "the other branch may go on");
+        let (_, change) = activity.wait(&branches[1], Wait::Child(1));
+        assert_eq!(change, ActivityChange::AllWait);
+        assert_eq!(activity.waits().map(|waits| waits.len()), Some(2));
+        assert_eq!(activity.waited(&branches[0], first), ActivityChange::Resumed);
         assert_eq!(
             activity.over(&path(""), &branches[..1]),
-            Turn::Parked,
+            ActivityChange::AllWait,
             "only the other one is left, and waits"
         );
         assert_eq!(
             activity.over(&path(""), &branches[1..]),
-            Turn::Woken,
+            ActivityChange::Resumed,
             "the trunk goes on"
         );
-        assert_eq!(activity.over(&path(""), &branches), Turn::Same);
+        assert_eq!(activity.over(&path(""), &branches), ActivityChange::None);
     }
 
     #[test]
@@ -333,24 +333,27 @@ mod tests {
             activity.fork(&path(""), branch);
         }
         activity.wait(&branches[1], Wait::Child(1));
-        assert_eq!(activity.over(&path(""), &branches), Turn::Same);
-        assert!(activity.parked().is_none());
+        assert_eq!(activity.over(&path(""), &branches), ActivityChange::None);
+        assert!(activity.waits().is_none());
     }
 
     #[test]
     fn a_branch_that_also_works_is_not_parked() {
         let activity = Activity::new();
         activity.work(&path(""));
-        assert_eq!(activity.wait(&path(""), Wait::Timer(UnixMillis(1))).1, Turn::Same);
-        assert_eq!(activity.worked(&path("")), Turn::Parked);
+        assert_eq!(
+            activity.wait(&path(""), Wait::Timer(UnixMillis(1))).1,
+            ActivityChange::None
+        );
+        assert_eq!(activity.worked(&path("")), ActivityChange::AllWait);
     }
 
     #[test]
     fn beyond_the_most_the_oldest_is_let_go_at_once() {
-        let parking = Parking::new(KEEP_WAITING);
+        let waiting_attempts = WaitingAttempts::new(SUSPEND_AFTER);
         let signs: Vec<Arc<Notify>> = (0..=MOST).map(|_| Arc::default()).collect();
-        let tickets: Vec<Ticket> = (signs.iter().zip(1..))
-            .map(|(sign, at)| parking.enter(UnixMillis(at), sign))
+        let tickets: Vec<WaitingEntry> = (signs.iter().zip(1..))
+            .map(|(sign, at)| waiting_attempts.enter(UnixMillis(at), sign))
             .collect();
         let told = |nth: usize| {
             let mut notified = std::pin::pin!(signs[nth].notified());
@@ -359,6 +362,6 @@ mod tests {
         assert!(told(0));
         assert!(!told(1));
         drop(tickets);
-        assert!(parking.lock().by_age.is_empty());
+        assert!(waiting_attempts.lock().by_age.is_empty());
     }
 }
