@@ -12,15 +12,28 @@ use std::sync::Arc;
 
 /// Declares [`StoreLayer`], and makes every layer a store. The list has each method of [`Store`] once: one that is missing does not compile.
 macro_rules! layer {
+    (@call $layer:ident, $name:ident($($argument:ident),*), $answer:ty) => {
+        $layer.forward($layer.inner().$name($($argument),*))
+    };
+    (@call $layer:ident, $name:ident($($argument:ident),*)) => {
+        $layer.inner().$name($($argument),*)
+    };
     ($(#[$about:meta])* trait; $(fn $name:ident($($argument:ident: $of:ty),*) $(-> $answer:ty)?;)+) => {
         $(#[$about])*
         pub trait StoreLayer: Send + Sync + 'static {
             /// The store that is wrapped.
             fn inner(&self) -> &dyn Store;
+
+            /// Called with the answer of each operation that the layer does not override, except [`Store::listen`]. Override it to delay,
+            /// count or log those operations. The default returns the answer unchanged.
+            fn forward<'a, T: Send + 'static>(&'a self, answer: BoxFuture<'a, T>) -> BoxFuture<'a, T> {
+                answer
+            }
+
             $(
-                #[doc = concat!("[`Store::", stringify!($name), "`]. As given, the inner store's.")]
+                #[doc = concat!("[`Store::", stringify!($name), "`]. By default the inner store's.")]
                 fn $name(&self, $($argument: $of),*) $(-> $answer)? {
-                    self.inner().$name($($argument),*)
+                    layer!(@call self, $name($($argument),*) $(, $answer)?)
                 }
             )+
         }

@@ -1,7 +1,7 @@
-//! Those who call: they create, wait, leave, promote, answer, cancel, look, and look where they must see nothing.
+//! Clients: they create, wait, leave, promote, answer, cancel, read, and try to access the tasks of others.
 
 use crate::{
-    tool::{DURABLE, HURRIED, PLAIN},
+    tool::{DURABLE, PLAIN, WITH_DEADLINE},
     world::{Node, World},
 };
 use futures_util::future::{Either, select};
@@ -12,7 +12,7 @@ use longhaul_runtime::{Call, CancelError, Promotion, Requestor, Waiting};
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A client. All of its requests go to whatever node lives, and any can be cut off by that node's death.
+/// A client. Its requests go to any live node, and fail if that node dies.
 pub(crate) struct Client {
     world: Arc<World>,
     nth: usize,
@@ -35,9 +35,9 @@ impl Client {
         }
     }
 
-    /// Does this and that while harm is done, and then sees all of its tasks through.
+    /// Acts at random during the faults, and then follows all of its tasks to their end.
     pub(crate) async fn live(mut self) {
-        while !self.world.is_calm() {
+        while !self.world.faults_are_over() {
             self.world.sleep(self.world.between(0..=4_000)).await;
             if let Some(node) = self.world.some_node() {
                 self.act(&node).await;
@@ -53,7 +53,7 @@ impl Client {
                     self.cancel(&node).await;
                 }
                 for at in 0..self.tasks.len() {
-                    self.see_to(&node, at).await;
+                    self.follow(&node, at).await;
                 }
             }
         }
@@ -64,11 +64,11 @@ impl Client {
             0..5 => self.create(node).await,
             5..7 => self.wait(node).await,
             7 => self.cancel(node).await,
-            8 => self.pry(node).await,
+            8 => self.probe_foreign_task(node).await,
             9 => self.list(node).await,
             _ => {
                 if let Some(at) = self.any() {
-                    self.see_to(node, at).await;
+                    self.follow(node, at).await;
                 }
             }
         }
@@ -90,12 +90,12 @@ impl Client {
     /// A call, its number, and its idempotency key if it has one.
     fn draw_call(&self, node: &Node) -> Option<(Call, u64, Option<Arc<str>>)> {
         let world = &self.world;
-        let key = world.once_in(5).then(|| world.between(1..=KEYS));
+        let key = world.one_in(5).then(|| world.between(1..=KEYS));
         // What is called under a key is always the same.
         let (number, program, tool) = match key {
             Some(key) => (1_000_000 + self.nth as u64 * KEYS + key, key * 10, DURABLE),
             None => {
-                let tools = [DURABLE, DURABLE, DURABLE, PLAIN, HURRIED];
+                let tools = [DURABLE, DURABLE, DURABLE, PLAIN, WITH_DEADLINE];
                 let tool = usize::try_from(world.between(0..=4)).unwrap_or(0);
                 (world.new_call(), world.between(0..=1_000_000) * 10, tools[tool])
             }
@@ -112,7 +112,7 @@ impl Client {
             requestor: Requestor::default(),
             idempotency_key: key.clone(),
             ttl: None,
-            cancel_if_caller_leaves: world.once_in(2),
+            cancel_if_caller_leaves: world.one_in(2),
         };
         Some((call, number, key))
     }
@@ -124,9 +124,9 @@ impl Client {
         let cancels = call.cancel_if_caller_leaves && key.is_none();
         match self.reach(node, node.engine.create(call)).await {
             Some(Ok(task)) => self.told(&task, key.as_ref()),
-            Some(Err(CreateError::KeyTaken)) => self.world.judge(|judge| judge.key_taken(number)),
+            Some(Err(CreateError::KeyTaken)) => self.world.check(|checker| checker.key_refused(number)),
             Some(Err(_)) => {}
-            None if cancels => self.world.judge(|judge| judge.given_up(number)),
+            None if cancels => self.world.check(|checker| checker.given_up(number)),
             None => {}
         }
     }
@@ -134,11 +134,11 @@ impl Client {
     /// Its task's id was given to this client.
     fn told(&mut self, task: &Task, key: Option<&Arc<str>>) {
         let world = &self.world;
-        world.note_client(self.nth, |judge| format!("is told of {}", judge.name(&task.id)));
-        world.judge(|judge| {
-            judge.announced(&world.disk, task);
+        world.note_client(self.nth, |checker| format!("is told of {}", checker.name(&task.id)));
+        world.check(|checker| {
+            checker.announced(&world.disk, task);
             if let Some(key) = key {
-                judge.keyed(self.nth, key, &task.id);
+                checker.keyed(self.nth, key, &task.id);
             }
         });
         if !self.tasks.iter().any(|(id, _)| *id == task.id) {
@@ -155,7 +155,7 @@ impl Client {
         let cancels = call.cancel_if_caller_leaves && key.is_none();
         let Some(begun) = self.reach(node, node.engine.begin(call)).await else {
             if cancels {
-                self.world.judge(|judge| judge.given_up(number));
+                self.world.check(|checker| checker.given_up(number));
             }
             return;
         };
@@ -172,9 +172,9 @@ impl Client {
         match ended {
             Some(Some(Ok(outcome))) => self.ended(waiting.id(), &outcome),
             Some(_) => {}
-            None if self.world.once_in(2) => self.promote(node, waiting, key.as_ref()).await,
+            None if self.world.one_in(2) => self.promote(node, waiting, key.as_ref()).await,
             None => {
-                self.world.judge(|judge| judge.given_up(number));
+                self.world.check(|checker| checker.given_up(number));
                 waiting.begun().leave();
             }
         }
@@ -191,20 +191,20 @@ impl Client {
 
     fn ended(&self, id: &TaskId, outcome: &Outcome) {
         let world = &self.world;
-        world.judge(|judge| judge.ended(&world.disk, id, outcome));
+        world.check(|checker| checker.ended(&world.disk, id, outcome));
     }
 
     /// Looks at a task of its own, and answers what it asks.
-    async fn see_to(&mut self, node: &Node, at: usize) {
+    async fn follow(&mut self, node: &Node, at: usize) {
         let (id, over) = self.tasks[at].clone();
-        if over && self.world.is_calm() {
+        if over && self.world.faults_are_over() {
             return;
         }
         let Some(Ok(record)) = self.reach(node, node.engine.get(&self.scope(), &id)).await else {
             return;
         };
         let world = Arc::clone(&self.world);
-        world.judge(|judge| judge.shown(&world.disk, &id, record.as_ref()));
+        world.check(|checker| checker.shown(&world.disk, &id, record.as_ref()));
         let Some(record) = record else {
             self.tasks[at].1 = true;
             return;
@@ -214,7 +214,7 @@ impl Client {
             self.ended(&id, outcome);
         }
         for input in &record.inputs {
-            if world.once_in(if world.is_calm() { 12 } else { 4 }) {
+            if world.one_in(if world.faults_are_over() { 12 } else { 4 }) {
                 self.answer(node, &id, &input.key, &input.request).await;
             }
         }
@@ -225,10 +225,10 @@ impl Client {
         let answer = Json::from(json!({"action": "accept", "content": {"answer": world.between(0..=1_000_000)}}));
         let answers = BTreeMap::from([(key.clone(), answer)]);
         if let Some(Ok(Some(()))) = self.reach(node, node.engine.answer(&self.scope(), id, answers)).await {
-            world.note_client(self.nth, |judge| {
-                format!("has answered {} of {}", key.as_str(), judge.name(id))
+            world.note_client(self.nth, |checker| {
+                format!("has answered {} of {}", key.as_str(), checker.name(id))
             });
-            world.judge(|judge| judge.answer_told(&world.disk, id, key, request));
+            world.check(|checker| checker.answer_acknowledged(&world.disk, id, key, request));
         }
     }
 
@@ -236,19 +236,19 @@ impl Client {
         let Some(at) = self.any() else { return };
         let id = &self.tasks[at].0;
         let world = &self.world;
-        let mode = if world.once_in(2) {
+        let mode = if world.one_in(2) {
             CancelMode::AtOnce
         } else {
             CancelMode::Cooperative
         };
-        world.judge(|judge| judge.cancel_asked(id));
+        world.check(|checker| checker.cancel_requested(id));
         if let Some(Ok(_)) = self.reach(node, node.engine.cancel(&self.scope(), id, mode)).await {
-            world.judge(|judge| judge.cancel_told(&world.disk, id));
+            world.check(|checker| checker.cancel_acknowledged(&world.disk, id));
         }
     }
 
     /// Asks for what is another's, and for what is nobody's; both must look the same.
-    async fn pry(&self, node: &Node) {
+    async fn probe_foreign_task(&self, node: &Node) {
         let world = &self.world;
         let theirs = {
             let foreign = self.foreign.lock();
@@ -267,11 +267,11 @@ impl Client {
         };
         let scope = self.scope();
         if let Some(Ok(Some(_))) = self.reach(node, node.engine.get(&scope, &id)).await {
-            world.judge(|judge| judge.leaked("a client was shown another's task"));
+            world.check(|checker| checker.leaked("a client was shown another's task"));
         }
         let answers = BTreeMap::from([(InputKey::nth(1), Json::trusted("{}"))]);
         if let Some(Ok(Some(()))) = self.reach(node, node.engine.answer(&scope, &id, answers)).await {
-            world.judge(|judge| judge.leaked("a client's answer to another's task was taken"));
+            world.check(|checker| checker.leaked("a client's answer to another's task was taken"));
         }
         match self
             .reach(node, node.engine.cancel(&scope, &id, CancelMode::AtOnce))
@@ -279,7 +279,7 @@ impl Client {
         {
             None | Some(Err(CancelError::NotFound | CancelError::Store(_))) => {}
             Some(_) => {
-                world.judge(|judge| judge.leaked("a client's cancel of another's task was not refused as unknown"))
+                world.check(|checker| checker.leaked("a client's cancel of another's task was not refused as unknown"))
             }
         }
     }
@@ -291,14 +291,14 @@ impl Client {
         let mine = self.principal();
         if page.tasks.iter().any(|task| task.owner.principal != mine) {
             self.world
-                .judge(|judge| judge.leaked("a client's list shows another's task"));
+                .check(|checker| checker.leaked("a client's list shows another's task"));
         }
     }
 
     /// Waits for what a node says, while it lives and this client has patience.
     async fn reach<T>(&self, node: &Node, said: impl Future<Output = T>) -> Option<T> {
         let world = &self.world;
-        let patience = if world.is_calm() || !world.once_in(10) {
+        let patience = if world.faults_are_over() || !world.one_in(10) {
             600_000
         } else {
             world.between(0..=200)

@@ -1,6 +1,6 @@
-//! Deploys of changed code: in some worlds some of the nodes run programs with an act more, and the last node runs them as they were.
+//! Deploys of changed code: in some worlds some nodes run programs with one more act, and the last node runs the original programs.
 
-use crate::program::{Act, Program, What};
+use crate::program::{Act, ActKind, Program};
 use parking_lot::Mutex;
 
 /// One world in so many has them.
@@ -32,7 +32,7 @@ impl Build {
             let place = usize::try_from(seed / 10).unwrap_or(0) % (program.len() + 1);
             let added = Act {
                 number: ADDED,
-                what: What::Step {
+                kind: ActKind::Step {
                     tries: 1,
                     timeout: None,
                 },
@@ -43,14 +43,14 @@ impl Build {
     }
 }
 
-/// Draws builds. Not from the world's own chance, so that worlds without changed code are what they were.
+/// Draws builds. Not from the world's own randomness, so that worlds without changed code are what they were.
 pub(crate) struct Deploys(Mutex<fastrand::Rng>);
 
 impl Deploys {
     /// Those of the world of this seed, if it has any.
     pub(crate) fn of_world(seed: u64) -> Option<Self> {
-        let chance = fastrand::Rng::with_seed(seed.rotate_left(32));
-        seed.is_multiple_of(ONE_IN).then(|| Self(Mutex::new(chance)))
+        let rng = fastrand::Rng::with_seed(seed.rotate_left(32));
+        seed.is_multiple_of(ONE_IN).then(|| Self(Mutex::new(rng)))
     }
 
     pub(crate) fn draw(&self) -> Build {

@@ -1,4 +1,4 @@
-//! The only thread of the simulation: runs what is ready in an order drawn from the seed, and lets time pass when nothing is.
+//! The executor of the simulation: polls ready futures in an order drawn from the seed, and advances time when none is ready.
 
 use longhaul_core::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
@@ -11,16 +11,16 @@ use std::{
     time::Duration,
 };
 
-/// A process of the simulated world: what dies together.
+/// A simulated process: futures that die together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Process(pub(crate) u32);
 
 impl Process {
-    /// Clients, disks and chance, which never die.
+    /// Clients, disks and randomness, which never die.
     pub(crate) const WORLD: Self = Self(0);
 }
 
-/// Futures, time, and whose turn it is.
+/// A single-threaded executor with simulated time.
 pub(crate) struct Executor {
     state: Mutex<State>,
     ready: Arc<Mutex<BTreeSet<u64>>>,
@@ -56,8 +56,8 @@ impl Wake for Ready {
     }
 }
 
-/// What a turn came to.
-pub(crate) enum Turn {
+/// The result of a turn of the executor.
+pub(crate) enum Step {
     /// This job was polled.
     Ran(u64),
     /// Nothing was ready, and time has passed.
@@ -147,18 +147,18 @@ impl Executor {
     }
 
     /// Runs one job that is ready, or lets time pass until one is.
-    pub(crate) fn turn(&self) -> Turn {
+    pub(crate) fn turn(&self) -> Step {
         let Some(id) = self.draw() else {
             return self.pass_time();
         };
         let (mut future, waker) = {
             let mut state = self.state.lock();
             let Some(job) = state.jobs.get_mut(&id) else {
-                return Turn::Ran(id);
+                return Step::Ran(id);
             };
             match job.future.take() {
                 Some(future) => (future, job.waker.clone()),
-                None => return Turn::Ran(id),
+                None => return Step::Ran(id),
             }
         };
         let mut cx = Context::from_waker(&waker);
@@ -179,10 +179,10 @@ impl Executor {
             }
             Err(panic) => {
                 self.state.lock().jobs.remove(&id);
-                return Turn::Panicked(words(&*panic));
+                return Step::Panicked(words(&*panic));
             }
         }
-        Turn::Ran(id)
+        Step::Ran(id)
     }
 
     fn draw(&self) -> Option<u64> {
@@ -196,10 +196,10 @@ impl Executor {
         Some(id)
     }
 
-    fn pass_time(&self) -> Turn {
+    fn pass_time(&self) -> Step {
         let mut state = self.state.lock();
         let Some((&(until, _), _)) = state.sleepers.first_key_value() else {
-            return Turn::Idle;
+            return Step::Idle;
         };
         state.elapsed = state.elapsed.max(until);
         let mut due = Vec::new();
@@ -211,7 +211,7 @@ impl Executor {
         }
         drop(state);
         due.into_iter().for_each(Waker::wake);
-        Turn::Waited
+        Step::Waited
     }
 
     /// Completes after `duration`. Counts from now, like a real sleep, and not from when it is first waited for.

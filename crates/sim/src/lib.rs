@@ -1,97 +1,97 @@
 #![doc = include_str!("../README.md")]
 
+mod checker;
 mod client;
 mod deploys;
+mod disk;
 mod executor;
-mod harm;
-mod judge;
+mod faults;
 mod log;
-mod peek;
-mod plant;
+mod planted_fault;
 mod ports;
 mod program;
 mod store;
 mod tool;
 mod world;
 
-pub use judge::{Broken, Invariant};
-pub use plant::Plant;
+pub use checker::{Invariant, Violation};
+pub use planted_fault::PlantedFault;
 
+use checker::Checker;
 use client::Client;
 use deploys::Deploys;
-use executor::{Executor, Process, Turn};
-use judge::Judge;
+use executor::{Executor, Process, Step};
 use log::Log;
 use std::sync::Arc;
 use world::World;
 
-/// How many clients there are, each a principal of its own.
+/// The number of clients, each with its own principal.
 const CLIENTS: usize = 3;
-/// So long clients begin something new.
-const SHORTEST_CALM: u64 = 42_000;
-/// In this time, in milliseconds, everything ends once nothing goes wrong any more.
-const LONGEST_CALM: u64 = 3_600_000;
-/// Between two looks at whether it has, in milliseconds.
-const LOOK_EVERY: u64 = 5_000;
-/// So many turns mean that something spins.
-const MOST_TURNS: u64 = 3_000_000;
+/// How long clients still begin calls after the last fault, in milliseconds.
+const MIN_QUIET: u64 = 42_000;
+/// Everything must end within this time after the last fault, in milliseconds.
+const MAX_QUIET: u64 = 3_600_000;
+/// How often that is checked, in milliseconds.
+const CHECK_INTERVAL: u64 = 5_000;
+/// A run with more turns is a busy loop.
+const MAX_TURNS: u64 = 3_000_000;
 
-/// How to run a seed.
+/// Options of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// A fault to find.
-    pub plant: Option<Plant>,
+    /// A fault that the run should find.
+    pub plant: Option<PlantedFault>,
     /// Write every line of the log to standard error.
-    pub aloud: bool,
+    pub verbose: bool,
 }
 
-/// What became of a seed.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// Of the log and the order of all turns; two runs of a seed have the same.
+    /// The hash over the log and the order of all turns. Two runs of a seed have the same.
     pub hash: u64,
     /// Lines in the log.
     pub lines: u64,
-    /// How often something was given a turn.
+    /// The number of turns of the executor.
     pub turns: u64,
-    /// How long the world lasted, in milliseconds of its own.
+    /// The simulated time, in milliseconds.
     pub lasted: u64,
-    /// The first invariant found broken.
-    pub broken: Option<Broken>,
+    /// The first violation of an invariant.
+    pub violation: Option<Violation>,
     /// The last lines of the log, oldest first.
     pub last: Vec<String>,
 }
 
-/// Runs the world of this seed to its end.
+/// Runs the simulation of this seed to its end.
 pub fn run(seed: u64, options: Options) -> Report {
-    let mut chance = fastrand::Rng::with_seed(seed);
-    let executor = Executor::new(chance.fork());
-    let judge = Judge::new(Log::new(options.aloud));
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let executor = Executor::new(rng.fork());
+    let checker = Checker::new(Log::new(options.verbose));
     let deploys = Deploys::of_world(seed);
-    let world = World::new(Arc::clone(&executor), judge, chance, options.plant, deploys);
+    let world = World::new(Arc::clone(&executor), checker, rng, options.plant, deploys);
     let foreign = Arc::default();
-    executor.spawn(Process::WORLD, Box::pin(harm::harm(Arc::clone(&world))));
+    executor.spawn(Process::WORLD, Box::pin(faults::inject(Arc::clone(&world))));
     for nth in 0..CLIENTS {
         executor.spawn(Process::WORLD, Box::pin(Client::new(&world, nth, &foreign).live()));
     }
     drive(&world);
-    let report = world.judge(|judge| Report {
-        hash: judge.log().hash(),
-        lines: judge.log().lines(),
-        turns: judge.log().turns(),
+    let report = world.check(|checker| Report {
+        hash: checker.log().hash(),
+        lines: checker.log().lines(),
+        turns: checker.log().turns(),
         lasted: executor.elapsed(),
-        broken: judge.broken().cloned(),
-        last: judge.log().last(),
+        violation: checker.first_violation().cloned(),
+        last: checker.log().last(),
     });
-    world.dissolve();
+    world.clear();
     report
 }
 
-/// Runs a seed twice, and says so if the two differ.
+/// Runs a seed twice, and reports a violation if the runs differ.
 pub fn run_twice(seed: u64, options: Options) -> Report {
     let (first, mut second) = (run(seed, options), run(seed, options));
-    if (first.hash, first.lines) != (second.hash, second.lines) && second.broken.is_none() {
-        second.broken = Some(Broken {
+    if (first.hash, first.lines) != (second.hash, second.lines) && second.violation.is_none() {
+        second.violation = Some(Violation {
             invariant: Invariant::SAME_TWICE,
             what: format!(
                 "one run has {} lines and hash {:016x}, the other {} and {:016x}",
@@ -103,53 +103,53 @@ pub fn run_twice(seed: u64, options: Options) -> Report {
 }
 
 fn drive(world: &Arc<World>) {
-    let mut calm = Calm::default();
-    for _ in 0..MOST_TURNS {
+    let mut calm = QuietPeriod::default();
+    for _ in 0..MAX_TURNS {
         match world.executor.turn() {
-            Turn::Ran(job) => world.judge(|judge| judge.turn(job)),
-            Turn::Waited if world.is_calm() => {
+            Step::Ran(job) => world.check(|checker| checker.turn(job)),
+            Step::Waited if world.faults_are_over() => {
                 if calm.is_over(world) {
                     return;
                 }
             }
-            Turn::Waited => {}
-            Turn::Idle => {
+            Step::Waited => {}
+            Step::Idle => {
                 let live = world.live();
-                world.judge(|judge| judge.breaks(Invariant::ENDS, format!("nothing moves any more: {live}")));
+                world.check(|checker| checker.breaks(Invariant::ENDS, format!("nothing moves any more: {live}")));
             }
-            Turn::Panicked(words) => world.judge(|judge| judge.breaks(Invariant::CALM, words)),
+            Step::Panicked(words) => world.check(|checker| checker.breaks(Invariant::NO_PANIC, words)),
         }
-        if world.judge(|judge| judge.broken().is_some()) {
+        if world.check(|checker| checker.first_violation().is_some()) {
             return;
         }
     }
-    world.judge(|judge| judge.breaks(Invariant::CALM, format!("{MOST_TURNS} turns and no end")));
+    world.check(|checker| checker.breaks(Invariant::NO_PANIC, format!("{MAX_TURNS} turns and no end")));
 }
 
-/// The end of a run, when nothing goes wrong any more.
+/// The end of a run, after the last fault.
 #[derive(Default)]
-struct Calm {
+struct QuietPeriod {
     since: Option<u64>,
-    /// When it was looked at last; looking at all there is takes time.
+    /// When everything was checked last, since that takes long.
     looked: u64,
 }
 
-impl Calm {
-    /// Whether everything has come to its end, and holds what is left to it now and then.
+impl QuietPeriod {
+    /// Whether everything has ended. Checks what has not, now and then.
     fn is_over(&mut self, world: &World) -> bool {
         let now = world.executor.elapsed();
         let since = *self.since.get_or_insert(now);
-        if now - self.looked < LOOK_EVERY {
+        if now - self.looked < CHECK_INTERVAL {
             return false;
         }
         self.looked = now;
-        if let Some(what) = world.judge(|judge| judge.dawdles(&world.disk, now)) {
-            world.judge(|judge| judge.breaks(Invariant::ENDS, what));
-        } else if now - since > LONGEST_CALM {
+        if let Some(what) = world.check(|checker| checker.find_stalled(&world.disk, now)) {
+            world.check(|checker| checker.breaks(Invariant::ENDS, what));
+        } else if now - since > MAX_QUIET {
             let live = world.live();
-            world.judge(|judge| judge.breaks(Invariant::ENDS, live));
-        } else if now - since > SHORTEST_CALM && world.is_over() {
-            world.judge(|judge| judge.look_at_all(&world.disk));
+            world.check(|checker| checker.breaks(Invariant::ENDS, live));
+        } else if now - since > MIN_QUIET && world.is_over() {
+            world.check(|checker| checker.check_all(&world.disk));
             return true;
         }
         false

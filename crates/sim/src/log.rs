@@ -1,4 +1,4 @@
-//! What has happened, as text. Two runs of a seed must write the same.
+//! The log of a run. Two runs of a seed write the same log.
 
 use std::collections::VecDeque;
 
@@ -12,24 +12,24 @@ pub(crate) struct Log {
     turns: u64,
     last: VecDeque<String>,
     /// All lines go to standard error as they come.
-    aloud: bool,
+    verbose: bool,
 }
 
 impl Log {
-    pub(crate) fn new(aloud: bool) -> Self {
+    pub(crate) fn new(verbose: bool) -> Self {
         Self {
             hash: 0xcbf2_9ce4_8422_2325,
             lines: 0,
             turns: 0,
             last: VecDeque::new(),
-            aloud,
+            verbose,
         }
     }
 
     pub(crate) fn write(&mut self, line: String) {
         self.mix(line.as_bytes());
         self.lines += 1;
-        if self.aloud {
+        if self.verbose {
             eprintln!("{line}");
         }
         if self.last.len() == KEPT {

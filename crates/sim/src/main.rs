@@ -1,7 +1,7 @@
 //! `longhaul-sim`: runs seeds, and says which invariant each breaks. `cargo xtask sim` runs it.
 
 use clap::Parser;
-use longhaul_sim::{Options, Plant, Report, run, run_twice};
+use longhaul_sim::{Options, PlantedFault, Report, run, run_twice};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::{
@@ -14,19 +14,19 @@ use std::{
 #[derive(Debug, Parser)]
 #[command(name = "longhaul-sim", bin_name = "cargo xtask sim")]
 struct Args {
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, default_value_t = 300, value_name = "N")]
     seeds: u64,
-    /// The first one
+    /// First seed
     #[arg(long, default_value_t = 0, value_name = "SEED")]
     from: u64,
-    /// So many of the first are run twice, and must be the same twice
+    /// How many of the first seeds are run twice, to check that runs are deterministic
     #[arg(long, default_value_t = 10, value_name = "N")]
     twice: u64,
     /// Break the store on purpose: ack-before-commit, missing-fence or reused-key
     #[arg(long)]
-    plant: Option<Plant>,
-    /// Write down all that happens, to standard error
+    plant: Option<PlantedFault>,
+    /// Write the log to standard error
     #[arg(long)]
     log: bool,
     /// Report as one line of JSON
@@ -45,10 +45,7 @@ fn main() -> ExitCode {
             let passed = json!({"seeds": args.seeds, "from": args.from, "turns": turns, "broken": null});
             println!("{passed}");
         }
-        None => println!(
-            "{} seeds from {}, {turns} turns: nothing is broken",
-            args.seeds, args.from
-        ),
+        None => println!("{} seeds from {}, {turns} turns: no violation", args.seeds, args.from),
     }
     if found.is_some() {
         ExitCode::FAILURE
@@ -63,7 +60,7 @@ fn search(args: &Args, turns: &AtomicU64) -> Option<(u64, Report)> {
     let found: Mutex<Option<(u64, Report)>> = Mutex::new(None);
     let options = Options {
         plant: args.plant,
-        aloud: args.log,
+        verbose: args.log,
     };
     let threads = if args.log {
         1
@@ -85,7 +82,7 @@ fn search(args: &Args, turns: &AtomicU64) -> Option<(u64, Report)> {
                         run(seed, options)
                     };
                     turns.fetch_add(report.turns, Ordering::SeqCst);
-                    if report.broken.is_some() {
+                    if report.violation.is_some() {
                         next.store(args.seeds, Ordering::SeqCst);
                         let mut found = found.lock();
                         if found.as_ref().is_none_or(|(other, _)| seed < *other) {
@@ -101,7 +98,7 @@ fn search(args: &Args, turns: &AtomicU64) -> Option<(u64, Report)> {
 }
 
 fn tell(args: &Args, seed: u64, report: &Report) {
-    let Some(broken) = &report.broken else { return };
+    let Some(broken) = &report.violation else { return };
     let plant = args.plant.map_or(String::new(), |plant| format!(" --plant {plant}"));
     let again = format!("cargo xtask sim --seeds 1 --from {seed}{plant} --log");
     if args.json {
@@ -113,7 +110,7 @@ fn tell(args: &Args, seed: u64, report: &Report) {
         println!("  {line}");
     }
     println!(
-        "seed {seed} breaks {}\n  {}\nto see it again: {again}",
+        "seed {seed} violates {}\n  {}\nto reproduce: {again}",
         broken.invariant, broken.what
     );
 }

@@ -1,4 +1,4 @@
-//! The ports of a simulated process: a clock that jumps, randomness from the seed, futures on the simulation's one thread.
+//! The runtime's ports for a simulated process: a clock that jumps, randomness from the seed, and the simulation's executor.
 
 use crate::executor::{Executor, Process};
 use longhaul_core::{BoxFuture, Clock, Entropy, UnixMillis};

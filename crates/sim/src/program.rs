@@ -1,4 +1,4 @@
-//! What a simulated tool does, drawn from its arguments: the same each time it is run.
+//! Random programs for simulated tools, drawn from the call's arguments, so that each attempt runs the same program.
 
 /// One thing after the other.
 pub(crate) type Program = Vec<Act>;
@@ -7,11 +7,11 @@ pub(crate) type Program = Vec<Act>;
 #[derive(Debug)]
 pub(crate) struct Act {
     pub(crate) number: u32,
-    pub(crate) what: What,
+    pub(crate) kind: ActKind,
 }
 
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum ActKind {
     /// Work with an effect, which may fail and be tried again.
     Step { tries: u32, timeout: Option<u64> },
     /// A wait, in milliseconds.
@@ -33,26 +33,26 @@ pub(crate) enum What {
     /// Branches beside each other, and whether the first to end is enough.
     Fork { race: bool, branches: Vec<Program> },
     /// Two things at once in one branch.
-    Beside(Box<Act>, Box<Act>),
+    Concurrent(Box<Act>, Box<Act>),
 }
 
 /// How deep forks and children go.
-const DEEPEST: u32 = 2;
+const MAX_DEPTH: u32 = 2;
 
 /// Draws the program of this seed.
 pub(crate) fn drawn(seed: u64) -> Program {
     let mut drawing = Drawing {
-        chance: fastrand::Rng::with_seed(seed),
+        rng: fastrand::Rng::with_seed(seed),
         acts: 0,
         // A child's seed says how deep it is, in its lowest digit.
         children: u32::try_from(seed % 10).unwrap_or(0),
     };
-    let length = drawing.chance.u32(1..=6);
+    let length = drawing.rng.u32(1..=6);
     drawing.program(length, 0)
 }
 
 struct Drawing {
-    chance: fastrand::Rng,
+    rng: fastrand::Rng,
     acts: u32,
     children: u32,
 }
@@ -65,39 +65,39 @@ impl Drawing {
     fn act(&mut self, depth: u32) -> Act {
         self.acts += 1;
         let number = self.acts;
-        let what = match self.chance.u32(..22) {
-            16..19 if depth < DEEPEST => self.fork(depth),
-            19 if depth < DEEPEST => {
-                let (first, second) = (self.act(DEEPEST), self.act(DEEPEST));
-                What::Beside(Box::new(first), Box::new(second))
+        let kind = match self.rng.u32(..22) {
+            16..19 if depth < MAX_DEPTH => self.fork(depth),
+            19 if depth < MAX_DEPTH => {
+                let (first, second) = (self.act(MAX_DEPTH), self.act(MAX_DEPTH));
+                ActKind::Concurrent(Box::new(first), Box::new(second))
             }
-            20.. if self.children < DEEPEST => What::Call {
-                durable: self.chance.bool(),
-                program: self.chance.u64(..1_000_000) * 10 + u64::from(self.children) + 1,
+            20.. if self.children < MAX_DEPTH => ActKind::Call {
+                durable: self.rng.bool(),
+                program: self.rng.u64(..1_000_000) * 10 + u64::from(self.children) + 1,
             },
-            0..3 => What::Sleep(self.chance.u64(0..=2_000)),
-            3 => What::Sleep(self.chance.u64(10_000..=90_000)),
-            4..7 => What::Ask(self.chance.u64(1_000..=120_000)),
-            7 => What::Poll,
-            8 => What::Now,
-            9 => What::Random,
-            10 => What::Version,
-            11 => What::Emit,
-            _ => What::Step {
-                tries: self.chance.u32(1..=3),
-                timeout: self.chance.bool().then(|| self.chance.u64(50..=2_000)),
+            0..3 => ActKind::Sleep(self.rng.u64(0..=2_000)),
+            3 => ActKind::Sleep(self.rng.u64(10_000..=90_000)),
+            4..7 => ActKind::Ask(self.rng.u64(1_000..=120_000)),
+            7 => ActKind::Poll,
+            8 => ActKind::Now,
+            9 => ActKind::Random,
+            10 => ActKind::Version,
+            11 => ActKind::Emit,
+            _ => ActKind::Step {
+                tries: self.rng.u32(1..=3),
+                timeout: self.rng.bool().then(|| self.rng.u64(50..=2_000)),
             },
         };
-        Act { number, what }
+        Act { number, kind }
     }
 
-    fn fork(&mut self, depth: u32) -> What {
-        let branches = self.chance.usize(2..=3);
-        What::Fork {
-            race: self.chance.bool(),
+    fn fork(&mut self, depth: u32) -> ActKind {
+        let branches = self.rng.usize(2..=3);
+        ActKind::Fork {
+            race: self.rng.bool(),
             branches: (0..branches)
                 .map(|_| {
-                    let length = self.chance.u32(1..=3);
+                    let length = self.rng.u32(1..=3);
                     self.program(length, depth + 1)
                 })
                 .collect(),

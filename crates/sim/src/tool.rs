@@ -1,9 +1,9 @@
-//! Tools of the simulated nodes: executors that play programs.
+//! The tools of the simulated nodes: executors that run programs.
 
 use crate::{
     deploys::Build,
     executor::Process,
-    program::{self, Act, Program, What},
+    program::{self, Act, ActKind, Program},
     world::World,
 };
 use futures_util::future::{Either, join, select};
@@ -20,7 +20,7 @@ pub(crate) const DURABLE: &str = "durable";
 /// Work that is run once, and again from its start if it fails.
 pub(crate) const PLAIN: &str = "plain";
 /// As [`DURABLE`], with a deadline and one slot.
-pub(crate) const HURRIED: &str = "hurried";
+pub(crate) const WITH_DEADLINE: &str = "hurried";
 
 /// Longer than all that clocks jump by: what is blocked is waited for.
 const BLOCKED_TIMEOUT: u64 = 60 * 86_400_000;
@@ -49,7 +49,7 @@ pub(crate) fn tools(world: &Arc<World>, process: Process, build: Build) -> Vec<T
         deadline: Some(40_000),
         queue_timeout: Some(20_000),
         concurrency: Some(1),
-        ..settings(HURRIED, Arc::new(Durable(stage.clone())))
+        ..settings(WITH_DEADLINE, Arc::new(Durable(stage.clone())))
     };
     let all = [
         settings(DURABLE, Arc::new(Durable(stage.clone()))),
@@ -69,7 +69,7 @@ struct Stage {
     build: Build,
 }
 
-/// Tells the judge of each step that begins.
+/// Tells the checker of each step that begins.
 pub(crate) struct Watching {
     pub(crate) world: Arc<World>,
     pub(crate) process: Process,
@@ -78,8 +78,8 @@ pub(crate) struct Watching {
 impl StepObserver for Watching {
     fn step_begins(&self, task: &TaskId, fence: Fence, step: &EntryKey) {
         let (world, process) = (&self.world, self.process);
-        world.note(process, |judge| format!("{} begins {step}", judge.name(task)));
-        world.judge(|judge| judge.step_begins(&world.disk, task, fence, step));
+        world.note(process, |checker| format!("{} begins {step}", checker.name(task)));
+        world.check(|checker| checker.step_begins(&world.disk, task, fence, step));
     }
 }
 
@@ -127,7 +127,7 @@ impl Executor for Plain {
             cx.status("at work");
             let work = std::pin::pin!(async {
                 world.sleep(world.between(0..=3_000)).await;
-                if world.once_in(3) {
+                if world.one_in(3) {
                     let asked = Question {
                         within: Some(Duration::from_secs(60)),
                         ..Question::new(question(1))
@@ -140,8 +140,8 @@ impl Executor for Plain {
                 }
                 cx.progress(1.0, Some(2.0));
                 match world.between(0..=12) {
-                    0 if !world.is_calm() => resume_unwind(Box::new("as drawn")),
-                    1 if !world.is_calm() => End::NeverStarted("as drawn".to_owned()),
+                    0 if !world.faults_are_over() => resume_unwind(Box::new("as drawn")),
+                    1 if !world.faults_are_over() => End::NeverStarted("as drawn".to_owned()),
                     2 => End::Errored(Outcome::tool_error("as drawn")),
                     _ => End::Finished(Outcome::result(text_result("done", false))),
                 }
@@ -198,27 +198,27 @@ impl From<Fault> for End {
 impl Stage {
     fn runs(&self, attempt: &Attempt) {
         let Self { world, process, build } = self;
-        world.note(*process, |judge| {
-            format!("{} runs, attempt {}", judge.name(&attempt.task), attempt.epoch)
+        world.note(*process, |checker| {
+            format!("{} runs, attempt {}", checker.name(&attempt.task), attempt.epoch)
         });
-        world.judge(|judge| judge.runs(&attempt.task, attempt.epoch, *build));
+        world.check(|checker| checker.runs(&attempt.task, attempt.epoch, *build));
     }
 
     /// An act came to something, which must be the same each time.
-    fn came_to(&self, cx: &TaskContext, number: u32, step: Option<&str>, what: &str) {
+    fn act_result(&self, cx: &TaskContext, number: u32, step: Option<&str>, what: &str) {
         let Self { world, process, .. } = self;
         let id = cx.task();
-        world.note(*process, |judge| {
-            format!("{} act {number} came to {what}", judge.name(id))
+        world.note(*process, |checker| {
+            format!("{} act {number} came to {what}", checker.name(id))
         });
-        world.judge(|judge| judge.came_to(&world.disk, id, number, step, what));
+        world.check(|checker| checker.act_result(&world.disk, id, number, step, what));
     }
 }
 
 fn play<'a>(stage: &'a Stage, cx: TaskContext, program: &'a [Act]) -> BoxFuture<'a, Result<(), Fault>> {
     Box::pin(async move {
         for act in program {
-            if !stage.world.is_calm() && stage.world.once_in(150) {
+            if !stage.world.faults_are_over() && stage.world.one_in(150) {
                 resume_unwind(Box::new("as drawn"));
             }
             perform(stage, &cx, act).await?;
@@ -230,34 +230,34 @@ fn play<'a>(stage: &'a Stage, cx: TaskContext, program: &'a [Act]) -> BoxFuture<
 fn perform<'a>(stage: &'a Stage, cx: &'a TaskContext, act: &'a Act) -> BoxFuture<'a, Result<(), Fault>> {
     Box::pin(async move {
         let number = act.number;
-        let came = match &act.what {
-            What::Step { tries, timeout } => return step(stage, cx, number, *tries, *timeout).await,
-            What::Fork { race, branches } => return fork(stage, cx, number, *race, branches).await,
-            What::Beside(first, second) => {
+        let came = match &act.kind {
+            ActKind::Step { tries, timeout } => return step(stage, cx, number, *tries, *timeout).await,
+            ActKind::Fork { race, branches } => return fork(stage, cx, number, *race, branches).await,
+            ActKind::Concurrent(first, second) => {
                 let (first, second) = join(perform(stage, cx, first), perform(stage, cx, second)).await;
                 return first.and(second);
             }
-            What::Sleep(millis) => {
+            ActKind::Sleep(millis) => {
                 cx.sleep(Duration::from_millis(*millis)).await?;
                 "its end".to_owned()
             }
-            What::Ask(within) => ask(cx, number, *within).await?,
-            What::Call { durable, program } => call(stage, cx, *durable, *program).await?,
-            What::Poll => poll(stage, cx, number).await?,
-            What::Now => format!("{:?}", cx.draw_now().await?),
-            What::Random => format!("{:?}", cx.draw_random::<4>().await?),
-            What::Version => format!("{}", cx.version(&format!("v{number}")).await?),
-            What::Emit => {
+            ActKind::Ask(within) => ask(cx, number, *within).await?,
+            ActKind::Call { durable, program } => call(stage, cx, *durable, *program).await?,
+            ActKind::Poll => poll(stage, cx, number).await?,
+            ActKind::Now => format!("{:?}", cx.draw_now().await?),
+            ActKind::Random => format!("{:?}", cx.draw_random::<4>().await?),
+            ActKind::Version => format!("{}", cx.version(&format!("v{number}")).await?),
+            ActKind::Emit => {
                 cx.emit(Json::from(json!({"said": number}))).await?;
                 "its end".to_owned()
             }
         };
-        stage.came_to(cx, number, None, &came);
+        stage.act_result(cx, number, None, &came);
         Ok(())
     })
 }
 
-/// What it comes to, fails of, and takes is left to chance; what it came to must then stay.
+/// What it comes to, fails of, and takes is left to randomness; what it came to must then stay.
 async fn step(stage: &Stage, cx: &TaskContext, number: u32, tries: u32, timeout: Option<u64>) -> Result<(), Fault> {
     let world = &stage.world;
     let name = format!("s{number}");
@@ -272,12 +272,12 @@ async fn step(stage: &Stage, cx: &TaskContext, number: u32, tries: u32, timeout:
     };
     let work = || async {
         world
-            .sleep(if world.once_in(2) { 0 } else { world.between(0..=800) })
+            .sleep(if world.one_in(2) { 0 } else { world.between(0..=800) })
             .await;
         match world.between(0..=9) {
             0 => Err(StepFailure {
                 message: format!("failure {}", world.between(0..=1_000_000)),
-                retriable: world.once_in(2),
+                retriable: world.one_in(2),
             }),
             1..4 => Ok(Json::trusted("null")),
             _ => Ok(Json::trusted(world.between(0..=1_000_000).to_string())),
@@ -288,7 +288,7 @@ async fn step(stage: &Stage, cx: &TaskContext, number: u32, tries: u32, timeout:
         Err(StepError::Failed(trail)) => format!("{trail:?}"),
         Err(StepError::Journal(error)) => return Err(error.into()),
     };
-    stage.came_to(cx, number, Some(&name), &came);
+    stage.act_result(cx, number, Some(&name), &came);
     Ok(())
 }
 
@@ -357,7 +357,7 @@ async fn fork(stage: &Stage, cx: &TaskContext, number: u32, race: bool, branches
     if let Some(race) = undecided {
         let (winner, played) = first(&mut running).await;
         fork.decide(race, winner).await?;
-        stage.came_to(cx, number, None, &format!("branch {winner}"));
+        stage.act_result(cx, number, None, &format!("branch {winner}"));
         return played;
     }
     let mut all = Ok(());

@@ -1,11 +1,11 @@
-//! What outlives every node: the disk, chance, and the judge who sees it all.
+//! The simulated world: everything that outlives the nodes, such as the disk, randomness and the checker.
 
 use crate::{
+    checker::Checker,
     deploys::Deploys,
+    disk,
     executor::{Executor, Process},
-    judge::Judge,
-    peek,
-    plant::Plant,
+    planted_fault::PlantedFault,
     ports::Skew,
 };
 use longhaul_core::{HostId, InputKey, TaskId, store::Counts};
@@ -26,23 +26,22 @@ use tokio::sync::watch;
 pub(crate) struct World {
     pub(crate) executor: Arc<Executor>,
     pub(crate) disk: Arc<MemoryStore>,
-    pub(crate) plant: Option<Plant>,
+    pub(crate) plant: Option<PlantedFault>,
     pub(crate) deploys: Option<Deploys>,
     pub(crate) host: HostId,
-    /// How long tasks are kept, in milliseconds: so short that they are deleted while we look, or so long that nothing happens to those
-    /// that wait but what they wait for.
+    /// The retention, in milliseconds: so short that tasks are deleted during the run, or longer than the run.
     pub(crate) retention: u64,
-    judge: Mutex<Judge>,
-    chance: Mutex<fastrand::Rng>,
-    flights: Mutex<Flights>,
+    checker: Mutex<Checker>,
+    rng: Mutex<fastrand::Rng>,
+    pending: Mutex<PendingOperations>,
     nodes: Mutex<Vec<Node>>,
     processes: AtomicU32,
     calls: AtomicU64,
-    /// Set once no more harm is done.
+    /// Set after the last fault.
     calm: AtomicBool,
-    /// The furthest that any clock was ahead, in milliseconds.
+    /// The largest skew of any clock, in milliseconds.
     furthest: AtomicI64,
-    /// Under [`Plant::ReusedKey`]: the key that clients are shown in the place of another.
+    /// With [`PlantedFault::ReusedKey`]: the key that clients see in place of another.
     pub(crate) aliases: Mutex<BTreeMap<(TaskId, InputKey), InputKey>>,
 }
 
@@ -57,25 +56,25 @@ pub(crate) struct Node {
     pub(crate) die: Arc<watch::Sender<bool>>,
 }
 
-/// Operations on their way to the disk.
+/// Operations that have been sent to the disk.
 #[derive(Default)]
-struct Flights {
+struct PendingOperations {
     begun: u64,
-    under_way: BTreeMap<u64, Flight>,
+    under_way: BTreeMap<u64, PendingOperation>,
 }
 
-struct Flight {
+struct PendingOperation {
     process: Process,
     writes: bool,
-    land: Box<dyn FnOnce() + Send>,
+    execute: Box<dyn FnOnce() + Send>,
 }
 
 impl World {
     pub(crate) fn new(
         executor: Arc<Executor>,
-        judge: Judge,
-        mut chance: fastrand::Rng,
-        plant: Option<Plant>,
+        checker: Checker,
+        mut rng: fastrand::Rng,
+        plant: Option<PlantedFault>,
         deploys: Option<Deploys>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -84,10 +83,10 @@ impl World {
             plant,
             deploys,
             host: HostId("here".into()),
-            retention: if chance.bool() { 120_000 } else { 86_400_000 },
-            judge: Mutex::new(judge),
-            chance: Mutex::new(chance),
-            flights: Mutex::default(),
+            retention: if rng.bool() { 120_000 } else { 86_400_000 },
+            checker: Mutex::new(checker),
+            rng: Mutex::new(rng),
+            pending: Mutex::default(),
             nodes: Mutex::default(),
             processes: AtomicU32::new(0),
             calls: AtomicU64::new(0),
@@ -97,80 +96,80 @@ impl World {
         })
     }
 
-    // Chance.
+    // Randomness.
 
-    pub(crate) fn fork_chance(&self) -> fastrand::Rng {
-        self.chance.lock().fork()
+    pub(crate) fn fork_rng(&self) -> fastrand::Rng {
+        self.rng.lock().fork()
     }
 
     /// True once in `times`, on average.
-    pub(crate) fn once_in(&self, times: u32) -> bool {
-        self.chance.lock().u32(..times) == 0
+    pub(crate) fn one_in(&self, times: u32) -> bool {
+        self.rng.lock().u32(..times) == 0
     }
 
     pub(crate) fn between(&self, range: RangeInclusive<u64>) -> u64 {
-        self.chance.lock().u64(range)
+        self.rng.lock().u64(range)
     }
 
     pub(crate) async fn sleep(&self, millis: u64) {
         self.executor.sleep(std::time::Duration::from_millis(millis)).await;
     }
 
-    pub(crate) fn is_calm(&self) -> bool {
+    pub(crate) fn faults_are_over(&self) -> bool {
         self.calm.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn be_calm(&self) {
+    pub(crate) fn end_faults(&self) {
         self.calm.store(true, Ordering::SeqCst);
     }
 
-    // The judge.
+    // The checker.
 
-    pub(crate) fn judge<T>(&self, see: impl FnOnce(&mut Judge) -> T) -> T {
-        see(&mut self.judge.lock())
+    pub(crate) fn check<T>(&self, see: impl FnOnce(&mut Checker) -> T) -> T {
+        see(&mut self.checker.lock())
     }
 
     /// Writes a line to the log.
-    pub(crate) fn note(&self, process: Process, what: impl FnOnce(&Judge) -> String) {
+    pub(crate) fn note(&self, process: Process, what: impl FnOnce(&Checker) -> String) {
         let at = self.executor.elapsed();
-        self.judge(|judge| {
-            let what = what(judge);
+        self.check(|checker| {
+            let what = what(checker);
             let who = match process {
                 Process::WORLD => "world".to_owned(),
                 Process(nth) => format!("n{nth}"),
             };
-            judge.note(format!("{:>7}.{:03} {who:>5}  {what}", at / 1000, at % 1000));
+            checker.note(format!("{:>7}.{:03} {who:>5}  {what}", at / 1000, at % 1000));
         });
     }
 
-    /// As [`note`](Self::note), for a client.
-    pub(crate) fn note_client(&self, nth: usize, what: impl FnOnce(&Judge) -> String) {
-        self.note(Process::WORLD, |judge| format!("client {nth} {}", what(judge)));
+    /// Writes a line to the log for a client.
+    pub(crate) fn note_client(&self, nth: usize, what: impl FnOnce(&Checker) -> String) {
+        self.note(Process::WORLD, |checker| format!("client {nth} {}", what(checker)));
     }
 
-    /// Some clock is off by so many milliseconds.
+    /// Records the skew of a clock, in milliseconds.
     pub(crate) fn saw_skew(&self, skew: i64) {
         self.furthest.fetch_max(skew, Ordering::SeqCst);
     }
 
-    /// What a clock must be off by that is behind no other: the one that time is taken from in the end.
+    /// The skew of a clock that is behind no other: that of the last node.
     pub(crate) fn latest(&self) -> i64 {
         self.furthest.load(Ordering::SeqCst)
     }
 
-    /// Whether every task is over, and every attempt.
+    /// Whether every task and every attempt has ended.
     pub(crate) fn is_over(&self) -> bool {
         let nodes = self.nodes();
         !nodes.is_empty()
-            && peek::counts(&self.disk) == Counts::default()
+            && disk::counts(&self.disk) == Counts::default()
             && nodes.iter().all(|node| node.engine.running() == 0)
     }
 
-    /// What is not over, in words.
+    /// Describes what has not ended.
     pub(crate) fn live(&self) -> String {
-        let counts = peek::counts(&self.disk);
+        let counts = disk::counts(&self.disk);
         let running: usize = self.nodes().iter().map(|node| node.engine.running()).sum();
-        let live = self.judge(|judge| judge.live(&self.disk));
+        let live = self.check(|checker| checker.live(&self.disk));
         format!("{counts:?}, {running} attempts: {live}")
     }
 
@@ -204,8 +203,7 @@ impl World {
         nodes.into_iter().nth(usize::try_from(nth).unwrap_or(0))
     }
 
-    /// A process dies, between any two steps of its futures. What it had sent to the disk is made or not, as chance has it; what it
-    /// had only read is forgotten.
+    /// Kills a process between two polls of its futures. Each write it has sent to the disk is executed or lost at random.
     pub(crate) fn crash(&self, process: Process) {
         self.note(process, |_| "crashes".to_owned());
         let gone = {
@@ -215,9 +213,9 @@ impl World {
             gone
         };
         self.executor.kill(process);
-        for flight in self.take_flights(process) {
-            if flight.writes && self.once_in(2) {
-                (flight.land)();
+        for operation in self.take_pending(process) {
+            if operation.writes && self.one_in(2) {
+                (operation.execute)();
             }
         }
         for node in &gone {
@@ -225,39 +223,49 @@ impl World {
         }
     }
 
-    /// Lets go of everything, so that nothing keeps itself alive.
-    pub(crate) fn dissolve(&self) {
+    /// Drops everything, to break reference cycles.
+    pub(crate) fn clear(&self) {
         self.executor.clear();
         let nodes = std::mem::take(&mut *self.nodes.lock());
         drop(nodes);
-        let flights = std::mem::take(&mut *self.flights.lock());
-        drop(flights);
+        let pending = std::mem::take(&mut *self.pending.lock());
+        drop(pending);
     }
 
-    // The way to the disk.
+    // Operations of the disk.
 
     /// An operation is under way; `land` makes it.
-    pub(crate) fn depart(&self, process: Process, writes: bool, land: Box<dyn FnOnce() + Send>) -> u64 {
-        let mut flights = self.flights.lock();
-        let id = flights.begun;
-        flights.begun += 1;
-        flights.under_way.insert(id, Flight { process, writes, land });
+    pub(crate) fn send(&self, process: Process, writes: bool, execute: Box<dyn FnOnce() + Send>) -> u64 {
+        let mut pending = self.pending.lock();
+        let id = pending.begun;
+        pending.begun += 1;
+        pending.under_way.insert(
+            id,
+            PendingOperation {
+                process,
+                writes,
+                execute,
+            },
+        );
         id
     }
 
-    /// An operation arrives, unless a crash was quicker.
-    pub(crate) fn land(&self, id: u64) {
-        let flight = self.flights.lock().under_way.remove(&id);
-        if let Some(flight) = flight {
-            (flight.land)();
+    /// Executes an operation, unless a crash has removed it.
+    pub(crate) fn execute(&self, id: u64) {
+        let operation = self.pending.lock().under_way.remove(&id);
+        if let Some(operation) = operation {
+            (operation.execute)();
         }
     }
 
-    fn take_flights(&self, process: Process) -> Vec<Flight> {
-        let mut flights = self.flights.lock();
-        let mine: Vec<u64> = (flights.under_way.iter().filter(|(_, flight)| flight.process == process))
-            .map(|(id, _)| *id)
-            .collect();
-        mine.iter().filter_map(|id| flights.under_way.remove(id)).collect()
+    fn take_pending(&self, process: Process) -> Vec<PendingOperation> {
+        let mut pending = self.pending.lock();
+        let mine: Vec<u64> = (pending
+            .under_way
+            .iter()
+            .filter(|(_, operation)| operation.process == process))
+        .map(|(id, _)| *id)
+        .collect();
+        mine.iter().filter_map(|id| pending.under_way.remove(id)).collect()
     }
 }

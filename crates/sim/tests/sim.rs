@@ -1,12 +1,12 @@
 //! The simulation, held to itself: it is the same twice, it finds what is planted, and hundreds of seeds break nothing.
 
-use longhaul_sim::{Broken, Options, Plant, run, run_twice};
+use longhaul_sim::{Options, PlantedFault, Violation, run, run_twice};
 
 /// Whoever changes the runtime runs more: `cargo xtask sim --seeds 10000`.
 fn hold(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         let report = run(seed, Options::default());
-        if let Some(Broken { invariant, what }) = report.broken {
+        if let Some(Violation { invariant, what }) = report.violation {
             let last = report.last.join("\n");
             panic!("{last}\nseed {seed} breaks {invariant}\n{what}\ncargo xtask sim --seeds 1 --from {seed} --log");
         }
@@ -17,7 +17,7 @@ fn hold(seeds: std::ops::Range<u64>) {
 fn two_runs_of_a_seed_are_the_same() {
     for seed in 0..10 {
         let report = run_twice(seed, Options::default());
-        assert_eq!(report.broken, None);
+        assert_eq!(report.violation, None);
         assert!(report.lines > 50, "seed {seed} has hardly done anything");
     }
     let hashes: std::collections::BTreeSet<u64> = (0..10).map(|seed| run(seed, Options::default()).hash).collect();
@@ -25,13 +25,13 @@ fn two_runs_of_a_seed_are_the_same() {
 }
 
 /// What is planted is found within a few seeds, and as what it is.
-fn finds(plant: Plant, invariants: &[u8]) {
+fn finds(plant: PlantedFault, invariants: &[u8]) {
     let options = Options {
         plant: Some(plant),
         ..Options::default()
     };
-    let found = (0..20).find_map(|seed| run(seed, options).broken);
-    let Some(Broken { invariant, what }) = found else {
+    let found = (0..20).find_map(|seed| run(seed, options).violation);
+    let Some(Violation { invariant, what }) = found else {
         panic!("{plant} was not found")
     };
     let number = invariant
@@ -42,17 +42,17 @@ fn finds(plant: Plant, invariants: &[u8]) {
 
 #[test]
 fn invariant_1_an_acknowledgement_before_its_commit_is_found() {
-    finds(Plant::AckBeforeCommit, &[1, 10, 11]);
+    finds(PlantedFault::AckBeforeCommit, &[1, 10, 11]);
 }
 
 #[test]
 fn invariant_3_a_missing_fence_is_found() {
-    finds(Plant::MissingFence, &[3]);
+    finds(PlantedFault::MissingFence, &[3]);
 }
 
 #[test]
 fn invariant_4_a_reused_key_is_found() {
-    finds(Plant::ReusedKey, &[4]);
+    finds(PlantedFault::ReusedKey, &[4]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! What is known of one task, and what may become of it.
+//! What the checker knows of one task, and what may happen to it.
 
-use super::{Invariant, LONGEST_QUEUED, LONGEST_STOP, is_settled};
-use crate::peek::{self, entries};
+use super::{Invariant, MAX_QUEUED, MAX_STOPPING, is_settled};
+use crate::disk::{self, entries};
 use longhaul_core::{
     Entry, EntryKind, InputKey, InputState, Json, NodeId, Outcome, State, Task, TaskId, UnixMillis, Verdict,
     store::{NewTask, Record},
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// An invariant that a task breaks, and how.
 pub(super) type Wrong = (Invariant, String);
 
-pub(super) struct Known {
+pub(super) struct KnownTask {
     /// Tasks are counted as they are created.
     pub(super) nth: usize,
     /// The call that created it.
@@ -28,7 +28,7 @@ pub(super) struct Known {
     /// Those of them that ran changed code.
     pub(super) changed_runs: BTreeSet<u32>,
     /// What the acts of its program came to.
-    pub(super) came_to: BTreeMap<u32, String>,
+    pub(super) act_result: BTreeMap<u32, String>,
     task: Option<Task>,
     questions: BTreeMap<InputKey, Question>,
     /// Since when it should go on, and why.
@@ -43,7 +43,7 @@ struct Question {
     answer: Option<Json>,
 }
 
-impl Known {
+impl KnownTask {
     pub(super) fn new(nth: usize, new: &NewTask) -> Self {
         let arguments: serde_json::Value = serde_json::from_str(new.arguments.as_str()).unwrap_or_default();
         Self {
@@ -55,7 +55,7 @@ impl Known {
             told_until: None,
             runs: BTreeSet::new(),
             changed_runs: BTreeSet::new(),
-            came_to: BTreeMap::new(),
+            act_result: BTreeMap::new(),
             task: None,
             questions: BTreeMap::new(),
             pause: None,
@@ -133,7 +133,7 @@ impl Known {
             }
         }
         for (key, question) in &mut self.questions {
-            let answered = peek::input(disk, &record.task.id, key);
+            let answered = disk::input(disk, &record.task.id, key);
             let answer = answered.and_then(|input| match input.state {
                 InputState::Answered(answer) => Some(answer),
                 InputState::Open | InputState::Withdrawn => None,
@@ -174,11 +174,11 @@ impl Known {
     }
 
     /// Says what it should long have done.
-    pub(super) fn dawdles(&mut self, disk: &MemoryStore, id: &TaskId, now: u64) -> Option<(usize, String)> {
+    pub(super) fn find_stalled(&mut self, disk: &MemoryStore, id: &TaskId, now: u64) -> Option<(usize, String)> {
         if self.deleted || self.outcome.is_some() {
             return None;
         }
-        let task = peek::record(disk, id)?.task;
+        let task = disk::record(disk, id)?.task;
         let due = match (task.state, task.stop) {
             (State::Queued, _) => Some(format!("is queued since {:?}", task.ready_at)),
             (_, Some(stop)) => Some(format!("is asked to stop since {:?}", stop.at)),
@@ -193,11 +193,7 @@ impl Known {
             self.pause = Some((now, due));
             return None;
         }
-        let longest = if task.stop.is_some() {
-            LONGEST_STOP
-        } else {
-            LONGEST_QUEUED
-        };
+        let longest = if task.stop.is_some() { MAX_STOPPING } else { MAX_QUEUED };
         (now - *since > longest).then_some((self.nth, due))
     }
 

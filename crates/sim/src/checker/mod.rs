@@ -1,14 +1,14 @@
-//! Watches from outside: records what was made, told and begun, and says which invariant that breaks.
+//! Checks the invariants from outside: records what is written, announced and started, and reports violations.
 
-mod known;
+mod known_task;
 
 use crate::{
     deploys::Build,
+    disk::{self, entries},
     executor::Process,
     log::Log,
-    peek::{self, entries},
 };
-use known::Known;
+use known_task::KnownTask;
 use longhaul_core::{
     AttemptEnd, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, InputKey, Json, NodeId, Outcome, State, Task,
     TaskId, UnixMillis, Verdict,
@@ -18,12 +18,12 @@ use longhaul_store::MemoryStore;
 use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What must hold: one of the invariants of the design, or what they rest on.
+/// An invariant of ARCHITECTURE.md, or something that they depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Invariant {
-    /// As the design counts them; `None` for what it takes for granted.
+    /// The number in ARCHITECTURE.md, if it has one.
     pub number: Option<u8>,
-    /// In words.
+    /// The text of the invariant.
     pub words: &'static str,
 }
 
@@ -58,7 +58,7 @@ impl Invariant {
     pub(crate) const RUN_ONCE: Self = Self::numbered(12, "an attempt is run at most once");
     pub(crate) const REPLAYS: Self = Self::unnumbered("run again, code comes to what it came to before");
     pub(crate) const ENDS: Self = Self::unnumbered("every task ends, once there is a node that lives");
-    pub(crate) const CALM: Self = Self::unnumbered("nothing panics and nothing spins");
+    pub(crate) const NO_PANIC: Self = Self::unnumbered("nothing panics and nothing spins");
     pub(crate) const SAME_TWICE: Self = Self::unnumbered("two runs of a seed are the same");
 }
 
@@ -71,36 +71,36 @@ impl std::fmt::Display for Invariant {
     }
 }
 
-/// An invariant that does not hold.
+/// A violation of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Broken {
-    /// Which.
+pub struct Violation {
+    /// The invariant.
     pub invariant: Invariant,
     /// What was seen.
     pub what: String,
 }
 
-/// So long a task may be queued once nothing goes wrong any more, in milliseconds.
-const LONGEST_QUEUED: u64 = 120_000;
-/// And so long asked to stop.
-const LONGEST_STOP: u64 = 20_000;
+/// How long a task may be queued after the last fault, in milliseconds.
+const MAX_QUEUED: u64 = 120_000;
+/// How long a task may take to stop after the last fault, in milliseconds.
+const MAX_STOPPING: u64 = 20_000;
 
-/// All that was seen of a simulation so far.
-pub(crate) struct Judge {
+/// The checker of a simulation.
+pub(crate) struct Checker {
     log: Log,
-    broken: Option<Broken>,
-    tasks: BTreeMap<TaskId, Known>,
+    violation: Option<Violation>,
+    tasks: BTreeMap<TaskId, KnownTask>,
     nodes: BTreeMap<Process, NodeId>,
     /// The calls whose callers asked for a stop, or left where that means one.
     given_up: std::collections::BTreeSet<u64>,
     keyed: BTreeMap<(usize, Arc<str>), TaskId>,
 }
 
-impl Judge {
+impl Checker {
     pub(crate) fn new(log: Log) -> Self {
         Self {
             log,
-            broken: None,
+            violation: None,
             tasks: BTreeMap::new(),
             nodes: BTreeMap::new(),
             given_up: Default::default(),
@@ -120,14 +120,14 @@ impl Judge {
         self.log.turn(job);
     }
 
-    pub(crate) fn broken(&self) -> Option<&Broken> {
-        self.broken.as_ref()
+    pub(crate) fn first_violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
     }
 
-    /// The first thing that is broken counts: what comes after may follow from it.
+    /// Records a violation. Only the first one counts, since later ones may follow from it.
     pub(crate) fn breaks(&mut self, invariant: Invariant, what: String) {
         self.note(format!("BROKEN {invariant}: {what}"));
-        self.broken.get_or_insert(Broken { invariant, what });
+        self.violation.get_or_insert(Violation { invariant, what });
     }
 
     /// A short name for a task, for the log.
@@ -151,7 +151,7 @@ impl Judge {
     /// A task was written.
     pub(crate) fn created(&mut self, disk: &MemoryStore, process: Process, new: &NewTask, parent: Option<&Task>) {
         let nth = self.tasks.len();
-        self.tasks.insert(new.id.clone(), Known::new(nth, new));
+        self.tasks.insert(new.id.clone(), KnownTask::new(nth, new));
         if let (Some(start), Some(before)) = (&new.parent, parent) {
             self.fence_held(process, before, Some(start.fence), "a child was started");
             self.look(disk, &start.lineage.parent);
@@ -259,7 +259,7 @@ impl Judge {
     /// Tasks were deleted, at this moment of the one who did.
     pub(crate) fn deleted(&mut self, disk: &MemoryStore, ids: &[TaskId], at: UnixMillis) {
         for id in ids {
-            if peek::record(disk, id).is_some() {
+            if disk::record(disk, id).is_some() {
                 continue;
             }
             let Some(known) = self.tasks.get_mut(id).filter(|known| !known.deleted) else {
@@ -285,7 +285,7 @@ impl Judge {
         if known.deleted {
             return;
         }
-        let found = match peek::record(disk, id) {
+        let found = match disk::record(disk, id) {
             Some(record) => known.look(disk, record),
             None => Err((Invariant::NOTHING_LOST, "is not in the store any more".to_owned())),
         };
@@ -296,22 +296,24 @@ impl Judge {
     }
 
     /// Looks at everything that must be there.
-    pub(crate) fn look_at_all(&mut self, disk: &MemoryStore) {
+    pub(crate) fn check_all(&mut self, disk: &MemoryStore) {
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
             self.look(disk, &id);
         }
     }
 
     /// A task that nothing keeps from going on, and that does not: a wake-up was lost. Looked for at each moment, once nothing goes wrong.
-    pub(crate) fn dawdles(&mut self, disk: &MemoryStore, now: u64) -> Option<String> {
+    pub(crate) fn find_stalled(&mut self, disk: &MemoryStore, now: u64) -> Option<String> {
         let Self { tasks, .. } = self;
-        let late = tasks.iter_mut().find_map(|(id, known)| known.dawdles(disk, id, now));
+        let late = tasks
+            .iter_mut()
+            .find_map(|(id, known)| known.find_stalled(disk, id, now));
         late.map(|(nth, what)| format!("t{nth} {what}"))
     }
 
     /// The tasks that are not over, for people.
     pub(crate) fn live(&self, disk: &MemoryStore) -> String {
-        let live = self.tasks.keys().filter_map(|id| peek::record(disk, id));
+        let live = self.tasks.keys().filter_map(|id| disk::record(disk, id));
         let live = live.filter(|record| !record.task.is_done());
         let words: Vec<String> = live
             .map(|Record { task, .. }| {
@@ -349,7 +351,7 @@ impl Judge {
 
     /// A step's effect may happen now. What a stale worker begins cannot be helped, but it cannot journal it either.
     pub(crate) fn step_begins(&mut self, disk: &MemoryStore, id: &TaskId, fence: Fence, key: &EntryKey) {
-        let Some(record) = peek::record(disk, id) else { return };
+        let Some(record) = disk::record(disk, id) else { return };
         let settled = entries(disk, id)
             .into_iter()
             .any(|entry| entry.key == *key && is_settled(&entry));
@@ -363,7 +365,7 @@ impl Judge {
     }
 
     /// The code of a task was told what its act of this number came to.
-    pub(crate) fn came_to(&mut self, disk: &MemoryStore, id: &TaskId, act: u32, step: Option<&str>, what: &str) {
+    pub(crate) fn act_result(&mut self, disk: &MemoryStore, id: &TaskId, act: u32, step: Option<&str>, what: &str) {
         if let Some(step) = step {
             self.step_is_journaled(disk, id, step);
         }
@@ -372,7 +374,7 @@ impl Judge {
             return;
         }
         let Some(known) = self.tasks.get_mut(id) else { return };
-        let before = known.came_to.entry(act).or_insert_with(|| what.to_owned()).clone();
+        let before = known.act_result.entry(act).or_insert_with(|| what.to_owned()).clone();
         if before != what {
             let name = self.name(id);
             let what = format!("act {act} of {name} came to {what}, and had come to {before} before");
@@ -381,7 +383,7 @@ impl Judge {
     }
 
     fn step_is_journaled(&mut self, disk: &MemoryStore, id: &TaskId, step: &str) {
-        if peek::record(disk, id).is_none() && self.tasks.get(id).is_some_and(|known| known.deleted) {
+        if disk::record(disk, id).is_none() && self.tasks.get(id).is_some_and(|known| known.deleted) {
             return;
         }
         let settled = entries(disk, id).into_iter();
@@ -399,7 +401,7 @@ impl Judge {
 
     /// Someone was given the id of a task.
     pub(crate) fn announced(&mut self, disk: &MemoryStore, task: &Task) {
-        let announced = peek::record(disk, &task.id).is_some_and(|record| record.task.announced);
+        let announced = disk::record(disk, &task.id).is_some_and(|record| record.task.announced);
         let deleted = self.tasks.get(&task.id).is_some_and(|known| known.deleted);
         if !announced && !deleted {
             let name = self.name(&task.id);
@@ -429,7 +431,7 @@ impl Judge {
     }
 
     /// A call under an idempotency key was refused as another call than before; it never is.
-    pub(crate) fn key_taken(&mut self, call: u64) {
+    pub(crate) fn key_refused(&mut self, call: u64) {
         self.breaks(
             Invariant::NOTHING_LOST,
             format!("call {call} was refused as another one under its key"),
@@ -442,15 +444,15 @@ impl Judge {
     }
 
     /// A client asks for a task of its own to be cancelled.
-    pub(crate) fn cancel_asked(&mut self, id: &TaskId) {
+    pub(crate) fn cancel_requested(&mut self, id: &TaskId) {
         if let Some(known) = self.tasks.get(id) {
             self.given_up.insert(known.call);
         }
     }
 
     /// A client was told that its wish to cancel is written.
-    pub(crate) fn cancel_told(&mut self, disk: &MemoryStore, id: &TaskId) {
-        let record = peek::record(disk, id);
+    pub(crate) fn cancel_acknowledged(&mut self, disk: &MemoryStore, id: &TaskId) {
+        let record = disk::record(disk, id);
         if record.is_some_and(|record| !record.task.is_done() && record.task.stop.is_none()) {
             let name = self.name(id);
             self.breaks(
@@ -461,8 +463,8 @@ impl Judge {
     }
 
     /// A client was told that its answer is written, if it came in time.
-    pub(crate) fn answer_told(&mut self, disk: &MemoryStore, id: &TaskId, key: &InputKey, request: &Json) {
-        let record = peek::record(disk, id);
+    pub(crate) fn answer_acknowledged(&mut self, disk: &MemoryStore, id: &TaskId, key: &InputKey, request: &Json) {
+        let record = disk::record(disk, id);
         let open = record.is_some_and(|record| {
             let mut inputs = record.inputs.iter();
             inputs.any(|input| input.key == *key && input.request == *request)
@@ -484,7 +486,7 @@ impl Judge {
         let Some(known) = self.tasks.get_mut(id) else { return };
         let wrong = match record {
             Some(record) => known.shown(record),
-            None if !known.deleted && peek::record(disk, id).is_some_and(|record| record.task.announced) => Some((
+            None if !known.deleted && disk::record(disk, id).is_some_and(|record| record.task.announced) => Some((
                 Invariant::NOTHING_LOST,
                 "is kept, and its owner was told that it is unknown".to_owned(),
             )),
@@ -498,7 +500,7 @@ impl Judge {
 
     /// A client was told how a call of its own ended.
     pub(crate) fn ended(&mut self, disk: &MemoryStore, id: &TaskId, outcome: &Outcome) {
-        let kept = peek::record(disk, id).map(|record| record.outcome);
+        let kept = disk::record(disk, id).map(|record| record.outcome);
         let known = self.tasks.get(id).and_then(|known| known.outcome.as_ref());
         if kept.is_some_and(|kept| kept.as_ref() != Some(outcome)) || known.is_some_and(|known| known != outcome) {
             let name = self.name(id);

@@ -1,4 +1,4 @@
-//! Looking at what the disk holds, past all delays: only the judge may.
+//! Reading the disk without delays, for the checker.
 
 use futures_util::FutureExt;
 use longhaul_core::{
@@ -7,11 +7,11 @@ use longhaul_core::{
 };
 use longhaul_store::MemoryStore;
 
-/// The model answers at once.
+/// The answer of the store in memory, whose futures are always ready.
 pub(crate) fn now<T>(answer: impl Future<Output = T>) -> T {
     match answer.now_or_never() {
         Some(answer) => answer,
-        None => unreachable!("the model answers at once"),
+        None => unreachable!("the store in memory answers at once"),
     }
 }
 

@@ -1,23 +1,23 @@
-//! Faults planted on purpose: a simulation that does not find them proves nothing.
+//! Faults planted on purpose, to verify that the simulation finds them.
 
 use std::{fmt, str::FromStr};
 
-/// A fault in the store, as the nodes see it.
+/// A fault in the store of the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plant {
-    /// Some writes are acknowledged before they are made, and a crash in between loses them.
+pub enum PlantedFault {
+    /// Some writes are acknowledged before they are executed, and a crash in between loses them.
     AckBeforeCommit,
-    /// A stale worker's change is applied as if its fence were the right one.
+    /// A change with a stale fence is applied.
     MissingFence,
-    /// After a restart, the key of a question that was asked before is given to another one.
+    /// After a restart, a new input request gets the key of an earlier one.
     ReusedKey,
 }
 
-impl Plant {
-    /// All of them.
+impl PlantedFault {
+    /// All faults.
     pub const ALL: [Self; 3] = [Self::AckBeforeCommit, Self::MissingFence, Self::ReusedKey];
 
-    /// As the command line has it.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::AckBeforeCommit => "ack-before-commit",
@@ -27,17 +27,17 @@ impl Plant {
     }
 }
 
-impl fmt::Display for Plant {
+impl fmt::Display for PlantedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Plant {
+impl FromStr for PlantedFault {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         (Self::ALL.into_iter().find(|plant| plant.name() == text))
-            .ok_or_else(|| "there are ack-before-commit, missing-fence and reused-key".to_owned())
+            .ok_or_else(|| "expected ack-before-commit, missing-fence or reused-key".to_owned())
     }
 }

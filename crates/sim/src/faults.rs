@@ -1,4 +1,4 @@
-//! What goes wrong: nodes die, come, lose their lease to one that comes while they live, and clocks jump.
+//! Fault injection: nodes crash and start, lose their lease to a node that starts, and clocks jump.
 
 use crate::{
     deploys::Build,
@@ -19,47 +19,47 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// How many nodes live at once. All but the newest have lost their lease, and do not know it.
-const MOST_NODES: usize = 3;
+/// The largest number of live nodes. All but the newest have lost their lease without knowing it.
+const MAX_NODES: usize = 3;
 
-/// How often, in milliseconds, an operator looks for blocked tasks, and how often a task is tried before it is given up.
-const OPERATOR_LOOKS_EVERY: u64 = 10_000;
+/// How often the operator checks for blocked tasks, in milliseconds, and how often a task is unblocked before it is cancelled.
+const OPERATOR_INTERVAL: u64 = 10_000;
 const TRIES: u32 = 2;
 
-/// Does harm for a while, and then leaves one node alone, with a clock that is right. In some worlds that is the first one: what it has
-/// forgotten to do is then not made good by the next.
-pub(crate) async fn harm(world: Arc<World>) {
-    let gentle = world.once_in(4);
+/// Injects faults for a while, and then leaves one node running, with a correct clock. In some worlds that is the first node, so that no
+/// later start can make up for what it has forgotten.
+pub(crate) async fn inject(world: Arc<World>) {
+    let gentle = world.one_in(4);
     let rounds = world.between(3..=14);
     start(&world, 0);
     for _ in 0..rounds {
         world.sleep(world.between(100..=15_000)).await;
         if !gentle {
             round(&world);
-        } else if let Some(node) = world.some_node().filter(|_| world.once_in(3)) {
+        } else if let Some(node) = world.some_node().filter(|_| world.one_in(3)) {
             jump(&world, &node.skew);
         }
     }
     world.note(Process::WORLD, |_| "calm".to_owned());
     if gentle && let Some(node) = world.some_node() {
         node.skew.store(world.latest(), Ordering::SeqCst);
-        world.be_calm();
+        world.end_faults();
         return operate(&world).await;
     }
     for process in 1..=world.last_process() {
         world.crash(Process(process));
     }
-    world.be_calm();
+    world.end_faults();
     world.sleep(1_000).await;
     start(&world, world.latest());
     operate(&world).await;
 }
 
-/// Sees to the tasks that are blocked once nothing goes wrong any more: each is tried again, and those that changed code wrote to, and that the
-/// code as it was cannot follow, are cancelled in the end.
+/// Acts as the operator after the faults: unblocks each blocked task, and cancels those that changed code has written to and the
+/// original code cannot replay.
 async fn operate(world: &Arc<World>) {
     loop {
-        world.sleep(OPERATOR_LOOKS_EVERY).await;
+        world.sleep(OPERATOR_INTERVAL).await;
         let Some(Node { engine, .. }) = world.nodes().into_iter().next() else {
             continue;
         };
@@ -68,10 +68,10 @@ async fn operate(world: &Arc<World>) {
         };
         for task in blocked {
             let tries = task.blocked.as_ref().map_or(0, |blocked| blocked.tries);
-            if tries < TRIES || !world.judge(|judge| judge.was_changed(&world.disk, &task.id)) {
+            if tries < TRIES || !world.check(|checker| checker.was_changed(&world.disk, &task.id)) {
                 let _ = engine.unblock(&task.id).await;
             } else if let Ok(Some(waiting)) = engine.rejoin(&task.id).await {
-                world.judge(|judge| judge.cancel_asked(&task.id));
+                world.check(|checker| checker.cancel_requested(&task.id));
                 waiting.begun().abandon();
             }
         }
@@ -106,20 +106,20 @@ fn round(world: &Arc<World>) {
                 );
             }
         }
-        _ if nodes.len() >= MOST_NODES => {
+        _ if nodes.len() >= MAX_NODES => {
             if let Some(node) = world.some_node() {
                 world.crash(node.process);
             }
         }
         _ => {}
     }
-    if world.nodes().is_empty() || (world.nodes().len() < MOST_NODES && world.once_in(3)) {
+    if world.nodes().is_empty() || (world.nodes().len() < MAX_NODES && world.one_in(3)) {
         start(world, 0);
     }
 }
 
 fn jump(world: &World, skew: &Skew) {
-    let longest = if world.once_in(5) { 86_400_000 } else { 120_000 };
+    let longest = if world.one_in(5) { 86_400_000 } else { 120_000 };
     let by = i64::try_from(world.between(0..=2 * longest)).unwrap_or(0) - i64::try_from(longest).unwrap_or(0);
     let skew = skew.fetch_add(by, Ordering::SeqCst) + by;
     world.saw_skew(skew);
@@ -136,7 +136,7 @@ fn start(world: &Arc<World>, skew: i64) {
 }
 
 async fn run(world: Arc<World>, process: Process, skew: Skew) {
-    let calm = world.is_calm();
+    let calm = world.faults_are_over();
     let build = match &world.deploys {
         Some(deploys) if !calm => deploys.draw(),
         _ => Build::Good,
@@ -146,11 +146,11 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
     };
     let options = EngineOptions {
         store: Arc::new(NodeStore::new(&world, process)),
-        ports: ports::ports(&world.executor, process, &skew, world.fork_chance()),
+        ports: ports::ports(&world.executor, process, &skew, world.fork_rng()),
         host: world.host.clone(),
         catalog,
         providers: Vec::new(),
-        max_running: (calm || world.once_in(2)).then(|| usize::try_from(world.between(1..=4)).unwrap_or(1)),
+        max_running: (calm || world.one_in(2)).then(|| usize::try_from(world.between(1..=4)).unwrap_or(1)),
         quota: Quota::default(),
         suspend_after: longhaul_runtime::SUSPEND_AFTER,
         build: longhaul_runtime::BuildId::named(build.name()),
