@@ -1,4 +1,4 @@
-//! Which build this is, if its author does not say.
+//! The default build id: a hash of the executable.
 
 use longhaul_runtime::BuildId;
 use std::{
@@ -8,11 +8,10 @@ use std::{
     io::{self, Read},
 };
 
-/// Read at once.
+/// How many bytes are read at once.
 const CHUNK: usize = 1 << 20;
 
-/// Names the build by what is in the executable. It is opened now, since after the next deploy another file is at its path, and read when a
-/// task is first blocked, if one ever is.
+/// A hash of the executable. The file is opened now, because the next deploy replaces it, and read when a task is first blocked.
 pub(crate) fn of_executable() -> BuildId {
     // Not by its path where that can be helped: it may have been deployed over already.
     let executable = File::open("/proc/self/exe").or_else(|_| env::current_exe().and_then(File::open));
@@ -25,8 +24,8 @@ pub(crate) fn of_executable() -> BuildId {
     })
 }
 
-/// Not for security: builds are told apart that nobody made alike on purpose. The hasher may be another one in the next version of Rust, and
-/// with it the program would be another one too. It is the fastest there is in programs that were compiled without optimization.
+/// Not a secure hash: it only tells builds apart. The hasher may change with the version of Rust, and then so does the build. It is the fastest one
+/// in programs without optimization.
 fn hash(mut executable: File) -> io::Result<String> {
     let mut hasher = std::hash::DefaultHasher::new();
     let mut chunk = vec![0; CHUNK];

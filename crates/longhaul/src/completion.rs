@@ -9,11 +9,11 @@ use std::{collections::HashMap, sync::Arc};
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Typed {
-    /// So far.
+    /// The text so far.
     pub value: String,
     /// The other arguments so far, by name.
     pub arguments: Texts,
-    /// The request.
+    /// The context of the request.
     pub cx: RequestContext,
 }
 
@@ -22,7 +22,7 @@ pub trait IntoCompletions {
     /// The texts.
     ///
     /// # Errors
-    /// The function's.
+    /// That of the function.
     fn into_completions(self) -> Result<Vec<String>, Error>;
 }
 
@@ -40,7 +40,7 @@ impl<T: IntoCompletions, E: Into<Error>> IntoCompletions for Result<T, E> {
 
 type Complete = dyn Fn(Typed) -> BoxFuture<'static, Result<Vec<String>, Error>> + Send + Sync;
 
-/// What completes which argument.
+/// The completing functions, by argument.
 #[derive(Clone, Default)]
 pub(crate) struct Completions(HashMap<String, Arc<Complete>>);
 
@@ -58,7 +58,7 @@ impl Completions {
         self.0.insert(argument, Arc::new(complete));
     }
 
-    /// Completes from a list: what begins like what has been typed, whatever the case.
+    /// Completes from a list: the values that begin with what has been typed, ignoring case.
     pub(crate) fn add_values(&mut self, argument: String, values: Vec<String>) {
         self.add(argument, move |typed: Typed| {
             let begun = typed.value.to_lowercase();
@@ -67,7 +67,7 @@ impl Completions {
         });
     }
 
-    /// What `others` completes, it completes in the place of this.
+    /// Adds `others`, which replace functions for the same arguments.
     pub(crate) fn extend(&mut self, others: Self) {
         self.0.extend(others.0);
     }
@@ -76,7 +76,7 @@ impl Completions {
         self.0.keys()
     }
 
-    /// Nothing if it completes nothing.
+    /// `None` if it completes nothing.
     pub(crate) fn completer(self, server: &ServerHandle) -> Option<Arc<dyn Completer>> {
         let server = server.clone();
         (!self.0.is_empty()).then(|| Arc::new(Completing { of: self, server }) as Arc<dyn Completer>)

@@ -253,7 +253,7 @@ impl Content {
         self
     }
 
-    /// `_meta` of the block; names want a prefix of yours, as `com.example/unit`.
+    /// `_meta` of the block. Names need a prefix of your own, such as `com.example/unit`.
     #[must_use]
     pub fn meta(mut self, meta: Map<String, Value>) -> Self {
         self.meta = Some(meta);

@@ -1,8 +1,8 @@
-//! A server that runs.
+//! The handle of a running server.
 
 use crate::{
     DefinitionError, DefinitionErrors, Listening, Prompt, Resource, ResourceTemplate, ServeError, Server, ToAddress,
-    Tool, build_id, content::icons_json, method::Method, server::Keep,
+    Tool, build_id, content::icons_json, method::Method, server::Storage,
 };
 use longhaul_core::{HostId, Store, store::StoreError};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Snapshot, Spawner, Watch};
@@ -18,16 +18,16 @@ const SETTLE_PATIENCE: Duration = Duration::from_millis(1500);
 /// How long durable tasks may take to be suspended when the server stops.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(3);
 
-/// A running server: what it offers can be changed, and it can be served, mounted, tested and stopped. Cheap to clone; a handler has it
-/// as [`RequestContext::server`](crate::RequestContext::server).
+/// A running server, to serve it, mount it into an application, change what it offers, test it, or stop it. Cheap to clone; handlers get it from
+/// [`RequestContext::server`](crate::RequestContext::server).
 ///
-/// The server runs until [`stop`](Self::stop), whether or not anyone holds a handle.
+/// The server runs until [`stop`](Self::stop), also without handles.
 ///
 /// ```
 /// use longhaul::{Server, Tool};
 /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
 /// let server = Server::new("hello", "1.0.0").start().await?;
-/// server.put_tool(Tool::new("hello", async || "Hello!")).await?; // clients that listen are told
+/// server.put_tool(Tool::new("hello", async || "Hello!")).await?; // subscribed clients are notified
 /// let app: axum::Router = server.router(); // MCP at /mcp, to merge into an application
 /// server.remove_tool("hello");
 /// server.stop().await;
@@ -68,14 +68,14 @@ impl ServerHandle {
             server.templates,
             server.methods,
         )?;
-        let mut store = open(server.keep, server.accept_restored, &ports).await?;
+        let mut store = open(server.storage, server.accept_restored, &ports).await?;
         if let Some(wrap) = server.wrap_store {
             store = wrap(store);
         }
         let (engine, recovered) = Engine::start(EngineOptions {
             store,
             ports,
-            // The tasks are in the data directory, and whoever owns that may take them up.
+            // Whoever owns the data directory may adopt its tasks.
             host: HostId("data-dir".into()),
             catalog,
             providers: server.providers,
@@ -128,7 +128,7 @@ impl ServerHandle {
         Ok(handle)
     }
 
-    /// All of it, checked; or all that is wrong with it.
+    /// The checked catalog, or all mistakes.
     fn catalog(
         &self,
         tools: Vec<Tool>,
@@ -137,25 +137,27 @@ impl ServerHandle {
         templates: Vec<ResourceTemplate>,
         methods: Vec<Method>,
     ) -> Result<Catalog, DefinitionErrors> {
-        let mut wrong = Wrong::default();
-        wrong.twice("tool", tools.iter().map(Tool::name));
-        wrong.twice("prompt", prompts.iter().map(Prompt::name));
-        wrong.twice("resource", resources.iter().map(Resource::uri));
-        wrong.twice(
+        let mut mistakes = Mistakes::default();
+        mistakes.check_unique("tool", tools.iter().map(Tool::name));
+        mistakes.check_unique("prompt", prompts.iter().map(Prompt::name));
+        mistakes.check_unique("resource", resources.iter().map(Resource::uri));
+        mistakes.check_unique(
             "resource template",
             templates.iter().map(ResourceTemplate::uri_template),
         );
-        wrong.twice("method", methods.iter().map(|method| &method.name));
+        mistakes.check_unique("method", methods.iter().map(|method| &method.name));
         if tools.iter().any(Tool::hands_off) {
-            wrong.0.extend(tools.iter().filter_map(|tool| in_the_way(tool.name())));
+            mistakes
+                .0
+                .extend(tools.iter().filter_map(|tool| name_conflict(tool.name())));
         }
-        let tools = wrong.sound(tools.into_iter().map(|tool| tool.build(self)));
-        let prompts = wrong.sound(prompts.into_iter().map(|prompt| prompt.build(self)));
-        let resources = wrong.sound(resources.into_iter().map(|resource| resource.build(self)));
-        let templates = wrong.sound(templates.into_iter().map(|template| template.build(self)));
-        let methods = wrong.sound(methods.into_iter().map(|method| method.build(self)));
-        if !wrong.0.is_empty() {
-            return Err(DefinitionErrors(wrong.0));
+        let tools = mistakes.collect(tools.into_iter().map(|tool| tool.build(self)));
+        let prompts = mistakes.collect(prompts.into_iter().map(|prompt| prompt.build(self)));
+        let resources = mistakes.collect(resources.into_iter().map(|resource| resource.build(self)));
+        let templates = mistakes.collect(templates.into_iter().map(|template| template.build(self)));
+        let methods = mistakes.collect(methods.into_iter().map(|method| method.build(self)));
+        if !mistakes.0.is_empty() {
+            return Err(DefinitionErrors(mistakes.0));
         }
         let catalog = Catalog::new(tools).map_err(|twice| {
             DefinitionErrors(vec![DefinitionError {
@@ -183,72 +185,72 @@ impl ServerHandle {
         Ok(change(running.engine.catalog()))
     }
 
-    /// Offers a tool, in the place of one of the same name, whose calls under way go on as they began.
+    /// Offers a tool. Replaces one of the same name, whose running calls continue with the old definition.
     ///
     /// # Errors
-    /// [`ChangeError`]; nothing has changed then.
+    /// [`ChangeError`]; then nothing has changed.
     pub async fn put_tool(&self, tool: Tool) -> Result<(), ChangeError> {
         let running = self.running().ok_or(ChangeError::Stopped)?;
         check_follow_tools(&tool, &running.engine.catalog().snapshot())?;
         Ok(running.engine.put_tool(tool.build(self)?).await?)
     }
 
-    /// Offers a tool no longer; says whether there was one. Its calls under way go on.
+    /// Removes a tool; returns whether there was one. Its running calls continue.
     pub fn remove_tool(&self, name: &str) -> bool {
         self.running().is_some_and(|running| running.engine.remove_tool(name))
     }
 
-    /// Offers a prompt, in the place of one of the same name.
+    /// Offers a prompt. Replaces one of the same name.
     ///
     /// # Errors
-    /// [`ChangeError`]; nothing has changed then.
+    /// [`ChangeError`]; then nothing has changed.
     pub fn put_prompt(&self, prompt: Prompt) -> Result<(), ChangeError> {
         let prompt = prompt.build(self)?;
         self.change(|catalog| catalog.put_prompt(prompt))
     }
 
-    /// Offers a prompt no longer; says whether there was one.
+    /// Removes a prompt; returns whether there was one.
     pub fn remove_prompt(&self, name: &str) -> bool {
         self.change(|catalog| catalog.remove_prompt(name)).unwrap_or(false)
     }
 
-    /// Offers a resource, in the place of one at the same URI.
+    /// Offers a resource. Replaces one at the same URI.
     ///
     /// # Errors
-    /// [`ChangeError`]; nothing has changed then.
+    /// [`ChangeError`]; then nothing has changed.
     pub fn put_resource(&self, resource: Resource) -> Result<(), ChangeError> {
         let resource = resource.build(self)?;
         self.change(|catalog| catalog.put_resource(resource))
     }
 
-    /// Offers a resource no longer; says whether there was one.
+    /// Removes a resource; returns whether there was one.
     pub fn remove_resource(&self, uri: &str) -> bool {
         self.change(|catalog| catalog.remove_resource(uri)).unwrap_or(false)
     }
 
-    /// Offers a family of resources, in the place of one of the same template.
+    /// Offers a resource template. Replaces an equal one.
     ///
     /// # Errors
-    /// [`ChangeError`]; nothing has changed then.
+    /// [`ChangeError`]; then nothing has changed.
     pub fn put_template(&self, template: ResourceTemplate) -> Result<(), ChangeError> {
         let template = template.build(self)?;
         self.change(|catalog| catalog.put_template(template))
     }
 
-    /// Offers a family of resources no longer; says whether there was one.
+    /// Removes a resource template; returns whether there was one.
     pub fn remove_template(&self, uri_template: &str) -> bool {
         self.change(|catalog| catalog.remove_template(uri_template))
             .unwrap_or(false)
     }
 
-    /// Says that what is at `uri` has changed: clients that watch it are told.
+    /// Notifies the subscribers of the resource at `uri` that it has changed.
     pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
         // A stopped server has no subscribers.
         let _ = self.change(|catalog| catalog.resource_updated(uri));
     }
 
-    /// MCP over HTTP at `/mcp`, to be merged into an application. Requests must name this machine as their `Host`. That of a server that
-    /// has stopped is empty.
+    /// An axum router that serves MCP at `/mcp`, to merge into an application. Requests must name an allowed host in `Host`. The router of a stopped
+    /// server is empty.
     pub fn router(&self) -> axum::Router {
         match self.running() {
             Some(running) => http::router(running.front),
@@ -256,11 +258,11 @@ impl ServerHandle {
         }
     }
 
-    /// Serves MCP over a stream of bytes, one message a line, until its client closes it or the server stops. Standard input and output
-    /// are [`serve_stdio`](Server::serve_stdio)'s.
+    /// Serves MCP over a byte stream, one message a line, until the client closes it or the server stops. For standard input and output use
+    /// [`serve_stdio`](Server::serve_stdio).
     ///
     /// # Errors
-    /// If reading or writing fails: the client is gone without a word.
+    /// If reading or writing fails.
     pub async fn serve_lines(
         &self,
         reader: impl AsyncRead + Send + Unpin,
@@ -278,7 +280,7 @@ impl ServerHandle {
         let spawner = Arc::clone(&running.engine.ports().spawner);
         spawner.spawn(Box::pin(async move {
             let (reader, writer) = tokio::io::split(stream);
-            // The other end is told by the end of the stream.
+            // The client sees the end of the stream.
             let _ = stdio::serve(running.front, reader, writer).await;
         }));
         Some(spawner)
@@ -337,12 +339,12 @@ impl fmt::Debug for ServerHandle {
     }
 }
 
-/// What is wrong with what is to be offered.
+/// The mistakes found so far.
 #[derive(Default)]
-struct Wrong(Vec<DefinitionError>);
+struct Mistakes(Vec<DefinitionError>);
 
-impl Wrong {
-    fn twice<'a>(&mut self, kind: &str, names: impl Iterator<Item = &'a Arc<str>>) {
+impl Mistakes {
+    fn check_unique<'a>(&mut self, kind: &str, names: impl Iterator<Item = &'a Arc<str>>) {
         let mut seen = HashSet::new();
         for name in names {
             if !seen.insert(name) {
@@ -354,15 +356,15 @@ impl Wrong {
         }
     }
 
-    fn sound<T>(&mut self, built: impl Iterator<Item = Result<T, DefinitionError>>) -> Vec<T> {
+    fn collect<T>(&mut self, built: impl Iterator<Item = Result<T, DefinitionError>>) -> Vec<T> {
         built
             .filter_map(|built| built.map_err(|error| self.0.push(error)).ok())
             .collect()
     }
 }
 
-/// A tool that would be called in the place of one that follows what was handed off.
-fn in_the_way(name: &Arc<str>) -> Option<DefinitionError> {
+/// The mistake of a tool with the name of a tool that follows handed-off calls.
+fn name_conflict(name: &Arc<str>) -> Option<DefinitionError> {
     FOLLOW_TOOLS.contains(&&**name).then(|| DefinitionError {
         what: format!("tool `{name}`"),
         why: "some tool hands off, and its callers follow the work with a tool of this name: rename this one"
@@ -370,7 +372,7 @@ fn in_the_way(name: &Arc<str>) -> Option<DefinitionError> {
     })
 }
 
-/// Whether the tool may join those that there are, or take the place of one.
+/// Checks a new tool against those that are offered.
 fn check_follow_tools(tool: &Tool, offered: &Snapshot) -> Result<(), DefinitionError> {
     let others = || {
         offered
@@ -383,18 +385,18 @@ fn check_follow_tools(tool: &Tool, offered: &Snapshot) -> Result<(), DefinitionE
         return Ok(());
     }
     let mut names = others().map(|other| &other.name).chain([tool.name()]);
-    names.find_map(in_the_way).map_or(Ok(()), Err)
+    names.find_map(name_conflict).map_or(Ok(()), Err)
 }
 
-async fn open(keep: Keep, accept_restored: bool, ports: &Ports) -> Result<Arc<dyn Store>, ServeError> {
-    match keep {
-        Keep::Store(store) => Ok(store),
-        Keep::Memory => {
+async fn open(storage: Storage, accept_restored: bool, ports: &Ports) -> Result<Arc<dyn Store>, ServeError> {
+    match storage {
+        Storage::Store(store) => Ok(store),
+        Storage::Memory => {
             tracing::info!("tasks are kept in memory and end with this process; `data_dir` keeps them on disk");
             Ok(Arc::new(MemoryStore::default()))
         }
-        Keep::Directory(path) => {
-            // Waits for an earlier owner, perhaps for two seconds.
+        Storage::Directory(path) => {
+            // Waits up to two seconds for an earlier owner.
             let options = SqliteOptions {
                 accept_restored,
                 ..SqliteOptions::default()

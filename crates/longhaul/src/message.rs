@@ -1,9 +1,9 @@
-//! Messages of a conversation: what prompts are made of, and what a model is asked.
+//! Messages: the parts of prompts and of sampling requests.
 
 use crate::{Audience, Content};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// One message: who says it, and what.
+/// One message of a conversation.
 ///
 /// ```
 /// use longhaul::Message;
@@ -11,15 +11,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who says it.
+    /// Its role: user or assistant.
     pub role: Audience,
-    /// What: one block or several.
+    /// One content block or several.
     #[serde(serialize_with = "write_blocks", deserialize_with = "read_blocks")]
     pub content: Vec<Content>,
 }
 
 impl Message {
-    /// Something the user says.
+    /// A message of the user.
     pub fn user(content: impl Into<Content>) -> Self {
         Self {
             role: Audience::User,
@@ -27,7 +27,7 @@ impl Message {
         }
     }
 
-    /// Something the model says.
+    /// A message of the model.
     pub fn assistant(content: impl Into<Content>) -> Self {
         Self {
             role: Audience::Assistant,
@@ -44,20 +44,20 @@ impl Message {
 }
 
 impl From<&str> for Message {
-    /// Something the user says.
+    /// A message of the user.
     fn from(text: &str) -> Self {
         Self::user(text)
     }
 }
 
 impl From<String> for Message {
-    /// Something the user says.
+    /// A message of the user.
     fn from(text: String) -> Self {
         Self::user(text)
     }
 }
 
-/// One block stands by itself: lists of them are younger than the protocol's first revisions.
+/// One block is written without a list, as the first revisions of the protocol have it.
 fn write_blocks<S: Serializer>(blocks: &[Content], out: S) -> Result<S::Ok, S::Error> {
     match blocks {
         [block] => block.serialize(out),

@@ -1,4 +1,4 @@
-//! Methods of a server's own: the low-level door.
+//! Custom JSON-RPC methods.
 
 use crate::{DefinitionError, Error, RequestContext, ServerHandle};
 use longhaul_core::{BoxFuture, Json};
@@ -6,11 +6,11 @@ use longhaul_runtime::{CustomMethod, HandlerError, MethodHandler};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// What answers a method, before its server is known.
+/// Answers a method.
 pub(crate) type Answer = Arc<dyn Fn(RequestContext, Map<String, Value>) -> Answered + Send + Sync>;
 type Answered = BoxFuture<'static, Result<Map<String, Value>, Error>>;
 
-/// A method of a server's own, not yet checked.
+/// A custom method that is not checked yet.
 pub(crate) struct Method {
     pub(crate) name: Arc<str>,
     answer: Answer,

@@ -1,4 +1,4 @@
-//! Prompts: messages that a person chooses and fills in.
+//! Prompts.
 
 use crate::{
     Content, DefinitionError, Error, Icon, IntoCompletions, Message, RequestContext, RequestHandler, ServerHandle,
@@ -13,12 +13,11 @@ use longhaul_runtime::{HandlerError, PromptHandler};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Messages that a person chooses and fills in.
+/// A prompt: messages that the user chooses and fills in.
 ///
-/// The function is async and takes, as it needs them, a [`RequestContext`] and its arguments: a type that derives `Deserialize` and
-/// `JsonSchema`, whose members are strings, numbers, booleans, plain enums or options of those. It returns text for one message of the
-/// user's, [`Message`]s, or a [`PromptOutput`]. An enum's values are completed by themselves; for other arguments say
-/// [`complete`](Self::complete).
+/// The function is async. It may take a [`RequestContext`] and its arguments: a type that derives `Deserialize` and `JsonSchema`, whose fields are
+/// strings, numbers, booleans, plain enums or options of those. It returns a text (one message of the user), [`Message`]s, or a [`PromptOutput`].
+/// The values of enums are completed automatically; for other arguments use [`complete`](Self::complete).
 ///
 /// ```
 /// use longhaul::Prompt;
@@ -44,7 +43,7 @@ pub struct Prompt {
     completions: Completions,
 }
 
-/// A prompt, filled in.
+/// A prompt that is filled in.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PromptOutput {
     description: Option<String>,
@@ -60,7 +59,7 @@ impl PromptOutput {
         }
     }
 
-    /// What has been made of it, for people.
+    /// The description of this result, for people.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = Some(text.into());
@@ -87,7 +86,7 @@ impl PromptOutput {
     }
 }
 
-/// What a prompt's function may return.
+/// What a prompt's function may return: text, [`Message`]s, [`PromptOutput`], or a `Result` of one of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot fill in a prompt",
     note = "it is `&'static str`, `String`, `longhaul::Message`, a `Vec` or an array of them, `longhaul::PromptOutput`, or a `Result` of one of them with an error"
@@ -96,7 +95,7 @@ pub trait IntoPromptOutput {
     /// The prompt.
     ///
     /// # Errors
-    /// The function's.
+    /// That of the function.
     fn into_prompt_output(self) -> Result<PromptOutput, Error>;
 }
 
@@ -146,21 +145,21 @@ impl Prompt {
         }
     }
 
-    /// What it is for.
+    /// The description.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = Some(text.into());
         self
     }
 
-    /// Its name for people.
+    /// The name for people.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// A picture for it; may be called several times.
+    /// An icon; may be called several times.
     #[must_use]
     pub fn icon(mut self, icon: Icon) -> Self {
         self.icons.push(icon);
@@ -188,7 +187,7 @@ impl Prompt {
         self
     }
 
-    /// Completes an argument from a list: with what begins like what has been typed.
+    /// Completes an argument from a list of values: those that begin with what has been typed.
     #[must_use]
     pub fn complete_from<T: Into<String>>(
         mut self,

@@ -1,4 +1,4 @@
-//! Resources: what clients may read, one by one or in families.
+//! Resources and resource templates.
 
 use crate::{
     Audience, DefinitionError, Error, Icon, IntoCompletions, RequestContext, RequestHandler, ResourceContents,
@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Something clients may read, at a URI.
+/// A resource: something that clients may read, at a URI.
 ///
 /// ```
 /// use longhaul::{Resource, RequestContext};
@@ -27,10 +27,10 @@ pub struct Resource {
     answers: Answers<Contents>,
 }
 
-/// A family of resources, at the URIs that a template describes (RFC 6570).
+/// A family of resources, at the URIs that a template matches (RFC 6570).
 ///
-/// The function takes the template's variables like a prompt's takes its arguments: as a type that derives `Deserialize` and
-/// `JsonSchema`. A URI whose variables cannot be read so does not exist.
+/// The function takes the variables of the template as a type that derives `Deserialize` and `JsonSchema`. A URI whose variables cannot be read
+/// as that type does not exist.
 ///
 /// ```
 /// use longhaul::{Json, ResourceTemplate};
@@ -49,7 +49,7 @@ pub struct ResourceTemplate {
     completions: Completions,
 }
 
-/// What is said about either.
+/// The description of a resource or a template.
 #[derive(Default)]
 struct About {
     name: Option<String>,
@@ -82,7 +82,7 @@ impl About {
     }
 }
 
-/// What a resource's function gives, before it is known for which URI.
+/// The content that a resource's function returns, without its URI.
 pub struct Contents(Kind);
 
 enum Kind {
@@ -107,7 +107,7 @@ impl Contents {
     }
 }
 
-/// What a resource's function may return.
+/// What a resource's function may return: text, bytes, [`Json`](crate::Json), or a `Result` of one of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the content of a resource",
     note = "it is `&'static str`, `String`, `Vec<u8>`, `longhaul::Json<T>`, `Vec<ResourceContents>`, or a `Result` of one of them with an error"
@@ -116,7 +116,7 @@ pub trait IntoContents {
     /// The content.
     ///
     /// # Errors
-    /// The function's; [`Error::not_found`] for a URI that names nothing.
+    /// That of the function; [`Error::not_found`] for a URI that does not exist.
     fn into_contents(self) -> Result<Contents, Error>;
 }
 
@@ -149,52 +149,52 @@ impl<T: IntoContents, E: Into<Error>> IntoContents for Result<T, E> {
     }
 }
 
-/// The setters both share.
+/// The setters of resources and templates.
 macro_rules! about {
     () => {
-        /// Its name for programs; without one its URI.
+        /// The name for programs; by default the URI.
         #[must_use]
         pub fn name(mut self, name: impl Into<String>) -> Self {
             self.about.name = Some(name.into());
             self
         }
 
-        /// Its name for people.
+        /// The name for people.
         #[must_use]
         pub fn title(mut self, title: impl Into<String>) -> Self {
             self.about.title = Some(title.into());
             self
         }
 
-        /// What it is.
+        /// The description.
         #[must_use]
         pub fn description(mut self, text: impl Into<String>) -> Self {
             self.about.description = Some(text.into());
             self
         }
 
-        /// Its media type, as `text/plain`.
+        /// The media type, such as `text/plain`.
         #[must_use]
         pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
             self.about.mime_type = Some(mime_type.into());
             self
         }
 
-        /// A picture for it; may be called several times.
+        /// An icon; may be called several times.
         #[must_use]
         pub fn icon(mut self, icon: Icon) -> Self {
             self.about.icons.push(icon);
             self
         }
 
-        /// Whom it is for.
+        /// The audience.
         #[must_use]
         pub fn for_audience(mut self, audience: impl IntoIterator<Item = Audience>) -> Self {
             self.about.annotations.get_or_insert_default().audience = audience.into_iter().collect();
             self
         }
 
-        /// How much it matters: from 0 for the least to 1 for what must be seen. Other figures are moved to the nearer end.
+        /// The importance, from 0 (least) to 1 (required). Other numbers are clamped.
         #[must_use]
         pub fn priority(mut self, priority: f64) -> Self {
             self.about.annotations.get_or_insert_default().priority = Some(priority.clamp(0.0, 1.0));

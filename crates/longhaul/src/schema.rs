@@ -4,17 +4,17 @@ use longhaul_wire::ParamHeaders;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-/// The schema of values of `T` as they come in.
+/// The schema of values of `T` as they are deserialized.
 pub(crate) fn of_input<T: JsonSchema>() -> Value {
     generate::<T>(SchemaSettings::draft2020_12())
 }
 
-/// The schema of values of `T` as they go out.
+/// The schema of values of `T` as they are serialized.
 pub(crate) fn of_output<T: JsonSchema>() -> Value {
     generate::<T>(SchemaSettings::draft2020_12().for_serialize())
 }
 
-/// As [`of_input`], without references: small types whose parts are looked at one by one.
+/// As [`of_input`], without references, for types whose fields are read one by one.
 pub(crate) fn inlined<T: JsonSchema>() -> Value {
     generate::<T>(SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true))
 }
@@ -34,7 +34,7 @@ pub(crate) fn nothing() -> Value {
     json!({"type": "object", "additionalProperties": false})
 }
 
-/// Makes sure that the schema describes an object, and its header annotations can be followed.
+/// Checks that the schema describes an object, and that its header annotations are valid.
 ///
 /// # Errors
 /// What is wrong and what would be right.

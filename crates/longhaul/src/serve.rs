@@ -1,4 +1,4 @@
-//! Serving: a bound address, and what ends it.
+//! Serving over HTTP, and the errors of serving.
 
 use crate::DefinitionErrors;
 use longhaul_server::{
@@ -9,10 +9,10 @@ use std::{fmt, io, net::SocketAddr, sync::Arc};
 
 /// A server cannot be served.
 ///
-/// `Debug` says the same as `Display`, in words: it is what a `main` prints that returns it.
+/// `Debug` prints the same text as `Display`, because a `main` that returns the error prints it by `Debug`.
 #[derive(thiserror::Error)]
 pub enum ServeError {
-    /// What it offers cannot be.
+    /// A definition is wrong.
     #[error(transparent)]
     Definitions(#[from] DefinitionErrors),
     /// The data directory cannot be used.
@@ -24,13 +24,13 @@ pub enum ServeError {
     /// The store failed.
     #[error(transparent)]
     Front(#[from] FrontError),
-    /// It is no address.
+    /// The text is not an address.
     #[error("`{0}` is not an address to listen on; 127.0.0.1:8080 is one, and port 0 takes a free one")]
     Address(String),
     /// The address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The signals that end a server cannot be listened for.
+    /// Signal handlers cannot be installed.
     #[error("cannot listen for signals: {0}")]
     Signals(io::Error),
     /// Standard input or output failed.
@@ -47,7 +47,7 @@ impl fmt::Debug for ServeError {
     }
 }
 
-/// An address that is bound, and not served yet.
+/// A bound address that is not served yet.
 #[must_use = "nothing is served until one of its methods is called"]
 pub struct Listening {
     listener: Listener,
@@ -59,17 +59,17 @@ impl Listening {
         Self { listener, front }
     }
 
-    /// The address, with the port that was taken.
+    /// The address, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
 
-    /// What clients connect to.
+    /// The URL that clients connect to.
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.address())
     }
 
-    /// Serves until `stop` completes; then open calls have some seconds to come to their end.
+    /// Serves until `stop` completes; then open calls have some seconds to finish.
     pub async fn serve_until(self, stop: impl Future<Output = ()>) {
         self.listener.serve(self.front, stop).await;
     }

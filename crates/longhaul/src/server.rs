@@ -1,4 +1,4 @@
-//! A server, before it runs.
+//! The server's builder.
 
 use crate::{
     Error, Icon, Prompt, RequestContext, Resource, ResourceTemplate, ServeError, ServerHandle, Tool, method::Method,
@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// The largest body accepted, unless the server says otherwise: 32 MiB.
+/// The default limit of a request body: 32 MiB.
 const MAX_BODY: usize = 32 << 20;
 
 /// An MCP server, before it runs: what it offers, and its settings. Run it with [`serve_http`](Self::serve_http) or
@@ -52,7 +52,7 @@ pub struct Server {
     pub(crate) resources: Vec<Resource>,
     pub(crate) templates: Vec<ResourceTemplate>,
     pub(crate) methods: Vec<Method>,
-    pub(crate) keep: Keep,
+    pub(crate) storage: Storage,
     pub(crate) providers: Vec<Arc<dyn Provider>>,
     pub(crate) max_running: Option<usize>,
     pub(crate) max_body: usize,
@@ -69,20 +69,20 @@ pub struct Server {
     pub(crate) announces: bool,
 }
 
-/// Puts a store around another.
+/// Wraps a store in a layer.
 pub(crate) type WrapStore = Box<dyn FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send>;
 
-/// Begins work beside a server.
+/// Starts background work of a server.
 pub(crate) type Alongside = Box<dyn FnOnce(ServerHandle) -> BoxFuture<'static, ()> + Send>;
 
-/// Where tasks are kept.
-pub(crate) enum Keep {
+/// Where tasks are stored.
+pub(crate) enum Storage {
     Memory,
     Directory(PathBuf),
     Store(Arc<dyn Store>),
 }
 
-/// Something that cannot be offered as it is.
+/// A mistake in the definition of a tool, a prompt, a resource or a method.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {why}")]
 pub struct DefinitionError {
@@ -90,7 +90,7 @@ pub struct DefinitionError {
     pub(crate) why: String,
 }
 
-/// All that is wrong with a server, one line each.
+/// All mistakes in what a server offers; displayed with one line each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefinitionErrors(pub Vec<DefinitionError>);
 
@@ -107,7 +107,7 @@ impl fmt::Display for DefinitionErrors {
 impl std::error::Error for DefinitionErrors {}
 
 impl Server {
-    /// A server of this name and version, as clients see them, that offers nothing yet.
+    /// A server with this name and version, which clients see. It offers nothing yet.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -121,7 +121,7 @@ impl Server {
             resources: Vec::new(),
             templates: Vec::new(),
             methods: Vec::new(),
-            keep: Keep::Memory,
+            storage: Storage::Memory,
             providers: Vec::new(),
             max_running: None,
             max_body: MAX_BODY,
@@ -139,25 +139,25 @@ impl Server {
         }
     }
 
-    /// Its name for people.
+    /// The name for people.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// A page about it.
+    /// The URL of a page about the server.
     pub fn website(mut self, url: impl Into<String>) -> Self {
         self.website = Some(url.into());
         self
     }
 
-    /// A picture for it; may be called several times.
+    /// An icon; may be called several times.
     pub fn icon(mut self, icon: Icon) -> Self {
         self.icons.push(icon);
         self
     }
 
-    /// Guidance for models on how to use it.
+    /// Instructions for models on how to use the server.
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.instructions = Some(text.into());
         self
@@ -199,7 +199,7 @@ impl Server {
         self
     }
 
-    /// Offers a family of resources.
+    /// Offers a resource template: a family of resources.
     pub fn template(mut self, template: ResourceTemplate) -> Self {
         self.templates.push(template);
         self
@@ -224,10 +224,10 @@ impl Server {
         self
     }
 
-    /// Keeps tasks in this directory, which is made if it is not there and belongs to one process at a time. A task is on disk before
-    /// its id is given away.
+    /// Stores tasks in this directory. It is created if needed, and belongs to one process at a time. A task is on disk before its client
+    /// learns its id.
     pub fn data_dir(mut self, path: impl AsRef<Path>) -> Self {
-        self.keep = Keep::Directory(path.as_ref().to_owned());
+        self.storage = Storage::Directory(path.as_ref().to_owned());
         self
     }
 
@@ -240,7 +240,7 @@ impl Server {
 
     /// Keeps tasks in a store of your own. What survives is up to that store.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.keep = Keep::Store(store);
+        self.storage = Storage::Store(store);
         self
     }
 
@@ -262,26 +262,26 @@ impl Server {
         self
     }
 
-    /// Whether requests for tasks that leave the header `Mcp-Name` out are refused, as the letter of the protocol wants. Some clients in
-    /// use do so, hence by default they are not.
+    /// Whether to refuse requests about tasks without the header `Mcp-Name`, as the protocol demands. By default they are accepted, because some
+    /// clients omit it.
     pub fn strict_headers(mut self, strict: bool) -> Self {
         self.strict_headers = strict;
         self
     }
 
-    /// How many live tasks and stored bytes each principal, and all together, may have; by default as many as fit.
+    /// Quotas of live tasks and stored bytes, for each principal and for all together; by default there are none.
     pub fn quota(mut self, quota: Quota) -> Self {
         self.quota = quota;
         self
     }
 
-    /// How many requests, connections and streams each client, and all together, may have.
+    /// Limits on requests, connections and streams, for each client and for all together.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Which pages and hosts may ask over HTTP, and whether the endpoints of 2024-11-05 are served.
+    /// The allowed hosts and origins over HTTP, and whether the endpoints of 2024-11-05 are served.
     ///
     /// ```
     /// use longhaul::{HttpOptions, Server};
@@ -352,25 +352,24 @@ impl Server {
         self
     }
 
-    /// Whether [`serve_http`](Self::serve_http) says on standard error where it listens; by default it does. The log has it in any case.
+    /// Whether [`serve_http`](Self::serve_http) prints its URL to standard error; by default it does. The log has it in any case.
     pub fn announce(mut self, announces: bool) -> Self {
         self.announces = announces;
         self
     }
 
-    /// Serves MCP over HTTP at `/mcp` until SIGTERM or Ctrl-C, then lets open calls finish for some seconds. Only loopback addresses, as
-    /// there is no authentication yet. Says on standard error where it listens, unless [`announce`](Self::announce) is off; the log (`tracing`)
-    /// has that too, and what was found of an earlier process.
+    /// Serves MCP over HTTP at `/mcp` until SIGTERM or Ctrl-C; then open calls have some seconds to finish. The address must be a loopback
+    /// address, because there is no authentication yet. Prints the URL to standard error, unless [`announce`](Self::announce) is off.
     ///
     /// # Errors
-    /// [`ServeError`]: what is offered cannot be, the tasks cannot be kept, or the address is taken.
+    /// [`ServeError`]: a definition is wrong, the data directory cannot be used, or the address is taken.
     pub async fn serve_http(self, address: impl ToAddress) -> Result<(), ServeError> {
         let (name, announces) = (self.name.clone(), self.announces);
         let server = self.start().await?;
         let listening = server.listen(address).await?;
         tracing::info!(server = name, url = listening.url(), "serving");
         if announces {
-            // Nobody may read it, and then it is nothing to fail for.
+            // A closed standard error is no reason to fail.
             let _ = writeln!(io::stderr(), "`{name}` serves {}", listening.url());
         }
         listening.serve_until_signal().await?;
@@ -378,11 +377,11 @@ impl Server {
         Ok(())
     }
 
-    /// Serves MCP over standard input and output until the client closes them, or SIGTERM or Ctrl-C. Nothing else may be printed to
-    /// standard output meanwhile.
+    /// Serves MCP over standard input and output until the client closes them, or until SIGTERM or Ctrl-C. The program must print nothing else to
+    /// standard output.
     ///
-    /// Clients start a process each, and a [data directory](Self::data_dir) belongs to one process: to the second one it is in use. Where
-    /// several clients are to share one, serve HTTP.
+    /// Each client starts a process of its own, and a [data directory](Self::data_dir) belongs to one process. If several clients share one, serve
+    /// HTTP.
     ///
     /// # Errors
     /// As for [`serve_http`](Self::serve_http), and if reading or writing fails.
@@ -397,7 +396,7 @@ impl Server {
         served.map_err(ServeError::Stdio)
     }
 
-    /// Starts to work, for no client yet: see what the handle can do.
+    /// Starts the server without a transport; the handle can serve, change and stop it.
     ///
     /// # Errors
     /// As for [`serve_http`](Self::serve_http), but for the address.
@@ -406,16 +405,16 @@ impl Server {
     }
 }
 
-/// An address to listen on: a [`SocketAddr`], or its text, as `127.0.0.1:8080` or `localhost:8080`.
+/// An address to listen on: a [`SocketAddr`], or a text such as `127.0.0.1:8080` or `localhost:8080`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no address to listen on",
+    message = "`{Self}` is not an address to listen on",
     note = "it is a text like `\"127.0.0.1:8080\"`, or a `std::net::SocketAddr`"
 )]
 pub trait ToAddress {
     /// The address.
     ///
     /// # Errors
-    /// A text that is none.
+    /// The text is not an address.
     fn to_address(self) -> Result<SocketAddr, ServeError>;
 }
 

@@ -15,9 +15,9 @@ use std::{
 pub(super) struct BranchDriver<'f, 'a, T> {
     parent: &'f TaskContext,
     fork: &'f Fork,
-    /// Those that have not begun.
+    /// Branches that have not begun.
     waiting: Enumerate<IntoIter<Branch<'a, T>>>,
-    /// In the order in which they began.
+    /// Running branches, in the order in which they began.
     running: Vec<(usize, BoxFuture<'a, T>)>,
     limit: usize,
 }

@@ -1,4 +1,4 @@
-//! A client for tests: in memory, of either era, answering questions as the test says.
+//! Tests of servers: a client in memory, and [crash tests](crash).
 //!
 //! ```
 //! use longhaul::{Era, Server, TaskContext, Tool, ToolResult, testing::Client};
@@ -40,12 +40,12 @@ use std::{future::IntoFuture, sync::Arc};
 
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
-/// How often a modern request is sent again with answers before the test is told that there is no end to it.
+/// The most rounds of questions that a modern request may have.
 const ROUNDS: usize = 20;
 
 impl Server {
-    /// Starts it and connects a client of this era that declares everything and is asked nothing. See [`Client::connect`] for one that
-    /// answers.
+    /// Starts the server and connects a client of this era, which declares all capabilities and refuses all questions. For a client that answers use
+    /// [`Client::connect`].
     ///
     /// # Errors
     /// [`ServeError`].
@@ -58,7 +58,7 @@ impl Server {
     }
 }
 
-/// A client in memory. Dropping it closes its connection; the server runs on.
+/// A client in memory. Dropping it closes its connection; the server keeps running.
 pub struct Client {
     server: ServerHandle,
     era: Era,
@@ -66,7 +66,7 @@ pub struct Client {
     connection: Arc<Connection>,
 }
 
-/// A client that is about to connect: await it.
+/// A client that is not connected yet; made by [`Client::connect`]. Awaiting it connects.
 #[must_use = "nothing is connected until it is awaited"]
 pub struct Connect {
     server: ServerHandle,
@@ -77,14 +77,14 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// Answers the server's questions: `question` is what is asked, `{"method":…,"params":…}`, and what is returned is its result. A
-    /// client that is not told how refuses all of them.
+    /// Answers the server's questions. `question` is `{"method":…,"params":…}`, and `answer` returns the result of that request. By default all
+    /// questions are refused.
     pub fn answering(mut self, answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Self {
         self.answering = Arc::new(move |question| Ok(answer(question)));
         self
     }
 
-    /// Declares these capabilities, in the place of all there are.
+    /// Declares these capabilities; by default all.
     pub fn declaring(mut self, capabilities: Value) -> Self {
         self.capabilities = capabilities;
         self
@@ -134,7 +134,7 @@ fn client_info() -> Value {
     json!({"name": "longhaul-testing", "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// All that can be asked, and tasks.
+/// All capabilities.
 fn everything() -> Value {
     json!({
         "elicitation": {"form": {}, "url": {}},
@@ -144,7 +144,7 @@ fn everything() -> Value {
     })
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallToolResult {
     /// The `CallToolResult`.
@@ -152,7 +152,7 @@ pub struct CallToolResult {
 }
 
 impl CallToolResult {
-    /// All text it holds, put together.
+    /// All text of the result, concatenated.
     pub fn text(&self) -> String {
         let blocks = self.result["content"].as_array().into_iter().flatten();
         blocks.filter_map(|block| block["text"].as_str()).collect()
@@ -163,7 +163,7 @@ impl CallToolResult {
         &self.result["structuredContent"]
     }
 
-    /// Whether the tool said that it failed.
+    /// Whether it is the error of a tool.
     pub fn is_error(&self) -> bool {
         self.result["isError"] == true
     }
@@ -176,7 +176,7 @@ impl Drop for Client {
 }
 
 impl Client {
-    /// Connects to a server, as a client that declares everything and refuses all questions.
+    /// Connects to a server. The client declares all capabilities and refuses all questions, unless told otherwise.
     pub fn connect(server: &ServerHandle, era: Era) -> Connect {
         Connect {
             server: server.clone(),
@@ -192,10 +192,10 @@ impl Client {
         &self.server
     }
 
-    /// Calls a tool and sees the call through, whatever way it takes: questions are answered, a task is followed to its end.
+    /// Calls a tool and returns its result. Questions are answered, and a task is followed to its end.
     ///
     /// # Errors
-    /// The JSON-RPC error the call was answered with, or came to.
+    /// The JSON-RPC error of the call or its task.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<CallToolResult, Failure> {
         let params = json!({"name": tool, "arguments": arguments});
         match self.send("tools/call", params).await {
@@ -226,7 +226,7 @@ impl Client {
         self.task(&created)
     }
 
-    /// A task that was created before, over another connection or with an earlier server on the same store.
+    /// A task that was created before, on another connection or by an earlier server on the same store.
     pub fn follow(&self, id: impl Into<String>) -> Task<'_> {
         Task::new(self, id.into())
     }
@@ -243,7 +243,7 @@ impl Client {
         }
     }
 
-    /// Sends a request and answers what is asked about it, until there is a result.
+    /// Sends a request, answers its questions, and returns its result.
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
@@ -263,8 +263,8 @@ impl Client {
         Err(Failure::of(format!("{ROUNDS} rounds of questions and no end")))
     }
 
-    /// Sends one request as it is, but for what each modern one must have in its `_meta`. In the legacy era questions that come
-    /// meanwhile are answered; in the modern one they are the result.
+    /// Sends one request; a modern one gets the required `_meta`. A legacy client answers questions that arrive before the result; for a modern
+    /// client they are the result.
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
@@ -284,7 +284,7 @@ impl Client {
         answer
     }
 
-    /// The params of the next notification of this method that was not taken yet; waits for it.
+    /// Waits for the next notification of this method and returns its params.
     ///
     /// # Errors
     /// If the connection is over.
@@ -292,7 +292,7 @@ impl Client {
         self.connection.notification(method).await
     }
 
-    /// The tools, as they are listed: the first page.
+    /// The first page of the list of tools.
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
@@ -301,7 +301,7 @@ impl Client {
         Ok(result["tools"].as_array().cloned().unwrap_or_default())
     }
 
-    /// A prompt, filled in; what it asks is answered.
+    /// Fills in a prompt; its questions are answered.
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
@@ -310,7 +310,7 @@ impl Client {
             .await
     }
 
-    /// The contents of a resource; what it asks is answered.
+    /// The contents of a resource; its questions are answered.
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.

@@ -1,4 +1,4 @@
-//! A task, seen from its client.
+//! A client's task.
 
 use super::{CallToolResult, Client, Failure};
 use crate::Era;
@@ -20,7 +20,7 @@ impl<'c> Task<'c> {
         &self.id
     }
 
-    /// Its present state, as `tasks/get` shows it to the client's era.
+    /// The result of `tasks/get`.
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
@@ -28,10 +28,10 @@ impl<'c> Task<'c> {
         self.client.request("tasks/get", json!({"taskId": self.id})).await
     }
 
-    /// Follows it to its end, answering what it asks.
+    /// Follows it to its end, answers its questions, and returns its result.
     ///
     /// # Errors
-    /// The JSON-RPC error it came to; one of ours if it was cancelled.
+    /// The JSON-RPC error of the task; one with code 0 if it was cancelled.
     pub async fn wait(&self) -> Result<CallToolResult, Failure> {
         match self.client.era {
             Era::Legacy => {
@@ -42,7 +42,7 @@ impl<'c> Task<'c> {
         }
     }
 
-    /// Until it is over or asks something.
+    /// Waits until it has ended or asks something, and returns the result of `tasks/get`.
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
@@ -77,7 +77,7 @@ impl<'c> Task<'c> {
         }
     }
 
-    /// What it asks now, by key. Only the modern era shows that; a legacy client is sent requests, which are answered as they come.
+    /// Its open questions, by key. Modern clients only: a legacy client is sent requests.
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
@@ -86,7 +86,7 @@ impl<'c> Task<'c> {
         Ok(state["inputRequests"].as_object().cloned().unwrap_or_default())
     }
 
-    /// Gives an answer (modern).
+    /// Answers a question. Modern clients only.
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Server,
-    server::Keep,
+    server::Storage,
     testing::{CallToolResult, Client, Failure},
 };
 use longhaul_core::{ChildEntry, Outcome, Scope, Task, TaskId};
@@ -99,7 +99,7 @@ async fn call(test: &CrashTest, plan: &Plan) -> Result<RunReport, String> {
 
 /// The author's server on the run's data directory, with a [`KillingStore`] around all other store layers.
 fn instrumented(mut server: Server, plan: &Plan, kill_switch: Arc<KillSwitch>) -> Server {
-    server.keep = Keep::Directory(plan.data());
+    server.storage = Storage::Directory(plan.data());
     if plan.mode.suspends {
         server.suspend_after = Duration::ZERO;
     }

@@ -1,8 +1,8 @@
 //! The crash test itself: tools with every kind of entry pass it, and what is broken does not.
 
-mod hasty;
+mod early_ack_store;
 
-use hasty::Hasty;
+use early_ack_store::EarlyAckStore;
 use longhaul::{
     Era, Error, Poll, Server, TaskContext, Tool, ToolResult,
     testing::crash::{CrashFailure, CrashTest},
@@ -95,7 +95,7 @@ fn a_store_that_acknowledges_before_it_commits_is_found() {
     let server = |_: &Path| {
         Server::new("test", "1.0.0")
             .tool(Tool::durable("two_steps", two_steps))
-            .wrap_store(Hasty::over)
+            .wrap_store(EarlyAckStore::over)
     };
     let found = faults(CrashTest::new(server).call("two_steps", json!({})));
     assert!(

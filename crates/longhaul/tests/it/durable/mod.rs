@@ -1,10 +1,10 @@
-//! Durable tools: what they come to is kept, and given again when their function is run again.
+//! Durable tools: their operations are recorded and replayed.
 
 mod branches;
 mod calls;
-mod changed;
-mod said;
-mod seen;
+mod code_changes;
+mod history;
+mod reports;
 mod steps;
 mod waits;
 

@@ -1,4 +1,4 @@
-//! Steps, what is drawn, what is looked for, what is given out.
+//! Steps, recorded values, polls and output.
 
 use super::{Effects, Place, entries, replayed};
 use longhaul::{
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 #[tokio::test]
-async fn what_was_done_is_not_done_again() {
+async fn a_recorded_step_does_not_run_again() {
     let effects = Effects::default();
     let seen = effects.clone();
     let came_to = replayed(vec![], move |cx| {
@@ -41,7 +41,7 @@ async fn build(effects: &Effects, what: &str) -> Result<(String, u32), std::io::
 }
 
 #[tokio::test]
-async fn what_is_drawn_stays() {
+async fn recorded_values_stay_the_same() {
     let came_to = replayed(vec![], |cx| async move {
         let now: Timestamp = cx.now().await?;
         let first: u64 = cx.random().await?;
@@ -60,7 +60,7 @@ async fn what_is_drawn_stays() {
 }
 
 #[tokio::test]
-async fn a_step_is_tried_as_often_as_it_may_be_and_its_trail_is_kept() {
+async fn a_step_is_retried_and_its_failures_are_recorded() {
     let effects = Effects::default();
     let seen = effects.clone();
     let came_to = replayed(vec![], move |cx| {
@@ -117,7 +117,7 @@ async fn a_step_that_fails_at_first_goes_on() {
 }
 
 #[tokio::test]
-async fn a_final_error_is_not_tried_again() {
+async fn a_non_retryable_error_is_not_retried() {
     let effects = Effects::default();
     let seen = effects.clone();
     let came_to = replayed(vec![], move |cx| {
@@ -289,7 +289,7 @@ async fn a_tool_that_keeps_no_journal_says_so() {
 }
 
 #[tokio::test]
-async fn a_tool_that_panics_each_time_is_set_aside_with_its_history() {
+async fn a_tool_that_always_panics_is_blocked_with_its_history() {
     let panics = |cx: TaskContext| async move {
         cx.step("build", async || Ok::<_, Error>(())).await?;
         assert!(cx.is_cancelled(), "this tool is broken");

@@ -1,4 +1,4 @@
-//! A store that breaks its first promise.
+//! A store that acknowledges entries before they are committed.
 
 use longhaul_core::{
     BoxFuture, Event, Store, StoreLayer, Task,
@@ -9,12 +9,12 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Mutex;
 
 /// Acknowledges entries before they are committed.
-pub(super) struct Hasty {
+pub(super) struct EarlyAckStore {
     inner: Arc<dyn Store>,
     turn: Arc<Mutex<()>>,
 }
 
-impl Hasty {
+impl EarlyAckStore {
     pub(super) fn over(inner: Arc<dyn Store>) -> Arc<dyn Store> {
         Arc::new(Self {
             inner,
@@ -33,7 +33,7 @@ impl Hasty {
     }
 }
 
-impl StoreLayer for Hasty {
+impl StoreLayer for EarlyAckStore {
     fn inner(&self) -> &dyn Store {
         &*self.inner
     }

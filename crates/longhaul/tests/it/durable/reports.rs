@@ -1,4 +1,4 @@
-//! What a tool that is run again says on the way to where it was.
+//! Status lines and progress: suppressed during replay.
 
 use super::{Place, waits::until_journaled};
 use longhaul::{Error, LogLevel, Server, TaskContext, Tool, ToolResult};
@@ -67,7 +67,7 @@ fn talks() -> Tool {
 
 /// A server is stopped while the second question is open, and another one goes on.
 #[tokio::test]
-async fn a_tool_that_is_run_again_does_not_tell_what_it_told_before() {
+async fn status_lines_are_suppressed_during_replay() {
     let place = Place::Memory(Arc::default());
     let answer = json!({"action": "accept", "content": {"go": true}});
     let (server, client, store) = place.serve(vec![talks()]).await;

@@ -1,4 +1,4 @@
-//! Code that was changed while a task was under way, and had forked.
+//! Code that changes while a task is running.
 
 use super::{Effects, Place, waits::until_journaled};
 use longhaul::{

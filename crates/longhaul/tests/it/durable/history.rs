@@ -1,4 +1,4 @@
-//! What a task's owner sees of its journal: where it comes from, what it has given out, what it has come to.
+//! What a task's owner sees: its parent, its output and its history.
 
 use super::{Effects, Place, waits::until_journaled};
 use crate::{ERAS, connect};
@@ -199,7 +199,7 @@ async fn the_history_says_what_a_task_came_to_and_not_its_values() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_set_aside_has_its_history() {
+async fn a_blocked_task_has_its_history() {
     let tool = Tool::durable("crashes", |cx: TaskContext| async move {
         cx.step("before", async || Ok::<_, Error>(())).await?;
         if cx.version("always").await? {
