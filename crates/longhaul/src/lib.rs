@@ -33,11 +33,11 @@ pub use ask::{Elicitation, PageQuestion, RootsQuestion, Sampling};
 pub use completion::{IntoCompletions, Typed};
 pub use content::{Audience, Content, Icon, ResourceContents};
 pub use context::{Checkpoint, Client, Era, ProgressValue, RequestContext, TaskContext};
+#[doc(hidden)]
+pub use durable::{BranchFutures, JoinBranches, SelectBranches, StepResult, TryJoinBranches};
 pub use durable::{
     Call, CallError, CallOutcome, CallResult, Join, NonRetryable, Poll, PollUntil, Random, Step, StepError,
 };
-#[doc(hidden)]
-pub use durable::{JoinBranches, SelectBranches, StepResult, TryJoinBranches};
 pub use error::{Error, ToolResult};
 pub use handle::{ChangeError, ServerHandle};
 pub use message::Message;

@@ -7,7 +7,7 @@ use super::{
 use crate::{Error, TaskContext};
 use longhaul_core::BoxFuture;
 use longhaul_runtime::JournalError;
-use std::{future::IntoFuture, marker::PhantomData};
+use std::future::IntoFuture;
 
 impl TaskContext {
     /// Runs branches concurrently and waits for all: an iterator of async functions of one type, or a tuple of two to four different ones. Each
@@ -35,26 +35,32 @@ impl TaskContext {
     /// }
     /// # longhaul::Tool::durable("test_all", test_all);
     /// ```
-    pub fn join<'a, Shape, B: JoinBranches<'a, Shape>>(&'a self, branches: B) -> Join<'a, B, Shape> {
+    pub fn join<'a, Shape, B>(&'a self, branches: B) -> Join<'a, B, Shape>
+    where
+        B: JoinBranches<'a, Shape, First: Send, Second: Send, Third: Send, Fourth: Send>,
+    {
         Join {
             cx: self,
             branches,
+            split: B::split,
             limit: usize::MAX,
-            shape: PhantomData,
         }
     }
 }
 
 /// Branches that do not run yet; made by [`TaskContext::join`]. Awaiting it runs them.
 #[must_use = "nothing runs until it is awaited"]
-pub struct Join<'a, B, Shape> {
+pub struct Join<'a, B: JoinBranches<'a, Shape>, Shape> {
     cx: &'a TaskContext,
     branches: B,
+    /// Kept from where the futures were known to be `Send`, so that this alone reports one that is not.
+    split: Split<'a, B, B::Each>,
     limit: usize,
-    shape: PhantomData<fn() -> Shape>,
 }
 
-impl<'a, B, Shape> Join<'a, B, Shape> {
+type Split<'a, B, T> = fn(B, Sealed) -> Vec<Branch<'a, T>>;
+
+impl<'a, B: JoinBranches<'a, Shape>, Shape> Join<'a, B, Shape> {
     /// How many branches run at once, at least 1; by default all.
     pub fn limit(mut self, most: usize) -> Self {
         self.limit = most;
@@ -66,27 +72,36 @@ impl<'a, B, Shape> Join<'a, B, Shape> {
     ///
     /// # Errors
     /// That of the branch, or of the journal.
-    pub fn all(self) -> BoxFuture<'a, Result<B::All, Error>>
+    pub fn all(self) -> BoxFuture<'a, Result<<B as TryJoinBranches<'a, Shape>>::All, Error>>
     where
-        B: TryJoinBranches<'a, Shape>,
+        B: TryJoinBranches<'a, Shape, First: Send, Second: Send, Third: Send, Fourth: Send>,
     {
         let Self {
             cx, branches, limit, ..
         } = self;
-        let branches = branches.split(Sealed);
-        Box::pin(async move { Ok(together(B::gather(all_or_first_failed(cx, branches, limit).await?))) })
+        let branches = TryJoinBranches::split(branches, Sealed);
+        Box::pin(async move {
+            let values = all_or_first_failed(cx, branches, limit).await?;
+            Ok(together(<B as TryJoinBranches<'a, Shape>>::gather(values)))
+        })
     }
 }
 
-impl<'a, B: JoinBranches<'a, Shape> + 'a, Shape> IntoFuture for Join<'a, B, Shape> {
+impl<'a, B, Shape> IntoFuture for Join<'a, B, Shape>
+where
+    B: JoinBranches<'a, Shape> + 'a,
+{
     type Output = Result<B::All, JournalError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
-            cx, branches, limit, ..
+            cx,
+            branches,
+            split,
+            limit,
         } = self;
-        let branches = branches.split(Sealed);
+        let branches = split(branches, Sealed);
         Box::pin(async move { Ok(together(B::gather(all(cx, branches, limit).await?))) })
     }
 }

@@ -14,7 +14,7 @@ mod step_error;
 mod step_result;
 mod timer;
 
-pub use branches::{JoinBranches, SelectBranches, TryJoinBranches};
+pub use branches::{BranchFutures, JoinBranches, SelectBranches, TryJoinBranches};
 pub use call::{Call, CallError, CallOutcome, CallResult};
 pub use join::Join;
 pub use poll::{Poll, PollUntil};

@@ -32,10 +32,10 @@ impl TaskContext {
     ///
     /// # Errors
     /// [`JournalError`]; in a tool that is not [durable](crate::Tool::durable), [`JournalError::None`].
-    pub fn select<'a, Shape, B: SelectBranches<'a, Shape>>(
-        &'a self,
-        branches: B,
-    ) -> BoxFuture<'a, Result<(usize, B::Output), JournalError>> {
+    pub fn select<'a, Shape, B>(&'a self, branches: B) -> BoxFuture<'a, Result<(usize, B::Output), JournalError>>
+    where
+        B: SelectBranches<'a, Shape, First: Send, Second: Send, Third: Send, Fourth: Send>,
+    {
         let branches = branches.split(Sealed);
         Box::pin(first(self, branches))
     }

@@ -3,16 +3,27 @@
 use longhaul::{TaskContext, Tool, ToolResult};
 use std::{future::ready, rc::Rc};
 
+async fn count(_: TaskContext) -> u32 {
+    let counter = Rc::new(1);
+    ready(()).await;
+    *counter
+}
+
+async fn name(_: TaskContext) -> String {
+    String::new()
+}
+
 async fn both(cx: TaskContext) -> ToolResult<String> {
-    let count = async |_: TaskContext| {
-        let counter = Rc::new(1);
-        ready(()).await;
-        *counter
-    };
-    let (counted, ()) = cx.join((count, async |_: TaskContext| ())).await?;
-    Ok(format!("{counted}"))
+    let (count, name) = cx.join((count, name)).await?;
+    Ok(format!("{name}: {count}"))
+}
+
+async fn first(cx: TaskContext) -> ToolResult<String> {
+    let (_, count) = cx.select([count, count]).await?;
+    Ok(format!("{count}"))
 }
 
 fn main() {
     Tool::durable("both", both);
+    Tool::durable("first", first);
 }
