@@ -83,7 +83,7 @@ impl ServerHandle {
             quota: server.quota,
             suspend_after: server.suspend_after,
             build: server.build.unwrap_or_else(build_id::of_executable),
-            step_observer: server.witness,
+            step_observer: server.step_observer,
         })
         .await?;
         if recovered != Recovered::default() {

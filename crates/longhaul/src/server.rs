@@ -62,7 +62,7 @@ pub struct Server {
     pub(crate) http: HttpOptions,
     pub(crate) suspend_after: Duration,
     pub(crate) build: Option<BuildId>,
-    pub(crate) witness: Option<Arc<dyn StepObserver>>,
+    pub(crate) step_observer: Option<Arc<dyn StepObserver>>,
     pub(crate) wrap_store: Option<WrapStore>,
     pub(crate) accept_restored: bool,
     pub(crate) alongside: Vec<Alongside>,
@@ -131,7 +131,7 @@ impl Server {
             http: HttpOptions::default(),
             suspend_after: SUSPEND_AFTER,
             build: None,
-            witness: None,
+            step_observer: None,
             wrap_store: None,
             accept_restored: false,
             alongside: Vec::new(),
@@ -318,9 +318,9 @@ impl Server {
         self
     }
 
-    /// For tests: calls `witness` when a step of a durable tool begins.
-    pub fn witness(mut self, witness: Arc<dyn StepObserver>) -> Self {
-        self.witness = Some(witness);
+    /// For tests: calls `step_observer` when a step of a durable tool begins.
+    pub fn step_observer(mut self, step_observer: Arc<dyn StepObserver>) -> Self {
+        self.step_observer = Some(step_observer);
         self
     }
 

@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_millis(20);
 /// How long an answer is delayed until the task is suspended: some of its code may still be running.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// Decides when a process of a crash test is killed; shared by its store and its witness of steps.
+/// Decides when a process of a crash test is killed; shared by its store and its step observer.
 pub(super) struct KillSwitch {
     behavior: Behavior,
     /// Whether answers are delayed until the task is suspended.

@@ -107,7 +107,7 @@ fn instrumented(mut server: Server, plan: &Plan, kill_switch: Arc<KillSwitch>) -
         tool.fail_instead_of_blocking();
     }
     let around = server.wrap_store.take();
-    let witness = Arc::clone(&kill_switch);
+    let step_observer = Arc::clone(&kill_switch);
     server
         .wrap_store(move |store| {
             KillingStore::over(
@@ -115,7 +115,7 @@ fn instrumented(mut server: Server, plan: &Plan, kill_switch: Arc<KillSwitch>) -
                 kill_switch,
             )
         })
-        .witness(witness)
+        .step_observer(step_observer)
 }
 
 async fn report(engine: &Engine, id: &TaskId, told: &Result<CallToolResult, Failure>) -> Result<RunReport, String> {
