@@ -1,4 +1,4 @@
-//! Dispatch without the HTTP around it, for those who count instructions. Not part of the API.
+//! Dispatch without HTTP, for the benchmarks that count instructions. Not part of the API.
 
 use crate::{
     dispatch::refuse_message,

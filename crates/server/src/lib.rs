@@ -1,6 +1,6 @@
 //! The MCP server of both eras, over HTTP and over byte streams.
 //!
-//! A request walks straight down: `transport` reads it, `admission` says who sent it and whether there is room, `session` finds the legacy session it
+//! A request passes the layers from the top down: `transport` reads it, `admission` says who sent it and checks the limits, `session` finds the legacy session it
 //! belongs to, `dispatch` decides its era and its method, one file under `methods` answers it. `call` is the life of a `tools/call`, and `interaction`
 //! is everything that a client is told or asked besides the answer. What needs to be kept is kept by the [`Engine`](longhaul_runtime::Engine): nothing here
 //! outlives a connection, since sessions are carried by their ids and tasks by the store.
@@ -9,6 +9,7 @@ mod admission;
 #[doc(hidden)]
 pub mod bench_api;
 mod call;
+mod capabilities;
 mod catalog;
 mod dispatch;
 mod handler;

@@ -208,13 +208,13 @@ fn stop(front: &Arc<Front>, idle_exit: Option<Millis>) -> Result<watch::Receiver
     Ports::system().spawner.spawn(Box::pin(async move {
         let idle = async {
             match idle_exit {
-                Some(millis) => front.deserted(Duration::from_millis(millis)).await,
+                Some(millis) => front.idle_for(Duration::from_millis(millis)).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             () = signal => {}
-            () = idle => output::note("longhaul: idle; stopping"),
+            () = idle => output::note("longhaul: nobody is connected and nothing runs; leaving"),
         }
         stop.send_replace(true);
     }));

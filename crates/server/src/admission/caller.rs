@@ -1,17 +1,17 @@
-//! Who sends a message, as far as it matters to a method.
+//! The sender of a message, as methods need it.
 
-use crate::session::Session;
+use crate::{capabilities, session::Session};
 use longhaul_core::{Origin, Owner, Principal, Scope, SessionKey};
 use longhaul_runtime::{Abilities, Requestor, Trace};
-use longhaul_wire::{ClientCapabilities, Era, Generation, LegacyPhase, Meta, RpcError, Version};
+use longhaul_wire::{Era, Generation, LegacyPhase, Meta, RpcError, Version};
 use serde_json::{Value, value::RawValue};
 
-/// Who may be at the other end of a connection.
+/// Who can connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Whoever finds the port.
+pub(crate) enum PeerScope {
+    /// Anyone who reaches the port.
     Anyone,
-    /// The user whose process this is: what one client of that user has created, another may see (G1-50).
+    /// Only the user who runs this process: the clients of that user may see each other's tasks (G1-50).
     OneUser,
 }
 
@@ -19,29 +19,16 @@ pub(crate) enum Reach {
 pub(crate) struct Caller {
     /// The family of revisions it speaks.
     pub(crate) generation: Generation,
-    /// The revision of its session, if it is a legacy one that has been settled.
+    /// The revision of its session, if it has a legacy one.
     pub(crate) version: Option<Version>,
-    /// Whether this very request can cope with a task as its answer (G2-03, G2-04).
+    /// Whether this request may be answered with a task (G2-03, G2-04).
     pub(crate) declares_tasks: bool,
     /// Whether it takes a stream of events as an answer.
     pub(crate) takes_stream: bool,
-    reach: Reach,
+    reach: PeerScope,
     principal: Principal,
     session: Option<Session>,
     abilities: Abilities,
-}
-
-/// What a client that declares these capabilities can be asked.
-pub(crate) fn abilities(declared: &ClientCapabilities) -> Abilities {
-    Abilities {
-        elicit_form: declared.elicitation_form,
-        elicit_url: declared.elicitation_url,
-        sampling: declared.sampling,
-        sampling_tools: declared.sampling_tools,
-        roots: declared.roots,
-        hosts_elicitation: declared.hosts_elicitation,
-        hosts_sampling: declared.hosts_sampling,
-    }
 }
 
 impl Caller {
@@ -50,10 +37,10 @@ impl Caller {
         principal: Principal,
         session: Option<&Session>,
         takes_stream: bool,
-        reach: Reach,
+        reach: PeerScope,
     ) -> Self {
         let (version, declares_tasks, abilities) = match era {
-            // Without a session nobody knows what the client can do, so it is asked nothing (C-51).
+            // Without a session the client's capabilities are not known, so it is asked nothing (C-51).
             Era::Legacy(legacy) => (
                 LegacyPhase::version(*legacy),
                 false,
@@ -62,7 +49,7 @@ impl Caller {
             Era::Modern(modern) => (
                 Some(modern.version),
                 modern.capabilities.tasks,
-                self::abilities(&modern.capabilities),
+                capabilities::from_declared(&modern.capabilities),
             ),
         };
         let generation = era.generation();
@@ -79,10 +66,10 @@ impl Caller {
         }
     }
 
-    /// What is kept of the sender with what it asks for.
+    /// What is stored of the sender with its call.
     ///
     /// # Errors
-    /// −32602 for a progress token that is none.
+    /// −32602 for an invalid progress token.
     pub(crate) fn requestor(&self, meta: &Meta<'_>) -> Result<Requestor, RpcError> {
         let trace = meta.trace();
         let trace = Trace {
@@ -112,7 +99,7 @@ impl Caller {
         })
     }
 
-    /// Whom its tasks belong to.
+    /// The owner of its tasks.
     pub(crate) fn owner(&self) -> Owner {
         Owner {
             principal: self.principal.clone(),
@@ -120,7 +107,7 @@ impl Caller {
         }
     }
 
-    /// Who sends.
+    /// Its principal.
     pub(crate) fn principal(&self) -> &Principal {
         &self.principal
     }
@@ -130,17 +117,17 @@ impl Caller {
         Scope::of(self.principal.clone())
     }
 
-    /// What it may list: without authentication, what its session created (C-24), unless no one else can be there.
+    /// What it may list: without authentication only what its session created (C-24), unless only one user can connect.
     ///
     /// # Errors
     /// −32600 without a session: all tasks of all clients would be listed.
     pub(crate) fn list_scope(&self) -> Result<Scope, RpcError> {
         match (self.reach, self.owner()) {
-            (Reach::OneUser, Owner { principal, .. }) => Ok(Scope::of(principal)),
-            (Reach::Anyone, Owner { session: None, .. }) => Err(RpcError::invalid_request(
+            (PeerScope::OneUser, Owner { principal, .. }) => Ok(Scope::of(principal)),
+            (PeerScope::Anyone, Owner { session: None, .. }) => Err(RpcError::invalid_request(
                 "tasks/list lists what a session has created: send the Mcp-Session-Id that came with the answer to initialize",
             )),
-            (Reach::Anyone, Owner { principal, session }) => Ok(Scope { principal, session }),
+            (PeerScope::Anyone, Owner { principal, session }) => Ok(Scope { principal, session }),
         }
     }
 
@@ -154,7 +141,7 @@ impl Caller {
         self.session.as_ref()
     }
 
-    /// Whether core tasks (G1) are part of what was settled.
+    /// Whether core tasks (G1) are part of its revision.
     pub(crate) fn has_core_tasks(&self) -> bool {
         self.generation == Generation::Legacy && self.version.is_some_and(Version::has_core_tasks)
     }

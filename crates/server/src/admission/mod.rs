@@ -1,4 +1,4 @@
-//! Who sends a message, and whether there is room for it.
+//! Who sends a message, and whether the limits allow it.
 
 pub(crate) mod caller;
 pub(crate) mod connection_count;
@@ -10,9 +10,9 @@ use limits::{ByteBudget, Limits, Meter};
 use longhaul_core::{Clock, Principal};
 use std::sync::Arc;
 
-/// Counts what is limited, and says who the sender of a message is.
+/// The principal of messages, and the limits that are checked before any work.
 pub(crate) struct Admission {
-    /// Everyone is the same without authentication.
+    /// Without authentication all senders are the same principal.
     pub(crate) principal: Principal,
     pub(crate) meter: Meter,
     pub(crate) memory: ByteBudget,

@@ -1,5 +1,5 @@
-//! Plain calls of modern clients between two of their requests: parked, known to nobody but their client, and held here until it
-//! comes back. One whose client does not come back in time is abandoned, and so is one whose client leaves while it waits (T-34);
+//! Plain calls of modern clients between two of their requests: known only to their client, and kept here until it
+//! comes back. One whose client does not come back in time is abandoned, and so is one whose client leaves while it waits (T-34),
 //! but not one with an idempotency key, under which the client can always ask for it.
 
 use crate::interaction::rounds::LIFETIME;
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 pub(crate) struct CallsBetweenRounds(Arc<Mutex<HashMap<TaskId, Entry>>>);
 
 struct Entry {
-    /// Requests that wait for the call now: mostly none or one, but nobody keeps a client from sending a retry twice.
+    /// Requests that wait for the call now: mostly none or one, but a client may send a retry twice.
     waiting: usize,
     /// The latest round that was asked.
     round: u32,
@@ -23,11 +23,11 @@ struct Entry {
     gone: Arc<Notify>,
 }
 
-/// A request's hold on the call it waits for. Dropped, it abandons the call, unless another request has taken it further.
+/// A request's claim on the call it waits for. Dropping it abandons the call, unless another request has brought the call to a later round.
 pub(crate) struct Hold {
     parked: CallsBetweenRounds,
     call: Begun,
-    /// The latest round that this request knows of; none before the first.
+    /// The latest round that this request knows; `None` before the first.
     round: Option<u32>,
     /// There is nothing to abandon any more.
     released: bool,
@@ -64,7 +64,7 @@ impl CallsBetweenRounds {
         }
     }
 
-    /// Lets go of the call once nobody has come back in time.
+    /// Abandons the call once its client has not come back in time.
     async fn expire(self, call: Begun, clock: Arc<dyn Clock>, gone: Arc<Notify>) {
         let task = call.id();
         loop {
@@ -81,7 +81,7 @@ impl CallsBetweenRounds {
             }
             let mut calls = self.lock();
             match calls.get_mut(task) {
-                // Whoever waits now decides; look again later.
+                // A request waits for it now; look again later.
                 Some(entry) if entry.waiting > 0 => entry.until = now.plus(LIFETIME),
                 Some(_) => {
                     calls.remove(task);
@@ -133,7 +133,7 @@ impl Hold {
         }
     }
 
-    /// The client has the outcome, or a task of its own: nobody is to abandon it any more.
+    /// The client has the outcome, or a task: nothing is to be abandoned.
     pub(crate) fn release(&mut self) {
         self.released = true;
         if self.round.is_some() {

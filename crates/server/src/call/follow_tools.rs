@@ -1,4 +1,4 @@
-//! Hand-off: how a client that speaks no tasks follows work that outlasts its patience (design section 7).
+//! Hand-off: how a client without tasks follows a call that takes longer than the client waits (design section 7).
 //!
 //! A plain call of a tool with `handoff` is answered after that long with what runs and how to follow it: with the tools `task_wait`
 //! and `task_cancel`, which are listed for everyone as soon as one tool hands off.
@@ -29,7 +29,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 const DEFAULT_WAIT: u64 = 45;
 const LONGEST_WAIT: u64 = 3600;
 
-/// The names of the tools that follow what was handed off. Where some tool hands off, one of the catalog's own that is called so would be
+/// The names of the tools that follow what was handed off. Where a tool hands off, one of the catalog's own with such a name would be
 /// called in their place, so it should not be offered.
 pub const FOLLOW_TOOLS: [&str; 2] = [WAIT.name, CANCEL.name];
 
@@ -58,7 +58,7 @@ const WAIT: ToolEntry<'static> = ToolEntry {
 const CANCEL: ToolEntry<'static> = ToolEntry {
     name: "task_cancel",
     title: Some("Cancel a task"),
-    description: Some("Asks work that an earlier call handed off to stop. Tell its end with task_wait."),
+    description: Some("InputRequestMode work that an earlier call handed off to stop. Tell its end with task_wait."),
     input_schema: r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"}},"required":["task"],"additionalProperties":false}"#,
     output_schema: None,
     annotations: Some(r#"{"readOnlyHint":false,"destructiveHint":true,"idempotentHint":true}"#),
@@ -91,7 +91,7 @@ fn hands_off(snapshot: &Snapshot) -> bool {
     snapshot.tools.values().any(|tool| tool.settings().handoff.is_some())
 }
 
-/// What a call is answered with whose work goes on without it.
+/// The response to a call whose work goes on without it.
 pub(crate) fn handed_off(task: &Task) -> Outcome {
     let (tool, id) = (&task.tool, &task.id);
     let text = format!(
@@ -173,10 +173,10 @@ async fn wait(
     seconds: u64,
     cx: RequestContext,
 ) -> Result<Json, HandlerError> {
-    let (mut watch, mut hearing) = (engine.watch(&id), engine.subscribe(&id));
+    let (mut watch, mut tool_messages) = (engine.watch(&id), engine.subscribe(&id));
     let time_is_up = cx.ports().clock.sleep(Duration::from_secs(seconds));
     tokio::pin!(time_is_up);
-    // Asked for as long as it is open, whatever else happens.
+    // It stays asked for as long as it is open.
     let mut relayed: Option<Relayed> = None;
     loop {
         let record = engine.get(&scope, &id).await.map_err(store_failed)?;
@@ -200,7 +200,7 @@ async fn wait(
                 return Ok(text_result(&standing(&record, relayed.is_some(), seconds), false));
             }
             () = watch.changed() => {}
-            said = hearing.next() => match said {
+            said = tool_messages.next() => match said {
                 ToolMessage::Progress { current, total, message } => cx.progress(current, total, message.as_deref()),
                 ToolMessage::ElicitationComplete { id } => cx.elicitation_complete(&id),
                 ToolMessage::Log { .. } | ToolMessage::Quiet => {}
@@ -216,7 +216,7 @@ struct Relayed {
 }
 
 impl Relayed {
-    /// Asks this client what the work has asked, if it can be asked that; otherwise someone else is to answer.
+    /// Asks this client what the work has asked, if it can be asked that; otherwise somebody else has to answer.
     fn of(record: &Record, cx: &RequestContext) -> Option<Self> {
         let abilities = &cx.requestor().abilities;
         let input = (record.inputs.iter())

@@ -1,4 +1,4 @@
-//! Arguments of a modern call that its headers mirror (T-30): which those are is read from the schemas once for each version of the
+//! Arguments of a modern call that its headers mirror (T-30). Which those are is read from the schemas once for each version of the
 //! catalog.
 
 use super::Calls;
@@ -20,7 +20,7 @@ struct Known {
     tools: HashMap<Arc<str>, ParamHeaders>,
 }
 
-/// Holds the headers of a modern call over HTTP against its arguments.
+/// Compares the headers of a modern call over HTTP with its arguments.
 ///
 /// # Errors
 /// −32020/400 for a header that is missing, repeated, garbled or different.
@@ -58,7 +58,7 @@ impl MirroredHeaders {
 
 fn read(tool: &Tool) -> Option<(Arc<str>, ParamHeaders)> {
     let mirrored = ParamHeaders::of(&tool.settings().input_schema)
-        // Clients leave such a tool out; whoever calls it all the same is served without.
+        // Clients leave such a tool out; a call of it is served without the check.
         .map_err(|flaw| warn!(tool = %tool.name(), %flaw, "a tool that modern clients will not use"))
         .ok()?;
     (!mirrored.is_empty()).then(|| (Arc::clone(tool.name()), mirrored))

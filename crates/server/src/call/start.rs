@@ -1,21 +1,21 @@
-//! How a call of a tool starts: as a task, or waited for; after what is missing was asked for, if the tool does that.
+//! Starting a call of a tool: as a task or as a plain call, after the tool's intake if it has one.
 
 use super::{
     Calls,
-    blocking::{self, Asks, Plain, Surroundings},
+    blocking::{self, BlockingCall, CallContext, InputRequestMode},
     mirrored_headers,
-    policy::{Asking, Patience, Route, Unroutable},
+    policy::{CallerMode, Route, RouteError, WaitPolicy},
 };
 use crate::{
     admission::request::AdmittedRequest,
     handler,
     interaction::{
-        exchange::{self, Response, Turn},
-        notifications::Telling,
+        exchange::{self, Output, Response},
+        notifications::RequestNotifications,
         push::session_stream,
         rounds::{Asked, Round, State, gone},
     },
-    response::{Answer, KeptId, create_failed, store_failed},
+    response::{Answer, OwnedRequestId, create_failed, store_failed},
     session::Session,
 };
 use longhaul_core::{BoxFuture, Json, Outcome, Task};
@@ -38,8 +38,8 @@ pub(crate) async fn answer(
 ) -> Result<Answer, RpcError> {
     mirrored_headers::check(calls, request, &tool, raw_arguments)?;
     let task_metadata = task_metadata(request)?;
-    let asking = asking(request, task_metadata.as_ref());
-    let route = Route::of(tool.settings().policy, tool.settings().handoff, asking)
+    let mode = caller_mode(request, task_metadata.as_ref());
+    let route = Route::of(tool.settings().policy, tool.settings().handoff, mode)
         .map_err(|why| unroutable(why, asked.target))?;
     let arguments = asked.arguments.clone().unwrap_or_else(|| Json::trusted("{}"));
     let interaction = &calls.interaction;
@@ -51,14 +51,14 @@ pub(crate) async fn answer(
         requestor.progress_token = None;
     }
     // Read before anything starts: a call that is refused for it must not run.
-    let telling = Telling::wanted(interaction, request)?;
+    let notifications = RequestNotifications::requested_by(interaction, request)?;
     let start = Start {
         calls: Arc::clone(calls),
-        id: KeptId::of(request.id),
+        id: OwnedRequestId::of(request.id),
         generation: request.caller.generation,
         session: request.caller.session().cloned(),
         route,
-        asks: Asks::of(request, round.as_ref().map(Round::anew)),
+        asks: InputRequestMode::of(request, round.as_ref().map(Round::anew)),
         call: ToolCall {
             tool: Arc::clone(&tool),
             arguments,
@@ -70,52 +70,52 @@ pub(crate) async fn answer(
             cancel_if_caller_leaves: request.caller.generation == Generation::Modern,
         },
     };
-    let turn = match (checked, round, &tool.settings().intake) {
+    let output = match (checked, round, &tool.settings().intake) {
         // A result the model can act on.
         (Err(wrong), ..) => start.fail(Outcome::tool_error(&wrong.to_string())).await?,
-        (Ok(()), Some(round), _) if round.is_of_a_call() => start.rejoin(round, telling).await?,
-        // Its client is owed the task before anything else (G1-11), and is asked within it.
-        (Ok(()), None, Some(_)) if start.is_task_of_legacy() => start.asking_first().run(telling).await?,
+        (Ok(()), Some(round), _) if round.is_of_a_call() => start.rejoin(round, notifications).await?,
+        // Its client must be given the task before anything else (G1-11), and is asked within the task.
+        (Ok(()), None, Some(_)) if start.is_task_of_legacy() => start.asking_first().run(notifications).await?,
         (Ok(()), round, Some(intake)) => {
             let (intake, arguments) = (Arc::clone(intake), start.call.arguments.clone());
             let take = Box::new(move |cx| intake.take(arguments, cx));
-            Turn::Next(handler::talk(
+            Output::Continue(handler::run(
                 interaction,
                 request,
-                telling,
+                notifications,
                 round,
                 take,
-                Box::new(|taken, telling| start.after_intake(taken, telling)),
+                Box::new(|taken, notifications| start.after_intake(taken, notifications)),
             )?)
         }
-        (Ok(()), Some(round), None) => start.with_answers(round).run(telling).await?,
-        (Ok(()), None, None) => start.run(telling).await?,
+        (Ok(()), Some(round), None) => start.with_answers(round).run(notifications).await?,
+        (Ok(()), None, None) => start.run(notifications).await?,
     };
-    Ok(match turn {
-        Turn::Next(talk) => exchange::answer(interaction, request, talk),
-        Turn::Response(response) => response.into(),
-        Turn::Notice(_) | Turn::Question(_) | Turn::Quiet => unreachable!("a start is no message"),
+    Ok(match output {
+        Output::Continue(responder) => exchange::answer(interaction, request, responder),
+        Output::Response(response) => response.into(),
+        Output::Notification(_) | Output::Request(_) | Output::Quiet => unreachable!("a start is no message"),
     })
 }
 
-fn unroutable(why: Unroutable, tool: &str) -> RpcError {
+fn unroutable(why: RouteError, tool: &str) -> RpcError {
     match why {
-        Unroutable::MustBeTask => RpcError::must_be_task(tool),
-        Unroutable::CannotBeTask => RpcError::cannot_be_task(tool),
-        Unroutable::MustDeclare => RpcError::missing_capability(Capability::Tasks),
+        RouteError::MustBeTask => RpcError::must_be_task(tool),
+        RouteError::CannotBeTask => RpcError::cannot_be_task(tool),
+        RouteError::MustDeclare => RpcError::missing_capability(Capability::Tasks),
     }
 }
 
-fn asking(request: &AdmittedRequest<'_>, task_metadata: Option<&TaskMetadata>) -> Asking {
+fn caller_mode(request: &AdmittedRequest<'_>, task_metadata: Option<&TaskMetadata>) -> CallerMode {
     match request.caller.generation {
-        Generation::Modern if request.caller.declares_tasks => Asking::ModernDeclaring,
-        Generation::Modern => Asking::ModernPlain,
-        Generation::Legacy if task_metadata.is_some() => Asking::LegacyTask,
-        Generation::Legacy => Asking::LegacyPlain,
+        Generation::Modern if request.caller.declares_tasks => CallerMode::ModernDeclaring,
+        Generation::Modern => CallerMode::ModernPlain,
+        Generation::Legacy if task_metadata.is_some() => CallerMode::LegacyTask,
+        Generation::Legacy => CallerMode::LegacyPlain,
     }
 }
 
-/// What the client would have of a task. Revisions without tasks ignore the member (G1-05, G2-18).
+/// The `task` member of the request. Revisions without tasks ignore it (G1-05, G2-18).
 fn task_metadata(request: &AdmittedRequest<'_>) -> Result<Option<TaskMetadata>, RpcError> {
     match request.caller.has_core_tasks() {
         true => request.params.task_metadata(),
@@ -123,19 +123,19 @@ fn task_metadata(request: &AdmittedRequest<'_>) -> Result<Option<TaskMetadata>, 
     }
 }
 
-/// A call about to begin.
+/// A call that is about to start.
 struct Start {
     calls: Arc<Calls>,
-    id: KeptId,
+    id: OwnedRequestId,
     generation: Generation,
     session: Option<Session>,
     route: Route,
-    asks: Asks,
+    asks: InputRequestMode,
     call: ToolCall,
 }
 
 impl Start {
-    async fn run(self, telling: Telling) -> Result<Turn, RpcError> {
+    async fn run(self, notifications: RequestNotifications) -> Result<Output, RpcError> {
         match self.route {
             Route::Task => {
                 let tool = Arc::clone(&self.call.tool);
@@ -152,9 +152,9 @@ impl Start {
                 ))
             }
             Route::Wait(_) => {
-                let (around, call) = self.surroundings(telling);
-                let waiting = around.calls.engine.begin(call).await.map_err(create_failed)?;
-                Ok(Turn::Next(Box::new(Plain::begun(around, waiting))))
+                let (context, call) = self.context(notifications);
+                let waiting = context.calls.engine.begin(call).await.map_err(create_failed)?;
+                Ok(Output::Continue(Box::new(BlockingCall::begun(context, waiting))))
             }
         }
     }
@@ -163,22 +163,22 @@ impl Start {
         (self.route, self.generation) == (Route::Task, Generation::Legacy)
     }
 
-    /// What is missing is asked for at the beginning of the task.
+    /// The intake is run at the start of the task.
     fn asking_first(mut self) -> Self {
         self.call.requestor.asks_first = true;
         self
     }
 
-    /// The answers that came with a first request.
+    /// With the answers that came with a first request.
     fn with_answers(self, round: Round) -> Self {
         Self {
-            asks: Asks::Rounds(round),
+            asks: InputRequestMode::Rounds(round),
             ..self
         }
     }
 
-    /// Nothing is run: the call has ended before it began.
-    async fn fail(self, outcome: Outcome) -> Result<Turn, RpcError> {
+    /// Nothing is run: the call has failed before its start.
+    async fn fail(self, outcome: Outcome) -> Result<Output, RpcError> {
         // An accepted augmented call is owed a task, also one that can never run.
         if self.is_task_of_legacy() {
             let task = self.calls.engine.create_ended(self.call, outcome).await;
@@ -191,20 +191,20 @@ impl Start {
             ));
         }
         let response = blocking::response(&self.calls, &self.id, self.generation, &outcome);
-        Ok(Turn::Response(response))
+        Ok(Output::Response(response))
     }
 
-    /// Goes on with the arguments that the intake gives. Nothing of its rounds is known to what follows (G2-19).
+    /// Continues with the arguments that the intake returns. The call itself starts without its rounds (G2-19).
     fn after_intake(
         mut self,
         taken: Result<Json, HandlerError>,
-        telling: Telling,
-    ) -> BoxFuture<'static, Result<Turn, RpcError>> {
+        notifications: RequestNotifications,
+    ) -> BoxFuture<'static, Result<Output, RpcError>> {
         Box::pin(async move {
             match taken {
                 Ok(arguments) => {
                     self.call.arguments = arguments;
-                    self.run(telling).await
+                    self.run(notifications).await
                 }
                 Err(error) => {
                     let outcome = error.into_outcome(&self.call.requestor);
@@ -214,14 +214,14 @@ impl Start {
         })
     }
 
-    /// Waits again for the call that `round` comes back to.
-    async fn rejoin(self, round: Round, telling: Telling) -> Result<Turn, RpcError> {
+    /// Waits again for the call that `round` belongs to.
+    async fn rejoin(self, round: Round, notifications: RequestNotifications) -> Result<Output, RpcError> {
         let Some(State::Call { task, round: nth, .. }) = &round.state else {
             return Err(gone());
         };
         let (task, nth) = (task.parse().map_err(|_| gone())?, *nth);
-        let (around, _) = self.with_answers(round).surroundings(telling);
-        let calls = &around.calls;
+        let (context, _) = self.with_answers(round).context(notifications);
+        let calls = &context.calls;
         let waiting = calls
             .engine
             .rejoin(&task)
@@ -229,28 +229,30 @@ impl Start {
             .map_err(store_failed)?
             .ok_or_else(gone)?;
         let hold = calls.between_rounds.again(waiting.begun(), nth).ok_or_else(gone)?;
-        Ok(Turn::Next(Box::new(Plain::rejoined(around, waiting, hold))))
+        Ok(Output::Continue(Box::new(BlockingCall::rejoined(
+            context, waiting, hold,
+        ))))
     }
 
-    fn surroundings(self, telling: Telling) -> (Surroundings, ToolCall) {
+    fn context(self, notifications: RequestNotifications) -> (CallContext, ToolCall) {
         let patience = match self.route {
             Route::Wait(patience) => patience,
-            // A client that copes with tasks by now comes back to a call that it began without.
-            Route::Task => Patience::Endless,
+            // The client declares tasks now, and did not when it started the call.
+            Route::Task => WaitPolicy::Unlimited,
         };
-        let around = Surroundings {
+        let context = CallContext {
             calls: self.calls,
             generation: self.generation,
             id: self.id,
-            telling,
+            notifications,
             patience,
             asks: self.asks,
         };
-        (around, self.call)
+        (context, self.call)
     }
 }
 
-/// What a host may tell its model while the task runs (G1-15).
+/// The text for the model while the task runs (G1-15).
 fn meanwhile(tool: &Tool) -> Cow<'_, str> {
     let settings = tool.settings();
     match &settings.immediate_response {
@@ -262,12 +264,12 @@ fn meanwhile(tool: &Tool) -> Cow<'_, str> {
     }
 }
 
-fn created(calls: &Calls, id: &KeptId, generation: Generation, task: &Task, hint: Option<&str>) -> Turn {
+fn created(calls: &Calls, id: &OwnedRequestId, generation: Generation, task: &Task, hint: Option<&str>) -> Output {
     let now = calls.engine.ports().clock.read();
     let mut text = String::with_capacity(512);
     write_result(&mut text, id.get(), |out| match generation {
         Generation::Legacy => wire::tasks::write_created(out, task, hint, now),
         Generation::Modern => modern::tasks::write_created(out, task, &calls.identity, now),
     });
-    Turn::Response(Response::of(text))
+    Output::Response(Response::of(text))
 }

@@ -18,7 +18,7 @@ use std::{collections::HashMap, sync::Arc};
 
 /// Entries on one page.
 const PAGE: usize = 100;
-/// A client may rely on a list for a minute; who wants to know sooner subscribes.
+/// A client may cache a list for a minute; one that needs to know sooner subscribes.
 const CACHE: CacheHints = CacheHints {
     ttl_ms: 60_000,
     scope: CacheScope::Public,
@@ -57,7 +57,7 @@ impl Lists {
 /// A page and the version of the list it shows.
 type Written = (u64, Arc<str>);
 
-/// In how many ways a list is written.
+/// The formats of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Dialect {
     Legacy(Version),
@@ -201,7 +201,7 @@ impl List {
         signer.sign(format!("{self:?}\0{last}").as_bytes())
     }
 
-    /// Where the list goes on after `cursor`; `None` if it is none of this list's, or its entry is gone.
+    /// Where the list continues after `cursor`; `None` if it is not a cursor of this list, or its entry is gone.
     fn after(self, cursor: &str, snapshot: &Snapshot, signer: &Signer) -> Option<usize> {
         let Verified(body) = signer.verify(cursor)?;
         let body = String::from_utf8(body).ok()?;

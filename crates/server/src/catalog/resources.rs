@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Names and values.
 pub(crate) type Variables = Vec<(String, String)>;
 
-/// Who reads the resource, and with which values of its template's variables.
+/// The handler of the resource, and the values of its template's variables.
 pub(crate) fn find(snapshot: &Snapshot, uri: &str) -> Option<(Arc<dyn ResourceHandler>, Variables)> {
     if let Some(resource) = snapshot.resources.get(uri) {
         return Some((Arc::clone(&resource.handler), Vec::new()));

@@ -1,4 +1,4 @@
-//! What is kept of a task, as resources for its owner: its log, what it has given out, what its journal says.
+//! The log, output and history of a task, as resources for its owner.
 
 use crate::{
     admission::request::AdmittedRequest,
@@ -40,13 +40,13 @@ const HISTORY_TEMPLATE: &str = concat!(
 /// How many blocks or entries are shown at once.
 const MOST: usize = 100;
 
-/// It may grow at any moment and is its owner's.
+/// It may grow at any moment, and only its owner may read it.
 const CACHE: CacheHints = CacheHints {
     ttl_ms: 0,
     scope: CacheScope::Private,
 };
 
-/// Whether any tool of these leaves something to read of its tasks.
+/// Whether the tasks of any of these tools have resources.
 pub(crate) fn are_kept(engine: &Engine, offered: &Snapshot) -> bool {
     engine.keeps_logs() || any_keeps_a_journal(offered)
 }
@@ -63,7 +63,7 @@ pub(crate) fn templates(engine: &Engine, offered: &Snapshot) -> impl Iterator<It
     log.into_iter().chain(output).chain(history)
 }
 
-/// An unknown task, a foreign one and one without what is asked for are the same to the reader.
+/// An unknown task, another principal's and one without the resource are answered alike.
 pub(crate) async fn read(
     engine: &Engine,
     identity: &ServerInfo,
@@ -92,7 +92,7 @@ pub(crate) async fn read(
     }
 }
 
-/// A request for a part of a task that is its sender's.
+/// A request for a part of its sender's task.
 struct Reading<'a> {
     engine: &'a Engine,
     identity: &'a ServerInfo,
@@ -130,7 +130,7 @@ impl Reading<'_> {
         }))
     }
 
-    /// Also of a task that keeps no journal: it has given out nothing.
+    /// A task without a journal has no output.
     async fn output(&self) -> Result<Answer, RpcError> {
         let (after, limit) = self.stretch();
         let page = self.engine.output(self.task, after, limit).await;
@@ -175,7 +175,7 @@ impl Reading<'_> {
         }))
     }
 
-    /// Which part of a journal is wanted. No journal has so many places that a number that is cut off here could be one.
+    /// The range of a journal. Larger numbers than a `u32` are no places of any journal.
     fn stretch(&self) -> (u32, usize) {
         let after = self.wish.from.unwrap_or(0);
         let limit = self.wish.limit.and_then(|limit| usize::try_from(limit).ok());
@@ -224,7 +224,7 @@ fn past(task: &Task, attempt: &PastAttempt) -> Value {
         None if attempt.began.is_some() => ("failed", Some("its end was not recorded".to_owned())),
         None => ("given up", None),
     };
-    // Of one that has not begun nothing else is known.
+    // Nothing else is known of one that has not started.
     let at = attempt.began.or(attempt.ended).unwrap_or(task.updated_at);
     let mut shown = json!({
         "place": attempt.epoch,

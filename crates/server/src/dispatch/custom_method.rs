@@ -1,4 +1,4 @@
-//! Methods of a server's own.
+//! Methods that the server's author has defined.
 
 use crate::{admission::request::AdmittedRequest, handler, interaction::Interaction, response::Answer};
 use longhaul_core::Json;

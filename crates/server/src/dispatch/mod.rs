@@ -5,7 +5,7 @@ mod table;
 
 use crate::{
     admission::{
-        caller::{Caller, Reach},
+        caller::{Caller, PeerScope},
         request::AdmittedRequest,
     },
     interaction::{Interaction, input_requests},
@@ -26,7 +26,7 @@ use tracing::debug;
 /// Bytes of a method's name that the log shows.
 const LONGEST_METHOD: usize = 100;
 
-/// One message, with what surrounds it.
+/// One message, and how it arrived.
 pub(crate) struct Incoming<'a> {
     /// The message.
     pub(crate) bytes: &'a [u8],
@@ -36,8 +36,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) session: Option<Session>,
     /// Whether its sender takes a stream of events as an answer.
     pub(crate) takes_stream: bool,
-    /// Who may have sent it.
-    pub(crate) reach: Reach,
+    /// Who can have sent it.
+    pub(crate) reach: PeerScope,
 }
 
 /// Finds the era and the method of each message.
@@ -158,7 +158,7 @@ impl Dispatcher {
     }
 }
 
-/// Refuses a message for what surrounds it, with the id that is in it, if it is a sound one.
+/// Refuses a message for how it arrived, with its id if it has a valid one.
 pub(crate) fn refuse_message(bytes: &[u8], error: &RpcError) -> Answer {
     let id = match Message::parse(bytes) {
         Ok(Message::Request(request)) => Some(request.id),
@@ -168,7 +168,7 @@ pub(crate) fn refuse_message(bytes: &[u8], error: &RpcError) -> Answer {
     Answer::error(id, error)
 }
 
-/// What wants no answer and is refused all the same has a status of its own: 200 would read as accepted (T-04).
+/// A refused notification or response has a status of its own: 200 would read as accepted (T-04).
 fn refused(error: RpcError) -> Answer {
     let error = if error.status() < 400 {
         error.with_status(400)

@@ -1,42 +1,44 @@
-//! Runs handlers that answer while their request lasts: prompts, resources, completions, intakes.
+//! Runs handlers that answer while their request is open: prompts, resources, completions, intakes.
 //!
-//! A legacy client is asked by requests of ours (`live`), a modern one by answering its request with the questions (`replay`).
+//! A legacy client is asked by requests of ours (`client_requests`), a modern one in the response to its request (`replay`).
 
-mod live;
+mod client_requests;
 mod outbox;
 mod replay;
 
 use crate::{
     admission::request::AdmittedRequest,
+    capabilities,
     interaction::{
         Interaction,
-        exchange::{self, Response, Talk, Turn},
-        notifications::Telling,
+        exchange::{self, Output, Responder, Response},
+        notifications::RequestNotifications,
         rounds::Round,
     },
-    response::{Answer, KeptId},
+    response::{Answer, OwnedRequestId},
 };
+use client_requests::ClientRequests;
 use futures_util::FutureExt;
-use live::Live;
 use longhaul_core::{BoxFuture, Json, RpcFailure};
 use longhaul_runtime::{Ability, AskError, HandlerError, Question, RequestContext, Requesting, Requestor, ToolMessage};
-use longhaul_wire::{Capability, Generation, RequestId, RpcError, ServerInfo, legacy, modern};
-use outbox::{Line, Outbox};
+use longhaul_wire::{Generation, RequestId, RpcError, ServerInfo, legacy, modern};
+use outbox::{Outbox, OutboxItem};
 use replay::Replay;
 use std::{panic::AssertUnwindSafe, sync::Arc};
 use tracing::error;
 
-/// Appends the whole response to a request whose handler gave a result.
+/// Appends the whole response to a request whose handler returned a result.
 pub(crate) type Writer = Box<dyn FnOnce(&mut String, RequestId<'_>, &Json) + Send>;
 
 /// A handler to be run. A modern request that comes again runs it again.
 pub(crate) type Handler = Box<dyn FnOnce(RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> + Send>;
 
-/// What is made of what the handler gives. It may go on telling what the handler has begun to tell.
-pub(crate) type Finish =
-    Box<dyn FnOnce(Result<Json, HandlerError>, Telling) -> BoxFuture<'static, Result<Turn, RpcError>> + Send>;
+/// What is done with the handler's result. It continues with the same notifications.
+pub(crate) type Finish = Box<
+    dyn FnOnce(Result<Json, HandlerError>, RequestNotifications) -> BoxFuture<'static, Result<Output, RpcError>> + Send,
+>;
 
-/// The writer of what a handler gives, as it is.
+/// Writes a handler's result as it is.
 pub(crate) fn result_writer(identity: &Arc<ServerInfo>, generation: Generation) -> Writer {
     let identity = Arc::clone(identity);
     Box::new(move |out, id, result| match generation {
@@ -45,11 +47,11 @@ pub(crate) fn result_writer(identity: &Arc<ServerInfo>, generation: Generation) 
     })
 }
 
-/// Runs a handler and answers with what it gives; `not_found` is what [`HandlerError::NotFound`] means for this request. `round` is a
+/// Runs a handler and answers with its result; `not_found` is what [`HandlerError::NotFound`] means for this request. `round` is a
 /// modern request's place in a series of rounds; a request without one may not ask anything (U-10).
 ///
 /// # Errors
-/// −32602 if the request says in no sound way what it wants to hear.
+/// −32602 if the request's progress token or log level is not valid.
 pub(crate) fn answer(
     interaction: &Arc<Interaction>,
     request: &AdmittedRequest<'_>,
@@ -58,7 +60,7 @@ pub(crate) fn answer(
     not_found: RpcError,
     write: Writer,
 ) -> Result<Answer, RpcError> {
-    let (id, generation) = (KeptId::of(request.id), request.caller.generation);
+    let (id, generation) = (OwnedRequestId::of(request.id), request.caller.generation);
     let finish = move |result, _| {
         let response = match result {
             Ok(result) => {
@@ -70,25 +72,25 @@ pub(crate) fn answer(
             Err(HandlerError::Lacks(ability)) => Response::error(&id, &undeclared(ability, generation)),
             Err(HandlerError::Rpc(failure)) => Response::of(failed(&id, generation, &failure)),
         };
-        Box::pin(std::future::ready(Ok(Turn::Response(response)))) as _
+        Box::pin(std::future::ready(Ok(Output::Response(response)))) as _
     };
-    let telling = Telling::wanted(interaction, request)?;
-    let talk = talk(interaction, request, telling, round, handler, Box::new(finish))?;
-    Ok(exchange::answer(interaction, request, talk))
+    let notifications = RequestNotifications::requested_by(interaction, request)?;
+    let responder = run(interaction, request, notifications, round, handler, Box::new(finish))?;
+    Ok(exchange::answer(interaction, request, responder))
 }
 
-/// Runs a handler, and goes on with what `finish` makes of what it gives.
+/// Runs a handler, and continues with what `finish` does with its result.
 ///
 /// # Errors
 /// As [`answer`].
-pub(crate) fn talk(
+pub(crate) fn run(
     interaction: &Arc<Interaction>,
     request: &AdmittedRequest<'_>,
-    telling: Telling,
+    notifications: RequestNotifications,
     round: Option<Round>,
     handler: Handler,
     finish: Finish,
-) -> Result<Box<dyn Talk>, RpcError> {
+) -> Result<Box<dyn Responder>, RpcError> {
     let outbox = Arc::new(Outbox::default());
     let series = round.map(|mut round| {
         let replay = Arc::new(Replay::of(&mut round, Arc::clone(&outbox)));
@@ -96,41 +98,35 @@ pub(crate) fn talk(
     });
     let requesting: Arc<dyn Requesting> = match (&series, request.caller.generation) {
         (Some((replay, _)), _) => Arc::clone(replay) as _,
-        (None, Generation::Legacy) => Arc::new(Live {
+        (None, Generation::Legacy) => Arc::new(ClientRequests {
             interaction: Arc::clone(interaction),
             session: request.caller.session().map(|session| session.key.clone()),
             outbox: Arc::clone(&outbox),
         }),
-        (None, Generation::Modern) => Arc::new(Mute(Arc::clone(&outbox))),
+        (None, Generation::Modern) => Arc::new(NoRequests(Arc::clone(&outbox))),
     };
     let requestor: Arc<Requestor> = Arc::new(request.caller.requestor(&request.meta)?);
     let principal = request.caller.principal().clone();
     let cx = RequestContext::new(principal, requestor, interaction.engine.ports().clone(), requesting);
-    Ok(Box::new(Handling {
+    Ok(Box::new(RunningHandler {
         interaction: Arc::clone(interaction),
-        id: KeptId::of(request.id),
+        id: OwnedRequestId::of(request.id),
         outbox,
         series,
-        // Whatever it does is done where a panic is caught.
-        phase: Phase::Running(Box::pin(async move { handler(cx).await }), telling, finish),
+        // All of it runs where a panic is caught.
+        phase: Phase::Running(Box::pin(async move { handler(cx).await }), notifications, finish),
     }))
 }
 
-fn undeclared(ability: Ability, generation: Generation) -> RpcError {
+fn undeclared(missing: Ability, generation: Generation) -> RpcError {
     match generation {
-        Generation::Legacy => RpcError::internal(format!("The client has not declared {ability}")),
-        Generation::Modern => RpcError::missing_capability(match ability {
-            Ability::ElicitForm => Capability::ElicitationForm,
-            Ability::ElicitUrl => Capability::ElicitationUrl,
-            Ability::Sampling => Capability::Sampling,
-            Ability::SamplingTools => Capability::SamplingTools,
-            Ability::Roots => Capability::Roots,
-        }),
+        Generation::Legacy => RpcError::internal(format!("The client has not declared {missing}")),
+        Generation::Modern => RpcError::missing_capability(capabilities::required(missing)),
     }
 }
 
 /// The response with a handler's own error.
-pub(crate) fn failed(id: &KeptId, generation: Generation, failure: &RpcFailure) -> String {
+pub(crate) fn failed(id: &OwnedRequestId, generation: Generation, failure: &RpcFailure) -> String {
     let mut text = String::new();
     match generation {
         Generation::Legacy => legacy::tools::write_failed(&mut text, id.get(), failure),
@@ -139,57 +135,61 @@ pub(crate) fn failed(id: &KeptId, generation: Generation, failure: &RpcFailure) 
     text
 }
 
-/// A handler at work. Dropping it drops the handler.
-struct Handling {
+/// A running handler. Dropping it drops the handler.
+struct RunningHandler {
     interaction: Arc<Interaction>,
-    id: KeptId,
+    id: OwnedRequestId,
     outbox: Arc<Outbox>,
     series: Option<(Arc<Replay>, Round)>,
     phase: Phase,
 }
 
 enum Phase {
-    Running(BoxFuture<'static, Result<Json, HandlerError>>, Telling, Finish),
-    /// What it said last is still being told.
-    Ended(Result<Json, HandlerError>, Telling, Finish),
-    Finishing(BoxFuture<'static, Result<Turn, RpcError>>),
+    Running(
+        BoxFuture<'static, Result<Json, HandlerError>>,
+        RequestNotifications,
+        Finish,
+    ),
+    /// Its last messages are still being sent.
+    Ended(Result<Json, HandlerError>, RequestNotifications, Finish),
+    Finishing(BoxFuture<'static, Result<Output, RpcError>>),
     Over,
 }
 
 impl Phase {
-    fn telling(&mut self) -> Option<&mut Telling> {
+    fn notifications(&mut self) -> Option<&mut RequestNotifications> {
         match self {
-            Self::Running(_, telling, _) | Self::Ended(_, telling, _) => Some(telling),
+            Self::Running(_, notifications, _) | Self::Ended(_, notifications, _) => Some(notifications),
             Self::Finishing(_) | Self::Over => None,
         }
     }
 
     fn end(&mut self, ended: Result<Json, HandlerError>) {
-        if let Self::Running(_, telling, finish) = std::mem::replace(self, Self::Over) {
-            *self = Self::Ended(ended, telling, finish);
+        if let Self::Running(_, notifications, finish) = std::mem::replace(self, Self::Over) {
+            *self = Self::Ended(ended, notifications, finish);
         }
     }
 
     fn finish(&mut self) {
-        if let Self::Ended(ended, telling, finish) = std::mem::replace(self, Self::Over) {
-            *self = Self::Finishing(finish(ended, telling));
+        if let Self::Ended(ended, notifications, finish) = std::mem::replace(self, Self::Over) {
+            *self = Self::Finishing(finish(ended, notifications));
         }
     }
 }
 
-impl Handling {
-    async fn turn(&mut self) -> Result<Turn, RpcError> {
+impl RunningHandler {
+    async fn output(&mut self) -> Result<Output, RpcError> {
         loop {
-            // What was said before it ended goes before the end.
+            // Messages from before its end go out before the end.
             while let Some(line) = self.outbox.take() {
-                if let Some(turn) = self.say(line)? {
-                    return Ok(turn);
+                if let Some(output) = self.say(line)? {
+                    return Ok(output);
                 }
             }
             match &mut self.phase {
                 Phase::Running(running, ..) => {
                     let ended = tokio::select! {
-                        // First, so that all it asks before it waits is asked together.
+                        // First, so that everything it asks before it waits is asked together.
                         biased;
                         ended = AssertUnwindSafe(running).catch_unwind() => ended.unwrap_or_else(|_| Err(panicked())),
                         () = self.outbox.filled() => continue,
@@ -198,43 +198,47 @@ impl Handling {
                 }
                 Phase::Ended(..) => self.phase.finish(),
                 Phase::Finishing(finishing) => {
-                    let turn = finishing.await;
+                    let output = finishing.await;
                     self.phase = Phase::Over;
-                    return turn;
+                    return output;
                 }
                 Phase::Over => return std::future::pending().await,
             }
         }
     }
 
-    fn say(&mut self, line: Line) -> Result<Option<Turn>, RpcError> {
+    fn say(&mut self, line: OutboxItem) -> Result<Option<Output>, RpcError> {
         Ok(match line {
-            Line::ToolMessage(said) => self
+            OutboxItem::ToolMessage(said) => self
                 .phase
-                .telling()
-                .and_then(|telling| telling.tell(&said))
-                .map(Turn::Notice),
-            Line::Notice(text) => Some(Turn::Notice(text)),
-            Line::Request(text) => Some(Turn::Question(text)),
-            // It got to its end without the answer.
-            Line::Misfit(_) | Line::Asked { .. } if !matches!(self.phase, Phase::Running(..)) => None,
-            Line::Misfit(error) => {
+                .notifications()
+                .and_then(|notifications| notifications.message_for(&said))
+                .map(Output::Notification),
+            OutboxItem::Notification(text) => Some(Output::Notification(text)),
+            OutboxItem::Request(text) => Some(Output::Request(text)),
+            // It has ended without the answer.
+            OutboxItem::InvalidAnswer(_) | OutboxItem::InputRequired { .. }
+                if !matches!(self.phase, Phase::Running(..)) =>
+            {
+                None
+            }
+            OutboxItem::InvalidAnswer(error) => {
                 self.phase = Phase::Over;
                 return Err(error);
             }
-            Line::Asked { name, request } => self.ask(name, request)?,
+            OutboxItem::InputRequired { name, request } => self.ask(name, request)?,
         })
     }
 
-    /// Answers with this question and those that were asked with it. The next run asks again for what is not answered.
-    fn ask(&mut self, name: String, request: String) -> Result<Option<Turn>, RpcError> {
+    /// Answers with this question and those that were asked with it. The next run asks again for those that are not answered.
+    fn ask(&mut self, name: String, request: String) -> Result<Option<Output>, RpcError> {
         let mut asked = vec![(name, request)];
         while let Some(line) = self.outbox.take() {
             match line {
-                Line::Asked { name, request } => asked.push((name, request)),
-                Line::Misfit(error) => return Err(error),
-                // It will be said again.
-                Line::ToolMessage(_) | Line::Request(_) | Line::Notice(_) => {}
+                OutboxItem::InputRequired { name, request } => asked.push((name, request)),
+                OutboxItem::InvalidAnswer(error) => return Err(error),
+                // The next run sends it again.
+                OutboxItem::ToolMessage(_) | OutboxItem::Request(_) | OutboxItem::Notification(_) => {}
             }
         }
         self.phase = Phase::Over;
@@ -244,16 +248,16 @@ impl Handling {
         let state = replay.state(asked.iter().map(|(name, _)| name.clone()));
         let questions = asked.iter().map(|(name, request)| (name.as_str(), request.as_str()));
         let response = round.ask(&self.interaction, &self.id, questions, &state)?;
-        Ok(Some(Turn::Response(response)))
+        Ok(Some(Output::Response(response)))
     }
 }
 
-impl Talk for Handling {
-    fn next(&mut self) -> BoxFuture<'_, Turn> {
+impl Responder for RunningHandler {
+    fn next(&mut self) -> BoxFuture<'_, Output> {
         Box::pin(async {
-            match self.turn().await {
-                Ok(turn) => turn,
-                Err(error) => Turn::Response(Response::error(&self.id, &error)),
+            match self.output().await {
+                Ok(output) => output,
+                Err(error) => Output::Response(Response::error(&self.id, &error)),
             }
         })
     }
@@ -268,10 +272,10 @@ fn panicked() -> HandlerError {
     })
 }
 
-/// For requests that may not be answered with questions: completions.
-struct Mute(Arc<Outbox>);
+/// For requests that may not be answered with input requests: completions.
+struct NoRequests(Arc<Outbox>);
 
-impl Requesting for Mute {
+impl Requesting for NoRequests {
     fn ask(&self, _: Question) -> BoxFuture<'static, Result<Json, AskError>> {
         Box::pin(std::future::ready(Err(AskError::Withdrawn)))
     }

@@ -1,4 +1,4 @@
-//! What a running handler has to say and to ask, on its way to the client.
+//! Messages and questions of a running handler that its client has not taken yet.
 
 use longhaul_runtime::ToolMessage;
 use longhaul_wire::RpcError;
@@ -6,62 +6,62 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use tokio::sync::Notify;
 
-/// How much a handler may say that its client has not taken yet.
+/// How many messages may wait for the client.
 const KEPT: usize = 128;
 
-/// One thing on its way.
-pub(super) enum Line {
+/// One message or question.
+pub(super) enum OutboxItem {
     /// Progress or a log message.
     ToolMessage(ToolMessage),
     /// A message to a legacy client, ready to be sent: a request of ours.
     Request(String),
-    /// The same, but one that is not answered.
-    Notice(String),
+    /// The same, as a notification.
+    Notification(String),
     /// A question of a modern request.
-    Asked {
+    InputRequired {
         /// Its name in this series of rounds.
         name: String,
         /// `{"method":…,"params":…}`.
         request: String,
     },
-    /// An answer that came with a modern request does not fit its question.
-    Misfit(RpcError),
+    /// An answer in a modern request does not fit its question.
+    InvalidAnswer(RpcError),
 }
 
-/// Lines in order.
+/// Items in order.
 #[derive(Default)]
 pub(super) struct Outbox {
-    lines: Mutex<VecDeque<Line>>,
+    lines: Mutex<VecDeque<OutboxItem>>,
     fresh: Notify,
 }
 
 impl Outbox {
-    /// Adds a line that must arrive.
-    pub(super) fn push(&self, line: Line) {
+    /// Adds an item that must arrive.
+    pub(super) fn push(&self, line: OutboxItem) {
         self.lock().push_back(line);
         self.fresh.notify_one();
     }
 
-    /// Adds what is best effort: of what a slow client has not taken the oldest is lost.
+    /// Adds a message that may be lost: of those that a slow client has not taken the oldest is dropped.
     pub(super) fn say(&self, said: ToolMessage) {
         let mut lines = self.lock();
         if lines.len() >= KEPT
-            && let Some(oldest) = lines.iter().position(|line| matches!(line, Line::ToolMessage(_)))
+            && let Some(oldest) = lines.iter().position(|line| matches!(line, OutboxItem::ToolMessage(_)))
         {
             lines.remove(oldest);
         }
-        lines.push_back(Line::ToolMessage(said));
+        lines.push_back(OutboxItem::ToolMessage(said));
         drop(lines);
         self.fresh.notify_one();
     }
 
-    /// Takes a question of a modern request back before anyone has seen it.
+    /// Withdraws a question of a modern request that was not sent yet.
     pub(super) fn withdraw(&self, question: &str) {
         self.lock()
-            .retain(|line| !matches!(line, Line::Asked { name, .. } if name == question));
+            .retain(|line| !matches!(line, OutboxItem::InputRequired { name, .. } if name == question));
     }
 
-    pub(super) fn take(&self) -> Option<Line> {
+    pub(super) fn take(&self) -> Option<OutboxItem> {
         self.lock().pop_front()
     }
 
@@ -70,7 +70,7 @@ impl Outbox {
         self.fresh.notified().await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Line>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<OutboxItem>> {
         self.lines.lock()
     }
 }

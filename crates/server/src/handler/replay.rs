@@ -1,6 +1,6 @@
 //! Asking a modern client: the handler is run again from its start each time its client comes back, with all answers so far (U-10).
 
-use super::outbox::{Line, Outbox};
+use super::outbox::{Outbox, OutboxItem};
 use crate::interaction::{
     input_requests,
     rounds::{Round, State},
@@ -25,9 +25,9 @@ pub(super) struct Replay {
 struct Book {
     /// By name.
     answers: BTreeMap<String, Json>,
-    /// Those of them that were asked for.
+    /// The names of those that the handler has used.
     used: BTreeSet<String>,
-    /// How often each name was wanted.
+    /// How often each name was asked for.
     wanted: HashMap<String, u32>,
     /// The names given.
     given: HashSet<String>,
@@ -107,7 +107,7 @@ impl Book {
                 1 => wanted.clone(),
                 nth => format!("{wanted}-{nth}"),
             };
-            // Another may really be called that.
+            // Another question may have this name.
             if self.given.insert(name.clone()) {
                 return name;
             }
@@ -125,9 +125,9 @@ impl Requesting for Replay {
                     book.used.insert(name);
                     return Box::pin(std::future::ready(read_answer(answer)));
                 }
-                Err(error) => Line::Misfit(error),
+                Err(error) => OutboxItem::InvalidAnswer(error),
             },
-            None => Line::Asked {
+            None => OutboxItem::InputRequired {
                 name: name.clone(),
                 request: question.request.as_str().to_owned(),
             },

@@ -1,5 +1,5 @@
-//! Answering a request whose client waits: as one message if nothing comes before the response, else as a stream that shows signs
-//! of life.
+//! Answering a request whose client waits: as one message if nothing comes before the response, otherwise as a stream with
+//! keep-alives.
 
 use crate::{
     admission::{
@@ -8,7 +8,7 @@ use crate::{
     },
     interaction::Interaction,
     response::{
-        Answer, KeptId, shutting_down,
+        Answer, OwnedRequestId, shutting_down,
         stream::{self, Gone, KEEP_ALIVE, Sink, Text},
     },
     session::in_flight::Entry,
@@ -17,16 +17,16 @@ use longhaul_core::{BoxFuture, SessionKey};
 use longhaul_wire::RpcError;
 use std::sync::Arc;
 
-/// What comes next in the answer to a request.
-pub(crate) enum Turn {
-    /// A notification. A client that takes no stream does not hear it.
-    Notice(String),
+/// What a responder gives next.
+pub(crate) enum Output {
+    /// A notification. Dropped if the client takes no stream.
+    Notification(String),
     /// A request of ours to a legacy client. One that takes no stream gets it on a push stream of its session.
-    Question(String),
-    /// Nothing is said for a while.
+    Request(String),
+    /// Nothing will come for a while.
     Quiet,
-    /// The rest of the answer comes from here.
-    Next(Box<dyn Talk>),
+    /// The rest of the answer comes from this one.
+    Continue(Box<dyn Responder>),
     /// The response, which is the last.
     Response(Response),
 }
@@ -39,7 +39,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// A response that says what happened, whatever that was.
+    /// A response with HTTP status 200.
     pub(crate) fn of(text: String) -> Self {
         Self {
             status: 200,
@@ -48,7 +48,7 @@ impl Response {
         }
     }
 
-    pub(crate) fn error(id: &KeptId, error: &RpcError) -> Self {
+    pub(crate) fn error(id: &OwnedRequestId, error: &RpcError) -> Self {
         let mut text = String::new();
         error.write_response(&mut text, Some(id.get()));
         Self {
@@ -58,14 +58,14 @@ impl Response {
         }
     }
 
-    /// As it is, in room that was taken for it.
+    /// With memory that was reserved for it.
     pub(crate) fn in_room(mut self, room: Option<Room>) -> Self {
         self.text.room = room;
         self
     }
 
-    /// With room for it, if it is large; without room an error takes its place.
-    fn with_room(mut self, memory: &ByteBudget, id: &KeptId) -> Self {
+    /// Reserves memory for it if it is large; without memory an error takes its place.
+    fn with_room(mut self, memory: &ByteBudget, id: &OwnedRequestId) -> Self {
         if self.text.room.is_none() {
             match memory.answer(self.text.text.len()) {
                 Ok(room) => self.text.room = room,
@@ -92,23 +92,27 @@ impl From<Response> for Answer {
 }
 
 /// Something that answers a request. Dropping it before [`answered`](Self::answered) says that the client has left.
-pub(crate) trait Talk: Send + 'static {
-    /// What comes next. Dropping the future loses nothing: the next one goes on where it stood.
-    fn next(&mut self) -> BoxFuture<'_, Turn>;
+pub(crate) trait Responder: Send + 'static {
+    /// What comes next. Dropping the future loses nothing: the next call continues from there.
+    fn next(&mut self) -> BoxFuture<'_, Output>;
 
-    /// The response is the transport's now.
+    /// The transport has the response.
     fn answered(&mut self) {}
 
-    /// The client does not want the answer any more: also a legacy one, of which a lost connection says nothing (T-08).
+    /// The client has cancelled the request. A lost connection of a legacy client is no cancellation (T-08).
     fn cancel(&mut self) {}
 }
 
-/// Answers a request with what `talk` says.
-pub(crate) fn answer(interaction: &Arc<Interaction>, request: &AdmittedRequest<'_>, talk: Box<dyn Talk>) -> Answer {
-    let conversation = Conversation {
+/// Answers a request with what `responder` gives.
+pub(crate) fn answer(
+    interaction: &Arc<Interaction>,
+    request: &AdmittedRequest<'_>,
+    responder: Box<dyn Responder>,
+) -> Answer {
+    let conversation = Exchange {
         interaction: Arc::clone(interaction),
-        talk,
-        id: KeptId::of(request.id),
+        responder,
+        id: OwnedRequestId::of(request.id),
         session: request.caller.session_key().cloned(),
         cancelled: interaction
             .sessions
@@ -120,41 +124,41 @@ pub(crate) fn answer(interaction: &Arc<Interaction>, request: &AdmittedRequest<'
 }
 
 /// All that is needed to answer the request, kept apart from its bytes, which may be large.
-struct Conversation {
+struct Exchange {
     interaction: Arc<Interaction>,
-    talk: Box<dyn Talk>,
-    id: KeptId,
+    responder: Box<dyn Responder>,
+    id: OwnedRequestId,
     session: Option<SessionKey>,
     cancelled: Entry,
-    /// Questions that no stream has taken yet.
+    /// Requests that no stream has taken yet.
     unsent: Vec<String>,
 }
 
-/// What a wait for the next turn comes to.
+/// What ended a wait for the next output.
 enum Step {
     Message(String),
     Quiet,
     Response(Response),
     Silence,
     Cancelled,
-    /// The server ends before there is an answer: what a client takes along when it leaves ends, too.
+    /// The server closes before there is an answer.
     Closed(Response),
 }
 
-impl Conversation {
-    /// The response by itself, or from the first thing on that comes before it a stream, if the client takes one.
+impl Exchange {
+    /// The response by itself, or a stream from the first message before it, if the client takes one.
     async fn respond(mut self, takes_stream: bool) -> Answer {
         let legacy = self.session.is_some();
         let first = loop {
             match self.step(takes_stream).await {
                 Step::Response(response) => {
-                    self.talk.answered();
+                    self.responder.answered();
                     return response.into();
                 }
                 Step::Cancelled => return Answer::Accepted,
                 Step::Closed(response) => return response.into(),
                 step @ (Step::Message(_) | Step::Silence) if takes_stream => break step,
-                // Only a legacy stream can be left and resumed.
+                // Only legacy streams can be resumed.
                 Step::Quiet if takes_stream && legacy => break Step::Quiet,
                 Step::Silence => self.send_unsent().await,
                 Step::Message(_) | Step::Quiet => {}
@@ -162,7 +166,7 @@ impl Conversation {
         };
         let interaction = Arc::clone(&self.interaction);
         Answer::Stream(stream::events(interaction.engine.ports(), |sink| async move {
-            // Whoever has gone is told no more.
+            // Nothing more is sent to a client that has left.
             let _ = self.stream(sink, first).await;
         }))
     }
@@ -179,7 +183,7 @@ impl Conversation {
                 Step::Closed(Response { text, .. }) => return sink.message(text).await,
                 Step::Response(Response { text, .. }) => {
                     sink.message(text).await?;
-                    self.talk.answered();
+                    self.responder.answered();
                     return Ok(());
                 }
             }
@@ -191,34 +195,34 @@ impl Conversation {
         let silence = self.interaction.engine.ports().clock.sleep(KEEP_ALIVE);
         tokio::pin!(silence);
         loop {
-            let turn = tokio::select! {
-                // What there is to say goes before what speaks against it.
+            let output = tokio::select! {
+                // Messages go out before a cancellation or a shutdown takes effect.
                 biased;
-                turn = self.talk.next() => turn,
+                output = self.responder.next() => output,
                 () = self.cancelled.cancelled() => {
-                    self.talk.cancel();
+                    self.responder.cancel();
                     return Step::Cancelled;
                 }
                 () = self.interaction.shutdown.closed() => return Step::Closed(Response::error(&self.id, &shutting_down())),
                 () = &mut silence => return Step::Silence,
             };
-            match turn {
-                Turn::Notice(text) => return Step::Message(text),
-                Turn::Question(text) if takes_stream => return Step::Message(text),
-                Turn::Question(text) => {
+            match output {
+                Output::Notification(text) => return Step::Message(text),
+                Output::Request(text) if takes_stream => return Step::Message(text),
+                Output::Request(text) => {
                     self.unsent.push(text);
                     self.send_unsent().await;
                 }
-                Turn::Quiet => return Step::Quiet,
-                Turn::Next(talk) => self.talk = talk,
-                Turn::Response(response) => {
+                Output::Quiet => return Step::Quiet,
+                Output::Continue(responder) => self.responder = responder,
+                Output::Response(response) => {
                     return Step::Response(response.with_room(&self.interaction.admission.memory, &self.id));
                 }
             }
         }
     }
 
-    /// Sends questions over the session's push streams, as far as one takes them.
+    /// Sends requests over the session's push streams, as long as one takes them.
     async fn send_unsent(&mut self) {
         let Some(session) = &self.session else { return };
         while let Some(question) = self.unsent.first() {

@@ -4,6 +4,7 @@
 pub(crate) mod exchange;
 pub(crate) mod input_requests;
 pub(crate) mod notifications;
+mod progress;
 pub(crate) mod push;
 pub(crate) mod resource_watch;
 pub(crate) mod rounds;

@@ -1,7 +1,7 @@
-//! When what is kept of a task changes: `resources/updated` for its log, output and history, in both eras.
+//! `resources/updated` for the log, output and history of a task, in both eras.
 //!
-//! One watcher for each part of a task that someone has subscribed to. It tells of an update as authors of resources do, through the
-//! catalog, so sessions and subscriptions hear of it in one way. It ends with its subscribers, or when nothing can change any more.
+//! There is one watcher for each part of a task that someone has subscribed to. It reports an update as authors of resources do, through the
+//! catalog, so sessions and subscriptions are notified in one way. It ends with its last subscriber, or when nothing can change any more.
 
 use crate::{
     admission::caller::Caller, interaction::Interaction, response::store_failed,
@@ -20,31 +20,31 @@ use std::{
 use tokio::sync::watch;
 use tracing::warn;
 
-/// Between two updates of one resource; also between two looks at a log, which grows without a word.
+/// Between two updates of one resource; also between two reads of a log, whose growth nothing reports.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 type Key = (TaskId, TaskPart);
 
 /// The parts of tasks that are watched.
 #[derive(Clone, Default)]
-pub(crate) struct ResourceWatchers(Arc<Mutex<HashMap<Key, Weak<Watched>>>>);
+pub(crate) struct ResourceWatchers(Arc<Mutex<HashMap<Key, Weak<WatchedPart>>>>);
 
 /// A part of a task that somebody has subscribed to; it is watched while anyone holds this.
-struct Watched {
+struct WatchedPart {
     updates: ResourceWatchers,
     key: Key,
     /// Dropped with this, which ends the watcher.
     _alive: watch::Sender<()>,
 }
 
-/// How far a part had come when it was last looked at.
+/// What was last seen of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum PartState {
     Log {
         epoch: u32,
         bytes: u64,
     },
-    /// The last place of the journal that was looked at, and how many outputs had been found after another one.
+    /// The last place of the journal that was read, and how many reads have found new output.
     Output {
         place: u32,
         found: u32,
@@ -54,9 +54,9 @@ enum Seen {
     },
 }
 
-impl Seen {
-    /// Whether there is anything new for a reader.
-    fn is_news_to(self, before: Self) -> bool {
+impl PartState {
+    /// Whether there is something new for a reader.
+    fn has_news_since(self, before: Self) -> bool {
         match (before, self) {
             (Self::Output { found: before, .. }, Self::Output { found, .. }) => found != before,
             _ => self != before,
@@ -67,7 +67,7 @@ impl Seen {
 /// Watches what `uri` names, if that is a part of a task; `None` if it is something else.
 ///
 /// # Errors
-/// For a task that is not the caller's, what an unknown resource comes to; −32602 for a stretch of a part; the store's.
+/// For a task that is not the caller's the error of an unknown resource; −32602 for a range of a part; the store's.
 pub(crate) async fn subscribe(
     interaction: &Arc<Interaction>,
     caller: &Caller,
@@ -114,14 +114,14 @@ pub(crate) async fn subscribe(
 }
 
 impl ResourceWatchers {
-    /// What keeps the watcher of a part, and, if there was none, what ends one.
-    fn enter(&self, key: Key) -> (Arc<Watched>, Option<watch::Receiver<()>>) {
+    /// What keeps the watcher of a part alive and, if there was none, what tells a new one to end.
+    fn enter(&self, key: Key) -> (Arc<WatchedPart>, Option<watch::Receiver<()>>) {
         let mut table = self.lock();
         if let Some(watched) = table.get(&key).and_then(Weak::upgrade) {
             return (watched, None);
         }
         let (alive, ended) = watch::channel(());
-        let watched = Arc::new(Watched {
+        let watched = Arc::new(WatchedPart {
             updates: self.clone(),
             key: key.clone(),
             _alive: alive,
@@ -130,15 +130,15 @@ impl ResourceWatchers {
         (watched, Some(ended))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Weak<Watched>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Weak<WatchedPart>>> {
         self.0.lock()
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedPart {
     fn drop(&mut self) {
         let mut table = self.updates.lock();
-        // Another one may have come in its place.
+        // Another watcher may have replaced it.
         if table.get(&self.key).is_some_and(|watched| watched.strong_count() == 0) {
             table.remove(&self.key);
         }
@@ -154,8 +154,8 @@ struct Part {
 }
 
 impl Part {
-    /// Tells of each change, at most once an interval, until there can be none any more.
-    async fn watch(self, mut task: Task, mut changes: Watch, mut seen: Seen) {
+    /// Reports each change, at most once an interval, until there can be none any more.
+    async fn watch(self, mut task: Task, mut changes: Watch, mut seen: PartState) {
         let clock = Arc::clone(&self.engine.ports().clock);
         while !is_settled(&task) {
             let changed = match self.part {
@@ -182,13 +182,13 @@ impl Part {
                 // It was deleted.
                 Ok(None) => return,
                 Err(error) => {
-                    let error: Unreadable = error;
+                    let error: ReadError = error;
                     warn!(%error, "what is kept of a task cannot be read");
                     clock.sleep(INTERVAL).await;
                     continue;
                 }
             };
-            let is_news = now.is_news_to(seen);
+            let is_news = now.has_news_since(seen);
             seen = now;
             if is_news {
                 self.engine.catalog().resource_updated(Arc::clone(&self.uri));
@@ -199,44 +199,44 @@ impl Part {
         }
     }
 
-    async fn look(&self, task: &Task, before: Option<Seen>) -> Result<Seen, Unreadable> {
+    async fn look(&self, task: &Task, before: Option<PartState>) -> Result<PartState, ReadError> {
         Ok(match (self.part, before) {
             (TaskPart::Log, _) => {
                 let nothing = LogRange {
                     offset: Some(0),
                     limit: Some(0),
                 };
-                let read = self.engine.read_log(task, nothing).await.map_err(Unreadable::Log)?;
-                Seen::Log {
+                let read = self.engine.read_log(task, nothing).await.map_err(ReadError::Log)?;
+                PartState::Log {
                     epoch: task.attempt.as_ref().map_or(0, |attempt| attempt.epoch),
                     bytes: read.map_or(0, |log| log.total),
                 }
             }
-            (TaskPart::Output, Some(Seen::Output { place, found })) => {
+            (TaskPart::Output, Some(PartState::Output { place, found })) => {
                 let page = self.engine.output(task, place, 1).await?;
-                Seen::Output {
+                PartState::Output {
                     place: task.journaled.max(page.next),
                     found: found + u32::from(!page.found.is_empty()),
                 }
             }
-            (TaskPart::Output, _) => Seen::Output {
+            (TaskPart::Output, _) => PartState::Output {
                 place: task.journaled,
                 found: 0,
             },
-            // Attempts and entries, their ends and what is written over them: each is a change of the task.
-            (TaskPart::History, _) => Seen::History { version: task.version },
+            // Each new attempt or entry, and each change of one, is a change of the task.
+            (TaskPart::History, _) => PartState::History { version: task.version },
         })
     }
 }
 
-/// Whether nothing of it changes any more: it is over, and its last attempt with it.
+/// Whether it cannot change any more: the task is done and its last attempt has ended.
 fn is_settled(task: &Task) -> bool {
     task.is_done() && task.active_attempt().is_none()
 }
 
 /// A part of a task could not be read.
 #[derive(Debug, thiserror::Error)]
-enum Unreadable {
+enum ReadError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("its log: {0}")]

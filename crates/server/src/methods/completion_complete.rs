@@ -32,7 +32,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
     )
 }
 
-/// What completes the arguments of what is referred to; it may be that nothing does.
+/// The completer of what is referred to, if it has one.
 fn completer(snapshot: &Snapshot, reference: &Reference<'_>) -> Result<Option<Arc<dyn Completer>>, RpcError> {
     match reference {
         Reference::Prompt(name) => match snapshot.prompts.get(&**name) {

@@ -1,18 +1,13 @@
-//! `initialize` (legacy): settles a revision and begins a session that its id carries.
+//! `initialize` (legacy): negotiates a revision and starts a session that its id carries.
 
 use super::Methods;
-use crate::{
-    admission::{caller, request::AdmittedRequest},
-    catalog::features,
-    response::Answer,
-    session::Session,
-};
+use crate::{admission::request::AdmittedRequest, capabilities, catalog::features, response::Answer, session::Session};
 use longhaul_wire::{RpcError, Version, jsonrpc::write_result, legacy};
 
 pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     let params = request.params.initialize()?;
     let version = Version::negotiate(&params.protocol_version);
-    let abilities = caller::abilities(&params.capabilities);
+    let abilities = capabilities::from_declared(&params.capabilities);
     let ports = methods.engine.ports();
     let session = Session::begin(
         version,

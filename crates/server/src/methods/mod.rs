@@ -1,4 +1,4 @@
-//! One file for each JSON-RPC method, named after it. Which there are says `dispatch::table`.
+//! One file for each JSON-RPC method, named after it. `dispatch::table` lists them.
 
 pub(crate) mod completion_complete;
 pub(crate) mod initialize;

@@ -1,4 +1,4 @@
-//! `prompts/get`: a prompt, filled in.
+//! `prompts/get`: a prompt with its arguments.
 
 use super::Methods;
 use crate::{

@@ -1,4 +1,4 @@
-//! `resources/read`: what the catalog offers, and what is kept of each task for its owner.
+//! `resources/read`: resources of the catalog, and those of tasks.
 
 use super::Methods;
 use crate::{
@@ -15,7 +15,7 @@ use longhaul_runtime::ResourceHandler;
 use longhaul_wire::{CacheHints, CacheScope, Generation, Method, RpcError, legacy, modern, params::ReadResource};
 use std::sync::Arc;
 
-/// What a handler reads is its own business; it may say otherwise in its result.
+/// The default; a handler may say otherwise in its result.
 const READ_CACHE: CacheHints = CacheHints {
     ttl_ms: 0,
     scope: CacheScope::Private,

@@ -1,4 +1,4 @@
-//! `subscriptions/listen` (modern): a stream of what the client wants to hear of (U-20, G2-50..G2-55).
+//! `subscriptions/listen` (modern): a stream of the notifications that the client asks for (U-20, G2-50..G2-55).
 
 use super::Methods;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
         Interaction,
         subscription::{Subscription, accepted_tasks},
     },
-    response::{Answer, KeptId, store_failed, stream},
+    response::{Answer, OwnedRequestId, store_failed, stream},
     session::preferences::SubscriptionGuard,
 };
 use longhaul_wire::{Capability, RpcError, modern::subscription::write_acknowledged, params::SubscriptionFilter};
@@ -43,16 +43,22 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     };
     let mut acknowledged = String::new();
     write_acknowledged(&mut acknowledged, request.id, &accepted);
-    let subscription = Subscription::new(interaction, KeptId::of(request.id), &accepted, (tasks, for_tasks), held);
+    let subscription = Subscription::new(
+        interaction,
+        OwnedRequestId::of(request.id),
+        &accepted,
+        (tasks, for_tasks),
+        held,
+    );
     let events = stream::events(interaction.engine.ports(), |sink| async move {
-        // Whoever has gone is told no more.
+        // Nothing more is sent to a client that has left.
         let _ = subscription.write(sink, acknowledged).await;
         drop(permit);
     });
     Ok(Answer::Stream(events))
 }
 
-/// The resources that there are for this caller, and what is held for them; the others are left out without a word, as tasks are.
+/// The resources that exist for this caller, and their guards; the others are left out silently, as tasks are.
 async fn accepted_resources<'a>(
     interaction: &Arc<Interaction>,
     request: &AdmittedRequest<'_>,

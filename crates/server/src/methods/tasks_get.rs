@@ -18,7 +18,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let engine = &methods.engine;
     let record = engine.get(&request.caller.scope(), &id).await.map_err(store_failed)?;
     let mut record = record.ok_or_else(RpcError::task_not_found)?;
-    // A session that asks about a task is told of it from then on, also if an earlier session created it.
+    // A session that asks about a task gets its messages from then on, also if an earlier session created it.
     session_stream::follow_for(&methods.interaction, &request.caller, &record.task);
     say_what_it_waits_for(engine, &mut record.task).await?;
     let exit = exit_of_cancelled(engine, &record.task).await;

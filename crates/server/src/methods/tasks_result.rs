@@ -1,6 +1,6 @@
-//! `tasks/result` (legacy): holds its answer until the task is over, as often and by as many as ask (G1-28, G1-32).
+//! `tasks/result` (legacy): answers once the task is done, as often and to as many as ask (G1-28, G1-32).
 //!
-//! As a stream it carries what there is to hear of the task meanwhile (G1-34): questions, progress, log messages. An answer that is
+//! As a stream it carries the messages about the task (G1-34): input requests, progress, log messages. An answer that is
 //! one JSON message cannot carry any.
 
 use super::Methods;
@@ -9,13 +9,13 @@ use crate::{
     interaction::{
         Interaction,
         push::{
-            carrier::Kind,
+            carrier::CandidateKind,
             session_stream,
-            task_messages::{self, News, Teller},
+            task_messages::{self, TaskEvent, TaskMessages},
         },
     },
     response::{
-        Answer, KeptId, exit_of_cancelled, shutting_down, store_failed,
+        Answer, OwnedRequestId, exit_of_cancelled, shutting_down, store_failed,
         stream::{self, Gone, KEEP_ALIVE, Sink},
     },
     session::in_flight::Entry,
@@ -25,7 +25,7 @@ use longhaul_runtime::{LogRange, ToolMessage, Watch};
 use longhaul_wire::{RpcError, legacy};
 use std::sync::Arc;
 
-/// How much of its log the answer about a cancelled task shows.
+/// Bytes of the log in the answer about a cancelled task.
 const SHOWN: u64 = 8 * 1024;
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
@@ -35,7 +35,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         scope: request.caller.scope(),
         watch: interaction.engine.watch(&task),
         task,
-        id: KeptId::of(request.id),
+        id: OwnedRequestId::of(request.id),
         cancelled: interaction
             .sessions
             .in_flight
@@ -52,7 +52,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     if !request.caller.takes_stream {
         return Ok(Answer::Later(Box::pin(wait.respond())));
     }
-    // What travels on one connection with the session's push stream needs no second voice there.
+    // If the session's push stream is on the same connection, the messages already go out there.
     let hears = match session.filter(|session| !interaction.push.streams.is_shared(&session.key)) {
         Some(session) => {
             let token = task_messages::token(interaction, session, &record.task)
@@ -64,15 +64,22 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     };
     let again = wait.request();
     let events = stream::events(interaction.engine.ports(), |sink| {
-        // Here and not in the future, so that the client misses nothing from now on.
-        let teller = hears
-            .map(|(session, token)| Teller::new(&wait.interaction, &session, &record.task, token, (Kind::Wait, &sink)));
+        // Here and not in the future, so that the client misses nothing.
+        let messages = hears.map(|(session, token)| {
+            TaskMessages::new(
+                &wait.interaction,
+                &session,
+                &record.task,
+                token,
+                (CandidateKind::TaskResult, &sink),
+            )
+        });
         async move {
-            // A reader that has gone missed nothing: the result is there for the next one (G1-31).
-            let _ = wait.stream(sink, teller, record).await;
+            // A reader that has left missed nothing: the next one gets the result (G1-31).
+            let _ = wait.stream(sink, messages, record).await;
         }
     });
-    Ok(Answer::Stream(events.asked_again_by(again)))
+    Ok(Answer::Stream(events.repeatable_by(again)))
 }
 
 /// One wait for a task's end. Dropping it ends the wait and nothing else.
@@ -81,24 +88,24 @@ struct Wait {
     scope: Scope,
     task: TaskId,
     watch: Watch,
-    id: KeptId,
+    id: OwnedRequestId,
     cancelled: Entry,
 }
 
-/// What there is to do for a wait.
+/// What a wait has to handle.
 enum Next {
-    /// Look at the task.
-    Look,
+    /// The task may have changed.
+    Read,
     /// Nothing happened for a while.
     Silence,
-    /// The client does not want the answer any more.
+    /// The client has cancelled the request.
     Cancelled,
     /// The server stops.
     Draining,
 }
 
 impl Wait {
-    /// What asks for the same answer once more.
+    /// The request that leads to the same answer again.
     fn request(&self) -> String {
         let (id, task) = (self.id.get().as_json(), self.task.as_str());
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tasks/result","params":{{"taskId":"{task}"}}}}"#)
@@ -113,7 +120,7 @@ impl Wait {
         record.map_err(store_failed)?.ok_or_else(RpcError::task_not_found)
     }
 
-    /// The end of what the task's work has written so far, if it leaves a log.
+    /// The end of the task's log, if it has one.
     async fn written(&self, task: &Task) -> Option<String> {
         let end = LogRange {
             offset: None,
@@ -122,7 +129,7 @@ impl Wait {
         Some(self.interaction.engine.read_log(task, end).await.ok()??.text)
     }
 
-    /// The response, if the task is over.
+    /// The response, if the task is done.
     async fn response(&self, record: &Record) -> Option<String> {
         let outcome = record.outcome.as_ref()?;
         let mut text = String::new();
@@ -145,7 +152,7 @@ impl Wait {
 
     async fn next(&mut self) -> Next {
         tokio::select! {
-            () = self.watch.changed() => Next::Look,
+            () = self.watch.changed() => Next::Read,
             () = self.interaction.engine.ports().clock.sleep(KEEP_ALIVE) => Next::Silence,
             () = self.cancelled.cancelled() => Next::Cancelled,
             () = self.interaction.shutdown.drained() => Next::Draining,
@@ -155,25 +162,25 @@ impl Wait {
     async fn respond(mut self) -> Answer {
         loop {
             match self.next().await {
-                Next::Look => match self.looked().await {
+                Next::Read => match self.looked().await {
                     Ok(None) => {}
                     Ok(Some(text)) => return Answer::response(text),
                     Err(error) => return Answer::error(Some(self.id.get()), &error),
                 },
                 Next::Silence => {}
                 Next::Cancelled => return Answer::Accepted,
-                // The status says that it is the server's end and not the task's.
+                // The HTTP status says that the server stopped and not the task.
                 Next::Draining => return Answer::error(Some(self.id.get()), &shutting_down()),
             }
         }
     }
 
-    async fn stream(mut self, sink: Sink, mut teller: Option<Teller>, mut record: Record) -> Result<(), Gone> {
+    async fn stream(mut self, sink: Sink, mut messages: Option<TaskMessages>, mut record: Record) -> Result<(), Gone> {
         // The client sees that its wait has begun.
         sink.keep_alive();
         loop {
-            if let Some(teller) = &mut teller {
-                teller.look(&record).await?;
+            if let Some(messages) = &mut messages {
+                messages.update(&record).await?;
             }
             if let Some(text) = self.response(&record).await {
                 return sink.message(text).await;
@@ -181,22 +188,22 @@ impl Wait {
             loop {
                 let next = tokio::select! {
                     next = self.next() => next,
-                    news = told(&mut teller) => match news {
-                        (_, News::Turned) => Next::Look,
-                        (_, News::ToolMessage(ToolMessage::Quiet)) => {
+                    event = next_event(&mut messages) => match event {
+                        (_, TaskEvent::CarrierChanged) => Next::Read,
+                        (_, TaskEvent::ToolMessage(ToolMessage::Quiet)) => {
                             sink.quiet().await?;
                             continue;
                         }
-                        (teller, News::ToolMessage(said)) => {
-                            teller.tell(said).await?;
+                        (messages, TaskEvent::ToolMessage(said)) => {
+                            messages.send(said).await?;
                             continue;
                         }
                     },
                 };
                 match next {
-                    Next::Look => break,
+                    Next::Read => break,
                     Next::Silence => sink.keep_alive(),
-                    // An error on a stream would read as what the task itself came to (G1-29): it just ends, and the client asks
+                    // An error on a stream would read as the outcome of the task (G1-29): the stream just ends, and the client asks
                     // again.
                     Next::Cancelled | Next::Draining => return Ok(()),
                 }
@@ -213,12 +220,12 @@ impl Wait {
     }
 }
 
-/// The teller with its news; never without one.
-async fn told(teller: &mut Option<Teller>) -> (&mut Teller, News) {
-    match teller {
-        Some(teller) => {
-            let news = teller.news().await;
-            (teller, news)
+/// The next event; never completes without `messages`.
+async fn next_event(messages: &mut Option<TaskMessages>) -> (&mut TaskMessages, TaskEvent) {
+    match messages {
+        Some(messages) => {
+            let event = messages.next_event().await;
+            (messages, event)
         }
         None => std::future::pending().await,
     }

@@ -1,4 +1,4 @@
-//! What goes back, before HTTP gives it its shape.
+//! Answers, before a transport writes them.
 
 pub(crate) mod stream;
 
@@ -34,12 +34,12 @@ pub(crate) enum Answer {
         /// The session.
         session: Box<Session>,
     },
-    /// Nothing is owed.
+    /// There is no response.
     Accepted,
     /// Several messages, the response last.
     Stream(Events),
-    /// It has to be waited for, perhaps for hours. The future holds nothing of the request, and stands for it: dropping it says
-    /// that nobody waits any more.
+    /// It is not ready, perhaps for hours. The future holds nothing of the request. Dropping it means
+    /// that nobody waits for the answer any more.
     Later(BoxFuture<'static, Answer>),
 }
 
@@ -70,7 +70,7 @@ impl Answer {
         }
     }
 
-    /// The answer itself, as soon as it is there.
+    /// Waits until the answer is ready.
     pub(crate) async fn settled(mut self) -> Self {
         while let Self::Later(later) = self {
             self = later.await;
@@ -78,7 +78,7 @@ impl Answer {
         self
     }
 
-    /// With room for it, if it is large; without room an error takes its place, which `refuse` makes of ours.
+    /// Reserves memory for it if it is large; without memory the error from `refuse` takes its place.
     pub(crate) fn with_room(self, memory: &ByteBudget, refuse: impl FnOnce(&RpcError) -> Self) -> Self {
         match self {
             Self::Message {
@@ -109,10 +109,10 @@ impl Answer {
     }
 }
 
-/// A request's id, kept for an answer that comes when the request itself is gone.
-pub(crate) struct KeptId(Box<RawValue>);
+/// A request's id, kept for an answer that comes after the request was dropped.
+pub(crate) struct OwnedRequestId(Box<RawValue>);
 
-impl KeptId {
+impl OwnedRequestId {
     pub(crate) fn of(id: RequestId<'_>) -> Self {
         let raw = RawValue::from_string(id.as_json().to_owned());
         Self(raw.unwrap_or_else(|_| unreachable!("an id was read from JSON")))
@@ -134,7 +134,7 @@ pub(crate) async fn exit_of_cancelled(engine: &Engine, task: &Task) -> Option<St
     Some(exit.ok()??.to_json()?.to_string())
 }
 
-/// What a client reads when the store fails. Its own words are for our log.
+/// The error for a client when the store fails. The store's own text goes to the log.
 pub(crate) fn store_failed(error: StoreError) -> RpcError {
     match error {
         StoreError::Full => RpcError::internal("The server has no room to write; try again later").with_status(507),
@@ -162,7 +162,7 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
     }
 }
 
-/// What a client reads when its call was not taken.
+/// The error for a client whose call was not accepted.
 pub(crate) fn create_failed(error: CreateError) -> RpcError {
     match error {
         CreateError::KeyTaken => {
@@ -177,7 +177,7 @@ pub(crate) fn create_failed(error: CreateError) -> RpcError {
     }
 }
 
-/// What a client reads whose request cannot be waited for any longer.
+/// The error for a client whose request is ended by a shutdown.
 pub(crate) fn shutting_down() -> RpcError {
     RpcError::internal("The server is shutting down; try again").with_status(503)
 }

@@ -1,4 +1,4 @@
-//! Answers of several messages: bounded, and ended with their reader. How a frame stands on the wire is the transport's business.
+//! Answers of several messages: bounded, and ended when their reader leaves. Transports decide how a frame is written.
 
 use crate::admission::limits::Room;
 use bytes::Bytes;
@@ -6,12 +6,12 @@ use longhaul_runtime::Ports;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 
-/// A slow reader holds up its own stream, after so many frames.
+/// Frames that wait for a slow reader; then their writer waits.
 const CAPACITY: usize = 4;
-/// Between signs of life on a silent stream (T-33).
+/// Between two keep-alives on a silent stream (T-33).
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// A JSON-RPC message, and the room it takes until it has left.
+/// A JSON-RPC message, and the memory reserved for it until it was sent.
 pub(crate) struct Text {
     pub(crate) text: String,
     pub(crate) room: Option<Room>,
@@ -24,13 +24,13 @@ impl From<String> for Text {
 }
 
 impl Text {
-    /// Its bytes; with the last of them the room is given back.
+    /// Its bytes; dropping the last of them releases the memory.
     pub(crate) fn into_bytes(self) -> Bytes {
         held(self.text.into(), self.room)
     }
 }
 
-/// Bytes that take room.
+/// Bytes with memory reserved for them.
 struct Held {
     bytes: Bytes,
     _room: Room,
@@ -42,7 +42,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// The same bytes; with the last of them the room is given back.
+/// The same bytes; dropping the last of them releases the memory.
 pub(crate) fn held(bytes: Bytes, room: Option<Room>) -> Bytes {
     match room {
         Some(room) => Bytes::from_owner(Held { bytes, _room: room }),
@@ -54,7 +54,7 @@ pub(crate) fn held(bytes: Bytes, room: Option<Room>) -> Bytes {
 pub(crate) enum Frame {
     /// A JSON-RPC message.
     Message(Text),
-    /// A sign of life, for transports that need one.
+    /// A keep-alive, for transports that need one.
     KeepAlive,
     /// Nothing comes for a while: a transport whose streams can be resumed may close this one (T-06).
     Quiet,
@@ -63,29 +63,29 @@ pub(crate) enum Frame {
 /// The frames of one answer.
 pub(crate) struct Events {
     receiver: mpsc::Receiver<Frame>,
-    attendance: Attendance,
-    again: Option<String>,
+    reader_presence: ReaderPresence,
+    repeat_request: Option<String>,
 }
 
 /// Where a stream's frames are written.
 #[derive(Clone)]
 pub(crate) struct Sink {
     sender: mpsc::Sender<Frame>,
-    attendance: Attendance,
+    reader_presence: ReaderPresence,
 }
 
 /// Whether anyone reads a stream at this moment. The reader of a stream that can be resumed may be away and come back.
 #[derive(Clone)]
-pub(crate) struct Attendance(Arc<watch::Sender<bool>>);
+pub(crate) struct ReaderPresence(Arc<watch::Sender<bool>>);
 
 /// The stream's reader has left.
 #[derive(Debug)]
 pub(crate) struct Gone;
 
-impl Attendance {
-    pub(crate) fn set(&self, attended: bool) {
+impl ReaderPresence {
+    pub(crate) fn set(&self, has_reader: bool) {
         self.0
-            .send_if_modified(|now| std::mem::replace(now, attended) != attended);
+            .send_if_modified(|now| std::mem::replace(now, has_reader) != has_reader);
     }
 }
 
@@ -96,21 +96,21 @@ impl Events {
     }
 
     /// With a request that leads to the same answer at any time, also after a restart.
-    pub(crate) fn asked_again_by(self, request: String) -> Self {
+    pub(crate) fn repeatable_by(self, request: String) -> Self {
         Self {
-            again: Some(request),
+            repeat_request: Some(request),
             ..self
         }
     }
 
     /// The request that leads to the same answer at any time, if there is one.
-    pub(crate) fn again(&self) -> Option<&str> {
-        self.again.as_deref()
+    pub(crate) fn repeat_request(&self) -> Option<&str> {
+        self.repeat_request.as_deref()
     }
 
-    /// To say whether the stream is read.
-    pub(crate) fn attendance(&self) -> Attendance {
-        self.attendance.clone()
+    /// To record whether the stream is read.
+    pub(crate) fn reader_presence(&self) -> ReaderPresence {
+        self.reader_presence.clone()
     }
 }
 
@@ -120,7 +120,7 @@ impl Sink {
         self.sender.send(Frame::Message(text.into())).await.map_err(|_| Gone)
     }
 
-    /// Says that nothing comes for a while.
+    /// Announces that nothing comes for a while.
     pub(crate) async fn quiet(&self) -> Result<(), Gone> {
         self.sender.send(Frame::Quiet).await.map_err(|_| Gone)
     }
@@ -131,13 +131,13 @@ impl Sink {
     }
 
     /// Whether someone reads the stream at this moment.
-    pub(crate) fn is_attended(&self) -> bool {
-        *self.attendance.0.borrow()
+    pub(crate) fn has_reader(&self) -> bool {
+        *self.reader_presence.0.borrow()
     }
 
-    /// To be told when someone comes to read the stream, or leaves it.
-    pub(crate) fn attendance(&self) -> watch::Receiver<bool> {
-        self.attendance.0.subscribe()
+    /// Changes when someone starts or stops reading the stream.
+    pub(crate) fn reader_presence(&self) -> watch::Receiver<bool> {
+        self.reader_presence.0.subscribe()
     }
 
     /// Completes when the stream's reader has left for good.
@@ -145,7 +145,7 @@ impl Sink {
         self.sender.closed().await;
     }
 
-    /// Sends a sign of life, unless the reader has not even taken the last frames.
+    /// Sends a keep-alive, unless earlier frames still wait for the reader.
     pub(crate) fn keep_alive(&self) {
         let _ = self.sender.try_send(Frame::KeepAlive);
     }
@@ -154,20 +154,20 @@ impl Sink {
 /// A stream and where it is written.
 pub(crate) fn channel() -> (Sink, Events) {
     let (sender, receiver) = mpsc::channel(CAPACITY);
-    let attendance = Attendance(Arc::new(watch::Sender::new(true)));
+    let reader_presence = ReaderPresence(Arc::new(watch::Sender::new(true)));
     let sink = Sink {
         sender,
-        attendance: attendance.clone(),
+        reader_presence: reader_presence.clone(),
     };
     let events = Events {
         receiver,
-        attendance,
-        again: None,
+        reader_presence,
+        repeat_request: None,
     };
     (sink, events)
 }
 
-/// Runs `write` for as long as someone reads what it sends. When the reader leaves, the future is dropped where it stands; when
+/// Runs `write` for as long as someone reads what it sends. When the reader leaves, the future is dropped; when
 /// the server drains, it ends by itself.
 pub(crate) fn events<W>(ports: &Ports, write: impl FnOnce(Sink) -> W) -> Events
 where

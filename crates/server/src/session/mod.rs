@@ -1,4 +1,4 @@
-//! Legacy sessions: their ids, what they have asked to be told, which of their requests are being answered, and which of ours they have not
+//! Legacy sessions: their ids, their preferences, which of their requests are being answered, and which of ours they have not
 //! answered.
 
 pub(crate) mod in_flight;

@@ -1,6 +1,6 @@
 //! Requests of ours to legacy clients, and the responses that come back for them.
 //!
-//! The id of such a request is of one of two kinds, told apart by its dots:
+//! The id of such a request is one of two kinds, which differ in their dots:
 //!
 //! - `<task>.<key>.<n>`, written with [`PendingReplies::delivery`]: a delivery of a question that a call or a task has open in the store.
 //!   `n` differs for each delivery, and the first response to any of them counts. Nothing is kept here: the
@@ -72,7 +72,7 @@ impl PendingReplies {
     pub(crate) fn take(&self, session: &SessionKey, id: String, reply: Reply) {
         let awaited = lock(&self.awaited).remove(&(session.clone(), id));
         if let Some(awaited) = awaited {
-            // Whoever asked may just have left.
+            // The one who waits may just have gone.
             let _ = awaited.send(reply);
         }
     }

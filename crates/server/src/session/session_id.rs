@@ -3,7 +3,10 @@
 //! A session id is a signed statement of what was negotiated, so that any process with the key can serve it and a restart ends
 //! none (C-51, T-17). Only the end of a session needs a record (T-14).
 
-use crate::signer::{Signer, Verified};
+use crate::{
+    capabilities,
+    signer::{Signer, Verified},
+};
 use longhaul_core::{Entropy, Millis, Principal, SessionKey, UnixMillis};
 use longhaul_runtime::Abilities;
 use longhaul_wire::Version;
@@ -18,7 +21,7 @@ const KEY_BYTES: usize = 16;
 const LONGEST_NAME: usize = 128;
 const HEAD_BYTES: usize = KEY_BYTES + 1 + 1 + 8;
 
-/// What a legacy client and this server agreed on.
+/// What a legacy client and this server negotiated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Session {
     /// Its unguessable name.
@@ -66,10 +69,10 @@ impl Session {
                 .position(|known| *known == self.version)
                 .unwrap_or(0) as u8,
         );
-        body.push(to_bits(self.abilities));
+        body.push(capabilities::to_bits(self.abilities));
         body.extend(self.expires_at.0.to_be_bytes());
         let client = self.client.as_deref().unwrap_or_default();
-        // It was made short.
+        // `short` has cut it.
         body.extend(u16::try_from(client.len()).unwrap_or_default().to_be_bytes());
         body.extend(client.as_bytes());
         body.extend(self.principal.as_str().as_bytes());
@@ -90,7 +93,7 @@ impl Session {
         Some(Self {
             key: name_of(head[..KEY_BYTES].try_into().ok()?),
             version: *Version::ALL.get(usize::from(head[KEY_BYTES]))?,
-            abilities: from_bits(head[KEY_BYTES + 1]),
+            abilities: capabilities::from_bits(head[KEY_BYTES + 1]),
             principal: Principal::named(std::str::from_utf8(principal).ok()?),
             expires_at,
             client: (!client.is_empty()).then(|| client.into()),
@@ -98,7 +101,7 @@ impl Session {
     }
 }
 
-/// Name and version of a client, as far as they are of a reasonable length: the id that carries them is a header.
+/// Name and version of a client, cut to a reasonable length: the id that carries them is a header.
 fn short(client: &RawValue) -> Option<Arc<str>> {
     #[derive(Serialize, Deserialize)]
     struct Info {
@@ -111,32 +114,6 @@ fn short(client: &RawValue) -> Option<Arc<str>> {
         text.truncate(text.floor_char_boundary(LONGEST_NAME));
     }
     serde_json::to_string(&info).ok().map(Into::into)
-}
-
-/// The abilities in the order of their bits.
-fn flags(abilities: &mut Abilities) -> [&mut bool; 7] {
-    [
-        &mut abilities.elicit_form,
-        &mut abilities.elicit_url,
-        &mut abilities.sampling,
-        &mut abilities.sampling_tools,
-        &mut abilities.roots,
-        &mut abilities.hosts_elicitation,
-        &mut abilities.hosts_sampling,
-    ]
-}
-
-fn to_bits(mut abilities: Abilities) -> u8 {
-    let set = flags(&mut abilities).into_iter().enumerate();
-    set.fold(0, |bits, (bit, flag)| bits | (u8::from(*flag) << bit))
-}
-
-fn from_bits(bits: u8) -> Abilities {
-    let mut abilities = Abilities::default();
-    for (bit, flag) in flags(&mut abilities).into_iter().enumerate() {
-        *flag = bits & (1 << bit) != 0;
-    }
-    abilities
 }
 
 fn name_of(bytes: &[u8; KEY_BYTES]) -> SessionKey {

@@ -35,14 +35,14 @@ pub(crate) fn refusal(request: &Request<'_>) -> Option<RpcError> {
         .then(|| RpcError::invalid_request("Revisions after 2025-03-26 have no batches: send the request by itself"))
 }
 
-/// Whether the request says what only a modern one says (2.6, rule 1).
+/// Whether the request is a modern one (2.6, rule 1).
 pub(crate) fn is_modern(request: &Request<'_>) -> bool {
     let meta = Params::read(request.params).and_then(|params| params.meta());
     meta.is_ok_and(|meta| matches!(meta.protocol_version(), Ok(Some(_))))
 }
 
-/// Counts a message against the rates. A request that comes too early is refused; what has no answer to be refused in is not lost, but
-/// waits for its turn.
+/// Counts a message against the rate limits. A request over the limit is refused; a message without a response is not lost, but
+/// waits.
 pub(crate) async fn count(front: &Front, principal: &Principal, message: &[u8]) -> Result<(), Busy> {
     while let Err(busy) = front.admission.meter.message(principal) {
         if matches!(Message::parse(message), Ok(Message::Request(_))) {
@@ -53,7 +53,7 @@ pub(crate) async fn count(front: &Front, principal: &Principal, message: &[u8]) 
     Ok(())
 }
 
-/// The responses as one array, in the room that they are in.
+/// The responses as one array, with their memory.
 pub(crate) fn array(responses: Vec<Text>) -> Text {
     let length: usize = responses.iter().map(|response| response.text.len() + 1).sum();
     let (mut text, mut room) = (String::with_capacity(length + 2), None::<Room>);
@@ -85,7 +85,7 @@ pub(crate) async fn answer(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answe
         }
     }
     if owed.is_empty() {
-        // Nothing was asked, so all there is to say is whether it was taken (T-04).
+        // Without requests the answer only says whether the messages were accepted (T-04).
         return unaccepted.unwrap_or(Answer::Accepted);
     }
     let at_hand = owed
@@ -100,7 +100,7 @@ pub(crate) async fn answer(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answe
         let responses = join_all(owed.into_iter().map(response)).await;
         let responses: Vec<Text> = responses.into_iter().flatten().collect();
         match responses.is_empty() {
-            // All were called off.
+            // All were cancelled.
             true => Answer::Accepted,
             false => Answer::Message {
                 status: 200,
@@ -117,7 +117,7 @@ pub(crate) async fn answer(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answe
 
 /// What comes back for a message of a batch.
 enum Member {
-    /// It is a request, or nobody can say what it is: its sender is owed a response.
+    /// It is a request, or not a valid message: its sender gets a response.
     Owed(Answer),
     /// It is a notification or a response.
     Unowed(Answer),
@@ -155,7 +155,7 @@ async fn one(front: &Arc<Front>, incoming: &Incoming<'_>, member: &[u8], is_coun
 
 /// Sends an answer on the stream of its batch, as it comes.
 async fn tell(mut answer: Answer, sink: &Sink) {
-    // Whoever has gone is told no more.
+    // Nothing more is sent to a client that has left.
     let _: Result<(), Gone> = async {
         loop {
             answer = match answer {
@@ -168,7 +168,7 @@ async fn tell(mut answer: Answer, sink: &Sink) {
                         match frame {
                             Frame::Message(text) => sink.message(text).await?,
                             Frame::KeepAlive => sink.keep_alive(),
-                            // Others of the batch may have more to say.
+                            // Other requests of the batch may have more to send.
                             Frame::Quiet => {}
                         }
                     }
@@ -180,7 +180,7 @@ async fn tell(mut answer: Answer, sink: &Sink) {
     .await;
 }
 
-/// The response that an answer comes to, for a client that takes no stream; none if the request was called off.
+/// The response of an answer, for a client that takes no stream; `None` if the request was cancelled.
 async fn response(mut answer: Answer) -> Option<Text> {
     loop {
         answer = match answer {

@@ -1,12 +1,12 @@
-//! A connection that carries everything both ways, as stdio does and the pair of endpoints of 2024-11-05: messages come in one after
-//! another and are answered concurrently, on one way out, each answer whole.
+//! A bidirectional connection, as stdio and the endpoints of 2024-11-05 are: messages come in one after
+//! another and are answered concurrently, each answer as a whole.
 
 use crate::{
-    admission::{caller::Reach, limits::Room},
+    admission::{caller::PeerScope, limits::Room},
     dispatch::{Incoming, refuse_message},
-    interaction::push::{session_stream, streams::Wire},
+    interaction::push::{session_stream, streams::PushChannel},
     response::{
-        Answer, KeptId,
+        Answer, OwnedRequestId,
         stream::{Events, Frame, Text},
     },
     session::Session,
@@ -32,7 +32,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 /// Requests of one connection that are being answered; further ones are refused.
 const MOST_REQUESTS: usize = 1024;
-/// What of its messages may be read and not yet understood, in KiB; further ones wait. A message takes a KiB more than it has.
+/// Messages that are read and not yet dispatched, in KiB; further ones wait. A message counts for one KiB more than it has.
 const ROOM: u32 = 32 * 1024;
 /// Messages waiting for a client to read them. Their writers wait beyond that.
 const OUTGOING: usize = 16;
@@ -40,9 +40,9 @@ const OUTGOING: usize = 16;
 /// One connection.
 pub(crate) struct Duplex {
     front: Arc<Front>,
-    reach: Reach,
+    reach: PeerScope,
     out: mpsc::Sender<Text>,
-    /// What a legacy client settled on.
+    /// The session of a legacy client.
     session: Mutex<Option<Session>>,
     requests: Mutex<HashMap<String, Running>>,
     answered: watch::Sender<()>,
@@ -52,27 +52,27 @@ pub(crate) struct Duplex {
 
 /// A request that is being answered.
 struct Running {
-    /// Modern requests are called off by ending what answers them (T-43), as by closing an HTTP stream.
+    /// Modern requests are cancelled by aborting what answers them (T-43), as by closing an HTTP stream.
     abort: Option<AbortHandle>,
-    /// Its answer is to tell of something else.
+    /// It only watches something, so nothing waits for its answer.
     watches: bool,
 }
 
-/// Takes a request out of the table when its answer is out, or nobody wants it any more.
-struct Place {
+/// A request in the table, until its answer was sent or it was cancelled.
+struct RequestSlot {
     duplex: Arc<Duplex>,
     key: String,
 }
 
-impl Drop for Place {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         self.duplex.requests().remove(&self.key);
         self.duplex.answered.send_replace(());
     }
 }
 
-/// The responses of a batch, which go out together.
-struct Responses {
+/// The responses of a batch, which are sent together.
+struct BatchResponses {
     texts: Mutex<Vec<Text>>,
     /// Who may still add to them.
     left: AtomicUsize,
@@ -80,7 +80,7 @@ struct Responses {
     _held: Option<Room>,
 }
 
-impl Responses {
+impl BatchResponses {
     fn of_one(held: Option<Room>) -> Self {
         Self {
             texts: Mutex::default(),
@@ -106,7 +106,7 @@ pub(crate) struct Closed;
 
 impl Duplex {
     /// A connection, and what goes out on it.
-    pub(crate) fn open(front: &Arc<Front>, reach: Reach) -> (Arc<Self>, mpsc::Receiver<Text>) {
+    pub(crate) fn open(front: &Arc<Front>, reach: PeerScope) -> (Arc<Self>, mpsc::Receiver<Text>) {
         let (out, outgoing) = mpsc::channel(OUTGOING);
         let duplex = Self {
             front: Arc::clone(front),
@@ -121,8 +121,8 @@ impl Duplex {
         (Arc::new(duplex), outgoing)
     }
 
-    /// Takes a message, and the room it is in. Returns when it has been understood or is on its way, and not before the client has read enough of what was
-    /// said to it.
+    /// Takes a message, and the memory reserved for it. Returns when it was handled or is being answered, and not before the client has read enough of what was
+    /// sent to it.
     ///
     /// # Errors
     /// [`Closed`]
@@ -140,7 +140,7 @@ impl Duplex {
             Ok(batch) => batch,
             Err(error) => return self.deliver(Answer::error(None, &error)).await,
         };
-        let responses = Arc::new(Responses::of_one(room));
+        let responses = Arc::new(BatchResponses::of_one(room));
         for (nth, member) in batch.members().enumerate() {
             let counted = match nth {
                 0 => Ok(()),
@@ -167,7 +167,7 @@ impl Duplex {
         self: &Arc<Self>,
         bytes: Bytes,
         room: Option<Room>,
-        batch: Option<&Arc<Responses>>,
+        batch: Option<&Arc<BatchResponses>>,
     ) -> Result<(), Closed> {
         match Message::parse(&bytes) {
             Err(refusal) => {
@@ -183,7 +183,7 @@ impl Duplex {
                 Ok(())
             }
             Ok(Message::Response(_)) => {
-                // Nobody waits to hear how it was taken.
+                // There is no response.
                 self.dispatch(&bytes).await;
                 Ok(())
             }
@@ -208,7 +208,7 @@ impl Duplex {
         }
     }
 
-    /// Ends the connection: what is not yet answered never will be. Modern calls are cancelled, legacy ones run on, tasks always.
+    /// Ends the connection without further answers. Modern calls are cancelled, legacy ones go on, and so do all tasks.
     pub(crate) fn close(&self) {
         self.closed.send_replace(true);
     }
@@ -232,22 +232,22 @@ impl Duplex {
         self.front.dispatcher.dispatch(&incoming).await
     }
 
-    /// The handshake stands between what came before it and what comes after.
+    /// All earlier messages are dispatched before the handshake, and all later ones after it.
     async fn initialize(self: &Arc<Self>, bytes: &[u8]) -> Result<(), Closed> {
         self.caught_up().await;
         let answer = self.dispatch(bytes).await;
         if let Answer::Session { session, .. } = &answer {
             *self.session() = Some((**session).clone());
-            self.open_mail(session);
+            self.open_push_stream(session);
         }
         self.deliver(answer).await
     }
 
-    /// What is said to the session goes out here, too.
-    fn open_mail(self: &Arc<Self>, session: &Session) {
+    /// The session's push stream is this connection.
+    fn open_push_stream(self: &Arc<Self>, session: &Session) {
         let (duplex, events) = (
             Arc::clone(self),
-            session_stream::open(&self.front.interaction, session, Wire::Shared),
+            session_stream::open(&self.front.interaction, session, PushChannel::Shared),
         );
         self.spawn(async move {
             let _ = duplex.deliver(Answer::Stream(events)).await;
@@ -258,20 +258,20 @@ impl Duplex {
         self: &Arc<Self>,
         request: &Request<'_>,
         (bytes, held): (Bytes, Option<Room>),
-        batch: Option<&Arc<Responses>>,
+        batch: Option<&Arc<BatchResponses>>,
     ) -> Result<(), Closed> {
         let key = request.id.canonical().into_owned();
-        let place = match self.enter(&key, watches(request)) {
-            Ok(place) => place,
+        let slot = match self.enter(&key, watches(request)) {
+            Ok(slot) => slot,
             Err(refused) => {
                 let answer = Answer::error(Some(request.id), &refused);
                 return self.deliver_to(answer, batch.map(|batch| &**batch)).await;
             }
         };
-        let batch = batch.map(Responses::joined);
-        let listens = (request.method == Method::SubscriptionsListen.as_str()).then(|| KeptId::of(request.id));
+        let batch = batch.map(BatchResponses::joined);
+        let listens = (request.method == Method::SubscriptionsListen.as_str()).then(|| OwnedRequestId::of(request.id));
         let kib = u32::try_from(bytes.len() / 1024 + 1).map_or(ROOM, |kib| kib.min(ROOM));
-        // Never closed, so there is only ever waiting.
+        // The semaphore is never closed.
         let room = Arc::clone(&self.room).acquire_many_owned(kib).await.ok();
         let duplex = Arc::clone(self);
         let (work, abort) = abortable(async move {
@@ -279,7 +279,7 @@ impl Duplex {
             let answer = duplex.dispatch(&bytes).await;
             let answer = answer.with_room(&duplex.front.admission.memory, |error| refuse_message(&bytes, error));
             drop((bytes, room));
-            // Whoever has gone is told no more.
+            // Nothing more is sent to a client that has left.
             let _ = match (answer, listens) {
                 (Answer::Stream(events), Some(id)) => duplex.subscription(events, id.get()).await,
                 (answer, _) => duplex.deliver_to(answer, batch.as_deref()).await,
@@ -295,12 +295,12 @@ impl Duplex {
         }
         self.spawn(async move {
             let _ = work.await;
-            drop(place);
+            drop(slot);
         });
         Ok(())
     }
 
-    fn enter(self: &Arc<Self>, key: &str, watches: bool) -> Result<Place, RpcError> {
+    fn enter(self: &Arc<Self>, key: &str, watches: bool) -> Result<RequestSlot, RpcError> {
         let mut requests = self.requests();
         if requests.len() >= MOST_REQUESTS {
             return Err(RpcError::internal(format!(
@@ -313,7 +313,7 @@ impl Duplex {
             )),
             Entry::Vacant(entry) => {
                 entry.insert(Running { abort: None, watches });
-                Ok(Place {
+                Ok(RequestSlot {
                     duplex: Arc::clone(self),
                     key: key.to_owned(),
                 })
@@ -329,24 +329,24 @@ impl Duplex {
         {
             return abort.abort();
         }
-        // Nobody waits to hear how it was taken.
+        // There is no response.
         self.dispatch(bytes).await;
     }
 
-    /// The running modern request that a cancellation is about. By then nothing of it says any more which era it was of.
+    /// The running modern request that a cancellation names.
     fn modern_request(&self, cancelled: &Notification<'_>) -> Option<AbortHandle> {
         let wish = Params::read(cancelled.params).ok()?.cancelled().ok()?;
         let requests = self.requests();
         requests.get(&*wish.request_id.canonical())?.abort.clone()
     }
 
-    /// Completes when all requests so far are with those who answer them.
+    /// Completes when all requests so far are dispatched.
     async fn caught_up(&self) {
-        // Room is given in the order in which it is asked for.
+        // Permits are given in the order in which they are asked for.
         let _ = self.room.acquire_many(ROOM).await;
     }
 
-    /// Sends an answer, waiting for what of it is still to come.
+    /// Sends an answer, waiting until it is complete.
     ///
     /// # Errors
     /// [`Closed`]
@@ -355,7 +355,7 @@ impl Duplex {
     }
 
     /// As [`deliver`](Self::deliver), but the response goes to those of its batch.
-    async fn deliver_to(&self, mut answer: Answer, batch: Option<&Responses>) -> Result<(), Closed> {
+    async fn deliver_to(&self, mut answer: Answer, batch: Option<&BatchResponses>) -> Result<(), Closed> {
         loop {
             answer = match answer {
                 Answer::Message { text, .. } => return self.respond(text, batch).await,
@@ -378,7 +378,7 @@ impl Duplex {
         }
     }
 
-    async fn respond(&self, text: Text, batch: Option<&Responses>) -> Result<(), Closed> {
+    async fn respond(&self, text: Text, batch: Option<&BatchResponses>) -> Result<(), Closed> {
         match batch {
             Some(batch) => {
                 batch.lock().push(text);
@@ -389,7 +389,7 @@ impl Duplex {
     }
 
     /// One of those who add to the responses is done; the last one sends them.
-    async fn finish(&self, batch: &Responses) -> Result<(), Closed> {
+    async fn finish(&self, batch: &BatchResponses) -> Result<(), Closed> {
         if batch.left.fetch_sub(1, Ordering::AcqRel) > 1 {
             return Ok(());
         }
@@ -400,7 +400,7 @@ impl Duplex {
         }
     }
 
-    /// As [`deliver`](Self::deliver); when we end the subscription, its client reads a cancellation before the response (C-17).
+    /// As [`deliver`](Self::deliver); when we end the subscription, a cancellation goes before the response (C-17).
     async fn subscription(&self, mut events: Events, id: RequestId<'_>) -> Result<(), Closed> {
         while let Some(frame) = events.next().await {
             let Frame::Message(text) = frame else { continue };

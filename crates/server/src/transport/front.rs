@@ -14,7 +14,7 @@ use longhaul_runtime::Engine;
 use longhaul_wire::ServerInfo;
 use std::{sync::Arc, time::Duration};
 
-/// Between two looks at whether anybody needs this server.
+/// Between two checks whether the server is idle.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a [`Front`] is made of.
@@ -108,7 +108,7 @@ impl Front {
     }
 
     /// Completes when for `after` nobody was connected and no task was live, and accepts no connection from then on.
-    pub async fn deserted(&self, after: Duration) {
+    pub async fn idle_for(&self, after: Duration) {
         let clock = &self.engine.ports().clock;
         loop {
             let mut alone_for = Duration::ZERO;
@@ -126,13 +126,13 @@ impl Front {
         }
     }
 
-    /// If the store cannot say, there may be live tasks.
+    /// If the store fails, there may be live tasks.
     async fn is_needed(&self) -> bool {
         if !self.admission.connections.is_zero() {
             return true;
         }
         let counts = self.engine.store().counts().await;
-        // Not for a blocked task: it waits for other code, which is the next process's.
+        // Not for a blocked task: it waits for other code, which only another process has.
         counts.map_or(true, |live| live.queued + live.running + live.suspended > 0)
     }
 }

@@ -1,7 +1,7 @@
 //! How many bytes of bodies and answers the server holds at once.
 //!
-//! Room is taken for a body as it comes, and given back when its answer has left. Nobody waits for room while holding some of the same kind:
-//! bodies and answers have rooms of their own, so that no answer waits for a body.
+//! Memory is reserved for a body as it arrives, and released when its answer was sent. Nothing waits for memory while it holds some of the same kind:
+//! bodies and answers have separate budgets, so that no answer waits for a body.
 
 use std::sync::{
     Arc,
@@ -78,7 +78,7 @@ impl Drop for Room {
     }
 }
 
-/// The budget of a front: an eighth is kept for small bodies, three eighths are for large ones, half is for answers.
+/// The memory budget of a server: an eighth for small bodies, three eighths for large ones, half for answers.
 pub(crate) struct ByteBudget {
     small: Arc<Pool>,
     large: Arc<Pool>,
@@ -108,7 +108,7 @@ impl ByteBudget {
         self.large.until(|| self.large.fits(bytes)).await;
     }
 
-    /// Room for an answer. One that is larger than all of the room has it alone.
+    /// Room for an answer. One that is larger than the whole budget takes all of it.
     pub(crate) fn answer(&self, bytes: usize) -> Result<Option<Room>, Exhausted> {
         if bytes <= UNCOUNTED {
             return Ok(None);
@@ -153,7 +153,7 @@ pub(crate) struct BodyRoom<'a> {
 }
 
 impl BodyRoom<'_> {
-    /// Makes it room for `bytes`. Without that much room it keeps what it had.
+    /// Grows the reservation to `bytes`. If that fails it keeps what it had.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         if bytes <= UNCOUNTED {
             return Ok(());
@@ -172,7 +172,7 @@ impl BodyRoom<'_> {
         self.enter(&self.budget.large, bytes)
     }
 
-    /// Gives up what it had elsewhere only when it has all it needs here.
+    /// Moves to another pool; it keeps its old reservation if that fails.
     fn enter(&mut self, pool: &Arc<Pool>, bytes: usize) -> Result<(), Exhausted> {
         pool.take(bytes)?;
         self.room = Some(Room {

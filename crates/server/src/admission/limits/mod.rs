@@ -1,4 +1,4 @@
-//! How much one principal, and all together, may ask of this server (S-06, G1-59).
+//! Limits of one principal and of all together (S-06, G1-59).
 //!
 //! Messages, connections and streams are counted here; live tasks and stored bytes are counted by the store, in the transaction that creates.
 
@@ -15,7 +15,7 @@ use tally::{Permit, Tally};
 pub(crate) use memory::{BodyRoom, ByteBudget, Exhausted, Room, SMALL};
 pub(crate) use tally::Full;
 
-/// Limits of the front.
+/// Limits of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Requests of one principal in a second, with bursts of twice as many. Each HTTP request to an endpoint is one, whatever it carries, and
@@ -53,7 +53,7 @@ impl Default for Limits {
     }
 }
 
-/// What is said to those who have too many tasks or bytes: nobody knows when there will be room.
+/// `Retry-After` for too many tasks or bytes: it is not known when there will be room.
 const QUOTA_PAUSE: Duration = Duration::from_secs(10);
 /// The same for bytes in memory, which come and go quickly.
 const MEMORY_PAUSE: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ pub(crate) enum Busy {
     Rate {
         /// In a second.
         limit: u32,
-        /// Until the next one is welcome.
+        /// Until the next one is accepted.
         wait: Duration,
     },
     /// Too many live tasks, or too many bytes.
@@ -105,7 +105,7 @@ impl From<Busy> for RpcError {
     fn from(busy: Busy) -> Self {
         let error = RpcError::busy(busy.to_string(), busy.wait());
         match busy {
-            // It is the server that has too much to do, not its client.
+            // The server is overloaded, not the client at fault.
             Busy::Bodies | Busy::Answers => error.with_status(503),
             _ => error,
         }
@@ -134,7 +134,7 @@ impl Meter {
         }
     }
 
-    /// Counts what a principal has sent, before anything is done for it.
+    /// Counts a message of a principal, before any work for it.
     pub(crate) fn message(&self, principal: &Principal) -> Result<(), Busy> {
         self.requests.count(principal)
     }

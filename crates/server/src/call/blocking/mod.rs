@@ -1,94 +1,94 @@
 //! A plain call whose client waits for its outcome.
 
-mod questions;
+mod input_requests;
 
-use super::{Calls, between_rounds::Hold, follow_tools::handed_off, policy::Patience};
+use super::{Calls, between_rounds::Hold, follow_tools::handed_off, policy::WaitPolicy};
 use crate::{
     admission::{
         limits::{Busy, Room},
         request::AdmittedRequest,
     },
     interaction::{
-        exchange::{Response, Talk, Turn},
-        notifications::Telling,
+        exchange::{Output, Responder, Response},
+        notifications::RequestNotifications,
         rounds::Round,
     },
-    response::{KeptId, store_failed},
+    response::{OwnedRequestId, store_failed},
 };
+use input_requests::CallInputRequests;
 use longhaul_core::{BoxFuture, Clock, Input, Outcome, Task};
 use longhaul_runtime::{Promotion, Step, ToolMessage, Waiting};
 use longhaul_wire::{Generation, RequestId, RpcError, jsonrpc::write_result, legacy, modern};
-use questions::Questions;
 use std::{sync::Arc, time::Duration};
 
-/// What a client must have declared (G2-05): the only outcome whose HTTP status says more than that there is one.
+/// The error of a capability that the client has not declared (G2-05): the only outcome with an HTTP status of its own.
 const MISSING_CAPABILITY: i32 = -32021;
 
-/// How much is told in a row before the call is looked at again: one that talks without a pause has questions, too.
+/// Messages sent in a row before the call is read again: one that reports without a pause may ask something, too.
 const MOST_IN_A_ROW: u32 = 128;
 
-/// How long an outcome waits for room until its client is told to come back; the call itself is kept for longer.
+/// How long an outcome waits for memory until its client is told to retry; the call itself is kept for longer.
 const ROOM_PATIENCE: Duration = Duration::from_secs(30);
 
-/// A plain call being waited for.
-pub(crate) struct Plain {
+/// A plain call whose client waits for it.
+pub(crate) struct BlockingCall {
     calls: Arc<Calls>,
     waiting: Waiting,
     hold: Option<Hold>,
     generation: Generation,
-    id: KeptId,
-    telling: Telling,
-    questions: Questions,
+    id: OwnedRequestId,
+    notifications: RequestNotifications,
+    questions: CallInputRequests,
     patience: Limit,
-    /// Whether something about the call has changed since it was last looked at.
+    /// Whether the call may have changed since it was last read.
     stale: bool,
     /// The questions that were open then.
     open: Vec<Input>,
     /// How the call ended.
     end: Option<Outcome>,
-    /// What its outcome takes.
+    /// The memory reserved for its outcome.
     room: Option<Room>,
-    /// What becomes of the hold when the response is the client's.
-    response: Owed,
+    /// What happens to the hold once the client has the response.
+    on_response: OnResponse,
     /// The same, if the response is an error of ours.
-    error: Owed,
-    /// How much was taken of what the work says since the call was last looked at.
+    on_error: OnResponse,
+    /// Messages taken from the work since the call was last read.
     in_a_row: u32,
 }
 
-/// What a response leaves to be done.
+/// What happens to a call between rounds once the client has the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Owed {
+enum OnResponse {
     /// The call is over, or a task of its own.
-    Nothing,
+    Release,
     /// The client comes back.
-    Retry,
+    Keep,
     /// Nobody comes back: the call is to stop.
-    End,
+    Abandon,
 }
 
-/// What surrounds a wait, taken from the request before its bytes are gone.
-pub(crate) struct Surroundings {
+/// What a wait needs of its request, taken before the request's bytes are dropped.
+pub(crate) struct CallContext {
     pub(crate) calls: Arc<Calls>,
     pub(crate) generation: Generation,
-    pub(crate) id: KeptId,
-    pub(crate) telling: Telling,
+    pub(crate) id: OwnedRequestId,
+    pub(crate) notifications: RequestNotifications,
     /// How long the call is waited for.
-    pub(crate) patience: Patience,
-    pub(crate) asks: Asks,
+    pub(crate) patience: WaitPolicy,
+    pub(crate) asks: InputRequestMode,
 }
 
 /// How the client can be asked.
-pub(crate) enum Asks {
+pub(crate) enum InputRequestMode {
     /// By answering its request with the questions.
     Rounds(Round),
     /// By requests of ours.
     Requests,
-    /// Not at all: without a session there is nowhere for it to answer (C-51).
+    /// Not at all: without a session there is no way for it to answer (C-51).
     Nobody,
 }
 
-impl Asks {
+impl InputRequestMode {
     /// How the sender of a request can be asked; `round` is its place in a series, if it is a modern one.
     pub(crate) fn of(request: &AdmittedRequest<'_>, round: Option<Round>) -> Self {
         match round {
@@ -99,65 +99,65 @@ impl Asks {
     }
 }
 
-impl Plain {
-    /// Waits for a call that this request began. A modern client that leaves takes it along (T-34), also one that has just become
-    /// a task (C-45); after a legacy one it runs on (T-08).
-    pub(crate) fn begun(around: Surroundings, waiting: Waiting) -> Self {
-        let modern = around.generation == Generation::Modern;
+impl BlockingCall {
+    /// Waits for a call that this request started. It is cancelled when a modern client leaves (T-34), also if it has just become
+    /// a task (C-45); when a legacy client leaves it goes on (T-08).
+    pub(crate) fn begun(context: CallContext, waiting: Waiting) -> Self {
+        let modern = context.generation == Generation::Modern;
         let hold = modern.then(|| {
-            let calls = &around.calls;
+            let calls = &context.calls;
             calls.between_rounds.first(waiting.begun())
         });
-        Self::new(around, waiting, hold, Owed::End)
+        Self::new(context, waiting, hold, OnResponse::Abandon)
     }
 
-    /// Waits for a call that an earlier request began and that asked its client something. Its round stays open if this comes to
-    /// nothing.
-    pub(crate) fn rejoined(around: Surroundings, waiting: Waiting, hold: Hold) -> Self {
-        Self::new(around, waiting, Some(hold), Owed::Retry)
+    /// Waits for a call that an earlier request started and that asked its client something. Its round stays open if this request
+    /// fails.
+    pub(crate) fn rejoined(context: CallContext, waiting: Waiting, hold: Hold) -> Self {
+        Self::new(context, waiting, Some(hold), OnResponse::Keep)
     }
 
-    fn new(around: Surroundings, waiting: Waiting, hold: Option<Hold>, error: Owed) -> Self {
-        let clock = &around.calls.engine.ports().clock;
+    fn new(context: CallContext, waiting: Waiting, hold: Option<Hold>, error: OnResponse) -> Self {
+        let clock = &context.calls.engine.ports().clock;
         Self {
-            patience: Limit::of(around.patience, &**clock),
-            questions: Questions::of(around.asks, &around.calls.interaction.input_requests.unanswered),
-            calls: around.calls,
+            patience: Limit::of(context.patience, &**clock),
+            questions: CallInputRequests::of(context.asks, &context.calls.interaction.input_requests.unanswered),
+            calls: context.calls,
             waiting,
             hold,
-            generation: around.generation,
-            id: around.id,
-            telling: around.telling,
+            generation: context.generation,
+            id: context.id,
+            notifications: context.notifications,
             stale: true,
             open: Vec::new(),
             end: None,
             room: None,
-            response: Owed::Nothing,
-            error,
+            on_response: OnResponse::Release,
+            on_error: error,
             in_a_row: 0,
         }
     }
 
-    async fn turn(&mut self) -> Result<Turn, RpcError> {
+    async fn output(&mut self) -> Result<Output, RpcError> {
         loop {
-            if let Some(turn) = self.said().or_else(|| self.questions.take_back()) {
-                return Ok(turn);
+            if let Some(output) = self.said().or_else(|| self.questions.withdraw()) {
+                return Ok(output);
             }
             if let Some(outcome) = &self.end {
                 let response = self.ended(outcome);
-                return Ok(Turn::Response(response.in_room(self.room.take())));
+                return Ok(Output::Response(response.in_room(self.room.take())));
             }
             if self.stale {
                 if let Some(response) = self.look().await? {
-                    return Ok(Turn::Response(response));
+                    return Ok(Output::Response(response));
                 }
-                // What was said before it changed goes before what the change means.
+                // Messages from before the change go out before what the change causes.
                 continue;
             }
             self.in_a_row = 0;
             if !self.open.is_empty() {
-                if let Some(turn) = self.ask().await? {
-                    return Ok(turn);
+                if let Some(output) = self.ask().await? {
+                    return Ok(output);
                 }
                 if self.stale {
                     continue;
@@ -165,16 +165,16 @@ impl Plain {
             }
             tokio::select! {
                 said = self.waiting.next() => match said {
-                    Some(said) => if let Some(turn) = told(&mut self.telling, &said) {
-                        return Ok(turn);
+                    Some(said) => if let Some(output) = told(&mut self.notifications, &said) {
+                        return Ok(output);
                     },
                     None => self.stale = true,
                 },
                 () = self.patience.is_over() => {
-                    // Should the next lines be dropped halfway, the next look finds a task.
+                    // If this future is dropped during the promotion, the next read finds a task.
                     self.stale = true;
                     match self.waiting.promote().await.map_err(store_failed)? {
-                        Promotion::Task(task) => return Ok(Turn::Response(self.promoted(&task))),
+                        Promotion::Task(task) => return Ok(Output::Response(self.promoted(&task))),
                         Promotion::Ended(outcome) => self.end = Some(outcome),
                     }
                 }
@@ -182,28 +182,28 @@ impl Plain {
         }
     }
 
-    /// What the work has said already and the client wants to hear.
-    fn said(&mut self) -> Option<Turn> {
-        // Once it has ended there is no more to come.
+    /// The next message of the work that the client asked for, if there is one already.
+    fn said(&mut self) -> Option<Output> {
+        // After the end nothing more comes.
         while self.end.is_some() || self.in_a_row < MOST_IN_A_ROW {
             let said = self.waiting.said()?;
             self.in_a_row += 1;
             self.stale |= self.in_a_row == MOST_IN_A_ROW;
-            if let Some(turn) = told(&mut self.telling, &said) {
-                return Some(turn);
+            if let Some(output) = told(&mut self.notifications, &said) {
+                return Some(output);
             }
         }
         None
     }
 
-    /// How the call stands now: the response, if it is a task by now, which another request of the same call was given.
+    /// Reads the call. The response, if it has become a task in the meantime, through another request of the same call.
     async fn look(&mut self) -> Result<Option<Response>, RpcError> {
         match self.waiting.look().await.map_err(store_failed)? {
             Step::Ended(outcome) => {
                 let bytes = outcome_bytes(&outcome);
                 let memory = &self.calls.interaction.admission.memory;
                 let Ok(room) = memory.answer(bytes) else {
-                    // It is read again when there is room, and not kept in memory until then.
+                    // It is read again when there is memory for it, and not kept until then.
                     drop(outcome);
                     let room = memory.wait_for_answer(bytes);
                     let room = self.calls.engine.ports().within(ROOM_PATIENCE, room).await;
@@ -211,7 +211,7 @@ impl Plain {
                     return Ok(None);
                 };
                 self.room = room;
-                // Nobody needs to stop it any more.
+                // Its end is known, so nothing is left to abandon.
                 self.release();
                 self.end = Some(outcome);
                 self.questions.keep(&[]);
@@ -220,7 +220,7 @@ impl Plain {
                 if self.patience.answer.is_some() {
                     return Ok(Some(self.promoted(&record.task)));
                 }
-                // It asks whoever has the task.
+                // The task's client is asked.
                 self.open.clear();
             }
             Step::Changed(record) => {
@@ -265,23 +265,23 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
     }
 }
 
-fn told(telling: &mut Telling, said: &ToolMessage) -> Option<Turn> {
+fn told(notifications: &mut RequestNotifications, said: &ToolMessage) -> Option<Output> {
     match said {
-        ToolMessage::Quiet => Some(Turn::Quiet),
-        said => telling.tell(said).map(Turn::Notice),
+        ToolMessage::Quiet => Some(Output::Quiet),
+        said => notifications.message_for(said).map(Output::Notification),
     }
 }
 
-impl Talk for Plain {
-    fn next(&mut self) -> BoxFuture<'_, Turn> {
+impl Responder for BlockingCall {
+    fn next(&mut self) -> BoxFuture<'_, Output> {
         Box::pin(async {
-            match self.turn().await {
-                Ok(turn) => turn,
+            match self.output().await {
+                Ok(output) => output,
                 Err(error) => {
-                    if self.response == Owed::Nothing {
-                        self.response = self.error;
+                    if self.on_response == OnResponse::Release {
+                        self.on_response = self.on_error;
                     }
-                    Turn::Response(Response::error(&self.id, &error))
+                    Output::Response(Response::error(&self.id, &error))
                 }
             }
         })
@@ -289,10 +289,10 @@ impl Talk for Plain {
 
     fn answered(&mut self) {
         if let Some(hold) = &mut self.hold {
-            match self.response {
-                Owed::Nothing => hold.release(),
-                Owed::Retry => hold.park(),
-                Owed::End => {}
+            match self.on_response {
+                OnResponse::Release => hold.release(),
+                OnResponse::Keep => hold.park(),
+                OnResponse::Abandon => {}
             }
         }
     }
@@ -302,13 +302,13 @@ impl Talk for Plain {
     }
 }
 
-/// When a call that is still running becomes a task, and how that is told.
+/// When a call that is still running becomes a task, and what the client is answered then.
 struct Limit {
     over: Option<BoxFuture<'static, ()>>,
     answer: Option<Instead>,
 }
 
-/// What a client is told instead of the outcome.
+/// The answer that takes the place of the outcome.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Instead {
     /// The task.
@@ -318,11 +318,11 @@ enum Instead {
 }
 
 impl Limit {
-    fn of(patience: Patience, clock: &dyn Clock) -> Self {
+    fn of(patience: WaitPolicy, clock: &dyn Clock) -> Self {
         let (millis, answer) = match patience {
-            Patience::Endless => (None, None),
-            Patience::Promote(millis) => (Some(millis), Some(Instead::Task)),
-            Patience::HandOff(millis) => (Some(millis), Some(Instead::Words)),
+            WaitPolicy::Unlimited => (None, None),
+            WaitPolicy::Promote(millis) => (Some(millis), Some(Instead::Task)),
+            WaitPolicy::HandOff(millis) => (Some(millis), Some(Instead::Words)),
         };
         Self {
             over: millis.map(|millis| clock.sleep(Duration::from_millis(millis))),
@@ -340,8 +340,8 @@ impl Limit {
     }
 }
 
-/// The response to a plain call that ended so.
-pub(crate) fn response(calls: &Calls, id: &KeptId, generation: Generation, outcome: &Outcome) -> Response {
+/// The response to a plain call with this outcome.
+pub(crate) fn response(calls: &Calls, id: &OwnedRequestId, generation: Generation, outcome: &Outcome) -> Response {
     let mut text = String::new();
     write_outcome(&mut text, id.get(), outcome, generation, calls);
     let undeclared = |code| generation == Generation::Modern && code == MISSING_CAPABILITY;

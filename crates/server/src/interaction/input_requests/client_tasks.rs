@@ -1,50 +1,51 @@
-//! Questions that a client makes tasks of (G1-57): here we are the requestor, who polls, fetches the result and cancels.
+//! Input requests that a client answers with a task of its own (G1-57): here we are the requestor, which polls, fetches the result and cancels.
 //!
 //! The client's task is known to this node only. If it is lost, with its stream or with this process, the question is asked again:
-//! the question is what is kept.
+//! only the question is stored.
 
 use crate::{
+    capabilities,
     interaction::Interaction,
     session::{Session, replies::PendingReply},
 };
 use longhaul_core::{InputKey, Json, Scope, SessionKey, TaskId};
 use longhaul_runtime::{Abilities, Reply, Watch};
-use longhaul_wire::{Capability, InputRequest, TaskStatus, legacy::client_task as wire, params::TaskMetadata};
+use longhaul_wire::{InputRequest, TaskStatus, legacy::client_task as wire, params::TaskMetadata};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tracing::debug;
 
-/// How long a client is wished to keep its task, from its creation: a week.
+/// The TTL that we ask for, in milliseconds: a week.
 const TTL: u64 = 7 * 24 * 3_600_000;
-/// How long a client may take to say how its task stands.
+/// How long a client may take to answer a poll.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two polls, if the client names no interval: rising from the first to the last.
+/// Milliseconds between two polls if the client names no interval, rising from the first to the second.
 const POLL: (u64, u64) = (500, 15_000);
-/// An interval the client names is kept within these.
-const NAMED: (u64, u64) = (50, 60_000);
+/// Bounds of an interval that the client names, in milliseconds.
+const INTERVAL_BOUNDS: (u64, u64) = (50, 60_000);
 
 type Key = (SessionKey, TaskId, InputKey);
 
-/// The questions that clients were let make tasks of, and did.
+/// The input requests that clients have answered with tasks.
 #[derive(Clone, Default)]
 pub(crate) struct ClientTasks(Arc<Mutex<HashMap<Key, State>>>);
 
 enum State {
     /// The client works on it, under this id of its own.
-    Hosted(String),
+    Working(String),
     /// The client's task is lost.
     Lost,
 }
 
 impl ClientTasks {
     /// Whether the client works on the question.
-    pub(crate) fn is_hosted(&self, session: &SessionKey, task: &TaskId, key: &InputKey) -> bool {
-        self.is(session, task, key, |state| matches!(state, State::Hosted(_)))
+    pub(crate) fn is_working_on(&self, session: &SessionKey, task: &TaskId, key: &InputKey) -> bool {
+        self.is(session, task, key, |state| matches!(state, State::Working(_)))
     }
 
-    /// Whether the client's task was lost, so that it is to answer at once.
-    pub(crate) fn is_to_be_asked_plainly(&self, session: &SessionKey, task: &TaskId, key: &InputKey) -> bool {
+    /// Whether the client's task was lost, so that the client is asked again without a task.
+    pub(crate) fn must_ask_without_task(&self, session: &SessionKey, task: &TaskId, key: &InputKey) -> bool {
         self.is(session, task, key, |state| matches!(state, State::Lost))
     }
 
@@ -53,15 +54,15 @@ impl ClientTasks {
         !table.is_empty() && table.get(&(session.clone(), task.clone(), key.clone())).is_some_and(so)
     }
 
-    /// Enters a client's task, unless it has made one of the question already. What is entered is left when the guard goes.
-    fn enter(&self, key: Key, theirs: &str) -> Result<Entered, Taken> {
+    /// Registers a client's task, unless it has made one for the question already.
+    fn enter(&self, key: Key, theirs: &str) -> Result<Registration, Duplicate> {
         let mut table = self.lock();
         match table.get(&key) {
-            Some(State::Hosted(known)) if known == theirs => Err(Taken::Same),
-            Some(_) => Err(Taken::Other),
+            Some(State::Working(known)) if known == theirs => Err(Duplicate::Same),
+            Some(_) => Err(Duplicate::Other),
             None => {
-                table.insert(key.clone(), State::Hosted(theirs.to_owned()));
-                Ok(Entered {
+                table.insert(key.clone(), State::Working(theirs.to_owned()));
+                Ok(Registration {
                     hosting: self.clone(),
                     key,
                 })
@@ -74,44 +75,39 @@ impl ClientTasks {
     }
 }
 
-/// Why a client's task is not seen to.
-enum Taken {
-    /// It is already: the client has told of it twice.
+/// Why a client's task is not polled.
+enum Duplicate {
+    /// It is already: the client has named it twice.
     Same,
     /// Another one is: the client has answered two deliveries with a task each.
     Other,
 }
 
-/// Keeps a question in the table.
-struct Entered {
+/// Keeps a question in the table until dropped.
+struct Registration {
     hosting: ClientTasks,
     key: Key,
 }
 
-impl Entered {
+impl Registration {
     /// The client's task is lost.
-    fn lose(&self) {
+    fn mark_lost(&self) {
         self.hosting.lock().insert(self.key.clone(), State::Lost);
     }
 }
 
-impl Drop for Entered {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.hosting.lock().remove(&self.key);
     }
 }
 
-/// The wish for a task that goes with a question, if the client has declared that it hosts tasks for it (G1-04).
-pub(crate) fn wish(abilities: &Abilities, question: &InputRequest<'_>) -> Option<TaskMetadata> {
-    let hosts = match question.capability() {
-        Capability::ElicitationForm | Capability::ElicitationUrl => abilities.hosts_elicitation,
-        Capability::Sampling | Capability::SamplingTools => abilities.hosts_sampling,
-        Capability::Roots | Capability::Tasks => false,
-    };
-    hosts.then_some(TaskMetadata { ttl: Some(TTL) })
+/// The `task` member that goes with an input request, if the client has declared that it makes tasks of such requests.
+pub(crate) fn task_metadata(declared: &Abilities, request: &InputRequest<'_>) -> Option<TaskMetadata> {
+    capabilities::allow_client_task(declared, request).then_some(TaskMetadata { ttl: Some(TTL) })
 }
 
-/// Takes `answer` for a client's task, if it is one that may be, and sees to it from then on; says whether it was.
+/// Polls the client's task that `answer` names, if it names one and may; says whether it was one.
 pub(crate) fn take(
     interaction: &Arc<Interaction>,
     session: &Session,
@@ -120,8 +116,8 @@ pub(crate) fn take(
     request: &Json,
     answer: &Json,
 ) -> bool {
-    let wished =
-        InputRequest::read(request.as_str()).is_ok_and(|question| wish(&session.abilities, &question).is_some());
+    let wished = InputRequest::read(request.as_str())
+        .is_ok_and(|question| capabilities::allow_client_task(&session.abilities, &question));
     if !wished {
         return false;
     }
@@ -129,43 +125,43 @@ pub(crate) fn take(
     let Some(Ok(Some(created))) = created.map(wire::ClientTask::created) else {
         return false;
     };
-    let host = Host {
+    let poller = ClientTaskPoller {
         interaction: Arc::clone(interaction),
         session: session.clone(),
         task: task.clone(),
         key: key.clone(),
         request: request.clone(),
-        theirs: created.id.into_owned(),
-        named_interval: created.poll_interval,
+        client_task: created.id.into_owned(),
+        client_interval: created.poll_interval,
         watch: interaction.engine.watch(task),
     };
     let key = (session.key.clone(), task.clone(), key.clone());
     let spawner = &interaction.engine.ports().spawner;
-    match interaction.input_requests.client_tasks.enter(key, &host.theirs) {
-        Ok(entered) => spawner.spawn(Box::pin(host.see_through(entered))),
-        Err(Taken::Other) => spawner.spawn(Box::pin(async move {
-            host.send(wire::write_cancel).await;
+    match interaction.input_requests.client_tasks.enter(key, &poller.client_task) {
+        Ok(registration) => spawner.spawn(Box::pin(poller.run(registration))),
+        Err(Duplicate::Other) => spawner.spawn(Box::pin(async move {
+            poller.send(wire::write_cancel).await;
         })),
-        Err(Taken::Same) => {}
+        Err(Duplicate::Same) => {}
     }
     true
 }
 
 /// A client's task for a question of ours.
-struct Host {
+struct ClientTaskPoller {
     interaction: Arc<Interaction>,
     session: Session,
     task: TaskId,
     key: InputKey,
     request: Json,
     /// The client's name for its task, which means something to that client only (G1-58).
-    theirs: String,
-    named_interval: Option<u64>,
+    client_task: String,
+    client_interval: Option<u64>,
     watch: Watch,
 }
 
-/// What came of the client's task.
-enum End {
+/// How a client's task ended.
+enum Ending {
     /// Its result, or the error that stands for it.
     Reply(Reply),
     /// The question was answered elsewhere or withdrawn.
@@ -174,30 +170,30 @@ enum End {
     Lost,
 }
 
-impl Host {
-    async fn see_through(mut self, entered: Entered) {
+impl ClientTaskPoller {
+    async fn run(mut self, registration: Registration) {
         let lost = match self.end().await {
-            End::Reply(reply) => !self.answer(reply).await,
-            End::Settled => {
-                // What the client says to this changes nothing.
+            Ending::Reply(reply) => !self.answer(reply).await,
+            Ending::Settled => {
+                // The response changes nothing.
                 self.send(wire::write_cancel).await;
                 false
             }
-            End::Lost => true,
+            Ending::Lost => true,
         };
         if lost {
             debug!(
                 task = self.task.short(),
                 "a client's task is lost; its question is asked again"
             );
-            entered.lose();
-            self.interaction.push.carriers.nudge(&self.session.key, &self.task);
-            // For as long as the question is open it is not forgotten that it is to be asked plainly.
+            registration.mark_lost();
+            self.interaction.push.carriers.notify(&self.session.key, &self.task);
+            // Registered as long as the question is open, so that it is asked without a task.
             self.settled().await;
         }
     }
 
-    /// Keeps the client's answer; `false` if it is none.
+    /// Stores the client's answer; `false` if it is not valid.
     async fn answer(&self, reply: Reply) -> bool {
         if let Reply::Result(answer) = &reply
             && super::check(&self.request, answer).is_err()
@@ -212,46 +208,50 @@ impl Host {
         kept.await.is_ok()
     }
 
-    async fn end(&mut self) -> End {
+    async fn end(&mut self) -> Ending {
         let mut interval = POLL.0;
         loop {
             let pause = self.pause(interval);
             tokio::select! {
-                () = self.settled() => return End::Settled,
+                () = self.settled() => return Ending::Settled,
                 () = pause => {}
             }
             interval = (interval * 3 / 2).min(POLL.1);
             let Some(Reply::Result(got)) = self.ask(wire::write_get).await else {
-                return End::Lost;
+                return Ending::Lost;
             };
             let got = serde_json::from_str::<&RawValue>(got.as_str()).ok();
             let Some(Ok(theirs)) = got.map(wire::ClientTask::read) else {
-                return End::Lost;
+                return Ending::Lost;
             };
-            self.named_interval = theirs.poll_interval.or(self.named_interval);
+            self.client_interval = theirs.poll_interval.or(self.client_interval);
             if matches!(
                 theirs.status,
                 TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled
             ) {
                 // An error stands for the answer too (G1-29).
-                return self.ask(wire::write_result).await.map_or(End::Lost, End::Reply);
+                return self.ask(wire::write_result).await.map_or(Ending::Lost, Ending::Reply);
             }
         }
     }
 
-    /// What the client says to a request about its task; `None` if it cannot be reached.
+    /// The client's response to a request about its task; `None` if it cannot be reached.
     async fn ask(&self, write: impl FnOnce(&mut String, &str, &str)) -> Option<Reply> {
         let mut asked = self.send(write).await?;
         self.interaction.engine.ports().within(PATIENCE, asked.reply()).await
     }
 
-    /// Sends a request about the client's task to the stream that carries what its session hears of ours.
+    /// Sends a request about the client's task on the stream that carries the messages about ours.
     async fn send(&self, write: impl FnOnce(&mut String, &str, &str)) -> Option<PendingReply> {
         let entropy = &*self.interaction.engine.ports().entropy;
         let asked = self.interaction.sessions.replies.expect(&self.session.key, entropy);
         let mut text = String::new();
-        write(&mut text, asked.id(), &self.theirs);
-        let read = self.interaction.push.carriers.reached_by(&self.session.key, &self.task);
+        write(&mut text, asked.id(), &self.client_task);
+        let read = self
+            .interaction
+            .push
+            .carriers
+            .read_carrier(&self.session.key, &self.task);
         let sent = match read {
             Some(sink) => sink.message(text).await.is_ok(),
             None => self.interaction.push.streams.send(&self.session.key, text).await,
@@ -259,11 +259,11 @@ impl Host {
         sent.then_some(asked)
     }
 
-    /// Until the next poll, a tenth more or less: many that began together should not ask together.
+    /// Until the next poll, with a tenth of jitter: many that started together should not poll together.
     fn pause(&self, interval: u64) -> impl Future<Output = ()> + use<> {
         let interval = self
-            .named_interval
-            .map_or(interval, |named| named.clamp(NAMED.0, NAMED.1));
+            .client_interval
+            .map_or(interval, |named| named.clamp(INTERVAL_BOUNDS.0, INTERVAL_BOUNDS.1));
         let ports = self.interaction.engine.ports();
         let mut byte = [0];
         ports.entropy.fill(&mut byte);
@@ -276,7 +276,7 @@ impl Host {
         let scope = Scope::of(self.session.principal.clone());
         loop {
             let record = self.interaction.engine.get(&scope, &self.task).await;
-            // Should the store fail, the next look tells.
+            // If the store fails, it is read again at the next change.
             if record.is_ok_and(|record| record.is_none_or(|record| !record.task.open_inputs.contains(&self.key))) {
                 return;
             }

@@ -1,4 +1,4 @@
-//! Input requests: what legacy clients are asked by requests of ours, and what they answer. Questions of tasks and plain calls are rows of the store,
+//! Input requests: what legacy clients are asked by requests of ours, and what they answer. Those of tasks and plain calls are rows of the store,
 //! so all that is kept here can be lost.
 
 pub(crate) mod client_tasks;
@@ -8,13 +8,13 @@ pub(crate) mod unanswered;
 pub(crate) use response::check;
 
 use client_tasks::ClientTasks;
-use unanswered::Unanswered;
+use unanswered::UnansweredRequests;
 
 /// What this process knows of the input requests it has sent to legacy clients.
 #[derive(Default)]
 pub(crate) struct InputRequests {
     /// Those that their clients have not responded to.
-    pub(crate) unanswered: Unanswered,
+    pub(crate) unanswered: UnansweredRequests,
     /// Those that their clients work on as tasks of their own.
     pub(crate) client_tasks: ClientTasks,
 }

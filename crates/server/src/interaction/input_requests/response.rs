@@ -23,7 +23,7 @@ pub(crate) async fn accept(
     session: &Session,
     response: &Response<'_>,
 ) -> Result<Answer, RpcError> {
-    // A peer that could not even read our id has nothing to say to anyone.
+    // It names no request of ours.
     let Some(id) = response.id.and_then(text_of) else {
         return Ok(Answer::Accepted);
     };
@@ -72,7 +72,7 @@ async fn answer(
 pub(crate) fn check(request: &Json, answer: &Json) -> Result<(), RpcError> {
     let unreadable = || RpcError::invalid_params("The answer does not fit its question");
     let raw: &RawValue = serde_json::from_str(answer.as_str()).map_err(|_| unreadable())?;
-    // What is no question of the protocol has answers of no known shape.
+    // For a request that the protocol does not define any answer is valid.
     InputRequest::read(request.as_str()).map_or(Ok(()), |question| question.check(raw))
 }
 

@@ -1,16 +1,16 @@
-//! Push streams: what a session hears without having asked just now (T-09).
+//! Push streams: messages to a session that belong to no open request (T-09).
 //!
-//! While one is open it carries the news of the session's live tasks, found in the store when it opens and added as they are
+//! While one is open it carries the messages about the session's live tasks, found in the store when it opens and added as they are
 //! created, and of the lists and resources that change. Without one, all of this costs a look at a counter.
 
 use super::{
-    carrier::Kind,
-    status::StatusNews,
-    task_messages::{self, News, Teller},
+    carrier::CandidateKind,
+    status::StatusNotifications,
+    task_messages::{self, TaskEvent, TaskMessages},
 };
 use crate::{
     admission::caller::Caller,
-    interaction::{Interaction, push::streams::Wire},
+    interaction::{Interaction, push::streams::PushChannel},
     response::stream::{Events, Gone, Sink},
     session::Session,
 };
@@ -29,32 +29,32 @@ use tracing::warn;
 
 /// How many live tasks are read at once.
 const PAGE: usize = 100;
-/// A task is told of on one connection, its questions on another: a client that hears of a task before it knows it may refuse
-/// the question, so the answer that names the task gets this much of a lead.
-const LEAD: u64 = 100;
-/// What changes within so short a time is told once.
-const TICK: Duration = Duration::from_millis(50);
+/// A task is named on one connection and its questions are sent on another: a client that is asked before it knows the task may refuse
+/// the question, so the answer that names the task gets this head start, in milliseconds.
+const HEAD_START: u64 = 100;
+/// Changes within this time are sent once.
+const CHANGE_WINDOW: Duration = Duration::from_millis(50);
 
 /// Opens a push stream for `session`.
-pub(crate) fn open(interaction: &Arc<Interaction>, session: &Session, wire: Wire) -> Events {
-    let (sink, events) = interaction.push.streams.open(&session.key, wire);
-    let push = Push {
+pub(crate) fn open(interaction: &Arc<Interaction>, session: &Session, channel: PushChannel) -> Events {
+    let (sink, events) = interaction.push.streams.open(&session.key, channel);
+    let stream = SessionStream {
         interaction: Arc::clone(interaction),
         session: session.clone(),
         sink,
     };
-    // Before the client learns that the stream is open, so that it misses nothing from then on.
+    // Before the client learns that the stream is open, so that it misses nothing.
     let catalog = interaction.engine.catalog();
     let (changes, updates) = (catalog.changes(), catalog.updates());
     let told = *changes.borrow();
     interaction.engine.ports().spawner.spawn(Box::pin(async move {
         tokio::select! {
-            // Whoever has gone is told no more.
-            _ = push.tell_changes(told, changes, updates) => {}
-            () = push.sink.closed() => {}
-            () = push.interaction.shutdown.drained() => {}
+            // Nothing more is sent to a client that has left.
+            _ = stream.send_changes(told, changes, updates) => {}
+            () = stream.sink.closed() => {}
+            () = stream.interaction.shutdown.drained() => {}
         }
-        push.interaction.push.streams.close(&push.session.key, &push.sink);
+        stream.interaction.push.streams.close(&stream.session.key, &stream.sink);
     }));
     events
 }
@@ -68,14 +68,14 @@ pub(crate) fn follow_for(interaction: &Arc<Interaction>, caller: &Caller, task: 
     }
 }
 
-/// Tells the session of `task`, which it knows as it is here, on the push streams it has.
+/// Sends the session the messages about `task` on its push streams. The session knows the task as it is here.
 pub(crate) fn follow(interaction: &Arc<Interaction>, session: &Session, task: &Task) {
     // Earlier revisions know no tasks; their clients follow work with the tools for it.
     if task.is_done() || !session.version.has_core_tasks() {
         return;
     }
-    for sink in interaction.push.streams.enlist(&session.key, &task.id) {
-        let push = Push {
+    for sink in interaction.push.streams.start_following(&session.key, &task.id) {
+        let stream = SessionStream {
             interaction: Arc::clone(interaction),
             session: session.clone(),
             sink,
@@ -83,60 +83,67 @@ pub(crate) fn follow(interaction: &Arc<Interaction>, session: &Session, task: &T
         let task = task.clone();
         interaction.engine.ports().spawner.spawn(Box::pin(async move {
             tokio::select! {
-                ended = push.follow(&task) => {
-                    if let Err(End::Unreadable(error)) = ended {
+                ended = stream.follow(&task) => {
+                    if let Err(FollowError::Unreadable(error)) = ended {
                         warn!(%error, task = task.id.short(), "a task cannot be followed for its client");
                     }
                 }
-                () = push.sink.closed() => {}
-                () = push.interaction.shutdown.drained() => {}
+                () = stream.sink.closed() => {}
+                () = stream.interaction.shutdown.drained() => {}
             }
-            push.interaction
+            stream
+                .interaction
                 .push
                 .streams
-                .dismiss(&push.session.key, &push.sink, &task.id);
+                .stop_following(&stream.session.key, &stream.sink, &task.id);
         }));
     }
 }
 
 /// One push stream.
-struct Push {
+struct SessionStream {
     interaction: Arc<Interaction>,
     session: Session,
     sink: Sink,
 }
 
-/// Why a stream hears of a task no longer.
-enum End {
+/// Why a stream no longer carries the messages about a task.
+enum FollowError {
     /// Its reader has left.
     Gone,
     /// The task cannot be read.
     Unreadable(StoreError),
 }
 
-impl From<Gone> for End {
+impl From<Gone> for FollowError {
     fn from(Gone: Gone) -> Self {
         Self::Gone
     }
 }
 
-impl From<StoreError> for End {
+impl From<StoreError> for FollowError {
     fn from(error: StoreError) -> Self {
         Self::Unreadable(error)
     }
 }
 
-impl Push {
-    /// Tells of a task until it is over.
-    async fn follow(&self, known: &Task) -> Result<(), End> {
+impl SessionStream {
+    /// Sends the messages about a task until it is done.
+    async fn follow(&self, known: &Task) -> Result<(), FollowError> {
         let engine = &self.interaction.engine;
         let clock = &*engine.ports().clock;
         let mut watch = engine.watch(&known.id);
-        let mut status = StatusNews::known(known);
+        let mut status = StatusNotifications::known(known);
         let token = task_messages::token(&self.interaction, &self.session, known).await?;
-        let mut teller = Teller::new(&self.interaction, &self.session, known, token, (Kind::Push, &self.sink));
+        let mut messages = TaskMessages::new(
+            &self.interaction,
+            &self.session,
+            known,
+            token,
+            (CandidateKind::PushStream, &self.sink),
+        );
         let age = clock.now().since(known.created_at);
-        clock.sleep(Duration::from_millis(LEAD.saturating_sub(age))).await;
+        clock.sleep(Duration::from_millis(HEAD_START.saturating_sub(age))).await;
         loop {
             let Some(record) = engine
                 .get(&Scope::of(self.session.principal.clone()), &known.id)
@@ -144,9 +151,9 @@ impl Push {
             else {
                 return Ok(());
             };
-            teller.look(&record).await?;
+            messages.update(&record).await?;
             if self.is_newest()
-                && let Some(text) = status.about(&record, clock)
+                && let Some(text) = status.due(&record, clock)
             {
                 self.sink.message(text).await?;
             }
@@ -157,17 +164,17 @@ impl Push {
                 tokio::select! {
                     () = watch.changed() => break,
                     () = status.paused() => break,
-                    news = teller.news() => match news {
-                        News::ToolMessage(said) => teller.tell(said).await?,
-                        News::Turned => break,
+                    news = messages.next_event() => match news {
+                        TaskEvent::ToolMessage(said) => messages.send(said).await?,
+                        TaskEvent::CarrierChanged => break,
                     },
                 }
             }
         }
     }
 
-    /// Follows the tasks that live already, then tells of lists and resources that change.
-    async fn tell_changes(
+    /// Follows the live tasks, then sends changes of lists and resources.
+    async fn send_changes(
         &self,
         mut told: Versions,
         mut changes: watch::Receiver<Versions>,
@@ -185,13 +192,13 @@ impl Push {
                 _ = changes.changed() => {}
                 update = updates.recv() => self.note(update, &mut updated),
             }
-            self.interaction.engine.ports().clock.sleep(TICK).await;
+            self.interaction.engine.ports().clock.sleep(CHANGE_WINDOW).await;
             while let Some(update) = taken(updates.try_recv()) {
                 self.note(update, &mut updated);
             }
             let now = *changes.borrow_and_update();
             if self.is_newest() {
-                self.tell_lists(told, now).await?;
+                self.send_list_changes(told, now).await?;
                 for uri in &updated {
                     let mut text = String::new();
                     notification::write_resource_updated(&mut text, uri, None);
@@ -218,7 +225,7 @@ impl Push {
         }
     }
 
-    /// Notes an update of a resource that the session watches. If some were missed, any of them may have been updated.
+    /// Records an update of a resource that the session has subscribed to. If updates were missed, any of its resources may have changed.
     fn note(&self, update: Result<Arc<str>, RecvError>, updated: &mut BTreeSet<Arc<str>>) {
         let (preferences, session) = (&self.interaction.sessions.preferences, &self.session.key);
         match update {
@@ -228,7 +235,7 @@ impl Push {
         }
     }
 
-    async fn tell_lists(&self, told: Versions, now: Versions) -> Result<(), Gone> {
+    async fn send_list_changes(&self, told: Versions, now: Versions) -> Result<(), Gone> {
         let lists = [
             (ListChange::Tools, told.tools, now.tools),
             (ListChange::Prompts, told.prompts, now.prompts),
@@ -244,7 +251,7 @@ impl Push {
         Ok(())
     }
 
-    /// Of several push streams of a session one tells what concerns no request (T-10).
+    /// Of several push streams of a session only the newest carries what belongs to no request (T-10).
     fn is_newest(&self) -> bool {
         let newest = self.interaction.push.streams.newest(&self.session.key);
         newest.is_some_and(|newest| newest.is_same(&self.sink))

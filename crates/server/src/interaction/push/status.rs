@@ -1,4 +1,4 @@
-//! `notifications/tasks/status`: every change of the status, and what is said in between at most once a second (G1-43).
+//! `notifications/tasks/status`: every change of the status, and of its message at most once a second (G1-43).
 
 use longhaul_core::{BoxFuture, Clock, Now, Task, store::Record};
 use longhaul_wire::{TaskStatus, legacy};
@@ -7,13 +7,13 @@ use std::{sync::Arc, time::Duration};
 /// Between two notifications of one status.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What one client has been told.
-pub(super) struct StatusNews {
+/// Which status one client was sent.
+pub(super) struct StatusNotifications {
     told: (TaskStatus, Option<Arc<str>>),
     pause: Option<BoxFuture<'static, ()>>,
 }
 
-impl StatusNews {
+impl StatusNotifications {
     /// The client knows the task as it is here.
     pub(super) fn known(task: &Task) -> Self {
         Self {
@@ -22,8 +22,8 @@ impl StatusNews {
         }
     }
 
-    /// The notification, if there is something to tell now.
-    pub(super) fn about(&mut self, record: &Record, clock: &dyn Clock) -> Option<String> {
+    /// The notification, if one is due.
+    pub(super) fn due(&mut self, record: &Record, clock: &dyn Clock) -> Option<String> {
         let now = of(&record.task);
         let (same_status, pausing) = (now.0 == self.told.0, self.pause.is_some());
         if now == self.told || (same_status && pausing) {
@@ -34,7 +34,7 @@ impl StatusNews {
         Some(written(record, clock.read()))
     }
 
-    /// Completes when something that had to wait may be told.
+    /// Completes when a notification that had to wait is due.
     pub(super) async fn paused(&mut self) {
         match &mut self.pause {
             Some(pause) => pause.await,

@@ -11,44 +11,44 @@ use std::{
     },
 };
 
-/// Where messages to a session go that belong to no request of its.
+/// The open push streams, by session.
 #[derive(Clone, Default)]
 pub(crate) struct PushStreams(Arc<Table>);
 
 #[derive(Default)]
 struct Table {
-    sessions: Mutex<HashMap<SessionKey, Vec<Push>>>,
+    sessions: Mutex<HashMap<SessionKey, Vec<OpenStream>>>,
     /// How many streams there are, so that a server without any looks nothing up.
     open: AtomicUsize,
 }
 
 /// One push stream.
-struct Push {
+struct OpenStream {
     sink: Sink,
-    wire: Wire,
-    /// The tasks whose news it carries.
-    following: HashSet<TaskId>,
+    channel: PushChannel,
+    /// The tasks whose messages it carries.
+    tasks: HashSet<TaskId>,
 }
 
-/// What a push stream is made of.
+/// What carries a push stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wire {
+pub(crate) enum PushChannel {
     /// A stream of its own, beside those that answer requests.
-    Own,
+    Dedicated,
     /// The connection on which the session's answers travel too.
     Shared,
 }
 
 impl PushStreams {
     /// Opens a push stream for a session. It is found by later messages until it is closed.
-    pub(crate) fn open(&self, session: &SessionKey, wire: Wire) -> (Sink, Events) {
+    pub(crate) fn open(&self, session: &SessionKey, channel: PushChannel) -> (Sink, Events) {
         let (sink, events) = stream::channel();
-        let push = Push {
+        let opened = OpenStream {
             sink: sink.clone(),
-            wire,
-            following: HashSet::new(),
+            channel,
+            tasks: HashSet::new(),
         };
-        self.lock().entry(session.clone()).or_default().push(push);
+        self.lock().entry(session.clone()).or_default().push(opened);
         self.0.open.fetch_add(1, Ordering::SeqCst);
         (sink, events)
     }
@@ -60,7 +60,7 @@ impl PushStreams {
             return;
         };
         let before = streams.len();
-        streams.retain(|push| !push.sink.is_same(gone));
+        streams.retain(|stream| !stream.sink.is_same(gone));
         self.0.open.fetch_sub(before - streams.len(), Ordering::SeqCst);
         if streams.is_empty() {
             sessions.remove(session);
@@ -69,7 +69,7 @@ impl PushStreams {
 
     /// Sends a request to exactly one of the session's streams that are read (T-10); says whether one took it.
     pub(crate) async fn send(&self, session: &SessionKey, message: String) -> bool {
-        while let Some(sink) = self.newest(session).filter(Sink::is_attended) {
+        while let Some(sink) = self.newest(session).filter(Sink::has_reader) {
             if sink.message(message.clone()).await.is_ok() {
                 return true;
             }
@@ -78,46 +78,46 @@ impl PushStreams {
         false
     }
 
-    /// The stream that a notification to the session goes to now: the newest one that is read. While none is, the newest of all: a
-    /// client that comes back with `Last-Event-ID` reads there what was said meanwhile (T-11).
+    /// The stream for a notification to the session: the newest one that is read. While none is read, the newest of all: a
+    /// client that comes back with `Last-Event-ID` reads the missed messages there (T-11).
     pub(crate) fn newest(&self, session: &SessionKey) -> Option<Sink> {
         if self.is_idle() {
             return None;
         }
         let sessions = self.lock();
         let streams = sessions.get(session)?;
-        let read = streams.iter().rfind(|push| push.sink.is_attended());
+        let read = streams.iter().rfind(|stream| stream.sink.has_reader());
         Some(read.or(streams.last())?.sink.clone())
     }
 
     /// Whether the session's answers travel on its push stream.
     pub(crate) fn is_shared(&self, session: &SessionKey) -> bool {
-        let shared = |streams: &Vec<Push>| streams.iter().any(|push| push.wire == Wire::Shared);
+        let shared = |streams: &Vec<OpenStream>| streams.iter().any(|stream| stream.channel == PushChannel::Shared);
         !self.is_idle() && self.lock().get(session).is_some_and(shared)
     }
 
-    /// The session's streams that do not carry the task's news yet, oldest first; from now on they do.
-    pub(crate) fn enlist(&self, session: &SessionKey, task: &TaskId) -> Vec<Sink> {
+    /// The session's streams that do not carry the task's messages yet, oldest first; from now on they do.
+    pub(crate) fn start_following(&self, session: &SessionKey, task: &TaskId) -> Vec<Sink> {
         if self.is_idle() {
             return Vec::new();
         }
         let mut sessions = self.lock();
         let streams = sessions.get_mut(session).map_or(&mut [][..], |streams| streams);
-        let fresh = streams.iter_mut().filter(|push| !push.following.contains(task));
+        let fresh = streams.iter_mut().filter(|stream| !stream.tasks.contains(task));
         fresh
-            .map(|push| {
-                push.following.insert(task.clone());
-                push.sink.clone()
+            .map(|stream| {
+                stream.tasks.insert(task.clone());
+                stream.sink.clone()
             })
             .collect()
     }
 
-    /// The stream carries the task's news no longer.
-    pub(crate) fn dismiss(&self, session: &SessionKey, sink: &Sink, task: &TaskId) {
+    /// The stream no longer carries the task's messages.
+    pub(crate) fn stop_following(&self, session: &SessionKey, sink: &Sink, task: &TaskId) {
         let mut sessions = self.lock();
         let streams = sessions.get_mut(session).map_or(&mut [][..], |streams| streams);
-        if let Some(push) = streams.iter_mut().find(|push| push.sink.is_same(sink)) {
-            push.following.remove(task);
+        if let Some(stream) = streams.iter_mut().find(|stream| stream.sink.is_same(sink)) {
+            stream.tasks.remove(task);
         }
     }
 
@@ -125,7 +125,7 @@ impl PushStreams {
         self.0.open.load(Ordering::SeqCst) == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, Vec<Push>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, Vec<OpenStream>>> {
         self.0.sessions.lock()
     }
 }

@@ -1,9 +1,9 @@
-//! Rounds of questions on a modern request itself (MRTR, U-10..U-14): the request is answered with what is asked, and sent again
+//! Multi-round-trip requests of modern clients (U-10..U-14): the request is answered with questions, and sent again
 //! with the answers.
 //!
-//! What asked is either a handler, which is run again from its start with all answers so far, carried in the signed [`State`]; or
-//! a plain call, which is parked in the store, and whose state only names it. Answers that come without the state of an earlier
-//! round are taken for what they are, the answers to questions of these names, should they be asked.
+//! The questions come either from a handler, which is run again from its start with all answers so far, carried in the signed [`State`]; or
+//! from a plain call, which waits in the store, and which the state only names. Answers that come without the state of an earlier
+//! round answer the questions of these names, if they are asked.
 
 mod state;
 
@@ -12,7 +12,7 @@ pub(crate) use state::{Binding, State};
 use crate::{
     admission::request::AdmittedRequest,
     interaction::{Interaction, exchange::Response},
-    response::KeptId,
+    response::OwnedRequestId,
 };
 use longhaul_core::{Json, Millis};
 use longhaul_wire::{
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 /// How long a client may take for a round: 15 minutes.
 pub(crate) const LIFETIME: Millis = 15 * 60 * 1_000;
 
-/// What a request says that can be answered with questions.
+/// What is needed of a request that can be answered with questions.
 pub(crate) struct Asked<'a> {
     pub(crate) method: Method,
     /// The tool's or prompt's name, or the resource's URI.
@@ -43,7 +43,7 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// What a modern request brings from the round before; a legacy one knows no rounds.
+    /// What a modern request carries from the round before; `None` for a legacy one.
     ///
     /// # Errors
     /// As [`State::open`].
@@ -84,7 +84,7 @@ impl Round {
         }
     }
 
-    /// Whether it comes back to a plain call that is parked.
+    /// Whether it continues a plain call.
     pub(crate) fn is_of_a_call(&self) -> bool {
         matches!(self.state, Some(State::Call { .. }))
     }
@@ -92,11 +92,11 @@ impl Round {
     /// The response to `id` that asks `questions`, by name, and carries `state` to the next round.
     ///
     /// # Errors
-    /// −32602 if the state has grown so large that it would hardly fit into a request.
+    /// −32602 if the state is so large that it may not fit into a request.
     pub(crate) fn ask<'a>(
         &self,
         interaction: &Interaction,
-        id: &KeptId,
+        id: &OwnedRequestId,
         questions: impl IntoIterator<Item = (&'a str, &'a str)>,
         state: &State,
     ) -> Result<Response, RpcError> {

@@ -1,4 +1,4 @@
-//! What a client carries from one round to the next: signed, tied to its request and its sender, and good for a while (U-12).
+//! The state that a client carries from one round to the next: signed, bound to its request and its sender, and valid for a limited time (U-12).
 
 use crate::signer::{Signer, Verified};
 use longhaul_core::{Json, Principal, UnixMillis};
@@ -15,7 +15,7 @@ const HEAD_BYTES: usize = DIGEST_BYTES + 8;
 /// Where a series of rounds stands.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum State {
-    /// A plain call is parked and waits for its client to come back.
+    /// A plain call waits for its client to come back.
     Call {
         /// The task behind the call.
         task: String,

@@ -1,11 +1,11 @@
-//! A modern client's subscription (U-20..U-24): it is told what changes for as long as it reads, and nothing that it did not ask for.
+//! A modern client's subscription (U-20..U-24): notifications of what it asked for, as long as it reads.
 
 mod tasks;
 
 use crate::{
     interaction::Interaction,
     response::{
-        KeptId,
+        OwnedRequestId,
         stream::{Gone, KEEP_ALIVE, Sink},
     },
     session::preferences::SubscriptionGuard,
@@ -16,28 +16,28 @@ use longhaul_wire::{modern::subscription, notification, notification::ListChange
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::sync::{broadcast, watch};
 
-pub(crate) use tasks::{Tasks, Told};
+pub(crate) use tasks::{ChangedTask, SubscribedTasks};
 
-/// Changes of one list within this time are told as one: what changes a catalog often changes much of it.
+/// Changes of one list within this time are one notification, since changes of a catalog often come together.
 const WINDOW: Duration = Duration::from_millis(50);
 
 /// One subscription.
 pub(crate) struct Subscription {
     interaction: Arc<Interaction>,
     /// The id of the request that opened it, which every message names (U-21).
-    id: KeptId,
+    id: OwnedRequestId,
     lists: Lists,
     updated: HashSet<Arc<str>>,
     updates: broadcast::Receiver<Arc<str>>,
-    tasks: Tasks,
+    tasks: SubscribedTasks,
     /// Whether it is for tasks and nothing else, so that it ends when these are over.
     ends_with_tasks: bool,
-    /// What keeps the updates of resources coming.
+    /// Guards of the subscriptions to resources.
     _held: Vec<SubscriptionGuard>,
 }
 
-/// What a subscription comes to next.
-enum News {
+/// What a subscription has to send next.
+enum Event {
     /// Lists have changed.
     Lists(Vec<ListChange>),
     /// A resource has changed.
@@ -45,10 +45,10 @@ enum News {
     /// Some resources may have changed: there were more changes than we could take.
     Resources,
     /// A task has changed.
-    Task(Told),
+    Task(ChangedTask),
     /// Nothing happened for a while.
     Silence,
-    /// There is nothing to come, or the server stops.
+    /// Nothing more can come, or the server drains.
     Over,
 }
 
@@ -57,9 +57,9 @@ impl Subscription {
     /// ends with them; if none of them was, at once.
     pub(crate) fn new(
         interaction: &Arc<Interaction>,
-        id: KeptId,
+        id: OwnedRequestId,
         accepted: &SubscriptionFilter<'_>,
-        (tasks, for_tasks): (Tasks, bool),
+        (tasks, for_tasks): (SubscribedTasks, bool),
         held: Vec<SubscriptionGuard>,
     ) -> Self {
         let lists = [
@@ -85,28 +85,28 @@ impl Subscription {
         }
     }
 
-    /// Sends the acknowledgement, then how each task stands (G2-55), then what changes, until the reader leaves, there is nothing to
-    /// come, or the server stops: then the response, which is the last (U-22).
+    /// Sends the acknowledgement, then the state of each task (G2-55), then changes, until the reader leaves, nothing more can
+    /// come, or the server drains; the response is the last message (U-22).
     pub(crate) async fn write(mut self, sink: Sink, acknowledged: String) -> Result<(), Gone> {
         sink.message(acknowledged).await?;
         loop {
             match self.next().await {
-                News::Lists(changes) => {
+                Event::Lists(changes) => {
                     for change in changes {
                         let mut text = String::new();
                         notification::write_list_changed(&mut text, change, Some(self.id.get()));
                         sink.message(text).await?;
                     }
                 }
-                News::Resource(uri) => sink.message(self.resource(&uri)).await?,
-                News::Resources => {
+                Event::Resource(uri) => sink.message(self.resource(&uri)).await?,
+                Event::Resources => {
                     for uri in &self.updated {
                         sink.message(self.resource(uri)).await?;
                     }
                 }
-                News::Task(told) => sink.message(told.message(&self.interaction, self.id.get())).await?,
-                News::Silence => sink.keep_alive(),
-                News::Over => {
+                Event::Task(told) => sink.message(told.message(&self.interaction, self.id.get())).await?,
+                Event::Silence => sink.keep_alive(),
+                Event::Over => {
                     let mut text = String::new();
                     subscription::write_end(&mut text, self.id.get(), &self.interaction.identity);
                     return sink.message(text).await;
@@ -115,23 +115,23 @@ impl Subscription {
         }
     }
 
-    async fn next(&mut self) -> News {
+    async fn next(&mut self) -> Event {
         let clock = &self.interaction.engine.ports().clock;
         let silence = clock.sleep(KEEP_ALIVE);
         tokio::pin!(silence);
         loop {
             tokio::select! {
                 news = next_of(&mut self.tasks, &self.interaction, self.ends_with_tasks) => return news,
-                changes = self.lists.changed(&self.interaction) => return News::Lists(changes),
+                changes = self.lists.changed(&self.interaction) => return Event::Lists(changes),
                 update = self.updates.recv() => match update {
-                    Ok(uri) if self.updated.contains(&uri) => return News::Resource(uri),
+                    Ok(uri) if self.updated.contains(&uri) => return Event::Resource(uri),
                     Ok(_) => {}
-                    Err(broadcast::error::RecvError::Lagged(_)) => return News::Resources,
-                    // The catalog lives as long as the interaction.
+                    Err(broadcast::error::RecvError::Lagged(_)) => return Event::Resources,
+                    // The catalog lives as long as the engine.
                     Err(broadcast::error::RecvError::Closed) => return std::future::pending().await,
                 },
-                () = &mut silence => return News::Silence,
-                () = self.interaction.shutdown.drained() => return News::Over,
+                () = &mut silence => return Event::Silence,
+                () = self.interaction.shutdown.drained() => return Event::Over,
             }
         }
     }
@@ -143,21 +143,21 @@ impl Subscription {
     }
 }
 
-/// The next task to be told of. When there is none to come, that is the end or `ends` is false.
-async fn next_of(tasks: &mut Tasks, interaction: &Interaction, ends: bool) -> News {
+/// The next task to notify of. When there is none left, the end if `ends`.
+async fn next_of(tasks: &mut SubscribedTasks, interaction: &Interaction, ends: bool) -> Event {
     match tasks.next(interaction).await {
-        Some(told) => News::Task(told),
-        None if ends => News::Over,
+        Some(told) => Event::Task(told),
+        None if ends => Event::Over,
         None => std::future::pending().await,
     }
 }
 
-/// The lists that are asked for, as they last were told.
+/// The lists that are asked for, and their versions when they were last notified of.
 struct Lists {
     wanted: Vec<ListChange>,
     told: Versions,
     changes: watch::Receiver<Versions>,
-    /// Runs from the first change that was not told yet.
+    /// Runs from the first change that was not sent yet.
     window: Option<BoxFuture<'static, ()>>,
 }
 
@@ -180,7 +180,7 @@ impl Lists {
         }
     }
 
-    /// The lists that have changed since they were last told; at least one. Dropping the future loses nothing.
+    /// The lists that have changed since the last notification; at least one. Dropping the future loses nothing.
     async fn changed(&mut self, interaction: &Interaction) -> Vec<ListChange> {
         if self.wanted.is_empty() {
             return std::future::pending().await;
@@ -221,7 +221,7 @@ fn version(versions: &Versions, list: ListChange) -> u64 {
     }
 }
 
-/// The tasks a subscription may hear of, among those it names: the others are left out without a word (G2-52).
+/// The tasks that a subscription is notified of, among those it names: the others are left out silently (G2-52).
 ///
 /// # Errors
 /// The store's.
@@ -229,8 +229,8 @@ pub(crate) async fn accepted_tasks(
     interaction: &Interaction,
     scope: Scope,
     ids: Vec<TaskId>,
-) -> Result<Tasks, StoreError> {
-    let mut tasks = Tasks::of(scope);
+) -> Result<SubscribedTasks, StoreError> {
+    let mut tasks = SubscribedTasks::of(scope);
     for id in ids {
         tasks.accept(interaction, id).await?;
     }

@@ -1,5 +1,5 @@
-//! The tasks of a subscription: read again at each hint of a change, so that whatever is told is how the task stood then. Several
-//! changes may be told as one; the last, which ends the task, never is left out.
+//! The tasks of a subscription: read again at each hint of a change, so that a notification shows the state at that time. Several
+//! changes may be one notification; the last, which ends the task, is never left out.
 
 use crate::{interaction::Interaction, response::exit_of_cancelled};
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -16,26 +16,26 @@ use tracing::warn;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Those that are watched.
-pub(crate) struct Tasks {
+pub(crate) struct SubscribedTasks {
     scope: Scope,
     /// In the order they were asked for.
     accepted: Vec<TaskId>,
-    /// How they stood when they were accepted, until that is told.
-    first: VecDeque<Changed>,
+    /// Those that are to be sent: at first how they stood when they were accepted.
+    pending: VecDeque<Changed>,
     watched: FuturesUnordered<BoxFuture<'static, Option<Changed>>>,
 }
 
 /// A task that has changed, and what to watch it by.
 type Changed = (Box<Record>, Watch);
 
-/// A task to be told of.
-pub(crate) struct Told {
+/// A task to notify of.
+pub(crate) struct ChangedTask {
     record: Box<Record>,
     /// How the command of a cancelled task ended.
     exit: Option<String>,
 }
 
-impl Told {
+impl ChangedTask {
     pub(crate) fn message(&self, interaction: &Interaction, listen: RequestId<'_>) -> String {
         let mut text = String::new();
         let now = interaction.engine.ports().clock.read();
@@ -44,12 +44,12 @@ impl Told {
     }
 }
 
-impl Tasks {
+impl SubscribedTasks {
     pub(super) fn of(scope: Scope) -> Self {
         Self {
             scope,
             accepted: Vec::new(),
-            first: VecDeque::new(),
+            pending: VecDeque::new(),
             watched: FuturesUnordered::new(),
         }
     }
@@ -63,7 +63,7 @@ impl Tasks {
         let watch = interaction.engine.watch(&id);
         if let Some(record) = interaction.engine.get(&self.scope, &id).await? {
             self.accepted.push(id);
-            self.first.push_back((Box::new(record), watch));
+            self.pending.push_back((Box::new(record), watch));
         }
         Ok(())
     }
@@ -73,29 +73,21 @@ impl Tasks {
         &self.accepted
     }
 
-    /// The next task to be told of; `None` when there is none to come, since all are over. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self, interaction: &Interaction) -> Option<Told> {
-        if let Some((record, watch)) = self.first.pop_front() {
-            return Some(self.told(interaction, record, watch).await);
+    /// The next task to notify of; `None` when all are done. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self, interaction: &Interaction) -> Option<ChangedTask> {
+        while self.pending.is_empty() {
+            // A task that was deleted has nothing more to say.
+            self.pending.extend(self.watched.next().await?);
         }
-        while let Some(changed) = self.watched.next().await {
-            // Else it was deleted.
-            if let Some((record, watch)) = changed {
-                return Some(self.told(interaction, record, watch).await);
-            }
-        }
-        None
-    }
-
-    /// Goes on watching a task unless it is over: there is nothing to come.
-    async fn told(&mut self, interaction: &Interaction, record: Box<Record>, watch: Watch) -> Told {
+        let (record, _) = self.pending.front()?;
+        let exit = exit_of_cancelled(&interaction.engine, &record.task).await;
+        let (record, watch) = self.pending.pop_front()?;
         if !record.task.is_done() {
             let (engine, scope) = (interaction.engine.clone(), self.scope.clone());
             let (id, version) = (record.task.id.clone(), record.task.version);
             self.watched.push(Box::pin(changed(engine, scope, id, version, watch)));
         }
-        let exit = exit_of_cancelled(&interaction.engine, &record.task).await;
-        Told { record, exit }
+        Some(ChangedTask { record, exit })
     }
 }
 
@@ -108,7 +100,7 @@ async fn changed(engine: Engine, scope: Scope, id: TaskId, version: u64, mut wat
             Ok(Some(record)) if record.task.version == version => watch.changed().await,
             Ok(record) => return record.map(|record| (Box::new(record), watch)),
             Err(error) => {
-                warn!(%error, "a task that is listened to could not be read");
+                warn!(%error, "a task of a subscription could not be read");
                 engine.ports().clock.sleep(PAUSE).await;
             }
         }

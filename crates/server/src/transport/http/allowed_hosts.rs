@@ -1,4 +1,4 @@
-//! Where a request comes from and whom it takes us for: the guard against DNS rebinding (T-02, S-12).
+//! Allowed hosts and origins: validation of `Host` and `Origin` against DNS rebinding (T-02, S-12).
 
 use http::{HeaderMap, HeaderValue, Uri, header};
 use std::{net::IpAddr, str::FromStr};
@@ -48,7 +48,7 @@ impl FromStr for Origin {
             return Err(InvalidOrigin);
         }
         let (scheme, authority) = (scheme.to_ascii_lowercase(), authority.to_ascii_lowercase());
-        // Browsers leave out the port that goes without saying.
+        // Browsers leave out the default port.
         let implied = match scheme.as_str() {
             "http" => ":80",
             "https" => ":443",
@@ -83,7 +83,7 @@ fn is_authority(text: &str) -> bool {
     }
 }
 
-/// A request that a web page of somebody else made a browser send, or that was meant for another server.
+/// A request from a web page of another origin, or for another server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotAllowed {
     #[error("Origin is not allowed here (see allowed_origins)")]
@@ -97,11 +97,11 @@ impl AllowedHosts {
     /// `Origin`, and that is fine.
     pub(crate) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), NotAllowed> {
         let text = |value: &HeaderValue| value.to_str().map(str::to_owned).ok();
-        let host_allowed = |value: &HeaderValue| text(value).is_some_and(|host| self.knows_host(&host));
-        let origin_allowed = |value: &HeaderValue| text(value).is_some_and(|origin| self.knows_origin(&origin));
+        let host_allowed = |value: &HeaderValue| text(value).is_some_and(|host| self.allows_host(&host));
+        let origin_allowed = |value: &HeaderValue| text(value).is_some_and(|origin| self.allows_origin(&origin));
         let authority = uri.authority().map(|authority| authority.as_str());
         let named = headers.contains_key(header::HOST) || authority.is_some();
-        let all_hosts = authority.is_none_or(|host| self.knows_host(host))
+        let all_hosts = authority.is_none_or(|host| self.allows_host(host))
             && headers.get_all(header::HOST).iter().all(host_allowed);
         if !named || !all_hosts {
             return Err(NotAllowed::Host);
@@ -112,13 +112,13 @@ impl AllowedHosts {
         Ok(())
     }
 
-    fn knows_host(&self, authority: &str) -> bool {
+    fn allows_host(&self, authority: &str) -> bool {
         let (host, _) = split_port(authority);
         let named = |known: &HostName| known.0.eq_ignore_ascii_case(authority) || known.0.eq_ignore_ascii_case(host);
         is_local(authority) || self.hosts.iter().any(named)
     }
 
-    fn knows_origin(&self, origin: &str) -> bool {
+    fn allows_origin(&self, origin: &str) -> bool {
         is_local_origin(origin) || origin.parse().is_ok_and(|origin| self.origins.contains(&origin))
     }
 }
@@ -239,7 +239,7 @@ mod tests {
             ("box:8", false),
             ("x.mcp.example.com", false),
         ] {
-            assert_eq!(places.knows_host(host), allowed, "{host}");
+            assert_eq!(places.allows_host(host), allowed, "{host}");
         }
         for (origin, allowed) in [
             ("https://app.example.com", true),
@@ -250,7 +250,7 @@ mod tests {
             ("https://app.example.com.evil.com", false),
             ("null", false),
         ] {
-            assert_eq!(places.knows_origin(origin), allowed, "{origin}");
+            assert_eq!(places.allows_origin(origin), allowed, "{origin}");
         }
     }
 

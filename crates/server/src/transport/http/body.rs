@@ -1,4 +1,4 @@
-//! Reading a body: not too large, not too slow, and no more of all bodies than there is room for.
+//! Reading bodies, within limits of size, time and the memory of all of them.
 
 use crate::{
     admission::limits::{BodyRoom, Busy, Exhausted, Room, SMALL},
@@ -15,17 +15,17 @@ use std::{
     time::Duration,
 };
 
-/// How long a body may take to arrive. A message is small, and a client that trickles holds a connection.
+/// How long a body may take to arrive. Messages are small, and a slow client holds a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long one that says how large it is may wait for room, before any of it is read.
+/// How long a body with a Content-Length may wait for memory, before any of it is read.
 const ROOM_PATIENCE: Duration = Duration::from_secs(2);
-/// A body, and the room it takes.
+/// A body, and the memory reserved for it.
 pub(super) struct Whole {
     pub(super) bytes: Bytes,
     pub(super) room: Option<Room>,
 }
 
-/// Reads a body of at most the front's limit.
+/// Reads a body of at most `max_body` bytes.
 pub(super) async fn read(mut body: Body, front: &Front) -> Result<Whole, RpcError> {
     let read = receive(&mut body, front).await;
     if matches!(&read, Err(Unread::NoRoom)) {
@@ -57,7 +57,7 @@ impl From<Exhausted> for Unread {
 
 async fn receive(body: &mut Body, front: &Front) -> Result<Whole, Unread> {
     let length = http_body::Body::size_hint(body).lower();
-    // Two megabytes of a body that says it has ten are not worth reading.
+    // A body that announces too much is not read at all.
     if length > front.admission.max_body as u64 {
         return Err(too_large(front.admission.max_body).into());
     }
@@ -89,7 +89,7 @@ pub(super) async fn read_or_drop(mut body: Body, front: &Front) -> Bytes {
     Bytes::new()
 }
 
-/// Reads and drops what is left, up to the front's limit: a client whose connection is reset while it writes may never read why.
+/// Reads and drops what is left, up to `max_body`: a client whose connection is reset while it writes may never read why.
 async fn drop_rest(body: &mut Body, front: &Front) {
     let drop_all = async {
         let mut length = 0;
@@ -102,8 +102,8 @@ async fn drop_rest(body: &mut Body, front: &Front) {
     let _ = front.engine.ports().within(PATIENCE, drop_all).await;
 }
 
-/// What `read` comes to if all of it has arrived: nearly always, and then no time has to be kept. HTTP hands a body over only
-/// after it has been asked for, so the second look is the one that counts.
+/// The result of `read` if all of the body has arrived, which is nearly always so; then no timer is needed. HTTP hands a body over only
+/// after it was polled once, so the second poll decides.
 async fn at_once<T>(mut read: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     let mut asked = false;
     poll_fn(|cx| match read.as_mut().poll(cx) {

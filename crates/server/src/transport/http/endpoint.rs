@@ -4,11 +4,11 @@ use super::{
     MESSAGES_PATH, PATH, SSE_PATH,
     body::{self, Whole},
     cors, get_stream, legacy_sse,
-    replay::{Kind, TooMany},
-    response::{empty, event_stream, held_with, method_not_allowed, recorded, refuse, response},
+    replay::{StreamKind, TooManyStreams},
+    response::{empty, event_stream, held_with, method_not_allowed, refuse, replayed, response},
 };
 use crate::{
-    admission::caller::Reach,
+    admission::caller::PeerScope,
     dispatch::{Incoming, refuse_message},
     response::{Answer, store_failed, stream::Events},
     session::Session,
@@ -73,7 +73,7 @@ async fn messages(State(front): State<Arc<Front>>, request: Request) -> Response
     .await
 }
 
-/// Answers a request that comes from where it may, so that an allowed web page can read the answer; `None` is a method there is not.
+/// Answers a request with an allowed host and origin, so that an allowed web page can read the answer. `None` means that there is no such method.
 async fn guarded(
     front: Arc<Front>,
     methods: &'static str,
@@ -86,7 +86,7 @@ async fn guarded(
         return refuse(&front, &error);
     }
     let mut response = if parts.method == Method::OPTIONS {
-        // A browser asks this of its own, for nobody yet, and the answer costs nothing.
+        // A browser sends this by itself, before there is a request, and the answer costs nothing.
         cors::preflight(&parts.headers, methods)
     } else if let Err(busy) = front.admission.meter.message(&front.admission.principal) {
         let bytes = body::read_or_drop(body, &front).await;
@@ -118,23 +118,23 @@ async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response,
         (Answer::Stream(events), Some(session)) => resumable(front, &session, events),
         (answer, _) => response(front, answer),
     };
-    // What was made of the body may be in use as long as its request is answered.
+    // What was read from the body may be in use until its request is answered.
     Ok(held_with(response, room))
 }
 
-/// A stream that goes on without its connection, since a legacy client that leaves calls nothing off (T-08).
+/// A stream that goes on without its connection, since a legacy client that leaves cancels nothing (T-08).
 fn resumable(front: &Arc<Front>, session: &Session, events: Events) -> Response {
     let clock = &front.engine.ports().clock;
-    match front.http.replay_buffers.begin(session, events, Kind::Answer) {
-        Ok(recording) => match recording.read(0, clock) {
-            Ok(reader) => event_stream(recorded(reader)),
+    match front.http.replay_buffers.begin(session, events, StreamKind::Answer) {
+        Ok(buffer) => match buffer.read(0, clock) {
+            Ok(reader) => event_stream(replayed(reader)),
             Err(_) => unreachable!("nothing of it has been dropped"),
         },
-        Err(TooMany(events)) => response(front, Answer::Stream(events)),
+        Err(TooManyStreams(events)) => response(front, Answer::Stream(events)),
     }
 }
 
-/// A stream for what is said to a legacy session; modern revisions have none (T-09, T-20).
+/// A push stream of a legacy session; modern revisions have none (T-09, T-20).
 async fn get(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcError> {
     let headers = mcp_headers(parts)?;
     let Some(id) = headers.session_id.filter(|_| !is_modern(&headers)) else {
@@ -150,12 +150,12 @@ async fn get(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcError> {
     }
 }
 
-/// The message in `bytes`, with what surrounds it.
+/// The message in `bytes`, with its headers.
 async fn message<'a>(front: &Front, parts: &'a Parts, bytes: &'a [u8]) -> Result<Incoming<'a>, RpcError> {
     around(front, mcp_headers(parts)?, takes_stream(&parts.headers), bytes).await
 }
 
-/// The message in `bytes`, with what its headers say around it.
+/// The message in `bytes`, with these headers.
 pub(crate) async fn around<'a>(
     front: &Front,
     headers: Headers<'a>,
@@ -172,7 +172,7 @@ pub(crate) async fn around<'a>(
         },
         session,
         takes_stream,
-        reach: Reach::Anyone,
+        reach: PeerScope::Anyone,
     })
 }
 
@@ -196,7 +196,7 @@ fn takes_stream(headers: &HeaderMap) -> bool {
     headers.get_all(header::ACCEPT).iter().any(accepts)
 }
 
-/// What the session id comes to. A modern message has no session, so its id is not even looked at (T-20).
+/// The session of an id. A modern message has none, so its id is ignored (T-20).
 async fn find_session(
     front: &Front,
     headers: &Headers<'_>,

@@ -1,16 +1,16 @@
 //! GET (legacy): a stream for messages that belong to no request (T-09), or the rest of one that broke off (T-11).
 
 use super::{
-    replay::{EventId, Kind, MOST_OF_ONE, NotKept, ReplayBuffer, TooMany},
-    response::{event_stream, recorded},
+    replay::{EventId, MOST_OF_ONE, NotKept, ReplayBuffer, StreamKind, TooManyStreams},
+    response::{event_stream, replayed},
 };
 use crate::{
     admission::{
-        caller::Reach,
+        caller::PeerScope,
         limits::{Busy, Full, StreamPermit},
     },
     dispatch::Incoming,
-    interaction::push::{session_stream, streams::Wire},
+    interaction::push::{session_stream, streams::PushChannel},
     response::{Answer, stream},
     session::Session,
     transport::front::Front,
@@ -20,40 +20,40 @@ use futures_util::StreamExt;
 use longhaul_wire::{Headers, RpcError, Transport};
 use std::sync::Arc;
 
-/// Opens a stream for what is to be said to `session`.
+/// Opens a push stream for `session`.
 pub(super) fn open(front: &Arc<Front>, session: &Session) -> Result<Response, RpcError> {
     let permit = front.admission.meter.stream(&session.principal)?;
-    let events = session_stream::open(&front.interaction, session, Wire::Own);
-    let recording = front
+    let events = session_stream::open(&front.interaction, session, PushChannel::Dedicated);
+    let buffer = front
         .http
         .replay_buffers
-        .begin(session, events, Kind::Push)
-        .map_err(|TooMany(_)| too_many())?;
-    read(front, &recording, 0, permit)
+        .begin(session, events, StreamKind::Push)
+        .map_err(|TooManyStreams(_)| too_many())?;
+    read(front, &buffer, 0, permit)
 }
 
-/// Goes on with the stream that `last_event` is of, after that event.
+/// Resumes the stream that `last_event` belongs to, after that event.
 pub(super) async fn resume(front: &Arc<Front>, session: &Session, last_event: &[u8]) -> Result<Response, RpcError> {
     let permit = front.admission.meter.stream(&session.principal)?;
     let id = std::str::from_utf8(last_event).ok().and_then(EventId::parse);
     let EventId { stream, nth } = id.ok_or_else(not_kept)?;
-    let recording = match front.http.replay_buffers.find(&session.key, stream) {
-        Some(recording) => recording,
+    let buffer = match front.http.replay_buffers.find(&session.key, stream) {
+        Some(buffer) => buffer,
         None => ask_again(front, session, stream, nth + 1).await?,
     };
-    read(front, &recording, nth + 1, permit)
+    read(front, &buffer, nth + 1, permit)
 }
 
-fn read(front: &Front, recording: &Arc<ReplayBuffer>, next: u64, permit: StreamPermit) -> Result<Response, RpcError> {
-    let reader = recording.read(next, &front.engine.ports().clock);
-    let events = recorded(reader.map_err(|NotKept| not_kept())?);
-    // The place is given back when the connection has what it reads, or leaves.
+fn read(front: &Front, buffer: &Arc<ReplayBuffer>, next: u64, permit: StreamPermit) -> Result<Response, RpcError> {
+    let reader = buffer.read(next, &front.engine.ports().clock);
+    let events = replayed(reader.map_err(|NotKept| not_kept())?);
+    // The permit is released when the connection has read everything, or closes.
     Ok(event_stream(events.inspect(move |_| {
         let _held = &permit;
     })))
 }
 
-/// Finds the answer of a stream that an earlier process began, or that was dropped here, if its name says how.
+/// Repeats the request of a stream that an earlier process started, or that was dropped here, if its name carries the request.
 async fn ask_again(
     front: &Arc<Front>,
     session: &Session,
@@ -74,13 +74,13 @@ async fn ask_again(
         },
         session: Some(session.clone()),
         takes_stream: true,
-        reach: Reach::Anyone,
+        reach: PeerScope::Anyone,
     };
     let answer = front.dispatcher.dispatch(&incoming).await.settled().await;
     let events = match answer {
         Answer::Stream(events) => events,
         Answer::Message { text, .. } => stream::events(front.engine.ports(), |sink| async move {
-            // Whoever has gone is told no more.
+            // Nothing more is sent to a client that has left.
             let _ = sink.message(text).await;
         }),
         _ => return Err(not_kept()),
@@ -89,7 +89,7 @@ async fn ask_again(
         .http
         .replay_buffers
         .begin_again(session, events, stream, first)
-        .map_err(|TooMany(_)| too_many())
+        .map_err(|TooManyStreams(_)| too_many())
 }
 
 /// Not 404: that would tell the client that its session is gone (T-13).

@@ -1,6 +1,6 @@
-//! The two endpoints of 2024-11-05: a stream for everything that is said, and a place to post to (T-16).
+//! The two endpoints of 2024-11-05: a stream for all messages to the client, and one to post to (T-16).
 //!
-//! The stream is the connection. It begins by naming the place; whatever is posted there is answered on the stream.
+//! The stream is the connection. Its first event names the address to post to; whatever is posted there is answered on the stream.
 
 use super::{
     MESSAGES_PATH, SSE_PATH,
@@ -8,7 +8,7 @@ use super::{
     response::{empty, event_stream},
 };
 use crate::{
-    admission::{caller::Reach, limits::StreamPermit},
+    admission::{caller::PeerScope, limits::StreamPermit},
     response::stream::{KEEP_ALIVE, Text, held},
     transport::{duplex::Duplex, front::Front},
 };
@@ -36,7 +36,7 @@ struct Open {
     duplex: Arc<Duplex>,
     front: Arc<Front>,
     outgoing: mpsc::Receiver<Text>,
-    /// What is said before anything else.
+    /// The first event.
     endpoint: Option<String>,
     _permit: StreamPermit,
 }
@@ -57,7 +57,7 @@ impl Drop for Open {
 /// Opens a stream.
 pub(super) fn open(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcError> {
     let permit = front.admission.meter.stream(&front.admission.principal)?;
-    let (duplex, outgoing) = Duplex::open(front, Reach::Anyone);
+    let (duplex, outgoing) = Duplex::open(front, PeerScope::Anyone);
     let name = random_name(&*front.engine.ports().entropy);
     front
         .http
@@ -79,7 +79,7 @@ pub(super) fn open(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcErr
     })))
 }
 
-/// Takes a message; what there is to say about it is said on the stream.
+/// Takes a message; its answer goes to the stream.
 pub(super) async fn post(front: &Front, parts: &Parts, body: Body) -> Result<Response, RpcError> {
     let name = parts.uri.query().and_then(named);
     let duplex = name.and_then(|name| front.http.legacy_sse_streams.lock().get(name).cloned());

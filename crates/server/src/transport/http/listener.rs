@@ -1,6 +1,6 @@
 //! The listener: bounded in connections, time and memory, and drained when the server stops.
 //!
-//! A connection beyond those of all waits in the kernel. One beyond those of its address is taken and told so, since waiting it would stand in the way
+//! A connection over the limit of all waits in the kernel. One over the limit of its address is accepted and refused with an error, since waiting it would block connections
 //! of other addresses.
 
 use super::{
@@ -29,9 +29,9 @@ use tracing::{debug, warn};
 
 /// How long a connection may be idle, or take to send its head.
 const HEAD_PATIENCE: Duration = Duration::from_secs(75);
-/// The same for a connection that is there to be refused.
+/// The same for a connection that is refused.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
-/// Connections at once that are there to be refused; the next one is closed without a word.
+/// Connections that are refused at the same time; the next one is closed without an answer.
 const REFUSALS: usize = 64;
 /// The largest head; MCP's is some hundred bytes.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -108,7 +108,7 @@ impl Listener {
         tokio::pin!(stop);
         loop {
             let accepted = async {
-                // Never closed, so a place is only ever waited for.
+                // The semaphore is never closed.
                 let place = Arc::clone(&places).acquire_owned().await.ok();
                 (place, self.socket.accept().await)
             };
@@ -169,13 +169,13 @@ fn descriptors_for_connections() -> usize {
     limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX))
 }
 
-/// A client that leaves in the middle of its handshake says nothing about us.
+/// The client has left during the handshake, which is no fault of the server.
 fn is_the_peers(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// What a connection has taken as long as it lasts.
+/// What a connection holds until it closes.
 #[expect(dead_code, reason = "only ever dropped")]
 enum Held {
     Place(Option<OwnedSemaphorePermit>, ConnectionPermit),
@@ -211,7 +211,7 @@ fn briefly() -> http1::Builder {
     protocol
 }
 
-/// Answers everything with why there is no place. Its peer may be sending a request already, which an answer must not overtake.
+/// Answers every request with the limit that was reached. The client may be sending one already, which must be read first.
 fn refusing(front: &Arc<Front>, busy: Busy) -> axum::Router {
     let front = Arc::clone(front);
     let error = RpcError::from(busy);

@@ -28,7 +28,7 @@ const SSE_PATH: &str = "/sse";
 /// Where clients of the old pair post to.
 const MESSAGES_PATH: &str = "/messages";
 
-/// How the front is reached over HTTP. The default lets in what comes from this machine, and nothing else.
+/// How the server is reached over HTTP. The default accepts requests of this machine only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HttpOptions {
     /// Web pages that may speak to this server, besides those of this machine (T-02, T-39).

@@ -1,4 +1,4 @@
-//! How answers stand in HTTP.
+//! Answers as HTTP responses.
 
 use super::replay::Reader;
 use crate::{
@@ -24,7 +24,7 @@ const SESSION_ID: &str = "mcp-session-id";
 /// Answers are about the present moment; no cache may keep one (C-50).
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// The response that carries an answer, which is there.
+/// The response with a settled answer.
 pub(super) fn response(front: &Front, answer: Answer) -> Response {
     match answer {
         Answer::Message {
@@ -51,7 +51,7 @@ pub(super) fn response(front: &Front, answer: Answer) -> Response {
     }
 }
 
-/// The response that says what was wrong with a request as such.
+/// The response with an error that belongs to no message.
 pub(super) fn refuse(front: &Front, error: &RpcError) -> Response {
     response(front, Answer::error(None, error))
 }
@@ -87,14 +87,14 @@ pub(super) fn frames(events: Events) -> impl Stream<Item = Bytes> + Send + 'stat
 }
 
 /// A stream that can be resumed.
-pub(super) fn recorded(reader: Reader) -> impl Stream<Item = Bytes> + Send + 'static {
+pub(super) fn replayed(reader: Reader) -> impl Stream<Item = Bytes> + Send + 'static {
     stream::unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((event, reader))
     })
 }
 
-/// The response, which gives `room` back when its body has left, or nobody reads it any more.
+/// The response, which releases `room` when its body was sent or dropped.
 pub(super) fn held_with(response: Response, room: Option<Room>) -> Response {
     match room {
         Some(room) => response.map(|body| Body::new(HeldBody { body, _room: room })),
@@ -102,7 +102,7 @@ pub(super) fn held_with(response: Response, room: Option<Room>) -> Response {
     }
 }
 
-/// A body, and the room that its request takes.
+/// A body, and the memory reserved for its request.
 struct HeldBody {
     body: Body,
     _room: Room,

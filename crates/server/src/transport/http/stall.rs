@@ -11,9 +11,9 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How often it is looked at what a reader has taken that keeps writes waiting.
+/// Between two checks of a reader that keeps writes waiting.
 const WINDOW: Duration = Duration::from_secs(30);
-/// What it must have taken by then. A reader that takes less is as good as gone: what is written for it would stay in memory for minutes.
+/// What it must have read by then, in bytes. What is written for a slower reader would stay in memory for minutes.
 const LEAST: usize = 1024 * 1024;
 
 /// A stream that fails when writes wait for a reader that takes less than [`LEAST`] in a [`WINDOW`].

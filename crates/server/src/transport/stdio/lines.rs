@@ -38,7 +38,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// The next line that is not blank; `None` at the end. What stands after the last break counts as a line. Dropping the future
+    /// The next line that is not blank; `None` at the end. The rest after the last line break counts as a line. Dropping the future
     /// loses nothing.
     pub(super) async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {

@@ -1,7 +1,7 @@
 //! MCP over a stream of bytes, one message a line (T-40): standard input and output, or a socket that stands for them.
 //!
-//! Both eras are served, message by message; a legacy `initialize` makes the connection a session, and what is said to that session
-//! comes out here. Nothing is fatal: a line that is no message is answered with an error, an endless one is skipped to its end.
+//! Both eras are served, message by message; a legacy `initialize` makes the connection a session, and messages to that session
+//! are sent here. Nothing is fatal: a line that is no message is answered with an error, one that is too long is skipped to its end.
 
 mod lines;
 #[cfg(unix)]
@@ -12,7 +12,7 @@ pub use socket::{OwnerSocket, connect};
 
 use crate::{
     admission::{
-        caller::Reach,
+        caller::PeerScope,
         limits::{Busy, Exhausted, Room},
     },
     response::{Answer, stream::Text},
@@ -29,7 +29,7 @@ use tokio::{
 
 /// The longest line: 16 MiB.
 pub const MAX_LINE: usize = 16 << 20;
-/// How long answers may still take once the client has said that nothing more comes.
+/// How long answers may still take after the end of the input.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Messages are written together up to so many bytes.
 const BATCH: usize = 64 * 1024;
@@ -44,13 +44,13 @@ const BATCH: usize = 64 * 1024;
 /// ```
 ///
 /// # Errors
-/// If reading or writing fails. A client that no longer reads has left, which is its right.
+/// If reading or writing fails. A client that no longer reads has left, which is no error.
 pub async fn serve(
     front: Arc<Front>,
     reader: impl AsyncRead + Send + Unpin,
     writer: impl AsyncWrite + Send + Unpin,
 ) -> io::Result<()> {
-    let (duplex, outgoing) = Duplex::open(&front, Reach::OneUser);
+    let (duplex, outgoing) = Duplex::open(&front, PeerScope::OneUser);
     let ended = {
         let writing = write(outgoing, writer, duplex.closed());
         let reading = async {
@@ -68,7 +68,7 @@ pub async fn serve(
         tokio::pin!(writing);
         tokio::select! {
             read = reading => {
-                // What was said before the end may still be on its way to a slow reader.
+                // Earlier messages may still wait for a slow reader.
                 let written = front.engine.ports().within(PATIENCE, writing).await;
                 read.map(drop).and(written.unwrap_or(Ok(())))
             }
@@ -121,7 +121,7 @@ async fn read(duplex: &Arc<Duplex>, front: &Front, reader: impl AsyncRead + Unpi
     }
 }
 
-/// What a line is told that came too early: a request is refused. Anything else has no answer to be refused in, and must not be lost: it is
+/// The answer to a line over the rate limit: a request is refused. Anything else has no response and must not be lost: it is
 /// taken as soon as the rate allows, and until then nothing more is read.
 async fn early(front: &Front, line: &Line, mut busy: Busy) -> Option<Answer> {
     if let Line::Message(bytes) = line
@@ -135,7 +135,7 @@ async fn early(front: &Front, line: &Line, mut busy: Busy) -> Option<Answer> {
     }
 }
 
-/// Room for what a large request asks for. What has no answer to be refused in is taken all the same, since it must not be lost.
+/// Reserves memory for a large request. A message without a response is accepted without memory, since it must not be lost.
 fn enter(front: &Front, bytes: &Bytes) -> Result<Option<Room>, Answer> {
     let mut room = front.admission.memory.body();
     if room.grow(bytes.len()) == Err(Exhausted)
@@ -190,7 +190,7 @@ async fn write(
     writer.shutdown().await
 }
 
-/// Between the values of JSON a line break is a blank; within them there is none.
+/// A line break between the values of JSON is white space; within them there is none.
 fn push_line(batch: &mut BytesMut, message: String) {
     let mut line = message.into_bytes();
     for byte in line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {

@@ -1,6 +1,6 @@
 //! The socket of the process that owns a data directory, for relays that stand in for it on standard input and output.
 //!
-//! It is in the directory, for its owner's user only. Whoever connects reads one line of greeting: only then is the connection taken,
+//! It is in the directory, for its owner's user only. A client reads one line of greeting first: only then is the connection accepted,
 //! and everything after it is as in [`serve`](super::serve).
 
 use crate::transport::front::Front;
@@ -21,7 +21,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 const NAME: &str = "owner.sock";
-/// Read by a relay of the same kind. The number rises with every change that one of the two would not understand.
+/// Read by a relay of the same version. The number rises with every incompatible change.
 const GREETING: &[u8] = b"longhaul relay 1\n";
 /// Connections at once.
 const MOST: usize = 256;
@@ -52,15 +52,15 @@ impl OwnerSocket {
         Ok(Self { listener, folder })
     }
 
-    /// Serves until `stop` completes; then lets nobody in any more and ends what only watches. Calls that are waited for have some
-    /// seconds to come to their end.
+    /// Serves until `stop` completes; then accepts no more connections and ends what only watches. Calls that are waited for have some
+    /// seconds to end.
     pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()>) {
         let places = Arc::new(Semaphore::new(MOST));
         let ports = front.engine.ports().clone();
         tokio::pin!(stop);
         loop {
             let accepted = async {
-                // Never closed, so a place is only ever waited for.
+                // The semaphore is never closed.
                 let place = Arc::clone(&places).acquire_owned().await.ok();
                 (place, self.listener.accept().await)
             };
@@ -117,7 +117,7 @@ async fn relay(front: Arc<Front>, mut stream: UnixStream) -> io::Result<()> {
 ///
 /// # Errors
 /// `NotFound` or `ConnectionRefused` if there is no owner, `UnexpectedEof` or `ConnectionReset` if it is about to leave,
-/// `InvalidData` if it does not speak as this version does, and whatever else the system has to say.
+/// `InvalidData` if it is of another version, and other errors of the system.
 pub async fn connect(data_dir: &Path) -> io::Result<UnixStream> {
     let folder = Folder::open(data_dir)?;
     is_socket(&folder.named())?;
@@ -134,7 +134,7 @@ pub async fn connect(data_dir: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// A data directory, held open: a socket's path may have 108 bytes, and a data directory's can well be longer.
+/// An open data directory: a socket's path may have 108 bytes, and a data directory's can be longer.
 struct Folder(PrivateDir);
 
 impl Folder {
@@ -172,7 +172,7 @@ impl Folder {
     }
 }
 
-/// Modes let nobody else in, or bind a socket here; this also holds where a file system does not heed modes.
+/// The directory's mode keeps other users out; this check also holds where a file system ignores modes.
 fn check_user(stream: &UnixStream) -> io::Result<()> {
     if stream.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::other("the process on the other side is another user's"));

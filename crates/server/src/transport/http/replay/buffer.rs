@@ -1,8 +1,8 @@
-//! One stream: what is written on it, numbered, kept for whoever reads it, and read by one connection at a time.
+//! The replay buffer of one stream: its events, numbered, kept for resuming, and read by one connection at a time.
 
 use crate::{
     admission::limits::Room,
-    response::stream::{Attendance, KEEP_ALIVE, held},
+    response::stream::{KEEP_ALIVE, ReaderPresence, held},
 };
 use bytes::Bytes;
 use longhaul_core::Clock;
@@ -27,7 +27,7 @@ const RETRY_MS: u64 = 1_000;
 pub(crate) struct ReplayBuffer {
     name: Arc<str>,
     state: watch::Sender<State>,
-    attendance: Attendance,
+    reader_presence: ReaderPresence,
     /// Bytes kept of all streams.
     held: Arc<AtomicUsize>,
     /// How many all streams together may keep.
@@ -46,31 +46,31 @@ struct State {
     ungiven: usize,
     /// Counts readers; the newest one reads.
     readers: u64,
-    attended: bool,
-    /// Nothing comes for a while: the reader that has everything is sent away.
+    has_reader: bool,
+    /// Nothing comes for a while: a reader that has everything is disconnected.
     quiet: bool,
     over: bool,
 }
 
-/// One event. What it takes of the room for answers it gives to its first reader: from then on it counts among what is kept only.
+/// One event. The memory reserved for it goes to its first reader: from then on it counts against the replay buffers only.
 struct Event {
     bytes: Bytes,
     room: Option<Room>,
 }
 
-/// One connection that reads a recording from somewhere on.
+/// One connection that reads a buffer.
 pub(crate) struct Reader {
-    recording: Arc<ReplayBuffer>,
+    buffer: Arc<ReplayBuffer>,
     clock: Arc<dyn Clock>,
     state: watch::Receiver<State>,
-    /// Which of the recording's readers it is.
+    /// Which of the buffer's readers it is.
     number: u64,
     /// The next event to read.
     next: u64,
     sent_away: bool,
 }
 
-/// The events that a client asks for are not kept any more, or have never been.
+/// The events that a client asks for are not kept.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotKept;
 
@@ -86,7 +86,7 @@ impl State {
         self.first + self.kept.len() as u64
     }
 
-    /// Events nobody has read are never dropped: their writer waits instead. One always has room.
+    /// Unread events are never dropped; the writer applies backpressure. One event always fits.
     fn has_room(&self, length: usize) -> bool {
         let ungiven = self.next() - self.given;
         ungiven == 0 || (self.ungiven + length <= MOST_BYTES && ungiven < MOST_EVENTS as u64)
@@ -129,11 +129,11 @@ impl State {
 }
 
 impl ReplayBuffer {
-    /// An empty recording whose next event is the `first`.
+    /// An empty buffer whose next event is the `first`.
     pub(super) fn new(
         name: String,
         first: u64,
-        attendance: Attendance,
+        reader_presence: ReaderPresence,
         held: Arc<AtomicUsize>,
         most_held: usize,
     ) -> Self {
@@ -142,11 +142,11 @@ impl ReplayBuffer {
             given: first,
             ..State::default()
         };
-        attendance.set(false);
+        reader_presence.set(false);
         Self {
             name: name.into(),
             state: watch::Sender::new(state),
-            attendance,
+            reader_presence,
             held,
             most_held,
         }
@@ -194,7 +194,7 @@ impl ReplayBuffer {
         });
     }
 
-    /// Drops what was read long ago, and everything that was read while all streams together hold too much.
+    /// Drops the oldest events that were read, and all that were read while all streams together hold too much.
     fn make_room(&self, state: &mut State, mut held: usize) {
         while state.bytes > MOST_BYTES || state.kept.len() > MOST_EVENTS || held > self.most_held {
             let Some(length) = state.forget() else { return };
@@ -203,10 +203,10 @@ impl ReplayBuffer {
         }
     }
 
-    /// Sends the reader away until there is more, once it has what there is.
+    /// Disconnects the reader, once it has everything, until there is more.
     pub(super) fn quiet(&self) {
         self.state.send_if_modified(|state| {
-            state.quiet = state.attended;
+            state.quiet = state.has_reader;
             state.quiet
         });
     }
@@ -220,8 +220,8 @@ impl ReplayBuffer {
         self.state.borrow().over
     }
 
-    pub(super) fn is_attended(&self) -> bool {
-        self.state.borrow().attended
+    pub(super) fn has_reader(&self) -> bool {
+        self.state.borrow().has_reader
     }
 
     /// Completes when nothing more will be written.
@@ -230,11 +230,11 @@ impl ReplayBuffer {
     }
 
     /// Completes when it is read, or not read any more.
-    pub(super) async fn attended(&self, attended: bool) {
+    pub(super) async fn reader_changed_to(&self, has_reader: bool) {
         let _ = self
             .state
             .subscribe()
-            .wait_for(|state| state.attended == attended)
+            .wait_for(|state| state.has_reader == has_reader)
             .await;
     }
 
@@ -247,14 +247,14 @@ impl ReplayBuffer {
         self.state.send_modify(|state| {
             if (state.first..=state.next()).contains(&next) {
                 state.readers += 1;
-                state.attended = true;
+                state.has_reader = true;
                 state.quiet = false;
                 number = Some(state.readers);
-                self.attendance.set(true);
+                self.reader_presence.set(true);
             }
         });
         Ok(Reader {
-            recording: Arc::clone(self),
+            buffer: Arc::clone(self),
             clock: Arc::clone(clock),
             state: self.state.subscribe(),
             number: number.ok_or(NotKept)?,
@@ -299,10 +299,10 @@ impl Reader {
             return Step::Over;
         }
         let mut step = Step::Over;
-        let state = &self.recording.state;
+        let state = &self.buffer.state;
         state.send_if_modified(|state| {
             step = state.step(self.number, self.next);
-            // Whoever waits for room is told.
+            // Wakes a writer that waits for room.
             matches!(step, Step::Event(_))
         });
         if matches!(step, Step::Event(_)) {
@@ -314,11 +314,11 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.recording.state.send_if_modified(|state| {
+        self.buffer.state.send_if_modified(|state| {
             let last = state.readers == self.number;
             if last {
-                state.attended = false;
-                self.recording.attendance.set(false);
+                state.has_reader = false;
+                self.buffer.reader_presence.set(false);
             }
             last
         });
@@ -354,11 +354,11 @@ mod tests {
         Arc::new(Still)
     }
 
-    fn recording(most_held: usize) -> Arc<ReplayBuffer> {
+    fn buffer(most_held: usize) -> Arc<ReplayBuffer> {
         let (_, events) = stream::channel();
-        let recording = ReplayBuffer::new("s".to_owned(), 0, events.attendance(), Arc::default(), most_held);
-        recording.prime();
-        Arc::new(recording)
+        let buffer = ReplayBuffer::new("s".to_owned(), 0, events.reader_presence(), Arc::default(), most_held);
+        buffer.prime();
+        Arc::new(buffer)
     }
 
     /// What there is to read now, if there is anything; `None` at the end.
@@ -394,7 +394,7 @@ mod tests {
 
     /// A client that remembers the last event it saw.
     struct Client {
-        recording: Arc<ReplayBuffer>,
+        buffer: Arc<ReplayBuffer>,
         reader: Reader,
         last: Option<u64>,
         seen: Vec<String>,
@@ -403,7 +403,7 @@ mod tests {
     impl Client {
         fn come_back(&mut self) {
             let next = self.last.map_or(0, |last| last + 1);
-            self.reader = self.recording.read(next, &still()).unwrap();
+            self.reader = self.buffer.read(next, &still()).unwrap();
         }
 
         /// Says whether there was anything.
@@ -411,8 +411,8 @@ mod tests {
             match next(&mut self.reader) {
                 None => false,
                 Some(None) => {
-                    let end = self.recording.state.borrow().next();
-                    let read_all = self.recording.is_over() && self.reader.next == end;
+                    let end = self.buffer.state.borrow().next();
+                    let read_all = self.buffer.is_over() && self.reader.next == end;
                     self.come_back();
                     !read_all
                 }
@@ -432,15 +432,15 @@ mod tests {
         /// T-06, T-11
         #[test]
         fn each_message_is_read_once_wherever_the_stream_is_cut(acts in acts()) {
-            let recording = recording(usize::MAX);
-            let reader = recording.read(0, &still()).unwrap();
-            let mut client = Client { recording: Arc::clone(&recording), reader, last: None, seen: Vec::new() };
+            let buffer = buffer(usize::MAX);
+            let reader = buffer.read(0, &still()).unwrap();
+            let mut client = Client { buffer: Arc::clone(&buffer), reader, last: None, seen: Vec::new() };
             let mut written = Vec::new();
             for act in acts {
                 match act {
                     Act::Write => {
                         let message = written.len().to_string();
-                        prop_assert!(recording.message(&message, None).now_or_never().is_some());
+                        prop_assert!(buffer.message(&message, None).now_or_never().is_some());
                         written.push(message);
                     }
                     Act::Read => { client.read(); }
@@ -450,10 +450,10 @@ mod tests {
                         }
                         client.come_back();
                     }
-                    Act::Quiet => recording.quiet(),
+                    Act::Quiet => buffer.quiet(),
                 }
             }
-            recording.end();
+            buffer.end();
             while client.read() {}
             prop_assert_eq!(client.seen, written);
         }
@@ -465,17 +465,17 @@ mod tests {
 
         #[test]
         fn what_is_kept_is_bounded_and_nothing_unread_is_dropped(sizes in prop::collection::vec(0..100_000usize, 0..60)) {
-            let recording = recording(usize::MAX);
-            let mut reader = recording.read(0, &still()).unwrap();
+            let buffer = buffer(usize::MAX);
+            let mut reader = buffer.read(0, &still()).unwrap();
             let (mut wrote, mut read) = (0, 0);
             for size in sizes {
-                while recording.message(&"x".repeat(size), None).now_or_never().is_none() {
+                while buffer.message(&"x".repeat(size), None).now_or_never().is_none() {
                     // No room: the writer waits for the reader.
                     prop_assert!(matches!(next(&mut reader), Some(Some(_))));
                     read += 1;
                 }
                 wrote += 1;
-                prop_assert!(recording.state.borrow().bytes <= 2 * (MOST_BYTES + 100_100));
+                prop_assert!(buffer.state.borrow().bytes <= 2 * (MOST_BYTES + 100_100));
             }
             while let Some(Some(_)) = next(&mut reader) {
                 read += 1;
@@ -486,40 +486,40 @@ mod tests {
 
     #[test]
     fn a_second_reader_takes_over_and_a_quiet_stream_sends_its_reader_away() {
-        let recording = recording(usize::MAX);
-        let mut first = recording.read(0, &still()).unwrap();
+        let buffer = buffer(usize::MAX);
+        let mut first = buffer.read(0, &still()).unwrap();
         assert!(matches!(next(&mut first), Some(Some(_))));
-        let mut second = recording.read(1, &still()).unwrap();
+        let mut second = buffer.read(1, &still()).unwrap();
         assert_eq!((next(&mut first), next(&mut second)), (Some(None), None));
         drop(first);
-        assert!(recording.is_attended(), "by the second");
-        recording.quiet();
+        assert!(buffer.has_reader(), "by the second");
+        buffer.quiet();
         assert_eq!(next(&mut second), Some(Some("retry: 1000\n\n".to_owned())));
         assert_eq!(next(&mut second), Some(None));
         drop(second);
-        assert!(!recording.is_attended());
-        recording.quiet();
-        let mut third = recording.read(1, &still()).unwrap();
+        assert!(!buffer.has_reader());
+        buffer.quiet();
+        let mut third = buffer.read(1, &still()).unwrap();
         assert_eq!(next(&mut third), None, "it has only just come");
     }
 
     #[test]
     fn what_was_read_goes_first_when_all_streams_together_hold_too_much() {
-        let recording = recording(100);
+        let buffer = buffer(100);
         for _ in 0..3 {
-            recording.push(&"x".repeat(50), None, None);
+            buffer.push(&"x".repeat(50), None, None);
         }
-        assert!(recording.read(0, &still()).is_ok(), "nobody has read anything");
-        let mut reader = recording.read(0, &still()).unwrap();
+        assert!(buffer.read(0, &still()).is_ok(), "nobody has read anything");
+        let mut reader = buffer.read(0, &still()).unwrap();
         for _ in 0..3 {
             assert!(matches!(next(&mut reader), Some(Some(_))));
         }
-        recording.message("y", None).now_or_never().unwrap();
-        assert_eq!(recording.read(0, &still()).err(), Some(NotKept));
-        assert!(recording.read(3, &still()).is_ok());
-        assert_eq!(recording.read(9, &still()).err(), Some(NotKept), "not yet written");
-        let held = Arc::clone(&recording.held);
-        drop((recording, reader));
+        buffer.message("y", None).now_or_never().unwrap();
+        assert_eq!(buffer.read(0, &still()).err(), Some(NotKept));
+        assert!(buffer.read(3, &still()).is_ok());
+        assert_eq!(buffer.read(9, &still()).err(), Some(NotKept), "not yet written");
+        let held = Arc::clone(&buffer.held);
+        drop((buffer, reader));
         assert_eq!(held.load(Ordering::Relaxed), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! All recordings of this process: found by session and name, and bounded.
+//! All replay buffers of this process: found by session and name, and bounded.
 
 use super::{buffer::ReplayBuffer, event_id};
 use crate::{
@@ -29,7 +29,7 @@ const MOST: usize = 4096;
 /// Bytes kept of all of them for readers that come back.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The recordings of this process.
+/// The replay buffers of this process.
 #[derive(Clone)]
 pub(crate) struct ReplayBuffers(Arc<Shared>);
 
@@ -53,7 +53,7 @@ struct Table {
 
 /// What a stream is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum StreamKind {
     /// It answers a request and ends with the answer, read or not.
     Answer,
     /// It waits for messages to the session and ends when nobody reads it for long, or the server drains.
@@ -61,7 +61,7 @@ pub(crate) enum Kind {
 }
 
 /// The session, or the process, has as many streams as it may, and all are read.
-pub(crate) struct TooMany(pub(crate) Events);
+pub(crate) struct TooManyStreams(pub(crate) Events);
 
 impl ReplayBuffers {
     pub(crate) fn new(ports: &Ports, shutdown: &Shutdown, event_ids: Signer) -> Self {
@@ -73,46 +73,56 @@ impl ReplayBuffers {
         }))
     }
 
-    /// Records what comes on `events`.
+    /// Records `events` in a new buffer.
     ///
     /// # Errors
-    /// [`TooMany`], with the events.
-    pub(crate) fn begin(&self, session: &Session, events: Events, kind: Kind) -> Result<Arc<ReplayBuffer>, TooMany> {
-        let name = event_id::name(&self.0.event_ids, &*self.0.ports.entropy, session, events.again());
-        let Some(recording) = self.enter(&session.key, name, 0, &events) else {
-            return Err(TooMany(events));
+    /// [`TooManyStreams`], with the events.
+    pub(crate) fn begin(
+        &self,
+        session: &Session,
+        events: Events,
+        kind: StreamKind,
+    ) -> Result<Arc<ReplayBuffer>, TooManyStreams> {
+        let name = event_id::name(
+            &self.0.event_ids,
+            &*self.0.ports.entropy,
+            session,
+            events.repeat_request(),
+        );
+        let Some(buffer) = self.enter(&session.key, name, 0, &events) else {
+            return Err(TooManyStreams(events));
         };
         // Older clients take each event for a message.
         if session.version == Version::V2025_11_25 {
-            recording.prime();
+            buffer.prime();
         }
-        self.run(&session.key, &recording, events, kind);
-        Ok(recording)
+        self.run(&session.key, &buffer, events, kind);
+        Ok(buffer)
     }
 
     /// Records the same answer as an earlier process did under this name, from its event `first` on.
     ///
     /// # Errors
-    /// [`TooMany`], with the events.
+    /// [`TooManyStreams`], with the events.
     pub(crate) fn begin_again(
         &self,
         session: &Session,
         events: Events,
         name: &str,
         first: u64,
-    ) -> Result<Arc<ReplayBuffer>, TooMany> {
-        let Some(recording) = self.enter(&session.key, name.to_owned(), first, &events) else {
-            return Err(TooMany(events));
+    ) -> Result<Arc<ReplayBuffer>, TooManyStreams> {
+        let Some(buffer) = self.enter(&session.key, name.to_owned(), first, &events) else {
+            return Err(TooManyStreams(events));
         };
-        self.run(&session.key, &recording, events, Kind::Answer);
-        Ok(recording)
+        self.run(&session.key, &buffer, events, StreamKind::Answer);
+        Ok(buffer)
     }
 
     /// The session's stream of this name.
     pub(crate) fn find(&self, session: &SessionKey, name: &str) -> Option<Arc<ReplayBuffer>> {
         let table = self.lock();
-        let recordings = table.sessions.get(session)?;
-        recordings.iter().find(|recording| recording.name() == name).cloned()
+        let buffers = table.sessions.get(session)?;
+        buffers.iter().find(|buffer| buffer.name() == name).cloned()
     }
 
     /// The request that leads to the stream of this name, if `session` once had such a stream.
@@ -122,8 +132,8 @@ impl ReplayBuffers {
 
     /// Ends all streams of a session: it has ended itself.
     pub(crate) fn end_session(&self, session: &SessionKey) {
-        for recording in self.lock().remove_all(session) {
-            recording.end();
+        for buffer in self.lock().remove_all(session) {
+            buffer.end();
         }
     }
 
@@ -132,40 +142,40 @@ impl ReplayBuffers {
         if !table.make_room(session) {
             return None;
         }
-        let recording = Arc::new(ReplayBuffer::new(
+        let buffer = Arc::new(ReplayBuffer::new(
             name,
             first,
-            events.attendance(),
+            events.reader_presence(),
             Arc::clone(&table.held),
             MOST_BYTES,
         ));
         table.count += 1;
-        let recordings = table.sessions.entry(session.clone()).or_default();
-        recordings.push(Arc::clone(&recording));
-        Some(recording)
+        let buffers = table.sessions.entry(session.clone()).or_default();
+        buffers.push(Arc::clone(&buffer));
+        Some(buffer)
     }
 
-    fn run(&self, session: &SessionKey, recording: &Arc<ReplayBuffer>, events: Events, kind: Kind) {
+    fn run(&self, session: &SessionKey, buffer: &Arc<ReplayBuffer>, events: Events, kind: StreamKind) {
         let (all, session) = (self.clone(), session.clone());
-        let recording = Arc::clone(recording);
+        let buffer = Arc::clone(buffer);
         self.0.ports.spawner.spawn(Box::pin(async move {
             tokio::select! {
-                () = record(&recording, events) => {}
-                () = recording.over() => {}
-                () = unread(&all.0, &recording), if kind == Kind::Push => {}
+                () = record(&buffer, events) => {}
+                () = buffer.over() => {}
+                () = unread(&all.0, &buffer), if kind == StreamKind::Push => {}
             }
-            recording.end();
-            all.keep_a_while(session, &recording);
+            buffer.end();
+            all.keep_for_resuming(session, &buffer);
         }));
     }
 
-    fn keep_a_while(&self, session: SessionKey, recording: &Arc<ReplayBuffer>) {
+    fn keep_for_resuming(&self, session: SessionKey, buffer: &Arc<ReplayBuffer>) {
         let ports = &self.0.ports;
         let until = ports.clock.now().plus(KEPT_FOR.as_millis() as u64);
         let begin_sweeping = {
             let mut table = self.lock();
-            table.over.push_back((until, session, Arc::downgrade(recording)));
-            table.make_light();
+            table.over.push_back((until, session, Arc::downgrade(buffer)));
+            table.shrink();
             !std::mem::replace(&mut table.sweeping, true)
         };
         if begin_sweeping {
@@ -184,27 +194,27 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
     table.lock()
 }
 
-/// Writes down what comes, until nothing does.
-async fn record(recording: &ReplayBuffer, mut events: Events) {
+/// Records events until the stream ends.
+async fn record(buffer: &ReplayBuffer, mut events: Events) {
     while let Some(frame) = events.next().await {
         match frame {
-            Frame::Message(Text { text, room }) => recording.message(&text, room).await,
-            Frame::Quiet => recording.quiet(),
-            // A sign of life is the connection's business.
+            Frame::Message(Text { text, room }) => buffer.message(&text, room).await,
+            Frame::Quiet => buffer.quiet(),
+            // Each connection sends its own keep-alives.
             Frame::KeepAlive => {}
         }
     }
 }
 
 /// Completes when a push stream has no reader for long, or the server drains.
-async fn unread(shared: &Shared, recording: &ReplayBuffer) {
+async fn unread(shared: &Shared, buffer: &ReplayBuffer) {
     let unread_for_long = async {
         loop {
-            recording.attended(false).await;
+            buffer.reader_changed_to(false).await;
             let clock = &shared.ports.clock;
             tokio::select! {
                 () = clock.sleep(KEPT_FOR) => return,
-                () = recording.attended(true) => {}
+                () = buffer.reader_changed_to(true) => {}
             }
         }
     };
@@ -250,15 +260,15 @@ impl Table {
     }
 
     /// Drops ended streams until what is kept is within bounds.
-    fn make_light(&mut self) {
+    fn shrink(&mut self) {
         while self.held.load(Ordering::Relaxed) > MOST_BYTES && self.forget_oldest() {}
     }
 
     /// Drops the stream that ended first; says whether there was one.
     fn forget_oldest(&mut self) -> bool {
-        while let Some((_, session, recording)) = self.over.pop_front() {
-            if let Some(recording) = recording.upgrade()
-                && self.remove(&session, &recording)
+        while let Some((_, session, buffer)) = self.over.pop_front() {
+            if let Some(buffer) = buffer.upgrade()
+                && self.remove(&session, &buffer)
             {
                 return true;
             }
@@ -272,27 +282,26 @@ impl Table {
             Some(session) => self.sessions.get_key_value(session).into_iter().collect(),
             None => self.sessions.iter().collect(),
         };
-        let unread = candidates.into_iter().flat_map(|(session, recordings)| {
-            let unread = recordings.iter().filter(|recording| !recording.is_attended());
-            unread.map(move |recording| (session, recording))
+        let unread = candidates.into_iter().flat_map(|(session, buffers)| {
+            let unread = buffers.iter().filter(|buffer| !buffer.has_reader());
+            unread.map(move |buffer| (session, buffer))
         });
-        let chosen = unread.min_by_key(|(_, recording)| !recording.is_over());
-        let Some((session, recording)) = chosen.map(|(session, recording)| (session.clone(), Arc::clone(recording)))
-        else {
+        let chosen = unread.min_by_key(|(_, buffer)| !buffer.is_over());
+        let Some((session, buffer)) = chosen.map(|(session, buffer)| (session.clone(), Arc::clone(buffer))) else {
             return false;
         };
-        recording.end();
-        self.remove(&session, &recording)
+        buffer.end();
+        self.remove(&session, &buffer)
     }
 
-    fn remove(&mut self, session: &SessionKey, recording: &Arc<ReplayBuffer>) -> bool {
-        let Some(recordings) = self.sessions.get_mut(session) else {
+    fn remove(&mut self, session: &SessionKey, buffer: &Arc<ReplayBuffer>) -> bool {
+        let Some(buffers) = self.sessions.get_mut(session) else {
             return false;
         };
-        let before = recordings.len();
-        recordings.retain(|kept| !Arc::ptr_eq(kept, recording));
-        let removed = before - recordings.len();
-        if recordings.is_empty() {
+        let before = buffers.len();
+        buffers.retain(|kept| !Arc::ptr_eq(kept, buffer));
+        let removed = before - buffers.len();
+        if buffers.is_empty() {
             self.sessions.remove(session);
         }
         self.count -= removed;

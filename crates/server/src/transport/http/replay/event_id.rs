@@ -5,7 +5,7 @@ use longhaul_core::Entropy;
 
 /// A request longer than this is not worth a place in every event id.
 const LONGEST_REQUEST: usize = 256;
-/// No stream comes to more events. A client may make up the number of an event of its own stream, and what follows it is counted on.
+/// No stream has more events. A client may make up an event number of its own stream, from which the numbers then continue.
 const MOST_EVENTS: u64 = u32::MAX as u64;
 const NAME_BYTES: usize = 16;
 
@@ -26,7 +26,7 @@ impl<'a> EventId<'a> {
     }
 }
 
-/// A name for a stream of `session`: nobody else's, and if `again` leads to the same answer, that request under seal.
+/// An unguessable name for a stream of `session`; with `again`, the request that leads to the same answer, signed.
 pub(super) fn name(signer: &Signer, entropy: &dyn Entropy, session: &Session, again: Option<&str>) -> String {
     match again {
         Some(request) if request.len() <= LONGEST_REQUEST => {

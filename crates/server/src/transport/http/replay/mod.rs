@@ -1,9 +1,9 @@
 //! Legacy streams that can be resumed (T-06, T-11).
 //!
 //! What answers a request of a session, or waits for messages to it, is written into a [`ReplayBuffer`] and read from there by the
-//! connection. When the connection goes, the recording goes on, and a GET with `Last-Event-ID` reads the rest. ReplayBuffers are bounded
+//! connection. When the connection closes, the buffer goes on, and a GET with `Last-Event-ID` reads the rest. Replay buffers are bounded
 //! each and together, live a few minutes after their end, and in this process only. What can be asked for again is found again all the
-//! same: the event ids of a `tasks/result` carry the request, sealed.
+//! same: the event ids of a `tasks/result` carry the request, signed.
 
 mod buffer;
 mod buffers;
@@ -11,5 +11,5 @@ mod event_id;
 
 pub(super) use buffer::{NotKept, Reader, ReplayBuffer};
 pub(crate) use buffers::ReplayBuffers;
-pub(super) use buffers::{Kind, MOST_OF_ONE, TooMany};
+pub(super) use buffers::{MOST_OF_ONE, StreamKind, TooManyStreams};
 pub(super) use event_id::EventId;

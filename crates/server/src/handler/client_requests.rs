@@ -1,24 +1,24 @@
-//! Asking a legacy client while its request lasts: by requests of ours, whose responses are awaited.
+//! Asking a legacy client while its request is open: by requests of ours, whose responses are awaited.
 
-use super::outbox::{Line, Outbox};
+use super::outbox::{Outbox, OutboxItem};
 use crate::interaction::{
     Interaction,
-    input_requests::{self, unanswered::taken_back},
+    input_requests::{self, unanswered::cancellation},
 };
 use longhaul_core::{BoxFuture, Json, RpcFailure, SessionKey};
 use longhaul_runtime::{AskError, Question, Reply, Requesting, ToolMessage, read_answer};
 use longhaul_wire::{RpcError, legacy::input_request::Delivery};
 use std::sync::Arc;
 
-/// The way to the sender of one legacy request.
-pub(super) struct Live {
+/// Sends requests to the sender of one legacy request.
+pub(super) struct ClientRequests {
     pub(super) interaction: Arc<Interaction>,
-    /// Without one there is nowhere to answer (C-51).
+    /// Without one there is no way to answer (C-51).
     pub(super) session: Option<SessionKey>,
     pub(super) outbox: Arc<Outbox>,
 }
 
-impl Requesting for Live {
+impl Requesting for ClientRequests {
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<Json, AskError>> {
         let Some(session) = &self.session else {
             return Box::pin(std::future::ready(Err(AskError::Withdrawn)));
@@ -35,11 +35,11 @@ impl Requesting for Live {
         if let Err(error) = delivery.write(&mut text) {
             return Box::pin(std::future::ready(Err(refused(&error))));
         }
-        let mut question_open = Unanswered {
+        let mut question_open = UnansweredRequests {
             outbox: Arc::clone(&self.outbox),
             id: Some(expected.id().to_owned()),
         };
-        self.outbox.push(Line::Request(text));
+        self.outbox.push(OutboxItem::Request(text));
         Box::pin(async move {
             let reply = expected.reply().await;
             question_open.settle();
@@ -63,22 +63,22 @@ fn refused(error: &RpcError) -> AskError {
     })
 }
 
-/// Takes a question back that nobody waits for any more (U-04).
-struct Unanswered {
+/// Cancels a request of ours that nobody waits for any more (U-04).
+struct UnansweredRequests {
     outbox: Arc<Outbox>,
     id: Option<String>,
 }
 
-impl Unanswered {
+impl UnansweredRequests {
     fn settle(&mut self) {
         self.id = None;
     }
 }
 
-impl Drop for Unanswered {
+impl Drop for UnansweredRequests {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.outbox.push(Line::Notice(taken_back(&id)));
+            self.outbox.push(OutboxItem::Notification(cancellation(&id)));
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The questions of a plain call, brought to the client that waits for it.
+//! Sends the input requests of a plain call to the client that waits for it.
 
-use super::{Asks, Owed, Plain, store_failed};
+use super::{BlockingCall, InputRequestMode, OnResponse, store_failed};
 use crate::interaction::{
-    exchange::{Response, Turn},
-    input_requests::{self, unanswered::Unanswered},
+    exchange::{Output, Response},
+    input_requests::{self, unanswered::UnansweredRequests},
     rounds::{LIFETIME, Round, State, gone},
 };
 use longhaul_core::{Input, InputKey, Json, RpcFailure};
@@ -11,13 +11,13 @@ use longhaul_runtime::Reply;
 use longhaul_wire::{RpcError, legacy::input_request::Delivery};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How questions reach the client, and which have.
-pub(super) enum Questions {
-    /// They answer the request, which is sent again with the answers.
+/// How input requests reach the client, and which have.
+pub(super) enum CallInputRequests {
+    /// In the response to its request, which it sends again with the answers.
     Rounds(Answers),
-    /// They are requests of ours.
+    /// As requests of ours.
     Requests(Sent),
-    /// They do not.
+    /// Not at all.
     Nobody,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Sent {
     open: BTreeMap<InputKey, String>,
     /// Those of questions that are no longer open.
     closed: Vec<String>,
-    unanswered: Unanswered,
+    unanswered: UnansweredRequests,
 }
 
 /// What a modern client has answered with this request, and where it stands in a series of rounds.
@@ -35,24 +35,24 @@ pub(super) struct Answers {
     round: Round,
     /// To the questions of the round before.
     by_key: BTreeMap<InputKey, Json>,
-    /// To whichever question is called so, when there was no round before.
+    /// To the question of this name, when there was no round before.
     by_name: BTreeMap<String, Json>,
 }
 
-impl Questions {
-    pub(super) fn of(asks: Asks, unanswered: &Unanswered) -> Self {
+impl CallInputRequests {
+    pub(super) fn of(asks: InputRequestMode, unanswered: &UnansweredRequests) -> Self {
         match asks {
-            Asks::Rounds(round) => Self::Rounds(Answers::of(round)),
-            Asks::Requests => Self::Requests(Sent {
+            InputRequestMode::Rounds(round) => Self::Rounds(Answers::of(round)),
+            InputRequestMode::Requests => Self::Requests(Sent {
                 open: BTreeMap::new(),
                 closed: Vec::new(),
                 unanswered: unanswered.clone(),
             }),
-            Asks::Nobody => Self::Nobody,
+            InputRequestMode::Nobody => Self::Nobody,
         }
     }
 
-    /// Notes which questions are still open.
+    /// Records which questions are still open.
     pub(super) fn keep(&mut self, still_open: &[Input]) {
         if let Self::Requests(Sent { open, closed, .. }) = self {
             open.retain(|key, id| {
@@ -65,13 +65,13 @@ impl Questions {
         }
     }
 
-    /// The next request to take back: its question was closed by something other than its response (U-04).
-    pub(super) fn take_back(&mut self) -> Option<Turn> {
+    /// The cancellation of the next request whose question was closed by something other than its response (U-04).
+    pub(super) fn withdraw(&mut self) -> Option<Output> {
         let Self::Requests(Sent { closed, unanswered, .. }) = self else {
             return None;
         };
-        let taken_back = std::iter::from_fn(|| closed.pop()).find_map(|id| unanswered.take_back(&id));
-        taken_back.map(Turn::Notice)
+        let taken_back = std::iter::from_fn(|| closed.pop()).find_map(|id| unanswered.withdraw(&id));
+        taken_back.map(Output::Notification)
     }
 }
 
@@ -93,7 +93,7 @@ impl Answers {
                 Some((InputKey::named(key.as_str()), answer))
             });
             by_key.extend(to_asked);
-            // The rest answers nothing that was asked (U-14).
+            // The rest answers no question that was asked (U-14).
             by_name.clear();
         }
         Self { round, by_key, by_name }
@@ -117,11 +117,11 @@ fn name_of(input: &Input) -> &str {
     input.name.as_deref().unwrap_or(input.key.as_str())
 }
 
-impl Plain {
-    /// Brings the open questions to the client: as requests, one by one, or all of them as the response.
-    pub(super) async fn ask(&mut self) -> Result<Option<Turn>, RpcError> {
+impl BlockingCall {
+    /// Sends the open questions to the client: as requests, one by one, or all of them in the response.
+    pub(super) async fn ask(&mut self) -> Result<Option<Output>, RpcError> {
         match &mut self.questions {
-            Questions::Requests(sent) => {
+            CallInputRequests::Requests(sent) => {
                 let Some(input) = self.open.iter().find(|input| !sent.open.contains_key(&input.key)) else {
                     return Ok(None);
                 };
@@ -140,9 +140,9 @@ impl Plain {
                 }
                 sent.unanswered.insert(&id);
                 sent.open.insert(input.key.clone(), id);
-                Ok(Some(Turn::Question(text)))
+                Ok(Some(Output::Request(text)))
             }
-            Questions::Nobody => {
+            CallInputRequests::Nobody => {
                 let input = self.open[0].clone();
                 self.refuse(
                     input,
@@ -150,12 +150,12 @@ impl Plain {
                 )
                 .await
             }
-            Questions::Rounds(_) => self.round().await,
+            CallInputRequests::Rounds(_) => self.round().await,
         }
     }
 
-    /// Tells the one who asked that there will be no answer.
-    async fn refuse(&mut self, input: Input, error: &RpcError) -> Result<Option<Turn>, RpcError> {
+    /// Ends a question without an answer.
+    async fn refuse(&mut self, input: Input, error: &RpcError) -> Result<Option<Output>, RpcError> {
         let failure = RpcFailure {
             code: -32603,
             message: error.message().into(),
@@ -172,19 +172,19 @@ impl Plain {
     }
 
     /// Gives the call the answers that came with this request; what is open then is asked with its response.
-    async fn round(&mut self) -> Result<Option<Turn>, RpcError> {
-        let Questions::Rounds(answers) = &mut self.questions else {
+    async fn round(&mut self) -> Result<Option<Output>, RpcError> {
+        let CallInputRequests::Rounds(answers) = &mut self.questions else {
             return Ok(None);
         };
         let answered: Vec<&Input> = self.open.iter().filter(|input| answers.to(input).is_some()).collect();
-        // All of them before any is written: a request is refused whole.
+        // All of them are checked before any is written: a request is refused as a whole.
         for input in &answered {
             if let Some(answer) = answers.to(input) {
                 input_requests::check(&input.request, answer)?;
             }
         }
         if answered.is_empty() {
-            return self.ask_round().map(|response| Some(Turn::Response(response)));
+            return self.ask_round().map(|response| Some(Output::Response(response)));
         }
         self.stale = true;
         let answered: Vec<Input> = answered.into_iter().cloned().collect();
@@ -204,7 +204,7 @@ impl Plain {
     }
 
     fn ask_round(&mut self) -> Result<Response, RpcError> {
-        let (Questions::Rounds(answers), Some(hold)) = (&self.questions, &mut self.hold) else {
+        let (CallInputRequests::Rounds(answers), Some(hold)) = (&self.questions, &mut self.hold) else {
             return Err(gone());
         };
         let ports = self.calls.engine.ports();
@@ -225,7 +225,7 @@ impl Plain {
         let response = answers
             .round
             .ask(&self.calls.interaction, &self.id, questions, &state)?;
-        self.response = Owed::Retry;
+        self.on_response = OnResponse::Keep;
         Ok(response)
     }
 }
@@ -238,7 +238,7 @@ fn shown(open: &[Input]) -> Vec<(String, &Input)> {
         let key = input.key.as_str();
         let more = (2..).map(|nth| format!("{key}-{nth}"));
         let own = [name_of(input), key].map(str::to_owned).into_iter();
-        // There is always one more name.
+        // The names never run out.
         let name = own.chain(more).find(|name| !taken.contains(name)).unwrap_or_default();
         taken.insert(name.clone());
         names.push((name, input));

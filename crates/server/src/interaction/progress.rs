@@ -1,0 +1,21 @@
+//! Progress only rises: it must (U-01), and a tool may report anything.
+
+/// The highest progress that a client was told.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct HighestProgress(Option<f64>);
+
+impl HighestProgress {
+    /// For a client that may have been told `current`.
+    pub(crate) fn starting_at(current: Option<f64>) -> Self {
+        Self(current)
+    }
+
+    /// Whether `current` is to be told, because it is higher than what was; then it counts as told.
+    pub(crate) fn rises_to(&mut self, current: f64) -> bool {
+        let rises = current.is_finite() && self.0.is_none_or(|highest| current > highest);
+        if rises {
+            self.0 = Some(current);
+        }
+        rises
+    }
+}
