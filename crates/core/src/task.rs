@@ -6,9 +6,6 @@ use crate::{
 };
 use std::{borrow::Cow, sync::Arc};
 
-/// The longest status line, in bytes: it is written with each change of it, and shown with every look at the task.
-pub const MAX_STATUS_BYTES: usize = 1024;
-
 /// Where a task stands. Cancellation and deadlines lie over it ([`Task::stop`]) instead of multiplying it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {

@@ -3,11 +3,13 @@
 use crate::{
     Attempt, End, Executor, Intake, Requestor, TaskContext,
     active::Missed,
-    context::Terms,
-    engine::{Inner, Runner, Unavailable},
-    intake,
-    isolated_retry::{Isolation, NotStarted},
-    journal::{Backoff, Divergence, Journal, bounded, words, write_drafts},
+    engine::{
+        Inner, Runner, Unavailable,
+        context::Terms,
+        intake,
+        isolated_retry::{Isolation, NotStarted},
+        journal::{Backoff, Divergence, Journal, bounded, words, write_drafts},
+    },
     slots::Slot,
     task_log,
 };

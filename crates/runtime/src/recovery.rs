@@ -1,6 +1,11 @@
 //! Taking up what an earlier process left behind.
 
-use crate::{attempt, attempt::Begin, engine::Inner, lineage, timers};
+use crate::{
+    attempt,
+    attempt::Begin,
+    engine::{Inner, lineage},
+    timers,
+};
 use futures_util::future::join_all;
 use longhaul_core::{
     CancelMode, Event, Task,

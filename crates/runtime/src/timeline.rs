@@ -5,7 +5,6 @@
 //! world's clock stands when the engine starts, and goes on with monotonic time. Only what was meant as a date is compared with the world's clock, and
 //! only what is shown to people is converted to it.
 
-use crate::engine::Inner;
 use longhaul_core::{BoxFuture, Clock, Millis, UnixMillis};
 use std::{
     sync::{
@@ -16,8 +15,6 @@ use std::{
 };
 use tracing::warn;
 
-/// Between two comparisons with the world's clock.
-const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// A difference that is no step: clocks are read one after the other.
 const TOLERANCE: u64 = 1_000;
 
@@ -56,7 +53,7 @@ impl Timeline {
     }
 
     /// By how much the world's clock was set since the last look, if it was.
-    fn step(&self) -> Option<i64> {
+    pub(crate) fn step(&self) -> Option<i64> {
         let offset = self.wall().0.saturating_sub(self.now().0);
         let step = offset.saturating_sub(self.offset());
         if step.unsigned_abs() < TOLERANCE {
@@ -87,22 +84,6 @@ impl Clock for Timeline {
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         self.system.sleep(duration)
-    }
-}
-
-/// Has suspended code look at the world's clock again whenever that was set.
-pub(crate) async fn run(inner: Arc<Inner>, timeline: Arc<Timeline>) {
-    loop {
-        timeline.sleep(LOOK_EVERY).await;
-        if let Some(millis) = timeline.step() {
-            let span = longhaul_core::format_duration(millis.unsigned_abs());
-            let way = if millis < 0 { "back" } else { "forward" };
-            warn!("the system's clock was set {way} by {span}; timers go on as they were");
-            let hasten = || async { Ok(inner.store.hasten(inner.now()).await?) };
-            if inner.retry_store("waking suspended tasks", hasten).await.is_ok() {
-                inner.alarm.set(inner.now());
-            }
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::{
     JournalError,
     child::{MOST_CHILDREN, Refusal},
 };
-use crate::{TaskContext, question::Question};
+use crate::{TaskContext, engine::question::Question};
 use longhaul_core::{
     Entry, EntryKey, Event, InputKey, Json, StopReason, TaskId, UnixMillis,
     store::{ApplyError, CreateError, NewTask, Parent, StoreError},

@@ -8,7 +8,10 @@ use super::{
     poll::read_poll,
     step::read_step,
 };
-use crate::{Engine, journal::StepTry, question::QuestionEntry};
+use crate::{
+    Engine,
+    engine::{journal::StepTry, question::QuestionEntry},
+};
 use longhaul_core::{
     BoxFuture, EndedBy, Entry, EntryKey, EntryKind, Input, InputState, Json, Millis, Task, TaskId, UnixMillis, shorten,
     store::StoreError,

@@ -5,7 +5,10 @@
 //! process dies meanwhile. Whoever has the turn is watched until it has come further, has ended, or has run for twice as long as any attempt
 //! before it can have: then it is past the point where those died, and they are forgiven.
 
-use crate::{TaskContext, engine::Inner, journal::Journal};
+use crate::{
+    TaskContext,
+    engine::{Inner, journal::Journal},
+};
 use longhaul_core::{Event, Millis, Retry, StopReason, Task, UnixMillis, store::ApplyError};
 use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::sync::{Mutex, OwnedMutexGuard};

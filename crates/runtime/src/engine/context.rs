@@ -2,9 +2,11 @@
 
 use crate::{
     End, JournalError, Requestor, ToolMessage,
-    engine::Inner,
-    isolated_retry::{Isolation, IsolationGuard},
-    journal::{Divergence, Journal, Pending},
+    engine::{
+        Inner,
+        isolated_retry::{Isolation, IsolationGuard},
+        journal::{Divergence, Journal, Pending},
+    },
     pending_report::PendingReport,
     slots::Slot,
     suspension::{Activity, Wait, WaitingEntry},

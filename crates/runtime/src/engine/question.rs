@@ -3,7 +3,7 @@
 use crate::{
     Abilities, Ability, End, JournalError, Requestor, TaskContext,
     change_feed::Watch,
-    journal::{Draft, EntryDraft, Place, WriteError, Written},
+    engine::journal::{Draft, EntryDraft, Place, WriteError, Written},
     read_answer,
     suspension::Wait,
 };

@@ -1,32 +1,42 @@
 //! The engine: all parts of the runtime around one store.
 
+pub(crate) mod blocked;
+pub(crate) mod catalog;
+pub(crate) mod context;
+pub(crate) mod executor;
+pub(crate) mod intake;
+pub(crate) mod isolated_retry;
+pub(crate) mod journal;
+pub(crate) mod lineage;
+pub(crate) mod provider;
+pub(crate) mod question;
+pub(crate) mod reply;
+pub(crate) mod request;
+pub(crate) mod store_retry;
+
 use crate::{
-    BuildId, Catalog, Intake, Ports, Provider, Recovered, Tool,
+    BuildId, Ports,
     active::Active,
-    blocked::{self, BLOCKED_TIMEOUT},
-    catalog::{is_durable, thaw},
+    alarm::Alarm,
     change_feed::{ChangeFeed, Watch},
-    dispatch,
-    executor::Executor,
-    isolated_retry::IsolationLock,
-    lineage,
     progress_stream::{ProgressStream, ProgressStreams},
-    provider::{AttemptExit, LogChunk, LogRange, PastAttempt},
     queues::Queues,
-    recovery, retention,
     slots::{Slot, Slots},
     step_observer::StepObserver,
     suspension::WaitingAttempts,
     task_log,
-    timeline::{self, Timeline},
-    timers::{self, Alarm},
 };
+use blocked::BLOCKED_TIMEOUT;
+use catalog::{Catalog, Intake, Tool, is_durable, thaw};
+use executor::Executor;
+use isolated_retry::IsolationLock;
 use longhaul_core::{
     BoxFuture, HostId, Millis, NodeId, Now, OnNonDeterminism, Quota, Retry, Scope, SpecId, State, Store, Task, TaskId,
     ToolSpec, UnixMillis, push_timestamp,
-    store::{ApplyError, Change, Page, Record, StoreError},
+    store::{ApplyError, Change, Page, Record, StoreError, ToolLimit},
 };
 use parking_lot::{Mutex, MutexGuard};
+use provider::{AttemptExit, LogChunk, LogRange, PastAttempt, Provider};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
@@ -62,14 +72,6 @@ pub struct EngineOptions {
     pub build: BuildId,
     /// Watches steps, in tests.
     pub step_observer: Option<Arc<dyn StepObserver>>,
-}
-
-/// An engine cannot be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// Runs tasks. Cheap to clone; runs until [`Engine::stop`].
@@ -121,87 +123,6 @@ impl Cancelling {
 }
 
 impl Engine {
-    /// Registers this process as a new node, takes up what earlier ones left, and begins to work.
-    ///
-    /// # Errors
-    /// [`StartError`] if the store fails; nothing runs then.
-    pub async fn start(options: EngineOptions) -> Result<(Self, Recovered), StartError> {
-        let EngineOptions {
-            store,
-            mut ports,
-            host,
-            catalog,
-            providers,
-            max_running,
-            quota,
-            suspend_after,
-            build,
-            step_observer,
-        } = options;
-        let limits = store.limits().await?;
-        for tool in catalog.snapshot().tools.values() {
-            store.put_spec(tool.spec().clone()).await?;
-            store
-                .put_limit(&tool.settings().name, tool.settings().concurrency)
-                .await?;
-        }
-        let timeline = Arc::new(Timeline::begin(Arc::clone(&ports.clock), store.newest().await?));
-        ports.clock = timeline.clone();
-        let node = store.open_node(&host, ports.clock.now()).await?;
-        let change_feed = Arc::new(ChangeFeed::default());
-        let listener = Arc::clone(&change_feed);
-        store.listen(Arc::new(move |hints| listener.publish(hints)));
-        let inner = Arc::new(Inner {
-            store,
-            ports,
-            host,
-            node,
-            catalog: Arc::new(catalog),
-            providers,
-            quota,
-            change_feed,
-            progress_streams: Arc::default(),
-            slots: Slots::new(max_running),
-            active: Arc::default(),
-            queues: Arc::default(),
-            alarm: Alarm::default(),
-            cancelling: Cancelling::default(),
-            waiting_attempts: WaitingAttempts::new(suspend_after),
-            isolation_lock: IsolationLock::default(),
-            build,
-            last_limits: Mutex::new(
-                limits
-                    .into_iter()
-                    .map(|limit| (limit.tool, limit.concurrency))
-                    .collect(),
-            ),
-            step_observer,
-            releasing: watch::Sender::new(false),
-            stop: watch::Sender::new(false),
-        });
-        let recovered = match recovery::recover(&inner).await {
-            Ok(recovered) => recovered,
-            Err(error) => {
-                // Some attempts may have been taken up already.
-                inner.stop.send_replace(true);
-                return Err(error.into());
-            }
-        };
-        inner.spawn(dispatch::run(Arc::clone(&inner)));
-        inner.spawn(timers::run(Arc::clone(&inner)));
-        inner.spawn(retention::run(Arc::clone(&inner)));
-        inner.spawn(timeline::run(Arc::clone(&inner), timeline));
-        inner.spawn(blocked::try_changed_code(Arc::clone(&inner), None));
-        let waiting_attempts = Arc::clone(&inner);
-        inner.spawn(async move {
-            waiting_attempts
-                .waiting_attempts
-                .run(&*waiting_attempts.ports.clock)
-                .await
-        });
-        Ok((Self(inner), recovered))
-    }
-
     /// Stops working at once. What lives outside the process lives on; what does not is taken up, or found lost, at the next start.
     pub fn stop(&self) {
         self.0.stop.send_replace(true);
@@ -403,6 +324,49 @@ pub(crate) struct Unavailable {
 }
 
 impl Inner {
+    /// All parts around the store of `options`, for the `node` that this process is. `limits` are those of tools that may be offered no longer.
+    pub(crate) fn new(options: EngineOptions, node: NodeId, limits: Vec<ToolLimit>) -> Arc<Self> {
+        let EngineOptions {
+            store,
+            ports,
+            host,
+            catalog,
+            providers,
+            max_running,
+            quota,
+            suspend_after,
+            build,
+            step_observer,
+        } = options;
+        let change_feed = Arc::new(ChangeFeed::default());
+        let listener = Arc::clone(&change_feed);
+        store.listen(Arc::new(move |hints| listener.publish(hints)));
+        let limits = limits.into_iter().map(|limit| (limit.tool, limit.concurrency));
+        Arc::new(Self {
+            store,
+            ports,
+            host,
+            node,
+            catalog: Arc::new(catalog),
+            providers,
+            quota,
+            change_feed,
+            progress_streams: Arc::default(),
+            slots: Slots::new(max_running),
+            active: Arc::default(),
+            queues: Arc::default(),
+            alarm: Alarm::default(),
+            cancelling: Cancelling::default(),
+            waiting_attempts: WaitingAttempts::new(suspend_after),
+            isolation_lock: IsolationLock::default(),
+            build,
+            last_limits: Mutex::new(limits.collect()),
+            step_observer,
+            releasing: watch::Sender::new(false),
+            stop: watch::Sender::new(false),
+        })
+    }
+
     /// Whether nothing is to be claimed any more.
     pub(crate) fn is_released(&self) -> bool {
         *self.releasing.borrow()
