@@ -1,4 +1,4 @@
-//! A client of either era, small enough to be trusted: it checks our server and shares no code with it.
+//! An MCP client for both eras. It shares no code with the server, because it checks the server.
 
 use crate::http::{Connection, Reply};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// How a client speaks.
+/// The era of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     Legacy,
@@ -24,19 +24,19 @@ impl Era {
     }
 }
 
-/// Why a request has no result.
+/// A request failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
-    /// Whether the server heard of it, nobody knows.
+pub(crate) enum RequestError {
+    /// The server may or may not have received the request.
     #[error("the connection broke: {0}")]
     Broken(#[from] io::Error),
     #[error("refused with {code}: {message}")]
     Refused { code: i64, message: String, data: Value },
-    #[error("an answer that is none: {0}")]
-    Nonsense(String),
+    #[error("an invalid response: {0}")]
+    Invalid(String),
 }
 
-/// How a task ended, whichever era was asked.
+/// The outcome of a task, the same for both eras.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Cancelled,
@@ -44,42 +44,40 @@ pub(crate) enum Outcome {
     Error { code: i64, message: String },
 }
 
-/// What `tasks/get` shows.
+/// The result of `tasks/get`.
 #[derive(Debug)]
-pub(crate) enum Look {
-    /// Not over.
+pub(crate) enum TaskState {
+    /// The task has not ended.
     Live,
-    /// Over; a legacy server shows only its status.
-    Over(String),
-    /// Over like this.
+    /// The task has ended; a legacy server returns only its status.
+    EndedStatus(String),
+    /// The task has ended with this outcome.
     Ended(Outcome),
 }
 
-/// How a call of a tool was answered.
+/// The response to a call.
 #[derive(Debug)]
-pub(crate) enum Answered {
+pub(crate) enum CallResponse {
     /// With a task.
     Task(String),
     /// With its result.
     Result(Outcome),
 }
 
-/// One client. Its legacy session outlives its connections, and the server's process.
+/// A client. Its legacy session outlives its connections and the server's process.
 pub(crate) struct Client {
-    address: SocketAddr,
     era: Era,
     session: Option<String>,
-    connection: Option<Connection>,
+    connection: Connection,
     requests: u64,
 }
 
 impl Client {
     pub(crate) fn new(era: Era, address: SocketAddr) -> Self {
         Self {
-            address,
             era,
             session: None,
-            connection: None,
+            connection: Connection::new(address),
             requests: 0,
         }
     }
@@ -88,14 +86,13 @@ impl Client {
         self.era
     }
 
-    /// The server is elsewhere now.
+    /// Sends later requests to this address.
     pub(crate) fn moved(&mut self, address: SocketAddr) {
-        self.address = address;
-        self.connection = None;
+        self.connection = Connection::new(address);
     }
 
     /// Calls a tool as a task; `Ok` is the acknowledgement.
-    pub(crate) fn create(&mut self, tool: &str, arguments: Value) -> Result<String, Trouble> {
+    pub(crate) fn create(&mut self, tool: &str, arguments: Value) -> Result<String, RequestError> {
         let params = match self.era {
             Era::Legacy => json!({"name": tool, "arguments": arguments, "task": {}}),
             Era::Modern => json!({"name": tool, "arguments": arguments}),
@@ -107,60 +104,60 @@ impl Client {
         };
         task.as_str()
             .map(str::to_owned)
-            .ok_or_else(|| Trouble::Nonsense(result.to_string()))
+            .ok_or_else(|| RequestError::Invalid(result.to_string()))
     }
 
     /// Calls a tool and waits for its result. Legacy only.
-    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Result<Outcome, Trouble> {
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Result<Outcome, RequestError> {
         let result = self.request("tools/call", tool, json!({"name": tool, "arguments": arguments}))?;
         read_result(&result)
     }
 
-    /// Calls a tool, and takes whatever it is answered. Modern only.
-    pub(crate) fn begin(&mut self, tool: &str, arguments: Value) -> Result<Answered, Trouble> {
+    /// Calls a tool, and returns its result or task. Modern only.
+    pub(crate) fn begin(&mut self, tool: &str, arguments: Value) -> Result<CallResponse, RequestError> {
         let result = self.request("tools/call", tool, json!({"name": tool, "arguments": arguments}))?;
         Ok(match result["taskId"].as_str() {
-            Some(task) => Answered::Task(task.to_owned()),
-            None => Answered::Result(read_result(&result)?),
+            Some(task) => CallResponse::Task(task.to_owned()),
+            None => CallResponse::Result(read_result(&result)?),
         })
     }
 
     /// `tasks/get`.
-    pub(crate) fn look(&mut self, task: &str) -> Result<Look, Trouble> {
+    pub(crate) fn look(&mut self, task: &str) -> Result<TaskState, RequestError> {
         let shown = self.request("tasks/get", task, json!({"taskId": task}))?;
         let status = shown["status"].as_str().unwrap_or_default();
         match (status, self.era) {
-            ("working", _) => Ok(Look::Live),
-            ("cancelled", _) => Ok(Look::Ended(Outcome::Cancelled)),
-            ("completed" | "failed", Era::Legacy) => Ok(Look::Over(status.to_owned())),
-            ("completed", Era::Modern) => Ok(Look::Ended(read_result(&shown["result"])?)),
-            ("failed", Era::Modern) => Ok(Look::Ended(read_error(&shown["error"])?)),
-            _ => Err(Trouble::Nonsense(shown.to_string())),
+            ("working", _) => Ok(TaskState::Live),
+            ("cancelled", _) => Ok(TaskState::Ended(Outcome::Cancelled)),
+            ("completed" | "failed", Era::Legacy) => Ok(TaskState::EndedStatus(status.to_owned())),
+            ("completed", Era::Modern) => Ok(TaskState::Ended(read_result(&shown["result"])?)),
+            ("failed", Era::Modern) => Ok(TaskState::Ended(read_error(&shown["error"])?)),
+            _ => Err(RequestError::Invalid(shown.to_string())),
         }
     }
 
     /// `tasks/cancel`. In the legacy era `Ok` means that the task is cancelled; in the modern one, that it was asked to end.
-    pub(crate) fn cancel(&mut self, task: &str) -> Result<(), Trouble> {
+    pub(crate) fn cancel(&mut self, task: &str) -> Result<(), RequestError> {
         let shown = self.request("tasks/cancel", task, json!({"taskId": task}))?;
         match self.era {
-            Era::Legacy if shown["status"] != "cancelled" => Err(Trouble::Nonsense(shown.to_string())),
+            Era::Legacy if shown["status"] != "cancelled" => Err(RequestError::Invalid(shown.to_string())),
             _ => Ok(()),
         }
     }
 
     /// `tasks/result`: waits for the end. Legacy only.
-    pub(crate) fn result(&mut self, task: &str) -> Result<Outcome, Trouble> {
+    pub(crate) fn result(&mut self, task: &str) -> Result<Outcome, RequestError> {
         match self.request("tasks/result", task, json!({"taskId": task})) {
             Ok(result) => read_result(&result),
-            Err(Trouble::Refused { data, .. }) if data["status"] == "cancelled" => Ok(Outcome::Cancelled),
-            Err(Trouble::Refused {
+            Err(RequestError::Refused { data, .. }) if data["status"] == "cancelled" => Ok(Outcome::Cancelled),
+            Err(RequestError::Refused {
                 code: -32603, message, ..
             }) => Ok(Outcome::Error { code: -32603, message }),
             Err(trouble) => Err(trouble),
         }
     }
 
-    fn request(&mut self, method: &str, name: &str, mut params: Value) -> Result<Value, Trouble> {
+    fn request(&mut self, method: &str, name: &str, mut params: Value) -> Result<Value, RequestError> {
         match self.era {
             Era::Legacy => {
                 let session = self.session()?;
@@ -184,7 +181,7 @@ impl Client {
     }
 
     /// The session's id; the first request begins the session.
-    fn session(&mut self) -> Result<String, Trouble> {
+    fn session(&mut self) -> Result<String, RequestError> {
         if let Some(session) = &self.session {
             return Ok(session.clone());
         }
@@ -196,19 +193,19 @@ impl Client {
         let id = self.next_id();
         let reply = self.post("initialize", Some(id), hello, &[])?;
         let session = reply.header("mcp-session-id").map(str::to_owned);
-        let session = session.ok_or_else(|| Trouble::Nonsense("initialize without a session id".to_owned()))?;
+        let session = session.ok_or_else(|| RequestError::Invalid("initialize without a session id".to_owned()))?;
         let headers = [("MCP-Protocol-Version", LEGACY), ("Mcp-Session-Id", session.as_str())];
         self.post("notifications/initialized", None, json!({}), &headers)?;
         self.session = Some(session.clone());
         Ok(session)
     }
 
-    fn exchange(&mut self, method: &str, params: Value, headers: &[(&str, &str)]) -> Result<Value, Trouble> {
+    fn exchange(&mut self, method: &str, params: Value, headers: &[(&str, &str)]) -> Result<Value, RequestError> {
         let id = self.next_id();
         let reply = self.post(method, Some(id), params, headers)?;
         let mut message = read_message(&reply, id)?;
         if let Some(error) = message.get("error") {
-            return Err(Trouble::Refused {
+            return Err(RequestError::Refused {
                 code: error["code"].as_i64().unwrap_or_default(),
                 message: error["message"].as_str().unwrap_or_default().to_owned(),
                 data: error["data"].clone(),
@@ -228,25 +225,18 @@ impl Client {
         id: Option<u64>,
         params: Value,
         headers: &[(&str, &str)],
-    ) -> Result<Reply, Trouble> {
+    ) -> Result<Reply, RequestError> {
         let mut message = json!({"jsonrpc": "2.0", "method": method, "params": params});
         if let Some(id) = id {
             message["id"] = id.into();
         }
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => Connection::open(self.address)?,
-        };
-        let reply = connection.post(headers, &message.to_string())?;
-        // Kept only when it worked: after half an answer the rest would be taken for the next one.
-        self.connection = Some(connection);
-        Ok(reply)
+        Ok(self.connection.post(headers, &message.to_string())?)
     }
 }
 
 /// The response with our id, alone or at the end of a stream.
-fn read_message(reply: &Reply, id: u64) -> Result<Value, Trouble> {
-    let body = String::from_utf8_lossy(&reply.body);
+fn read_message(reply: &Reply, id: u64) -> Result<Value, RequestError> {
+    let body = String::from_utf8_lossy(reply.body());
     let stream = reply
         .header("content-type")
         .is_some_and(|kind| kind.starts_with("text/event-stream"));
@@ -260,25 +250,27 @@ fn read_message(reply: &Reply, id: u64) -> Result<Value, Trouble> {
     };
     match serde_json::from_str::<Value>(text) {
         Ok(message) if message["id"] == id => Ok(message),
-        _ => Err(Trouble::Nonsense(format!("HTTP {}: {body}", reply.status))),
+        _ => Err(RequestError::Invalid(format!("HTTP {}: {body}", reply.status()))),
     }
 }
 
-fn read_result(result: &Value) -> Result<Outcome, Trouble> {
+fn read_result(result: &Value) -> Result<Outcome, RequestError> {
     let text = result["content"][0]["text"].as_str();
-    let text = text.ok_or_else(|| Trouble::Nonsense(result.to_string()))?.to_owned();
+    let text = text
+        .ok_or_else(|| RequestError::Invalid(result.to_string()))?
+        .to_owned();
     Ok(Outcome::Result {
         is_error: result["isError"] == true,
         text,
     })
 }
 
-fn read_error(error: &Value) -> Result<Outcome, Trouble> {
+fn read_error(error: &Value) -> Result<Outcome, RequestError> {
     match (error["code"].as_i64(), error["message"].as_str()) {
         (Some(code), Some(message)) => Ok(Outcome::Error {
             code,
             message: message.to_owned(),
         }),
-        _ => Err(Trouble::Nonsense(error.to_string())),
+        _ => Err(RequestError::Invalid(error.to_string())),
     }
 }

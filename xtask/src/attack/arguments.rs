@@ -8,7 +8,7 @@ use super::{
     report::Report,
     site::{Programs, Site, end_of},
 };
-use crate::mcp::{Era, Outcome, Trouble};
+use crate::mcp::{Era, Outcome, RequestError};
 use serde_json::json as value;
 use std::process::Command;
 
@@ -64,7 +64,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         "an argument of 1 MiB",
         matches!(
             said,
-            Ok(Outcome::Result { is_error: true, .. }) | Err(Trouble::Refused { .. })
+            Ok(Outcome::Result { is_error: true, .. }) | Err(RequestError::Refused { .. })
         ),
         || brief_end(&said),
     );
@@ -104,9 +104,9 @@ fn tool_error(answer: &raw::Answer) -> Option<()> {
     (message["result"]["isError"] == true && answer.body().len() <= 16 * 1024).then_some(())
 }
 
-fn refused(created: Result<String, Trouble>) -> Result<(), String> {
+fn refused(created: Result<String, RequestError>) -> Result<(), String> {
     match created {
-        Err(Trouble::Refused { .. } | Trouble::Nonsense(_)) => Ok(()),
+        Err(RequestError::Refused { .. } | RequestError::Invalid(_)) => Ok(()),
         Err(trouble) => Err(trouble.to_string()),
         Ok(task) => Err(format!("task {task} was created")),
     }
@@ -209,6 +209,6 @@ fn interpreters(programs: &Programs, report: &mut Report) -> Result<(), AttackEr
     Ok(())
 }
 
-fn brief_end(end: &Result<Outcome, Trouble>) -> String {
+fn brief_end(end: &Result<Outcome, RequestError>) -> String {
     format!("{end:?}").chars().take(300).collect()
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     clock,
-    mcp::{Client, Era, Outcome, Trouble},
+    mcp::{Client, Era, Outcome, RequestError},
 };
 use serde_json::json;
 use std::time::Duration;
@@ -76,10 +76,12 @@ fn polls(client: &mut Client, task: &str) -> Result<(), String> {
 }
 
 /// Tries again what came too early, unless it is told to wait longer than a limit of this rate can ask for.
-fn patient<T>(mut ask: impl FnMut() -> Result<T, Trouble>) -> Result<T, Trouble> {
+fn patient<T>(mut ask: impl FnMut() -> Result<T, RequestError>) -> Result<T, RequestError> {
     loop {
         match ask() {
-            Err(Trouble::Refused { data, .. }) if data["retryAfterMs"].as_u64().is_some_and(|wait| wait <= 5_000) => {
+            Err(RequestError::Refused { data, .. })
+                if data["retryAfterMs"].as_u64().is_some_and(|wait| wait <= 5_000) =>
+            {
                 clock::pause(Duration::from_millis(data["retryAfterMs"].as_u64().unwrap_or_default()));
             }
             other => return other,

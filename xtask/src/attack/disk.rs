@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     clock,
-    mcp::{Era, Outcome, Trouble},
+    mcp::{Era, Outcome, RequestError},
 };
 use rustix::io::Errno;
 use serde_json::json;
@@ -35,7 +35,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         for nth in 8..16 {
             match create(&mut client, &site, nth) {
                 Ok(task) => acknowledged.push((nth, task)),
-                Err(Trouble::Refused { .. } | Trouble::Broken(_)) => {}
+                Err(RequestError::Refused { .. } | RequestError::Broken(_)) => {}
                 Err(trouble) => return Err(trouble.into()),
             }
         }
@@ -71,7 +71,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
     Ok(())
 }
 
-fn create(client: &mut crate::mcp::Client, site: &Site, nth: u32) -> Result<String, Trouble> {
+fn create(client: &mut crate::mcp::Client, site: &Site, nth: u32) -> Result<String, RequestError> {
     let file = site.side(&format!("task-{nth}"));
     client.create("once", json!({"file": file, "seconds": 1}))
 }

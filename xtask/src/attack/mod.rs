@@ -16,7 +16,7 @@ mod report;
 mod shim;
 mod site;
 
-use crate::{mcp::Trouble, process::ProcessError, server::ServerError, workspace};
+use crate::{mcp::RequestError, process::ProcessError, server::ServerError, workspace};
 use report::Report;
 use site::Programs;
 use std::{io, path::PathBuf};
@@ -56,7 +56,7 @@ pub(crate) enum AttackError {
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error("an honest client was not served: {0}")]
-    Honest(#[from] Trouble),
+    Honest(#[from] RequestError),
     #[error("the attack could not be prepared or its traces not be read: {0}")]
     Io(#[from] io::Error),
     #[error("{broken} of {tried} attempts broke something (seed {seed}); folders are kept below {kept}")]

@@ -3,7 +3,7 @@
 use super::{AttackError, shim::Shim};
 use crate::{
     clock, crash,
-    mcp::{Client, Era, Look, Outcome, Trouble},
+    mcp::{Client, Era, Outcome, RequestError, TaskState},
     server::{Server, ServerError},
 };
 use serde_json::json;
@@ -233,7 +233,7 @@ impl Site {
         }
         for era in [Era::Modern, Era::Legacy] {
             let mut client = self.client(era);
-            let said = || -> Result<Outcome, Trouble> {
+            let said = || -> Result<Outcome, RequestError> {
                 let task = client.create("say", json!({"text": "honest"}))?;
                 end_of(&mut client, &task)
             }();
@@ -248,17 +248,22 @@ impl Site {
 }
 
 /// Waits for the end of a task.
-pub(super) fn end_of(client: &mut Client, task: &str) -> Result<Outcome, Trouble> {
+pub(super) fn end_of(client: &mut Client, task: &str) -> Result<Outcome, RequestError> {
     let ended = clock::wait_for(PATIENCE, || match client.look(task) {
-        Ok(Look::Live) => {
+        Ok(TaskState::Live) => {
             clock::pause(Duration::from_millis(20));
             None
         }
-        Ok(Look::Over(_)) => Some(client.result(task)),
-        Ok(Look::Ended(outcome)) => Some(Ok(outcome)),
+        Ok(TaskState::EndedStatus(_)) => Some(client.result(task)),
+        Ok(TaskState::Ended(outcome)) => Some(Ok(outcome)),
         Err(trouble) => Some(Err(trouble)),
     });
-    ended.unwrap_or_else(|| Err(Trouble::Nonsense(format!("not over within {} s", PATIENCE.as_secs()))))
+    ended.unwrap_or_else(|| {
+        Err(RequestError::Invalid(format!(
+            "not over within {} s",
+            PATIENCE.as_secs()
+        )))
+    })
 }
 
 /// Removes all folders of a run, and ends the commands that still run there.

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     clock,
-    mcp::{Client, Outcome, Trouble},
+    mcp::{Client, Outcome, RequestError},
 };
 use std::{collections::BTreeSet, fs, time::Duration};
 
@@ -31,7 +31,7 @@ fn look(client: &mut Client, ledger: &Ledger, task: &str) -> Result<(), Violatio
     let before = ledger.entry(task).and_then(|entry| entry.outcome);
     match client.look(task) {
         Ok(look) => ledger.shown(task, before, look),
-        Err(trouble @ Trouble::Refused { .. }) => Err(Violation::Lost {
+        Err(trouble @ RequestError::Refused { .. }) => Err(Violation::Lost {
             task: task.to_owned(),
             why: trouble.to_string(),
         }),

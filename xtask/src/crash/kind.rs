@@ -1,8 +1,10 @@
 //! The tools of the crash run: each a real command that is hard on the server in its own way.
 
-use super::{printed, site::Site};
 use fastrand::Rng;
 use serde_json::{Value, json};
+
+/// The most that a printing command writes, apart from its last line.
+const MAX_PRINTED: u64 = 4 << 20;
 
 /// What a command does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -34,7 +36,7 @@ pub(super) enum Load {
 
 impl Load {
     /// Commands that run at once.
-    fn max_running(self) -> usize {
+    pub(super) fn max_running(self) -> usize {
         match self {
             Self::Mixed => 8,
             Self::Printing => 100,
@@ -59,7 +61,7 @@ impl Load {
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Quick,
         Self::Slow,
         Self::Retried,
@@ -108,9 +110,9 @@ impl Kind {
         let (bytes, token) = match self {
             Self::Printing => {
                 // Of every order of magnitude: what is lost may be a byte, or all beyond the first pipe.
-                let most = printed::MOST_BYTES >> rng.u32(0..=22);
+                let most = MAX_PRINTED >> rng.u32(0..=22);
                 let bytes = rng.u64(0..=most);
-                (bytes, printed::token(&token, bytes))
+                (bytes, printing_token(&token, bytes))
             }
             _ => (0, token),
         };
@@ -118,46 +120,12 @@ impl Kind {
     }
 }
 
-/// The configuration that the server serves.
-pub(super) fn configuration(site: &Site, load: Load) -> String {
-    let mut text = format!(
-        "[server]\nname = \"crash\"\nlisten = \"127.0.0.1:0\"\ndata_dir = '{}'\nmax_running = {}\n",
-        site.data().display(),
-        load.max_running()
-    );
-    for kind in Kind::ALL {
-        text.push_str(&tool(kind, site));
-    }
-    text
+/// The token of a call of a printing command, which ends with the number of bytes to print.
+fn printing_token(token: &str, bytes: u64) -> String {
+    format!("{token}.{bytes}")
 }
 
-fn tool(kind: Kind, site: &Site) -> String {
-    let name = kind.name();
-    let worker = site.worker().display().to_string();
-    let side = site.side().display().to_string();
-    let mut command = vec![
-        worker.as_str(),
-        "worker",
-        "--side",
-        &side,
-        name,
-        "{token}",
-        "{millis}",
-        "{bytes}",
-    ];
-    if kind == Kind::Stubborn {
-        // What is ignored stays ignored over exec, and the process stays the supervisor's own child.
-        command.splice(0..0, ["sh", "-c", "trap '' TERM; exec \"$0\" \"$@\""]);
-    }
-    let extra = match kind {
-        Kind::Retried => "retry = { attempts = 20, backoff = \"10ms\", on = [\"crash\"] }\n",
-        Kind::Printing => "max_output = \"8KiB\"\nmax_log = \"64MiB\"\n",
-        Kind::Chatty => "max_output = \"8KiB\"\nmax_log = \"256KiB\"\n",
-        _ => "",
-    };
-    format!(
-        "\n[[tool]]\nname = \"{name}\"\ndescription = \"{name}\"\ncommand = {}\n\
-         input = {{ token = {{ type = \"string\" }}, millis = {{ type = \"integer\" }}, bytes = {{ type = \"integer\" }} }}\n{extra}",
-        json!(command)
-    )
+/// The number of bytes in a printing token.
+pub(super) fn printed_bytes(token: &str) -> Option<u64> {
+    token.rsplit('.').next()?.parse().ok()
 }

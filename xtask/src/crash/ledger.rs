@@ -1,7 +1,7 @@
 //! What the server has acknowledged, and what it has shown since. This is what it is held to.
 
 use super::{kind::Kind, violation::Violation};
-use crate::mcp::{Look, Outcome};
+use crate::mcp::{Outcome, TaskState};
 use fastrand::Rng;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
@@ -117,20 +117,20 @@ impl Ledger {
 
     /// Notes what `tasks/get` showed. `before` is what was known when it was asked: what became known meanwhile is no reason to
     /// expect it.
-    pub(super) fn shown(&self, task: &str, before: Option<Outcome>, look: Look) -> Result<(), Violation> {
+    pub(super) fn shown(&self, task: &str, before: Option<Outcome>, look: TaskState) -> Result<(), Violation> {
         match (look, before) {
-            (Look::Ended(outcome), _) => self.ended(task, outcome),
-            (Look::Over(status), Some(was)) if status != legacy_status(&was) => Err(Violation::Changed {
+            (TaskState::Ended(outcome), _) => self.ended(task, outcome),
+            (TaskState::EndedStatus(status), Some(was)) if status != legacy_status(&was) => Err(Violation::Changed {
                 task: task.to_owned(),
                 was,
                 now: status,
             }),
-            (Look::Live, Some(was)) => Err(Violation::Changed {
+            (TaskState::Live, Some(was)) => Err(Violation::Changed {
                 task: task.to_owned(),
                 was,
                 now: "that it is working".to_owned(),
             }),
-            (Look::Live | Look::Over(_), _) => Ok(()),
+            (TaskState::Live | TaskState::EndedStatus(_), _) => Ok(()),
         }
     }
 

@@ -5,7 +5,7 @@ use super::{
     ledger::Ledger,
     violation::Violation,
 };
-use crate::mcp::{Client, Era, Trouble};
+use crate::mcp::{Client, Era, RequestError};
 use fastrand::Rng;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,7 +98,7 @@ fn cancel(client: &mut Client, task: &str, ledger: &Ledger) -> Result<(), Stumbl
     match client.cancel(task) {
         Ok(()) => ledger.cancel_is_acknowledged(task),
         // It is over, says the server. The next look will show whether it is.
-        Err(Trouble::Refused {
+        Err(RequestError::Refused {
             code: INVALID_PARAMS,
             message,
             ..
@@ -123,9 +123,9 @@ fn is_unknown(message: &str) -> bool {
     message.contains("not found")
 }
 
-fn lost_or_misbehaved(client: &Client, doing: &'static str, task: &str, trouble: Trouble) -> Stumble {
+fn lost_or_misbehaved(client: &Client, doing: &'static str, task: &str, trouble: RequestError) -> Stumble {
     match trouble {
-        Trouble::Refused {
+        RequestError::Refused {
             code: INVALID_PARAMS,
             message,
             ..
@@ -138,9 +138,9 @@ fn lost_or_misbehaved(client: &Client, doing: &'static str, task: &str, trouble:
     }
 }
 
-fn misbehaved(client: &Client, doing: &'static str, trouble: Trouble) -> Stumble {
+fn misbehaved(client: &Client, doing: &'static str, trouble: RequestError) -> Stumble {
     match trouble {
-        Trouble::Broken(error) if error.kind() != std::io::ErrorKind::InvalidData && !timed_out(&error) => {
+        RequestError::Broken(error) if error.kind() != std::io::ErrorKind::InvalidData && !timed_out(&error) => {
             Stumble::Gone
         }
         trouble => Violation::Misbehaved {

@@ -6,7 +6,7 @@
 use super::{CrashError, Seeded};
 use crate::{
     clock,
-    mcp::{Client, Era, Outcome, Trouble},
+    mcp::{Client, Era, Outcome, RequestError},
     server::Server,
     workspace,
 };
@@ -206,7 +206,7 @@ fn create(client: &mut Client, rng: &mut Rng, nth: usize) -> Result<Option<Call>
     let arguments = json!({"token": token, "steps": steps, "millis": rng.u64(0..25)});
     match client.create(tool, arguments) {
         Ok(task) => Ok(Some(Call { task, token, steps })),
-        Err(Trouble::Broken(_)) => Ok(None),
+        Err(RequestError::Broken(_)) => Ok(None),
         Err(trouble) => Err(CrashError::Io(std::io::Error::other(trouble.to_string()))),
     }
 }

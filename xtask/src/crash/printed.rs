@@ -1,20 +1,18 @@
 //! What printing commands write, and whether all of it was kept.
 
 use super::{
+    kind::{Kind, printed_bytes},
     ledger::{Entry, Ledger},
     site::Site,
     supervisors::Attempt,
     violation::Violation,
 };
-use crate::{crash::kind::Kind, mcp::Outcome};
+use crate::mcp::Outcome;
 use std::{
     collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
 };
-
-/// The most that one writes, apart from its last line.
-pub(super) const MOST_BYTES: u64 = 4 << 20;
 
 /// A text in which each place is known: that of the call with this token, `bytes` bytes long.
 pub(super) fn text(token: &str, bytes: u64) -> Vec<u8> {
@@ -40,15 +38,6 @@ pub(super) fn whole(attempt: &Attempt, token: &str, bytes: u64) -> Vec<u8> {
     let mut whole = text(token, bytes);
     whole.extend(format!("\n{}\n", identity(attempt, token)).into_bytes());
     whole
-}
-
-/// The token of a call that prints so much: the amount is in it.
-pub(super) fn token(token: &str, bytes: u64) -> String {
-    format!("{token}.{bytes}")
-}
-
-fn bytes_of(token: &str) -> Option<u64> {
-    token.rsplit('.').next()?.parse().ok()
 }
 
 /// The account of what was printed.
@@ -97,7 +86,7 @@ fn check(site: &Site, task: &str, entry: &Entry, text: &str) -> Result<u64, Stri
             epoch,
         })
         .ok_or_else(|| format!("the result does not end with the last line, but with {last:?}"))?;
-    let bytes = bytes_of(&entry.token).ok_or("the token has no amount")?;
+    let bytes = printed_bytes(&entry.token).ok_or("the token has no amount")?;
     let whole = whole(&attempt, &entry.token, bytes);
     let folder = attempt.directory(&site.attempts());
     in_result(text, &whole)?;

@@ -10,11 +10,12 @@
 
 use super::{
     Plant,
-    kind::{self, Load},
+    kind::{Kind, Load},
     supervisors,
     violation::Violation,
 };
 use crate::{clock, server::Server, server::ServerError, workspace};
+use serde_json::json;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -47,7 +48,7 @@ impl Site {
         };
         fs::create_dir_all(site.side().join("locks"))?;
         fs::copy("/proc/self/exe", site.worker())?;
-        fs::write(site.configuration(), kind::configuration(&site, load))?;
+        fs::write(site.configuration(), configuration(&site, load))?;
         fs::write(site.journal(), "")?;
         Ok(site)
     }
@@ -117,4 +118,48 @@ pub(super) fn remove(root: &Path) -> io::Result<()> {
         Some(()) => fs::remove_dir_all(root),
         None => Err(io::Error::other(format!("processes still run in {}", root.display()))),
     }
+}
+
+/// The configuration that the server serves.
+fn configuration(site: &Site, load: Load) -> String {
+    let mut text = format!(
+        "[server]\nname = \"crash\"\nlisten = \"127.0.0.1:0\"\ndata_dir = '{}'\nmax_running = {}\n",
+        site.data().display(),
+        load.max_running()
+    );
+    for kind in Kind::ALL {
+        text.push_str(&tool(kind, site));
+    }
+    text
+}
+
+fn tool(kind: Kind, site: &Site) -> String {
+    let name = kind.name();
+    let worker = site.worker().display().to_string();
+    let side = site.side().display().to_string();
+    let mut command = vec![
+        worker.as_str(),
+        "worker",
+        "--side",
+        &side,
+        name,
+        "{token}",
+        "{millis}",
+        "{bytes}",
+    ];
+    if kind == Kind::Stubborn {
+        // What is ignored stays ignored over exec, and the process stays the supervisor's own child.
+        command.splice(0..0, ["sh", "-c", "trap '' TERM; exec \"$0\" \"$@\""]);
+    }
+    let extra = match kind {
+        Kind::Retried => "retry = { attempts = 20, backoff = \"10ms\", on = [\"crash\"] }\n",
+        Kind::Printing => "max_output = \"8KiB\"\nmax_log = \"64MiB\"\n",
+        Kind::Chatty => "max_output = \"8KiB\"\nmax_log = \"256KiB\"\n",
+        _ => "",
+    };
+    format!(
+        "\n[[tool]]\nname = \"{name}\"\ndescription = \"{name}\"\ncommand = {}\n\
+         input = {{ token = {{ type = \"string\" }}, millis = {{ type = \"integer\" }}, bytes = {{ type = \"integer\" }} }}\n{extra}",
+        json!(command)
+    )
 }

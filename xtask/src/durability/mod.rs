@@ -11,7 +11,7 @@ mod trace;
 
 use crate::{
     clock,
-    mcp::{Client, Era, Trouble},
+    mcp::{Client, Era, RequestError},
     process::ProcessError,
     requirement::{self, RequirementError},
     server::{Server, ServerError},
@@ -61,7 +61,7 @@ pub(crate) enum DurabilityError {
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error("a client was not served: {0}")]
-    Client(#[from] Trouble),
+    Client(#[from] RequestError),
     #[error("the run could not be prepared or its trace not be read: {0}")]
     Io(#[from] io::Error),
     #[error("the server's lock file does not name its process: {0:?}")]
@@ -208,7 +208,7 @@ fn observe_plain(program: &Path) -> Result<Observation, DurabilityError> {
 fn traced(
     folder: &Path,
     serve: impl FnOnce(&mut Command, &Path),
-    work: impl FnOnce(SocketAddr) -> Result<Acknowledged, Trouble>,
+    work: impl FnOnce(SocketAddr) -> Result<Acknowledged, RequestError>,
 ) -> Result<Observation, DurabilityError> {
     let (data, trace) = (folder.join("data"), folder.join("trace"));
     let mut command = Command::new("strace");
@@ -259,7 +259,7 @@ impl Acknowledged {
 }
 
 /// Several clients at once, so that commits are shared.
-fn create_and_cancel(address: SocketAddr) -> Result<Acknowledged, Trouble> {
+fn create_and_cancel(address: SocketAddr) -> Result<Acknowledged, RequestError> {
     std::thread::scope(|scope| {
         let eras = [Era::Legacy, Era::Modern].into_iter().cycle().take(CLIENTS);
         let clients: Vec<_> = eras
@@ -275,7 +275,7 @@ fn create_and_cancel(address: SocketAddr) -> Result<Acknowledged, Trouble> {
     })
 }
 
-fn work(client: &mut Client) -> Result<Acknowledged, Trouble> {
+fn work(client: &mut Client) -> Result<Acknowledged, RequestError> {
     let mut told = Acknowledged::default();
     for nth in 0..TASKS {
         let task = client.create("nothing", json!({}))?;
@@ -284,7 +284,7 @@ fn work(client: &mut Client) -> Result<Acknowledged, Trouble> {
                 // Only a legacy acknowledgement promises anything.
                 Ok(()) if client.era() == Era::Legacy => told.cancelled.push(task.clone()),
                 // It has ended before.
-                Ok(()) | Err(Trouble::Refused { .. }) => {}
+                Ok(()) | Err(RequestError::Refused { .. }) => {}
                 Err(trouble) => return Err(trouble),
             }
         }

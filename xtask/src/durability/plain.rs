@@ -3,7 +3,7 @@
 use super::Acknowledged;
 use crate::{
     clock,
-    mcp::{Answered, Client, Era, Look, Outcome, Trouble},
+    mcp::{CallResponse, Client, Era, Outcome, RequestError, TaskState},
 };
 use serde_json::json;
 use std::{net::SocketAddr, panic::resume_unwind, time::Duration};
@@ -22,7 +22,7 @@ const AT_ONCE: usize = 12;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// First one after the other, so that it is plain which sync is whose; then everyone at once.
-pub(super) fn work(address: SocketAddr) -> Result<Acknowledged, Trouble> {
+pub(super) fn work(address: SocketAddr) -> Result<Acknowledged, RequestError> {
     let mut told = Acknowledged::default();
     let mut legacy = Client::new(Era::Legacy, address);
     // Begins the session, whose keys are kept.
@@ -34,15 +34,17 @@ pub(super) fn work(address: SocketAddr) -> Result<Acknowledged, Trouble> {
     for nth in 0..PROMOTED {
         // It ends only when it is told to, so that its end does not fall into what is looked at.
         let wish = json!({"token": token("promo", nth), "millis": ENDLESS});
-        let Answered::Task(task) = modern.begin("linger", wish)? else {
-            return Err(Trouble::Nonsense("a call that lasts was no task in time".to_owned()));
+        let CallResponse::Task(task) = modern.begin("linger", wish)? else {
+            return Err(RequestError::Invalid(
+                "a call that lasts was no task in time".to_owned(),
+            ));
         };
         modern.cancel(&task)?;
         let over = clock::wait_for(PATIENCE, || match modern.look(&task) {
-            Ok(Look::Live) => None,
+            Ok(TaskState::Live) => None,
             other => Some(other.map(drop)),
         });
-        over.unwrap_or_else(|| Err(Trouble::Nonsense(format!("{task} did not end"))))?;
+        over.unwrap_or_else(|| Err(RequestError::Invalid(format!("{task} did not end"))))?;
         told.promoted.push(task);
     }
     told.created = at_once(address)?;
@@ -50,7 +52,7 @@ pub(super) fn work(address: SocketAddr) -> Result<Acknowledged, Trouble> {
 }
 
 /// Tasks, calls that become tasks just when they end, and plain calls; what became a task is returned.
-fn at_once(address: SocketAddr) -> Result<Vec<String>, Trouble> {
+fn at_once(address: SocketAddr) -> Result<Vec<String>, RequestError> {
     let creates = move || {
         let mut client = Client::new(Era::Legacy, address);
         let create = |nth| client.create("linger", json!({"token": token("legac", nth), "millis": 0}));
@@ -64,8 +66,8 @@ fn at_once(address: SocketAddr) -> Result<Vec<String>, Trouble> {
             let millis = AFTER / 2 + AFTER * nth as u64 / AT_ONCE as u64;
             let token = token("races", nth);
             match client.begin("linger", json!({"token": token, "millis": millis}))? {
-                Answered::Task(task) => tasks.push(task),
-                Answered::Result(outcome) => own(outcome, token).map(drop)?,
+                CallResponse::Task(task) => tasks.push(task),
+                CallResponse::Result(outcome) => own(outcome, token).map(drop)?,
             }
         }
         Ok(tasks)
@@ -91,15 +93,15 @@ fn at_once(address: SocketAddr) -> Result<Vec<String>, Trouble> {
     })
 }
 
-fn call(client: &mut Client, token: String) -> Result<String, Trouble> {
+fn call(client: &mut Client, token: String) -> Result<String, RequestError> {
     own(client.call("linger", json!({"token": token, "millis": 0}))?, token)
 }
 
 /// The token, if it came back.
-fn own(outcome: Outcome, token: String) -> Result<String, Trouble> {
+fn own(outcome: Outcome, token: String) -> Result<String, RequestError> {
     match outcome {
         Outcome::Result { is_error: false, text } if text == token => Ok(token),
-        other => Err(Trouble::Nonsense(format!("{other:?}"))),
+        other => Err(RequestError::Invalid(format!("{other:?}"))),
     }
 }
 
