@@ -1,10 +1,9 @@
-//! What the handler offers, as its lists say, and how it comes into Longhaul's catalog.
+//! The handler's tools, prompts and resources, and how they are registered in Longhaul's catalog.
 
 use super::{
     ServedError,
     caller::Caller,
     exchange::{Failed, Hosted},
-    home::Features,
     request::{Answering, Completing},
     tool::Settings,
 };
@@ -16,13 +15,23 @@ use rmcp::model::{ClientRequest, ErrorCode};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Pages of one list before we take it that there is no end to it.
+/// The server capabilities of the handler.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Features {
+    pub(super) tools: bool,
+    pub(super) prompts: bool,
+    pub(super) resources: bool,
+    pub(super) completions: bool,
+    pub(super) subscribe: bool,
+}
+
+/// A longer list is refused as endless.
 const PAGES: usize = 10_000;
 
 /// A list: the definitions by name, in the handler's order and as it gave them.
 type List = IndexMap<String, Value>;
 
-/// All that the handler offers.
+/// The tools, prompts and resources of the handler.
 pub(super) struct Offered {
     pub(super) tools: List,
     prompts: List,

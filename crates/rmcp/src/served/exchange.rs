@@ -6,8 +6,8 @@
 
 use super::{
     caller::Caller,
+    changes::{Change, Changes},
     connection::{Handler, Near, OneRequest},
-    watch::{Change, Changes},
 };
 use futures_util::{
     StreamExt,
@@ -309,7 +309,7 @@ impl Exchange<'_> {
             }
             other => {
                 if let Some(change) = Change::of(&other) {
-                    self.changes.tell(change);
+                    self.changes.send(change);
                 }
             }
         }

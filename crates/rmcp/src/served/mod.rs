@@ -2,20 +2,21 @@
 
 mod caller;
 mod catalog;
+mod changes;
 mod connection;
 mod exchange;
-mod home;
 mod request;
+mod standing_connection;
 mod tool;
 mod watch;
 
 use catalog::Offered;
 use connection::Typed;
 use exchange::Hosted;
-use home::Home;
 use longhaul::{Server, Tool};
 use longhaul_core::BoxFuture;
 use rmcp::{ServerHandler, model::Implementation};
+use standing_connection::StandingConnection;
 use std::{future::IntoFuture, sync::Arc};
 use tool::{Reviving, Settings};
 
@@ -89,8 +90,8 @@ impl<H: ServerHandler> Served<H> {
     }
 
     async fn into_server(self) -> Result<Server, ServedError> {
-        let home = Home::open(&self.handler).await?;
-        let (changes, changed) = watch::Changes::channel();
+        let home = StandingConnection::open(&self.handler).await?;
+        let (changes, changed) = changes::Changes::channel();
         let hosted = Arc::new(Hosted::new(self.handler, changes));
         let settings = Arc::new(self.settings);
         let offered = Offered::read(&hosted, home.features()).await?;

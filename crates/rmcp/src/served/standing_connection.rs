@@ -1,11 +1,11 @@
-//! The connection on which the handler is initialized, once, and on which it may say at any time what has changed.
+//! The connection on which the handler is initialized, and on which it may announce changes at any time.
 
 use super::{
     ServedError,
-    catalog::Offered,
+    catalog::{Features, Offered},
+    changes::{Change, Changes},
     connection::{Near, Typed, connect},
     exchange::Hosted,
-    watch::{Change, Changes},
 };
 use rmcp::{
     ErrorData, ServerHandler,
@@ -17,25 +17,15 @@ use rmcp::{
 use serde_json::{Value, json};
 use std::{collections::HashSet, sync::Arc};
 
-/// What the handler says it can do.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Features {
-    pub(super) tools: bool,
-    pub(super) prompts: bool,
-    pub(super) resources: bool,
-    pub(super) completions: bool,
-    subscribe: bool,
-}
-
 /// The standing connection. Dropping it closes it.
-pub(super) struct Home {
+pub(super) struct StandingConnection {
     near: Near,
     about: InitializeResult,
     subscribed: HashSet<String>,
     _open: Box<dyn Send>,
 }
 
-impl Home {
+impl StandingConnection {
     pub(super) async fn open<H: ServerHandler>(handler: &Typed<H>) -> Result<Self, ServedError> {
         let (mut near, far) = connect();
         let served = rmcp::serve_server(Arc::clone(&handler.0), far);
@@ -90,7 +80,7 @@ impl Home {
             match message {
                 JsonRpcMessage::Notification(notification) => {
                     if let Some(change) = Change::of(&notification.notification) {
-                        changes.tell(change);
+                        changes.send(change);
                     }
                 }
                 JsonRpcMessage::Request(asked) => {
