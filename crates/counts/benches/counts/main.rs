@@ -5,10 +5,10 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a program for people who measure")]
 
+#[path = "../../../server/tests/it/fuzz/deterministic.rs"]
+mod deterministic;
 mod peer;
 mod server;
-#[path = "../../../server/tests/it/fuzz/still.rs"]
-mod still;
 mod wire;
 
 use gungraun::{Callgrind, Dhat, prelude::*};

@@ -1,6 +1,6 @@
 //! Whole requests.
 
-use crate::still;
+use crate::deterministic;
 use gungraun::prelude::*;
 use longhaul_core::{HostId, Json, Outcome, Quota, TaskPolicy, text_result};
 use longhaul_runtime::{Catalog, End, Engine, EngineOptions, Tool, ToolSettings};
@@ -63,7 +63,7 @@ impl Case {
     }
 
     fn begin(modern: bool) -> Self {
-        let runtime = still::runtime();
+        let runtime = deterministic::runtime();
         let front = runtime.block_on(serve());
         let mut case = Self {
             runtime,
@@ -101,7 +101,7 @@ impl Case {
 async fn serve() -> Arc<Front> {
     let (engine, _) = Engine::start(EngineOptions {
         store: Arc::new(MemoryStore::default()),
-        ports: still::ports(),
+        ports: deterministic::ports(),
         host: HostId("counted".into()),
         catalog: Catalog::new([tool("add", TaskPolicy::Never), tool("slow_add", TaskPolicy::Always)]).unwrap(),
         providers: Vec::new(),

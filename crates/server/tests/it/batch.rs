@@ -105,7 +105,7 @@ async fn a_batch_of_notifications_is_accepted() {
 }
 
 #[tokio::test]
-async fn what_is_no_batch_is_refused_whole_and_runs_nothing() {
+async fn an_invalid_batch_is_refused_as_a_whole() {
     let server = Server::start().await;
     let session = server.session_of(REVISION).await;
     let many: Vec<Value> = (0..=100).map(|nth| call(json!(nth), "say")).collect();

@@ -17,7 +17,7 @@ fn cancelled(session: &str, id: &Value) -> Post {
 }
 
 #[tokio::test]
-async fn a_waiting_call_is_called_off_by_its_own_session_only() {
+async fn a_waiting_call_is_cancelled_by_its_own_session_only() {
     let server = Server::start().await;
     let (mine, other) = (server.session().await, server.session().await);
     let id = json!("call-\"1\"");
@@ -50,7 +50,7 @@ async fn a_waiting_call_is_called_off_by_its_own_session_only() {
 }
 
 #[tokio::test]
-async fn calling_a_wait_for_a_result_off_leaves_the_task_alone() {
+async fn cancelling_a_wait_for_a_result_leaves_the_task_alone() {
     let server = Server::start().await;
     let session = server.session().await;
     let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));

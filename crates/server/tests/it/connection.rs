@@ -45,7 +45,7 @@ async fn invariant_9_a_dropped_connection_never_cancels_an_announced_task() {
 }
 
 #[tokio::test]
-async fn a_modern_client_that_leaves_calls_its_plain_call_off() {
+async fn a_modern_client_that_leaves_cancels_its_plain_call() {
     for accept in [JSON_ONLY, "application/json, text/event-stream"] {
         let server = Server::start().await;
         let call = Post::modern_plain("tools/call", act("optional", "wait")).with("Accept", accept);
@@ -58,7 +58,7 @@ async fn a_modern_client_that_leaves_calls_its_plain_call_off() {
 }
 
 #[tokio::test]
-async fn a_modern_client_that_leaves_an_open_stream_calls_its_call_off() {
+async fn a_modern_client_that_closes_the_stream_cancels_its_call() {
     let server = Server::start().await;
     let call = Post::modern_plain("tools/call", act("optional", "report 1")).progress_token(json!("t"));
     let mut client = server.connect().await;
@@ -69,7 +69,7 @@ async fn a_modern_client_that_leaves_an_open_stream_calls_its_call_off() {
 }
 
 #[tokio::test]
-async fn a_legacy_client_that_leaves_calls_nothing_off() {
+async fn a_legacy_client_that_leaves_cancels_nothing() {
     for accept in [JSON_ONLY, "application/json, text/event-stream"] {
         let server = Server::one_by_one().await;
         let session = server.session().await;
@@ -101,7 +101,7 @@ async fn one_connection_carries_request_after_request() {
 }
 
 #[tokio::test]
-async fn whoever_comes_to_another_place_is_told_where_mcp_is() {
+async fn another_path_answers_where_mcp_is() {
     let server = Server::start().await;
     for place in ["/", "/mcp/", "/favicon.ico"] {
         let mut browser = server.connect().await;

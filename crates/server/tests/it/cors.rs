@@ -22,7 +22,7 @@ async fn server() -> Server {
 }
 
 #[tokio::test]
-async fn a_browser_is_told_what_a_page_may_send() {
+async fn a_preflight_answers_what_a_page_may_send() {
     let server = server().await;
     let mut client = server.connect().await;
     for origin in [PAGE, "http://localhost:3000"] {
@@ -98,7 +98,7 @@ async fn a_page_reads_answers_and_errors_alike() {
 }
 
 #[tokio::test]
-async fn a_page_of_somebody_else_gets_nothing_and_reads_nothing() {
+async fn a_page_of_another_origin_is_refused_and_reads_nothing() {
     let server = server().await;
     let mut client = server.connect().await;
     for (origin, host) in [

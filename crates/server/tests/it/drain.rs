@@ -78,7 +78,7 @@ async fn everything_open_ends_when_the_server_is_asked_to_stop() {
 }
 
 #[tokio::test]
-async fn who_does_not_finish_in_time_is_left() {
+async fn a_connection_that_does_not_finish_in_time_is_dropped() {
     let server = Server::start().await;
     let mut half_a_head = server.connect().await;
     half_a_head.send(b"POST /mcp HTTP/1.1\r\nHost: loc").await;

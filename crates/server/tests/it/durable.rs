@@ -184,7 +184,7 @@ fn text_of(result: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn what_is_suspended_asks_or_works_as_its_clients_see_it() {
+async fn a_suspended_task_is_shown_as_waiting_or_working() {
     let World { server, clock, .. } = serve(&["ask", "sleep"], TaskPolicy::Always).await;
     let session = server.session_that_can_be_asked().await;
     for (name, status) in [("ask", "input_required"), ("sleep", "working")] {
@@ -281,7 +281,7 @@ async fn a_question_that_ends_without_an_answer_is_gone_for_modern_clients() {
 }
 
 #[tokio::test]
-async fn a_question_that_ends_without_an_answer_is_taken_back_from_legacy_streams() {
+async fn a_question_that_ends_without_an_answer_is_cancelled_on_legacy_streams() {
     for (name, said) in [("ask_then_sleep", "nobody"), ("race", "too late")] {
         let World { server, clock, .. } = serve(&[name], TaskPolicy::Always).await;
         let session = server.session_that_can_be_asked().await;
@@ -328,7 +328,7 @@ async fn a_legacy_response_wakes_what_is_suspended() {
 }
 
 #[tokio::test]
-async fn a_plain_legacy_call_is_answered_after_its_code_was_let_go() {
+async fn a_plain_legacy_call_is_answered_after_it_was_suspended() {
     let world = serve(&["ask_twice"], TaskPolicy::Optional).await;
     let World { server, clock, .. } = &world;
     let session = server.session_that_can_be_asked().await;
@@ -353,7 +353,7 @@ async fn a_plain_legacy_call_is_answered_after_its_code_was_let_go() {
 }
 
 #[tokio::test]
-async fn a_plain_modern_call_is_answered_after_its_code_was_let_go() {
+async fn a_plain_modern_call_is_answered_after_it_was_suspended() {
     let world = serve(&["ask_twice"], TaskPolicy::Optional).await;
     let World { server, clock, .. } = &world;
     let call = Post::modern_with("tools/call", call("ask_twice"), everything());
@@ -373,7 +373,7 @@ async fn a_plain_modern_call_is_answered_after_its_code_was_let_go() {
 
 /// What has become a task while it was suspended is one like any other.
 #[tokio::test]
-async fn a_call_is_promoted_while_its_code_is_let_go() {
+async fn a_call_is_promoted_while_it_is_suspended() {
     let world = serve(&["sleep"], TaskPolicy::After(600_000)).await;
     let World { server, clock, .. } = &world;
     let mut capabilities = everything();

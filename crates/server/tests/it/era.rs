@@ -67,7 +67,7 @@ fn with_meta(mut post: Post, key: &str, value: Value) -> Post {
 
 /// Each request has the flaw of its row and, where it can, every flaw of the rows below: the first one is what counts.
 #[tokio::test]
-async fn requests_are_judged_in_the_order_of_the_protocol() {
+async fn requests_are_checked_in_the_order_of_the_protocol() {
     let server = Server::start().await;
     let unknown_task = || Post::modern_plain("tasks/get", json!({"taskId": "x"}));
     let misnamed = || unknown_task().with("Mcp-Name", "y");
@@ -210,7 +210,7 @@ async fn strict_headers_want_the_name_of_every_task() {
 }
 
 #[tokio::test]
-async fn legacy_requests_are_judged_by_header_and_session() {
+async fn legacy_requests_are_checked_by_header_and_session() {
     let server = Server::start().await;
     let session = server.session().await;
     let ping = || Post::legacy(Some(&session), "ping", json!({}));

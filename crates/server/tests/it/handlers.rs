@@ -157,7 +157,7 @@ async fn u_10_a_handler_is_run_again_with_all_answers_so_far() {
 }
 
 #[tokio::test]
-async fn u_12_a_handlers_state_is_sealed_too() {
+async fn u_12_a_handlers_state_is_signed_too() {
     let (server, _) = curious().await;
     let first = prompt("name");
     let round = server.result(&first).await;
@@ -200,7 +200,7 @@ async fn a_client_that_cannot_be_asked_is_told_what_to_declare() {
 }
 
 #[tokio::test]
-async fn what_a_handler_says_goes_before_what_it_asks() {
+async fn messages_of_a_handler_go_before_its_questions() {
     let (server, _) = curious().await;
     let mut post = prompt("name").progress_token(json!(5));
     post.body["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
@@ -257,7 +257,7 @@ async fn a_legacy_client_is_asked_on_the_stream_and_the_handler_runs_once() {
 }
 
 #[tokio::test]
-async fn a_response_from_another_session_is_nobodys() {
+async fn a_response_from_another_session_is_ignored() {
     let (server, _) = curious().await;
     let (session, other) = (
         server.session_that_can_be_asked().await,
@@ -280,7 +280,7 @@ async fn a_response_from_another_session_is_nobodys() {
 }
 
 #[tokio::test]
-async fn a_legacy_request_that_is_called_off_drops_its_handler() {
+async fn a_cancelled_legacy_request_drops_its_handler() {
     let (server, handler) = curious().await;
     let session = server.session_that_can_be_asked().await;
     let call = Post::legacy(Some(&session), "prompts/get", params("name"));

@@ -35,7 +35,7 @@ fn task_in(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn work_that_outlasts_its_caller_is_handed_off_and_followed() {
+async fn a_long_call_is_handed_off_and_followed() {
     for era in [0, 1] {
         let server = Server::start().await;
         let call = both(&server, "tools/call", act(HANDED_OFF, "wait")).await[era].clone();
@@ -113,7 +113,7 @@ async fn the_tools_that_follow_are_listed_once_one_hands_off() {
 
 /// X-06, S-05: what is wrong is said in words, and a foreign task is like none.
 #[tokio::test]
-async fn bad_arguments_are_answered_in_words() {
+async fn bad_arguments_are_a_tool_error() {
     let server = Server::start().await;
     for arguments in [
         json!({}),
@@ -166,7 +166,7 @@ async fn a_modern_client_that_waits_is_asked_what_the_work_asks() {
 }
 
 #[tokio::test]
-async fn a_legacy_client_that_waits_is_asked_once_whatever_the_work_says_meanwhile() {
+async fn a_legacy_client_that_waits_is_asked_once_whatever_the_work_reports() {
     let server = Server::start().await;
     let task = busy(&server).await;
     let session = server.session_that_can_be_asked().await;

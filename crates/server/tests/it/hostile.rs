@@ -113,7 +113,7 @@ async fn bodies_that_are_no_message_are_told_why() {
 }
 
 #[tokio::test]
-async fn an_id_comes_back_as_it_came_or_is_refused() {
+async fn an_id_is_returned_unchanged_or_refused() {
     let witness = Witness::new().await;
     let mut client = witness.connect().await;
     for id in [

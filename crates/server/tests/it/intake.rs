@@ -181,7 +181,7 @@ impl Intake for Counts {
 }
 
 #[tokio::test]
-async fn u_01_figures_rise_from_the_intake_on() {
+async fn u_01_progress_rises_from_the_intake_on() {
     let server = Server::start().await;
     let settings = ToolSettings {
         intake: Some(Arc::new(Counts)),

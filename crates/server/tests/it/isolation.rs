@@ -53,7 +53,7 @@ async fn invariant_5_every_id_that_is_no_ones_is_answered_alike() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_never_announced_is_no_task_to_anyone() {
+async fn a_plain_call_is_not_visible_as_a_task() {
     let server = Server::start().await;
     let session = server.session().await;
     let mut client = server.connect().await;

@@ -200,7 +200,7 @@ async fn an_accepted_call_with_bad_arguments_is_owed_a_task_that_failed() {
 }
 
 #[tokio::test]
-async fn a_list_goes_on_where_it_stopped_and_its_cursors_are_nobody_elses() {
+async fn a_list_continues_at_its_cursor_and_cursors_belong_to_one_client() {
     let server = Server::start().await;
     let (mine, other) = (server.session().await, server.session().await);
     let mut client = server.connect().await;
@@ -323,7 +323,7 @@ async fn a_client_that_never_sends_its_session_id_back_is_served_at_its_version(
 /// C-12: a client that has moved to modern requests and still declares the legacy tasks finds the tasks it created before, and no
 /// others: what is modern, unknown or no id at all is answered as if it had declared nothing.
 #[tokio::test]
-async fn a_client_that_moves_on_finds_its_legacy_tasks() {
+async fn a_client_that_changes_to_the_modern_era_finds_its_legacy_tasks() {
     let server = Server::start().await;
     let session = server.session().await;
     let mut client = server.connect().await;
@@ -361,7 +361,7 @@ async fn a_client_that_moves_on_finds_its_legacy_tasks() {
 
 /// G1-15: the tool's own words, or a sentence with its name.
 #[tokio::test]
-async fn a_host_is_told_what_its_model_may_hear_meanwhile() {
+async fn a_host_gets_the_immediate_response_for_its_model() {
     let server = Server::start().await;
     let own = ToolSettings {
         immediate_response: Some("Go on with something else.".to_owned()),

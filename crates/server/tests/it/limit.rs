@@ -39,7 +39,7 @@ async fn half_a_body_is_waited_for_and_then_refused() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_shows_signs_of_life() {
+async fn a_silent_stream_sends_keep_alives() {
     let server = Server::start().await;
     let session = server.session().await;
     let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
@@ -80,7 +80,7 @@ async fn a_silent_stream_shows_signs_of_life() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_reading_is_left() {
+async fn a_reader_that_stops_reading_is_disconnected() {
     const SIZE: usize = 64 << 20;
     let server = Server::one_by_one().await;
     let mut client = server.connect().await;
@@ -94,7 +94,7 @@ async fn a_reader_that_stops_reading_is_left() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_a_place() {
+async fn connections_beyond_the_limit_wait() {
     let server = Server::with(Options {
         limits: Limits {
             connections_in_all: 2,
@@ -129,7 +129,7 @@ async fn with_two_connections_for_each_address() -> Server {
 }
 
 #[tokio::test]
-async fn s_06_connections_beyond_those_of_an_address_are_told_so() {
+async fn s_06_connections_beyond_the_limit_of_an_address_are_refused() {
     let server = with_two_connections_for_each_address().await;
     let (mut first, mut second) = (server.connect().await, server.connect().await);
     first.result(&ping()).await;
@@ -155,7 +155,7 @@ async fn s_06_connections_beyond_those_of_an_address_are_told_so() {
 /// Linux has all of 127.0.0.0/8 on the loopback device, other systems only 127.0.0.1.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn an_address_with_all_its_connections_does_not_stand_in_another_ones_way() {
+async fn an_address_at_its_connection_limit_does_not_block_others() {
     let server = with_two_connections_for_each_address().await;
     let (mut first, mut second) = (server.connect().await, server.connect().await);
     first.result(&ping()).await;
@@ -192,7 +192,7 @@ async fn s_06_all_together_have_so_many_streams() {
 
 /// S-06, C-47: who asks too often is told when to come back, and what came before is not lost.
 #[tokio::test]
-async fn too_many_requests_are_told_when_to_come_back() {
+async fn too_many_requests_are_refused_with_retry_after() {
     let server = Server::with(Options {
         limits: Limits {
             requests_per_second: NonZeroU32::new(1),
@@ -303,7 +303,7 @@ async fn too_many_live_tasks_are_refused_until_one_ends() {
 
 /// A GET stream has a place for as long as its client reads.
 #[tokio::test]
-async fn too_many_streams_are_refused_until_one_is_left() {
+async fn too_many_streams_are_refused_until_one_closes() {
     let server = Server::with(Options {
         limits: Limits {
             streams: 1,

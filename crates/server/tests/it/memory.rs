@@ -35,7 +35,7 @@ fn ping() -> Post {
 
 /// Room for large bodies is three eighths of a megabyte, and held as long as their calls.
 #[tokio::test]
-async fn a_body_without_room_is_refused_and_small_ones_pass() {
+async fn a_body_over_the_memory_budget_is_refused_and_small_ones_pass() {
     let server = with_a_megabyte().await;
     let mut running = server.connect().await;
     let large = padded("wait", 250_000);
@@ -61,7 +61,7 @@ async fn a_body_without_room_is_refused_and_small_ones_pass() {
 
 /// Each has said that it is large, and sent so much that it is one.
 #[tokio::test]
-async fn bodies_that_do_not_come_are_in_no_other_s_way() {
+async fn slow_bodies_do_not_block_others() {
     let server = Server::start().await;
     let body = padded("say", MAX_BODY - 1_000).to_bytes();
     let (begin, end) = body.split_at(body.len() - 100_000);
@@ -80,7 +80,7 @@ async fn bodies_that_do_not_come_are_in_no_other_s_way() {
 
 /// Whoever asks again later has the answer; what is small is answered at once.
 #[tokio::test]
-async fn an_answer_without_room_is_refused() {
+async fn an_answer_over_the_memory_budget_is_refused() {
     let server = with_a_megabyte().await;
     let create = Post::modern("tools/call", act_as_task("optional", &format!("blob {BLOB}")));
     let task = task_of(&server.result(&create).await);

@@ -23,7 +23,7 @@ fn call(arguments: Value) -> Post {
 }
 
 #[tokio::test]
-async fn a_modern_call_is_held_against_its_headers() {
+async fn a_modern_call_is_compared_with_its_headers() {
     let server = Server::start().await;
     offer(&server, TaskPolicy::Optional, json!("Act")).await;
     let mut client = server.connect().await;

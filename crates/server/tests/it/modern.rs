@@ -76,7 +76,7 @@ async fn a_task_is_there_when_it_is_announced_and_holds_its_result_when_it_is_ov
 }
 
 #[tokio::test]
-async fn a_cancelled_task_stops_and_says_so() {
+async fn a_cancelled_task_stops_and_shows_it() {
     let server = Server::start().await;
     let task = task_of(&server.result(&Post::modern("tools/call", act("always", "wait"))).await);
     server.stage.begun.reaches(1).await;
@@ -117,7 +117,7 @@ async fn a_question_is_shown_answered_once_and_gone() {
 }
 
 #[tokio::test]
-async fn a_tool_that_says_no_has_completed_and_one_that_breaks_has_failed() {
+async fn a_tool_error_is_completed_and_a_broken_tool_has_failed() {
     let server = Server::start().await;
     let refused = task_of(
         &server

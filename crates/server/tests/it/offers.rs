@@ -249,7 +249,7 @@ impl longhaul_runtime::MethodHandler for Echo {
 }
 
 #[tokio::test]
-async fn a_method_of_ones_own_is_answered_in_both_eras() {
+async fn a_custom_method_is_answered_in_both_eras() {
     let (server, session) = offering().await;
     let ask = || both(&session, "com.example/echo", json!({"say": [1, null]}));
     let [modern, legacy] = ask();

@@ -74,7 +74,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn everything_is_posted_to_one_place_and_said_on_one_stream() {
+async fn everything_is_posted_to_one_address_and_answered_on_one_stream() {
     let server = server().await;
     let mut client = Client::connect(&server).await;
     let answer = client.answer(&Post::initialize("2024-11-05")).await;
@@ -96,7 +96,7 @@ async fn everything_is_posted_to_one_place_and_said_on_one_stream() {
 }
 
 #[tokio::test]
-async fn a_place_is_gone_with_its_stream_and_cannot_be_guessed() {
+async fn a_post_address_ends_with_its_stream_and_cannot_be_guessed() {
     let server = server().await;
     let (mut one, mut other) = (Client::connect(&server).await, Client::connect(&server).await);
     assert_ne!(one.endpoint, other.endpoint);
@@ -113,7 +113,7 @@ async fn a_place_is_gone_with_its_stream_and_cannot_be_guessed() {
 }
 
 #[tokio::test]
-async fn the_pair_is_there_only_if_it_is_wanted() {
+async fn the_endpoints_of_2024_11_05_are_served_only_if_enabled() {
     let server = Server::start().await;
     let mut client = server.connect().await;
     client.send(b"GET /sse HTTP/1.1\r\nHost: localhost\r\n\r\n").await;

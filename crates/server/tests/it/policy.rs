@@ -58,7 +58,7 @@ async fn which_calls_become_tasks() {
 }
 
 #[tokio::test]
-async fn a_modern_call_ignores_the_legacy_wish() {
+async fn a_modern_call_ignores_the_legacy_task_member() {
     let server = Server::start().await;
     for wish in [act_as_task("never", "say"), {
         let mut garbled = act("never", "say");

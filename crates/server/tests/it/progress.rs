@@ -7,7 +7,7 @@ use crate::{
 use serde_json::json;
 
 #[tokio::test]
-async fn figures_only_rise_and_carry_the_token() {
+async fn progress_only_rises_and_carries_the_token() {
     for modern in [true, false] {
         // The stage's counters only rise, so each round has a server of its own.
         let server = Server::start().await;
@@ -37,7 +37,7 @@ async fn figures_only_rise_and_carry_the_token() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_who_did_not_ask() {
+async fn nobody_is_notified_without_asking() {
     let server = Server::start().await;
     let call = Post::modern_plain("tools/call", act("optional", "report 1 2"));
     let mut client = server.connect().await;
@@ -54,7 +54,7 @@ async fn nobody_is_told_who_did_not_ask() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_none_is_refused_before_anything_starts() {
+async fn an_invalid_progress_token_is_refused_before_anything_starts() {
     let server = Server::start().await;
     let session = server.session().await;
     for token in [json!(1.5), json!({}), json!(null), json!(true)] {

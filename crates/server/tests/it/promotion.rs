@@ -21,7 +21,7 @@ async fn a_call_that_takes_long_is_answered_with_a_task_that_goes_on() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_before_the_promotion_takes_its_call_along() {
+async fn a_client_that_leaves_before_the_promotion_cancels_its_call() {
     let server = Server::one_by_one().await;
     let mut client = server.connect().await;
     client

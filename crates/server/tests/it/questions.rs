@@ -94,7 +94,7 @@ async fn g1_42_a_client_that_cannot_be_asked_gets_a_result_that_says_so() {
 }
 
 #[tokio::test]
-async fn without_a_session_there_is_nowhere_to_answer() {
+async fn without_a_session_a_response_is_refused() {
     let server = Server::start().await;
     let call = Post::legacy(None, "tools/call", act("optional", "ask"));
     let result = server.result(&call).await;
@@ -103,7 +103,7 @@ async fn without_a_session_there_is_nowhere_to_answer() {
 }
 
 #[tokio::test]
-async fn a_session_hears_log_messages_from_info_on() {
+async fn a_session_is_sent_log_messages_from_info_on() {
     let server = Server::start().await;
     let session = server.session().await;
     let (mut client, call) = begin(&server, &session, "tell debug info error").await;
@@ -117,7 +117,7 @@ async fn a_session_hears_log_messages_from_info_on() {
 }
 
 #[tokio::test]
-async fn u_04_a_question_that_nobody_asks_any_more_is_taken_back() {
+async fn u_04_a_question_that_nobody_waits_for_is_cancelled() {
     let server = Server::start().await;
     let session = server.session_that_can_be_asked().await;
     let (mut client, call) = begin(&server, &session, "ask_or_not").await;

@@ -7,7 +7,7 @@ use crate::{
 use serde_json::json;
 
 #[tokio::test]
-async fn a_queued_task_says_so_to_whoever_asks() {
+async fn a_queued_task_shows_what_it_waits_for() {
     let server = Server::with(Options {
         max_running: Some(1),
         ..Options::default()

@@ -8,7 +8,7 @@ use crate::{
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_log_is_read_in_stretches_that_say_where_they_lie() {
+async fn a_log_is_read_in_ranges_that_name_their_offsets() {
     let server = Server::start().await;
     let session = server.session().await;
     let task = task_of(&server.result(&Post::modern("tools/call", act("optional", "say"))).await);
@@ -42,7 +42,7 @@ async fn a_log_is_read_in_stretches_that_say_where_they_lie() {
 }
 
 #[tokio::test]
-async fn what_is_no_log_of_yours_is_not_found_in_the_words_of_the_era() {
+async fn a_log_of_another_task_is_not_found_with_the_error_of_the_era() {
     let server = Server::start().await;
     let session = server.session().await;
     for uri in [

@@ -48,7 +48,7 @@ async fn begin(server: &Server, session: &str, figures: &str) -> (Post, Connecti
 
 /// T-06, T-08, T-11: an answer outlives its connection, wherever that is cut, and each message comes once.
 #[tokio::test]
-async fn a_call_goes_on_when_its_connection_is_cut_and_is_resumed() {
+async fn a_call_goes_on_when_its_connection_closes_and_its_stream_is_resumed() {
     let server = Server::start().await;
     let session = server.session().await;
     let (call, mut client) = begin(&server, &session, "1 2 3").await;
@@ -77,7 +77,7 @@ async fn a_call_goes_on_when_its_connection_is_cut_and_is_resumed() {
 
 /// T-06: work that has nothing to say lets go of its connection, also when it has said nothing at all.
 #[tokio::test]
-async fn a_call_that_falls_silent_closes_its_stream_until_it_is_resumed() {
+async fn a_silent_call_closes_its_stream_until_it_is_resumed() {
     let server = Server::start().await;
     let session = server.session().await;
     let call = Post::legacy(Some(&session), "tools/call", act("optional", "quiet"));
@@ -141,7 +141,7 @@ async fn an_event_id_opens_nothing_for_another_session_or_when_it_is_made_up() {
 
 /// T-11: what a session would have heard on its push stream waits there for it.
 #[tokio::test]
-async fn a_push_stream_keeps_what_is_said_while_its_reader_is_gone() {
+async fn a_push_stream_keeps_messages_while_its_reader_is_away() {
     for _ in 0..5 {
         let server = Server::one_by_one().await;
         let session = server.session().await;
@@ -189,7 +189,7 @@ async fn a_push_stream_keeps_what_is_said_while_its_reader_is_gone() {
 
 /// A question that came up meanwhile is asked once the stream is read again, and once only.
 #[tokio::test]
-async fn a_push_stream_that_is_read_again_asks_what_came_up_meanwhile() {
+async fn a_push_stream_that_is_read_again_asks_what_is_open() {
     let server = Server::one_by_one().await;
     let session = server.session_that_can_be_asked().await;
     let mut stream = open(&server, &session, None).await;
@@ -248,7 +248,7 @@ async fn push_streams_belong_to_a_session_and_end_with_it() {
 }
 
 #[tokio::test]
-async fn a_session_has_only_so_many_streams_at_once() {
+async fn the_streams_of_a_session_are_limited() {
     let server = Server::start().await;
     let session = server.session().await;
     let mut streams = Vec::new();

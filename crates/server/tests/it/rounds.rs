@@ -262,7 +262,7 @@ async fn answered_once(server: &Server) -> Post {
 }
 
 #[tokio::test]
-async fn t_34_a_client_that_leaves_while_it_waits_for_its_retry_takes_the_call_along() {
+async fn t_34_a_client_that_leaves_while_its_retry_waits_cancels_the_call() {
     let server = Server::start().await;
     let answered = answered_once(&server).await;
     let mut client = server.connect().await;
@@ -314,7 +314,7 @@ async fn g2_05_a_client_that_cannot_be_asked_is_told_what_to_declare() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_promoted_after_a_round_takes_its_questions_along() {
+async fn a_call_that_is_promoted_after_a_round_keeps_its_questions() {
     let server = Server::start().await;
     let mut capabilities = everything();
     capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
@@ -354,7 +354,7 @@ async fn a_call_that_is_promoted_after_a_round_takes_its_questions_along() {
 }
 
 #[tokio::test]
-async fn what_is_said_comes_in_order_and_before_what_is_asked() {
+async fn messages_come_in_order_and_before_questions() {
     let server = Server::start().await;
     let mut post = Post::modern_plain("tools/call", act("optional", "tell 1 info 2 debug 2 1 warning 3"))
         .progress_token(json!("t"));
@@ -389,7 +389,7 @@ async fn u_09_no_log_message_is_sent_to_whoever_names_no_level() {
 }
 
 #[tokio::test]
-async fn a_state_of_an_earlier_round_leads_to_where_the_call_is_now() {
+async fn a_state_of_an_earlier_round_leads_to_the_current_round() {
     let server = Server::start().await;
     let first = call("ask_each name town");
     let one = server.result(&first).await;
@@ -455,7 +455,7 @@ async fn a_call_under_an_idempotency_key_is_found_again_and_waits_for_its_client
 }
 
 #[tokio::test]
-async fn a_call_that_talks_without_a_pause_asks_all_the_same() {
+async fn a_call_that_reports_without_a_pause_can_ask() {
     let server = Server::start().await;
     let post = call("ask_while_talking name").progress_token(json!("t"));
     let mut client = server.connect().await;

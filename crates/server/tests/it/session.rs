@@ -21,7 +21,7 @@ async fn delete(server: &Server, session: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_session_ends_when_its_client_says_so_and_its_tasks_go_on() {
+async fn a_session_ends_on_delete_and_its_tasks_go_on() {
     let server = Server::start().await;
     let (session, untouched) = (server.session().await, server.session().await);
     let create = Post::legacy(Some(&session), "tools/call", act_as_task("optional", "wait"));
@@ -47,7 +47,7 @@ async fn a_session_ends_when_its_client_says_so_and_its_tasks_go_on() {
 }
 
 #[tokio::test]
-async fn what_is_no_session_is_answered_404_and_an_answer_to_nobody_400() {
+async fn an_unknown_session_is_answered_404_and_a_response_without_one_400() {
     let server = Server::start().await;
     let session = server.session().await;
     let mut altered = session.clone();

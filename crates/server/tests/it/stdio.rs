@@ -236,7 +236,7 @@ async fn answers_do_not_wait_for_each_other_and_ids_are_not_used_twice_at_once()
 
 /// T-43, U-04: also when the cancellation is in the same breath.
 #[tokio::test]
-async fn a_request_is_called_off_by_message_in_either_era() {
+async fn a_request_is_cancelled_by_message_in_either_era() {
     for modern in [true, false] {
         let server = Server::start().await;
         let mut client = Client::initialized(&server).await;
@@ -289,7 +289,7 @@ async fn answers_still_come_after_the_last_request_and_tasks_live_on() {
 }
 
 #[tokio::test]
-async fn who_waits_longer_than_the_server_is_left() {
+async fn a_wait_that_is_longer_than_the_shutdown_is_dropped() {
     let server = Server::start().await;
     let mut client = Client::initialized(&server).await;
     let create = Post::legacy(None, "tools/call", act_as_task("optional", "wait"));
@@ -331,7 +331,7 @@ async fn the_connection_ends_when_the_server_does() {
 
 /// A client that writes and does not read holds up itself; nothing is lost, and nothing is answered twice.
 #[tokio::test]
-async fn a_client_that_does_not_read_is_not_read_either() {
+async fn a_client_that_does_not_read_gets_backpressure() {
     const REQUESTS: u64 = 3_000;
     let server = Server::start().await;
     let Client {
@@ -437,7 +437,7 @@ async fn a_question_comes_once_on_the_connection() {
 
 /// G1-50: nobody else can be there, so a client finds what an earlier one left; over HTTP it is the session's alone (C-24).
 #[tokio::test]
-async fn the_whole_list_is_there_for_the_one_user() {
+async fn the_only_user_can_list_all_tasks() {
     let server = Server::start().await;
     let create = Post::legacy(None, "tools/call", act_as_task("optional", "wait"));
     let task = task_of(&Client::initialized(&server).await.result(&create).await);
@@ -544,7 +544,7 @@ async fn s_06_every_line_counts() {
 
 /// A response cannot be refused, since nobody would hear of it.
 #[tokio::test]
-async fn what_has_no_answer_waits_for_its_turn_and_is_not_lost() {
+async fn messages_without_a_response_wait_for_the_rate_limit_and_are_not_lost() {
     let server = one_a_second().await;
     let mut client = Client::connect(&server);
     let mut initialize = Post::initialize("2025-11-25");

@@ -46,7 +46,7 @@ async fn task(server: &Server, acting: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_task_is_told_as_it_stands_and_then_as_it_changes_until_it_is_over() {
+async fn a_subscription_sends_the_state_of_a_task_and_its_changes_until_it_is_done() {
     let server = Server::start().await;
     let (waiting, over) = (task(&server, "wait").await, task(&server, "say").await);
     server.poll(&over, "completed").await;
@@ -75,7 +75,7 @@ async fn a_task_is_told_as_it_stands_and_then_as_it_changes_until_it_is_over() {
 }
 
 #[tokio::test]
-async fn g2_53_a_task_on_a_subscription_says_nothing_but_its_state() {
+async fn g2_53_a_subscription_to_a_task_sends_its_state_only() {
     let server = Server::start().await;
     let task = task(&server, "ask").await;
     server.poll(&task, "input_required").await;
@@ -132,7 +132,7 @@ async fn put_tool(server: &Server, name: &str) {
 }
 
 #[tokio::test]
-async fn many_changes_of_a_list_are_told_as_one_and_only_to_those_who_asked() {
+async fn many_changes_of_a_list_are_one_notification_to_its_subscribers_only() {
     let server = Server::start().await;
     let tools = listen(json!({"toolsListChanged": true}));
     let both = listen(json!({"promptsListChanged": true, "resourcesListChanged": false, "toolsListChanged": true}));
@@ -161,7 +161,7 @@ async fn many_changes_of_a_list_are_told_as_one_and_only_to_those_who_asked() {
 }
 
 #[tokio::test]
-async fn a_resource_is_told_of_when_it_is_updated() {
+async fn subscribers_are_notified_when_a_resource_is_updated() {
     let server = Server::start().await;
     for uri in ["test://a", "test://b", "test://other"] {
         server.engine.catalog().put_resource(resource(uri));
@@ -247,7 +247,7 @@ async fn u_24_what_is_advertised_is_served() {
 }
 
 #[tokio::test]
-async fn what_asks_for_nothing_sound_is_refused() {
+async fn invalid_subscriptions_are_refused() {
     let server = Server::start().await;
     for params in [
         json!({}),

@@ -84,7 +84,7 @@ async fn updated(stream: &mut Connection) -> String {
 }
 
 #[tokio::test]
-async fn what_is_kept_of_a_task_is_told_of_when_it_grows_in_both_eras() {
+async fn subscribers_are_notified_when_task_resources_grow_in_both_eras() {
     let (server, task) = emitting(TestClock::default()).await;
     let session = server.session().await;
     let uris = parts(&task);
@@ -108,7 +108,7 @@ async fn what_is_kept_of_a_task_is_told_of_when_it_grows_in_both_eras() {
 
 /// Many changes within a second are one update, and the last change is never left out.
 #[tokio::test]
-async fn a_resource_of_a_task_is_told_of_once_a_second() {
+async fn updates_of_a_task_resource_are_sent_once_a_second() {
     let clock = TestClock::standing();
     let (server, task) = emitting(clock.clone()).await;
     let output = [format!("longhaul://task/{task}/output")];

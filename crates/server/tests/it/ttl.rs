@@ -39,7 +39,7 @@ fn create(session: &str, tool: &str, acting: &str, wish: &Value) -> Post {
 
 /// G1-12, G1-21
 #[tokio::test]
-async fn a_wish_for_a_ttl_is_granted_within_bounds() {
+async fn a_requested_ttl_is_granted_within_bounds() {
     let forever = ToolSettings::FOREVER;
     let tools = [
         ("hour", HOUR, None),

@@ -1,4 +1,4 @@
-//! The endpoint: HTTP around [`dispatch`].
+//! The endpoint: HTTP around the dispatcher.
 
 use super::{
     MESSAGES_PATH, PATH, SSE_PATH,

@@ -2,12 +2,13 @@
 //! few times; `cargo xtask fuzz` lets libFuzzer, which sees what is reached, search for as long as it is given.
 //!
 //! A case is a [`Scene`](grammar::Scene): a few requests that would be valid, and what is damaged in each. It is played to a
-//! [`World`](world::World) in which time and randomness are the same each time, and what comes back is held against the [`law`].
+//! [`World`](world::World) in which time and randomness are the same each time, and what comes back is held against the [`expected`].
 
 mod cursor;
+mod deterministic;
+mod expected;
 mod grammar;
 mod json;
-mod law;
 mod offers;
 mod pipe;
 mod play;
@@ -15,7 +16,6 @@ mod resume;
 mod session;
 mod state;
 mod stdio;
-mod still;
 mod tools;
 mod world;
 

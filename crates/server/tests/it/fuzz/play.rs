@@ -1,9 +1,9 @@
 //! Playing a scene to a server, and remembering what a client would.
 
 use super::{
+    expected::{self, Heard, Seen},
     grammar::{Family, Id, Known, Request, Scene, Sender, Sent, Step},
     json::Rarely,
-    law::{self, Heard, Seen},
     world::World,
 };
 use serde_json::Value;
@@ -59,13 +59,16 @@ impl Play<'_> {
         let before = self.world.started();
         let reply = self.world.post(&headers, body.clone());
         let started = self.world.started() - before;
-        let Heard { response, questions } = law::check(&seen, &reply);
+        let Heard { response, questions } = expected::check(&seen, &reply);
         assert!(started <= 1, "one call, {started} runs");
         if started > 0 {
             assert_eq!(seen.method(), "tools/call");
             // Whether an answer that came along fits is known only when the question has been asked.
             if let Some((text, response)) = response.as_ref().filter(|_| !seen.is_another_round()) {
-                assert!(!law::is_refusal(response), "refused and started all the same: {text}");
+                assert!(
+                    !expected::is_refusal(response),
+                    "refused and started all the same: {text}"
+                );
             }
         }
         for (id, text) in questions {

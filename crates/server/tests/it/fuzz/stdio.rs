@@ -2,9 +2,9 @@
 
 use super::{
     CHANCES,
+    expected::{self, Seen},
     grammar::{Family, Known, Step},
     json::Rarely,
-    law::{self, Seen},
     world::{World, Worlds},
 };
 use bolero::{TypeGenerator, generator::produce};
@@ -81,7 +81,7 @@ impl Books {
     }
 
     fn heard(&mut self, text: &str, known: &mut Known) {
-        let message = law::tree(text);
+        let message = expected::tree(text);
         self.witness.heard(&message).unwrap();
         let id = Seen::of(text.as_bytes()).sound_id().map(str::to_owned);
         match (message.get("method"), id) {

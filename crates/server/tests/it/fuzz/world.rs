@@ -1,6 +1,6 @@
 //! A whole server without a network, in which time passes only when nothing else can happen.
 
-use super::{law, pipe::Pipe, still, tools};
+use super::{deterministic, expected, pipe::Pipe, tools};
 use crate::request::Post;
 use axum::{Router, body::Body};
 use bytes::Bytes;
@@ -51,12 +51,12 @@ pub(super) struct Reply {
 
 impl World {
     pub(super) fn new() -> Self {
-        let runtime = still::runtime();
+        let runtime = deterministic::runtime();
         let started = Arc::new(AtomicUsize::new(0));
         let (engine, front) = runtime.block_on(async {
             let (engine, _) = Engine::start(EngineOptions {
                 store: Arc::new(MemoryStore::default()),
-                ports: still::ports(),
+                ports: deterministic::ports(),
                 host: HostId("fuzzed".into()),
                 catalog: tools::catalog(&started),
                 providers: Vec::new(),
@@ -135,7 +135,7 @@ impl World {
             }
         }
         let mut reply = self.runtime.block_on(self.exchange(request, patience));
-        reply.messages = law::hear(&body, &reply);
+        reply.messages = expected::hear(&body, &reply);
         reply
     }
 
@@ -205,7 +205,7 @@ const CASES: usize = 32;
 pub(super) struct Worlds(RefCell<Option<(World, usize)>>);
 
 impl Worlds {
-    /// Tries a case. If the server breaks a law, the next case gets another world.
+    /// Tries a case. If the server breaks a expected, the next case gets another world.
     pub(super) fn with(&self, case: impl FnOnce(&World)) {
         let kept = self.0.borrow_mut().take();
         let (world, tried) = kept.unwrap_or_else(|| (World::new(), 0));

@@ -1,8 +1,8 @@
-//! What reaches legacy clients of every habit: those that poll and listen, those that call `tasks/result`, those that do both.
+//! What legacy clients are sent, however they read it: those that poll and listen, those that call `tasks/result`, those that do both.
 
-mod hosted;
-mod news;
-mod questions;
+mod client_tasks;
+mod input_requests;
+mod messages;
 
 use crate::{
     client::Connection,

@@ -131,7 +131,7 @@ async fn a_clients_task_is_cancelled_with_its_question() {
 
 /// A client's task that is lost, or comes to nothing that is an answer, is a question that is asked again, plainly.
 #[tokio::test]
-async fn a_question_whose_task_is_lost_is_asked_plainly() {
+async fn a_question_whose_client_task_is_lost_is_asked_without_one() {
     let server = Server::start().await;
     let session = server.session_with("2025-11-25", hosting()).await;
     let mut push = server.listen(&session).await;

@@ -88,7 +88,7 @@ async fn a_question_waits_for_a_stream_and_is_asked_again_on_the_next_one() {
 
 /// G1-39, T-10: of several streams one carries.
 #[tokio::test]
-async fn of_two_push_streams_the_newer_one_carries_until_it_goes() {
+async fn of_two_push_streams_the_newer_one_carries_until_it_closes() {
     let server = Server::start().await;
     let session = server.session_with("2025-11-25", form()).await;
     let mut older = server.listen(&session).await;
@@ -203,7 +203,7 @@ async fn a_client_is_not_asked_what_it_did_not_declare() {
 
 /// A later session that asks about a task hears of it, wherever the task was created.
 #[tokio::test]
-async fn a_task_is_taken_up_by_a_later_session() {
+async fn a_task_is_followed_by_a_later_session() {
     let server = Server::start().await;
     let earlier = server.session_with("2025-11-25", form()).await;
     let task = create(&server, &earlier, "ask").await;

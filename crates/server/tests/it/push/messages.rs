@@ -48,7 +48,7 @@ async fn the_push_stream_carries_again_when_a_wait_is_over() {
 
 /// U-08: from the level on that the session has set, tied to the task (C-23).
 #[tokio::test]
-async fn log_messages_are_heard_from_the_level_on_that_a_session_has_set() {
+async fn log_messages_are_sent_from_the_level_on_that_a_session_has_set() {
     let server = Server::start().await;
     let session = server.session().await;
     let mut push = server.listen(&session).await;
@@ -82,7 +82,7 @@ async fn log_messages_are_heard_from_the_level_on_that_a_session_has_set() {
 
 /// G1-43: not every change, but the last one always; and nothing for tasks of others.
 #[tokio::test]
-async fn statuses_are_told_while_a_push_stream_is_open() {
+async fn statuses_are_sent_while_a_push_stream_is_open() {
     let server = Server::start().await;
     let session = server.session().await;
     let mut push = server.listen(&session).await;
@@ -100,7 +100,7 @@ async fn statuses_are_told_while_a_push_stream_is_open() {
 
 /// Lists that change and resources that are watched.
 #[tokio::test]
-async fn lists_and_watched_resources_are_told_on_a_push_stream() {
+async fn changes_of_lists_and_resources_are_sent_on_a_push_stream() {
     let server = Server::start().await;
     let capabilities = server.result(&Post::initialize("2025-11-25")).await["capabilities"].clone();
     assert_eq!(capabilities["tools"], json!({"listChanged": true}));
