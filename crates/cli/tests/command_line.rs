@@ -2,7 +2,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use longhaul_schemas::Tap;
+use longhaul_schemas::CheckingProxy;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
@@ -82,10 +82,10 @@ struct Served {
     folder: TempDir,
     child: Child,
     address: SocketAddr,
-    /// What clients speak to: the server, through the tap.
+    /// What clients speak to: the server, through the proxy.
     url: String,
     /// Hears what the server says, to the last word.
-    _tap: Tap,
+    _proxy: CheckingProxy,
 }
 
 impl Served {
@@ -98,13 +98,13 @@ impl Served {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("jobs.toml"), [JOBS, tools].concat()).unwrap();
         let (child, address) = serve(folder.path(), "127.0.0.1:0");
-        let tap = Tap::before(address).unwrap();
+        let proxy = CheckingProxy::before(address).unwrap();
         Self {
             folder,
             child,
             address,
-            url: format!("http://{}/mcp", tap.address()),
-            _tap: tap,
+            url: format!("http://{}/mcp", proxy.address()),
+            _proxy: proxy,
         }
     }
 

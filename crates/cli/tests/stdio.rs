@@ -2,7 +2,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use longhaul_schemas::Witness;
+use longhaul_schemas::MessageChecker;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use std::{
@@ -133,7 +133,7 @@ struct Relay {
     input: Option<ChildStdin>,
     lines: mpsc::Receiver<String>,
     id: u64,
-    witness: Witness,
+    witness: MessageChecker,
 }
 
 impl Relay {
@@ -160,7 +160,7 @@ impl Relay {
             child,
             lines,
             id: 0,
-            witness: Witness::default(),
+            witness: MessageChecker::default(),
         }
     }
 

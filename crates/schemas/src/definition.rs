@@ -1,4 +1,4 @@
-//! One value against one definition.
+//! Validating a value against a definition of a schema.
 
 use jsonschema::Validator;
 use parking_lot::Mutex;
@@ -23,28 +23,28 @@ pub enum Schema {
     Tasks,
 }
 
-/// A message that is not what it claims to be.
+/// A message that does not match its schema.
 #[derive(Clone, thiserror::Error)]
-#[error("{claim}: {flaws:#?}\n{message:#}")]
-pub struct Fault {
+#[error("{claim}: {errors:#?}\n{message:#}")]
+pub struct SchemaViolation {
     /// What the message is held to be.
     claim: String,
-    flaws: Vec<String>,
+    errors: Vec<String>,
     message: Value,
 }
 
-/// As [`Display`](fmt::Display), so that `unwrap` shows the message and its flaws.
-impl fmt::Debug for Fault {
+/// As [`Display`](fmt::Display), so that `unwrap` shows the message and its errors.
+impl fmt::Debug for SchemaViolation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{self}")
     }
 }
 
-impl Fault {
-    pub(crate) fn new(claim: impl Into<String>, flaw: impl Into<String>, message: &Value) -> Self {
+impl SchemaViolation {
+    pub(crate) fn new(claim: impl Into<String>, error: impl Into<String>, message: &Value) -> Self {
         Self {
             claim: claim.into(),
-            flaws: vec![flaw.into()],
+            errors: vec![error.into()],
             message: message.clone(),
         }
     }
@@ -69,25 +69,25 @@ impl Schema {
         }
     }
 
-    /// Holds a value against one of the definitions.
+    /// Validates a value against a definition.
     ///
     /// # Errors
     /// What is wrong with it, and where.
     ///
     /// # Panics
     /// If the schema has no such definition.
-    pub fn check(self, definition: &str, value: &Value) -> Result<(), Fault> {
-        let flaws: Vec<String> = self
+    pub fn check(self, definition: &str, value: &Value) -> Result<(), SchemaViolation> {
+        let errors: Vec<String> = self
             .validator(definition)
             .iter_errors(value)
             .map(|error| format!("{}: {error}", error.instance_path()))
             .collect();
-        if flaws.is_empty() {
+        if errors.is_empty() {
             return Ok(());
         }
-        Err(Fault {
+        Err(SchemaViolation {
             claim: format!("not a {definition} of {self}"),
-            flaws,
+            errors,
             message: value.clone(),
         })
     }

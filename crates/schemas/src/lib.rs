@@ -1,15 +1,16 @@
-//! The official schemas, and a [`Witness`] that holds against them what a server says. For tests only.
+//! The official schemas, and a [`MessageChecker`] that validates a server's messages against them. For tests only.
 //!
-//! The clients of our tests have a witness each and tell it everything they send and hear, and clients that are processes of their own
-//! speak through a [`Tap`], so that no test can see a message that does not fit its era's schema. Each message is held against the one definition it claims to be, never against a union (C-40).
+//! Every client in our tests has a checker, which sees all messages it sends and receives. Clients that are other processes connect
+//! through a [`CheckingProxy`]. So each message a server sends in a test is validated, against the one definition for its era and
+//! method and never against a union (C-40).
 
+mod checking_proxy;
 mod definition;
-mod law;
-mod tap;
+mod expected;
+mod message_checker;
 mod text;
-mod witness;
 
-pub use definition::{Fault, Schema};
-pub use tap::Tap;
+pub use checking_proxy::CheckingProxy;
+pub use definition::{Schema, SchemaViolation};
+pub use message_checker::MessageChecker;
 pub use text::read;
-pub use witness::Witness;

@@ -2,6 +2,7 @@
 //!
 //! Both requirement sets run whole, scored or not, and so does every scenario of the Tasks extension, which belongs to the newer set.
 
+mod case;
 mod suite;
 mod verdict;
 
@@ -11,6 +12,7 @@ use crate::{
     server::{Server, ServerError},
     side_by_side, workspace,
 };
+use case::Case;
 use std::{
     fs, io,
     net::SocketAddr,
@@ -18,7 +20,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-use suite::{Case, Suite};
+use suite::Suite;
 use verdict::Verdict;
 
 /// The revisions whose requirement sets have to pass.

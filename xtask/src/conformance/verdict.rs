@@ -1,6 +1,6 @@
 //! What came of a scenario, and how it is told.
 
-use super::suite::{self, Case};
+use super::case::{Case, VERSION};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt;
@@ -81,7 +81,7 @@ impl fmt::Display for Verdict {
 /// A table, or one line of JSON.
 pub(super) fn report(as_json: bool, verdicts: &[Verdict]) {
     if as_json {
-        println!("{}", json!({"suite": suite::VERSION, "scenarios": verdicts}));
+        println!("{}", json!({"suite": VERSION, "scenarios": verdicts}));
         return;
     }
     verdicts.iter().for_each(|verdict| println!("{verdict}"));

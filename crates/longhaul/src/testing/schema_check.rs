@@ -16,7 +16,7 @@ mod present {
 
     #[derive(Default)]
     struct State {
-        witness: longhaul_schemas::Witness,
+        witness: longhaul_schemas::MessageChecker,
         /// The first message that does not fit.
         fault: Option<String>,
     }

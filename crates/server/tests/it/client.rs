@@ -1,7 +1,7 @@
 //! A client that is nothing but a socket: it can stop in the middle of anything.
 
 use crate::request::Post;
-use longhaul_schemas::Witness;
+use longhaul_schemas::MessageChecker;
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
 use tokio::{
@@ -12,7 +12,7 @@ use tokio::{
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
     /// Hears whatever is read here.
-    pub(crate) witness: Witness,
+    pub(crate) witness: MessageChecker,
     /// The id of the last event, as a browser would keep it.
     pub(crate) last_event_id: Option<String>,
 }
@@ -73,7 +73,7 @@ impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Self {
         Self {
             stream: BufReader::new(TcpStream::connect(address).await.unwrap()),
-            witness: Witness::default(),
+            witness: MessageChecker::default(),
             last_event_id: None,
         }
     }
@@ -84,7 +84,7 @@ impl Connection {
         socket.bind((source, 0).into()).unwrap();
         Self {
             stream: BufReader::new(socket.connect(address).await.unwrap()),
-            witness: Witness::default(),
+            witness: MessageChecker::default(),
             last_event_id: None,
         }
     }

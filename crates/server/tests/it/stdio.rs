@@ -4,7 +4,7 @@ use crate::{
     request::{Post, act, act_as_task},
     server::{Options, Server, get, task_of},
 };
-use longhaul_schemas::Witness;
+use longhaul_schemas::MessageChecker;
 use longhaul_server::Limits;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ struct Client {
     input: Option<WriteHalf<DuplexStream>>,
     output: BufReader<ReadHalf<DuplexStream>>,
     ended: oneshot::Receiver<io::Result<()>>,
-    witness: Witness,
+    witness: MessageChecker,
 }
 
 impl Client {
@@ -40,7 +40,7 @@ impl Client {
             input: Some(input),
             output: BufReader::new(output),
             ended,
-            witness: Witness::default(),
+            witness: MessageChecker::default(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{tools::PLANNED, world::Reply};
 use crate::client::tells_of_a_request;
-use longhaul_schemas::Witness;
+use longhaul_schemas::MessageChecker;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use std::collections::HashMap;
@@ -111,7 +111,7 @@ impl<'a> Seen<'a> {
 
 /// The messages of a reply, each as text and as a tree, and each as the schemas have it.
 pub(super) fn hear(body: &[u8], reply: &Reply) -> Vec<(String, Value)> {
-    let mut witness = Witness::default();
+    let mut witness = MessageChecker::default();
     witness.sent(&Seen::of(body).outline());
     let hear = |text: String| {
         let message = tree(&text);

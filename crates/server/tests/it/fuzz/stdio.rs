@@ -8,7 +8,7 @@ use super::{
     world::{World, Worlds},
 };
 use bolero::{TypeGenerator, generator::produce};
-use longhaul_schemas::Witness;
+use longhaul_schemas::MessageChecker;
 use longhaul_server::stdio::MAX_LINE;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ struct Books {
     lines: usize,
     anonymous: usize,
     calls_off: bool,
-    witness: Witness,
+    witness: MessageChecker,
 }
 
 impl Books {

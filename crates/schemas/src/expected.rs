@@ -1,6 +1,6 @@
-//! What a message claims to be, by what it answers or by its method, and what the schemas cannot say about it.
+//! The definition that each message must match, by its era and method, and rules that the schemas cannot express.
 
-use crate::{Fault, Schema};
+use crate::{Schema, SchemaViolation};
 use serde_json::{Value, json};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -21,7 +21,7 @@ pub(crate) fn is_of_subscription(notification: &Value) -> bool {
 }
 
 /// The answer to a request.
-pub(crate) fn answer(request: &Value, answer: &Value) -> Result<(), Fault> {
+pub(crate) fn answer(request: &Value, answer: &Value) -> Result<(), SchemaViolation> {
     let is_modern = is_modern(request);
     if answer.get("error").is_some() {
         return error(is_modern, answer);
@@ -42,7 +42,7 @@ pub(crate) fn answer(request: &Value, answer: &Value) -> Result<(), Fault> {
 }
 
 /// An error, whose code says of which era it is if it could be of one only.
-pub(crate) fn error(is_modern: bool, answer: &Value) -> Result<(), Fault> {
+pub(crate) fn error(is_modern: bool, answer: &Value) -> Result<(), SchemaViolation> {
     let definition = match answer["error"]["code"].as_i64() {
         Some(-32020) => "HeaderMismatchError",
         Some(-32021) => "MissingRequiredClientCapabilityError",
@@ -53,7 +53,7 @@ pub(crate) fn error(is_modern: bool, answer: &Value) -> Result<(), Fault> {
     Schema::Modern.check(definition, answer)
 }
 
-fn modern(method: &str, result: &Value) -> Result<(), Fault> {
+fn modern(method: &str, result: &Value) -> Result<(), SchemaViolation> {
     let definition = match (method, result["resultType"].as_str()) {
         ("tools/call" | "prompts/get" | "resources/read", Some("input_required")) => {
             Schema::Modern.check("InputRequiredResult", result)?;
@@ -90,26 +90,32 @@ fn modern(method: &str, result: &Value) -> Result<(), Fault> {
         ("completion/complete", _) => "CompleteResult",
         ("subscriptions/listen", _) => "SubscriptionsListenResult",
         (other, _) if is_ones_own(other) => "Result",
-        (other, _) => return Err(Fault::new(other, "there is no such answer in the modern era", result)),
+        (other, _) => {
+            return Err(SchemaViolation::new(
+                other,
+                "there is no such answer in the modern era",
+                result,
+            ));
+        }
     };
     Schema::Modern.check(definition, result)?;
     is_complete(method, result)?;
     is_signed(result)
 }
 
-fn is_complete(method: &str, result: &Value) -> Result<(), Fault> {
-    let flaw = format!("the result of {method} is not said to be complete");
-    must(result["resultType"] == "complete", &flaw, result)
+fn is_complete(method: &str, result: &Value) -> Result<(), SchemaViolation> {
+    let error = format!("the result of {method} is not said to be complete");
+    must(result["resultType"] == "complete", &error, result)
 }
 
 /// L-08: each modern result says whose it is.
-fn is_signed(result: &Value) -> Result<(), Fault> {
+fn is_signed(result: &Value) -> Result<(), SchemaViolation> {
     Schema::Modern
         .check("Implementation", &result["_meta"][SERVER_INFO])
-        .map_err(|_| Fault::new("a modern result", "it does not say whose it is", result))
+        .map_err(|_| SchemaViolation::new("a modern result", "it does not say whose it is", result))
 }
 
-fn legacy(method: &str, result: &Value) -> Result<(), Fault> {
+fn legacy(method: &str, result: &Value) -> Result<(), SchemaViolation> {
     must(
         result.get("resultType").is_none(),
         "legacy results have no type",
@@ -138,7 +144,13 @@ fn legacy(method: &str, result: &Value) -> Result<(), Fault> {
         "prompts/get" => "GetPromptResult",
         "completion/complete" => "CompleteResult",
         other if is_ones_own(other) => "Result",
-        other => return Err(Fault::new(other, "there is no such answer in the legacy era", result)),
+        other => {
+            return Err(SchemaViolation::new(
+                other,
+                "there is no such answer in the legacy era",
+                result,
+            ));
+        }
     };
     Schema::Legacy.check(definition, result)
 }
@@ -149,7 +161,7 @@ fn is_ones_own(method: &str) -> bool {
 }
 
 /// What a server asks of a legacy client; a modern one is asked by answers.
-pub(crate) fn request(message: &Value) -> Result<(), Fault> {
+pub(crate) fn request(message: &Value) -> Result<(), SchemaViolation> {
     let definition = match message["method"].as_str().unwrap_or_default() {
         "elicitation/create" => "ElicitRequest",
         "sampling/createMessage" => "CreateMessageRequest",
@@ -157,13 +169,13 @@ pub(crate) fn request(message: &Value) -> Result<(), Fault> {
         "tasks/get" => "GetTaskRequest",
         "tasks/result" => "GetTaskPayloadRequest",
         "tasks/cancel" => "CancelTaskRequest",
-        other => return Err(Fault::new(other, "no client is asked that", message)),
+        other => return Err(SchemaViolation::new(other, "no client is asked that", message)),
     };
     Schema::Legacy.check(definition, message)
 }
 
 /// A notification to a client of the legacy era, or on the stream of a modern request that is no subscription.
-pub(crate) fn notification(is_modern: bool, message: &Value) -> Result<(), Fault> {
+pub(crate) fn notification(is_modern: bool, message: &Value) -> Result<(), SchemaViolation> {
     let definition = match message["method"].as_str().unwrap_or_default() {
         "notifications/progress" => "ProgressNotification",
         "notifications/message" => "LoggingMessageNotification",
@@ -174,14 +186,14 @@ pub(crate) fn notification(is_modern: bool, message: &Value) -> Result<(), Fault
         "notifications/prompts/list_changed" if !is_modern => "PromptListChangedNotification",
         "notifications/resources/list_changed" if !is_modern => "ResourceListChangedNotification",
         "notifications/resources/updated" if !is_modern => "ResourceUpdatedNotification",
-        other => return Err(Fault::new(other, "no client is told that", message)),
+        other => return Err(SchemaViolation::new(other, "no client is told that", message)),
     };
     let schema = if is_modern { Schema::Modern } else { Schema::Legacy };
     schema.check(definition, message)
 }
 
 /// A notification of a modern subscription.
-pub(crate) fn of_subscription(message: &Value) -> Result<(), Fault> {
+pub(crate) fn of_subscription(message: &Value) -> Result<(), SchemaViolation> {
     let definition = match message["method"].as_str().unwrap_or_default() {
         "notifications/tasks" => return Schema::Tasks.check("TaskStatusNotification", message),
         "notifications/subscriptions/acknowledged" => "SubscriptionsAcknowledgedNotification",
@@ -189,15 +201,15 @@ pub(crate) fn of_subscription(message: &Value) -> Result<(), Fault> {
         "notifications/prompts/list_changed" => "PromptListChangedNotification",
         "notifications/resources/list_changed" => "ResourceListChangedNotification",
         "notifications/resources/updated" => "ResourceUpdatedNotification",
-        other => return Err(Fault::new(other, "nobody can subscribe to that", message)),
+        other => return Err(SchemaViolation::new(other, "nobody can subscribe to that", message)),
     };
     Schema::Modern.check(definition, message)
 }
 
-fn must(is_so: bool, flaw: &str, message: &Value) -> Result<(), Fault> {
+fn must(is_so: bool, error: &str, message: &Value) -> Result<(), SchemaViolation> {
     if is_so {
         Ok(())
     } else {
-        Err(Fault::new("against the protocol", flaw, message))
+        Err(SchemaViolation::new("against the protocol", error, message))
     }
 }

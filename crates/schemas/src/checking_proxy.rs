@@ -1,6 +1,6 @@
-//! Between HTTP clients and a server: what they say passes through as it comes, and a witness hears it.
+//! A TCP proxy between HTTP clients and a server that checks the messages it forwards.
 
-use crate::{Fault, Witness};
+use crate::{MessageChecker, SchemaViolation};
 use httparse::{EMPTY_HEADER, Header, Status, parse_chunk_size};
 use serde_json::Value;
 use std::{
@@ -13,13 +13,13 @@ use std::{
     thread::{self, Builder, JoinHandle},
 };
 
-const MOST_HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 
-/// A relay to a server on this machine, for clients that are processes of their own. It looks at a connection when that is over.
+/// A proxy to a server on this machine, for clients that are other processes. It checks a connection when it is closed.
 ///
 /// # Panics
-/// When dropped, if the server has said what its schemas do not allow.
-pub struct Tap {
+/// When dropped, if the server has sent a message that violates its schema.
+pub struct CheckingProxy {
     address: SocketAddr,
     is_over: Arc<AtomicBool>,
     accepting: Option<JoinHandle<Vec<JoinHandle<Said>>>>,
@@ -32,7 +32,7 @@ struct Said {
     by_server: Vec<u8>,
 }
 
-impl Tap {
+impl CheckingProxy {
     /// A relay on a free port to the server at this address, which need not be there yet, or always: who connects while it is not is
     /// hung up on.
     ///
@@ -75,7 +75,7 @@ impl Tap {
 }
 
 /// Waits for connections to be over: its clients and its server must have ended.
-impl Drop for Tap {
+impl Drop for CheckingProxy {
     fn drop(&mut self) {
         let connections = self.connections();
         if thread::panicking() {
@@ -123,13 +123,13 @@ fn pass(mut from: TcpStream, mut to: TcpStream) -> Vec<u8> {
 
 impl Said {
     /// Each answer against its request. Either side may have been cut off anywhere.
-    fn judge(&self) -> Result<(), Fault> {
+    fn judge(&self) -> Result<(), SchemaViolation> {
         let (mut asked, mut answered) = (&self.by_client[..], &self.by_server[..]);
         while let (Some(request), Some(response)) = (request(&mut asked), response(&mut answered)) {
-            let mut witness = Witness::default();
-            witness.sent_bytes(&request);
+            let mut checker = MessageChecker::default();
+            checker.sent_bytes(&request);
             for message in response {
-                witness.heard(&message)?;
+                checker.heard(&message)?;
             }
         }
         Ok(())
@@ -138,7 +138,7 @@ impl Said {
 
 /// The body of the next request.
 fn request(bytes: &mut &[u8]) -> Option<Vec<u8>> {
-    let mut headers = [EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [EMPTY_HEADER; MAX_HEADERS];
     let mut head = httparse::Request::new(&mut headers);
     let Ok(Status::Complete(length)) = head.parse(bytes) else {
         return None;
@@ -150,7 +150,7 @@ fn request(bytes: &mut &[u8]) -> Option<Vec<u8>> {
 
 /// The messages of the next response.
 fn response(bytes: &mut &[u8]) -> Option<Vec<Value>> {
-    let mut headers = [EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [EMPTY_HEADER; MAX_HEADERS];
     let mut head = httparse::Response::new(&mut headers);
     let Ok(Status::Complete(length)) = head.parse(bytes) else {
         return None;
@@ -165,7 +165,7 @@ fn response(bytes: &mut &[u8]) -> Option<Vec<Value>> {
     })
 }
 
-/// What is no JSON is no message, and a witness says so.
+/// What is no JSON is no message, and a checker says so.
 fn message(text: &str) -> Value {
     crate::read(text).unwrap_or_else(|_| text.into())
 }
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn what_is_said_passes_through() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
-        let tap = Tap::before(server.local_addr().unwrap()).unwrap();
+        let tap = CheckingProxy::before(server.local_addr().unwrap()).unwrap();
         let mut client = TcpStream::connect(tap.address()).unwrap();
         client
             .write_all(with_length("POST /mcp HTTP/1.1", PING).as_bytes())

@@ -1,26 +1,26 @@
-//! One who hears everything.
+//! Checking a conversation between a client and a server.
 
-use crate::{Fault, law};
+use crate::{SchemaViolation, expected};
 use serde_json::Value;
 
-/// Hears what a client and a server say to each other, and holds what the server says against the schema of its era. The era of an
-/// answer is that of its request, so a witness is told both sides.
+/// Checks the messages of a server against the schema of their era. A response has the era of its request, so the checker must see the
+/// messages of both sides.
 ///
 /// ```
-/// use longhaul_schemas::Witness;
+/// use longhaul_schemas::MessageChecker;
 /// use serde_json::json;
 ///
-/// let mut witness = Witness::default();
-/// witness.sent(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
-/// assert!(witness.heard(&json!({"jsonrpc": "2.0", "id": 1, "result": {}})).is_ok());
+/// let mut checker = MessageChecker::default();
+/// checker.sent(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+/// assert!(checker.heard(&json!({"jsonrpc": "2.0", "id": 1, "result": {}})).is_ok());
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Witness {
-    /// Requests of the client's that have no answer yet.
+pub struct MessageChecker {
+    /// The client's requests that have no response yet.
     open: Vec<Value>,
 }
 
-impl Witness {
+impl MessageChecker {
     /// The client has sent this; of a batch, each message.
     pub fn sent(&mut self, message: &Value) {
         if let Value::Array(batch) = message {
@@ -31,7 +31,7 @@ impl Witness {
         }
     }
 
-    /// The client has sent these bytes; what is no message, or only a part of one, is passed over. Messages are lines.
+    /// The client has sent these bytes. Each line is a message; invalid and partial ones are ignored.
     pub fn sent_bytes(&mut self, bytes: &[u8]) {
         for line in bytes.split(|byte| *byte == b'\n') {
             if let Some(message) = std::str::from_utf8(line).ok().and_then(|line| crate::read(line).ok()) {
@@ -40,21 +40,21 @@ impl Witness {
         }
     }
 
-    /// The server has said this; of a batch, each message. An answer whose request is not known is held against the frame of an answer only.
+    /// Checks a message of the server; of a batch, each message. A response to an unknown request is only checked to be a response.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn heard(&mut self, message: &Value) -> Result<(), Fault> {
+    /// How the message violates its schema.
+    pub fn heard(&mut self, message: &Value) -> Result<(), SchemaViolation> {
         if let Value::Array(batch) = message {
             return batch.iter().try_for_each(|message| self.heard(message));
         }
         match (message.get("method"), message.get("id")) {
-            (Some(_), Some(_)) => law::request(message),
-            (Some(_), None) if law::is_of_subscription(message) => law::of_subscription(message),
-            (Some(_), None) => law::notification(self.is_told_in_the_modern_era(message), message),
+            (Some(_), Some(_)) => expected::request(message),
+            (Some(_), None) if expected::is_of_subscription(message) => expected::of_subscription(message),
+            (Some(_), None) => expected::notification(self.is_told_in_the_modern_era(message), message),
             (None, id) => match self.answered(id) {
-                Some(request) => law::answer(&request, message),
-                None if message.get("error").is_some() => law::error(false, message),
+                Some(request) => expected::answer(&request, message),
+                None if message.get("error").is_some() => expected::error(false, message),
                 None => crate::Schema::Legacy.check("JSONRPCResultResponse", message),
             },
         }
@@ -80,7 +80,7 @@ impl Witness {
         };
         self.open
             .iter()
-            .any(|request| law::is_modern(request) && is_about(request))
+            .any(|request| expected::is_modern(request) && is_about(request))
     }
 }
 
@@ -89,10 +89,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn hears(request: &Value, message: &Value) -> Result<(), Fault> {
-        let mut witness = Witness::default();
-        witness.sent(request);
-        witness.heard(message)
+    fn hears(request: &Value, message: &Value) -> Result<(), SchemaViolation> {
+        let mut checker = MessageChecker::default();
+        checker.sent(request);
+        checker.heard(message)
     }
 
     fn request(method: &str, meta: &Value) -> Value {
