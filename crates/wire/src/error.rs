@@ -6,7 +6,7 @@
 use crate::{
     client_capabilities::Capability,
     json,
-    meta::EXIT,
+    meta_keys::EXIT,
     request_id::RequestId,
     version::{Generation, Version},
 };

@@ -24,6 +24,7 @@ mod lineage;
 mod list;
 mod log_level;
 pub mod meta;
+mod meta_keys;
 mod method;
 pub mod modern;
 pub mod notification;

@@ -1,0 +1,28 @@
+//! The keys of `_meta` members.
+
+/// Key of the revision of a modern request.
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// Key of a modern client's capabilities.
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Key of a modern client's name and version.
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// Key of a modern server's name and version.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// Key of the lowest level of log messages that a modern request asks for.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// Key that relates a legacy message to a task.
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+/// Key of the subscription a modern notification belongs to.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// Key of a client's idempotency key: a repeated call with the same key finds the same task.
+pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotency-key";
+/// Key of the task that started this one.
+pub const PARENT: &str = "dev.longhaul/parent";
+/// Key of the root task: the ancestor that a client called.
+pub const ROOT: &str = "dev.longhaul/root";
+/// Key of how a task's command ended.
+pub const EXIT: &str = "dev.longhaul/exit";
+/// Key of the position of a content in a task's log.
+pub const LOG_PAGE: &str = "dev.longhaul/log";
+/// Key of the position of a result in a task's output.
+pub const OUTPUT_PAGE: &str = "dev.longhaul/output";
