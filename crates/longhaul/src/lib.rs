@@ -21,13 +21,12 @@ mod resource;
 mod schema;
 mod serve;
 mod server;
+mod start;
 pub mod testing;
 pub mod time;
 mod tool;
 
-pub use ask::{
-    Ask, AskError, CreateMessageResult, ElicitResult, Field, Form, IntoMessages, Page, Root, SampleTool, ToolChoice,
-};
+pub use ask::{Ask, CreateMessageResult, ElicitResult, Field, Form, IntoMessages, Page, Root, SampleTool, ToolChoice};
 #[doc(hidden)]
 pub use ask::{Elicitation, PageQuestion, RootsQuestion, Sampling};
 pub use completion::{IntoCompletions, Typed};
@@ -35,18 +34,16 @@ pub use content::{Audience, Content, Icon, ResourceContents};
 pub use context::{Checkpoint, Client, Era, ProgressValue, RequestContext, TaskContext};
 #[doc(hidden)]
 pub use durable::{BranchFutures, JoinBranches, SelectBranches, StepResult, TryJoinBranches};
-pub use durable::{
-    Call, CallError, CallOutcome, CallResult, Join, NonRetryable, Poll, PollUntil, Random, Step, StepError,
-};
-pub use error::{Error, ToolResult};
-pub use handle::{ChangeError, ServerHandle};
+pub use durable::{Call, CallOutcome, CallResult, Join, NonRetryable, Poll, PollUntil, Random, Step, StepError};
+pub use error::{AskError, CallError, ChangeError, DefinitionError, DefinitionErrors, Error};
+pub use handle::ServerHandle;
 pub use message::Message;
 pub use prompt::{IntoPromptOutput, Prompt, PromptOutput};
 pub use request_handler::RequestHandler;
 pub use resource::{Contents, IntoContents, Resource, ResourceTemplate};
-pub use serve::{Listening, ServeError};
-pub use server::{DefinitionError, DefinitionErrors, Server, ToAddress};
-pub use tool::{Arguments, IntoToolOutput, Json, NoArguments, Tool, ToolHandler, ToolOutput};
+pub use serve::{Listening, ServeError, ToAddress};
+pub use server::Server;
+pub use tool::{Arguments, IntoToolOutput, Json, NoArguments, Tool, ToolHandler, ToolOutput, ToolResult};
 
 /// The crates that this one is made of, for stores, executors and transports of your own, and to name the types inside errors. Their API
 /// changes more often than that of this crate.

@@ -97,3 +97,44 @@ pub(crate) fn stop_signal() -> Result<impl Future<Output = ()>, ServeError> {
         }
     })
 }
+
+/// An address to listen on: a [`SocketAddr`], or a text such as `127.0.0.1:8080` or `localhost:8080`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an address to listen on",
+    note = "it is a text like `\"127.0.0.1:8080\"`, or a `std::net::SocketAddr`"
+)]
+pub trait ToAddress {
+    /// The address.
+    ///
+    /// # Errors
+    /// The text is not an address.
+    fn to_address(self) -> Result<SocketAddr, ServeError>;
+}
+
+impl ToAddress for SocketAddr {
+    fn to_address(self) -> Result<SocketAddr, ServeError> {
+        Ok(self)
+    }
+}
+
+impl ToAddress for &str {
+    fn to_address(self) -> Result<SocketAddr, ServeError> {
+        let text = match self.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => self.to_owned(),
+        };
+        text.parse().map_err(|_| ServeError::Address(self.to_owned()))
+    }
+}
+
+impl ToAddress for String {
+    fn to_address(self) -> Result<SocketAddr, ServeError> {
+        self.as_str().to_address()
+    }
+}
+
+impl ToAddress for &String {
+    fn to_address(self) -> Result<SocketAddr, ServeError> {
+        self.as_str().to_address()
+    }
+}

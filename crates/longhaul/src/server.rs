@@ -1,17 +1,15 @@
 //! The server's builder.
 
 use crate::{
-    Error, Icon, Prompt, RequestContext, Resource, ResourceTemplate, ServeError, ServerHandle, Tool, method::Method,
-    serve::stop_signal,
+    Error, Icon, Prompt, RequestContext, Resource, ResourceTemplate, ServeError, ServerHandle, ToAddress, Tool,
+    method::Method, serve::stop_signal,
 };
 use longhaul_core::{BoxFuture, Quota, Store};
 use longhaul_runtime::{BuildId, Provider, SUSPEND_AFTER, StepObserver};
 use longhaul_server::{Limits, http::HttpOptions};
 use serde_json::{Map, Value};
 use std::{
-    fmt,
     io::{self, Write as _},
-    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -81,30 +79,6 @@ pub(crate) enum Storage {
     Directory(PathBuf),
     Store(Arc<dyn Store>),
 }
-
-/// A mistake in the definition of a tool, a prompt, a resource or a method.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}: {why}")]
-pub struct DefinitionError {
-    pub(crate) what: String,
-    pub(crate) why: String,
-}
-
-/// All mistakes in what a server offers; displayed with one line each.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DefinitionErrors(pub Vec<DefinitionError>);
-
-impl fmt::Display for DefinitionErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the server cannot be offered as it is")?;
-        for error in &self.0 {
-            write!(f, "\n- {error}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for DefinitionErrors {}
 
 impl Server {
     /// A server with this name and version, which clients see. It offers nothing yet.
@@ -402,46 +376,5 @@ impl Server {
     /// As for [`serve_http`](Self::serve_http), but for the address.
     pub async fn start(self) -> Result<ServerHandle, ServeError> {
         ServerHandle::start(self).await
-    }
-}
-
-/// An address to listen on: a [`SocketAddr`], or a text such as `127.0.0.1:8080` or `localhost:8080`.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an address to listen on",
-    note = "it is a text like `\"127.0.0.1:8080\"`, or a `std::net::SocketAddr`"
-)]
-pub trait ToAddress {
-    /// The address.
-    ///
-    /// # Errors
-    /// The text is not an address.
-    fn to_address(self) -> Result<SocketAddr, ServeError>;
-}
-
-impl ToAddress for SocketAddr {
-    fn to_address(self) -> Result<SocketAddr, ServeError> {
-        Ok(self)
-    }
-}
-
-impl ToAddress for &str {
-    fn to_address(self) -> Result<SocketAddr, ServeError> {
-        let text = match self.strip_prefix("localhost:") {
-            Some(port) => format!("127.0.0.1:{port}"),
-            None => self.to_owned(),
-        };
-        text.parse().map_err(|_| ServeError::Address(self.to_owned()))
-    }
-}
-
-impl ToAddress for String {
-    fn to_address(self) -> Result<SocketAddr, ServeError> {
-        self.as_str().to_address()
-    }
-}
-
-impl ToAddress for &String {
-    fn to_address(self) -> Result<SocketAddr, ServeError> {
-        self.as_str().to_address()
     }
 }

@@ -12,9 +12,9 @@ pub use page::{Page, PageQuestion};
 pub use roots::{Root, RootsQuestion};
 pub use sample::{CreateMessageResult, IntoMessages, SampleTool, Sampling, ToolChoice};
 
-use crate::RequestContext;
-use longhaul_core::{BoxFuture, Json, RpcFailure, StopReason, store::ApplyError};
-use longhaul_runtime::{Ability as Capability, AskError as RuntimeAskError, JournalError, Question};
+use crate::{AskError, RequestContext};
+use longhaul_core::{BoxFuture, Json};
+use longhaul_runtime::{Ability as Capability, Question};
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -112,80 +112,5 @@ impl<Q> fmt::Debug for Ask<Q> {
             .field("key", &self.key)
             .field("within", &self.within)
             .finish_non_exhaustive()
-    }
-}
-
-/// A question could not be asked, or has no answer that the function could use. `?` ends the tool with it: the client reads why.
-///
-/// ```
-/// use longhaul::{AskError, NoArguments, TaskContext, ToolResult, time::minutes};
-/// async fn confirm(cx: TaskContext) -> ToolResult<&'static str> {
-///     match cx.elicit::<NoArguments>("Ready?").within(minutes(5)).await {
-///         Ok(_) => Ok("confirmed"),
-///         Err(AskError::Declined | AskError::Dismissed) => Ok("not confirmed"),
-///         Err(AskError::Unanswered) => Ok("nobody answered"),
-///         Err(other) => Err(other.into()),
-///     }
-/// }
-/// ```
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum AskError {
-    /// The person said no.
-    #[error("the user declined")]
-    Declined,
-    /// The person dismissed the question without an answer.
-    #[error("the user dismissed the question")]
-    Dismissed,
-    /// No answer came within the time given; the question was withdrawn.
-    #[error("{}", RuntimeAskError::Unanswered)]
-    Unanswered,
-    /// The client has not declared that it can be asked this.
-    #[error("{}", RuntimeAskError::Unsupported(*.0))]
-    Unsupported(Capability),
-    /// The task was started by another task: the client called that one and knows nothing of this one.
-    #[error("{}", RuntimeAskError::Child)]
-    Child,
-    /// The client answered with an error.
-    #[error("{}", RuntimeAskError::Refused(.0.clone()))]
-    Refused(RpcFailure),
-    /// The question was withdrawn: the task is over, or the client cannot be reached any more.
-    #[error("{}", RuntimeAskError::Withdrawn)]
-    Withdrawn,
-    /// The question cannot be asked as it is: a mistake in the handler.
-    #[error("the question cannot be asked: {0}")]
-    Invalid(String),
-    /// No answer fitted the question; the text says what was wrong with the last one.
-    #[error("the answers could not be used: {0}")]
-    Unusable(String),
-    /// The task is to stop.
-    #[error("{}", RuntimeAskError::Stopped(*.0))]
-    Stopped(StopReason),
-    /// The code does not follow its journal, or the journal is full.
-    #[error(transparent)]
-    Journal(JournalError),
-    /// The task could not be changed, or the store failed.
-    #[error(transparent)]
-    Task(ApplyError),
-}
-
-impl From<RuntimeAskError> for AskError {
-    fn from(error: RuntimeAskError) -> Self {
-        match error {
-            RuntimeAskError::Unsupported(capability) => Self::Unsupported(capability),
-            RuntimeAskError::Child => Self::Child,
-            RuntimeAskError::Stopped(reason) => Self::Stopped(reason),
-            RuntimeAskError::Withdrawn => Self::Withdrawn,
-            RuntimeAskError::Unanswered => Self::Unanswered,
-            RuntimeAskError::Refused(failure) => Self::Refused(failure),
-            RuntimeAskError::Journal(error) => Self::Journal(error),
-            RuntimeAskError::Task(error) => Self::Task(error),
-        }
-    }
-}
-
-/// So that a branch that asks and one that sleeps can have one error type.
-impl From<JournalError> for AskError {
-    fn from(error: JournalError) -> Self {
-        RuntimeAskError::from(error).into()
     }
 }

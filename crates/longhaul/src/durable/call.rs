@@ -1,8 +1,8 @@
 //! Calls of other tools of the same server: child tasks.
 
-use crate::TaskContext;
+use crate::{CallError, TaskContext};
 use longhaul_core::{BoxFuture, Json, Outcome, TaskId};
-use longhaul_runtime::{ChildError, JournalError, TaskContext as Journaled};
+use longhaul_runtime::{ChildError, TaskContext as Journaled};
 use serde::{Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{borrow::Cow, future::IntoFuture, sync::Arc};
@@ -188,38 +188,4 @@ impl Serialize for CallResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.returned().serialize(serializer)
     }
-}
-
-/// A call has no result. `?` ends the tool with it: the client reads which call it was, and why.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum CallError {
-    /// The call could not be made.
-    #[error("the tool {tool:?} could not be called: {why}")]
-    Refused {
-        /// The tool.
-        tool: Arc<str>,
-        /// Why not.
-        why: Arc<str>,
-    },
-    /// The tool failed.
-    #[error("the tool {tool:?} failed: {why}")]
-    Failed {
-        /// The tool.
-        tool: Arc<str>,
-        /// The call's task.
-        task_id: TaskId,
-        /// The tool's error text, or the server's about it.
-        why: String,
-    },
-    /// The child task was cancelled by a client or an operator.
-    #[error("the call of the tool {tool:?} was cancelled")]
-    Cancelled {
-        /// The tool.
-        tool: Arc<str>,
-        /// The call's task.
-        task_id: TaskId,
-    },
-    /// The journal failed, or the task is to stop.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
 }

@@ -15,7 +15,7 @@ mod step_result;
 mod timer;
 
 pub use branches::{BranchFutures, JoinBranches, SelectBranches, TryJoinBranches};
-pub use call::{Call, CallError, CallOutcome, CallResult};
+pub use call::{Call, CallOutcome, CallResult};
 pub use join::Join;
 pub use poll::{Poll, PollUntil};
 pub use recorded_values::Random;

@@ -1,7 +1,7 @@
 //! Polling something outside until it is ready.
 
 use super::{StepError, step::Read, step_error::Operation, step_result::StepResult};
-use crate::{TaskContext, tool::millis};
+use crate::{TaskContext, time::whole_millis};
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{Pace, Polled, StepFailure};
 use serde::{Serialize, de::DeserializeOwned};
@@ -75,8 +75,8 @@ impl<T> PollUntil<'_, T> {
     /// How long to wait between the first polls, and how long at most. In between the wait is a tenth of the time that has passed. By default
     /// it is from a second to a minute.
     pub fn pace(mut self, first: Duration, longest: Duration) -> Self {
-        self.pace.first = millis(first);
-        self.pace.longest = millis(longest);
+        self.pace.first = whole_millis(first);
+        self.pace.longest = whole_millis(longest);
         self
     }
 

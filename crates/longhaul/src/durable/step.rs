@@ -1,7 +1,7 @@
 //! Steps: work with an effect, whose result is recorded.
 
 use super::{StepError, step_error::Operation, step_result::StepResult};
-use crate::{TaskContext, tool::millis};
+use crate::{TaskContext, time::whole_millis};
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{Backoff, StepError as RuntimeStepError, StepFailure, StepPolicy};
 use serde::{Serialize, de::DeserializeOwned};
@@ -83,8 +83,8 @@ impl<T> Step<'_, T> {
     /// default it is from a second to a minute. The waits survive a restart; during a long one the task is suspended.
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
         self.policy.backoff = Backoff {
-            first: millis(first),
-            longest: millis(longest),
+            first: whole_millis(first),
+            longest: whole_millis(longest),
         };
         self
     }

@@ -34,3 +34,8 @@ pub const fn hours(number: u64) -> Duration {
 pub const fn days(number: u64) -> Duration {
     hours(number.saturating_mul(24))
 }
+
+/// Whole milliseconds, saturating.
+pub(crate) fn whole_millis(duration: Duration) -> longhaul_core::Millis {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,6 +1,6 @@
 //! A point in time.
 
-use crate::tool::millis;
+use crate::time::whole_millis;
 use longhaul_core::{UnixMillis, push_timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -71,7 +71,7 @@ impl fmt::Display for Timestamp {
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
         match time.duration_since(UNIX_EPOCH) {
-            Ok(since) => Self(UnixMillis(0).plus(millis(since))),
+            Ok(since) => Self(UnixMillis(0).plus(whole_millis(since))),
             Err(before) => Self(UnixMillis(0)) - before.duration(),
         }
     }
@@ -89,7 +89,7 @@ impl Add<Duration> for Timestamp {
     type Output = Self;
 
     fn add(self, time: Duration) -> Self {
-        Self(self.0.plus(millis(time)))
+        Self(self.0.plus(whole_millis(time)))
     }
 }
 
@@ -98,7 +98,7 @@ impl Sub<Duration> for Timestamp {
     type Output = Self;
 
     fn sub(self, time: Duration) -> Self {
-        let time = i64::try_from(millis(time)).unwrap_or(i64::MAX);
+        let time = i64::try_from(whole_millis(time)).unwrap_or(i64::MAX);
         Self::from_unix_millis(self.unix_millis().saturating_sub(time))
     }
 }

@@ -9,9 +9,11 @@ mod output;
 pub(crate) use handler::read;
 pub use handler::{Arguments, NoArguments, ToolHandler};
 pub(crate) use name::check as check_name;
-pub use output::{IntoToolOutput, Json, ToolOutput};
+pub use output::{IntoToolOutput, Json, ToolOutput, ToolResult};
 
-use crate::{DefinitionError, Error, Icon, RequestContext, ServerHandle, content::icons_json, schema};
+use crate::{
+    DefinitionError, Error, Icon, RequestContext, ServerHandle, content::icons_json, schema, time::whole_millis,
+};
 use executor::Function;
 use handler::Work;
 use longhaul_core::{Json as Frozen, OnNonDeterminism, Retry, RetryOn, TaskPolicy};
@@ -397,7 +399,7 @@ impl Tool {
     pub fn retry(mut self, attempts: u32, backoff: Duration, on: impl IntoIterator<Item = RetryOn>) -> Self {
         self.retry = Retry {
             attempts: attempts.max(1),
-            backoff: millis(backoff),
+            backoff: whole_millis(backoff),
             on: on.into_iter().collect(),
         };
         self
@@ -502,16 +504,18 @@ impl Tool {
             policy: self.policy,
             intake: self.intake.map(|make| make(server.clone())),
             immediate_response: self.immediate_response,
-            handoff: self.handoff.map(millis),
-            deadline: self.deadline.map(millis),
-            queue_timeout: self.queue_timeout.map(millis),
-            input_timeout: self.input_timeout.map_or(longhaul_runtime::INPUT_TIMEOUT, millis),
-            retention: millis(self.retention),
-            max_retention: self.max_retention.map(millis),
+            handoff: self.handoff.map(whole_millis),
+            deadline: self.deadline.map(whole_millis),
+            queue_timeout: self.queue_timeout.map(whole_millis),
+            input_timeout: self.input_timeout.map_or(longhaul_runtime::INPUT_TIMEOUT, whole_millis),
+            retention: whole_millis(self.retention),
+            max_retention: self.max_retention.map(whole_millis),
             concurrency: self.concurrency,
             retry: self.retry,
             on_non_determinism: self.on_non_determinism,
-            blocked_timeout: self.blocked_timeout.map_or(longhaul_runtime::BLOCKED_TIMEOUT, millis),
+            blocked_timeout: self
+                .blocked_timeout
+                .map_or(longhaul_runtime::BLOCKED_TIMEOUT, whole_millis),
             kind,
             definition,
             executor,
@@ -531,9 +535,4 @@ impl Tool {
 /// The description in the schema of the arguments.
 fn documented(schema: &Value) -> String {
     schema["description"].as_str().unwrap_or_default().to_owned()
-}
-
-/// Whole milliseconds, saturating.
-pub(crate) fn millis(duration: Duration) -> longhaul_core::Millis {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -5,6 +5,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+/// The result of a tool's function; see [`ToolOutput`] and [`IntoToolOutput`](crate::IntoToolOutput).
+pub type ToolResult<T = ToolOutput> = Result<T, Error>;
+
 /// The result of a tool: blocks of content, and perhaps structured content for programs.
 ///
 /// ```

@@ -1,6 +1,13 @@
-//! The error of handlers.
+//! The errors of handlers and of what they are made of.
 
-use crate::{AskError, CallError};
+mod ask;
+mod call;
+mod definition;
+
+pub use ask::AskError;
+pub use call::CallError;
+pub use definition::{ChangeError, DefinitionError, DefinitionErrors};
+
 use longhaul_core::{Json, RpcFailure, StopReason};
 use longhaul_runtime::{HandlerError, JournalError};
 use serde::Serialize;
@@ -42,9 +49,6 @@ pub(crate) enum ErrorKind {
     /// The journal failed.
     Journal(JournalError),
 }
-
-/// The result of a tool's function; see [`ToolOutput`](crate::ToolOutput) and [`IntoToolOutput`](crate::IntoToolOutput).
-pub type ToolResult<T = crate::ToolOutput> = Result<T, Error>;
 
 impl Error {
     /// An error with a text for the client and its model. Say what would be right.
