@@ -6,7 +6,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub i64);
 
-/// The machine (and data directory) on which host-bound work lives: only there can it be taken up again.
+/// The machine (and data directory) on which host-bound work lives: only there can it be adopted again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostId(pub Arc<str>);
 
@@ -39,7 +39,7 @@ pub struct Attempt {
     pub epoch: u32,
     /// The node that works on it.
     pub node: NodeId,
-    /// Set if the work lives outside the process and only this host can take it up again (design section 5).
+    /// Set if the work lives outside the process and only this host can adopt it (design section 5).
     pub host: Option<HostId>,
     /// Where it stands.
     pub state: AttemptState,

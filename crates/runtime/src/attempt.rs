@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
 /// PendingReport of one task are written at most this often (design section 5).
-const NEWS_INTERVAL: Duration = Duration::from_millis(500);
+const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// So many crashed attempts a failure names.
 const MOST_HISTORY: usize = 20;
@@ -54,7 +54,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
     };
     let stop = enter(&inner, &task, missed).await;
     let Ok((runner, terms)) = prepare(&inner, &task, fence).await else {
-        // The store is closed: what was begun is taken up at the next start.
+        // The store is closed: what was begun is adopted at the next start.
         return inner.active.leave(&task.id);
     };
     let _replaying = terms.journal.is_some().then(|| inner.active.replays());
@@ -165,7 +165,7 @@ async fn look_for_stop(inner: &Inner, id: &TaskId) {
 }
 
 /// Why work is not done any longer.
-enum Left {
+enum WorkEnd {
     /// Its executor has said so.
     Ended(End),
     /// It keeps a journal, and its executor could not say anything; a panic's message, if there is one.
@@ -173,7 +173,7 @@ enum Left {
     /// It keeps a journal, and does not follow it.
     Diverged(Divergence),
     /// All of it waits, and it can be run again from its start.
-    LetGo {
+    Suspended {
         /// When the earliest of its timers fires.
         until: Option<UnixMillis>,
         /// What the task had been woken by then.
@@ -181,11 +181,11 @@ enum Left {
     },
 }
 
-impl From<NotStarted> for Left {
+impl From<NotStarted> for WorkEnd {
     fn from(not_started: NotStarted) -> Self {
         match not_started {
             NotStarted::Stopped(reason) => Self::Ended(End::Stopped(reason)),
-            NotStarted::Released(now) => Self::LetGo {
+            NotStarted::Released(now) => Self::Suspended {
                 until: Some(now),
                 woken: 0,
             },
@@ -201,18 +201,18 @@ async fn work(
     (executor, intake): (Arc<dyn Executor>, Option<Arc<dyn Intake>>),
     mut attempt: Attempt,
     begin: Begin,
-) -> Left {
+) -> WorkEnd {
     if begin == Begin::Fresh {
         let late = attempt.deadline_at.is_some_and(|deadline| deadline <= inner.now());
         if let Some(reason) = cx.stop_requested().or(late.then_some(StopReason::Deadline)) {
-            return Left::Ended(End::Stopped(reason));
+            return WorkEnd::Ended(End::Stopped(reason));
         }
     }
     if begin == Begin::Resumed && cx.keeps_journal() {
         // Its process is gone, and its code with it. It runs again from its start, if it may.
         return match cx.was_waiting_for_isolation() {
-            true => Left::Ended(End::NeverStarted("it waited for its turn".to_owned())),
-            false => Left::Broken(EndedBy::Crash, None),
+            true => WorkEnd::Ended(End::NeverStarted("it waited for its turn".to_owned())),
+            false => WorkEnd::Broken(EndedBy::Crash, None),
         };
     }
     if let Err(not_started) = cx.wait_for_isolation().await {
@@ -246,11 +246,11 @@ async fn work(
             Ok(end) => followed(cx, end),
             Err(panic) => panicked(cx, &*panic),
         },
-        divergence = cx.diverged() => Left::Diverged(divergence),
-        (until, woken) = cx.let_go(), if cx.keeps_journal() => Left::LetGo { until, woken },
-        until = released(inner), if cx.keeps_journal() => Left::LetGo { until: Some(until), woken: 0 },
+        divergence = cx.diverged() => WorkEnd::Diverged(divergence),
+        (until, woken) = cx.suspend(), if cx.keeps_journal() => WorkEnd::Suspended { until, woken },
+        until = released(inner), if cx.keeps_journal() => WorkEnd::Suspended { until: Some(until), woken: 0 },
         never = write_drafts(cx) => match never {},
-        never = write_news(inner, cx) => match never {},
+        never = write_reports(inner, cx) => match never {},
         never = cx.watch_isolated() => match never {},
     };
     // Before the code is dropped, so that what it drops on the way is not taken for its wish.
@@ -260,17 +260,17 @@ async fn work(
 
 /// An end of code that did not follow its journal is worth nothing, whatever it says. Code that was told to stop, or has crashed, need
 /// not have come to its end.
-fn followed(cx: &TaskContext, end: End) -> Left {
+fn followed(cx: &TaskContext, end: End) -> WorkEnd {
     let Some(journal) = cx.shared.journal.as_ref().filter(|_| cx.stop_requested().is_none()) else {
-        return Left::Ended(end);
+        return WorkEnd::Ended(end);
     };
     let followed = match end {
         End::Finished(_) | End::Errored(_) => journal.finish(),
         _ => journal.has_diverged(),
     };
     match followed {
-        Ok(()) => Left::Ended(end),
-        Err(divergence) => Left::Diverged(divergence),
+        Ok(()) => WorkEnd::Ended(end),
+        Err(divergence) => WorkEnd::Diverged(divergence),
     }
 }
 
@@ -282,14 +282,14 @@ async fn released(inner: &Inner) -> UnixMillis {
 
 /// What a panic means: the end of code that does not follow its journal, a crash of other code that keeps one, else an error. Where it
 /// happened, and its backtrace, are on standard error only.
-fn panicked(cx: &TaskContext, panic: &(dyn Any + Send)) -> Left {
+fn panicked(cx: &TaskContext, panic: &(dyn Any + Send)) -> WorkEnd {
     let message = panic_message(panic);
     error!(tool = %cx.shared.tool, task = cx.task().short(), message, "an executor panicked");
     match &cx.shared.journal {
-        None => Left::Ended(End::Errored(panic_outcome(message))),
+        None => WorkEnd::Ended(End::Errored(panic_outcome(message))),
         Some(journal) => match journal.has_diverged() {
-            Err(divergence) if cx.stop_requested().is_none() => Left::Diverged(divergence),
-            _ => Left::Broken(EndedBy::Panic, message.map(str::to_owned)),
+            Err(divergence) if cx.stop_requested().is_none() => WorkEnd::Diverged(divergence),
+            _ => WorkEnd::Broken(EndedBy::Panic, message.map(str::to_owned)),
         },
     }
 }
@@ -314,20 +314,20 @@ fn panic_outcome(message: Option<&str>) -> Outcome {
 }
 
 /// Writes news as they come, the latest only. They are best effort: what matters is written at the end.
-async fn write_news(inner: &Arc<Inner>, cx: &TaskContext) -> Infallible {
+async fn write_reports(inner: &Arc<Inner>, cx: &TaskContext) -> Infallible {
     loop {
-        cx.has_news().await;
-        let news = cx.take_news();
-        match cx.apply(news.events()).await {
+        cx.has_report().await;
+        let report = cx.take_report();
+        match cx.apply(report.events()).await {
             // Should a request to stop have passed us by, here it is.
             Ok(task) => inner.changed(&task),
             Err(ApplyError::Store(error)) => {
-                debug!(%error, "news could not be written");
-                cx.put_back(news);
+                debug!(%error, "a report could not be written");
+                cx.put_back(report);
             }
-            Err(refused) => debug!(%refused, "news were refused"),
+            Err(refused) => debug!(%refused, "a report was refused"),
         }
-        inner.ports.clock.sleep(NEWS_INTERVAL).await;
+        inner.ports.clock.sleep(REPORT_INTERVAL).await;
     }
 }
 
@@ -358,7 +358,7 @@ async fn judge(
     task: &Task,
     runner: &Runner,
     begin: Begin,
-    left: Left,
+    left: WorkEnd,
 ) -> (AttemptEnd, Option<FailedAttempt>) {
     let inner = &cx.shared.inner;
     let retry = &runner.retry;
@@ -372,8 +372,8 @@ async fn judge(
     };
     let mut said_last = None;
     let (end, by) = match left {
-        Left::LetGo { until, woken } => return (AttemptEnd::Suspended { until, woken }, None),
-        Left::Diverged(divergence) => {
+        WorkEnd::Suspended { until, woken } => return (AttemptEnd::Suspended { until, woken }, None),
+        WorkEnd::Diverged(divergence) => {
             let divergence = divergence.to_string();
             let failed = cx.failed(EndedBy::NonDeterminism, Some(&divergence));
             let failure = Failure::Diverged(divergence);
@@ -385,12 +385,12 @@ async fn judge(
                 }
             };
         }
-        Left::Broken(by, said) => {
+        WorkEnd::Broken(by, said) => {
             said_last = said;
             (End::Crashed, by)
         }
         // Only an executor that cannot keep what its work comes to says that this has crashed.
-        Left::Ended(end) => (end, EndedBy::Store),
+        WorkEnd::Ended(end) => (end, EndedBy::Store),
     };
     match end {
         End::Finished(outcome) => (AttemptEnd::Finished(outcome), None),
@@ -482,7 +482,7 @@ async fn write_end(inner: &Arc<Inner>, cx: &TaskContext, end: AttemptEnd, failed
         AttemptEnd::Failed { retry_at, .. } => *retry_at,
         _ => None,
     };
-    let mut events = cx.take_news().events();
+    let mut events = cx.take_report().events();
     events.extend(failed.and_then(|failed| cx.failure_entry(failed)));
     events.push(Event::AttemptEnded(end));
     let mut written = inner.retry_store(WHAT, || cx.apply(events.clone())).await;

@@ -192,7 +192,7 @@ impl Begun {
 
 /// What a waiting front learns next.
 #[derive(Debug)]
-pub enum Step {
+pub enum CallState {
     /// The call goes on; something about it changed.
     Changed(Box<Record>),
     /// It ended.
@@ -231,8 +231,8 @@ impl Waiting {
     pub async fn ended(&mut self, mut changed: impl FnMut(&Task)) -> Result<Outcome, StoreError> {
         loop {
             match self.look().await? {
-                Step::Ended(outcome) => return Ok(outcome),
-                Step::Changed(record) => changed(&record.task),
+                CallState::Ended(outcome) => return Ok(outcome),
+                CallState::Changed(record) => changed(&record.task),
             }
             self.watch.changed().await;
         }
@@ -242,12 +242,12 @@ impl Waiting {
     ///
     /// # Errors
     /// The store's.
-    pub async fn look(&mut self) -> Result<Step, StoreError> {
+    pub async fn look(&mut self) -> Result<CallState, StoreError> {
         let record = self.inner.store.peek(&self.id).await?;
         let record = record.ok_or_else(|| StoreError::Failed("a call that is waited for has vanished".to_owned()))?;
         Ok(match record.outcome {
-            Some(outcome) => Step::Ended(outcome),
-            None => Step::Changed(Box::new(record)),
+            Some(outcome) => CallState::Ended(outcome),
+            None => CallState::Changed(Box::new(record)),
         })
     }
 
@@ -281,7 +281,7 @@ impl Waiting {
             Err(ApplyError::Store(error)) => Err(error),
             // Over, or about to be, or a task already for someone who made the same call.
             Ok(_) | Err(_) => match self.look().await? {
-                Step::Changed(record) if record.task.announced => Ok(Promotion::Task(Box::new(record.task))),
+                CallState::Changed(record) if record.task.announced => Ok(Promotion::Task(Box::new(record.task))),
                 _ => self.ended(|_| ()).await.map(Promotion::Ended),
             },
         }

@@ -67,11 +67,11 @@ pub struct Watch {
 impl Watch {
     /// Completes when the task has changed since the last call, or since the watch began.
     pub async fn changed(&mut self) {
-        let news = match &mut self.receiver {
+        let has_changed = match &mut self.receiver {
             Some(receiver) => receiver.changed().await.is_ok(),
             None => false,
         };
-        if !news {
+        if !has_changed {
             // The sender lives as long as any watch does; should it not, there is nothing to come.
             std::future::pending().await
         }

@@ -30,7 +30,7 @@ mod timeline;
 mod timers;
 
 pub use build_id::BuildId;
-pub use call::{Begun, Call, CancelError, Promotion, Step, Waiting};
+pub use call::{Begun, Call, CallState, CancelError, Promotion, Waiting};
 pub use canonical::digest as canonical_digest;
 pub use change_feed::Watch;
 pub use engine::blocked::BLOCKED_TIMEOUT;

@@ -81,7 +81,7 @@ impl PendingReport {
         std::mem::replace(self, kept)
     }
 
-    /// Adds `older` news where there are none newer.
+    /// Adds what `older` has where there is nothing newer.
     pub(crate) fn fill_from(&mut self, older: Self) {
         if older.begun == Begun::ToTell {
             self.begun = Begun::ToTell;

@@ -1,4 +1,4 @@
-//! Taking up what an earlier process left behind.
+//! Recovering what an earlier process left behind.
 
 use crate::{
     attempt,
@@ -18,7 +18,7 @@ const BATCH: usize = 256;
 /// What was found at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovered {
-    /// Attempts of earlier processes that were taken up again: still running, ended meanwhile, or lost.
+    /// Attempts of earlier processes that were adopted again: still running, ended meanwhile, or lost.
     pub attempts: usize,
     /// Plain calls whose caller is gone; they were cancelled.
     pub orphaned_calls: usize,
@@ -26,7 +26,7 @@ pub struct Recovered {
     pub live: Counts,
 }
 
-/// Order matters: orphaned calls are cancelled before their attempts are taken up, so that these are stopped and not awaited;
+/// Order matters: orphaned calls are cancelled before their attempts are adopted, so that these are stopped and not awaited;
 /// deadlines that passed while nobody ran are applied before anything is claimed.
 pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError> {
     let orphaned_calls = cancel_orphaned_calls(inner).await?;

@@ -226,7 +226,7 @@ impl Drop for WaitingEntry {
 }
 
 impl WaitingAttempts {
-    /// Keeps code for at least a millisecond: what has just come, and is about to be taken up, is not looked for in a hot loop.
+    /// Keeps code for at least a millisecond: what has just come, and is about to be adopted, is not looked for in a hot loop.
     pub(crate) fn new(kept: Duration) -> Arc<Self> {
         Arc::new(Self {
             kept: u64::try_from(kept.as_millis()).unwrap_or(u64::MAX).max(1),
@@ -235,12 +235,12 @@ impl WaitingAttempts {
         })
     }
 
-    /// Begins to wait. `let_go` is told when the code has waited long enough, or too many wait.
-    pub(crate) fn enter(self: &Arc<Self>, now: UnixMillis, let_go: &Arc<Notify>) -> WaitingEntry {
+    /// Begins to wait. `suspend` is told when the code has waited long enough, or too many wait.
+    pub(crate) fn enter(self: &Arc<Self>, now: UnixMillis, suspend: &Arc<Notify>) -> WaitingEntry {
         let mut waiting = self.lock();
         let key = (now, waiting.next);
         waiting.next += 1;
-        waiting.by_age.insert(key, Arc::clone(let_go));
+        waiting.by_age.insert(key, Arc::clone(suspend));
         let surplus = (waiting.by_age.len() > MOST)
             .then(|| waiting.by_age.pop_first())
             .flatten();

@@ -14,9 +14,9 @@ pub(crate) struct Decision<'a> {
     /// The outcome, if the change ended the task.
     pub(crate) outcome: Option<Outcome>,
     /// What becomes of its questions, in order.
-    pub(crate) questions: Vec<Question<'a>>,
+    pub(crate) inputs: Vec<InputWrite<'a>>,
     /// What becomes of its journal, in order.
-    pub(crate) places: Vec<Place<'a>>,
+    pub(crate) entries: Vec<EntryWrite<'a>>,
 }
 
 impl Decision<'_> {
@@ -25,14 +25,14 @@ impl Decision<'_> {
         Self {
             task,
             outcome: None,
-            questions: Vec::new(),
-            places: Vec::new(),
+            inputs: Vec::new(),
+            entries: Vec::new(),
         }
     }
 }
 
 /// One write to a task's questions.
-pub(crate) enum Question<'a> {
+pub(crate) enum InputWrite<'a> {
     /// A new one, open.
     Asked {
         key: InputKey,
@@ -51,7 +51,7 @@ pub(crate) enum Question<'a> {
 }
 
 /// One write to a task's journal.
-pub(crate) enum Place<'a> {
+pub(crate) enum EntryWrite<'a> {
     /// The next place is taken.
     Taken(&'a Entry),
     /// One that was taken has another value, and the attempt that wrote it, if one did.
@@ -75,7 +75,7 @@ pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>
         match event {
             Event::InputRequested { key, name, request } => {
                 open.push(key.clone());
-                decision.questions.push(Question::Asked {
+                decision.inputs.push(InputWrite::Asked {
                     key: key.clone(),
                     name: name.as_ref(),
                     request,
@@ -84,19 +84,19 @@ pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>
             }
             Event::InputAnswered { key, answer } => {
                 open.retain(|other| other != key);
-                decision.questions.push(Question::Answered {
+                decision.inputs.push(InputWrite::Answered {
                     key: key.clone(),
                     answer,
                     at: change.at,
                 });
             }
-            Event::Journaled(entry) if entry.seq > journaled => decision.places.push(Place::Taken(entry)),
-            Event::Journaled(Entry { seq, value, epoch, .. }) => decision.places.push(Place::Rewritten {
+            Event::Journaled(entry) if entry.seq > journaled => decision.entries.push(EntryWrite::Taken(entry)),
+            Event::Journaled(Entry { seq, value, epoch, .. }) => decision.entries.push(EntryWrite::Rewritten {
                 seq: *seq,
                 value,
                 epoch: Some(*epoch),
             }),
-            Event::ChildEnded { entry: seq, value } => decision.places.push(Place::Rewritten {
+            Event::ChildEnded { entry: seq, value } => decision.entries.push(EntryWrite::Rewritten {
                 seq: *seq,
                 value,
                 epoch: None,
@@ -106,8 +106,8 @@ pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>
     }
     let withdrawn = open.into_iter().filter(|key| !decision.task.open_inputs.contains(key));
     decision
-        .questions
-        .extend(withdrawn.map(|key| Question::Withdrawn { key, at: change.at }));
+        .inputs
+        .extend(withdrawn.map(|key| InputWrite::Withdrawn { key, at: change.at }));
     Ok(decision)
 }
 

@@ -1,6 +1,6 @@
 //! What counts towards a quota, in every store alike.
 
-use crate::decision::{Decision, Place, Question};
+use crate::decision::{Decision, EntryWrite, InputWrite};
 use longhaul_core::{Entry, Json, Outcome, Task, Usage, store::NewTask};
 
 /// What a new task adds.
@@ -13,15 +13,15 @@ pub(crate) fn of_new(new: &NewTask, task: &Task, outcome: Option<&Outcome>) -> U
 
 /// The bytes that a change writes and that stay. Those of the values it writes over go.
 pub(crate) fn of_decision(decision: &Decision<'_>) -> u64 {
-    let questions = decision.questions.iter().map(|question| match question {
-        Question::Asked { request: json, .. } | Question::Answered { answer: json, .. } => bytes(json),
-        Question::Withdrawn { .. } => 0,
+    let inputs = decision.inputs.iter().map(|input| match input {
+        InputWrite::Asked { request: json, .. } | InputWrite::Answered { answer: json, .. } => bytes(json),
+        InputWrite::Withdrawn { .. } => 0,
     });
-    let places = decision.places.iter().map(|place| match place {
-        Place::Taken(entry) => of_entry(entry),
-        Place::Rewritten { value, .. } => bytes(value),
+    let entries = decision.entries.iter().map(|entry| match entry {
+        EntryWrite::Taken(entry) => of_entry(entry),
+        EntryWrite::Rewritten { value, .. } => bytes(value),
     });
-    decision.outcome.as_ref().map_or(0, of_outcome) + questions.sum::<u64>() + places.sum::<u64>()
+    decision.outcome.as_ref().map_or(0, of_outcome) + inputs.sum::<u64>() + entries.sum::<u64>()
 }
 
 /// The bytes of an entry of the journal.

@@ -20,7 +20,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use tokio::sync::{Notify, watch};
 
-/// A running attempt's door to its task: news out, stop requests and answers in, and the journal. Cheap to clone.
+/// A running attempt's door to its task: reports out, stop requests and answers in, and the journal. Cheap to clone.
 ///
 /// Each is the door of one branch of the code; [`fork`](Self::fork) makes more.
 #[derive(Clone)]
@@ -63,10 +63,10 @@ pub(crate) struct Shared {
     /// Held by a branch that waits for the slot to come back.
     pub(crate) returning: tokio::sync::Mutex<()>,
     /// Told when the code has waited long enough to be let go.
-    pub(crate) let_go: Arc<Notify>,
+    pub(crate) suspend: Arc<Notify>,
     stop: watch::Receiver<Option<StopReason>>,
-    news: Mutex<PendingReport>,
-    fresh: Notify,
+    pending_report: Mutex<PendingReport>,
+    report_changed: Notify,
     hold: Mutex<Hold>,
 }
 
@@ -128,10 +128,10 @@ impl TaskContext {
             drafts: Mutex::new(Some(Vec::new())),
             drafted: Notify::new(),
             returning: tokio::sync::Mutex::new(()),
-            let_go: Arc::default(),
+            suspend: Arc::default(),
             stop,
-            news: Mutex::new(PendingReport::of_attempt(starting)),
-            fresh: Notify::new(),
+            pending_report: Mutex::new(PendingReport::of_attempt(starting)),
+            report_changed: Notify::new(),
             hold: Mutex::new(Hold::Slot(slot)),
         };
         Self {
@@ -181,7 +181,7 @@ impl TaskContext {
         &self.shared.inner.ports
     }
 
-    /// Says that the work has begun. Best effort, like all news. For work that lives in this process; of any other the start is
+    /// Says that the work has begun. Best effort, like all reports. For work that lives in this process; of any other the start is
     /// [recorded](Self::record_start).
     pub fn started(&self) {
         self.tell(PendingReport::started);
@@ -194,7 +194,7 @@ impl TaskContext {
     /// # Errors
     /// The end of the attempt: nothing may be started.
     pub async fn record_start(&self) -> Result<(), End> {
-        if self.news().is_begun_told() {
+        if self.pending_report().is_begun_told() {
             return Ok(());
         }
         let inner = &self.shared.inner;
@@ -219,7 +219,7 @@ impl TaskContext {
     /// journal, it is kept back: only the latest is shown once there is nothing more that was before.
     pub fn status(&self, line: impl Into<Arc<str>>) {
         let line = line.into();
-        self.tell(|news| news.status(line));
+        self.tell(|report| report.status(line));
     }
 
     /// How far the work has come. A client that waits hears every figure; of a task the latest is kept, at most twice a second. NaN
@@ -232,12 +232,12 @@ impl TaskContext {
     pub fn report(&self, current: f64, total: Option<f64>, message: Option<&str>) {
         let message: Option<Arc<str>> = message.map(Arc::from);
         let said = ToolMessage::progress(current, total, message.clone());
-        self.tell(|news| {
+        self.tell(|report| {
             if let Some(ToolMessage::Progress { current, total, .. }) = said {
-                news.progress(Progress { current, total });
+                report.progress(Progress { current, total });
             }
             if let Some(line) = message {
-                news.status(line);
+                report.status(line);
             }
         });
         if let Some(said) = said
@@ -309,7 +309,7 @@ impl TaskContext {
     pub(crate) fn begin_waiting(&self) {
         let ticket = self.shared.journal.as_ref().map(|_| {
             let inner = &self.shared.inner;
-            inner.waiting_attempts.enter(inner.now(), &self.shared.let_go)
+            inner.waiting_attempts.enter(inner.now(), &self.shared.suspend)
         });
         self.set_hold(Hold::Waiting(ticket));
     }
@@ -394,12 +394,12 @@ impl TaskContext {
 
     /// Whether this attempt, of a process that has died, had not begun because it waited for its turn.
     pub(crate) fn was_waiting_for_isolation(&self) -> bool {
-        self.shared.isolation.is_some() && !self.news().have_begun()
+        self.shared.isolation.is_some() && !self.pending_report().have_begun()
     }
 
     /// Notes that it is written that the work has begun.
     pub(crate) fn has_begun(&self) {
-        self.news().begun_is_told();
+        self.pending_report().begun_is_told();
     }
 
     /// Whether the attempt is watched.
@@ -434,9 +434,9 @@ impl TaskContext {
     }
 
     /// Completes when the code can be let go, with what its attempt ends in then.
-    pub(crate) async fn let_go(&self) -> (Option<UnixMillis>, u32) {
+    pub(crate) async fn suspend(&self) -> (Option<UnixMillis>, u32) {
         loop {
-            self.shared.let_go.notified().await;
+            self.shared.suspend.notified().await;
             match self.suspension().await {
                 Ok(Some(suspension)) => return suspension,
                 // Something has come, and the code goes on, or it still waits, and enters again.
@@ -491,40 +491,40 @@ impl TaskContext {
     }
 
     /// The code has come to something that was before. What it had said on the way is told now, if that was the last.
-    pub(crate) fn came_along(&self) {
+    pub(crate) fn note_replayed(&self) {
         if !self.is_replayed() {
-            self.shared.fresh.notify_one();
+            self.shared.report_changed.notify_one();
         }
     }
 
     fn tell(&self, write: impl FnOnce(&mut PendingReport)) {
-        write(&mut self.news());
-        self.shared.fresh.notify_one();
+        write(&mut self.pending_report());
+        self.shared.report_changed.notify_one();
     }
 
-    fn news(&self) -> MutexGuard<'_, PendingReport> {
-        self.shared.news.lock()
+    fn pending_report(&self) -> MutexGuard<'_, PendingReport> {
+        self.shared.pending_report.lock()
     }
 
-    /// Completes when there are news that were not taken.
-    pub(crate) async fn has_news(&self) {
+    /// Completes when there are reports that were not taken.
+    pub(crate) async fn has_report(&self) {
         loop {
             let replayed = self.is_replayed();
-            if !self.news().is_empty(replayed) {
+            if !self.pending_report().is_empty(replayed) {
                 return;
             }
-            self.shared.fresh.notified().await;
+            self.shared.report_changed.notified().await;
         }
     }
 
-    pub(crate) fn take_news(&self) -> PendingReport {
+    pub(crate) fn take_report(&self) -> PendingReport {
         let replayed = self.is_replayed();
-        self.news().take(replayed)
+        self.pending_report().take(replayed)
     }
 
-    /// Keeps news that could not be written for the next try; what was said since counts more.
+    /// Keeps reports that could not be written for the next try; what was said since counts more.
     pub(crate) fn put_back(&self, older: PendingReport) {
-        self.news().fill_from(older);
+        self.pending_report().fill_from(older);
     }
 
     /// Writes events under this attempt's fence.

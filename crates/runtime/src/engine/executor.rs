@@ -43,11 +43,11 @@ pub enum End {
 
 /// Runs the attempts of one tool, in one definition of it.
 ///
-/// The future may be dropped at any await (the server stops); what lives outside the process lives on and is taken up by
+/// The future may be dropped at any await (the server stops); what lives outside the process lives on and is adopted by
 /// [`Executor::resume`] in the next one. A panic ends the attempt as [`End::Errored`] with the panic's message; of work that
 /// [replays](Executor::replays) as [`End::Crashed`].
 pub trait Executor: Send + Sync + 'static {
-    /// Whether the work lives outside the process, so that only this host can take it up again.
+    /// Whether the work lives outside the process, so that only this host can adopt it.
     fn host_bound(&self) -> bool {
         false
     }
@@ -78,7 +78,7 @@ pub trait Executor: Send + Sync + 'static {
     /// Runs an attempt from its start. Not called for an attempt that was asked to stop, or passed its deadline, before that.
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End>;
 
-    /// Takes up an attempt that an earlier process began, or was about to begin.
+    /// Adopts an attempt that an earlier process began, or was about to begin.
     fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
         let _ = (attempt, cx);
         Box::pin(async { End::Crashed })

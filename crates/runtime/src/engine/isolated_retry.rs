@@ -1,7 +1,7 @@
 //! Attempts that may be at fault for the death of their process: they go on one at a time.
 //!
 //! A process that dies takes with it all that it runs, and nothing says whose fault that was, so each attempt pays for it. So that no task is
-//! set aside for the crashes of another one, the last attempts of a task wait for a turn. Waiting holds no slot, and costs no attempt if the
+//! blocked for the crashes of another one, the last attempts of a task wait for a turn. Waiting holds no slot, and costs no attempt if the
 //! process dies meanwhile. Whoever has the turn is watched until it has come further, has ended, or has run for twice as long as any attempt
 //! before it can have: then it is past the point where those died, and they are forgiven.
 

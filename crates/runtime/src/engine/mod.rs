@@ -55,7 +55,7 @@ pub struct EngineOptions {
     pub store: Arc<dyn Store>,
     /// Time, randomness, concurrency.
     pub ports: Ports,
-    /// Names this machine and data directory, the same at every start: work bound to it can only be taken up here.
+    /// Names this machine and data directory, the same at every start: work bound to it can only be adopted here.
     pub host: HostId,
     /// The tools that can be called.
     pub catalog: Catalog,
@@ -123,7 +123,7 @@ impl Cancelling {
 }
 
 impl Engine {
-    /// Stops working at once. What lives outside the process lives on; what does not is taken up, or found lost, at the next start.
+    /// Stops working at once. What lives outside the process lives on; what does not is adopted, or found lost, at the next start.
     pub fn stop(&self) {
         self.0.stop.send_replace(true);
     }

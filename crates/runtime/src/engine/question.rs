@@ -3,7 +3,7 @@
 use crate::{
     Abilities, Ability, End, JournalError, Requestor, TaskContext,
     change_feed::Watch,
-    engine::journal::{Draft, EntryDraft, Place, WriteError, Written},
+    engine::journal::{Draft, EntryDraft, Operation, WriteError, Written},
     read_answer,
     suspension::Wait,
 };
@@ -201,7 +201,7 @@ fn withdrawal(key: InputKey, until: UnixMillis, gone: Gone, entry: Option<EntryD
 struct Open {
     key: InputKey,
     until: UnixMillis,
-    place: Option<Place>,
+    place: Option<Operation>,
 }
 
 impl Open {
@@ -233,13 +233,13 @@ impl TaskContext {
         // Watched before it is written, so that no answer is missed.
         let watch = self.shared.inner.change_feed.watch(&self.shared.task);
         let open = self.open_question(question).await?;
-        let mut unheard = Unheard {
+        let mut pending = PendingQuestion {
             cx: self,
             open: Some(open),
         };
-        let answer = unheard.answer(watch).await;
+        let answer = pending.answer(watch).await;
         // Whatever came of it, the question is settled, or ends with the task.
-        unheard.open = None;
+        pending.open = None;
         read_answer(answer?)
     }
 
@@ -258,7 +258,7 @@ impl TaskContext {
             Some(_) => Some(self.begin(EntryKind::Input, &name)?),
             None => None,
         };
-        if let Some(known) = place.as_ref().and_then(Place::found::<Layout>).transpose()? {
+        if let Some(known) = place.as_ref().and_then(Operation::found::<Layout>).transpose()? {
             if let Some(gone) = known.gone {
                 return Err(gone.into());
             }
@@ -326,7 +326,7 @@ impl TaskContext {
         };
         let mut withdrawals = Vec::new();
         let given_up = journal.abandon(&self.path);
-        self.came_along();
+        self.note_replayed();
         for (key, seq, value) in given_up {
             match key.kind {
                 EntryKind::Input => withdrawals.extend(withdrawal_of(key, seq, &value)),
@@ -378,12 +378,12 @@ fn withdrawal_of(key: EntryKey, seq: u32, value: &Json) -> Option<Draft> {
 }
 
 /// A question whose answer is waited for; dropping this withdraws it, unless the whole attempt goes.
-struct Unheard<'a> {
+struct PendingQuestion<'a> {
     cx: &'a TaskContext,
     open: Option<Open>,
 }
 
-impl Unheard<'_> {
+impl PendingQuestion<'_> {
     async fn answer(&self, mut watch: Watch) -> Result<Json, AskError> {
         let (cx, Some(open)) = (self.cx, &self.open) else {
             return Err(AskError::Withdrawn);
@@ -425,7 +425,7 @@ impl Unheard<'_> {
     }
 }
 
-impl Drop for Unheard<'_> {
+impl Drop for PendingQuestion<'_> {
     fn drop(&mut self) {
         if let Some(open) = self.open.take()
             && !self.cx.is_abandoned(&self.cx.path)

@@ -2,7 +2,7 @@
 
 use crate::support::{CallOf, Script, World, beside, guarded, scope, settle, text, tool};
 use longhaul_core::{Outcome, State, StopReason};
-use longhaul_runtime::{Promotion, Step};
+use longhaul_runtime::{CallState, Promotion};
 
 #[tokio::test]
 async fn a_plain_call_is_waited_for_and_nobody_else_sees_it() {
@@ -18,8 +18,8 @@ async fn a_plain_call_is_waited_for_and_nobody_else_sees_it() {
         loop {
             waiting.changed().await;
             match waiting.look().await.unwrap() {
-                Step::Changed(record) if record.task.status.is_some() => break,
-                step => assert!(matches!(step, Step::Changed(_))),
+                CallState::Changed(record) if record.task.status.is_some() => break,
+                step => assert!(matches!(step, CallState::Changed(_))),
             }
         }
     })

@@ -226,8 +226,8 @@ fn invariant_11_an_acknowledged_task_is_done_by_the_next_process() {
         assert_eq!((recovered.attempts, recovered.orphaned_calls), (1, 0));
         let resumed = runs.next().await;
         assert!(resumed.resumed && resumed.attempt.task == tasks[1] && resumed.attempt.epoch == 1);
-        resumed.finish("taken up");
-        assert_eq!(world.outcome(&engine, &tasks[1]).await, text("taken up"));
+        resumed.finish("adopted");
+        assert_eq!(world.outcome(&engine, &tasks[1]).await, text("adopted"));
         for id in &tasks[2..] {
             let run = runs.next().await;
             assert_eq!(

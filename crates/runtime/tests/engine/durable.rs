@@ -1,4 +1,4 @@
-//! Work that keeps a journal: let go while it waits, run again from its start, set aside when it comes no further.
+//! Work that keeps a journal: let go while it waits, run again from its start, blocked when it comes no further.
 
 use crate::support::{
     CallOf, Effects, Fault, ManualClock, Process, World, beside, failure, guarded, program, scope, settle, text,
@@ -247,7 +247,7 @@ fn an_announced_stop_costs_no_attempt() {
 }
 
 #[tokio::test]
-async fn what_panics_at_the_same_point_each_time_is_set_aside_with_its_history() {
+async fn what_panics_at_the_same_point_each_time_is_blocked_with_its_history() {
     let world = World::in_memory();
     let effects = Effects::default();
     let counted = effects.clone();
@@ -341,7 +341,7 @@ fn a_history_says_when_each_attempt_failed_and_what_ended_it() {
 }
 
 #[tokio::test]
-async fn what_comes_further_each_time_is_never_set_aside() {
+async fn what_comes_further_each_time_is_never_blocked() {
     let world = World::in_memory();
     let effects = Effects::default();
     let counted = effects.clone();
@@ -392,7 +392,7 @@ fn looks_and_crashes(looks: u32, effects: &Effects) -> ToolSettings {
 
 /// Each of its attempts writes the one entry of its poll again, and comes no further by that.
 #[tokio::test]
-async fn what_crashes_after_one_look_each_time_is_set_aside() {
+async fn what_crashes_after_one_look_each_time_is_blocked() {
     let world = World::in_memory();
     let effects = Effects::default();
     let engine = world.start([not_blocked(looks_and_crashes(1, &effects))]).await;
@@ -404,7 +404,7 @@ async fn what_crashes_after_one_look_each_time_is_set_aside() {
 
 /// A job may run for days, and servers die meanwhile: who has looked on since is not at fault.
 #[tokio::test]
-async fn what_looks_on_after_each_crash_is_never_set_aside() {
+async fn what_looks_on_after_each_crash_is_never_blocked() {
     let world = World::in_memory();
     let effects = Effects::default();
     let mut tool = looks_and_crashes(2, &effects);

@@ -117,7 +117,7 @@ impl Lives {
 
 /// At once or after a minute: whoever dies always at the same point is at fault, and whoever gets past the point where it died is not.
 #[test]
-fn nothing_is_set_aside_for_the_crashes_of_another() {
+fn nothing_is_blocked_for_the_crashes_of_another() {
     for fuse in [10, 60_000] {
         let lives = Lives::with_fuse(fuse);
         let ids = lives.create(&["long", "bad", "long"]);
@@ -133,7 +133,7 @@ fn nothing_is_set_aside_for_the_crashes_of_another() {
 }
 
 #[test]
-fn what_always_dies_late_is_set_aside_too() {
+fn what_always_dies_late_is_blocked_too() {
     let lives = Lives::with_fuse(60_000);
     let ids = lives.create(&["bad"]);
     let more = lives.deaths(async || lives.is_over(&ids[0]).await);

@@ -1,6 +1,6 @@
 //! All that is kept, and how it changes.
 
-use super::{ended_sessions::EndedSessions, index, kept::Kept, tasks::Tasks};
+use super::{ended_sessions::EndedSessions, index, stored_task::StoredTask, tasks::Tasks};
 use crate::{
     decision::{Decision, decide, decide_start, end_for_parent},
     refusal,
@@ -50,8 +50,8 @@ impl Everything {
         })
     }
 
-    fn admit(&self, new: &Kept, quota: Quota) -> Result<(), QuotaExceeded> {
-        let (tally, more) = (self.tasks.tally(), new.standing().usage());
+    fn admit(&self, new: &StoredTask, quota: Quota) -> Result<(), QuotaExceeded> {
+        let (tally, more) = (self.tasks.tally(), new.indexed().usage());
         let mine = tally.usage(Some(&new.task.owner.principal));
         quota.admit(QuotaScope::Principal, mine, more)?;
         quota.admit(QuotaScope::All, tally.usage(None), more)
@@ -65,7 +65,7 @@ impl Everything {
         let start = new.parent.as_ref().map(|parent| parent.change(at));
         let start = start.as_ref().map(|change| self.decided_start(change)).transpose();
         let start = start.map_err(CreateError::Parent)?;
-        let kept = Kept::new(new);
+        let kept = StoredTask::new(new);
         self.admit(&kept, quota)?;
         if !self.specs.contains_key(&kept.task.spec) {
             return Err(refusal::spec_unknown().into());

@@ -3,7 +3,7 @@
 //! Nothing in here is said by anyone: all of it is derived from the tasks, by [`Index::shift`], in which each line has its rule once. What
 //! a question costs is to find the beginning in its line, and what it is answered with.
 
-use super::kept::Standing;
+use super::stored_task::Indexed;
 use longhaul_core::{NodeId, Principal, SessionKey, State, Task, TaskId, UnixMillis, store::Idempotency};
 use std::{
     borrow::Borrow,
@@ -99,7 +99,7 @@ pub(super) struct Index {
 
 impl Index {
     /// Moves one task from where it was found to where it is found now. `None` before it was created, and when it is deleted.
-    pub(super) fn shift(&mut self, id: &TaskId, before: Option<Standing<'_>>, after: Option<Standing<'_>>) {
+    pub(super) fn shift(&mut self, id: &TaskId, before: Option<Indexed<'_>>, after: Option<Indexed<'_>>) {
         self.keyed.shift(id, before.and_then(keyed), after.and_then(keyed));
         let (before, after) = (before.map(|at| at.task), after.map(|at| at.task));
         self.queued.shift(id, before.and_then(queued), after.and_then(queued));
@@ -161,7 +161,7 @@ fn expiring(task: &Task) -> Option<((), UnixMillis)> {
     Some(((), task.delete_at()?))
 }
 
-fn keyed(of: Standing<'_>) -> Option<(Call, ())> {
+fn keyed(of: Indexed<'_>) -> Option<(Call, ())> {
     Some((call(&of.task.owner.principal, &of.task.tool, of.idempotency?), ()))
 }
 

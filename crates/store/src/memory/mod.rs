@@ -3,12 +3,11 @@
 mod ended_sessions;
 mod everything;
 mod index;
-mod kept;
+mod stored_task;
 mod tally;
 mod tasks;
 
 use everything::Everything;
-use kept::Kept;
 use longhaul_core::{
     BoxFuture, Entry, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
     TaskId, ToolSpec, UnixMillis, Usage,
@@ -19,6 +18,7 @@ use longhaul_core::{
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{future::ready, ops::Bound, sync::Arc};
+use stored_task::StoredTask;
 
 /// A store without storage: for servers that need not remember, for tests, and the model that every other store is compared with.
 ///
@@ -160,12 +160,12 @@ impl Store for MemoryStore {
 
     fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
         let all = self.lock();
-        let visible = |kept: &&Kept| kept.task.announced && kept.task.owner.principal == scope.principal;
-        answer(Ok(all.tasks.get(id).filter(visible).map(Kept::record)))
+        let visible = |kept: &&StoredTask| kept.task.announced && kept.task.owner.principal == scope.principal;
+        answer(Ok(all.tasks.get(id).filter(visible).map(StoredTask::record)))
     }
 
     fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
-        answer(Ok(self.lock().tasks.get(id).map(Kept::record)))
+        answer(Ok(self.lock().tasks.get(id).map(StoredTask::record)))
     }
 
     fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {

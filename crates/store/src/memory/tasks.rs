@@ -2,7 +2,7 @@
 
 use super::{
     index::Index,
-    kept::{Kept, Standing},
+    stored_task::{Indexed, StoredTask},
     tally::Tally,
 };
 use crate::decision::Decision;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(super) struct Tasks {
     /// A tree, because a hash map that grows moves all it holds at once. Boxed, because a tree moves what lies beside a new one.
-    kept: BTreeMap<TaskId, Box<Kept>>,
+    kept: BTreeMap<TaskId, Box<StoredTask>>,
     derived: Derived,
 }
 
@@ -25,7 +25,7 @@ struct Derived {
 }
 
 impl Derived {
-    fn shift(&mut self, id: &TaskId, before: Option<Standing<'_>>, after: Option<Standing<'_>>) {
+    fn shift(&mut self, id: &TaskId, before: Option<Indexed<'_>>, after: Option<Indexed<'_>>) {
         self.index.shift(id, before, after);
         self.tally.shift(before, after);
     }
@@ -40,7 +40,7 @@ impl Tasks {
         &self.derived.tally
     }
 
-    pub(super) fn get(&self, id: &TaskId) -> Option<&Kept> {
+    pub(super) fn get(&self, id: &TaskId) -> Option<&StoredTask> {
         self.kept.get(id).map(|kept| &**kept)
     }
 
@@ -54,9 +54,9 @@ impl Tasks {
     }
 
     /// Takes in one whose id is new. Returns what there is to tell.
-    pub(super) fn insert(&mut self, kept: Kept) -> Hint {
+    pub(super) fn insert(&mut self, kept: StoredTask) -> Hint {
         let (id, hint) = (kept.task.id.clone(), hint(&kept.task));
-        self.derived.shift(&id, None, Some(kept.standing()));
+        self.derived.shift(&id, None, Some(kept.indexed()));
         self.kept.insert(id, Box::new(kept));
         hint
     }
@@ -64,10 +64,10 @@ impl Tasks {
     /// Writes what was decided of a task that is here. Returns what there is to tell, if it has changed.
     pub(super) fn write(&mut self, decision: Decision<'_>) -> Option<Hint> {
         let kept = self.kept.get_mut(&decision.task.id)?;
-        let bytes = kept.standing().bytes;
+        let bytes = kept.indexed().bytes;
         let task = kept.write(decision);
-        let after = kept.standing();
-        let before = Standing {
+        let after = kept.indexed();
+        let before = Indexed {
             task: &task,
             bytes,
             ..after
@@ -79,7 +79,7 @@ impl Tasks {
     /// Forgets one with all that belongs to it.
     pub(super) fn remove(&mut self, id: &TaskId) {
         if let Some(kept) = self.kept.remove(id) {
-            self.derived.shift(id, Some(kept.standing()), None);
+            self.derived.shift(id, Some(kept.indexed()), None);
         }
     }
 
@@ -88,12 +88,12 @@ impl Tasks {
     pub(super) fn audit(&self) -> Result<(), &'static str> {
         let mut index = Index::default();
         for (id, kept) in &self.kept {
-            index.shift(id, None, Some(kept.standing()));
+            index.shift(id, None, Some(kept.indexed()));
         }
         if self.derived.index != index {
             return Err("a task is not where it is looked for");
         }
-        let sum = Tally::sum(self.kept.values().map(|kept| kept.standing_anew()));
+        let sum = Tally::sum(self.kept.values().map(|kept| kept.recount()));
         if self.derived.tally != sum {
             return Err("the tally is not the sum");
         }

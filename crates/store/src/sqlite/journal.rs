@@ -5,7 +5,7 @@ use super::{
     read::bound,
     row,
 };
-use crate::decision::Place;
+use crate::decision::EntryWrite;
 use longhaul_core::{Entry, EntryKey, TaskId, UnixMillis};
 use rusqlite::{Connection, Result, Row, params};
 
@@ -30,9 +30,9 @@ pub(super) const READ: &str = select_entries!("", "");
 pub(super) const EMITTED: &str = select_entries!("INDEXED BY journal_emitted", "AND kind = 5");
 
 /// Writes one place, and returns how many bytes it wrote over.
-pub(super) fn write(connection: &Connection, task: i64, place: &Place<'_>) -> Result<i64> {
+pub(super) fn write(connection: &Connection, task: i64, place: &EntryWrite<'_>) -> Result<i64> {
     match place {
-        Place::Taken(entry) => {
+        EntryWrite::Taken(entry) => {
             connection.prepare_cached(TAKE)?.execute(params![
                 task,
                 entry.seq,
@@ -47,7 +47,7 @@ pub(super) fn write(connection: &Connection, task: i64, place: &Place<'_>) -> Re
             ])?;
             Ok(0)
         }
-        Place::Rewritten { seq, value, epoch } => {
+        EntryWrite::Rewritten { seq, value, epoch } => {
             let length = connection
                 .prepare_cached(LENGTH)?
                 .query_row(params![task, seq], |row| row.get(0))?;

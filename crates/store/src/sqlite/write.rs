@@ -11,7 +11,7 @@ use super::{
     writer::Tx,
 };
 use crate::{
-    decision::{Decision, Question, decide, decide_start, end_for_parent},
+    decision::{Decision, InputWrite, decide, decide_start, end_for_parent},
     refusal, usage,
 };
 use longhaul_core::{
@@ -171,11 +171,11 @@ fn write(tx: &mut Tx<'_>, seq: i64, before: &Task, decision: &Decision<'_>) -> R
     if let Some(outcome) = &decision.outcome {
         row::insert_outcome(tx.connection, seq, outcome)?;
     }
-    for question in &decision.questions {
-        write_question(tx, seq, question)?;
+    for question in &decision.inputs {
+        write_input(tx, seq, question)?;
     }
     let mut written_over = 0;
-    for place in &decision.places {
+    for place in &decision.entries {
         written_over += journal::write(tx.connection, seq, place)?;
     }
     let ended = !before.is_done() && decision.task.is_done();
@@ -204,18 +204,18 @@ fn tell_parent(tx: &mut Tx<'_>, task: &Task, outcome: Option<&Outcome>, at: Unix
     }
 }
 
-fn write_question(tx: &Tx<'_>, seq: i64, question: &Question<'_>) -> Result<()> {
+fn write_input(tx: &Tx<'_>, seq: i64, question: &InputWrite<'_>) -> Result<()> {
     match question {
-        Question::Asked { key, name, request, at } => tx
+        InputWrite::Asked { key, name, request, at } => tx
             .connection
             .prepare_cached("INSERT INTO inputs (task, key, name, request, state, asked_at) VALUES (?, ?, ?, ?, 0, ?)")?
             .execute(params![seq, key.as_str(), name, request.as_str(), at.0])?,
-        Question::Answered { key, answer, at } => {
+        InputWrite::Answered { key, answer, at } => {
             tx.connection
                 .prepare_cached(SET_ANSWER)?
                 .execute(params![seq, key.as_str(), answer.as_str(), at.0])?
         }
-        Question::Withdrawn { key, at } => {
+        InputWrite::Withdrawn { key, at } => {
             tx.connection
                 .prepare_cached(WITHDRAW)?
                 .execute(params![seq, key.as_str(), at.0])?

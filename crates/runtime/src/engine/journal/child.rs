@@ -1,6 +1,6 @@
 //! Tasks that a task starts.
 
-use super::{Draft, EntryDetails, EntryStatus, JournalError, Place, WriteError, Written};
+use super::{Draft, EntryDetails, EntryStatus, JournalError, Operation, WriteError, Written};
 use crate::{Requestor, TaskContext, Tool, change_feed::Watch, suspension::Wait};
 use longhaul_core::{
     CancelMode, ChildEntry, EntryKind, Json, Lineage, Outcome, TaskId,
@@ -118,13 +118,13 @@ impl TaskContext {
                 Err(refusal) => return Err(self.refuse(&mut place, &refusal).await?),
             },
         };
-        let unheard = Unheard {
+        let pending = PendingChild {
             cx: self,
             child: Some(child.clone()),
         };
         let outcome = self.end_of(seq, &mut watch).await;
         // Told to stop, the parent's end cancels it.
-        unheard.heard();
+        pending.settle();
         Ok(ChildEnd {
             task: child,
             outcome: outcome?,
@@ -165,7 +165,7 @@ impl TaskContext {
     /// Starts a child: the entry's place, the child, and what watches it.
     async fn start_child(
         &self,
-        place: &mut Place,
+        place: &mut Operation,
         tool: &str,
         arguments: Json,
     ) -> Result<Result<(u32, TaskId, Watch), Refusal>, JournalError> {
@@ -193,7 +193,7 @@ impl TaskContext {
     }
 
     /// Keeps that there is no child, so that the code is told the same the next time.
-    async fn refuse(&self, place: &mut Place, refusal: &Refusal) -> Result<ChildError, JournalError> {
+    async fn refuse(&self, place: &mut Operation, refusal: &Refusal) -> Result<ChildError, JournalError> {
         let entry = RefusedEntry {
             refused: refusal.to_string(),
         };
@@ -264,18 +264,18 @@ impl TaskContext {
 }
 
 /// A child that is waited for; dropping this cancels it, unless the whole attempt goes.
-struct Unheard<'a> {
+struct PendingChild<'a> {
     cx: &'a TaskContext,
     child: Option<TaskId>,
 }
 
-impl Unheard<'_> {
-    fn heard(mut self) {
+impl PendingChild<'_> {
+    fn settle(mut self) {
         self.child = None;
     }
 }
 
-impl Drop for Unheard<'_> {
+impl Drop for PendingChild<'_> {
     fn drop(&mut self) {
         if let Some(child) = self.child.take()
             && !self.cx.is_over()

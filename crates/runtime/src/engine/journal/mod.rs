@@ -94,7 +94,7 @@ struct Branch {
 }
 
 /// A place in the code that was begun. Dropping it settles it.
-pub(crate) struct Place {
+pub(crate) struct Operation {
     journal: Arc<Journal>,
     pub(crate) key: EntryKey,
     /// Whether something else in its branch was open when it was begun.
@@ -163,7 +163,7 @@ impl Journal {
         path: &Arc<str>,
         kind: EntryKind,
         name: &Arc<str>,
-    ) -> Result<Place, JournalError> {
+    ) -> Result<Operation, JournalError> {
         let mut state = self.lock();
         if let Some(divergence) = &state.divergence {
             return Err(divergence.clone().into());
@@ -202,7 +202,7 @@ impl Journal {
         }
         let beside = branch.beside || branch.open > 0;
         branch.open += 1;
-        Ok(Place {
+        Ok(Operation {
             journal: Arc::clone(self),
             key,
             beside,
@@ -438,7 +438,7 @@ fn is_under(path: &str, branch: &str) -> bool {
     }
 }
 
-impl Place {
+impl Operation {
     /// Whether it has its entry or can have one: to be asked before anything is done that only an entry keeps from being done again.
     ///
     /// # Errors
@@ -457,7 +457,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Operation {
     fn drop(&mut self) {
         if let Some(branch) = self.journal.lock().branches.get_mut(&self.key.path) {
             branch.open -= 1;

@@ -1,7 +1,7 @@
 //! What the operations of the journal have in common: a place is begun, waited at, and settled.
 
 use super::{
-    Draft, JournalError, MAX_ENTRY_BYTES, Pending, Place, Told, Written, step,
+    Draft, JournalError, MAX_ENTRY_BYTES, Operation, Pending, Told, Written, step,
     writer::{EntryDraft, WriteError},
 };
 use crate::{
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 impl TaskContext {
-    pub(crate) fn begin(&self, kind: EntryKind, name: &Arc<str>) -> Result<Place, JournalError> {
+    pub(crate) fn begin(&self, kind: EntryKind, name: &Arc<str>) -> Result<Operation, JournalError> {
         let journal = self.shared.journal.as_ref().ok_or(JournalError::None)?;
         // Both before it counts: in another attempt this may not be come to at all.
         if let Some(step) = step::under_way() {
@@ -29,7 +29,7 @@ impl TaskContext {
         self.is_its_own()?;
         let place = journal.begin(&self.path, kind, name)?;
         if place.found.is_some() {
-            self.came_along();
+            self.note_replayed();
         }
         match self.stop_requested() {
             // What is known is known; new work is not begun.
@@ -47,7 +47,7 @@ impl TaskContext {
     }
 
     /// Writes what a place came to, or has come to by now.
-    pub(crate) async fn settle(&self, place: &mut Place, value: Json) -> Result<(), JournalError> {
+    pub(crate) async fn settle(&self, place: &mut Operation, value: Json) -> Result<(), JournalError> {
         let draft = place.draft(value.clone())?;
         let Written { seq, .. } = self.write(Draft::Entry(draft)).await?;
         place.written(seq, value);
@@ -236,7 +236,7 @@ impl Drop for Fork {
 
 /// A race of branches, decided or not.
 pub struct Race {
-    place: Place,
+    place: Operation,
     /// Who won, if it is decided.
     pub winner: Option<usize>,
     is_join: bool,
@@ -288,7 +288,7 @@ impl Drop for Working {
     }
 }
 
-impl Place {
+impl Operation {
     /// What is to be written here.
     pub(crate) fn draft(&self, value: Json) -> Result<EntryDraft, JournalError> {
         let bytes = value.as_str().len();

@@ -1,6 +1,6 @@
 //! Work with an effect: done, and then never again.
 
-use super::{EntryDetails, EntryStatus, JournalError, MAX_ENTRY_BYTES, Place};
+use super::{EntryDetails, EntryStatus, JournalError, MAX_ENTRY_BYTES, Operation};
 use crate::TaskContext;
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -249,7 +249,7 @@ impl TaskContext {
     /// One try, and what it makes of the entry.
     async fn attempt_step<F>(
         &self,
-        place: &mut Place,
+        place: &mut Operation,
         mut known: Layout,
         policy: &StepPolicy,
         work: &mut impl FnMut() -> F,

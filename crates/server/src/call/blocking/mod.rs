@@ -17,7 +17,7 @@ use crate::{
 };
 use input_requests::CallInputRequests;
 use longhaul_core::{BoxFuture, Clock, Input, Outcome, Task};
-use longhaul_runtime::{Promotion, Step, ToolMessage, Waiting};
+use longhaul_runtime::{CallState, Promotion, ToolMessage, Waiting};
 use longhaul_wire::{Generation, RequestId, RpcError, jsonrpc::write_result, legacy, modern};
 use std::{sync::Arc, time::Duration};
 
@@ -199,7 +199,7 @@ impl BlockingCall {
     /// Reads the call. The response, if it has become a task in the meantime, through another request of the same call.
     async fn look(&mut self) -> Result<Option<Response>, RpcError> {
         match self.waiting.look().await.map_err(store_failed)? {
-            Step::Ended(outcome) => {
+            CallState::Ended(outcome) => {
                 let bytes = outcome_bytes(&outcome);
                 let memory = &self.calls.interaction.admission.memory;
                 let Ok(room) = memory.answer(bytes) else {
@@ -216,14 +216,14 @@ impl BlockingCall {
                 self.end = Some(outcome);
                 self.questions.keep(&[]);
             }
-            Step::Changed(record) if record.task.announced => {
+            CallState::Changed(record) if record.task.announced => {
                 if self.patience.answer.is_some() {
                     return Ok(Some(self.promoted(&record.task)));
                 }
                 // The task's client is asked.
                 self.open.clear();
             }
-            Step::Changed(record) => {
+            CallState::Changed(record) => {
                 self.open = record.inputs;
                 self.questions.keep(&self.open);
             }

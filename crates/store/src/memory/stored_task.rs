@@ -1,7 +1,7 @@
 //! A task with all that belongs to it.
 
 use crate::{
-    decision::{Decision, Place, Question},
+    decision::{Decision, EntryWrite, InputWrite},
     usage,
 };
 use longhaul_core::{
@@ -10,7 +10,7 @@ use longhaul_core::{
 };
 use std::{collections::BTreeMap, mem};
 
-pub(super) struct Kept {
+pub(super) struct StoredTask {
     pub(super) task: Task,
     pub(super) arguments: Json,
     pub(super) requestor: Json,
@@ -27,13 +27,13 @@ pub(super) struct Kept {
 
 /// All that decides where a task is found and what it counts for.
 #[derive(Clone, Copy)]
-pub(super) struct Standing<'a> {
+pub(super) struct Indexed<'a> {
     pub(super) task: &'a Task,
     pub(super) idempotency: Option<&'a Idempotency>,
     pub(super) bytes: u64,
 }
 
-impl Standing<'_> {
+impl Indexed<'_> {
     /// What it adds to what its owner has.
     pub(super) fn usage(self) -> Usage {
         Usage {
@@ -43,7 +43,7 @@ impl Standing<'_> {
     }
 }
 
-impl Kept {
+impl StoredTask {
     pub(super) fn new(new: NewTask) -> Self {
         let (task, outcome) = new.task();
         let bytes = usage::bytes(&new.arguments) + usage::bytes(&new.requestor);
@@ -60,17 +60,17 @@ impl Kept {
         }
     }
 
-    pub(super) fn standing(&self) -> Standing<'_> {
-        Standing {
+    pub(super) fn indexed(&self) -> Indexed<'_> {
+        Indexed {
             task: &self.task,
             idempotency: self.idempotency.as_ref(),
             bytes: self.bytes,
         }
     }
 
-    /// As [`standing`](Self::standing), with all bytes counted anew.
+    /// As [`indexed`](Self::indexed), with all bytes counted anew.
     #[cfg(test)]
-    pub(super) fn standing_anew(&self) -> Standing<'_> {
+    pub(super) fn recount(&self) -> Indexed<'_> {
         let inputs = self.inputs.values().map(|input| match &input.state {
             InputState::Answered(answer) => usage::bytes(&input.request) + usage::bytes(answer),
             InputState::Open | InputState::Withdrawn => usage::bytes(&input.request),
@@ -78,9 +78,9 @@ impl Kept {
         let journal = self.journal.iter().map(usage::of_entry);
         let call = usage::bytes(&self.arguments) + usage::bytes(&self.requestor);
         let outcome = self.outcome.as_ref().map_or(0, usage::of_outcome);
-        Standing {
+        Indexed {
             bytes: call + outcome + inputs.sum::<u64>() + journal.sum::<u64>(),
-            ..self.standing()
+            ..self.indexed()
         }
     }
 
@@ -118,18 +118,18 @@ impl Kept {
             self.bytes += usage::of_outcome(&outcome);
             self.outcome = Some(outcome);
         }
-        for question in decision.questions {
-            self.write_question(question);
+        for question in decision.inputs {
+            self.write_input(question);
         }
-        for place in decision.places {
-            self.write_place(place);
+        for place in decision.entries {
+            self.write_entry(place);
         }
         mem::replace(&mut self.task, decision.task)
     }
 
-    fn write_question(&mut self, question: Question<'_>) {
+    fn write_input(&mut self, question: InputWrite<'_>) {
         match question {
-            Question::Asked { key, name, request, at } => {
+            InputWrite::Asked { key, name, request, at } => {
                 self.bytes += usage::bytes(request);
                 let input = Input {
                     key: key.clone(),
@@ -141,11 +141,11 @@ impl Kept {
                 };
                 self.inputs.insert(key, input);
             }
-            Question::Answered { key, answer, at } => {
+            InputWrite::Answered { key, answer, at } => {
                 self.bytes += usage::bytes(answer);
                 self.settle(&key, InputState::Answered(answer.clone()), at);
             }
-            Question::Withdrawn { key, at } => self.settle(&key, InputState::Withdrawn, at),
+            InputWrite::Withdrawn { key, at } => self.settle(&key, InputState::Withdrawn, at),
         }
     }
 
@@ -156,16 +156,16 @@ impl Kept {
         }
     }
 
-    fn write_place(&mut self, place: Place<'_>) {
+    fn write_entry(&mut self, place: EntryWrite<'_>) {
         match place {
-            Place::Taken(entry) => {
+            EntryWrite::Taken(entry) => {
                 self.bytes += usage::of_entry(entry);
                 if entry.key.kind == EntryKind::Emit {
                     self.emitted.push(entry.seq);
                 }
                 self.journal.push(entry.clone());
             }
-            Place::Rewritten { seq, value, epoch } => {
+            EntryWrite::Rewritten { seq, value, epoch } => {
                 if let Some(entry) = self.journal.get_mut(at(seq)) {
                     self.bytes = self.bytes + usage::bytes(value) - usage::bytes(&entry.value);
                     entry.value = value.clone();
