@@ -268,7 +268,9 @@ async fn the_history_says_how_long_things_took_what_is_asked_and_what_is_a_join(
             ("input", "waiting")
         ]
     );
-    assert_eq!(shown["entries"][0]["tookMs"], 5);
+    // From when its entry was written, which may be a little after the sleep began.
+    let took = shown["entries"][0]["tookMs"].as_u64();
+    assert!(took.is_some_and(|took| took <= 5), "{shown}");
     assert_eq!(shown["entries"][4]["question"], "Go on?");
     server.stop().await;
 }
