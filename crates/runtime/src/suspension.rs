@@ -13,6 +13,8 @@ use tokio::sync::Notify;
 pub const SUSPEND_AFTER: Duration = Duration::from_secs(30);
 /// How many are kept at most; beyond that the ones that have waited longest are let go at once.
 const MOST: usize = 1_000;
+/// The shortest time that code is kept, in milliseconds: what has just come, and is about to be read, is not looked for in a hot loop.
+const SHORTEST: Millis = 1;
 /// The longest time without a look: the system's clock may jump.
 const LONGEST_SLEEP: u64 = 60_000;
 
@@ -199,7 +201,7 @@ impl Branches {
     }
 }
 
-/// The code that waits in this process, in the order in which it began to.
+/// The code that waits in this process, in the order in which it is to be let go.
 pub(crate) struct WaitingAttempts {
     /// How long it is kept.
     kept: Millis,
@@ -209,7 +211,7 @@ pub(crate) struct WaitingAttempts {
 
 #[derive(Default)]
 struct Waiting {
-    by_age: BTreeMap<(UnixMillis, u64), Arc<Notify>>,
+    by_end: BTreeMap<(UnixMillis, u64), Arc<Notify>>,
     next: u64,
 }
 
@@ -221,30 +223,30 @@ pub(crate) struct WaitingEntry {
 
 impl Drop for WaitingEntry {
     fn drop(&mut self) {
-        self.waiting_attempts.lock().by_age.remove(&self.key);
+        self.waiting_attempts.lock().by_end.remove(&self.key);
     }
 }
 
 impl WaitingAttempts {
-    /// Keeps code for at least a millisecond: what has just come, and is about to be adopted, is not looked for in a hot loop.
     pub(crate) fn new(kept: Duration) -> Arc<Self> {
         Arc::new(Self {
-            kept: u64::try_from(kept.as_millis()).unwrap_or(u64::MAX).max(1),
+            kept: u64::try_from(kept.as_millis()).unwrap_or(u64::MAX).max(SHORTEST),
             waiting: Mutex::default(),
             moved: Notify::new(),
         })
     }
 
-    /// Begins to wait. `suspend` is told when the code has waited long enough, or too many wait.
-    pub(crate) fn enter(self: &Arc<Self>, now: UnixMillis, suspend: &Arc<Notify>) -> WaitingEntry {
+    /// Begins to wait. `suspend` is notified when the code has waited long enough, or too many wait; at once if it `must_suspend`.
+    pub(crate) fn enter(self: &Arc<Self>, now: UnixMillis, must_suspend: bool, suspend: &Arc<Notify>) -> WaitingEntry {
         let mut waiting = self.lock();
-        let key = (now, waiting.next);
+        let end = now.plus(if must_suspend { SHORTEST } else { self.kept });
+        let key = (end, waiting.next);
         waiting.next += 1;
-        waiting.by_age.insert(key, Arc::clone(suspend));
-        let surplus = (waiting.by_age.len() > MOST)
-            .then(|| waiting.by_age.pop_first())
+        waiting.by_end.insert(key, Arc::clone(suspend));
+        let surplus = (waiting.by_end.len() > MOST)
+            .then(|| waiting.by_end.pop_first())
             .flatten();
-        let is_first = waiting.by_age.len() == 1;
+        let is_first = waiting.by_end.keys().next() == Some(&key);
         drop(waiting);
         if let Some((_, surplus)) = surplus {
             surplus.notify_one();
@@ -269,17 +271,21 @@ impl WaitingAttempts {
                     continue;
                 }
             };
-            clock.sleep(Duration::from_millis(wait)).await;
+            tokio::select! {
+                biased;
+                () = clock.sleep(Duration::from_millis(wait)) => {}
+                () = self.moved.notified() => {}
+            }
         }
     }
 
     /// How long the next one may stay.
     fn let_go_of_the_oldest(&self, now: UnixMillis) -> Option<u64> {
         let mut waiting = self.lock();
-        while let Some(entry) = waiting.by_age.first_entry() {
-            let leaves = entry.key().0.plus(self.kept);
-            if leaves > now {
-                return Some(leaves.since(now));
+        while let Some(entry) = waiting.by_end.first_entry() {
+            let end = entry.key().0;
+            if end > now {
+                return Some(end.since(now));
             }
             entry.remove().notify_one();
         }
@@ -353,7 +359,7 @@ mod tests {
         let waiting_attempts = WaitingAttempts::new(SUSPEND_AFTER);
         let signs: Vec<Arc<Notify>> = (0..=MOST).map(|_| Arc::default()).collect();
         let tickets: Vec<WaitingEntry> = (signs.iter().zip(1..))
-            .map(|(sign, at)| waiting_attempts.enter(UnixMillis(at), sign))
+            .map(|(sign, at)| waiting_attempts.enter(UnixMillis(at), false, sign))
             .collect();
         let told = |nth: usize| {
             let mut notified = std::pin::pin!(signs[nth].notified());
@@ -362,6 +368,6 @@ mod tests {
         assert!(told(0));
         assert!(!told(1));
         drop(tickets);
-        assert!(waiting_attempts.lock().by_age.is_empty());
+        assert!(waiting_attempts.lock().by_end.is_empty());
     }
 }

@@ -309,7 +309,9 @@ impl TaskContext {
     pub(crate) fn begin_waiting(&self) {
         let ticket = self.shared.journal.as_ref().map(|_| {
             let inner = &self.shared.inner;
-            inner.waiting_attempts.enter(inner.now(), &self.shared.suspend)
+            // On the last attempts it is suspended at once, so that further crashes of its process cost it nothing.
+            let must_suspend = self.shared.isolation.is_some();
+            (inner.waiting_attempts).enter(inner.now(), must_suspend, &self.shared.suspend)
         });
         self.set_hold(Hold::Waiting(ticket));
     }

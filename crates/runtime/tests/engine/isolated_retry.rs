@@ -2,7 +2,7 @@
 
 use crate::support::{CallOf, Fault, World, program, scope, settle};
 use longhaul_core::{CancelMode, Clock, Json, State, TaskId, Verdict};
-use longhaul_runtime::{Engine, StepPolicy, ToolSettings};
+use longhaul_runtime::{Engine, Question, StepPolicy, ToolSettings};
 use std::{
     sync::{
         Arc,
@@ -166,4 +166,38 @@ fn what_waits_for_its_turn_can_be_cancelled() {
     };
     let ended = async || lives.state(&ids[1]).await == State::Done(Verdict::Cancelled);
     assert!(!lives.live(cancel, ended));
+}
+
+/// A process that dies every few seconds costs a task that waits for an answer no more than the attempts before its last ones.
+#[test]
+fn what_only_waits_is_not_blocked_for_crashes() {
+    let world = World::in_memory();
+    let tools = || {
+        [program("asks", |cx| async move {
+            let question = Question::new(Json::trusted(r#"{"method":"elicitation/create"}"#));
+            Ok::<_, Fault>(cx.ask(question).await?.as_str().to_owned())
+        })]
+    };
+    let mut task = None;
+    for _ in 0..12 {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        task = Some(runtime.block_on(async {
+            let engine = world.start(tools()).await;
+            let id = match task {
+                Some(id) => id,
+                None => engine.create(engine.call("asks")).await.unwrap().id,
+            };
+            for _ in 0..50 {
+                settle().await;
+                world.clock.advance(100);
+            }
+            id
+        }));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let state = runtime.block_on(world.state(&task.unwrap()));
+    assert_eq!(state, State::Suspended);
 }
