@@ -214,7 +214,7 @@ fn stop(front: &Arc<Front>, idle_exit: Option<Millis>) -> Result<watch::Receiver
         };
         tokio::select! {
             () = signal => {}
-            () = idle => output::note("longhaul: nobody is connected and nothing runs; leaving"),
+            () = idle => output::note("longhaul: idle; stopping"),
         }
         stop.send_replace(true);
     }));
