@@ -1,7 +1,9 @@
 //! Standard output for data, standard error for everything else.
 
-use serde_json::Value;
-use std::io::{self, IsTerminal, Write};
+use std::{
+    fmt::Display,
+    io::{self, IsTerminal, Write},
+};
 
 /// Prints data, ending with a newline. On a terminal control characters are removed, because they could rewrite what the user sees.
 pub(crate) fn text(text: &str) {
@@ -20,8 +22,8 @@ pub(crate) fn text(text: &str) {
     let _ = write!(out, "{shown}{end}").and_then(|()| out.flush());
 }
 
-/// Prints a value as one line of JSON.
-pub(crate) fn json_line(value: &Value) {
+/// Prints a value that displays as one line of JSON.
+pub(crate) fn json_line(value: &impl Display) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{value}").and_then(|()| out.flush());
 }

@@ -175,7 +175,7 @@ fn as_json(task: &TaskSnapshot) -> Value {
 
 fn result_of(task: &TaskSnapshot) -> Option<Value> {
     match &task.outcome {
-        Some(Outcome::Result { json, .. }) => Some(call::parsed(json)),
+        Some(Outcome::Result { json, .. }) => Some(call::value_or_text(json)),
         _ => None,
     }
 }

@@ -45,6 +45,17 @@ command = ["sh", "-c", "trap 'echo > told; exit 1' TERM; echo > held; while [ -e
 task = "never"
 "#;
 
+/// Prints its argument as JSON.
+const PRINT: &str = r#"
+[[tool]]
+name = "print"
+description = "prints JSON"
+command = ["printf", "%s", "{text}"]
+input = { text = { type = "string" } }
+output = "json"
+task = "always"
+"#;
+
 /// The built binary.
 fn longhaul(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
@@ -426,6 +437,29 @@ fn results_go_to_standard_output_and_say_by_exit_status_what_they_are() {
         (exit(&whole), &json(&whole)["content"][0]["text"]),
         (0, &Value::from("x\n"))
     );
+}
+
+/// Clients read all that a task may end with; what they could not read is an error of the tool.
+#[test]
+fn json_output_that_no_client_could_read_is_a_tool_error() {
+    let served = Served::start_with(PRINT);
+    let url = served.url.as_str();
+    let nested = |levels: usize| format!("text={}{}", "[".repeat(levels), "]".repeat(levels));
+
+    let deepest = run(&["call", url, "print", &nested(97), "--json"]);
+    assert_eq!(exit(&deepest), 0, "{deepest:?}");
+    let structured = json(&deepest)["structuredContent"].to_string();
+    assert_eq!(format!("text={structured}"), nested(97));
+
+    for (text, problem) in [
+        (nested(98).as_str(), "nested deeper than 97 levels"),
+        (r#"text={"a":"x\udc00y"}"#, "surrogate"),
+        (r#"text={"a":1e999}"#, "out of range at line 1 column 10"),
+    ] {
+        let refused = run(&["call", url, "print", text]);
+        assert_eq!(exit(&refused), 1, "{refused:?}");
+        assert!(stdout(&refused).contains(problem), "{refused:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! How a task ends. Outcomes are stored, statuses are derived: each protocol generation reads its own from the same record.
 
-use crate::{FailedAttempt, Json, MAX_ENTRY_BYTES, MAX_STATUS_BYTES, Millis, format_duration, truncate};
+use crate::{
+    FailedAttempt, Json, MAX_ENTRY_BYTES, MAX_RESULT_DEPTH, MAX_STATUS_BYTES, Millis, format_duration, nests_deeper,
+    truncate,
+};
 use serde_json::{json, value::RawValue};
 use std::{borrow::Cow, sync::Arc};
 
@@ -62,6 +65,19 @@ impl Outcome {
         Self::Result {
             json: text_result(text, true),
             is_error: true,
+        }
+    }
+
+    /// The outcome, or a tool error in place of a result that nests deeper than [`MAX_RESULT_DEPTH`], because no client could read it.
+    #[must_use]
+    pub fn within_max_depth(self) -> Self {
+        match self {
+            Self::Result { json, .. } if nests_deeper(json.as_str().as_bytes(), MAX_RESULT_DEPTH) => {
+                Self::tool_error(&format!(
+                    "the tool's result is nested deeper than {MAX_RESULT_DEPTH} levels, the most that clients are sent"
+                ))
+            }
+            outcome => outcome,
         }
     }
 

@@ -393,8 +393,9 @@ async fn judge(
         WorkEnd::Ended(end) => (end, EndedBy::Store),
     };
     match end {
-        End::Finished(outcome) => (AttemptEnd::Finished(outcome), None),
+        End::Finished(outcome) => (AttemptEnd::Finished(outcome.within_max_depth()), None),
         End::Errored(outcome) => {
+            let outcome = outcome.within_max_depth();
             let retry_at = again(RetryOn::Error);
             // An error that is the end is told by the outcome itself.
             let failed = retry_at.map(|_| cx.failed(EndedBy::Error, words(&outcome).as_deref()));

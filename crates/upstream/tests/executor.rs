@@ -371,6 +371,32 @@ async fn json_output_is_structured_content() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn json_output_that_no_client_could_read_is_an_error() {
+    let printed = async |output: &str| {
+        let mut server = Server::running(&format!("printf %s '{output}'"));
+        server.definition.output = OutputKind::Json;
+        result(&server.run(json!({})).await)
+    };
+    let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+    let (value, is_error) = printed(&nested(97)).await;
+    assert_eq!((value["structuredContent"].to_string(), is_error), (nested(97), false));
+    for (output, problem) in [
+        (nested(98).as_str(), "is JSON nested deeper than 97 levels"),
+        (&nested(400), "is JSON nested deeper than 97 levels"),
+        (
+            r#"{"a":"x\udc00y"}"#,
+            "cannot hold: lone leading surrogate in hex escape at line 1 column",
+        ),
+        (r#"{"a":1e999}"#, "cannot hold: number out of range at line 1 column 10"),
+    ] {
+        let (value, is_error) = printed(output).await;
+        let text = value["content"][0]["text"].as_str().unwrap();
+        assert!(is_error && text.contains(problem), "{text}");
+        assert_eq!(value.get("structuredContent"), None, "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_finds_the_command_running() {
     let server = Server::running("echo $$ >> pids; until [ -e go ]; do sleep 0.01; done; echo done");
     let engine = server.start().await;

@@ -1,14 +1,14 @@
 //! JSON-RPC messages over raw JSON: only the members needed to route a message are parsed.
 
 use crate::{
-    depth::{MAX_DEPTH, is_too_deep},
+    MAX_DEPTH,
     error::RpcError,
     json,
     object::{ObjectError, object},
     request_id::RequestId,
     splice::{Edit, splice},
 };
-use longhaul_core::Json;
+use longhaul_core::{Json, nests_deeper};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -110,7 +110,7 @@ impl<'a> Message<'a> {
             )));
         }
         match draft.fill(text) {
-            Ok(()) if is_too_deep(bytes) => Err(draft.reject(RpcError::invalid_request(format!(
+            Ok(()) if nests_deeper(bytes, MAX_DEPTH) => Err(draft.reject(RpcError::invalid_request(format!(
                 "Nested deeper than {MAX_DEPTH} levels"
             )))),
             Ok(()) => draft.finish(),

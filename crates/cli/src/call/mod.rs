@@ -7,7 +7,7 @@ mod result;
 
 pub(crate) use display::Display;
 pub(crate) use interrupt::Interrupt;
-pub(crate) use result::{Exit, parsed, print_outcome, rpc_error};
+pub(crate) use result::{Exit, print_outcome, rpc_error, value_or_text};
 
 use crate::{args, nearest, output};
 use longhaul_client::{CallResponse, Connection, OpenError, Options, Outcome, RequestError, TaskHandle, Tool};

@@ -28,11 +28,14 @@ impl From<Exit> for ExitCode {
 pub(crate) fn print_outcome(outcome: &Outcome, json: bool) -> Exit {
     match outcome {
         Outcome::Result { json: result, is_error } => {
-            let value = parsed(result);
+            let (shown, problem) = shown(result, json);
             if json {
-                output::json_line(&value);
+                output::json_line(&shown);
             } else {
-                output::text(&as_text(&value));
+                output::text(&shown);
+            }
+            if let Some(problem) = problem {
+                output::note(&problem);
             }
             if *is_error { Exit::ToolError } else { Exit::Answered }
         }
@@ -57,14 +60,28 @@ pub(crate) fn print_outcome(outcome: &Outcome, json: bool) -> Exit {
 pub(crate) fn rpc_error(failure: &RpcFailure) -> Value {
     let mut error = json!({"code": failure.code, "message": &*failure.message});
     if let Some(data) = &failure.data {
-        error["data"] = parsed(data);
+        error["data"] = value_or_text(data);
     }
     error
 }
 
-/// Parses JSON text that has been validated before.
-pub(crate) fn parsed(json: &Json) -> Value {
-    serde_json::from_str(json.as_str()).unwrap_or_default()
+/// The value of `json`. If it is legal JSON with a value that cannot be held (`"\udc00"`, `1e999`), a string of its text.
+pub(crate) fn value_or_text(json: &Json) -> Value {
+    serde_json::from_str(json.as_str()).unwrap_or_else(|_| Value::from(json.as_str()))
+}
+
+/// What to print for a result, and what to say about it. A result with a value that cannot be held is printed as it came, on one line.
+fn shown(result: &Json, json: bool) -> (String, Option<String>) {
+    match serde_json::from_str::<Value>(result.as_str()) {
+        Ok(value) if json => (value.to_string(), None),
+        Ok(value) => (as_text(&value), None),
+        Err(error) => {
+            // A line break in JSON is white space: within a string it is escaped.
+            let line = result.as_str().replace(['\n', '\r'], " ");
+            let problem = format!("longhaul: the result is printed as it came, because it cannot be read: {error}");
+            (line, Some(problem))
+        }
+    }
 }
 
 /// A `CallToolResult` as text: its text blocks, and a line for each other block.
@@ -101,6 +118,20 @@ fn block_as_text(block: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_result_that_cannot_be_read_is_printed_as_it_came() {
+        for value in [r#""x\udc00y""#, "1e999"] {
+            let result = format!("{{\"content\":[],\n\"structuredContent\":{{\"a\":{value}}}}}");
+            let parsed = Json::parse(&result).unwrap();
+            for json in [false, true] {
+                let (printed, problem) = shown(&parsed, json);
+                assert_eq!(printed, result.replace('\n', " "));
+                assert!(problem.unwrap().contains("cannot be read: "));
+            }
+            assert_eq!(value_or_text(&parsed), Value::from(result));
+        }
+    }
 
     #[test]
     fn blocks_become_text() {

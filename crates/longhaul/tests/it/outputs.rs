@@ -68,6 +68,28 @@ async fn an_output_that_breaks_its_schema_is_an_error() {
     }
 }
 
+/// A result is carried inside of messages, which nest 100 levels at most.
+#[tokio::test]
+async fn an_output_nested_too_deep_is_an_error() {
+    fn nested(levels: usize) -> Value {
+        (1..levels).fold(json!([]), |inner, _| json!([inner]))
+    }
+    let server = start(|server| {
+        server
+            .tool(Tool::new("deepest", async || ToolOutput::json(&nested(97))))
+            .tool(Tool::new("too_deep", async || ToolOutput::json(&nested(98))))
+    })
+    .await;
+    for era in ERAS {
+        let client = connect(&server, era).await;
+        let deepest = client.call("deepest", json!({})).await.unwrap();
+        assert_eq!(deepest.text(), nested(97).to_string());
+        let too_deep = client.call("too_deep", json!({})).await.unwrap();
+        assert!(too_deep.is_error(), "{too_deep:?}");
+        assert!(too_deep.text().contains("nested deeper than 98 levels"), "{too_deep:?}");
+    }
+}
+
 /// several blocks, in their order.
 #[tokio::test]
 async fn an_output_may_have_blocks_of_every_kind() {

@@ -7,7 +7,7 @@ use super::{
     signal,
     utf8::{decoded_tail, orphans},
 };
-use longhaul_core::{Json, Millis, Outcome, TaskId, format_duration};
+use longhaul_core::{Json, MAX_RESULT_DEPTH, Millis, Outcome, TaskId, format_duration, nests_deeper};
 use longhaul_private_dir::read_file;
 use longhaul_runtime::AttemptExit;
 use serde::Serialize;
@@ -16,6 +16,8 @@ use std::io;
 
 /// Violations of the output schema that are listed.
 const LISTED: usize = 5;
+/// Levels of arrays and objects in `structuredContent`, which is one level below the result.
+const MAX_JSON_DEPTH: usize = MAX_RESULT_DEPTH - 1;
 /// Of the output of a command that was cancelled: its status message has not much room.
 const QUOTED_IN_STATUS: usize = 600;
 
@@ -177,8 +179,15 @@ impl Ending<'_> {
         let text = std::str::from_utf8(stdout)
             .map_err(|error| format!("its output is not UTF-8 (after {} bytes)", error.valid_up_to()))?;
         let raw: &RawValue = serde_json::from_str(text.trim()).map_err(not_json)?;
+        if nests_deeper(raw.get().as_bytes(), MAX_JSON_DEPTH) {
+            return Err(format!(
+                "its output is JSON nested deeper than {MAX_JSON_DEPTH} levels, the most that clients are sent"
+            ));
+        }
+        // Legal JSON may hold lone surrogates and numbers beyond `f64`, which most clients cannot read.
+        let value: Value = serde_json::from_str(raw.get())
+            .map_err(|error| format!("its output is JSON with a value that most programs cannot hold: {error}"))?;
         if let Some(schema) = self.tool.output_schema() {
-            let value: Value = serde_json::from_str(raw.get()).map_err(not_json)?;
             let violations = schema.iter_errors(&value).take(LISTED);
             let listed = violations
                 .map(|error| format!("at `{}`: {error}", error.instance_path()))

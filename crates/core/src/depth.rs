@@ -1,13 +1,23 @@
-//! The limit on the nesting of a message.
+//! The limits on the nesting of messages and of the results they carry.
 
 /// The deepest allowed nesting of arrays and objects in a message. It is below serde_json's own limit of 128, so a message that
 /// passes can be parsed anywhere later.
 pub const MAX_DEPTH: usize = 100;
 
-/// Whether brackets in `text` nest deeper than [`MAX_DEPTH`]. Does not recurse. `text` need not be valid JSON.
-pub(crate) fn is_too_deep(text: &[u8]) -> bool {
+/// The deepest allowed nesting of a `CallToolResult`, its own object included. Of the messages that carry results, the response to a
+/// modern `tasks/get` has it deepest: below the response and its `result`.
+pub const MAX_RESULT_DEPTH: usize = MAX_DEPTH - 2;
+
+/// Whether brackets in `text` nest deeper than `max` levels. Does not recurse. `text` need not be valid JSON.
+///
+/// ```
+/// use longhaul_core::nests_deeper;
+/// assert!(nests_deeper(br#"{"a":[1]}"#, 1));
+/// assert!(!nests_deeper(br#"{"a":[1]}"#, 2));
+/// ```
+pub fn nests_deeper(text: &[u8], max: usize) -> bool {
     // Most messages have fewer brackets in total than the limit, and counting them is much faster than tracking depth.
-    count_opened(text) > MAX_DEPTH && nests_too_deep(text)
+    count_opened(text) > max && is_nested_deeper(text, max)
 }
 
 /// Counts the bytes of `text` that are `[` or `{`, also inside strings.
@@ -19,13 +29,13 @@ fn count_opened(text: &[u8]) -> usize {
         .sum()
 }
 
-fn nests_too_deep(text: &[u8]) -> bool {
+fn is_nested_deeper(text: &[u8], max: usize) -> bool {
     let (mut depth, mut rest) = (0usize, text);
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
         match byte {
             b'"' => rest = after_string(after),
-            b'[' | b'{' if depth == MAX_DEPTH => return true,
+            b'[' | b'{' if depth == max => return true,
             b'[' | b'{' => depth += 1,
             b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
@@ -52,6 +62,10 @@ mod tests {
 
     fn nested(depth: usize) -> String {
         "[".repeat(depth) + &"]".repeat(depth)
+    }
+
+    fn is_too_deep(text: &[u8]) -> bool {
+        nests_deeper(text, MAX_DEPTH)
     }
 
     #[test]
