@@ -170,7 +170,10 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         allow_leading_dash: allow_leading_dash.as_ref().unwrap_or(&no_dashes),
     };
     let command_entry = section.require("command");
-    let command = command_entry.as_ref().and_then(|entry| read_command(entry, &rules));
+    let (program, command) = match &command_entry {
+        Some(entry) => read_command(entry, &rules),
+        None => (None, None),
+    };
     let env = section.get_or("env", BTreeMap::new(), |entry| read_env(&entry));
     let cwd = read_cwd(section, environment);
     let stdin_entry = section.get("stdin");
@@ -179,12 +182,14 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         None => Some(String::new()),
     };
     let allow_placeholders_in_scripts = section.get_or("allow_placeholders_in_scripts", false, |entry| entry.flag());
-    if let (Some(entry), Some(words)) = (&command_entry, &command) {
+    if let (Some(entry), Some(program)) = (&command_entry, &program) {
         let path = env.as_ref().and_then(|env| env.get("PATH")).map(String::as_str);
-        look_for_program(entry, &words[0], path, cwd.as_deref(), environment);
-        if allow_placeholders_in_scripts == Some(false) {
-            check_scripts(entry, words, stdin_entry.as_ref(), rules.allow_leading_dash);
-        }
+        look_for_program(entry, program, path, cwd.as_deref(), environment);
+    }
+    if let (Some(entry), Some(words)) = (&command_entry, &command)
+        && allow_placeholders_in_scripts == Some(false)
+    {
+        check_scripts(entry, words, stdin_entry.as_ref(), rules.allow_leading_dash);
     }
     let output = read_output(section, environment);
     let progress = section.optional("progress", |entry| read_progress(&entry));
@@ -246,13 +251,15 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     })
 }
 
-/// Reads the command. Its first element is the program, which is not a template.
-fn read_command(entry: &Entry<'_>, rules: &Rules<'_>) -> Option<Vec<String>> {
-    let elements = entry.elements("an array of strings")?;
+/// Reads the program and the whole command, each `None` after a problem of its own. The program is the first element, and not a template.
+fn read_command(entry: &Entry<'_>, rules: &Rules<'_>) -> (Option<String>, Option<Vec<String>>) {
+    let Some(elements) = entry.elements("an array of strings") else {
+        return (None, None);
+    };
     let mut texts: Vec<Option<&str>> = elements.iter().map(Entry::text_in_array).collect();
     let Some((program_entry, arguments)) = elements.split_first() else {
         entry.report("`command` must name a program, for example [\"sha256sum\", \"{path}\"]".to_owned());
-        return None;
+        return (None, None);
     };
     if let Some(program) = texts[0] {
         let spelled = template::property_in_program(program, rules.input_schema);
@@ -270,8 +277,9 @@ fn read_command(entry: &Entry<'_>, rules: &Rules<'_>) -> Option<Vec<String>> {
     for (entry, text) in arguments.iter().zip(&texts[1..]) {
         is_sound &= text.is_some_and(|text| rules.check(entry, text, TemplateUse::Argument));
     }
-    let words = texts.into_iter().map(|text| text.map(str::to_owned)).collect();
-    if is_sound { words } else { None }
+    let program = texts[0].map(str::to_owned);
+    let words: Option<Vec<String>> = texts.into_iter().map(|text| text.map(str::to_owned)).collect();
+    (program, words.filter(|_| is_sound))
 }
 
 /// Warns about a missing program. It is not an error, because the program may be installed while the server runs.

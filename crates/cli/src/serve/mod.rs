@@ -185,7 +185,8 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     };
     tokio::join!(over_http, socket.serve(Arc::clone(&front), stopped()));
     let commands_left = running.stop().await;
-    output::note(&format!("longhaul: stopped; {commands_left} commands still running"));
+    let left = report::count(commands_left as u64, "command");
+    output::note(&format!("longhaul: stopped; {left} still running"));
     Ok(())
 }
 

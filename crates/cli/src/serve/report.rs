@@ -97,7 +97,8 @@ impl Report {
     }
 }
 
-fn count(number: u64, what: &str) -> String {
+/// `1 command`, `2 commands`.
+pub(super) fn count(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }

@@ -535,6 +535,18 @@ fn a_program_that_is_missing_is_pointed_out() {
 }
 
 #[test]
+fn a_missing_program_is_reported_beside_a_bad_template() {
+    let folder = folder_with(&format!("{SERVER}{TOOL}command = [\"sha265sum\", \"{{undefined}}\"]\n"));
+    let error = load(&folder.path().join("jobs.toml"), &environment()).unwrap_err();
+    assert!(error.to_string().contains("`{undefined}` is not a property"), "{error}");
+    let warnings: Vec<_> = error.warnings.iter().map(|warning| warning.at("jobs.toml")).collect();
+    assert_eq!(
+        warnings,
+        ["jobs.toml:6: `command`: there is no program `sha265sum` in PATH, so every call would fail"]
+    );
+}
+
+#[test]
 fn a_file_that_is_not_there_is_said_so() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(
