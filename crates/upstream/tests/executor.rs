@@ -303,6 +303,32 @@ async fn an_output_that_was_left_open_is_marked() {
     kill(pids(&server.file("pids"), 1)[0]);
 }
 
+/// The supervisor may write no file beyond 16 KiB, as on a full disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_output_that_could_not_be_kept_is_marked() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let mut server = Server::running("until [ -e go ]; do sleep 0.01; done; head -c 90000 /dev/zero | tr '\\0' x");
+    server.definition.max_output = 100_000;
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    let limit = Rlimit {
+        current: Some(16 * 1024),
+        maximum: Some(16 * 1024),
+    };
+    prlimit(Pid::from_raw(server.supervisor(&id)), Resource::Fsize, limit).unwrap();
+    std::fs::write(server.file("go"), "").unwrap();
+    let (result, is_error) = result(&outcome(&engine, &id).await);
+    assert!(is_error);
+    let text = result["content"][0]["text"].as_str().unwrap();
+    let expected =
+        "the command succeeded, but its output could not be kept: stdout could not be written: File too large";
+    assert!(text.starts_with(expected), "{text}");
+    let incomplete = &result["_meta"]["dev.longhaul/incomplete"];
+    assert_eq!(incomplete["droppedBytes"], 90_000, "{result}");
+    let log = format!("longhaul://task/{}/log", id.as_str());
+    assert_eq!(incomplete["log"], log, "what of the log could be written can be read");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_arguments_start_nothing() {
     let server = Server::running("touch ran");

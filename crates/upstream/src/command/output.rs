@@ -32,7 +32,8 @@ pub(super) fn succeeded(exit: &ExitRecord) -> bool {
 pub(super) fn names_log(tool: &CommandTool, exit: &ExitRecord) -> bool {
     // What is not UTF-8 becomes up to three times as long.
     let may_be_cut = exit.stdout_bytes.saturating_mul(3) > tool.definition().max_output;
-    tool.definition().max_log > 0 && (may_be_cut || exit.stopped.is_some() || !succeeded(exit))
+    let is_incomplete = may_be_cut || exit.write_error.is_some();
+    tool.definition().max_log > 0 && (is_incomplete || exit.stopped.is_some() || !succeeded(exit))
 }
 
 /// An ended command, and what is known of it.
@@ -59,9 +60,8 @@ impl Ending<'_> {
         let stdout = kept(self.dir, STDOUT)?;
         if stdout.is_empty() && self.exit.stdout_bytes > 0 {
             let why = self.exit.write_error.as_deref().unwrap_or("its file is gone");
-            return Ok(Outcome::tool_error(&format!(
-                "the command succeeded, but its output could not be kept: {why}"
-            )));
+            let text = format!("the command succeeded, but its output could not be kept: {why}");
+            return self.outcome(ToolResult::of(&text, true), &[STDOUT], self.exit.stdout_bytes);
         }
         match self.tool.definition().output {
             OutputKind::Text => self.text(&stdout),
