@@ -14,7 +14,7 @@ const SHORT_DIGITS: usize = TIME_DIGITS + 4;
 /// The longest id accepted from outside (G2-64).
 const MAX_LEN: usize = 64;
 
-/// The name of a task, and where there is no authentication also the key to it (G2-62).
+/// The name of a task, and where there is no authentication also the key to it.
 ///
 /// 48 bits of unix milliseconds followed by 130 bits from the system's random source, 36 characters in all. Ids of later tasks
 /// sort after those of earlier ones, which is what makes batched inserts cheap (design section 4). A clone shares the text.

@@ -3,7 +3,7 @@
 use crate::{Json, UnixMillis};
 use std::sync::Arc;
 
-/// The key of a question: minted by us, unique for the task's life, never reused (G2-34).
+/// The key of a question: minted by us, unique for the task's life, never reused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InputKey(Arc<str>);
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// Who acts: (issuer, subject, client) of a verified token, the name of an API key, or [`Principal::local`]. Never a raw token.
 ///
-/// Kept as one opaque text, because nothing in Longhaul looks inside: two principals are the same or they are not (S-04). Their order
+/// Kept as one opaque text, because nothing in Longhaul looks inside: two principals are the same or they are not. Their order
 /// means nothing, and is for indices.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Principal(Arc<str>);
@@ -26,7 +26,7 @@ impl Principal {
     }
 }
 
-/// The unguessable name of a legacy session. Without authentication it stands for the requestor in `tasks/list` (C-24).
+/// The unguessable name of a legacy session. Without authentication it stands for the requestor in `tasks/list`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionKey(Arc<str>);
 

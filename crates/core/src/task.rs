@@ -41,7 +41,7 @@ pub struct Stop {
     pub at: UnixMillis,
 }
 
-/// Which generation of the protocol created the task (C-12). It is shown in whichever generation asks.
+/// Which generation of the protocol created the task. It is shown in whichever generation asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// A request of 2025-11-25 or earlier.

@@ -69,7 +69,7 @@ impl Engine {
         Ok(self.0.announced(created).await?)
     }
 
-    /// Makes a task that is over from its beginning: a legacy call with bad arguments is owed one.
+    /// Makes a task that is over from its beginning: a legacy call with bad arguments is owed one.
     ///
     /// # Errors
     /// [`CreateError`].
@@ -130,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// Gives answers to a task of `scope`. Answers to questions that are not open are ignored (G2-40). `None` if there is no such
+    /// Gives answers to a task of `scope`. Answers to questions that are not open are ignored. `None` if there is no such
     /// task.
     ///
     /// # Errors

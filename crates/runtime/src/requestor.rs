@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-/// The sender of a request, as it described itself. For a task that is the sender of the call that created it (C-34).
+/// The sender of a request, as it described itself. For a task that is the sender of the call that created it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Requestor {
@@ -140,7 +140,7 @@ impl Requestor {
     }
 
     /// What a call comes to that has to ask this sender something it cannot be asked: −32021 with what it would have had to declare
-    /// for a modern one (G2-05), for a legacy one, whose session is settled, a result that says so.
+    /// for a modern one, for a legacy one, whose session is settled, a result that says so.
     pub fn lacks(&self, ability: Ability) -> Outcome {
         let why = format!("This tool has to ask, and the client has not declared {ability}");
         if !self.modern {

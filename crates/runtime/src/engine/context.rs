@@ -261,12 +261,12 @@ impl TaskContext {
     }
 
     /// Says that what there was to do on a page is done; `id` is the `elicitationId` of the question that sent a person there. Only clients of
-    /// 2025-11-25 are told (C-32), and nothing of it is kept.
+    /// 2025-11-25 are told, and nothing of it is kept.
     pub fn elicitation_complete(&self, id: &Arc<str>) {
         self.say(ToolMessage::ElicitationComplete { id: Arc::clone(id) });
     }
 
-    /// Says that there is nothing to say for a while, so that a legacy stream may be closed until then (T-06).
+    /// Says that there is nothing to say for a while, so that a legacy stream may be closed until then.
     pub fn quiet(&self) {
         self.say(ToolMessage::Quiet);
     }

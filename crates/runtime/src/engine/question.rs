@@ -99,7 +99,7 @@ pub enum AskError {
 
 impl AskError {
     /// What becomes of work that cannot go on without the answer: a client that could not be asked is told so in the way of its
-    /// generation (G2-05), anything else ends as the tool's own error.
+    /// generation, anything else ends as the tool's own error.
     pub fn into_end(self, requestor: &Requestor) -> End {
         match self {
             Self::Unsupported(ability) => End::Finished(requestor.lacks(ability)),

@@ -71,7 +71,7 @@ impl RequestContext {
     }
 
     /// Says that what there was to do on a page is done; `id` is the `elicitationId` of the question that sent a person there. Only clients of
-    /// 2025-11-25 are told (C-32), and nothing of it is kept.
+    /// 2025-11-25 are told, and nothing of it is kept.
     pub fn elicitation_complete(&self, id: &Arc<str>) {
         self.0
             .requesting

@@ -72,7 +72,7 @@ pub async fn invariant_2_a_done_task_never_changes(fresh: Fresh) {
     }
 }
 
-/// A legacy call with bad arguments is owed a task that is over at once.
+/// A legacy call with bad arguments is owed a task that is over at once.
 pub async fn a_task_may_be_over_as_it_is_created(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let mut new = new_task("a", bench.node, 7);

@@ -28,7 +28,7 @@ pub async fn lists_go_from_new_to_old_in_pages(fresh: Fresh) {
     assert!(!whole.more, "exactly as many as asked for");
 }
 
-/// A session's live tasks are found without those that are over, unannounced, or another's (G1-40).
+/// A session's live tasks are found without those that are over, unannounced, or another's.
 pub async fn a_sessions_live_tasks_are_found_oldest_first(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     for n in [2, 0, 1] {
@@ -58,7 +58,7 @@ pub async fn a_sessions_live_tasks_are_found_oldest_first(fresh: Fresh) {
     );
 }
 
-/// Without authentication a session lists its own tasks only; reading by id is not narrowed (C-24).
+/// Without authentication a session lists its own tasks only; reading by id is not narrowed.
 pub async fn a_session_narrows_a_list_and_nothing_else(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     bench.create(of_session(new_task("a", bench.node, 1), "one")).await;

@@ -4,7 +4,7 @@ use super::number;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// The arguments do not fit the command. The text is for the caller: it names the property and says what would be right.
+/// The arguments do not fit the command. The text is for the caller: it names the property and says what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
     /// The arguments are not a JSON object.

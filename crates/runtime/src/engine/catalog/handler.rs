@@ -42,7 +42,7 @@ impl From<AskError> for HandlerError {
     }
 }
 
-/// Asks for what is missing before a call becomes a task (G2-17), and gives the arguments the work is run with.
+/// Asks for what is missing before a call becomes a task, and gives the arguments the work is run with.
 ///
 /// In the modern generation it is run again from its start with each round of answers, so it must do nothing but ask. A legacy client
 /// that asks for a task has it first, and the intake is the beginning of each attempt ([`Requestor::asks_first`](crate::Requestor::asks_first)).
@@ -51,7 +51,7 @@ pub trait Intake: Send + Sync + 'static {
     fn take(self: Arc<Self>, arguments: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>>;
 }
 
-/// Completes what someone is typing (U-36).
+/// Completes what someone is typing.
 pub trait Completer: Send + Sync + 'static {
     /// Values for `argument` that go with what has been typed, `value`, and with the arguments settled so far, `context`, a JSON
     /// object. At most 100 are shown.

@@ -78,7 +78,7 @@ impl ToolSettings {
     /// No client's wish shortens a retention below this: a minute. Whoever polls must be able to read the end.
     const LEAST_WISHED: Millis = 60 * 1000;
 
-    /// How long a task is kept after its end whose client wishes that it be kept for `ttl` (G1-12, G1-21).
+    /// How long a task is kept after its end if its client asks for `ttl`.
     pub fn retention_for(&self, ttl: Option<Millis>) -> Millis {
         let most = self
             .max_retention
@@ -147,7 +147,7 @@ pub enum ToolError {
     },
 }
 
-/// Arguments that a tool cannot be called with; the text says what to change.
+/// Arguments that a tool cannot be called with; the text says what to change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ArgumentError(pub String);
@@ -156,7 +156,7 @@ impl Tool {
     /// Compiles the schema and freezes the definition.
     ///
     /// # Errors
-    /// [`ToolError::InputSchema`] if the schema cannot be compiled; references to anything outside it are not followed.
+    /// [`ToolError::InputSchema`] if the schema cannot be compiled; references to anything outside it are not followed.
     pub fn new(settings: ToolSettings) -> Result<Self, ToolError> {
         let input = jsonschema::validator_for(&settings.input_schema).map_err(|error| ToolError::InputSchema {
             tool: Arc::clone(&settings.name),
