@@ -1,0 +1,13 @@
+//! Commands behind the runtime.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "../fixtures/mod.rs"]
+mod fixtures;
+mod progress;
+mod restarts;
+mod results;
+mod retention;
+mod starting;
+mod stops;
+mod support;

@@ -1,0 +1,243 @@
+//! What a command that ends by itself returns.
+
+use super::fixtures::{kill, pids, until};
+use super::support::{Server, create, outcome, result, text};
+use longhaul_runtime::LogRange;
+use longhaul_upstream::command::OutputKind;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_0_gives_the_standard_output() {
+    let server = Server::running("printf '%s!' \"$1\"; echo noise >&2");
+    assert_eq!(
+        text(&server.run(json!({"word": "a; b"})).await),
+        ("a; b!".to_owned(), false)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_shows_the_end_of_both_outputs_in_order_and_how_it_ended() {
+    let server = Server::running(
+        "wait_for() { until [ -e $1 ]; do sleep 0.01; done; }
+        echo FAIL test_sum; wait_for a; echo 1 failed >&2; wait_for b; echo see above; exit 3",
+    );
+    let engine = server.start().await;
+    let task = create(&engine, json!({})).await;
+    // What is there at once has no order.
+    for (line, then) in [("FAIL test_sum\n", "a"), ("1 failed\n", "b")] {
+        let dir = server.attempts.dir(&task.id, 1);
+        until("the line is read", || {
+            let log = longhaul_upstream::command::read_log(&dir, LogRange::default()).ok()?;
+            log.text.ends_with(line).then_some(())
+        });
+        std::fs::write(server.file(then), "").unwrap();
+    }
+    let (value, is_error) = result(&outcome(&engine, &task.id).await);
+    let expected = "sh exited with code 3\n\nFAIL test_sum\n1 failed\nsee above";
+    assert_eq!((&value["content"][0]["text"], is_error), (&json!(expected), true));
+    assert_eq!(value["_meta"], json!({"dev.longhaul/exit": {"code": 3}}));
+
+    let server = Server::running("echo only this; kill -9 $$");
+    let (value, is_error) = result(&server.run(json!({})).await);
+    let expected = "sh was killed by signal 9 (KILL)\n\nonly this";
+    assert_eq!((&value["content"][0]["text"], is_error), (&json!(expected), true));
+    assert_eq!(value["_meta"], json!({"dev.longhaul/exit": {"signal": "KILL"}}));
+
+    let mut server = Server::running("");
+    server.definition.command = vec!["no-such-program".to_owned()];
+    let (text, is_error) = text(&server.run(json!({})).await);
+    assert!(
+        is_error && text.starts_with("no-such-program could not be started: No such file"),
+        "{text}"
+    );
+}
+
+/// What one output says much of pushes nothing of the other out, and what is not shown can be found.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_failure_shows_the_end_of_each_output_and_names_the_log() {
+    let server = Server::running(
+        "echo error: the cause >&2; i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo line $i; done; exit 1",
+    );
+    let engine = server.start().await;
+    let task = create(&engine, json!({})).await;
+    let (value, _) = result(&outcome(&engine, &task.id).await);
+    let text = value["content"][0]["text"].as_str().unwrap();
+    assert!(
+        text.contains("error: the cause\n") && text.contains("line 2000"),
+        "{text}"
+    );
+    let log = format!("longhaul://task/{}/log", task.id.as_str());
+    assert!(
+        text.contains(&format!("{log} (longhaul task URL {} --log)]", task.id.as_str())),
+        "{text}"
+    );
+    let incomplete = &value["_meta"]["dev.longhaul/incomplete"];
+    assert_eq!(incomplete["log"], json!(log));
+    let whole = engine
+        .read_log(&task, LogRange::default())
+        .await
+        .unwrap()
+        .unwrap()
+        .total;
+    let shown = text.split_once("]\n").unwrap().1.len() as u64 + 1;
+    assert_eq!(incomplete["droppedBytes"], json!(whole - shown));
+}
+
+/// A daemon that still has the output open may write more: the result says so to people, and to programs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_output_that_was_left_open_is_marked() {
+    let mark = "[longhaul: a process that the command left running still has this output open";
+    let cases = [
+        (
+            "sleep 1000 2>/dev/null & echo $! >> pids; echo up",
+            false,
+            "up\n[longhaul",
+            json!(["stdout"]),
+        ),
+        (
+            "sleep 1000 >/dev/null & echo $! >> pids; echo down >&2; exit 1",
+            true,
+            "down\n[longhaul",
+            json!(["stderr"]),
+        ),
+    ];
+    for (script, failed, expected, open) in cases {
+        let server = Server::running(script);
+        let (value, is_error) = result(&server.run(json!({})).await);
+        let text = value["content"][0]["text"].as_str().unwrap();
+        assert!(
+            text.contains(mark) && text.contains(expected) && is_error == failed,
+            "{text}"
+        );
+        assert_eq!(value["_meta"]["dev.longhaul/incomplete"]["leftOpen"], open);
+        kill(pids(&server.file("pids"), 1)[0]);
+    }
+    let mut server = Server::running("sleep 1000 & echo $! >> pids; echo '{\"n\": 1}'");
+    server.definition.output = OutputKind::Json;
+    let (value, _) = result(&server.run(json!({})).await);
+    assert_eq!(
+        (&value["structuredContent"], &value["isError"]),
+        (&json!({"n": 1}), &json!(false))
+    );
+    assert_eq!(value["_meta"]["dev.longhaul/incomplete"]["leftOpen"], json!(["stdout"]));
+    kill(pids(&server.file("pids"), 1)[0]);
+}
+
+/// The supervisor may write no file beyond 16 KiB, as on a full disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_output_that_could_not_be_kept_is_marked() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let mut server = Server::running("until [ -e go ]; do sleep 0.01; done; head -c 90000 /dev/zero | tr '\\0' x");
+    server.definition.max_output = 100_000;
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    let limit = Rlimit {
+        current: Some(16 * 1024),
+        maximum: Some(16 * 1024),
+    };
+    prlimit(Pid::from_raw(server.supervisor(&id)), Resource::Fsize, limit).unwrap();
+    std::fs::write(server.file("go"), "").unwrap();
+    let (result, is_error) = result(&outcome(&engine, &id).await);
+    assert!(is_error);
+    let text = result["content"][0]["text"].as_str().unwrap();
+    let expected =
+        "the command succeeded, but its output could not be kept: stdout could not be written: File too large";
+    assert!(text.starts_with(expected), "{text}");
+    let incomplete = &result["_meta"]["dev.longhaul/incomplete"];
+    assert_eq!(incomplete["droppedBytes"], 90_000, "{result}");
+    let log = format!("longhaul://task/{}/log", id.as_str());
+    assert_eq!(incomplete["log"], log, "what of the log could be written can be read");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_arguments_start_nothing() {
+    let server = Server::running("touch ran");
+    let (text, is_error) = text(&server.run(json!({"word": "-delete"})).await);
+    assert!(is_error && text.contains("`word` may not begin with `-`"), "{text}");
+    assert!(!server.file("ran").exists());
+    assert_eq!(server.attempts.bytes_held().unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn output_is_decoded_and_its_tail_kept() {
+    let server = Server::running(r"printf '\303\050 caf\351 \360\237\230\200'");
+    assert_eq!(
+        text(&server.run(json!({})).await),
+        ("\u{fffd}( caf\u{fffd} 😀".to_owned(), false)
+    );
+    let mut server = Server::running("i=0; while [ $i -lt 1000 ]; do i=$((i+1)); printf €; done");
+    server.definition.max_output = 10;
+    let engine = server.start().await;
+    let task = create(&engine, json!({})).await;
+    let id = task.id.as_str();
+    let expected = format!(
+        "[longhaul: the first {} bytes were dropped; the log has them: longhaul://task/{id}/log (longhaul task URL {id} --log)]\n€€€",
+        3000 - 9
+    );
+    let (value, is_error) = result(&outcome(&engine, &task.id).await);
+    assert_eq!((&value["content"][0]["text"], is_error), (&json!(expected), false));
+    assert_eq!(
+        value["_meta"]["dev.longhaul/incomplete"],
+        json!({"droppedBytes": 2991, "log": format!("longhaul://task/{id}/log")})
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn json_output_is_structured_content() {
+    let json_server = |script: &str| {
+        let mut server = Server::running(script);
+        server.definition.output = OutputKind::Json;
+        server.definition.output_schema = Some(json!({"type": "object", "properties": {"n": {"type": "integer"}}}));
+        server
+    };
+    let (value, is_error) = result(
+        &json_server(r#"echo ' {"n": 1.0e1, "other": [true]} '"#)
+            .run(json!({}))
+            .await,
+    );
+    assert_eq!(
+        (&value["structuredContent"], is_error),
+        (&json!({"n": 10.0, "other": [true]}), false),
+        "{value}"
+    );
+    assert_eq!(value["content"][0]["text"], r#"{"n": 1.0e1, "other": [true]}"#);
+    for (script, problem) in [
+        (r#"echo '{"n": "x"}'"#, "output schema: at `/n`"),
+        ("echo '{\"n\": '", "is not JSON"),
+        ("true", "is not JSON"),
+        (r"printf '\377'", "is not UTF-8"),
+        (
+            r#"printf '{"x": "'; head -c 2000 /dev/zero | tr '\0' x; printf '"}'"#,
+            "has 2009 bytes",
+        ),
+    ] {
+        let (text, is_error) = text(&json_server(script).run(json!({})).await);
+        assert!(is_error && text.contains(problem), "{script}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn json_output_that_no_client_could_read_is_an_error() {
+    let printed = async |output: &str| {
+        let mut server = Server::running(&format!("printf %s '{output}'"));
+        server.definition.output = OutputKind::Json;
+        result(&server.run(json!({})).await)
+    };
+    let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+    let (value, is_error) = printed(&nested(97)).await;
+    assert_eq!((value["structuredContent"].to_string(), is_error), (nested(97), false));
+    for (output, problem) in [
+        (nested(98).as_str(), "is JSON nested deeper than 97 levels"),
+        (&nested(400), "is JSON nested deeper than 97 levels"),
+        (
+            r#"{"a":"x\udc00y"}"#,
+            "cannot hold: lone leading surrogate in hex escape at line 1 column",
+        ),
+        (r#"{"a":1e999}"#, "cannot hold: number out of range at line 1 column 10"),
+    ] {
+        let (value, is_error) = printed(output).await;
+        let text = value["content"][0]["text"].as_str().unwrap();
+        assert!(is_error && text.contains(problem), "{text}");
+        assert_eq!(value.get("structuredContent"), None, "{text}");
+    }
+}

@@ -1,0 +1,92 @@
+//! Cancel and deadline.
+
+use super::fixtures::{alive, ended, pids};
+use super::support::{Server, becomes, create, outcome, result, scope};
+use longhaul_core::{CancelMode, Outcome};
+use longhaul_runtime::AttemptExit;
+use serde_json::json;
+
+/// The end is `cancelled`, which has no result; how the command ended, and its output so far, is in the status message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancel_stops_the_command_also_after_a_restart() {
+    for restart in [false, true] {
+        let server = Server::running("echo half done; echo $$ > pids; exec sleep 1000");
+        let mut engine = server.start().await;
+        let id = create(&engine, json!({})).await.id;
+        let command = pids(&server.file("pids"), 1)[0];
+        if restart {
+            engine.stop();
+            engine = server.start().await;
+        }
+        engine.cancel(&scope(), &id, CancelMode::Cooperative).await.unwrap();
+        assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
+        assert!(!alive(command));
+        let status = engine.get(&scope(), &id).await.unwrap().unwrap().task.status.unwrap();
+        let log = format!(
+            "longhaul://task/{id}/log (longhaul task URL {id} --log)",
+            id = id.as_str()
+        );
+        let expected = format!("Cancelled; sh was killed by signal 15 (TERM). Its log: {log}\n\nhalf done");
+        assert_eq!(&*status, expected);
+    }
+}
+
+/// A legacy cancel ends the task at once; how its command ends is known when it has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn how_a_command_ends_is_known_once_it_has_stopped() {
+    let mut server = Server::running(
+        "trap 'until [ -e go ]; do sleep 0.01; done; exit 7' TERM; echo $$ > pids; while :; do sleep 0.01; done",
+    );
+    server.kill_grace = 60_000;
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    pids(&server.file("pids"), 1);
+    let cancelled = engine.cancel(&scope(), &id, CancelMode::AtOnce).await.unwrap();
+    assert!(cancelled.is_done());
+    assert_eq!(engine.last_exit(&cancelled).await, Ok(None));
+    std::fs::write(server.file("go"), "").unwrap();
+    let stopped = becomes(&engine, &id, |record| record.task.active_attempt().is_none()).await;
+    assert_eq!(engine.last_exit(&stopped.task).await, Ok(Some(AttemptExit::Code(7))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_had_to_be_killed_says_so() {
+    let server = Server::running("trap '' TERM; echo $$ > pids; while :; do sleep 1000; done");
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    pids(&server.file("pids"), 1);
+    engine.cancel(&scope(), &id, CancelMode::Cooperative).await.unwrap();
+    assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
+    let status = engine.get(&scope(), &id).await.unwrap().unwrap().task.status.unwrap();
+    assert!(
+        status.starts_with("Cancelled; sh was killed by signal 9 (KILL). It did not follow SIGTERM."),
+        "{status}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_deadline_ends_the_command_also_while_the_server_is_down() {
+    for down in [false, true] {
+        let mut server = Server::running("echo so far; echo and this >&2; echo $$ > pids; exec sleep 1000");
+        server.deadline = Some(1_500);
+        let mut engine = server.start().await;
+        let id = create(&engine, json!({})).await.id;
+        let command = pids(&server.file("pids"), 1)[0];
+        if down {
+            engine.stop();
+            ended(&server.attempts.dir(&id, 1));
+            assert!(!alive(command));
+            engine = server.start().await;
+        }
+        let (value, is_error) = result(&outcome(&engine, &id).await);
+        let log = format!(
+            "longhaul://task/{id}/log (longhaul task URL {id} --log)",
+            id = id.as_str()
+        );
+        let expected = format!(
+            "deadline of 1s500ms passed; sh was killed by signal 15 (TERM)\n\n[longhaul: its log is {log}]\n\nso far\nand this"
+        );
+        assert_eq!((&value["content"][0]["text"], is_error), (&json!(expected), true));
+        assert_eq!(value["_meta"], json!({"dev.longhaul/exit": {"signal": "TERM"}}));
+    }
+}
