@@ -492,6 +492,10 @@ pub trait Store: Send + Sync + 'static {
     /// Up to `limit` tasks whose [`Task::delete_at`] has come, earliest first.
     fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
 
+    /// Records that attempt folders are about to be removed. Call it before they are: from then on a copy of the store that was taken earlier,
+    /// and put back later, is recognized when it is opened. The folders would have shown what ran since.
+    fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
     /// Deletes those of `ids` whose [`Task::delete_at`] has come, with all that belongs to them, and returns how many there were.
     /// Hints of it there are none. Also forgets ended sessions whose time is over.
     fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;

@@ -113,6 +113,7 @@ layer! {
     fn hasten(at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
     fn newest() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
     fn expired(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
+    fn record_removal() -> BoxFuture<'_, Result<(), StoreError>>;
     fn delete(ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
     fn counts() -> BoxFuture<'_, Result<Counts, StoreError>>;
     fn signing_keys(purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;

@@ -1,6 +1,6 @@
 //! Deleting what has been kept long enough, in small batches.
 
-use crate::engine::Inner;
+use crate::{Provider, engine::Inner};
 use longhaul_core::{TaskId, UnixMillis, store::StoreError};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tracing::warn;
@@ -62,7 +62,8 @@ enum Batch {
     Last,
 }
 
-/// Files go before the row: should the process die between the two, the row is found again and nothing is left behind.
+/// Files go before the row: should the process die between the two, the row is found again and nothing is left behind. The removal is recorded
+/// before that, so that an older copy of the store cannot pass for the present one without those files.
 async fn delete_batch(inner: &Inner, stuck: &mut Stuck, tidy: bool) -> Result<Batch, StoreError> {
     let now = inner.now();
     stuck.refresh(now);
@@ -70,31 +71,47 @@ async fn delete_batch(inner: &Inner, stuck: &mut Stuck, tidy: bool) -> Result<Ba
     let mut expired = inner.store.expired(now, limit).await?;
     let full = expired.len() == limit && stuck.tasks.len() < MOST_STUCK;
     expired.retain(|id| !stuck.tasks.contains(id));
-    let mut free = Vec::with_capacity(expired.len());
-    for id in expired {
-        if forget(inner, &id).await {
-            free.push(id);
-        } else {
-            stuck.tasks.insert(id);
-        }
+    let files = files_of(inner, &expired).await;
+    if !files.is_empty() {
+        inner.store.record_removal().await?;
     }
-    if tidy || !free.is_empty() {
-        inner.store.delete(free, now).await?;
+    let kept = remove(files).await;
+    expired.retain(|id| !kept.contains(id));
+    stuck.tasks.extend(kept);
+    if tidy || !expired.is_empty() {
+        inner.store.delete(expired, now).await?;
     }
     Ok(if full { Batch::Full } else { Batch::Last })
 }
 
-/// Has every provider remove its files, and says whether all could.
-async fn forget(inner: &Inner, id: &TaskId) -> bool {
-    let mut done = true;
+/// Which providers keep files of which of these tasks.
+async fn files_of<'a>(inner: &'a Inner, expired: &[TaskId]) -> Vec<(&'a Arc<dyn Provider>, Vec<TaskId>)> {
+    let mut files = Vec::new();
+    if expired.is_empty() {
+        return files;
+    }
     for provider in &inner.providers {
-        if let Err(error) = provider.forget(id).await {
-            warn!(
-                error,
-                "files of an expired task could not be removed; trying again later"
-            );
-            done = false;
+        let left = provider.left_by(expired.to_vec()).await;
+        if !left.is_empty() {
+            files.push((provider, left));
         }
     }
-    done
+    files
+}
+
+/// Removes files, and returns the tasks that still have some.
+async fn remove(files: Vec<(&Arc<dyn Provider>, Vec<TaskId>)>) -> HashSet<TaskId> {
+    let mut kept = HashSet::new();
+    for (provider, tasks) in files {
+        for task in tasks {
+            if let Err(error) = provider.forget(&task).await {
+                warn!(
+                    error,
+                    "files of an expired task could not be removed; trying again later"
+                );
+                kept.insert(task);
+            }
+        }
+    }
+    kept
 }

@@ -94,6 +94,10 @@ impl StoreLayer for ReadsOnly {
         at_once(Ok(Vec::new()))
     }
 
+    fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        at_once(Err(StoreError::ReadsOnly))
+    }
+
     fn delete(&self, _ids: Vec<TaskId>, _at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
         at_once(Ok(0))
     }

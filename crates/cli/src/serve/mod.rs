@@ -133,11 +133,8 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         path: path.display().to_string(),
         source,
     })?;
-    // A restored database that is not accepted may lack rows for folders that are still needed.
-    let remove = asked.remove_orphaned_attempts && store.disagreement().is_none();
-    let orphans = orphans::Orphans::find(&attempts, &*store, remove).await;
     let launcher = Launcher::this_program().map_err(ServeError::Launcher)?;
-    let commands = Arc::new(CommandProvider::new(attempts, launcher, ports.clone()));
+    let commands = Arc::new(CommandProvider::new(attempts.clone(), launcher, ports.clone()));
     let tool_names = tools.iter().map(|tool| tool.name.clone()).collect();
     let tools = tools::build_all(tools, server.queue_timeout, &commands)?;
     let running = longhaul::Server::new(server.name.clone(), env!("CARGO_PKG_VERSION"))
@@ -153,6 +150,9 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .http(server.http.clone())
         .start()
         .await?;
+    // A restored database that is not accepted may lack rows for folders that are still needed.
+    let remove = asked.remove_orphaned_attempts && store.disagreement().is_none();
+    let orphans = orphans::Orphans::find(&attempts, &*store, remove).await;
     let front = running.front().ok_or(longhaul::ServeError::Stopped)?;
     let socket = OwnerSocket::bind(&server.data_dir).map_err(|source| ServeError::Socket {
         path: server.data_dir.display().to_string(),

@@ -17,7 +17,9 @@ pub(super) struct Orphans {
 }
 
 impl Orphans {
-    /// Finds orphaned folders. With `remove`, deletes those without a running command. Call it before any attempt starts.
+    /// Finds orphaned folders. With `remove`, deletes those without a running command.
+    ///
+    /// Call it after the start is recorded: a copy of the database that knows those tasks is then recognized as an older one.
     pub(super) async fn find(attempts: &Attempts, store: &dyn Store, remove: bool) -> Self {
         let mut found = Self::default();
         let tasks = attempts.tasks().unwrap_or_else(|error| {

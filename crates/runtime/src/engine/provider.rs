@@ -83,8 +83,18 @@ pub trait Provider: Send + Sync + 'static {
         true
     }
 
-    /// Removes what attempts of this task left outside the store. Called before the task is deleted, perhaps more than once, also
-    /// for tasks that left nothing.
+    /// Those of `tasks` whose attempts left something outside the store. Called before tasks are deleted, and answered at once for a kind that
+    /// leaves nothing.
+    fn left_by(&self, tasks: Vec<TaskId>) -> BoxFuture<'_, Vec<TaskId>> {
+        let _ = tasks;
+        Box::pin(async { Vec::new() })
+    }
+
+    /// Removes what attempts of this task left outside the store. Called before the task is deleted, perhaps more than once, for tasks that
+    /// [`left_by`](Self::left_by) names.
+    ///
+    /// # Errors
+    /// Why not all could be removed. The task is kept until it can.
     fn forget(&self, task: &TaskId) -> BoxFuture<'_, Result<(), String>> {
         let _ = task;
         Box::pin(async { Ok(()) })

@@ -5,7 +5,7 @@ use longhaul_core::{BoxFuture, Json, TaskId};
 use longhaul_runtime::{Executor, Provider};
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
 };
 
 const RETENTION: i64 = 3_600_000;
@@ -13,6 +13,8 @@ const RETENTION: i64 = 3_600_000;
 /// Remembers whose files it was asked to remove, and cannot remove some.
 #[derive(Default)]
 struct Files {
+    /// Tasks that have no files.
+    without: Mutex<HashSet<TaskId>>,
     stuck: Mutex<HashSet<TaskId>>,
     forgotten: Mutex<Vec<TaskId>>,
 }
@@ -24,6 +26,12 @@ impl Provider for Files {
 
     fn revive(&self, _definition: &Json) -> Result<Arc<dyn Executor>, String> {
         Err("nothing to revive".to_owned())
+    }
+
+    fn left_by(&self, mut tasks: Vec<TaskId>) -> BoxFuture<'_, Vec<TaskId>> {
+        let without = self.without.lock().unwrap();
+        tasks.retain(|task| !without.contains(task));
+        Box::pin(std::future::ready(tasks))
     }
 
     fn forget(&self, task: &TaskId) -> BoxFuture<'_, Result<(), String>> {
@@ -51,8 +59,11 @@ impl Files {
 
 /// A world with so many finished tasks, and what keeps their files.
 async fn finished(count: usize) -> (World, Arc<Files>, Vec<TaskId>) {
+    finished_in(World::in_memory(), count).await
+}
+
+async fn finished_in(mut world: World, count: usize) -> (World, Arc<Files>, Vec<TaskId>) {
     let files = Arc::new(Files::default());
-    let mut world = World::in_memory();
     world.providers = vec![files.clone()];
     let (script, mut runs) = Script::new();
     let engine = world.start([tool("a", script)]).await;
@@ -123,6 +134,37 @@ async fn files_that_cannot_be_removed_keep_their_task_and_hold_up_no_other() {
     world.clock.sleeper(2_000).await;
     world.clock.advance(600_000);
     until_left(&world, &ids, 0).await;
+}
+
+/// The store knows of a removal before it happens, and tasks without files cost no record.
+#[tokio::test]
+async fn a_removal_of_files_is_recorded_before_it() {
+    let (world, store) = World::faulty();
+    let (world, files, ids) = finished_in(world, 3).await;
+    files.without.lock().unwrap().extend(ids[..2].iter().cloned());
+    store.full_removals.store(1, Ordering::SeqCst);
+    world.clock.advance(RETENTION);
+    world.clock.sleeper(2_000).await;
+    assert_eq!(left(&world, &ids).await, ids, "nothing goes before the record");
+    assert_eq!(
+        (files.asked(&ids[2]), store.full_removals.load(Ordering::SeqCst)),
+        (0, 0)
+    );
+    world.clock.advance(2_000);
+    until_left(&world, &ids, 0).await;
+    assert_eq!(files.asked(&ids[2]), 1);
+    assert_eq!(store.removals.load(Ordering::SeqCst), 1);
+    assert_eq!((files.asked(&ids[0]), files.asked(&ids[1])), (0, 0));
+}
+
+#[tokio::test]
+async fn a_sweep_that_removes_no_files_records_nothing() {
+    let (world, store) = World::faulty();
+    let (world, files, ids) = finished_in(world, 3).await;
+    files.without.lock().unwrap().extend(ids.iter().cloned());
+    world.clock.advance(RETENTION);
+    until_left(&world, &ids, 0).await;
+    assert_eq!(store.removals.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]

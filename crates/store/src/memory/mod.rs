@@ -268,6 +268,11 @@ impl Store for MemoryStore {
         answer(Ok(expired.take(limit).map(|(_, id)| id.clone()).collect()))
     }
 
+    /// There is no older copy of this store.
+    fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        answer(Ok(()))
+    }
+
     fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
         answer(Ok(self.lock().delete(&ids, at)))
     }

@@ -88,9 +88,18 @@ pub struct SqliteStore {
     path: PathBuf,
     node_file: NodeFile,
     disagreement: Option<Disagreement>,
-    /// Held by a start until it is noted.
-    starting: tokio::sync::Mutex<()>,
+    /// The latest start through this store. Locked while a start or a removal is being recorded.
+    node: tokio::sync::Mutex<Option<OpenedNode>>,
     directory: Mutex<Directory>,
+}
+
+/// A start that is recorded in the database and in the file `node`.
+struct OpenedNode {
+    id: NodeId,
+    /// How often it has removed folders of attempts, by the database.
+    removals: i64,
+    /// Whether the file has the same number. If not, it has one less.
+    file_agrees: bool,
 }
 
 impl SqliteStore {
@@ -144,7 +153,7 @@ impl SqliteStore {
             path,
             node_file,
             disagreement,
-            starting: tokio::sync::Mutex::default(),
+            node: tokio::sync::Mutex::default(),
             directory: Mutex::new(directory),
         })
     }
@@ -169,13 +178,44 @@ impl SqliteStore {
         if self.disagreement.is_some() {
             return Err(StoreError::ReadsOnly);
         }
-        let _starting = self.starting.lock().await;
+        let mut opened = self.node.lock().await;
         let latest = self.readers()?.at_once(read::latest_node)?;
         let node = self.node_file.note_opening(latest).map_err(not_noted)?;
         let write = move |tx: &mut Tx<'_>| write::open_node(tx, node, &host, at);
         let node: NodeId = self.write(0, Durability::Synced, write).await?;
-        self.node_file.note_opened(node).map_err(not_noted)?;
+        self.node_file.note_opened(node, 0).map_err(not_noted)?;
+        *opened = Some(OpenedNode {
+            id: node,
+            removals: 0,
+            file_agrees: true,
+        });
         Ok(node)
+    }
+
+    /// Records a removal of attempt folders in the database, then in the file `node`: see `node_file`.
+    async fn record_removal(&self) -> Result<(), StoreError> {
+        if self.disagreement.is_some() {
+            return Err(StoreError::ReadsOnly);
+        }
+        let mut opened = self.node.lock().await;
+        // Without a start through this store no attempt runs, and the next start is recorded by itself.
+        let Some(node) = opened.as_mut() else { return Ok(()) };
+        if !node.file_agrees {
+            // The last removal was recorded in the database alone. Copies taken since then have its number, so this one needs another.
+            self.note_removals(node)?;
+        }
+        let (id, removals) = (node.id, node.removals + 1);
+        self.write::<(), StoreError, _>(0, Durability::Synced, move |tx| write::set_removals(tx, id, removals))
+            .await?;
+        node.removals = removals;
+        node.file_agrees = false;
+        self.note_removals(node)
+    }
+
+    fn note_removals(&self, node: &mut OpenedNode) -> Result<(), StoreError> {
+        self.node_file.note_opened(node.id, node.removals).map_err(not_noted)?;
+        node.file_agrees = true;
+        Ok(())
     }
 
     /// Writes `note`, such as the address of the server, into the lock file, where the next process that wants the directory

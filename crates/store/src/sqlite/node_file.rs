@@ -1,21 +1,33 @@
-//! The file `node`: which start of a server was the latest on this directory, kept apart from the database.
+//! The file `node`: which start of a server was the latest on this directory, and how often that server has removed attempt folders since.
+//! It is kept apart from the database.
 //!
-//! A database that was restored from a backup knows tasks as they were: what it calls queued or running may have run since. It says nothing
-//! of that itself, so each start is noted outside of it too, and the two are compared when the directory is opened.
+//! A database that was restored from a backup knows tasks as they were: what it calls queued or running may have run since. The folder of an
+//! attempt shows that it ran, unless retention has removed it. The database cannot show that it is old, so each start, and each removal of
+//! folders, is recorded in this file too. The two are compared when the directory is opened.
 //!
 //! | step of a start | the file | the database |
 //! | --- | --- | --- |
-//! | before | `latest 7` | 7 |
-//! | 1. the file is replaced, synced | `latest 7`, `opening 8` | 7 |
-//! | 2. the database commits, synced | `latest 7`, `opening 8` | 8 |
-//! | 3. the file is replaced, synced | `latest 8` | 8 |
+//! | before | `latest 7` | start 7 |
+//! | 1. the file is replaced, synced | `latest 7`, `opening 8` | start 7 |
+//! | 2. the database commits, synced | `latest 7`, `opening 8` | start 8 |
+//! | 3. the file is replaced, synced | `latest 8` | start 8 |
 //!
-//! A process that dies between two steps has begun no work. So both numbers in the file agree with the database, and any other does not.
+//! | step of a removal | the file | the database |
+//! | --- | --- | --- |
+//! | before | `latest 8`, `removals 2` | start 8, removals 2 |
+//! | 1. the database commits, synced | `latest 8`, `removals 2` | start 8, removals 3 |
+//! | 2. the file is replaced, synced | `latest 8`, `removals 3` | start 8, removals 3 |
+//! | 3. folders are removed | | |
+//!
+//! A process that dies before the last step of a start has begun no work, and one that dies before the last step of a removal has removed
+//! nothing. So the file agrees with the database at each step, and also with a database that is one removal ahead of it. The removals of a
+//! start begin at 0; while there are none, the file is as earlier releases wrote it.
 
 use super::OpenError;
 use longhaul_core::NodeId;
 use longhaul_private_dir::{PrivateDir, open_file, read_file};
 use std::{
+    fmt,
     fs::{self, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
@@ -25,7 +37,7 @@ use std::{
 const NAME: &str = "node";
 const DRAFT: &str = "node.draft";
 
-/// The database and the rest of the data directory are not of the same time. Its words are for the operator.
+/// Why the database and the rest of the data directory are not of the same time, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Disagreement {
@@ -38,6 +50,29 @@ pub enum Disagreement {
         /// The latest start in the file.
         file: i64,
         /// The latest start in the database.
+        database: i64,
+    },
+    /// The database was restored from a backup that was taken since the latest start.
+    #[error(
+        "the database is older than the data directory: since the latest start of a server, attempt folders were removed {database} times by what \
+         it knows, and {file} times by the file `node` beside it. It was restored from a backup. What it calls queued or running may have run since"
+    )]
+    DatabaseOlderThanRemovals {
+        /// The removals in the file.
+        file: i64,
+        /// The removals in the database.
+        database: i64,
+    },
+    /// The rest of the directory was restored to a copy that was taken since the latest start.
+    #[error(
+        "the data directory is older than its database: since the latest start of a server, attempt folders were removed {file} times by the file \
+         `node`, and {database} times by what the database knows. It, and the folders of attempts with it, was restored from a backup. What ran \
+         since is not in them"
+    )]
+    FileOlderThanRemovals {
+        /// The removals in the file.
+        file: i64,
+        /// The removals in the database.
         database: i64,
     },
     /// The rest of the directory was restored.
@@ -68,15 +103,20 @@ pub enum Disagreement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Noted {
     latest: i64,
+    /// How often the latest start has removed folders.
+    removals: i64,
     /// The start that was under way.
     opening: Option<i64>,
 }
 
-/// The latest start in the database, and whether it was noted in the file: releases before there was one did not.
+/// The latest start in the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct LatestNode {
     pub(super) id: i64,
+    /// Whether it was noted in the file: releases before there was one did not.
     pub(super) noted: bool,
+    /// How often it has removed folders of attempts.
+    pub(super) removals: i64,
 }
 
 /// The file in a directory.
@@ -102,18 +142,26 @@ impl NodeFile {
         Ok(compare(noted, database).err())
     }
 
-    /// Step 1. Returns the number of the start: greater than all that either has seen.
+    /// Step 1 of a start. Returns its number: greater than all that either has seen.
     pub(super) fn note_opening(&self, database: LatestNode) -> io::Result<NodeId> {
         let noted = self.read()?.and_then(Result::ok);
         let highest = noted.map_or(0, |noted| noted.latest.max(noted.opening.unwrap_or(0)));
         let opening = highest.max(database.id) + 1;
-        self.replace(&format!("latest {}\nopening {opening}\n", database.id))?;
+        self.replace(Noted {
+            latest: database.id,
+            removals: database.removals,
+            opening: Some(opening),
+        })?;
         Ok(NodeId(opening))
     }
 
-    /// Step 3.
-    pub(super) fn note_opened(&self, node: NodeId) -> io::Result<()> {
-        self.replace(&format!("latest {}\n", node.0))
+    /// Step 3 of a start, and step 2 of its removals.
+    pub(super) fn note_opened(&self, node: NodeId, removals: i64) -> io::Result<()> {
+        self.replace(Noted {
+            latest: node.0,
+            removals,
+            opening: None,
+        })
     }
 
     /// What it says; `None` if there is none.
@@ -126,26 +174,49 @@ impl NodeFile {
     }
 
     /// Whole or not at all, and on disk.
-    fn replace(&self, text: &str) -> io::Result<()> {
+    fn replace(&self, noted: Noted) -> io::Result<()> {
         let draft = self.directory.join(DRAFT);
         let mut file = open_file(&draft, OpenOptions::new().write(true).create(true).mode(0o600))?;
         file.set_len(0)?;
-        file.write_all(text.as_bytes())?;
+        file.write_all(noted.to_string().as_bytes())?;
         file.sync_all()?;
         fs::rename(&draft, self.directory.join(NAME))?;
         fs::File::open(&self.directory)?.sync_all()
     }
 }
 
+impl fmt::Display for Noted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "latest {}", self.latest)?;
+        if self.removals > 0 {
+            writeln!(f, "removals {}", self.removals)?;
+        }
+        match self.opening {
+            Some(opening) => writeln!(f, "opening {opening}"),
+            None => Ok(()),
+        }
+    }
+}
+
 fn parse(bytes: &[u8]) -> Option<Noted> {
     let text = std::str::from_utf8(bytes).ok()?;
-    let mut lines = text.strip_suffix('\n')?.split('\n');
-    let latest = lines.next()?.strip_prefix("latest ")?.parse().ok()?;
-    let opening = match lines.next() {
-        Some(line) => Some(line.strip_prefix("opening ")?.parse().ok()?),
-        None => None,
+    let mut lines = text.strip_suffix('\n')?.split('\n').peekable();
+    let mut number = |name: &str| {
+        let number = lines
+            .peek()?
+            .strip_prefix(name)?
+            .strip_prefix(' ')?
+            .parse::<i64>()
+            .ok()?;
+        lines.next();
+        Some(number)
     };
-    lines.next().is_none().then_some(Noted { latest, opening })
+    let noted = Noted {
+        latest: number("latest")?,
+        removals: number("removals").unwrap_or(0),
+        opening: number("opening"),
+    };
+    lines.next().is_none().then_some(noted)
 }
 
 /// Whether the file and the database are of the same time.
@@ -156,8 +227,16 @@ fn compare(file: Option<Result<Noted, Disagreement>>, database: LatestNode) -> R
         // Fresh, or of a release that had no such file.
         None => return Ok(()),
     };
-    if database.id == noted.latest || Some(database.id) == noted.opening {
+    if Some(database.id) == noted.opening {
         return Ok(());
+    }
+    if database.id == noted.latest {
+        let (file, database) = (noted.removals, database.removals);
+        return match database - file {
+            0 | 1 => Ok(()),
+            ..0 => Err(Disagreement::DatabaseOlderThanRemovals { file, database }),
+            2.. => Err(Disagreement::FileOlderThanRemovals { file, database }),
+        };
     }
     let (file, database) = (noted.latest, database.id);
     Err(if database < file {
@@ -168,197 +247,4 @@ fn compare(file: Option<Result<Noted, Disagreement>>, database: LatestNode) -> R
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{ReadsOnly, SqliteOptions, SqliteStore};
-    use longhaul_core::{HostId, Store, UnixMillis, store::StoreError};
-    use std::{path::Path, sync::Arc};
-
-    const FILES: [&str; 2] = ["longhaul.db", NAME];
-
-    fn open(directory: &Path) -> SqliteStore {
-        SqliteStore::open(directory, SqliteOptions::default()).unwrap()
-    }
-
-    fn accepted(directory: &Path) -> SqliteStore {
-        let options = SqliteOptions {
-            accept_restored: true,
-            ..SqliteOptions::default()
-        };
-        SqliteStore::open(directory, options).unwrap()
-    }
-
-    fn host() -> HostId {
-        HostId("here".into())
-    }
-
-    async fn start(store: &SqliteStore) -> Result<NodeId, StoreError> {
-        store.open_node(&host(), UnixMillis(1)).await
-    }
-
-    /// How far a start comes before its process is killed.
-    const STEPS: usize = 4;
-
-    async fn killed_after(store: &SqliteStore, steps: usize) {
-        let latest = store
-            .readers()
-            .unwrap()
-            .at_once(super::super::read::latest_node)
-            .unwrap();
-        if steps == 0 {
-            return;
-        }
-        let node = store.node_file.note_opening(latest).unwrap();
-        if steps == 1 {
-            return;
-        }
-        let write =
-            move |tx: &mut super::super::Tx<'_>| super::super::write::open_node(tx, node, &host(), UnixMillis(1));
-        store
-            .write::<NodeId, StoreError, _>(0, super::super::Durability::Synced, write)
-            .await
-            .unwrap();
-        if steps > 2 {
-            store.node_file.note_opened(node).unwrap();
-        }
-    }
-
-    /// What is in the directory while nobody uses it.
-    fn copy(directory: &Path) -> Vec<(&'static str, Option<Vec<u8>>)> {
-        FILES.map(|name| (name, fs::read(directory.join(name)).ok())).to_vec()
-    }
-
-    fn restore(directory: &Path, name: &str, bytes: Option<&Vec<u8>>) {
-        match bytes {
-            Some(bytes) => fs::write(directory.join(name), bytes).unwrap(),
-            None => fs::remove_file(directory.join(name)).unwrap(),
-        }
-    }
-
-    /// Every way in which two starts can die, one after the other: none is taken for a restore, and numbers rise.
-    #[tokio::test]
-    async fn a_start_that_dies_between_any_two_steps_is_no_restore() {
-        for deaths in 0..STEPS.pow(2) {
-            let directory = tempfile::tempdir().unwrap();
-            for nth in 0..2 {
-                let store = open(directory.path());
-                assert_eq!(store.disagreement(), None, "{deaths}: before start {nth}");
-                killed_after(&store, deaths / STEPS.pow(nth) % STEPS).await;
-            }
-            let store = open(directory.path());
-            assert_eq!(store.disagreement(), None, "{deaths}");
-            let before = store.latest_node().await.unwrap();
-            assert!(start(&store).await.unwrap() > before);
-        }
-    }
-
-    /// Whichever file is put back as it was before any start, or is lost: it is found out, by whoever comes next and until somebody accepts it.
-    #[tokio::test]
-    async fn whichever_file_is_put_back_is_found_out_until_it_is_accepted() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path();
-        drop(open(path));
-        let mut copies = vec![copy(path)];
-        for _ in 0..3 {
-            assert_eq!(start(&open(path)).await, Ok(NodeId(copies.len() as i64)));
-            copies.push(copy(path));
-        }
-        let now = copies.pop().unwrap();
-        let put = |files: &[(&'static str, Option<Vec<u8>>)]| {
-            for name in ["longhaul.db-wal", "longhaul.db-shm"] {
-                let _ = fs::remove_file(path.join(name));
-            }
-            for (name, bytes) in files {
-                restore(path, name, bytes.as_ref());
-            }
-        };
-        for (nth, old) in copies.iter().enumerate() {
-            for (restored, (name, bytes)) in old.iter().enumerate() {
-                put(&now);
-                restore(path, name, bytes.as_ref());
-                for _ in 0..2 {
-                    let store = open(path);
-                    let found = store.disagreement().cloned();
-                    let (file, database) = if restored == 0 {
-                        (3, nth as i64)
-                    } else {
-                        (nth as i64, 3)
-                    };
-                    let expected = match (restored, nth) {
-                        (0, _) => Disagreement::DatabaseOlder { file, database },
-                        (_, 0) => Disagreement::FileMissing,
-                        _ => Disagreement::FileOlder { file, database },
-                    };
-                    assert_eq!(found, Some(expected));
-                    assert_eq!(start(&store).await, Err(StoreError::ReadsOnly));
-                }
-                let store = accepted(path);
-                assert_eq!(store.disagreement(), None);
-                // From the first step on: an accepted start that dies is not asked about again.
-                killed_after(&store, 1).await;
-                drop(store);
-                let store = open(path);
-                assert_eq!(store.disagreement(), None);
-                assert!(start(&store).await.unwrap() > NodeId(3), "no number is used twice");
-            }
-            // All of it is put back together: nothing can tell.
-            put(old);
-            if old[1].1.is_some() {
-                assert_eq!(open(path).disagreement(), None);
-            }
-            let _ = fs::remove_file(path.join(NAME));
-        }
-    }
-
-    #[tokio::test]
-    async fn a_damaged_file_is_no_reason_to_begin() {
-        for text in [
-            "",
-            "latest",
-            "latest x\n",
-            "latest 1",
-            "latest 1\nopening\n",
-            "latest 1\nopening 2\n\n",
-            "latest 9\n",
-        ] {
-            let directory = tempfile::tempdir().unwrap();
-            start(&open(directory.path())).await.unwrap();
-            fs::write(directory.path().join(NAME), text).unwrap();
-            let store = open(directory.path());
-            assert!(store.disagreement().is_some(), "{text:?}");
-            drop(store);
-            start(&accepted(directory.path())).await.unwrap();
-            assert_eq!(open(directory.path()).disagreement(), None);
-        }
-    }
-
-    /// A directory of the release before has no such file, and nodes that were never noted.
-    #[tokio::test]
-    async fn a_directory_of_an_earlier_release_opens_without_complaint() {
-        let directory = tempfile::tempdir().unwrap();
-        start(&open(directory.path())).await.unwrap();
-        fs::remove_file(directory.path().join(NAME)).unwrap();
-        let raw = rusqlite::Connection::open(directory.path().join("longhaul.db")).unwrap();
-        raw.execute_batch("UPDATE nodes SET noted = 0").unwrap();
-        drop(raw);
-        let store = open(directory.path());
-        assert_eq!(store.disagreement(), None);
-        assert_eq!(start(&store).await, Ok(NodeId(2)));
-    }
-
-    #[tokio::test]
-    async fn what_is_not_accepted_can_be_read_and_nothing_else() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = open(directory.path());
-        let node = start(&store).await.unwrap();
-        drop(store);
-        fs::write(directory.path().join(NAME), "latest 7\n").unwrap();
-        let before = fs::read(directory.path().join(NAME)).unwrap();
-        let store = ReadsOnly::unless_accepted(Arc::new(open(directory.path())));
-        assert_eq!(store.open_node(&host(), UnixMillis(1)).await, Ok(node));
-        assert_eq!(store.adopt(node, &host(), 9, UnixMillis(1)).await, Ok(vec![]));
-        assert_eq!(store.queued_tools().await, Ok(vec![]));
-        assert_eq!(store.counts().await.unwrap().running, 0);
-        assert_eq!(fs::read(directory.path().join(NAME)).unwrap(), before);
-    }
-}
+mod tests;

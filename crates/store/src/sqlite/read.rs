@@ -372,10 +372,11 @@ pub(super) fn latest_node(connection: &Connection) -> Result<LatestNode> {
         Ok(LatestNode {
             id: row.get(0)?,
             noted: row.get(1)?,
+            removals: row.get(2)?,
         })
     };
     connection
-        .prepare_cached("SELECT id, noted FROM nodes ORDER BY id DESC LIMIT 1")?
+        .prepare_cached("SELECT id, noted, removals FROM nodes ORDER BY id DESC LIMIT 1")?
         .query_row([], row)
         .optional()
         .map(Option::unwrap_or_default)

@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_noted_nodes.sql"),
     include_str!("migrations/0008_tool_limits.sql"),
     include_str!("migrations/0009_settled_inputs.sql"),
+    include_str!("migrations/0010_removals.sql"),
 ];
 
 /// Brings the file up to date, or says why it cannot be used.

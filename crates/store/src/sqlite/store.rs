@@ -201,6 +201,10 @@ impl Store for SqliteStore {
         self.in_turn(move |connection| read::expired(connection, at, limit))
     }
 
+    fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.record_removal())
+    }
+
     fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
         Box::pin(self.write(0, Durability::Synced, move |tx| write::delete(tx, &ids, at)))
     }

@@ -329,6 +329,14 @@ pub(super) fn open_node(
     Ok(Ok(node))
 }
 
+/// [`longhaul_core::Store::record_removal`].
+pub(super) fn set_removals(tx: &mut Tx<'_>, node: NodeId, removals: i64) -> Result<Result<(), StoreError>> {
+    tx.connection
+        .prepare_cached("UPDATE nodes SET removals = ?2 WHERE id = ?1")?
+        .execute([node.0, removals])?;
+    Ok(Ok(()))
+}
+
 /// [`longhaul_core::Store::put_spec`].
 pub(super) fn put_spec(tx: &mut Tx<'_>, spec: &ToolSpec) -> Result<Result<(), StoreError>> {
     tx.connection

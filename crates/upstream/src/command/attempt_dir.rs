@@ -74,6 +74,12 @@ impl Attempts {
         }
     }
 
+    /// Whether there is anything of this task, or it cannot be said.
+    pub(super) fn has_folder(&self, task: &TaskId) -> bool {
+        let found = std::fs::symlink_metadata(self.root.join(task.as_str()));
+        !matches!(found, Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Removes all attempts of a task. One that is not there is no error.
     ///
     /// # Errors

@@ -113,6 +113,16 @@ impl Provider for CommandProvider {
         Ok(Arc::new(self.run_by(tool)))
     }
 
+    fn left_by(&self, tasks: Vec<TaskId>) -> BoxFuture<'_, Vec<TaskId>> {
+        let attempts = self.shared.attempts.clone();
+        Box::pin(async move {
+            let all = tasks.clone();
+            let with_folder = move || tasks.into_iter().filter(|task| attempts.has_folder(task)).collect();
+            // While the server stops nobody looks: perhaps all have one.
+            self.ports.blocking(with_folder).await.unwrap_or(all)
+        })
+    }
+
     fn forget(&self, task: &TaskId) -> BoxFuture<'_, Result<(), String>> {
         let (attempts, task) = (self.shared.attempts.clone(), task.clone());
         Box::pin(async move {

@@ -29,6 +29,10 @@ pub(crate) struct FaultyStore {
     /// What becomes of the next creates of this tool's tasks.
     creates: Mutex<(&'static str, Vec<FaultyCreate>)>,
     pub(crate) claims: AtomicUsize,
+    /// Removals of files that were recorded.
+    pub(crate) removals: AtomicUsize,
+    /// The next removals of files that cannot be recorded.
+    pub(crate) full_removals: AtomicUsize,
     applied: Mutex<Vec<Change>>,
 }
 
@@ -55,6 +59,8 @@ impl FaultyStore {
             full_claims: AtomicUsize::new(0),
             creates: Mutex::default(),
             claims: AtomicUsize::new(0),
+            removals: AtomicUsize::new(0),
+            full_removals: AtomicUsize::new(0),
             applied: Mutex::default(),
         })
     }
@@ -151,6 +157,18 @@ impl StoreLayer for FaultyStore {
             released(&self.hold_claimed).await;
             claimed
         })
+    }
+
+    fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        let left = |left: usize| left.checked_sub(1);
+        let full = self
+            .full_removals
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left);
+        if full.is_ok() {
+            return Box::pin(async { Err(StoreError::Full) });
+        }
+        self.removals.fetch_add(1, Ordering::SeqCst);
+        self.inner.record_removal()
     }
 
     fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
