@@ -1,5 +1,5 @@
-//! Work that fans out: the words of a folder's files are counted by a task for each file, three at a time. A file that cannot be counted is
-//! tolerated: someone is asked whether to leave it out, and silence for a minute means yes.
+//! Work that fans out: a task for each file of a folder counts its words, three at a time. If a file cannot be counted, the user is asked
+//! whether to leave it out; no answer within a minute means yes.
 //!
 //! `fan_out [--listen ADDR | --stdio] [--data-dir DIR]`.
 
@@ -36,7 +36,7 @@ struct Survey {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Surveyed {
+struct SurveyResult {
     /// How many words there are in all.
     words: usize,
     /// Which files were not counted.
@@ -49,14 +49,14 @@ struct Consent {
     leave_out: bool,
 }
 
-async fn survey(cx: TaskContext, args: Survey) -> ToolResult<Json<Surveyed>> {
-    // In a step, since the folder may hold other files when the function is run again.
+async fn survey(cx: TaskContext, args: Survey) -> ToolResult<Json<SurveyResult>> {
+    // In a step, because the folder may hold other files when the function is replayed.
     let files = cx.step("list", async || list(&args.folder)).await?;
 
     let counted = AtomicUsize::new(0);
     let branches = files.iter().map(|file| {
         let (counted, all) = (&counted, files.len());
-        // Each branch uses the context it is given: by it the journal tells them apart.
+        // Each branch must use its own context: the journal tells the branches apart by it.
         move |cx: TaskContext| async move {
             let words = count(&cx, file).await?;
             cx.progress(counted.fetch_add(1, Ordering::Relaxed) + 1, all);
@@ -71,18 +71,18 @@ async fn survey(cx: TaskContext, args: Survey) -> ToolResult<Json<Surveyed>> {
         return Err(Error::new("not all files could be counted"));
     }
     let words = counts.into_iter().flatten().sum();
-    Ok(Json(Surveyed { words, left_out }))
+    Ok(Json(SurveyResult { words, left_out }))
 }
 
 /// How many words a file has, counted by a task of its own; `None` if that failed.
 async fn count(cx: &TaskContext, file: &PathBuf) -> ToolResult<Option<usize>> {
     match cx.call("count_words", json!({"file": file})).await {
         Ok(counted) => {
-            let words = counted.json::<Counted>()?.words;
+            let words = counted.json::<WordCount>()?.words;
             cx.emit(format!("{} has {words} words", file.display())).await?;
             Ok(Some(words))
         }
-        // Only this is the file's fault. That the work is to stop, for example, is not.
+        // Other errors say nothing about the file: for example, that the task is to stop.
         Err(CallError::Failed { why, .. }) => {
             cx.emit(format!("{} cannot be counted: {why}", file.display())).await?;
             Ok(None)
@@ -91,9 +91,9 @@ async fn count(cx: &TaskContext, file: &PathBuf) -> ToolResult<Option<usize>> {
     }
 }
 
-/// The answer, or a minute: whichever comes first. The question is withdrawn when the minute is over.
+/// Waits a minute for the answer. Then the question is withdrawn, and the files are left out.
 async fn leave_out(cx: &TaskContext, files: usize) -> ToolResult<bool> {
-    // What the client could be asked when it called is kept with the task, and the same in every attempt.
+    // The client's capabilities are stored with the task, so they are the same in every attempt.
     if !cx.capabilities().has(Capability::ElicitForm) {
         return Ok(true);
     }
@@ -115,14 +115,14 @@ struct CountWords {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-struct Counted {
+struct WordCount {
     words: usize,
 }
 
-/// It changes nothing, so it needs no steps: after a crash it is simply run again.
-async fn count_words(args: CountWords) -> ToolResult<Json<Counted>> {
+/// It changes nothing, so it needs no steps: after a crash it runs again.
+async fn count_words(args: CountWords) -> ToolResult<Json<WordCount>> {
     let words = fs::read_to_string(args.file)?.split_whitespace().count();
-    Ok(Json(Counted { words }))
+    Ok(Json(WordCount { words }))
 }
 
 /// The files of a folder, in the order of their names.

@@ -1,5 +1,5 @@
-//! A release that outlives its process: it builds, asks whether to ship, waits for the window, has the build tested by a task of its own,
-//! and publishes under a key.
+//! A release that outlives its process: it builds, asks whether to ship, waits for the release window, tests the build in a child task,
+//! and publishes under an idempotency key.
 //!
 //! `release [--listen ADDR | --stdio] [--data-dir DIR]`. It works in the folder that `RELEASE_FOLDER` names, or in `release-work`: it
 //! bundles what is in `src` there (a sample, if there is none) into `builds`, and publishes to `published`. Kill it wherever you like.
@@ -34,10 +34,10 @@ pub fn server() -> Server {
 
 /// The server, working in this folder.
 pub fn server_in(folder: impl Into<PathBuf>) -> Server {
-    let yard = Arc::new(Yard { folder: folder.into() });
-    let tested = Arc::clone(&yard);
-    let release = move |cx: TaskContext, args: Release| release(cx, args, Arc::clone(&yard));
-    let smoke_tests = move |cx: TaskContext, args: SmokeTests| smoke_tests(cx, args, Arc::clone(&tested));
+    let workspace = Arc::new(Workspace { folder: folder.into() });
+    let for_tests = Arc::clone(&workspace);
+    let release = move |cx: TaskContext, args: Release| release(cx, args, Arc::clone(&workspace));
+    let smoke_tests = move |cx: TaskContext, args: SmokeTests| smoke_tests(cx, args, Arc::clone(&for_tests));
     Server::new("release", env!("CARGO_PKG_VERSION"))
         .tool(Tool::durable("release", release))
         .tool(Tool::durable("smoke_tests", smoke_tests))
@@ -55,12 +55,12 @@ struct Release {
 struct Approval {
     /// Whether to ship it.
     approved: bool,
-    /// When to publish; a moment that has passed means at once.
+    /// When to publish; a time that has passed means at once.
     window: Timestamp,
 }
 
-async fn release(cx: TaskContext, args: Release, yard: Arc<Yard>) -> ToolResult {
-    let build = cx.step("build", async || yard.build(&args.rev)).await?;
+async fn release(cx: TaskContext, args: Release, workspace: Arc<Workspace>) -> ToolResult {
+    let build = cx.step("build", async || workspace.build(&args.rev)).await?;
     cx.status(format!("built {} of {} files", build.id, build.files))
         .await?;
 
@@ -73,7 +73,7 @@ async fn release(cx: TaskContext, args: Release, yard: Arc<Yard>) -> ToolResult 
     let smoke = cx.call("smoke_tests", json!({"build": build.id})).await?;
 
     let key = cx.key("publish");
-    let publish = async || yard.publish(&args.rev, &build, &key);
+    let publish = async || workspace.publish(&args.rev, &build, &key);
     let artefact = cx
         .step("publish", publish)
         .max_attempts(5)
@@ -98,11 +98,11 @@ struct Report {
     lines: usize,
 }
 
-async fn smoke_tests(cx: TaskContext, args: SmokeTests, yard: Arc<Yard>) -> ToolResult<Json<Report>> {
-    let names = cx.step("unpack", async || yard.unpack(&args.build)).await?;
+async fn smoke_tests(cx: TaskContext, args: SmokeTests, workspace: Arc<Workspace>) -> ToolResult<Json<Report>> {
+    let names = cx.step("unpack", async || workspace.unpack(&args.build)).await?;
     let mut lines = 0;
     for (nth, name) in names.iter().enumerate() {
-        lines += cx.step("test", async || yard.test(&args.build, name)).await?;
+        lines += cx.step("test", async || workspace.test(&args.build, name)).await?;
         cx.progress(nth + 1, names.len()).await?;
     }
     Ok(Json(Report {
@@ -111,21 +111,21 @@ async fn smoke_tests(cx: TaskContext, args: SmokeTests, yard: Arc<Yard>) -> Tool
     }))
 }
 
-/// What a build has come to, as it is kept.
+/// The result of a build, as the journal records it.
 #[derive(Serialize, Deserialize)]
 struct Build {
     id: String,
     files: usize,
 }
 
-/// Where sources, builds and what was published are.
-struct Yard {
+/// The folder that holds the sources, the builds and what was published.
+struct Workspace {
     folder: PathBuf,
 }
 
-/// What the steps do. Any of it may be done a second time, when the process dies before what it came to is in the journal.
-impl Yard {
-    /// Copies the sources into a folder of builds. It is named by what is in it, so that doing it again makes the same.
+/// The work of the steps. Each may run a second time, if the process dies before its result is recorded.
+impl Workspace {
+    /// Copies the sources into a folder named by a hash of their content, so that a second run makes the same folder.
     fn build(&self, rev: &str) -> io::Result<Build> {
         let sources = self.sources()?;
         let mut hash = DefaultHasher::new();
@@ -140,7 +140,7 @@ impl Yard {
         Ok(Build { id, files })
     }
 
-    /// Name and content of each file, in the order of their names: that of a folder is nobody's.
+    /// Name and content of each file, sorted by name, because the order of a directory is not fixed.
     fn sources(&self) -> io::Result<Vec<(String, String)>> {
         let folder = self.folder.join("src");
         if !folder.exists() {
@@ -154,7 +154,7 @@ impl Yard {
             .collect()
     }
 
-    /// What is in a build.
+    /// The names of a build's files.
     fn unpack(&self, build: &str) -> Result<Vec<String>, StepError> {
         match names(&self.builds().join(build)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -164,7 +164,7 @@ impl Yard {
         }
     }
 
-    /// Tests a file of a build: it must not be empty. Says how many lines it has.
+    /// Tests a file of a build: it must not be empty. Returns how many lines it has.
     fn test(&self, build: &str, name: &str) -> Result<usize, StepError> {
         let text = fs::read_to_string(self.builds().join(build).join(name))?;
         match text.lines().count() {
@@ -173,15 +173,15 @@ impl Yard {
         }
     }
 
-    /// Publishes a build as a revision, once: what is published says by which key, and is never replaced. The same key again changes
-    /// nothing and is told the same.
+    /// Publishes a build as a revision, once: the published file begins with the key and is never replaced. Calling it again with the same key
+    /// changes nothing and returns the same path.
     fn publish(&self, rev: &str, build: &Build, key: &str) -> Result<PathBuf, StepError> {
-        let shelf = self.folder.join("published");
-        fs::create_dir_all(&shelf)?;
-        let artefact = shelf.join(format!("{rev}.txt"));
-        let prepared = shelf.join(format!(".{}", key.replace(':', "-")));
+        let published = self.folder.join("published");
+        fs::create_dir_all(&published)?;
+        let artefact = published.join(format!("{rev}.txt"));
+        let prepared = published.join(format!(".{}", key.replace(':', "-")));
         fs::write(&prepared, self.artefact(build, key)?)?;
-        // A link is made whole or not at all, and not over what is there.
+        // A hard link is atomic and never replaces an existing file.
         let linked = fs::hard_link(&prepared, &artefact);
         fs::remove_file(&prepared)?;
         match linked {

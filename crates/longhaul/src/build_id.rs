@@ -13,7 +13,7 @@ const CHUNK: usize = 1 << 20;
 
 /// A hash of the executable. The file is opened now, because the next deploy replaces it, and read when a task is first blocked.
 pub(crate) fn of_executable() -> BuildId {
-    // Not by its path where that can be helped: it may have been deployed over already.
+    // By its path only if necessary: a deploy may have replaced the file already.
     let executable = File::open("/proc/self/exe").or_else(|_| env::current_exe().and_then(File::open));
     BuildId::lazy(move || match executable.and_then(hash) {
         Ok(hash) => Some(hash),
@@ -24,8 +24,7 @@ pub(crate) fn of_executable() -> BuildId {
     })
 }
 
-/// Not a secure hash: it only tells builds apart. The hasher may change with the version of Rust, and then so does the build. It is the fastest one
-/// in programs without optimization.
+/// A hash of the file, not a secure one: it only tells builds apart. It may change with the version of Rust, and is fast without optimization.
 fn hash(mut executable: File) -> io::Result<String> {
     let mut hasher = std::hash::DefaultHasher::new();
     let mut chunk = vec![0; CHUNK];

@@ -1,18 +1,18 @@
-//! Completion of arguments while they are typed (U-36).
+//! Completion of arguments while the user types them (U-36).
 
-use crate::{Error, RequestContext, ServerHandle, request_handler::Texts};
+use crate::{Error, RequestContext, ServerHandle, request_handler::TextArguments};
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{Completer, HandlerError};
 use std::{collections::HashMap, sync::Arc};
 
-/// What the user has typed, for a function that completes it.
+/// What a completing function is given: the text so far, and the arguments that are known.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Typed {
-    /// The text so far.
+pub struct CompletionRequest {
+    /// The text that the user has typed so far.
     pub value: String,
-    /// The other arguments so far, by name.
-    pub arguments: Texts,
+    /// The other arguments that are known already, by name.
+    pub arguments: TextArguments,
     /// The context of the request.
     pub cx: RequestContext,
 }
@@ -38,7 +38,7 @@ impl<T: IntoCompletions, E: Into<Error>> IntoCompletions for Result<T, E> {
     }
 }
 
-type Complete = dyn Fn(Typed) -> BoxFuture<'static, Result<Vec<String>, Error>> + Send + Sync;
+type Complete = dyn Fn(CompletionRequest) -> BoxFuture<'static, Result<Vec<String>, Error>> + Send + Sync;
 
 /// The completing functions, by argument.
 #[derive(Clone, Default)]
@@ -47,22 +47,22 @@ pub(crate) struct Completions(HashMap<String, Arc<Complete>>);
 impl Completions {
     pub(crate) fn add<F, W, R>(&mut self, argument: String, complete: F)
     where
-        F: Fn(Typed) -> W + Send + Sync + 'static,
+        F: Fn(CompletionRequest) -> W + Send + Sync + 'static,
         W: Future<Output = R> + Send + 'static,
         R: IntoCompletions,
     {
-        let complete = move |typed| {
-            let work = complete(typed);
+        let complete = move |request| {
+            let work = complete(request);
             Box::pin(async move { work.await.into_completions() }) as BoxFuture<'static, _>
         };
         self.0.insert(argument, Arc::new(complete));
     }
 
-    /// Completes from a list: the values that begin with what has been typed, ignoring case.
+    /// Completes from a list: the values that begin with the text so far, ignoring case.
     pub(crate) fn add_values(&mut self, argument: String, values: Vec<String>) {
-        self.add(argument, move |typed: Typed| {
-            let begun = typed.value.to_lowercase();
-            let fits = |value: &&String| value.to_lowercase().starts_with(&begun);
+        self.add(argument, move |request: CompletionRequest| {
+            let prefix = request.value.to_lowercase();
+            let fits = |value: &&String| value.to_lowercase().starts_with(&prefix);
             std::future::ready(values.iter().filter(fits).cloned().collect::<Vec<_>>())
         });
     }
@@ -79,16 +79,21 @@ impl Completions {
     /// `None` if it completes nothing.
     pub(crate) fn completer(self, server: &ServerHandle) -> Option<Arc<dyn Completer>> {
         let server = server.clone();
-        (!self.0.is_empty()).then(|| Arc::new(Completing { of: self, server }) as Arc<dyn Completer>)
+        (!self.0.is_empty()).then(|| {
+            Arc::new(ArgumentCompleter {
+                completions: self,
+                server,
+            }) as Arc<dyn Completer>
+        })
     }
 }
 
-struct Completing {
-    of: Completions,
+struct ArgumentCompleter {
+    completions: Completions,
     server: ServerHandle,
 }
 
-impl Completer for Completing {
+impl Completer for ArgumentCompleter {
     fn complete(
         self: Arc<Self>,
         argument: String,
@@ -96,16 +101,16 @@ impl Completer for Completing {
         context: Json,
         cx: longhaul_runtime::RequestContext,
     ) -> BoxFuture<'static, Result<Vec<String>, HandlerError>> {
-        let Some(complete) = self.of.0.get(&argument) else {
+        let Some(complete) = self.completions.0.get(&argument) else {
             return Box::pin(std::future::ready(Ok(Vec::new())));
         };
-        let typed = Typed {
+        let request = CompletionRequest {
             value,
-            // What is no object of texts says nothing about the other arguments.
+            // A context that is not an object of texts is treated as empty.
             arguments: serde_json::from_str(context.as_str()).unwrap_or_default(),
             cx: RequestContext::of_request(cx, self.server.clone()),
         };
-        let completed = complete(typed);
+        let completed = complete(request);
         Box::pin(async move { Ok(completed.await?) })
     }
 }

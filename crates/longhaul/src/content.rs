@@ -20,7 +20,7 @@ pub struct Content {
     meta: Option<Map<String, Value>>,
 }
 
-/// The kinds of blocks, as MCP tells them apart.
+/// The kinds of content blocks in MCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 enum Kind {
@@ -63,7 +63,7 @@ enum Kind {
     },
 }
 
-/// For whom a block is, how much it matters, and how old it is.
+/// Who a block is for, how important it is, and when it last changed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Annotations {
@@ -75,11 +75,11 @@ pub(crate) struct Annotations {
     last_modified: Option<String>,
 }
 
-/// Whom content is for, or who said it.
+/// Who content is for, or who a message is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Audience {
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
@@ -113,7 +113,7 @@ impl ResourceContents {
         }
     }
 
-    /// Bytes; they go out in base64.
+    /// Bytes, which are sent in base64.
     pub fn blob(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self {
             uri: uri.into(),
@@ -144,7 +144,7 @@ impl Content {
         Self::of(Kind::Text { text: text.into() })
     }
 
-    /// A picture; `mime_type` as `image/png`. The bytes go out in base64.
+    /// A picture; `mime_type` as `image/png`. The bytes are sent in base64.
     pub fn image(mime_type: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self::of(Kind::Image {
             data: BASE64_STANDARD.encode(bytes),
@@ -152,7 +152,7 @@ impl Content {
         })
     }
 
-    /// Sound; `mime_type` as `audio/wav`. The bytes go out in base64.
+    /// Sound; `mime_type` as `audio/wav`. The bytes are sent in base64.
     pub fn audio(mime_type: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self::of(Kind::Audio {
             data: BASE64_STANDARD.encode(bytes),
@@ -196,7 +196,7 @@ impl Content {
         })
     }
 
-    /// The name for people of a resource link; of other blocks nothing changes.
+    /// The display name of a resource link; other blocks do not change.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         if let Kind::ResourceLink { title: slot, .. } = &mut self.kind {
@@ -205,7 +205,7 @@ impl Content {
         self
     }
 
-    /// The description of a resource link; of other blocks nothing changes.
+    /// The description of a resource link; other blocks do not change.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         if let Kind::ResourceLink { description: slot, .. } = &mut self.kind {
@@ -214,7 +214,7 @@ impl Content {
         self
     }
 
-    /// The media type of what a resource link points to; of other blocks nothing changes.
+    /// The media type of what a resource link points to; other blocks do not change.
     #[must_use]
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
         if let Kind::ResourceLink { mime_type: slot, .. } = &mut self.kind {
@@ -223,7 +223,7 @@ impl Content {
         self
     }
 
-    /// The size in bytes of what a resource link points to; of other blocks nothing changes.
+    /// The size in bytes of what a resource link points to; other blocks do not change.
     #[must_use]
     pub fn size(mut self, bytes: u64) -> Self {
         if let Kind::ResourceLink { size, .. } = &mut self.kind {
@@ -232,7 +232,7 @@ impl Content {
         self
     }
 
-    /// Whom it is for.
+    /// Who it is for.
     #[must_use]
     pub fn for_audience(mut self, audience: impl IntoIterator<Item = Audience>) -> Self {
         self.annotations.get_or_insert_default().audience = audience.into_iter().collect();
@@ -248,8 +248,8 @@ impl Content {
 
     /// When it last changed, as ISO 8601: `2026-11-20T11:30:00Z`.
     #[must_use]
-    pub fn last_modified(mut self, moment: impl Into<String>) -> Self {
-        self.annotations.get_or_insert_default().last_modified = Some(moment.into());
+    pub fn last_modified(mut self, time: impl Into<String>) -> Self {
+        self.annotations.get_or_insert_default().last_modified = Some(time.into());
         self
     }
 
@@ -297,7 +297,7 @@ impl From<String> for Content {
     }
 }
 
-/// A picture that stands for a server, a tool, a prompt or a resource.
+/// An icon of a server, a tool, a prompt or a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Icon {
@@ -343,7 +343,7 @@ impl Icon {
     }
 }
 
-/// Icons as they are shown; nothing if there are none.
+/// Icons as MCP lists them; `None` if there are none.
 pub(crate) fn icons_json(icons: &[Icon]) -> Option<Value> {
     (!icons.is_empty()).then(|| serde_json::to_value(icons).unwrap_or_default())
 }
@@ -353,9 +353,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// each kind of block has the members the protocol gives it, and no others.
+    ///
     #[test]
-    fn blocks_look_like_the_protocol_s() {
+    fn blocks_have_the_members_of_the_schema() {
         let blocks = [
             (Content::text("hi"), json!({"type": "text", "text": "hi"})),
             (

@@ -1,6 +1,6 @@
 //! The handle of a running server.
 
-use crate::{ChangeError, Listening, ServeError, ToAddress};
+use crate::{ChangeError, HttpListener, ServeError, ToAddress};
 use longhaul_runtime::{Catalog, Engine, Recovered, Spawner, Watch};
 use longhaul_server::{Front, http, stdio};
 use parking_lot::RwLock;
@@ -8,10 +8,10 @@ use std::{fmt, io, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 
 /// How long orphaned calls may take to stop when the server stops.
-const SETTLE_PATIENCE: Duration = Duration::from_millis(1500);
+const STOP_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// How long durable tasks may take to be suspended when the server stops.
-const RELEASE_PATIENCE: Duration = Duration::from_secs(3);
+const SUSPEND_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A running server, to serve it, mount it into an application, change what it offers, test it, or stop it. Cheap to clone; handlers get it from
 /// [`RequestContext::server`](crate::RequestContext::server).
@@ -31,7 +31,7 @@ const RELEASE_PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Clone)]
 pub struct ServerHandle(Arc<RwLock<Option<Running>>>);
 
-/// What runs behind a handle.
+/// The parts of a running server.
 #[derive(Clone)]
 pub(crate) struct Running {
     pub(crate) engine: Engine,
@@ -45,7 +45,7 @@ impl ServerHandle {
         Self(Arc::new(RwLock::new(None)))
     }
 
-    pub(crate) fn run(&self, running: Running) {
+    pub(crate) fn set_running(&self, running: Running) {
         *self.0.write() = Some(running);
     }
 
@@ -110,7 +110,7 @@ impl ServerHandle {
         }
     }
 
-    /// Serves a stream in the background; what it runs on is also good for its other end. `None` if the server has stopped.
+    /// Serves a stream in the background. Returns the spawner, so that the caller can run the other end on it; `None` if the server has stopped.
     pub(crate) fn serve_stream(&self, stream: DuplexStream) -> Option<Arc<dyn Spawner>> {
         let running = self.running()?;
         let spawner = Arc::clone(&running.engine.ports().spawner);
@@ -122,7 +122,7 @@ impl ServerHandle {
         Some(spawner)
     }
 
-    /// Watches a task for changes; `None` if the server has stopped or this is no id.
+    /// Watches a task for changes; `None` if the server has stopped or the id is invalid.
     pub(crate) fn watch(&self, task: &str) -> Option<Watch> {
         Some(self.running()?.engine.watch(&task.parse().ok()?))
     }
@@ -132,7 +132,7 @@ impl ServerHandle {
         self.running().map(|running| running.recovered).unwrap_or_default()
     }
 
-    /// The protocol front, for transports of your own; a [`Listener`](longhaul_server::http::Listener) serves it. `None` if the server has stopped.
+    /// The protocol layer, for transports of your own; a [`Listener`](longhaul_server::http::Listener) serves it. `None` if the server has stopped.
     pub fn front(&self) -> Option<Arc<Front>> {
         self.running().map(|running| running.front)
     }
@@ -145,11 +145,11 @@ impl ServerHandle {
     /// Binds a loopback address; port 0 takes a free one.
     ///
     /// # Errors
-    /// [`ServeError`] if the address is none, is taken, or can be reached from other machines.
-    pub async fn listen(&self, address: impl ToAddress) -> Result<Listening, ServeError> {
+    /// [`ServeError`] if the address is invalid, is taken, or can be reached from other machines.
+    pub async fn listen(&self, address: impl ToAddress) -> Result<HttpListener, ServeError> {
         let listener = http::Listener::bind(address.to_address()?).await?;
         let running = self.running().ok_or(ServeError::Stopped)?;
-        Ok(Listening::new(listener, running.front))
+        Ok(HttpListener::new(listener, running.front))
     }
 
     /// Stops the server. Open calls end, and work in this process is dropped. Tasks of durable tools are suspended first, so that the stop costs
@@ -161,8 +161,8 @@ impl ServerHandle {
             return 0;
         };
         front.close();
-        engine.settle(SETTLE_PATIENCE).await;
-        engine.release(RELEASE_PATIENCE).await;
+        engine.settle(STOP_TIMEOUT).await;
+        engine.release(SUSPEND_TIMEOUT).await;
         engine.stop();
         engine.running()
     }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod arguments;
 mod ask;
 mod build_id;
 mod completion;
@@ -26,10 +27,11 @@ pub mod testing;
 pub mod time;
 mod tool;
 
+pub use arguments::{Arguments, NoArguments};
 pub use ask::{Ask, CreateMessageResult, ElicitResult, Field, Form, IntoMessages, Page, Root, SampleTool, ToolChoice};
 #[doc(hidden)]
 pub use ask::{Elicitation, PageQuestion, RootsQuestion, Sampling};
-pub use completion::{IntoCompletions, Typed};
+pub use completion::{CompletionRequest, IntoCompletions};
 pub use content::{Audience, Content, Icon, ResourceContents};
 pub use context::{Checkpoint, Client, Era, ProgressValue, RequestContext, TaskContext};
 #[doc(hidden)]
@@ -41,9 +43,9 @@ pub use message::Message;
 pub use prompt::{IntoPromptOutput, Prompt, PromptOutput};
 pub use request_handler::RequestHandler;
 pub use resource::{Contents, IntoContents, Resource, ResourceTemplate};
-pub use serve::{Listening, ServeError, ToAddress};
+pub use serve::{HttpListener, ServeError, ToAddress};
 pub use server::Server;
-pub use tool::{Arguments, IntoToolOutput, Json, NoArguments, Tool, ToolHandler, ToolOutput, ToolResult};
+pub use tool::{IntoToolOutput, Json, Tool, ToolHandler, ToolOutput, ToolResult};
 
 /// The crates that this one is made of, for stores, executors and transports of your own, and to name the types inside errors. Their API
 /// changes more often than that of this crate.

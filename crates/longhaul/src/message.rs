@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// ```
 /// use longhaul::Message;
-/// let talk = [Message::user("What is 2+2?"), Message::assistant("4")];
+/// let messages = [Message::user("What is 2+2?"), Message::assistant("4")];
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
@@ -57,7 +57,7 @@ impl From<String> for Message {
     }
 }
 
-/// One block is written without a list, as the first revisions of the protocol have it.
+/// Writes a single block without a list: older revisions of the protocol allow no list.
 fn write_blocks<S: Serializer>(blocks: &[Content], out: S) -> Result<S::Ok, S::Error> {
     match blocks {
         [block] => block.serialize(out),
@@ -69,11 +69,11 @@ pub(crate) fn read_blocks<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<Co
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Blocks {
-        One(Box<Content>),
+        Single(Box<Content>),
         Several(Vec<Content>),
     }
     Ok(match Blocks::deserialize(source)? {
-        Blocks::One(block) => vec![*block],
+        Blocks::Single(block) => vec![*block],
         Blocks::Several(blocks) => blocks,
     })
 }

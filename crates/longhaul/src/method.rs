@@ -6,32 +6,32 @@ use longhaul_runtime::{CustomMethod, HandlerError, MethodHandler};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Answers a method.
-pub(crate) type Answer = Arc<dyn Fn(RequestContext, Map<String, Value>) -> Answered + Send + Sync>;
-type Answered = BoxFuture<'static, Result<Map<String, Value>, Error>>;
+/// The function that answers a method.
+type Function = Arc<dyn Fn(RequestContext, Map<String, Value>) -> FunctionFuture + Send + Sync>;
+type FunctionFuture = BoxFuture<'static, Result<Map<String, Value>, Error>>;
 
 /// A custom method that is not checked yet.
 pub(crate) struct Method {
     pub(crate) name: Arc<str>,
-    answer: Answer,
+    function: Function,
 }
 
 impl Method {
-    pub(crate) fn new<F, W>(name: impl Into<Arc<str>>, answer: F) -> Self
+    pub(crate) fn new<F, W>(name: impl Into<Arc<str>>, function: F) -> Self
     where
         F: Fn(RequestContext, Map<String, Value>) -> W + Send + Sync + 'static,
         W: Future<Output = Result<Map<String, Value>, Error>> + Send + 'static,
     {
         Self {
             name: name.into(),
-            answer: Arc::new(move |cx, params| Box::pin(answer(cx, params))),
+            function: Arc::new(move |cx, params| Box::pin(function(cx, params))),
         }
     }
 
-    /// Checks its name and makes it ready to be answered by `server`.
+    /// Checks its name and binds it to `server`.
     pub(crate) fn build(self, server: &ServerHandle) -> Result<CustomMethod, DefinitionError> {
-        let handler = Answering {
-            answer: self.answer,
+        let handler = FunctionHandler {
+            function: self.function,
             server: server.clone(),
         };
         CustomMethod::new(Arc::clone(&self.name), Arc::new(handler)).map_err(|error| DefinitionError {
@@ -41,12 +41,12 @@ impl Method {
     }
 }
 
-struct Answering {
-    answer: Answer,
+struct FunctionHandler {
+    function: Function,
     server: ServerHandle,
 }
 
-impl MethodHandler for Answering {
+impl MethodHandler for FunctionHandler {
     fn call(
         self: Arc<Self>,
         params: Json,
@@ -55,7 +55,7 @@ impl MethodHandler for Answering {
         let cx = RequestContext::of_request(cx, self.server.clone());
         // Params are an object, or there are none.
         let params = serde_json::from_str(params.as_str()).unwrap_or_default();
-        let answered = (self.answer)(cx, params);
-        Box::pin(async move { Ok(Json::from(Value::Object(answered.await?))) })
+        let result = (self.function)(cx, params);
+        Box::pin(async move { Ok(Json::from(Value::Object(result.await?))) })
     }
 }

@@ -1,11 +1,11 @@
 //! Prompts.
 
 use crate::{
-    Content, DefinitionError, Error, Icon, IntoCompletions, Message, RequestContext, RequestHandler, ServerHandle,
-    Typed,
+    CompletionRequest, Content, DefinitionError, Error, Icon, IntoCompletions, Message, RequestContext, RequestHandler,
+    ServerHandle,
     completion::Completions,
     content::icons_json,
-    request_handler::{Answers, Texts, properties},
+    request_handler::{BoxedRequestHandler, TextArguments, properties},
     tool,
 };
 use longhaul_core::{BoxFuture, Json};
@@ -39,11 +39,11 @@ pub struct Prompt {
     title: Option<String>,
     description: Option<String>,
     icons: Vec<Icon>,
-    answers: Answers<PromptOutput>,
+    handler: BoxedRequestHandler<PromptOutput>,
     completions: Completions,
 }
 
-/// A prompt that is filled in.
+/// The messages of a prompt, filled in.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PromptOutput {
     description: Option<String>,
@@ -51,7 +51,7 @@ pub struct PromptOutput {
 }
 
 impl PromptOutput {
-    /// These messages.
+    /// A result with these messages.
     pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
         Self {
             description: None,
@@ -59,7 +59,7 @@ impl PromptOutput {
         }
     }
 
-    /// The description of this result, for people.
+    /// The description of this result.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = Some(text.into());
@@ -67,7 +67,7 @@ impl PromptOutput {
     }
 
     fn into_json(self) -> Json {
-        // Here a message has one block.
+        // In a prompt, a message has one block.
         let blocks = |message: Message| {
             message
                 .content
@@ -92,7 +92,7 @@ impl PromptOutput {
     note = "it is `&'static str`, `String`, `longhaul::Message`, a `Vec` or an array of them, `longhaul::PromptOutput`, or a `Result` of one of them with an error"
 )]
 pub trait IntoPromptOutput {
-    /// The prompt.
+    /// The messages.
     ///
     /// # Errors
     /// That of the function.
@@ -140,7 +140,7 @@ impl Prompt {
             title: None,
             description: None,
             icons: Vec::new(),
-            answers: Answers::of(handler, IntoPromptOutput::into_prompt_output, Error::invalid_params),
+            handler: BoxedRequestHandler::new(handler, IntoPromptOutput::into_prompt_output, Error::invalid_params),
             completions: Completions::default(),
         }
     }
@@ -152,7 +152,7 @@ impl Prompt {
         self
     }
 
-    /// The name for people.
+    /// The display name.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
@@ -166,12 +166,12 @@ impl Prompt {
         self
     }
 
-    /// Completes an argument while it is typed.
+    /// Completes an argument while the user types it.
     ///
     /// ```
     /// # let prompt = longhaul::Prompt::new("p", async || "");
-    /// use longhaul::Typed;
-    /// prompt.complete("city", async |typed: Typed| match typed.arguments.get("country").map(String::as_str) {
+    /// use longhaul::CompletionRequest;
+    /// prompt.complete("city", async |request: CompletionRequest| match request.arguments.get("country").map(String::as_str) {
     ///     Some("France") => vec!["Paris", "Lyon"],
     ///     _ => vec!["London", "Paris"],
     /// });
@@ -179,7 +179,7 @@ impl Prompt {
     #[must_use]
     pub fn complete<F, W, R>(mut self, argument: impl Into<String>, complete: F) -> Self
     where
-        F: Fn(Typed) -> W + Send + Sync + 'static,
+        F: Fn(CompletionRequest) -> W + Send + Sync + 'static,
         W: Future<Output = R> + Send + 'static,
         R: IntoCompletions,
     {
@@ -187,7 +187,7 @@ impl Prompt {
         self
     }
 
-    /// Completes an argument from a list of values: those that begin with what has been typed.
+    /// Completes an argument from a list of values: those that begin with what the user has typed.
     #[must_use]
     pub fn complete_from<T: Into<String>>(
         mut self,
@@ -199,15 +199,15 @@ impl Prompt {
         self
     }
 
-    /// Checks it and makes it ready to be offered by `server`.
+    /// Checks the prompt and binds it to `server`.
     pub(crate) fn build(mut self, server: &ServerHandle) -> Result<longhaul_runtime::Prompt, DefinitionError> {
         let wrong = |why: String| DefinitionError {
             what: format!("prompt `{}`", self.name),
             why,
         };
         tool::check_name(&self.name).map_err(wrong)?;
-        let schema = self.answers.schema.take();
-        let arguments = Argument::all(schema.as_ref()).map_err(wrong)?;
+        let schema = self.handler.schema.take();
+        let arguments = Argument::read_all(schema.as_ref()).map_err(wrong)?;
         for completed in self.completions.arguments() {
             if !arguments.iter().any(|argument| argument.name == *completed) {
                 return Err(wrong(format!("it has no argument `{completed}` to complete")));
@@ -218,9 +218,9 @@ impl Prompt {
             completions.add_values(argument.name.clone(), argument.values.clone());
         }
         completions.extend(self.completions);
-        self.answers.schema = schema;
+        self.handler.schema = schema;
         let description = self.description.or_else(|| {
-            let documented = self.answers.schema.as_ref()?["description"].as_str()?;
+            let documented = self.handler.schema.as_ref()?["description"].as_str()?;
             Some(documented.to_owned())
         });
         let mut shown = json!({"name": &*self.name});
@@ -229,7 +229,7 @@ impl Prompt {
             ("description", description.map(Value::from)),
             (
                 "arguments",
-                (!arguments.is_empty()).then(|| arguments.iter().map(Argument::shown).collect()),
+                (!arguments.is_empty()).then(|| arguments.iter().map(Argument::to_json).collect()),
             ),
             ("icons", icons_json(&self.icons)),
         ];
@@ -246,8 +246,8 @@ impl Prompt {
                 .filter(|argument| argument.required)
                 .map(|argument| argument.name.as_str().into())
                 .collect(),
-            handler: Arc::new(Filling {
-                answers: self.answers,
+            handler: Arc::new(FunctionHandler {
+                function: self.handler,
                 server: server.clone(),
             }),
             completer: completions.completer(server),
@@ -265,12 +265,12 @@ struct Argument {
     title: Option<String>,
     description: Option<String>,
     required: bool,
-    /// All it can be, if that is a list.
+    /// All values that it may have, if its type is an enum.
     values: Vec<String>,
 }
 
 impl Argument {
-    fn all(schema: Option<&Value>) -> Result<Vec<Self>, String> {
+    fn read_all(schema: Option<&Value>) -> Result<Vec<Self>, String> {
         let Some(schema) = schema else {
             return Ok(Vec::new());
         };
@@ -278,7 +278,7 @@ impl Argument {
         let properties = match properties(Some(schema)) {
             Some(properties) => properties,
             None if is_empty_struct(schema) => &no_members,
-            None => return Err("its arguments are no struct: let the function take one with named members".to_owned()),
+            None => return Err("its arguments are not a struct with named fields".to_owned()),
         };
         let required = |name: &str| {
             schema["required"]
@@ -292,13 +292,13 @@ impl Argument {
                 title: text("title"),
                 description: text("description"),
                 required: required(name),
-                values: texts_of(schema, property, name)?,
+                values: allowed_values(schema, property, name)?,
             })
         };
         properties.iter().map(argument).collect()
     }
 
-    fn shown(&self) -> Value {
+    fn to_json(&self) -> Value {
         let mut shown = json!({"name": self.name, "required": self.required});
         for (member, text) in [("title", &self.title), ("description", &self.description)] {
             if let Some(text) = text {
@@ -309,19 +309,19 @@ impl Argument {
     }
 }
 
-/// Whether it describes objects of which nothing is known; a map's says of what its values are.
+/// Whether it is the schema of a struct without fields. The schema of a map has `additionalProperties`.
 fn is_empty_struct(schema: &Value) -> bool {
     schema["type"] == "object" && matches!(schema["additionalProperties"], Value::Null | Value::Bool(false))
 }
 
-/// All that an argument can be, if that is a list.
+/// All values that an argument may have, if its type is an enum; otherwise none.
 ///
 /// # Errors
-/// If it is nothing that can be written as text.
-fn texts_of(root: &Value, property: &Value, name: &str) -> Result<Vec<String>, String> {
+/// If its values cannot be written as text.
+fn allowed_values(root: &Value, property: &Value, name: &str) -> Result<Vec<String>, String> {
     let mut schema = property;
     if let Some(any) = property["anyOf"].as_array() {
-        // An option of an enum.
+        // An `Option` of an enum.
         schema = any.iter().find(|one| one["type"] != "null").unwrap_or(property);
     }
     if let Some(definition) = schema["$ref"]
@@ -355,24 +355,24 @@ fn texts_of(root: &Value, property: &Value, name: &str) -> Result<Vec<String>, S
     match fits {
         true => Ok(Vec::new()),
         false => Err(format!(
-            "its argument `{name}` is no text: the arguments of prompts are strings, numbers, booleans, plain enums, or options of those"
+            "its argument `{name}` is not text: the arguments of prompts are strings, numbers, booleans, plain enums, or options of those"
         )),
     }
 }
 
-struct Filling {
-    answers: Answers<PromptOutput>,
+struct FunctionHandler {
+    function: BoxedRequestHandler<PromptOutput>,
     server: ServerHandle,
 }
 
-impl PromptHandler for Filling {
+impl PromptHandler for FunctionHandler {
     fn get(
         self: Arc<Self>,
-        arguments: Texts,
+        arguments: TextArguments,
         cx: longhaul_runtime::RequestContext,
     ) -> BoxFuture<'static, Result<Json, HandlerError>> {
         let cx = RequestContext::of_request(cx, self.server.clone());
-        let filled = self.answers.run(cx, arguments);
-        Box::pin(async move { Ok(filled.await?.into_json()) })
+        let output = self.function.run(cx, arguments);
+        Box::pin(async move { Ok(output.await?.into_json()) })
     }
 }

@@ -1,15 +1,18 @@
-//! The shapes of functions that answer a request while it lasts: those of prompts, resources and resource templates.
+//! The functions of prompts, resources and resource templates.
 
-use crate::{Arguments, Error, RequestContext, tool};
+use crate::{
+    Arguments, Error, RequestContext,
+    arguments::{ArgumentsOnly, ContextAndArguments, ContextOnly, NoParameters, read},
+};
 use longhaul_core::BoxFuture;
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, marker::PhantomData, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
-/// What a request names, by name: all of it text.
-pub(crate) type Texts = BTreeMap<String, String>;
+/// The arguments of a prompt or the variables of a URI template, by name.
+pub(crate) type TextArguments = BTreeMap<String, String>;
 
 /// A function that can fill in a prompt or read a resource: async, with or without a [`RequestContext`], with or without arguments, in this
-/// order. Its future must be `Send`. `In` tells the shapes apart and is always inferred.
+/// order. Its future must be `Send`. `In` is the list of parameters and is always inferred.
 ///
 /// The arguments of prompts and the variables of URI templates are text. They are read into any type that derives `Deserialize` and
 /// `JsonSchema` and whose members are strings, numbers, booleans, plain enums or options of those.
@@ -25,7 +28,7 @@ pub trait RequestHandler<In>: Send + Sync + 'static {
     #[doc(hidden)]
     type Output;
 
-    /// What calling it returns. That it is `Send` is asked for where the handler is given and not here: so the compiler names the value that is not.
+    /// What calling it returns. It is required to be `Send` where a handler is passed and not here, so that the compiler names the value that is not.
     #[doc(hidden)]
     type Future: Future<Output = Self::Output> + 'static;
 
@@ -36,19 +39,6 @@ pub trait RequestHandler<In>: Send + Sync + 'static {
     /// The JSON Schema of its arguments; `None` if it takes none.
     #[doc(hidden)]
     fn schema() -> Option<Value>;
-}
-
-/// Marks functions that take nothing.
-pub struct Nothing;
-/// Marks functions of arguments alone.
-pub struct OfArguments<A>(PhantomData<A>);
-/// Marks functions of a context alone.
-pub struct OfContext;
-/// Marks functions of a context and arguments.
-pub struct OfBoth<A>(PhantomData<A>);
-
-fn read<A: Arguments>(arguments: Value) -> Result<A, String> {
-    tool::read(arguments)
 }
 
 macro_rules! handlers {
@@ -74,27 +64,27 @@ macro_rules! handlers {
 }
 
 handlers! {
-    [Nothing] () = |function, _, _| function(), None;
-    [OfContext] (RequestContext) = |function, cx, _| function(cx), None;
-    [OfArguments<A>] [A] (A) = |function, _, given| function(read(given)?), Some(A::schema());
-    [OfBoth<A>] [A] (RequestContext, A) = |function, cx, given| function(cx, read(given)?), Some(A::schema());
+    [NoParameters] () = |function, _, _| function(), None;
+    [ContextOnly] (RequestContext) = |function, cx, _| function(cx), None;
+    [ArgumentsOnly<A>] [A] (A) = |function, _, given| function(read(given)?), Some(A::schema());
+    [ContextAndArguments<A>] [A] (RequestContext, A) = |function, cx, given| function(cx, read(given)?), Some(A::schema());
 }
 
 type Call<R> = dyn Fn(RequestContext, Value) -> BoxFuture<'static, Result<R, Error>> + Send + Sync;
 
-/// A handler of any shape.
-pub(crate) struct Answers<R> {
+/// A handler with any parameters.
+pub(crate) struct BoxedRequestHandler<R> {
     call: Arc<Call<R>>,
-    /// What it takes.
+    /// The schema of its arguments; `None` if it takes none.
     pub(crate) schema: Option<Value>,
 }
 
-impl<R: Send + 'static> Answers<R> {
-    /// A handler whose output `finish` makes something of; `unread` is what arguments come to that it cannot read.
-    pub(crate) fn of<In, H>(
+impl<R: Send + 'static> BoxedRequestHandler<R> {
+    /// Boxes a handler. `finish` converts its output; `invalid_arguments` makes the error for arguments that it cannot read.
+    pub(crate) fn new<In, H>(
         handler: H,
         finish: impl Fn(H::Output) -> Result<R, Error> + Copy + Send + Sync + 'static,
-        unread: fn(String) -> Error,
+        invalid_arguments: fn(String) -> Error,
     ) -> Self
     where
         H: RequestHandler<In, Output: 'static, Future: Send>,
@@ -103,36 +93,36 @@ impl<R: Send + 'static> Answers<R> {
             schema: H::schema(),
             call: Arc::new(move |cx, arguments| match handler.call(cx, arguments) {
                 Ok(work) => Box::pin(async move { finish(work.await) }),
-                Err(why) => Box::pin(std::future::ready(Err(unread(why)))),
+                Err(why) => Box::pin(std::future::ready(Err(invalid_arguments(why)))),
             }),
         }
     }
 
-    pub(crate) fn run(&self, cx: RequestContext, texts: Texts) -> BoxFuture<'static, Result<R, Error>> {
+    pub(crate) fn run(&self, cx: RequestContext, texts: TextArguments) -> BoxFuture<'static, Result<R, Error>> {
         (self.call)(cx, values(self.schema.as_ref(), texts))
     }
 }
 
-/// What it says of one argument.
+/// The schemas of the arguments, by name.
 pub(crate) fn properties(schema: Option<&Value>) -> Option<&Map<String, Value>> {
     schema?.get("properties")?.as_object()
 }
 
-/// What must be among the arguments.
+/// The names of the required arguments.
 pub(crate) fn required(schema: Option<&Value>) -> impl Iterator<Item = &str> {
     let names = schema.and_then(|schema| schema["required"].as_array());
     names.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// The texts as the values that the schema wants: `5` for an integer is 5. What does not fit stays text, and is refused when it is read.
-fn values(schema: Option<&Value>, texts: Texts) -> Value {
+/// Converts texts to the types of the schema: `5` for an integer is 5. A text that does not fit stays text, and reading it fails.
+fn values(schema: Option<&Value>, texts: TextArguments) -> Value {
     let properties = properties(schema);
     let value = |(name, text): (String, String)| {
         let kind = properties.and_then(|properties| properties.get(&name));
         let value = match kind {
             Some(kind)
-                if !takes(kind, "string")
-                    && ["integer", "number", "boolean"].iter().any(|other| takes(kind, other)) =>
+                if !allows(kind, "string")
+                    && ["integer", "number", "boolean"].iter().any(|other| allows(kind, other)) =>
             {
                 serde_json::from_str(&text).unwrap_or(Value::String(text))
             }
@@ -144,7 +134,7 @@ fn values(schema: Option<&Value>, texts: Texts) -> Value {
 }
 
 /// Whether a schema allows values of that type.
-fn takes(schema: &Value, kind: &str) -> bool {
+fn allows(schema: &Value, kind: &str) -> bool {
     match &schema["type"] {
         Value::String(only) => only == kind,
         Value::Array(any) => any.iter().any(|one| one == kind),
@@ -166,9 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn texts_become_what_the_type_wants() {
+    fn texts_are_read_as_the_type_of_their_field() {
         let schema = Row::schema();
-        let texts = |id: &str| Texts::from([("table".to_owned(), "5".to_owned()), ("id".to_owned(), id.to_owned())]);
+        let texts =
+            |id: &str| TextArguments::from([("table".to_owned(), "5".to_owned()), ("id".to_owned(), id.to_owned())]);
         let row = read::<Row>(values(Some(&schema), texts("7"))).unwrap();
         assert_eq!((row.table.as_str(), row.id, row.deep), ("5", 7, None));
         let wrong = read::<Row>(values(Some(&schema), texts("seven"))).unwrap_err();

@@ -1,11 +1,11 @@
 //! Resources and resource templates.
 
 use crate::{
-    Audience, DefinitionError, Error, Icon, IntoCompletions, RequestContext, RequestHandler, ResourceContents,
-    ServerHandle, Typed,
+    Audience, CompletionRequest, DefinitionError, Error, Icon, IntoCompletions, RequestContext, RequestHandler,
+    ResourceContents, ServerHandle,
     completion::Completions,
     content::{Annotations, icons_json},
-    request_handler::{Answers, Texts, required},
+    request_handler::{BoxedRequestHandler, TextArguments, required},
 };
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{HandlerError, ResourceHandler, UriTemplate};
@@ -22,12 +22,12 @@ use std::sync::Arc;
 /// ```
 pub struct Resource {
     uri: Arc<str>,
-    about: About,
+    info: Description,
     size: Option<u64>,
-    answers: Answers<Contents>,
+    handler: BoxedRequestHandler<Contents>,
 }
 
-/// A family of resources, at the URIs that a template matches (RFC 6570).
+/// Resources at all URIs that a template matches (RFC 6570).
 ///
 /// The function takes the variables of the template as a type that derives `Deserialize` and `JsonSchema`. A URI whose variables cannot be read
 /// as that type does not exist.
@@ -44,14 +44,14 @@ pub struct Resource {
 /// ```
 pub struct ResourceTemplate {
     uri_template: Arc<str>,
-    about: About,
-    answers: Answers<Contents>,
+    info: Description,
+    handler: BoxedRequestHandler<Contents>,
     completions: Completions,
 }
 
 /// The description of a resource or a template.
 #[derive(Default)]
-struct About {
+struct Description {
     name: Option<String>,
     title: Option<String>,
     description: Option<String>,
@@ -60,8 +60,8 @@ struct About {
     annotations: Option<Annotations>,
 }
 
-impl About {
-    fn shown(&self, uri_member: &str, uri: &str) -> Value {
+impl Description {
+    fn to_json(&self, uri_member: &str, uri: &str) -> Value {
         let mut shown = json!({uri_member: uri, "name": self.name.as_deref().unwrap_or(uri)});
         let members = [
             ("title", self.title.as_deref().map(Value::from)),
@@ -94,14 +94,14 @@ enum Kind {
 
 impl Contents {
     fn at(self, uri: &str, mime_type: Option<&str>) -> Vec<ResourceContents> {
-        let typed = |contents: ResourceContents, otherwise: Option<&str>| match mime_type.or(otherwise) {
+        let with_type = |contents: ResourceContents, default: Option<&str>| match mime_type.or(default) {
             Some(mime_type) => contents.mime_type(mime_type),
             None => contents,
         };
         match self.0 {
-            Kind::Text(text) => vec![typed(ResourceContents::text(uri, text), None)],
-            Kind::Json(text) => vec![typed(ResourceContents::text(uri, text), Some("application/json"))],
-            Kind::Bytes(bytes) => vec![typed(ResourceContents::blob(uri, bytes), None)],
+            Kind::Text(text) => vec![with_type(ResourceContents::text(uri, text), None)],
+            Kind::Json(text) => vec![with_type(ResourceContents::text(uri, text), Some("application/json"))],
+            Kind::Bytes(bytes) => vec![with_type(ResourceContents::blob(uri, bytes), None)],
             Kind::Several(contents) => contents,
         }
     }
@@ -150,71 +150,71 @@ impl<T: IntoContents, E: Into<Error>> IntoContents for Result<T, E> {
 }
 
 /// The setters of resources and templates.
-macro_rules! about {
+macro_rules! description_setters {
     () => {
-        /// The name for programs; by default the URI.
+        /// The name, for programs; by default the URI.
         #[must_use]
         pub fn name(mut self, name: impl Into<String>) -> Self {
-            self.about.name = Some(name.into());
+            self.info.name = Some(name.into());
             self
         }
 
-        /// The name for people.
+        /// The display name.
         #[must_use]
         pub fn title(mut self, title: impl Into<String>) -> Self {
-            self.about.title = Some(title.into());
+            self.info.title = Some(title.into());
             self
         }
 
         /// The description.
         #[must_use]
         pub fn description(mut self, text: impl Into<String>) -> Self {
-            self.about.description = Some(text.into());
+            self.info.description = Some(text.into());
             self
         }
 
         /// The media type, such as `text/plain`.
         #[must_use]
         pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
-            self.about.mime_type = Some(mime_type.into());
+            self.info.mime_type = Some(mime_type.into());
             self
         }
 
         /// An icon; may be called several times.
         #[must_use]
         pub fn icon(mut self, icon: Icon) -> Self {
-            self.about.icons.push(icon);
+            self.info.icons.push(icon);
             self
         }
 
         /// The audience.
         #[must_use]
         pub fn for_audience(mut self, audience: impl IntoIterator<Item = Audience>) -> Self {
-            self.about.annotations.get_or_insert_default().audience = audience.into_iter().collect();
+            self.info.annotations.get_or_insert_default().audience = audience.into_iter().collect();
             self
         }
 
         /// The importance, from 0 (least) to 1 (required). Other numbers are clamped.
         #[must_use]
         pub fn priority(mut self, priority: f64) -> Self {
-            self.about.annotations.get_or_insert_default().priority = Some(priority.clamp(0.0, 1.0));
+            self.info.annotations.get_or_insert_default().priority = Some(priority.clamp(0.0, 1.0));
             self
         }
     };
 }
 
 impl Resource {
-    /// A resource that a function reads: async, with a [`RequestContext`] or not, and with a result that
-    /// [becomes](IntoContents) its content.
+    /// A resource that an async function reads. It may take a [`RequestContext`], and its result
+    /// [becomes](IntoContents) the content.
     pub fn new<In, H>(uri: impl Into<Arc<str>>, handler: H) -> Self
     where
         H: RequestHandler<In, Output: IntoContents + 'static, Future: Send>,
     {
         Self {
             uri: uri.into(),
-            about: About::default(),
+            info: Description::default(),
             size: None,
-            answers: Answers::of(handler, IntoContents::into_contents, unread),
+            handler: BoxedRequestHandler::new(handler, IntoContents::into_contents, not_found),
         }
     }
 
@@ -232,7 +232,7 @@ impl Resource {
         Self::new(uri, move || std::future::ready(bytes.clone())).size(size)
     }
 
-    about!();
+    description_setters!();
 
     /// Its size in bytes, if it is known.
     #[must_use]
@@ -241,7 +241,7 @@ impl Resource {
         self
     }
 
-    /// Checks it and makes it ready to be offered by `server`.
+    /// Checks the definition and binds it to `server`.
     pub(crate) fn build(self, server: &ServerHandle) -> Result<longhaul_runtime::Resource, DefinitionError> {
         let wrong = |why: &str| DefinitionError {
             what: format!("resource `{}`", self.uri),
@@ -250,17 +250,17 @@ impl Resource {
         if !self.uri.contains(':') {
             return Err(wrong("its URI has no scheme: `docs://readme` has one"));
         }
-        if self.answers.schema.is_some() {
+        if self.handler.schema.is_some() {
             return Err(wrong("its function takes arguments, which only a ResourceTemplate has"));
         }
-        let mut shown = self.about.shown("uri", &self.uri);
+        let mut shown = self.info.to_json("uri", &self.uri);
         if let Some(size) = self.size {
             shown["size"] = size.into();
         }
         Ok(longhaul_runtime::Resource {
             uri: self.uri,
             shown: Json::from(shown),
-            handler: reading(self.answers, self.about.mime_type, server),
+            handler: bind(self.handler, self.info.mime_type, server),
         })
     }
 
@@ -270,26 +270,26 @@ impl Resource {
 }
 
 impl ResourceTemplate {
-    /// A family of resources that a function reads.
+    /// Resources that a function reads.
     pub fn new<In, H>(uri_template: impl Into<Arc<str>>, handler: H) -> Self
     where
         H: RequestHandler<In, Output: IntoContents + 'static, Future: Send>,
     {
         Self {
             uri_template: uri_template.into(),
-            about: About::default(),
-            answers: Answers::of(handler, IntoContents::into_contents, unread),
+            info: Description::default(),
+            handler: BoxedRequestHandler::new(handler, IntoContents::into_contents, not_found),
             completions: Completions::default(),
         }
     }
 
-    about!();
+    description_setters!();
 
-    /// Completes a variable while it is typed; see [`Prompt::complete`](crate::Prompt::complete).
+    /// Completes a variable while the user types it; see [`Prompt::complete`](crate::Prompt::complete).
     #[must_use]
     pub fn complete<F, W, R>(mut self, variable: impl Into<String>, complete: F) -> Self
     where
-        F: Fn(Typed) -> W + Send + Sync + 'static,
+        F: Fn(CompletionRequest) -> W + Send + Sync + 'static,
         W: Future<Output = R> + Send + 'static,
         R: IntoCompletions,
     {
@@ -297,7 +297,7 @@ impl ResourceTemplate {
         self
     }
 
-    /// Completes a variable from a list: with what begins like what has been typed.
+    /// Completes a variable from a list of values: those that begin with what the user has typed.
     #[must_use]
     pub fn complete_from<T: Into<String>>(
         mut self,
@@ -309,7 +309,7 @@ impl ResourceTemplate {
         self
     }
 
-    /// Checks it and makes it ready to be offered by `server`.
+    /// Checks the definition and binds it to `server`.
     pub(crate) fn build(self, server: &ServerHandle) -> Result<longhaul_runtime::ResourceTemplate, DefinitionError> {
         let wrong = |why: String| DefinitionError {
             what: format!("resource template `{}`", self.uri_template),
@@ -323,17 +323,17 @@ impl ResourceTemplate {
         {
             return Err(wrong(format!("it has no variable `{completed}` to complete")));
         }
-        if let Some(member) = required(self.answers.schema.as_ref()).find(|member| !uri_template.has(member)) {
+        if let Some(member) = required(self.handler.schema.as_ref()).find(|member| !uri_template.has(member)) {
             return Err(wrong(format!(
-                "its function takes `{member}`, which is no variable of it, so that nothing could ever be read: add `{{{member}}}`, \
-                 or make the member an `Option`"
+                "its function needs `{member}`, which is not a variable of the template, so no URI could be read: add `{{{member}}}`, \
+                 or make the field an `Option`"
             )));
         }
-        let shown = self.about.shown("uriTemplate", &self.uri_template);
+        let shown = self.info.to_json("uriTemplate", &self.uri_template);
         Ok(longhaul_runtime::ResourceTemplate {
             uri_template,
             shown: Json::from(shown),
-            handler: reading(self.answers, self.about.mime_type, server),
+            handler: bind(self.handler, self.info.mime_type, server),
             completer: self.completions.completer(server),
         })
     }
@@ -343,26 +343,30 @@ impl ResourceTemplate {
     }
 }
 
-/// A URI whose variables cannot be read is not found (X-14).
-fn unread(_: String) -> Error {
+/// The error for a URI whose variables cannot be read (X-14).
+fn not_found(_: String) -> Error {
     Error::not_found()
 }
 
-fn reading(answers: Answers<Contents>, mime_type: Option<String>, server: &ServerHandle) -> Arc<dyn ResourceHandler> {
-    Arc::new(Reading {
-        answers,
+fn bind(
+    handler: BoxedRequestHandler<Contents>,
+    mime_type: Option<String>,
+    server: &ServerHandle,
+) -> Arc<dyn ResourceHandler> {
+    Arc::new(FunctionHandler {
+        handler,
         mime_type,
         server: server.clone(),
     })
 }
 
-struct Reading {
-    answers: Answers<Contents>,
+struct FunctionHandler {
+    handler: BoxedRequestHandler<Contents>,
     mime_type: Option<String>,
     server: ServerHandle,
 }
 
-impl ResourceHandler for Reading {
+impl ResourceHandler for FunctionHandler {
     fn read(
         self: Arc<Self>,
         uri: String,
@@ -370,7 +374,7 @@ impl ResourceHandler for Reading {
         cx: longhaul_runtime::RequestContext,
     ) -> BoxFuture<'static, Result<Json, HandlerError>> {
         let cx = RequestContext::of_request(cx, self.server.clone());
-        let read = self.answers.run(cx, Texts::from_iter(variables));
+        let read = self.handler.run(cx, TextArguments::from_iter(variables));
         Box::pin(async move {
             let contents = read.await?.at(&uri, self.mime_type.as_deref());
             Ok(Json::from(json!({"contents": contents})))

@@ -1,4 +1,4 @@
-//! JSON Schemas (2020-12) of the arguments and results of tools: derived from types, and checked before they are shown (X-03, X-04).
+//! JSON Schemas (2020-12) of the arguments and results of tools: derived from types, and checked before they are listed (X-03, X-04).
 
 use longhaul_wire::ParamHeaders;
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -23,21 +23,21 @@ fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
     let settings = settings.with(|settings| settings.meta_schema = None);
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     if let Some(root) = schema.as_object_mut() {
-        // The name of a Rust type says nothing to a model.
+        // The name of a Rust type tells a model nothing.
         root.remove("title");
     }
     schema
 }
 
-/// The schema of a tool that takes no arguments (X-03).
-pub(crate) fn nothing() -> Value {
+/// The schema of no arguments (X-03).
+pub(crate) fn no_arguments() -> Value {
     json!({"type": "object", "additionalProperties": false})
 }
 
 /// Checks that the schema describes an object, and that its header annotations are valid.
 ///
 /// # Errors
-/// What is wrong and what would be right.
+/// What is wrong and what to do instead.
 pub(crate) fn check_arguments(schema: &mut Value) -> Result<(), String> {
     let Some(root) = schema.as_object_mut() else {
         return Err(not_an_object("anything"));
@@ -50,13 +50,13 @@ pub(crate) fn check_arguments(schema: &mut Value) -> Result<(), String> {
         Some(other) => return Err(not_an_object(&other.to_string())),
         None => return Err(not_an_object("anything")),
     }
-    // Clients must drop a tool whose annotations cannot be followed (T-29).
+    // Clients must drop a tool with invalid annotations (T-29).
     ParamHeaders::of(schema).map(drop).map_err(|wrong| wrong.to_string())
 }
 
 fn not_an_object(found: &str) -> String {
     format!(
-        "its arguments must be an object, and its schema says {found}: let the function take a struct that derives Deserialize and \
+        "its arguments must be an object, and its schema has the type {found}: let the function take a struct that derives Deserialize and \
          JsonSchema, or give an object schema with `.input_schema(…)`"
     )
 }
@@ -76,7 +76,7 @@ mod tests {
     use serde::Deserialize;
 
     #[derive(Deserialize, JsonSchema)]
-    #[expect(dead_code, reason = "only its schema is looked at")]
+    #[expect(dead_code, reason = "only its schema is used")]
     struct Args {
         #[schemars(extend("x-mcp-header" = "Region"))]
         region: String,
@@ -95,9 +95,9 @@ mod tests {
         assert!(schema.get("title").is_none() && schema.get("$schema").is_none());
     }
 
-    /// X-03: what is no object is refused with words that say what to do.
+    /// X-03: the error says what to do.
     #[test]
-    fn arguments_are_objects() {
+    fn arguments_that_are_not_objects_are_refused() {
         for mut schema in [
             of_input::<String>(),
             of_input::<Value>(),
@@ -116,19 +116,19 @@ mod tests {
     fn an_enum_with_data_is_an_object_too() {
         #[derive(Deserialize, JsonSchema)]
         #[serde(tag = "kind")]
-        #[expect(dead_code, reason = "only its schema is looked at")]
-        enum Wish {
+        #[expect(dead_code, reason = "only its schema is used")]
+        enum FileOperation {
             Copy { from: String },
             Delete { path: String },
         }
-        let mut schema = of_input::<Wish>();
+        let mut schema = of_input::<FileOperation>();
         assert_eq!(check_arguments(&mut schema), Ok(()));
         assert_eq!(schema["type"], "object");
     }
 
-    /// T-29: an annotation for which clients must drop the tool is a mistake, found before it is served.
+    /// T-29
     #[test]
-    fn header_annotations_can_be_followed() {
+    fn invalid_header_annotations_are_refused() {
         let with = |kind: &str| json!({"type": "object", "properties": {"a": {"type": kind, "x-mcp-header": "A"}}});
         assert_eq!(check_arguments(&mut with("string")), Ok(()));
         let wrong = check_arguments(&mut with("number")).unwrap_err();

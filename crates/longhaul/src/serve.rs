@@ -12,7 +12,7 @@ use std::{fmt, io, net::SocketAddr, sync::Arc};
 /// `Debug` prints the same text as `Display`, because a `main` that returns the error prints it by `Debug`.
 #[derive(thiserror::Error)]
 pub enum ServeError {
-    /// A definition is wrong.
+    /// A definition is invalid.
     #[error(transparent)]
     Definitions(#[from] DefinitionErrors),
     /// The data directory cannot be used.
@@ -49,12 +49,12 @@ impl fmt::Debug for ServeError {
 
 /// A bound address that is not served yet.
 #[must_use = "nothing is served until one of its methods is called"]
-pub struct Listening {
+pub struct HttpListener {
     listener: Listener,
     front: Arc<Front>,
 }
 
-impl Listening {
+impl HttpListener {
     pub(crate) fn new(listener: Listener, front: Arc<Front>) -> Self {
         Self { listener, front }
     }

@@ -18,7 +18,7 @@ use std::{
 /// The default limit of a request body: 32 MiB.
 const MAX_BODY: usize = 32 << 20;
 
-/// An MCP server, before it runs: what it offers, and its settings. Run it with [`serve_http`](Self::serve_http) or
+/// An MCP server that does not run yet: what it offers, and its settings. Run it with [`serve_http`](Self::serve_http) or
 /// [`serve_stdio`](Self::serve_stdio), or [`start`](Self::start) it for a handle that can change what is offered, mount it into an application, or
 /// test it.
 ///
@@ -63,15 +63,15 @@ pub struct Server {
     pub(crate) step_observer: Option<Arc<dyn StepObserver>>,
     pub(crate) wrap_store: Option<WrapStore>,
     pub(crate) accept_restored: bool,
-    pub(crate) alongside: Vec<Alongside>,
-    pub(crate) announces: bool,
+    pub(crate) background_tasks: Vec<BackgroundTask>,
+    pub(crate) print_url: bool,
 }
 
 /// Wraps a store in a layer.
 pub(crate) type WrapStore = Box<dyn FnOnce(Arc<dyn Store>) -> Arc<dyn Store> + Send>;
 
-/// Starts background work of a server.
-pub(crate) type Alongside = Box<dyn FnOnce(ServerHandle) -> BoxFuture<'static, ()> + Send>;
+/// Starts a background task of a server.
+pub(crate) type BackgroundTask = Box<dyn FnOnce(ServerHandle) -> BoxFuture<'static, ()> + Send>;
 
 /// Where tasks are stored.
 pub(crate) enum Storage {
@@ -108,12 +108,12 @@ impl Server {
             step_observer: None,
             wrap_store: None,
             accept_restored: false,
-            alongside: Vec::new(),
-            announces: true,
+            background_tasks: Vec::new(),
+            print_url: true,
         }
     }
 
-    /// The name for people.
+    /// The display name.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
@@ -179,22 +179,22 @@ impl Server {
         self
     }
 
-    /// Answers a method of your own. Its name needs a prefix of yours, such as `com.example/status`. The function is given the params of the
+    /// Serves a custom method. Its name needs a prefix of your own, such as `com.example/status`. The function is given the params of the
     /// request, `_meta` included, and returns the members of the result. It cannot ask a modern client.
     ///
     /// ```
     /// use longhaul::{Error, RequestContext, Server};
     /// use serde_json::{Map, Value, json};
     /// let server = Server::new("hello", "1.0.0").method("com.example/echo", async |_: RequestContext, params: Map<String, Value>| {
-    ///     Ok::<_, Error>(Map::from_iter([("said".to_owned(), params["say"].clone())]))
+    ///     Ok::<_, Error>(Map::from_iter([("echo".to_owned(), params["text"].clone())]))
     /// });
     /// ```
-    pub fn method<F, W>(mut self, name: impl Into<Arc<str>>, answer: F) -> Self
+    pub fn method<F, W>(mut self, name: impl Into<Arc<str>>, function: F) -> Self
     where
         F: Fn(RequestContext, Map<String, Value>) -> W + Send + Sync + 'static,
         W: Future<Output = Result<Map<String, Value>, Error>> + Send + 'static,
     {
-        self.methods.push(Method::new(name, answer));
+        self.methods.push(Method::new(name, function));
         self
     }
 
@@ -212,7 +212,7 @@ impl Server {
         self
     }
 
-    /// Keeps tasks in a store of your own. What survives is up to that store.
+    /// Stores tasks in a store of your own. What survives depends on that store.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.storage = Storage::Store(store);
         self
@@ -225,8 +225,8 @@ impl Server {
     }
 
     /// How many calls may run at once, of all tools together; more wait in the queue. By default there is no limit.
-    pub fn max_running(mut self, most: usize) -> Self {
-        self.max_running = Some(most.max(1));
+    pub fn max_running(mut self, limit: usize) -> Self {
+        self.max_running = Some(limit.max(1));
         self
     }
 
@@ -322,27 +322,27 @@ impl Server {
         F: FnOnce(ServerHandle) -> W + Send + 'static,
         W: Future<Output = ()> + Send + 'static,
     {
-        self.alongside.push(Box::new(|server| Box::pin(begin(server))));
+        self.background_tasks.push(Box::new(|server| Box::pin(begin(server))));
         self
     }
 
     /// Whether [`serve_http`](Self::serve_http) prints its URL to standard error; by default it does. The log has it in any case.
-    pub fn announce(mut self, announces: bool) -> Self {
-        self.announces = announces;
+    pub fn print_url(mut self, print: bool) -> Self {
+        self.print_url = print;
         self
     }
 
     /// Serves MCP over HTTP at `/mcp` until SIGTERM or Ctrl-C; then open calls have some seconds to finish. The address must be a loopback
-    /// address, because there is no authentication yet. Prints the URL to standard error, unless [`announce`](Self::announce) is off.
+    /// address, because there is no authentication yet. Prints the URL to standard error, unless [`print_url`](Self::print_url) is off.
     ///
     /// # Errors
-    /// [`ServeError`]: a definition is wrong, the data directory cannot be used, or the address is taken.
+    /// [`ServeError`]: a definition is invalid, the data directory cannot be used, or the address is taken.
     pub async fn serve_http(self, address: impl ToAddress) -> Result<(), ServeError> {
-        let (name, announces) = (self.name.clone(), self.announces);
+        let (name, print_url) = (self.name.clone(), self.print_url);
         let server = self.start().await?;
         let listening = server.listen(address).await?;
         tracing::info!(server = name, url = listening.url(), "serving");
-        if announces {
+        if print_url {
             // A closed standard error is no reason to fail.
             let _ = writeln!(io::stderr(), "`{name}` serves {}", listening.url());
         }
@@ -373,7 +373,7 @@ impl Server {
     /// Starts the server without a transport; the handle can serve, change and stop it.
     ///
     /// # Errors
-    /// As for [`serve_http`](Self::serve_http), but for the address.
+    /// As for [`serve_http`](Self::serve_http), except those about the address.
     pub async fn start(self) -> Result<ServerHandle, ServeError> {
         ServerHandle::start(self).await
     }

@@ -28,7 +28,7 @@ impl ServerHandle {
         let (engine, recovered) = Engine::start(EngineOptions {
             store,
             ports,
-            // Whoever owns the data directory may adopt its tasks.
+            // The owner of the data directory may adopt its tasks.
             host: HostId("data-dir".into()),
             catalog,
             providers: server.providers,
@@ -74,14 +74,14 @@ impl ServerHandle {
             engine: engine.clone(),
             recovered,
         };
-        handle.run(running);
-        for begin in server.alongside {
+        handle.set_running(running);
+        for begin in server.background_tasks {
             engine.spawn(begin(handle.clone()));
         }
         Ok(handle)
     }
 
-    /// The checked catalog, or all mistakes.
+    /// Checks all definitions and collects them in a catalog.
     fn catalog(
         &self,
         tools: Vec<Tool>,
@@ -112,10 +112,10 @@ impl ServerHandle {
         if !mistakes.0.is_empty() {
             return Err(DefinitionErrors(mistakes.0));
         }
-        let catalog = Catalog::new(tools).map_err(|twice| {
+        let catalog = Catalog::new(tools).map_err(|error| {
             DefinitionErrors(vec![DefinitionError {
                 what: "the tools".to_owned(),
-                why: twice.to_string(),
+                why: error.to_string(),
             }])
         })?;
         prompts.into_iter().for_each(|prompt| catalog.put_prompt(prompt));
@@ -191,11 +191,11 @@ impl Mistakes {
     }
 }
 
-/// The mistake of a tool with the name of a tool that follows handed-off calls.
+/// The mistake of a tool whose name is that of a tool that follows handed-off calls.
 fn name_conflict(name: &Arc<str>) -> Option<DefinitionError> {
     FOLLOW_TOOLS.contains(&&**name).then(|| DefinitionError {
         what: format!("tool `{name}`"),
-        why: "some tool hands off, and its callers follow the work with a tool of this name: rename this one"
+        why: "the server has a tool of this name itself, with which callers follow calls that were handed off: rename this one"
             .to_owned(),
     })
 }
@@ -233,7 +233,7 @@ async fn open(storage: Storage, accept_restored: bool, ports: &Ports) -> Result<
             let store = opened.ok_or(ServeError::Stopped)??;
             if let Some(why) = store.disagreement() {
                 tracing::error!(
-                    "{why}. Nothing is run, and tasks can only be read, until `Server::accept_restored_database` says to go on with it"
+                    "{why}. The server is read-only: no task runs until `Server::accept_restored_database` is set"
                 );
             }
             Ok(ReadsOnly::unless_accepted(Arc::new(store)))

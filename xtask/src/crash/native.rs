@@ -126,7 +126,7 @@ impl Run {
     fn serve(&self) -> Result<Server, CrashError> {
         let mut command = Command::new(&self.program);
         command.arg("--data-dir").arg(self.root.join("data"));
-        command.arg("--side").arg(self.side());
+        command.arg("--effects").arg(self.side());
         Ok(Server::start(&mut command, &self.root.join("server.log"))?)
     }
 

@@ -1,4 +1,4 @@
-//! Tools that give back each kind of content.
+//! Tools that return each kind of content.
 
 use longhaul::{Content, Error, ResourceContents, Tool, ToolOutput, schemars::JsonSchema};
 use serde::Deserialize;
@@ -10,7 +10,7 @@ pub(crate) const PNG: &[u8] = &[
     2, 0, 0, 0, 0x90, 0x77, 0x53, 0xde, 0, 0, 0, 0x0c, b'I', b'D', b'A', b'T', 8, 0xd7, 0x63, 0xf8, 0xcf, 0xc0, 0, 0,
     3, 1, 1, 0, 0x18, 0xdd, 0x8d, 0xb0, 0, 0, 0, 0, b'I', b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
 ];
-/// No sound at all: the header of a WAV file, 8 kHz, 8 bits, one channel.
+/// Silence: only the header of a WAV file (8 kHz, 8 bits, one channel).
 const WAV: &[u8] = b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\x08\0data\0\0\0\0";
 
 pub(crate) fn tools() -> Vec<Tool> {
@@ -24,14 +24,14 @@ pub(crate) fn tools() -> Vec<Tool> {
         Tool::new("test_audio_content", async || Content::audio("audio/wav", WAV)).description("A sound"),
         Tool::new("test_embedded_resource", embedded).description("A resource with its content"),
         Tool::new("test_multiple_content_types", mixed).description("A text, a picture and a resource"),
-        Tool::new("test_error_handling", failing).description("Always says no"),
+        Tool::new("test_error_handling", failing).description("Always fails"),
         Tool::new("json_schema_2020_12_tool", async |_: Value| "The arguments fit.")
-            .description("Shows its schema as it was written")
+            .description("Lists its schema unchanged")
             .input_schema(address_book()),
         Tool::new("test_mirrored_argument", async |args: Mirrored| {
             format!("Looking in {}.", args.region)
         })
-        .description("Wants its region in a header too"),
+        .description("Takes its region from a header too"),
     ]
 }
 

@@ -1,7 +1,7 @@
-//! A server with everything on it: what the official conformance suite wants to find, written with the public API only.
+//! A server with every feature that the official conformance suite tests, written with the public API only.
 //!
-//! `everything (--listen ADDR | --stdio) [--data-dir DIR]`. Without `--data-dir` tasks are kept in a fresh temporary directory, which is
-//! removed at the end.
+//! `everything (--listen ADDR | --stdio) [--data-dir DIR]`. Without `--data-dir` tasks are kept in a temporary directory, which is removed at
+//! the end.
 
 mod changes;
 mod contents;
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 struct Flags {
-    /// Or over standard input and output.
+    /// `None`: serve over standard input and output.
     listen: Option<String>,
     data_dir: Option<PathBuf>,
 }
@@ -61,7 +61,7 @@ impl Flags {
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(flag) = arguments.next() {
-            let mut value = || arguments.next().ok_or_else(|| format!("{flag} wants a value"));
+            let mut value = || arguments.next().ok_or_else(|| format!("{flag} needs a value"));
             match flag.as_str() {
                 "--listen" => flags.listen = Some(value()?),
                 "--stdio" => flags.listen = None,

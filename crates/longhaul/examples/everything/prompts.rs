@@ -18,26 +18,26 @@ pub(crate) fn prompts() -> Vec<Prompt> {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Two {
+struct TwoArguments {
     /// The first.
     arg1: String,
     /// The second.
     arg2: String,
 }
 
-async fn with_arguments(args: Two) -> String {
+async fn with_arguments(args: TwoArguments) -> String {
     format!("Prompt with arguments: arg1='{}', arg2='{}'", args.arg1, args.arg2)
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct About {
+struct ResourceArgument {
     /// Which resource.
     resource_uri: String,
 }
 
-async fn with_resource(about: About) -> Vec<Message> {
-    let resource = ResourceContents::text(about.resource_uri, "Embedded resource content for testing.");
+async fn with_resource(args: ResourceArgument) -> Vec<Message> {
+    let resource = ResourceContents::text(args.resource_uri, "Embedded resource content for testing.");
     vec![
         Message::user(Content::resource(resource.mime_type("text/plain"))),
         Message::user("Please process the embedded resource above."),
@@ -52,11 +52,11 @@ async fn with_image() -> Vec<Message> {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Context {
+struct Topic {
     context: String,
 }
 
 async fn with_question(cx: RequestContext) -> Result<String, Error> {
-    let about: Context = cx.elicit("What is it about?").key("user_context").await?;
-    Ok(format!("Consider this: {}", about.context))
+    let topic: Topic = cx.elicit("What is it about?").key("user_context").await?;
+    Ok(format!("Consider this: {}", topic.context))
 }

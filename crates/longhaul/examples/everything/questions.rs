@@ -1,4 +1,4 @@
-//! Tools that ask in the way of the legacy era's fixtures: one question, and what came of it.
+//! Tools that ask one question and return the answer, as the suite's legacy scenarios expect.
 
 use longhaul::{ElicitResult, Field, Form, TaskContext, Tool, ToolResult, schemars::JsonSchema};
 use serde::{Deserialize, Serialize};
@@ -10,8 +10,8 @@ pub(crate) fn tools() -> Vec<Tool> {
         Tool::new("test_elicitation", elicitation).description("Asks the user who they are"),
         Tool::new("test_elicitation_sep1034_defaults", defaults).description("Asks with answers filled in"),
         Tool::new("test_elicitation_sep1330_enums", choices).description("Asks with choices of each kind"),
-        Tool::new("test_missing_capability", missing).description("Cannot work without the client's model"),
-        Tool::new("test_streaming_elicitation", streaming).description("Says something, then asks"),
+        Tool::new("test_missing_capability", missing_capability).description("Cannot work without the client's model"),
+        Tool::new("test_streaming_elicitation", streaming).description("Reports progress, then asks"),
     ]
 }
 
@@ -22,8 +22,8 @@ struct Prompt {
 }
 
 async fn sampling(cx: TaskContext, args: Prompt) -> ToolResult<String> {
-    let said = cx.sample(args.prompt).max_tokens(100).await?;
-    Ok(format!("LLM response: {}", said.text()))
+    let answer = cx.sample(args.prompt).max_tokens(100).await?;
+    Ok(format!("LLM response: {}", answer.text()))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -42,7 +42,7 @@ struct User {
 
 async fn elicitation(cx: TaskContext, args: Question) -> ToolResult<String> {
     let answer = cx.elicit::<User>(args.message).answer().await?;
-    Ok(format!("User response: {}", told(answer)))
+    Ok(format!("User response: {}", describe(answer)))
 }
 
 async fn defaults(cx: TaskContext) -> ToolResult<String> {
@@ -80,10 +80,10 @@ async fn choices(cx: TaskContext) -> ToolResult<String> {
 
 async fn ask(cx: TaskContext, message: &str, form: Form) -> ToolResult<String> {
     let answer: ElicitResult<Map<String, Value>> = cx.elicit_form(message, form).answer().await?;
-    Ok(format!("Elicitation completed: {}", told(answer)))
+    Ok(format!("Elicitation completed: {}", describe(answer)))
 }
 
-fn told(answer: ElicitResult<impl Serialize>) -> String {
+fn describe(answer: ElicitResult<impl Serialize>) -> String {
     match answer {
         ElicitResult::Accepted(content) => format!("action=accept, content={}", json!(content)),
         ElicitResult::Declined => "action=decline, content={}".to_owned(),
@@ -91,7 +91,7 @@ fn told(answer: ElicitResult<impl Serialize>) -> String {
     }
 }
 
-async fn missing(cx: TaskContext) -> ToolResult<String> {
+async fn missing_capability(cx: TaskContext) -> ToolResult<String> {
     Ok(cx.sample("Are you there?").await?.text())
 }
 

@@ -1,13 +1,14 @@
-//! Tools that say something while they run.
+//! Tools that report to the client while they run.
 
 use longhaul::{Error, LogLevel, TaskContext, Tool, ToolResult, time::millis};
 
 pub(crate) fn tools() -> Vec<Tool> {
     vec![
-        Tool::new("test_tool_with_progress", progress).description("Tells how far it is"),
+        Tool::new("test_tool_with_progress", progress).description("Reports progress"),
         Tool::new("test_tool_with_logging", logging).description("Logs what it does"),
-        Tool::new("test_logging_tool", logging).description("Logs what it does, to those who asked for it"),
-        Tool::new("test_reconnection", reconnection).description("Leaves its client alone for a while"),
+        Tool::new("test_logging_tool", logging).description("Logs what it does, at the level that the client has set"),
+        Tool::new("test_reconnection", reconnection)
+            .description("Reports nothing for a while, so that the stream may be closed"),
     ]
 }
 
@@ -34,5 +35,5 @@ async fn logging(cx: TaskContext) -> ToolResult<&'static str> {
 async fn reconnection(cx: TaskContext) -> Result<&'static str, Error> {
     cx.quiet().await?;
     cx.sleep(millis(500)).await?;
-    Ok("The stream was closed meanwhile, and the result came all the same.")
+    Ok("The stream was closed meanwhile, and the result was delivered after all.")
 }

@@ -19,19 +19,19 @@ pub(crate) fn tools() -> Vec<Tool> {
         ),
         tool(
             "three things at once",
-            Tool::new("test_input_required_result_multiple_inputs", three),
+            Tool::new("test_input_required_result_multiple_inputs", three_questions),
         ),
         tool(
             "one thing after another",
-            Tool::new("test_input_required_result_multi_round", steps),
+            Tool::new("test_input_required_result_multi_round", two_rounds),
         ),
         tool(
-            "with a state that is sealed",
+            "with a state that was tampered with",
             Tool::new("test_input_required_result_tampered_state", confirm),
         ),
         tool(
             "what the client can be asked",
-            Tool::new("test_input_required_result_capabilities", capable),
+            Tool::new("test_input_required_result_capabilities", what_the_client_can),
         ),
     ]
 }
@@ -68,7 +68,7 @@ async fn confirm(cx: TaskContext) -> ToolResult<&'static str> {
     }
 }
 
-async fn three(cx: TaskContext) -> ToolResult<String> {
+async fn three_questions(cx: TaskContext) -> ToolResult<String> {
     let name = cx.elicit::<Name>("What is your name?").key("user_name").into_future();
     let greeting = cx
         .sample("Write a greeting.")
@@ -85,13 +85,13 @@ struct Color {
     color: String,
 }
 
-async fn steps(cx: TaskContext) -> ToolResult<String> {
+async fn two_rounds(cx: TaskContext) -> ToolResult<String> {
     let user: Name = cx.elicit("Step 1: What is your name?").key("step1").await?;
     let favourite: Color = cx.elicit("Step 2: What is your favorite color?").key("step2").await?;
     Ok(format!("{} likes {}.", user.name, favourite.color))
 }
 
-async fn capable(cx: TaskContext) -> Result<String, Error> {
+async fn what_the_client_can(cx: TaskContext) -> Result<String, Error> {
     if cx.capabilities().elicit_form {
         return greet(cx).await;
     }

@@ -12,15 +12,15 @@ pub(crate) fn tools() -> Vec<Tool> {
         Tool::new("greet", async |args: Greet| format!("Hello, {}!", args.name))
             .description("Greets someone by name")
             .task(TaskPolicy::Never),
-        Tool::new("slow_compute", slow_compute).description("Takes its time"),
+        Tool::new("slow_compute", slow_compute).description("Sleeps for the given time"),
         Tool::new("failing_job", failing_job)
-            .description("Says no after a second")
+            .description("Fails after a second")
             .task(TaskPolicy::Always),
         Tool::new("protocol_error_job", protocol_error_job).description("Ends in a JSON-RPC error"),
         Tool::new("confirm_delete", confirm_delete).description("Deletes a file, if someone agrees"),
         Tool::new("multi_input", multi_input).description("Asks two things at once"),
-        Tool::new("test_tool_with_task", async |ready: Ready| {
-            format!("Registered {}.", ready.name)
+        Tool::new("test_tool_with_task", async |args: Registration| {
+            format!("Registered {}.", args.name)
         })
         .description("Asks for a name, and becomes a task when it has one")
         .ask_before(ask_name)
@@ -30,7 +30,7 @@ pub(crate) fn tools() -> Vec<Tool> {
 
 #[derive(Deserialize, JsonSchema)]
 struct Greet {
-    /// Who is greeted.
+    /// Who to greet.
     name: String,
 }
 
@@ -39,7 +39,7 @@ struct Compute {
     /// For how long.
     #[schemars(range(min = 0, max = 3600))]
     seconds: f64,
-    /// Comes back with the result.
+    /// Returned with the result.
     label: String,
 }
 
@@ -65,7 +65,7 @@ struct Delete {
 
 #[derive(Deserialize, JsonSchema)]
 struct Confirmation {
-    /// Really?
+    /// Whether to delete it.
     confirm: bool,
 }
 
@@ -77,7 +77,7 @@ async fn confirm_delete(cx: TaskContext, args: Delete) -> ToolResult<String> {
     })
 }
 
-/// The suite gives the same answer to whatever is asked here: a confirmation.
+/// The suite answers every question here with a confirmation.
 async fn multi_input(cx: TaskContext) -> ToolResult<String> {
     let file = cx.elicit::<Confirmation>("Delete the file?").into_future();
     let backup = cx.elicit::<Confirmation>("Delete its backup too?").into_future();
@@ -86,10 +86,10 @@ async fn multi_input(cx: TaskContext) -> ToolResult<String> {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-struct Ready {
+struct Registration {
     name: String,
 }
 
-async fn ask_name(cx: RequestContext, _: NoArguments) -> Result<Ready, Error> {
+async fn ask_name(cx: RequestContext, _: NoArguments) -> Result<Registration, Error> {
     Ok(cx.elicit("What is your name?").key("user_name").await?)
 }

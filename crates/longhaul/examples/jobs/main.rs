@@ -32,7 +32,7 @@ pub fn server() -> Server {
 
 /// The server, for the service at this URL.
 pub fn server_for(url: impl Into<String>) -> Server {
-    let jobs = Arc::new(Jobs {
+    let jobs = Arc::new(JobClient {
         url: url.into(),
         http: Client::new(),
     });
@@ -45,13 +45,13 @@ pub fn server_for(url: impl Into<String>) -> Server {
 struct Render {
     /// Which scene.
     scene: String,
-    /// How long it takes.
+    /// How many seconds the rendering takes.
     seconds: u64,
 }
 
-async fn render(cx: TaskContext, args: Render, jobs: Arc<Jobs>) -> ToolResult<String> {
-    // Should this process die between the service's answer and its entry in the journal, the step is taken again, with the same key: the
-    // service knows the job and gives the same id.
+async fn render(cx: TaskContext, args: Render, jobs: Arc<JobClient>) -> ToolResult<String> {
+    // If this process dies after the service has check_status and before the journal has the id, the step runs again with the same key: the
+    // service recognizes the job and returns the same id.
     let key = cx.key("render");
     let job = cx
         .step("submit", || jobs.submit(&args, &key))
@@ -61,18 +61,18 @@ async fn render(cx: TaskContext, args: Render, jobs: Arc<Jobs>) -> ToolResult<St
         .await?;
     cx.status(format!("job {job} has been submitted")).await?;
 
-    // Once the id is in the journal, whoever runs this function next finds the job by it. A job that runs for hours is looked at once a
-    // minute, and sooner if the service says so.
+    // Once the journal has the id, every later attempt finds the job by it. A job that runs for hours is polled once a minute, or sooner if
+    // the service says so.
     let file = cx
-        .poll_until("rendered", || jobs.look(job))
+        .poll_until("rendered", || jobs.poll(job))
         .pace(seconds(1), minutes(1))
         .tolerate(100)
         .await?;
     Ok(format!("{} is in {file}", args.scene))
 }
 
-/// The job service's client.
-struct Jobs {
+/// A client of the job service.
+struct JobClient {
     url: String,
     http: Client,
 }
@@ -86,7 +86,7 @@ enum Job {
     Failed { why: String },
 }
 
-impl Jobs {
+impl JobClient {
     async fn submit(&self, work: &Render, key: &str) -> Result<u64, StepError> {
         #[derive(Deserialize)]
         struct Submitted {
@@ -96,11 +96,11 @@ impl Jobs {
         let request = request
             .header("idempotency-key", key)
             .body(serde_json::to_string(work)?);
-        Ok(read::<Submitted>(answered(request.send().await?)?).await?.id)
+        Ok(read::<Submitted>(check_status(request.send().await?)?).await?.id)
     }
 
-    async fn look(&self, job: u64) -> Result<Poll<String>, StepError> {
-        let response = answered(self.http.get(format!("{}/jobs/{job}", self.url)).send().await?)?;
+    async fn poll(&self, job: u64) -> Result<Poll<String>, StepError> {
+        let response = check_status(self.http.get(format!("{}/jobs/{job}", self.url)).send().await?)?;
         let pause = response
             .headers()
             .get(RETRY_AFTER)
@@ -114,11 +114,11 @@ impl Jobs {
     }
 }
 
-/// What the service refuses it will refuse again; anything else is worth another try.
-fn answered(response: Response) -> Result<Response, StepError> {
+/// A refusal by the service is final; any other failure may be retried.
+fn check_status(response: Response) -> Result<Response, StepError> {
     let status = response.status();
     match status.is_client_error() {
-        true => Err(NonRetryable(format!("the job service answered {status}")).into()),
+        true => Err(NonRetryable(format!("the job service check_status {status}")).into()),
         false => Ok(response.error_for_status()?),
     }
 }

@@ -1,4 +1,4 @@
-//! A job service, small but real: `POST /jobs` with an `Idempotency-Key` submits `{"scene":…,"seconds":…}` and answers `{"id":…}`;
+//! A small job service: `POST /jobs` with an `Idempotency-Key` submits `{"scene":…,"seconds":…}` and answers `{"id":…}`;
 //! `GET /jobs/ID` answers `{"state":"running"}` with `Retry-After`, or `{"state":"done","result":…}`; `GET /jobs` counts the jobs. It
 //! forgets everything when it ends.
 
@@ -20,7 +20,7 @@ use std::{
 };
 use tokio::net::TcpListener;
 
-/// Serves for ever.
+/// Serves until the process ends.
 pub async fn serve(address: &str) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(address).await?;
     println!("http://{}", listener.local_addr()?);
@@ -56,10 +56,10 @@ struct Submission {
 
 async fn submit(State(service): State<Service>, headers: HeaderMap, body: String) -> Response {
     let Some(key) = headers.get("idempotency-key").and_then(|key| key.to_str().ok()) else {
-        return (StatusCode::BAD_REQUEST, "an Idempotency-Key is wanted").into_response();
+        return (StatusCode::BAD_REQUEST, "the header Idempotency-Key is missing").into_response();
     };
     let Ok(submission) = serde_json::from_str::<Submission>(&body) else {
-        return (StatusCode::BAD_REQUEST, "a scene and seconds are wanted").into_response();
+        return (StatusCode::BAD_REQUEST, "the body needs a scene and seconds").into_response();
     };
     let mut jobs = service.lock();
     let id = match jobs.by_key.get(key) {
@@ -100,7 +100,7 @@ async fn count(State(service): State<Service>) -> String {
     json!({"jobs": jobs.all.len()}).to_string()
 }
 
-#[expect(clippy::disallowed_methods, reason = "the service is the world outside")]
+#[expect(clippy::disallowed_methods, reason = "the service stands for another system")]
 fn now() -> Instant {
     Instant::now()
 }

@@ -1,4 +1,4 @@
-//! How the examples are served: `NAME [--listen ADDR | --stdio] [--data-dir DIR]`. Without `--data-dir` tasks are kept in memory, and end
+//! The command line of the examples: `NAME [--listen ADDR | --stdio] [--data-dir DIR]`. Without `--data-dir` tasks are kept in memory, and end
 //! with the process.
 
 use longhaul::Server;
@@ -9,7 +9,7 @@ pub(crate) async fn serve(mut server: Server) -> Result<(), Box<dyn Error>> {
     let mut address = Some("127.0.0.1:0".to_owned());
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
-        let mut value = || arguments.next().ok_or_else(|| format!("{flag} wants a value"));
+        let mut value = || arguments.next().ok_or_else(|| format!("{flag} needs a value"));
         match flag.as_str() {
             "--listen" => address = Some(value()?),
             "--stdio" => address = None,

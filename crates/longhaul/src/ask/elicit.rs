@@ -1,6 +1,6 @@
 //! Form elicitation.
 
-use super::{Ask, AskError, Form, Questioning};
+use super::{Ask, AskError, Form, QuestionKind};
 use crate::RequestContext;
 use longhaul_core::BoxFuture;
 use longhaul_runtime::Ability as Capability;
@@ -9,10 +9,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use std::{fmt::Write, future::IntoFuture, marker::PhantomData};
 
-/// How many faults of an answer the next question names.
-const NAMED_FAULTS: usize = 5;
+/// How many errors of an answer the next question names.
+const NAMED_ERRORS: usize = 5;
 
-/// A question to a person; see [`RequestContext::elicit`].
+/// A form for the user; see [`RequestContext::elicit`].
 pub struct Elicitation<T> {
     message: String,
     /// The form, or why the type has none.
@@ -20,19 +20,19 @@ pub struct Elicitation<T> {
     answer: PhantomData<fn() -> T>,
 }
 
-/// What a person did with a question: the result of an elicitation.
+/// What the user did with a question: the result of an elicitation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ElicitResult<T> {
-    /// Accepted, with the answer.
+    /// Accepted it, with this answer.
     Accepted(T),
-    /// Said no.
+    /// Declined it.
     Declined,
     /// Dismissed it without an answer (`cancel` in MCP).
     Dismissed,
 }
 
 impl<T> ElicitResult<T> {
-    /// The same with another answer.
+    /// Converts the answer, if there is one.
     pub(super) fn map<U>(self, answer: impl FnOnce(T) -> U) -> ElicitResult<U> {
         match self {
             Self::Accepted(given) => ElicitResult::Accepted(answer(given)),
@@ -87,7 +87,7 @@ impl RequestContext {
     where
         T: DeserializeOwned + JsonSchema + Send + 'static,
     {
-        self.ask_person(message, Form::of::<T>())
+        self.elicit_with(message, Form::of::<T>())
     }
 
     /// As [`elicit`](Self::elicit), with a form built at run time. The answer has the fields of the form.
@@ -100,10 +100,10 @@ impl RequestContext {
     /// # Ok(answer["city"].to_string()) }
     /// ```
     pub fn elicit_form(&self, message: impl Into<String>, form: Form) -> Ask<Elicitation<Map<String, Value>>> {
-        self.ask_person(message, Ok(form))
+        self.elicit_with(message, Ok(form))
     }
 
-    fn ask_person<T>(&self, message: impl Into<String>, form: Result<Form, String>) -> Ask<Elicitation<T>> {
+    fn elicit_with<T>(&self, message: impl Into<String>, form: Result<Form, String>) -> Ask<Elicitation<T>> {
         let question = Elicitation {
             message: message.into(),
             form,
@@ -119,7 +119,7 @@ impl<T: DeserializeOwned + Send + 'static> Ask<Elicitation<T>> {
     /// # Errors
     /// [`AskError`], except `Declined` and `Dismissed`.
     pub fn answer(self) -> BoxFuture<'static, Result<ElicitResult<T>, AskError>> {
-        self.asked()
+        self.ask_within()
     }
 }
 
@@ -128,7 +128,7 @@ impl<T: DeserializeOwned + Send + 'static> IntoFuture for Ask<Elicitation<T>> {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.asked().await?.accepted() })
+        Box::pin(async move { self.ask_within().await?.accepted() })
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// What the person did, with the content of what was accepted.
+    /// Reads what the user did, with the content if the question was accepted.
     pub(super) fn read(answer: &str) -> Result<ElicitResult<Option<Value>>, String> {
         let Self { action, content } = serde_json::from_str(answer).map_err(|error| error.to_string())?;
         Ok(match action {
@@ -159,11 +159,11 @@ enum Action {
     Cancel,
 }
 
-impl<T: DeserializeOwned + Send + 'static> Questioning for Elicitation<T> {
+impl<T: DeserializeOwned + Send + 'static> QuestionKind for Elicitation<T> {
     type Answer = ElicitResult<T>;
 
-    fn request(&self, unfit: Option<&str>) -> Result<(Value, Capability), AskError> {
-        let message = match unfit {
+    fn request(&self, rejection: Option<&str>) -> Result<(Value, Capability), AskError> {
+        let message = match rejection {
             None => self.message.clone(),
             Some(why) => format!("{}\n\nThe last answer could not be used: {why}", self.message),
         };
@@ -193,18 +193,18 @@ impl<T: DeserializeOwned + Send + 'static> Questioning for Elicitation<T> {
 fn check(schema: &Value, content: &Value) -> Result<(), String> {
     let validator = jsonschema::options().should_validate_formats(true).build(schema);
     let validator = validator.map_err(|error| error.to_string())?;
-    let mut faults = String::new();
-    for fault in validator.iter_errors(content).take(NAMED_FAULTS) {
-        let place = fault.instance_path().to_string();
-        let separator = if faults.is_empty() { "" } else { "; " };
-        let colon = if place.is_empty() { "" } else { ": " };
+    let mut errors = String::new();
+    for error in validator.iter_errors(content).take(NAMED_ERRORS) {
+        let path = error.instance_path().to_string();
+        let separator = if errors.is_empty() { "" } else { "; " };
+        let colon = if path.is_empty() { "" } else { ": " };
         // Writing to a string cannot fail.
         let _ = write!(
-            faults,
+            errors,
             "{separator}{}{colon}{}",
-            place.trim_start_matches('/'),
-            fault.masked()
+            path.trim_start_matches('/'),
+            error.masked()
         );
     }
-    if faults.is_empty() { Ok(()) } else { Err(faults) }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
 }

@@ -1,4 +1,4 @@
-//! Forms: the flat schemas that a person can be asked to fill in.
+//! Forms: the flat schemas that a user can be asked to fill in.
 
 use crate::schema;
 use schemars::JsonSchema;
@@ -61,7 +61,7 @@ impl Form {
         let schema = schema::inlined::<T>();
         let Some(properties) = schema["properties"].as_object() else {
             return Err(format!(
-                "{} is no struct with named fields, and only such a one makes a form",
+                "{} cannot be a form: it is not a struct with named fields",
                 T::schema_name()
             ));
         };
@@ -113,7 +113,7 @@ impl Field {
         Self::formatted("date")
     }
 
-    /// A moment, as `2026-11-20T11:30:00Z`.
+    /// A date and time, as `2026-11-20T11:30:00Z`.
     pub fn date_time() -> Self {
         Self::formatted("date-time")
     }
@@ -157,7 +157,7 @@ impl Field {
         Self::of(json!({"type": "array", "items": {"anyOf": titled(choices)}}))
     }
 
-    /// One of these values, each shown by its title, in the words of revisions before 2025-11-25 (`enumNames`).
+    /// One of these values, each shown by its title, as revisions before 2025-11-25 write it (`enumNames`).
     pub fn named_choice<V: Into<String>, T: Into<String>>(choices: impl IntoIterator<Item = (V, T)>) -> Self {
         let (values, names): (Vec<String>, Vec<String>) = choices
             .into_iter()
@@ -166,36 +166,36 @@ impl Field {
         Self::of(json!({"type": "string", "enum": values, "enumNames": names}))
     }
 
-    /// Its name for people.
+    /// The name that the user sees.
     #[must_use]
     pub fn title(self, title: impl Into<String>) -> Self {
         self.with("title", title.into().into())
     }
 
-    /// What to fill in.
+    /// The text that says what to fill in.
     #[must_use]
     pub fn description(self, text: impl Into<String>) -> Self {
         self.with("description", text.into().into())
     }
 
-    /// What is filled in already.
+    /// The default value.
     #[must_use]
     pub fn default(self, value: impl Into<Value>) -> Self {
         self.with("default", value.into())
     }
 
-    /// The least: of a number, of a text's characters, of choices made.
+    /// The lower bound: of a number, of a text's length in characters, or of how many choices are made.
     #[must_use]
-    pub fn min(self, least: impl Into<Number>) -> Self {
+    pub fn min(self, minimum: impl Into<Number>) -> Self {
         let member = self.bound("minimum", "minLength", "minItems");
-        self.with(member, Value::Number(least.into()))
+        self.with(member, Value::Number(minimum.into()))
     }
 
-    /// The most: of a number, of a text's characters, of choices made.
+    /// The upper bound: of a number, of a text's length in characters, or of how many choices are made.
     #[must_use]
-    pub fn max(self, most: impl Into<Number>) -> Self {
+    pub fn max(self, maximum: impl Into<Number>) -> Self {
         let member = self.bound("maximum", "maxLength", "maxItems");
-        self.with(member, Value::Number(most.into()))
+        self.with(member, Value::Number(maximum.into()))
     }
 
     fn bound(&self, number: &'static str, text: &'static str, list: &'static str) -> &'static str {
@@ -218,25 +218,25 @@ impl Field {
             "string" => match choices(&schema) {
                 Some(choices) => choices.of_one(),
                 None => Self::text()
-                    .keep(&schema, &["minLength", "maxLength"])
-                    .keep_format(&schema),
+                    .copy_members(&schema, &["minLength", "maxLength"])
+                    .copy_format(&schema),
             },
-            "integer" => Self::integer().keep(&schema, &["minimum", "maximum"]),
-            "number" => Self::number().keep(&schema, &["minimum", "maximum"]),
+            "integer" => Self::integer().copy_members(&schema, &["minimum", "maximum"]),
+            "number" => Self::number().copy_members(&schema, &["minimum", "maximum"]),
             "boolean" => Self::boolean(),
             "array" => choices(&schema["items"])?
                 .of_any()
-                .keep(&schema, &["minItems", "maxItems"]),
+                .copy_members(&schema, &["minItems", "maxItems"]),
             _ => return None,
         };
-        let field = field.keep(property, &["title", "description"]);
+        let field = field.copy_members(property, &["title", "description"]);
         Some(match property.get("default") {
             Some(default) if !default.is_null() => field.default(default.clone()),
             _ => field,
         })
     }
 
-    fn keep(mut self, from: &Value, members: &[&str]) -> Self {
+    fn copy_members(mut self, from: &Value, members: &[&str]) -> Self {
         for member in members {
             if let Some(value) = from.get(*member) {
                 self.0.insert((*member).to_owned(), value.clone());
@@ -245,10 +245,10 @@ impl Field {
         self
     }
 
-    /// Only these formats exist on forms; others would be news to the client.
-    fn keep_format(self, from: &Value) -> Self {
+    /// Copies the format if MCP allows it on forms; clients may refuse others.
+    fn copy_format(self, from: &Value) -> Self {
         match from["format"].as_str() {
-            Some("email" | "uri" | "date" | "date-time") => self.keep(from, &["format"]),
+            Some("email" | "uri" | "date" | "date-time") => self.copy_members(from, &["format"]),
             _ => self,
         }
     }
@@ -263,7 +263,7 @@ fn titled<V: Into<String>, T: Into<String>>(choices: impl IntoIterator<Item = (V
     choices.into_iter().map(one).collect()
 }
 
-/// What an option holds. That it may be left out is said elsewhere.
+/// The schema of the value inside an `Option`. Whether the field may be left out is in the form's `required`.
 fn without_null(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(any) = schema["anyOf"].as_array() {
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[derive(Deserialize, JsonSchema)]
-    #[expect(dead_code, reason = "only its schema is looked at")]
+    #[expect(dead_code, reason = "only its schema is used")]
     struct All {
         /// Who.
         #[schemars(title = "Name", length(min = 1, max = 9))]
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_stand_in_their_order() {
+    fn fields_keep_their_order() {
         let schema = Form::of::<All>().unwrap().schema();
         let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
         assert_eq!(
@@ -428,9 +428,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_flat_is_refused_by_name() {
+    fn a_field_that_is_not_flat_is_refused_by_name() {
         #[derive(Deserialize, JsonSchema)]
-        #[expect(dead_code, reason = "only its schema is looked at")]
+        #[expect(dead_code, reason = "only its schema is used")]
         struct Deep {
             name: String,
             inner: Option<All>,

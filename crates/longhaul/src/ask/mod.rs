@@ -18,8 +18,8 @@ use longhaul_runtime::{Ability as Capability, Question};
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// How often a question is asked until an answer fits (G2-42).
-const TRIES: usize = 3;
+/// How often a question is asked until an answer fits its form (G2-42).
+const MAX_ASKS: usize = 3;
 
 /// A question to the client. Awaiting it asks the question and returns the answer.
 ///
@@ -59,27 +59,27 @@ impl<Q> Ask<Q> {
     }
 }
 
-/// A kind of question. Public because it bounds public types; no other crate can name it.
-pub trait Questioning: Send + Sync + 'static {
+/// A form, a page, a sampling request or the roots. Public because it bounds public types; no other crate can name it.
+pub trait QuestionKind: Send + Sync + 'static {
     /// The answer.
     type Answer: Send;
 
-    /// The request, and the capability that the client must have declared. `unfit` says what was wrong with the answer before.
-    fn request(&self, unfit: Option<&str>) -> Result<(Value, Capability), AskError>;
+    /// The request, and the capability that the client must have declared. `rejection` says why the previous answer could not be used.
+    fn request(&self, rejection: Option<&str>) -> Result<(Value, Capability), AskError>;
 
     /// Reads an answer, or says why it cannot be used.
     fn read(&self, answer: &str) -> Result<Self::Answer, String>;
 }
 
-impl<Q: Questioning> Ask<Q> {
-    fn asked(self) -> BoxFuture<'static, Result<Q::Answer, AskError>> {
+impl<Q: QuestionKind> Ask<Q> {
+    fn ask_within(self) -> BoxFuture<'static, Result<Q::Answer, AskError>> {
         Box::pin(async move {
             match self.within.filter(|_| !self.cx.is_task()) {
-                // The runtime keeps the time of a task's questions, also over a restart.
-                None => self.ask().await,
+                // The runtime times the questions of tasks itself, also over a restart.
+                None => self.ask_until_usable().await,
                 Some(limit) => {
                     let ports = self.cx.ports().clone();
-                    let answer = ports.within(limit, self.ask()).await;
+                    let answer = ports.within(limit, self.ask_until_usable()).await;
                     answer.unwrap_or(Err(AskError::Unanswered))
                 }
             }
@@ -87,10 +87,10 @@ impl<Q: Questioning> Ask<Q> {
     }
 
     /// Asks until an answer can be used, with another key each time.
-    async fn ask(self) -> Result<Q::Answer, AskError> {
-        let mut unfit: Option<String> = None;
-        for _ in 0..TRIES {
-            let (request, needs) = self.question.request(unfit.as_deref())?;
+    async fn ask_until_usable(self) -> Result<Q::Answer, AskError> {
+        let mut rejection: Option<String> = None;
+        for _ in 0..MAX_ASKS {
+            let (request, needs) = self.question.request(rejection.as_deref())?;
             let answer = self.cx.ask(Question {
                 name: self.key.clone(),
                 request: Json::from(request),
@@ -99,10 +99,10 @@ impl<Q: Questioning> Ask<Q> {
             });
             match self.question.read(answer.await?.as_str()) {
                 Ok(answer) => return Ok(answer),
-                Err(why) => unfit = Some(why),
+                Err(why) => rejection = Some(why),
             }
         }
-        Err(AskError::Unusable(unfit.unwrap_or_default()))
+        Err(AskError::Unusable(rejection.unwrap_or_default()))
     }
 }
 

@@ -1,13 +1,13 @@
 //! URL elicitation.
 
-use super::{Ask, AskError, ElicitResult, Questioning, elicit::Answer};
+use super::{Ask, AskError, ElicitResult, QuestionKind, elicit::Answer};
 use crate::{Era, RequestContext};
 use longhaul_core::BoxFuture;
 use longhaul_runtime::Ability as Capability;
 use serde_json::{Value, json};
 use std::{fmt, future::IntoFuture, sync::Arc};
 
-/// The question whether a person opens a page; see [`RequestContext::elicit_url`].
+/// A request to open a page; see [`RequestContext::elicit_url`].
 pub struct PageQuestion {
     message: String,
     url: String,
@@ -71,7 +71,7 @@ impl Ask<PageQuestion> {
     /// # Errors
     /// [`AskError`], except `Declined` and `Dismissed`.
     pub fn answer(self) -> BoxFuture<'static, Result<ElicitResult<Page>, AskError>> {
-        self.asked()
+        self.ask_within()
     }
 }
 
@@ -80,11 +80,11 @@ impl IntoFuture for Ask<PageQuestion> {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.asked().await?.accepted() })
+        Box::pin(async move { self.ask_within().await?.accepted() })
     }
 }
 
-impl Questioning for PageQuestion {
+impl QuestionKind for PageQuestion {
     type Answer = ElicitResult<Page>;
 
     fn request(&self, _: Option<&str>) -> Result<(Value, Capability), AskError> {

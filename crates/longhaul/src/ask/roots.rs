@@ -1,6 +1,6 @@
 //! Roots: the folders that a client works in.
 
-use super::{Ask, AskError, Questioning};
+use super::{Ask, AskError, QuestionKind};
 use crate::RequestContext;
 use longhaul_core::BoxFuture;
 use longhaul_runtime::Ability as Capability;
@@ -13,11 +13,11 @@ use std::future::IntoFuture;
 pub struct Root {
     /// Where it is, as `file:///home/ann/project`.
     pub uri: String,
-    /// Its name for people.
+    /// The name that the client shows.
     pub name: Option<String>,
 }
 
-/// The question for a client's roots; see [`RequestContext::roots`].
+/// A request for the client's roots; see [`RequestContext::roots`].
 pub struct RootsQuestion;
 
 impl RequestContext {
@@ -40,11 +40,11 @@ impl IntoFuture for Ask<RootsQuestion> {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        self.asked()
+        self.ask_within()
     }
 }
 
-impl Questioning for RootsQuestion {
+impl QuestionKind for RootsQuestion {
     type Answer = Vec<Root>;
 
     fn request(&self, _: Option<&str>) -> Result<(Value, Capability), AskError> {

@@ -1,6 +1,6 @@
 //! Sampling: questions to the client's model.
 
-use super::{Ask, AskError, Questioning};
+use super::{Ask, AskError, QuestionKind};
 use crate::{Audience, Content, Message, RequestContext, message, schema};
 use longhaul_core::BoxFuture;
 use longhaul_runtime::Ability as Capability;
@@ -47,15 +47,15 @@ struct Choice {
     mode: ToolChoice,
 }
 
-/// Whether the model is to use the tools it is given.
+/// Whether the model uses the tools it is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     Auto,
-    /// At least one.
+    /// It must use at least one.
     Required,
-    /// None.
+    /// It must not use any.
     None,
 }
 
@@ -92,9 +92,9 @@ impl SampleTool {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CreateMessageResult {
-    /// Who says it: the model.
+    /// The role of the message, as a rule [`Audience::Assistant`].
     pub role: Audience,
-    /// What it says.
+    /// The content blocks.
     #[serde(deserialize_with = "message::read_blocks")]
     pub content: Vec<Content>,
     /// Which model it was.
@@ -147,9 +147,9 @@ impl RequestContext {
     ///
     /// ```
     /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<String> {
-    /// let said = cx.sample("What is the capital of France?").max_tokens(100).await?;
+    /// let answer = cx.sample("What is the capital of France?").max_tokens(100).await?;
     /// # Ok(
-    /// said.text()
+    /// answer.text()
     /// # ) }
     /// ```
     pub fn sample(&self, messages: impl IntoMessages) -> Ask<Sampling> {
@@ -186,13 +186,13 @@ impl Ask<Sampling> {
         self
     }
 
-    /// Texts at which it is to stop.
+    /// Texts at which the model stops.
     pub fn stop_sequences<T: Into<String>>(mut self, texts: impl IntoIterator<Item = T>) -> Self {
         self.question.stop_sequences = texts.into_iter().map(Into::into).collect();
         self
     }
 
-    /// A part of the name of a suitable model; may be called several times, the best one first.
+    /// Part of the name of a preferred model. Call it several times for several models, the best one first.
     pub fn model_hint(mut self, name: impl Into<String>) -> Self {
         let preferences = self.question.model_preferences.get_or_insert_default();
         preferences.hints.push(Hint { name: name.into() });
@@ -206,7 +206,7 @@ impl Ask<Sampling> {
         self
     }
 
-    /// Whether the model is to use them.
+    /// Whether the model uses its tools.
     pub fn tool_choice(mut self, mode: ToolChoice) -> Self {
         self.question.tool_choice = Some(Choice { mode });
         self
@@ -218,11 +218,11 @@ impl IntoFuture for Ask<Sampling> {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        self.asked()
+        self.ask_within()
     }
 }
 
-impl Questioning for Sampling {
+impl QuestionKind for Sampling {
     type Answer = CreateMessageResult;
 
     fn request(&self, _: Option<&str>) -> Result<(Value, Capability), AskError> {
@@ -274,8 +274,8 @@ mod tests {
 
     fn call(id: &str) -> Message {
         let block = json!({"type": "tool_use", "id": id, "name": "clock", "input": {}});
-        let said = json!({"role": "assistant", "model": "m", "content": [block]});
-        serde_json::from_value::<CreateMessageResult>(said)
+        let answer = json!({"role": "assistant", "model": "m", "content": [block]});
+        serde_json::from_value::<CreateMessageResult>(answer)
             .unwrap()
             .into_message()
     }
@@ -314,13 +314,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_says_is_one_block_or_several() {
+    fn the_content_of_an_answer_is_one_block_or_a_list() {
         let one = r#"{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m","stopReason":"endTurn"}"#;
         let several =
             r#"{"role":"assistant","content":[{"type":"text","text":"Pa"},{"type":"text","text":"ris"}],"model":"m"}"#;
-        for said in [one, several] {
+        for answer in [one, several] {
             assert_eq!(
-                serde_json::from_str::<CreateMessageResult>(said).unwrap().text(),
+                serde_json::from_str::<CreateMessageResult>(answer).unwrap().text(),
                 "Paris"
             );
         }

@@ -16,9 +16,9 @@ pub enum Era {
 /// The name and version of a client, as it says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
-    /// Its name for programs.
+    /// Its name, for programs.
     pub name: String,
-    /// Its name for people.
+    /// Its display name.
     pub title: Option<String>,
     /// Its version.
     pub version: String,

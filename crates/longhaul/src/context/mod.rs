@@ -65,7 +65,7 @@ impl RequestContext {
         matches!(self.inner, Inner::Task(_))
     }
 
-    /// The era of the client: which family of protocol revisions it speaks.
+    /// The era of the client: which family of protocol revisions it uses.
     pub fn era(&self) -> Era {
         match self.requestor().modern {
             true => Era::Modern,
@@ -78,7 +78,7 @@ impl RequestContext {
         &self.requestor().version
     }
 
-    /// The name and version that the client gives itself, if it does. For display and logs only: nobody has checked them.
+    /// The name and version that the client gives itself, if any. For display and logs only: they are not checked.
     pub fn client(&self) -> Option<Client> {
         Client::read(self.requestor().client.as_ref()?)
     }

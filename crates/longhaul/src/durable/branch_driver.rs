@@ -15,9 +15,9 @@ use std::{
 pub(super) struct BranchDriver<'f, 'a, T> {
     parent: &'f TaskContext,
     fork: &'f Fork,
-    /// Branches that have not begun.
+    /// Branches that have not started.
     waiting: Enumerate<IntoIter<Branch<'a, T>>>,
-    /// Running branches, in the order in which they began.
+    /// Running branches, in the order in which they started.
     running: Vec<(usize, BoxFuture<'a, T>)>,
     limit: usize,
 }
@@ -32,11 +32,11 @@ impl<'f, 'a, T> BranchDriver<'f, 'a, T> {
             running: Vec::new(),
             limit: limit.max(1),
         };
-        driver.begin();
+        driver.start_next();
         driver
     }
 
-    /// Only this branch, if it is there.
+    /// Only the branch with this index, if there is one.
     pub(super) fn only(parent: &'f TaskContext, fork: &'f Fork, branches: Vec<Branch<'a, T>>, nth: usize) -> Self {
         let mut waiting = branches.into_iter().enumerate();
         let branch = waiting.by_ref().nth(nth);
@@ -47,20 +47,20 @@ impl<'f, 'a, T> BranchDriver<'f, 'a, T> {
             running: Vec::new(),
             limit: 1,
         };
-        driver.run(branch);
+        driver.start(branch);
         driver
     }
 
-    /// The next to end, of those that end together the one that began first; `None` when all have. It is still held to go on until
-    /// [`leave`](Self::leave).
+    /// Waits for the next branch to end; of branches that end together, the one that started first. `None` once all have ended. The branch
+    /// counts as running until [`finish`](Self::finish).
     pub(super) async fn next(&mut self) -> Option<(usize, T)> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Says that nothing more comes of a branch that has ended, and begins another in its place. Before that, since while none of them
-    /// goes on, the task is taken to wait.
-    pub(super) fn leave(&mut self, nth: usize) {
-        self.begin();
+    /// Starts the next branch in the place of one that has ended, and only then reports that one as over: while no branch runs, the task counts
+    /// as waiting.
+    pub(super) fn finish(&mut self, nth: usize) {
+        self.start_next();
         self.fork.over(nth);
     }
 
@@ -79,17 +79,17 @@ impl<'f, 'a, T> BranchDriver<'f, 'a, T> {
         Poll::Pending
     }
 
-    fn begin(&mut self) {
+    fn start_next(&mut self) {
         while self.running.len() < self.limit {
             let next = self.waiting.next();
             if next.is_none() {
                 return;
             }
-            self.run(next);
+            self.start(next);
         }
     }
 
-    fn run(&mut self, branch: Option<(usize, Branch<'a, T>)>) {
+    fn start(&mut self, branch: Option<(usize, Branch<'a, T>)>) {
         if let Some((nth, branch)) = branch
             && let Some(journal) = self.fork.begin(nth)
         {

@@ -3,7 +3,7 @@
 use crate::{Error, TaskContext};
 use longhaul_core::BoxFuture;
 
-/// A branch that has not begun.
+/// A branch that has not started.
 pub(super) type Branch<'a, T> = Box<dyn FnOnce(TaskContext) -> BoxFuture<'a, T> + Send + 'a>;
 
 /// The futures of up to four branches; `()` where there is none, and one type for all branches of an iterator.
@@ -184,9 +184,9 @@ where
     }
 }
 
-/// Each branch of a tuple gives a tuple with only its own place filled.
+/// Each branch of a tuple returns a tuple in which only its own element is set.
 macro_rules! tuples {
-    ($(($($run:ident $work:ident $output:ident $error:ident $place:tt $future:ident),*) $($none:ident)*;)*) => {$(
+    ($(($($run:ident $work:ident $output:ident $error:ident $index:tt $future:ident),*) $($none:ident)*;)*) => {$(
         impl<'a, $($run, $work),*> BranchFutures<'a, Tuple> for ($($run,)*)
         where
             $($run: FnOnce(TaskContext) -> $work,
@@ -209,15 +209,15 @@ macro_rules! tuples {
             where
                 $($work: Send,)*
             {
-                vec![$(branch(self.$place, |output| {
-                    let mut places = Self::Each::default();
-                    places.$place = Some(output);
-                    places
+                vec![$(branch(self.$index, |output| {
+                    let mut outputs = Self::Each::default();
+                    outputs.$index = Some(output);
+                    outputs
                 })),*]
             }
 
             fn gather(mut each: Vec<Self::Each>) -> Option<Self::All> {
-                Some(($(each.get_mut($place)?.$place.take()?,)*))
+                Some(($(each.get_mut($index)?.$index.take()?,)*))
             }
         }
 
@@ -235,15 +235,15 @@ macro_rules! tuples {
             where
                 $($work: Send,)*
             {
-                vec![$(branch(self.$place, |output: Result<$output, $error>| {
-                    let mut places = Self::Each::default();
-                    places.$place = Some(output.map_err(Into::into)?);
-                    Ok(places)
+                vec![$(branch(self.$index, |output: Result<$output, $error>| {
+                    let mut outputs = Self::Each::default();
+                    outputs.$index = Some(output.map_err(Into::into)?);
+                    Ok(outputs)
                 })),*]
             }
 
             fn gather(mut each: Vec<Self::Each>) -> Option<Self::All> {
-                Some(($(each.get_mut($place)?.$place.take()?,)*))
+                Some(($(each.get_mut($index)?.$index.take()?,)*))
             }
         }
 
@@ -258,7 +258,7 @@ macro_rules! tuples {
             where
                 $($work: Send,)*
             {
-                vec![$(branch(self.$place, |output| output)),*]
+                vec![$(branch(self.$index, |output| output)),*]
             }
         }
     )*};

@@ -14,8 +14,8 @@ impl TaskContext {
     /// [`text`](CallResult::text). A call that failed or was cancelled is a [`CallError`]; [`outcome`](Call::outcome) returns every end as a
     /// value instead.
     ///
-    /// The child is cancelled when this task ends or is cancelled, or when the future of the call is dropped. It belongs to the same caller,
-    /// whom it cannot ask anything. Children can have children, at most 8 levels deep; a task can have 1,000 children.
+    /// The child is cancelled when this task ends or is cancelled, or when the future of the call is dropped. It belongs to the same principal
+    /// and cannot ask its client anything. Children can have children, at most 8 levels deep; a task can have 1,000 children.
     ///
     /// ```
     /// use longhaul::{TaskContext, ToolOutput, ToolResult};
@@ -109,7 +109,7 @@ impl CallOutcome {
     /// What the tool returned.
     ///
     /// # Errors
-    /// [`CallError`] if the tool failed, in whatever way, or the call was cancelled.
+    /// [`CallError`] if the tool failed or the call was cancelled.
     pub fn result(self) -> Result<CallResult, CallError> {
         let Self { tool, task_id, outcome } = self;
         let failed = |why: String| CallError::Failed {
@@ -120,7 +120,7 @@ impl CallOutcome {
         match outcome {
             Outcome::Result { json, is_error } => {
                 let result: Value = serde_json::from_str(json.as_str())
-                    .map_err(|error| failed(format!("its result is no JSON: {error}")))?;
+                    .map_err(|error| failed(format!("its result is not JSON: {error}")))?;
                 let result = CallResult {
                     task_id: task_id.clone(),
                     result,
@@ -162,11 +162,11 @@ impl CallResult {
     /// # Errors
     /// If it does not fit.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        T::deserialize(&*self.returned())
+        T::deserialize(&*self.value())
     }
 
     /// The value.
-    fn returned(&self) -> Cow<'_, Value> {
+    fn value(&self) -> Cow<'_, Value> {
         let structured = &self.result["structuredContent"];
         if !structured.is_null() {
             return Cow::Borrowed(structured);
@@ -186,6 +186,6 @@ impl CallResult {
 
 impl Serialize for CallResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.returned().serialize(serializer)
+        self.value().serialize(serializer)
     }
 }

@@ -53,7 +53,7 @@ impl TaskContext {
 pub struct Join<'a, B: JoinBranches<'a, Shape>, Shape> {
     cx: &'a TaskContext,
     branches: B,
-    /// Kept from where the futures were known to be `Send`, so that this alone reports one that is not.
+    /// Taken where the futures are known to be `Send`, so that the compiler reports a future that is not only there.
     split: Split<'a, B, B::Each>,
     limit: usize,
 }
@@ -82,7 +82,7 @@ impl<'a, B: JoinBranches<'a, Shape>, Shape> Join<'a, B, Shape> {
         let branches = TryJoinBranches::split(branches, Sealed);
         Box::pin(async move {
             let values = all_or_first_failed(cx, branches, limit).await?;
-            Ok(together(<B as TryJoinBranches<'a, Shape>>::gather(values)))
+            Ok(expect_all(<B as TryJoinBranches<'a, Shape>>::gather(values)))
         })
     }
 }
@@ -102,7 +102,7 @@ where
             limit,
         } = self;
         let branches = split(branches, Sealed);
-        Box::pin(async move { Ok(together(B::gather(all(cx, branches, limit).await?))) })
+        Box::pin(async move { Ok(expect_all(B::gather(all(cx, branches, limit).await?))) })
     }
 }
 
@@ -112,12 +112,12 @@ async fn all<'a, T>(cx: &TaskContext, branches: Vec<Branch<'a, T>>, limit: usize
     let mut driver = BranchDriver::new(cx, &fork, branches, limit);
     while let Some((nth, output)) = driver.next().await {
         outputs.put(nth, output);
-        driver.leave(nth);
+        driver.finish(nth);
     }
     Ok(outputs.in_order())
 }
 
-/// Which branch failed first, if any, is recorded: otherwise the branches that were dropped would run on in the next replay.
+/// Records which branch failed first, if any: otherwise the next replay would run the branches that were dropped.
 async fn all_or_first_failed<'a, T>(
     cx: &TaskContext,
     branches: Vec<Branch<'a, Result<T, Error>>>,
@@ -139,7 +139,7 @@ async fn all_or_first_failed<'a, T>(
                 return Err(error);
             }
         }
-        driver.leave(nth);
+        driver.finish(nth);
     }
     match race.winner {
         None => fork.decide(race, count).await?,
@@ -161,8 +161,8 @@ impl<T> Outputs<T> {
     }
 
     fn put(&mut self, nth: usize, output: T) {
-        if let Some(place) = self.0.get_mut(nth) {
-            *place = Some(output);
+        if let Some(slot) = self.0.get_mut(nth) {
+            *slot = Some(output);
         }
     }
 
@@ -171,6 +171,6 @@ impl<T> Outputs<T> {
     }
 }
 
-fn together<T>(all: Option<T>) -> T {
+fn expect_all<T>(all: Option<T>) -> T {
     all.unwrap_or_else(|| unreachable!("every branch has ended and returned its output"))
 }

@@ -61,7 +61,7 @@ impl TaskContext {
     }
 }
 
-/// Polling that has not begun; made by [`TaskContext::poll_until`]. Awaiting it polls and returns what was found, a `T`.
+/// Polling that has not started; made by [`TaskContext::poll_until`]. Awaiting it polls and returns what was found, a `T`.
 #[must_use = "nothing is polled until it is awaited"]
 pub struct PollUntil<'a, T> {
     cx: &'a TaskContext,

@@ -35,7 +35,7 @@ use std::{fmt, sync::Arc};
 ///     let sent = cx.step("send", async || Err::<(), StepError>("the mailbox is full".into())).await;
 ///     match sent {
 ///         Ok(()) => Ok("sent"),
-///         // The task is to stop, or its journal cannot be followed: hand that on.
+///         // The task is to stop, or its code no longer fits its journal: return that.
 ///         Err(error) if error.journal().is_some() => Err(error.into()),
 ///         Err(error) => {
 ///             cx.status(format!("not sent after {} attempts: {}", error.attempts(), error.message()));
@@ -98,7 +98,7 @@ impl StepError {
         })
     }
 
-    /// The recorded result of a step as the type that the author wants.
+    /// Reads the recorded result of a step as the author's type.
     pub(super) fn read<T: DeserializeOwned>(
         operation: Operation,
         name: &Arc<str>,
@@ -157,7 +157,7 @@ impl StepError {
         }
     }
 
-    /// The journal's error, if it is not the step that failed: the task is to stop, for example. Hand it on.
+    /// The journal's error, if it is not the step that failed: for example, the task is to stop. A tool should return it.
     pub fn journal(&self) -> Option<&JournalError> {
         match &self.0 {
             Cause::Journal(_, error) => Some(error),
@@ -199,10 +199,10 @@ impl fmt::Display for StepError {
 impl<E: Into<AnyError>> From<E> for StepError {
     fn from(error: E) -> Self {
         let error = error.into();
-        let mut behind = error.source();
-        while let Some(cause) = behind {
+        let mut source = error.source();
+        while let Some(cause) = source {
             tracing::warn!(%error, %cause, "a step failed");
-            behind = cause.source();
+            source = cause.source();
         }
         Self::new(error.to_string())
     }

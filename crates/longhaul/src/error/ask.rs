@@ -18,19 +18,19 @@ use longhaul_runtime::{Ability as Capability, AskError as RuntimeAskError, Journ
 /// ```
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AskError {
-    /// The person said no.
+    /// The user declined.
     #[error("the user declined")]
     Declined,
-    /// The person dismissed the question without an answer.
+    /// The user dismissed the question without an answer.
     #[error("the user dismissed the question")]
     Dismissed,
     /// No answer came within the time given; the question was withdrawn.
     #[error("{}", RuntimeAskError::Unanswered)]
     Unanswered,
-    /// The client has not declared that it can be asked this.
+    /// The client has not declared the capability that this question needs.
     #[error("{}", RuntimeAskError::Unsupported(*.0))]
     Unsupported(Capability),
-    /// The task was started by another task: the client called that one and knows nothing of this one.
+    /// The task was started by another task: the client does not know this one, only its root.
     #[error("{}", RuntimeAskError::Child)]
     Child,
     /// The client answered with an error.
@@ -39,7 +39,7 @@ pub enum AskError {
     /// The question was withdrawn: the task is over, or the client cannot be reached any more.
     #[error("{}", RuntimeAskError::Withdrawn)]
     Withdrawn,
-    /// The question cannot be asked as it is: a mistake in the handler.
+    /// The question is invalid: a mistake in the handler.
     #[error("the question cannot be asked: {0}")]
     Invalid(String),
     /// No answer fitted the question; the text says what was wrong with the last one.
@@ -48,7 +48,7 @@ pub enum AskError {
     /// The task is to stop.
     #[error("{}", RuntimeAskError::Stopped(*.0))]
     Stopped(StopReason),
-    /// The code does not follow its journal, or the journal is full.
+    /// A non-determinism error, or the journal is full.
     #[error(transparent)]
     Journal(JournalError),
     /// The task could not be changed, or the store failed.
@@ -71,7 +71,7 @@ impl From<RuntimeAskError> for AskError {
     }
 }
 
-/// So that a branch that asks and one that sleeps can have one error type.
+/// Lets a branch that asks and one that sleeps have one error type.
 impl From<JournalError> for AskError {
     fn from(error: JournalError) -> Self {
         RuntimeAskError::from(error).into()

@@ -17,7 +17,7 @@ pub struct DefinitionErrors(pub Vec<DefinitionError>);
 
 impl fmt::Display for DefinitionErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the server cannot be offered as it is")?;
+        f.write_str("the server has invalid definitions")?;
         for error in &self.0 {
             write!(f, "\n- {error}")?;
         }
@@ -30,7 +30,7 @@ impl std::error::Error for DefinitionErrors {}
 /// A change of what a server offers has failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// It cannot be offered as it is.
+    /// The new definition is invalid.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
     /// The server has stopped.

@@ -1,4 +1,4 @@
-//! The errors of handlers and of what they are made of.
+//! The errors of handlers, and the errors that become one.
 
 mod ask;
 mod call;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::fmt;
 
 /// What clients read instead of internal details.
-const HIDDEN: &str = "The server failed inside; its log says why";
+const INTERNAL_ERROR: &str = "Internal error; the server's log has the details";
 
 /// The error of a handler.
 ///
@@ -36,14 +36,14 @@ const HIDDEN: &str = "The server failed inside; its log says why";
 pub struct Error(pub(crate) ErrorKind);
 
 pub(crate) enum ErrorKind {
-    /// A text of the author's.
+    /// The author's text.
     Text(String),
     /// A JSON-RPC error.
     Rpc(RpcFailure),
-    /// Nothing has that name.
+    /// There is no such resource.
     NotFound,
     /// A question failed.
-    Asked(AskError),
+    Ask(AskError),
     /// The task is to stop.
     Stopped(StopReason),
     /// The journal failed.
@@ -51,7 +51,7 @@ pub(crate) enum ErrorKind {
 }
 
 impl Error {
-    /// An error with a text for the client and its model. Say what would be right.
+    /// An error with a text for the client and its model. Say what to do instead.
     pub fn new(text: impl Into<String>) -> Self {
         Self(ErrorKind::Text(text.into()))
     }
@@ -66,7 +66,7 @@ impl Error {
     /// ```
     pub fn internal(details: impl fmt::Display) -> Self {
         tracing::error!(%details, "a handler failed");
-        Self(ErrorKind::Text(HIDDEN.to_owned()))
+        Self(ErrorKind::Text(INTERNAL_ERROR.to_owned()))
     }
 
     /// A JSON-RPC error with a code of your own, for programs rather than models. The codes −32768 to −32000 are reserved: one of them is logged as a
@@ -77,7 +77,7 @@ impl Error {
                 tracing::error!(code, "error codes -32768..=-32000 are reserved; choose one outside");
                 -32603
             }
-            free => free,
+            code => code,
         };
         Self::failure(code, message.into())
     }
@@ -92,7 +92,7 @@ impl Error {
         Self::failure(-32603, message.into())
     }
 
-    /// Nothing has that name: the answer of a resource to a URI that it does not know.
+    /// There is no such resource: for a resource template, if the URI names nothing.
     pub fn not_found() -> Self {
         Self(ErrorKind::NotFound)
     }
@@ -120,13 +120,13 @@ impl<E: Into<AnyError>> From<E> for Error {
     fn from(error: E) -> Self {
         // The protocol and the runtime treat some errors specially.
         let error = match ErrorKind::of(error.into()) {
-            Ok(fault) => return Self(fault),
+            Ok(kind) => return Self(kind),
             Err(error) => error,
         };
-        let mut behind = error.source();
-        while let Some(cause) = behind {
+        let mut source = error.source();
+        while let Some(cause) = source {
             tracing::warn!(%error, %cause, "a handler failed");
-            behind = cause.source();
+            source = cause.source();
         }
         Self(ErrorKind::Text(error.to_string()))
     }
@@ -145,7 +145,7 @@ impl ErrorKind {
         }
         match *error.downcast::<AskError>()? {
             AskError::Stopped(reason) => Ok(Self::Stopped(reason)),
-            other => Ok(Self::Asked(other)),
+            other => Ok(Self::Ask(other)),
         }
     }
 }
@@ -164,7 +164,7 @@ impl fmt::Display for Error {
             ErrorKind::Text(text) => f.write_str(text),
             ErrorKind::Rpc(failure) => write!(f, "{} ({})", failure.message, failure.code),
             ErrorKind::NotFound => f.write_str("not found"),
-            ErrorKind::Asked(error) => error.fmt(f),
+            ErrorKind::Ask(error) => error.fmt(f),
             ErrorKind::Stopped(_) => f.write_str("the task is to stop"),
             ErrorKind::Journal(error) => error.fmt(f),
         }
@@ -191,8 +191,8 @@ impl From<Error> for HandlerError {
             ErrorKind::Text(text) => rpc(text),
             ErrorKind::Rpc(failure) => Self::Rpc(failure),
             ErrorKind::NotFound => Self::NotFound,
-            ErrorKind::Asked(AskError::Unsupported(capability)) => Self::Lacks(capability),
-            ErrorKind::Asked(other) => rpc(other.to_string()),
+            ErrorKind::Ask(AskError::Unsupported(capability)) => Self::Lacks(capability),
+            ErrorKind::Ask(other) => rpc(other.to_string()),
             ErrorKind::Stopped(_) => rpc("the task is to stop".to_owned()),
             ErrorKind::Journal(error) => rpc(error.to_string()),
         }

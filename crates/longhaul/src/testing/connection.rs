@@ -1,4 +1,4 @@
-//! A connection in memory: messages out, answers and notifications back.
+//! A connection in memory: sends messages, and receives responses and notifications.
 
 use super::schema_check::SchemaCheck;
 use crate::ServerHandle;
@@ -16,23 +16,23 @@ use tokio::{
     sync::{Notify, oneshot},
 };
 
-/// How much may be on its way.
+/// How many bytes each direction may buffer.
 const CAPACITY: usize = 64 * 1024;
 
-/// A JSON-RPC error that the server answered with, or that the connection ended.
+/// A request failed: the server answered with a JSON-RPC error, or the connection ended.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message} ({code})")]
-pub struct Failure {
-    /// Its code; 0 for what is no answer of the server's.
+pub struct RequestError {
+    /// The error code; 0 if the server did not answer.
     pub code: i64,
-    /// Its message.
+    /// The error message.
     pub message: String,
-    /// Its data; null if it has none.
+    /// The error's data; null if it has none.
     pub data: Value,
 }
 
-impl Failure {
-    pub(super) fn of(message: impl Into<String>) -> Self {
+impl RequestError {
+    pub(super) fn new(message: impl Into<String>) -> Self {
         Self {
             code: 0,
             message: message.into(),
@@ -63,9 +63,9 @@ pub(super) struct Connection {
 
 #[derive(Default)]
 struct Inbox {
-    waiting: HashMap<u64, oneshot::Sender<Result<Value, Failure>>>,
+    pending: HashMap<u64, oneshot::Sender<Result<Value, RequestError>>>,
     notifications: Vec<Value>,
-    over: bool,
+    closed: bool,
 }
 
 impl Connection {
@@ -86,8 +86,8 @@ impl Connection {
             answer_question,
             schemas,
         });
-        // Weak, so that the connection closes with its client.
-        spawner.spawn(Box::pin(listen(Arc::downgrade(&connection), reader)));
+        // Weak, so that the connection closes when its client is dropped.
+        spawner.spawn(Box::pin(read_messages(Arc::downgrade(&connection), reader)));
         Some(connection)
     }
 
@@ -95,25 +95,25 @@ impl Connection {
         self.inbox.lock()
     }
 
-    pub(super) async fn send(&self, message: &Value) -> Result<(), Failure> {
+    pub(super) async fn send(&self, message: &Value) -> Result<(), RequestError> {
         self.schemas.sent(message);
         let line = format!("{message}\n");
         let written = self.writer.lock().await.write_all(line.as_bytes()).await;
-        written.map_err(|error| Failure::of(error.to_string()))
+        written.map_err(|error| RequestError::new(error.to_string()))
     }
 
-    pub(super) async fn request(&self, method: &str, params: Value) -> Result<Value, Failure> {
+    pub(super) async fn request(&self, method: &str, params: Value) -> Result<Value, RequestError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (reply_to, answer) = oneshot::channel();
-        self.inbox().waiting.insert(id, reply_to);
+        self.inbox().pending.insert(id, reply_to);
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
             .await?;
         answer
             .await
-            .unwrap_or_else(|_| Err(Failure::of("the connection has ended")))
+            .unwrap_or_else(|_| Err(RequestError::new("the connection has ended")))
     }
 
-    pub(super) async fn notification(&self, method: &str) -> Result<Value, Failure> {
+    pub(super) async fn notification(&self, method: &str) -> Result<Value, RequestError> {
         loop {
             let arrived = self.arrived.notified();
             {
@@ -122,8 +122,8 @@ impl Connection {
                 if let Some(at) = found {
                     return Ok(inbox.notifications.remove(at)["params"].take());
                 }
-                if inbox.over {
-                    return Err(Failure::of("the connection has ended"));
+                if inbox.closed {
+                    return Err(RequestError::new("the connection has ended"));
                 }
             }
             arrived.await;
@@ -131,14 +131,18 @@ impl Connection {
     }
 
     /// The answers to the questions of one round, by key.
-    pub(super) fn answers(&self, questions: &Value) -> Result<Value, Failure> {
+    pub(super) fn answers(&self, questions: &Value) -> Result<Value, RequestError> {
         let questions = questions.as_object().into_iter().flatten();
-        let answers =
-            questions.map(|(key, question)| Ok((key.clone(), (self.answer_question)(question).map_err(Failure::of)?)));
-        Ok(Value::Object(answers.collect::<Result<Map<_, _>, Failure>>()?))
+        let answers = questions.map(|(key, question)| {
+            Ok((
+                key.clone(),
+                (self.answer_question)(question).map_err(RequestError::new)?,
+            ))
+        });
+        Ok(Value::Object(answers.collect::<Result<Map<_, _>, RequestError>>()?))
     }
 
-    async fn take(&self, message: Value) {
+    async fn receive(&self, message: Value) {
         self.schemas.received(&message);
         match (message.get("method"), message["id"].clone()) {
             (Some(_), Value::Null) => {
@@ -151,13 +155,13 @@ impl Connection {
                     Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
                     Err(why) => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": why}}),
                 };
-                // A server that has gone needs no answer.
+                // A stopped server needs no answer.
                 let _ = self.send(&reply).await;
             }
             (None, id) => {
-                let request = id.as_u64().and_then(|id| self.inbox().waiting.remove(&id));
+                let request = id.as_u64().and_then(|id| self.inbox().pending.remove(&id));
                 let answer = match message.get("error") {
-                    Some(error) => Err(Failure::read(error)),
+                    Some(error) => Err(RequestError::read(error)),
                     None => Ok(message["result"].clone()),
                 };
                 if let Some(reply_to) = request {
@@ -167,25 +171,25 @@ impl Connection {
         }
     }
 
-    fn over(&self) {
+    fn close(&self) {
         let mut inbox = self.inbox();
-        inbox.over = true;
-        inbox.waiting.clear();
+        inbox.closed = true;
+        inbox.pending.clear();
         drop(inbox);
         self.arrived.notify_waiters();
     }
 }
 
-async fn listen(connection: std::sync::Weak<Connection>, reader: ReadHalf<DuplexStream>) {
+async fn read_messages(connection: std::sync::Weak<Connection>, reader: ReadHalf<DuplexStream>) {
     let mut lines = BufReader::new(reader).lines();
     while let Ok(Some(text)) = lines.next_line().await {
         let Some(connection) = connection.upgrade() else { return };
         match serde_json::from_str(&text) {
-            Ok(message) => connection.take(message).await,
+            Ok(message) => connection.receive(message).await,
             Err(_) => connection.schemas.received_invalid(&text),
         }
     }
     if let Some(connection) = connection.upgrade() {
-        connection.over();
+        connection.close();
     }
 }

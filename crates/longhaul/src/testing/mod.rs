@@ -28,7 +28,7 @@ pub mod crash;
 mod schema_check;
 mod task;
 
-pub use connection::Failure;
+pub use connection::RequestError;
 pub use task::Task;
 
 use crate::{Era, ServeError, Server, ServerHandle};
@@ -40,8 +40,8 @@ use std::{future::IntoFuture, sync::Arc};
 
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
-/// The most rounds of questions that a modern request may have.
-const ROUNDS: usize = 20;
+/// How many rounds of questions a modern request may have.
+const MAX_ROUNDS: usize = 20;
 
 impl Server {
     /// Starts the server and connects a client of this era, which declares all capabilities and refuses all questions. For a client that answers use
@@ -90,15 +90,15 @@ impl Connect {
         self
     }
 
-    /// Whether the messages are checked against the schemas, in our own tests: where hundreds of processes say the same, once is enough.
+    /// Whether messages are checked against the schemas, in our own tests. Of hundreds of processes with the same messages, one is enough.
     fn check_schemas(mut self, check_schemas: bool) -> Self {
         self.check_schemas = check_schemas;
         self
     }
 
-    async fn connect(self) -> Result<Client, Failure> {
+    async fn connect(self) -> Result<Client, RequestError> {
         let connection = Connection::open(&self.server, self.answering, SchemaCheck::new(self.check_schemas))
-            .ok_or_else(|| Failure::of("the server has stopped"))?;
+            .ok_or_else(|| RequestError::new("the server has stopped"))?;
         let client = Client {
             server: self.server,
             era: self.era,
@@ -106,12 +106,12 @@ impl Connect {
             connection,
         };
         if client.era == Era::Legacy {
-            let hello = json!({
+            let params = json!({
                 "protocolVersion": LEGACY,
                 "clientInfo": client_info(),
                 "capabilities": client.capabilities,
             });
-            client.request("initialize", hello).await?;
+            client.request("initialize", params).await?;
             client
                 .connection
                 .send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
@@ -122,7 +122,7 @@ impl Connect {
 }
 
 impl IntoFuture for Connect {
-    type Output = Result<Client, Failure>;
+    type Output = Result<Client, RequestError>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -135,7 +135,7 @@ fn client_info() -> Value {
 }
 
 /// All capabilities.
-fn everything() -> Value {
+fn all_capabilities() -> Value {
     json!({
         "elicitation": {"form": {}, "url": {}},
         "sampling": {"tools": {}},
@@ -171,17 +171,17 @@ impl CallToolResult {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.connection.schemas.panic_on_fault();
+        self.connection.schemas.panic_on_violation();
     }
 }
 
 impl Client {
-    /// Connects to a server. The client declares all capabilities and refuses all questions, unless told otherwise.
+    /// Connects to a server. By default the client declares all capabilities and refuses all questions.
     pub fn connect(server: &ServerHandle, era: Era) -> Connect {
         Connect {
             server: server.clone(),
             era,
-            capabilities: everything(),
+            capabilities: all_capabilities(),
             answering: Arc::new(|question| Err(format!("the test does not answer {question}"))),
             check_schemas: true,
         }
@@ -196,12 +196,12 @@ impl Client {
     ///
     /// # Errors
     /// The JSON-RPC error of the call or its task.
-    pub async fn call(&self, tool: &str, arguments: Value) -> Result<CallToolResult, Failure> {
+    pub async fn call(&self, tool: &str, arguments: Value) -> Result<CallToolResult, RequestError> {
         let params = json!({"name": tool, "arguments": arguments});
         match self.send("tools/call", params).await {
             Ok(result) if result["resultType"] == "task" => self.task(&result)?.wait().await,
             Ok(result) => Ok(CallToolResult { result }),
-            // Only as a task, then.
+            // A legacy client may call this tool as a task only.
             Err(failure) if failure.code == -32601 && self.era == Era::Legacy => {
                 self.start(tool, arguments).await?.wait().await
             }
@@ -213,12 +213,12 @@ impl Client {
     ///
     /// # Errors
     /// The JSON-RPC error the call was answered with; also if it was answered with its result.
-    pub async fn start(&self, tool: &str, arguments: Value) -> Result<Task<'_>, Failure> {
+    pub async fn start(&self, tool: &str, arguments: Value) -> Result<Task<'_>, RequestError> {
         self.create(json!({"name": tool, "arguments": arguments})).await
     }
 
     /// Makes a call with these params as a task.
-    async fn create(&self, mut params: Value) -> Result<Task<'_>, Failure> {
+    async fn create(&self, mut params: Value) -> Result<Task<'_>, RequestError> {
         if self.era == Era::Legacy {
             params["task"] = json!({});
         }
@@ -231,7 +231,7 @@ impl Client {
         Task::new(self, id.into())
     }
 
-    fn task(&self, created: &Value) -> Result<Task<'_>, Failure> {
+    fn task(&self, created: &Value) -> Result<Task<'_>, RequestError> {
         let task = if self.era == Era::Legacy {
             &created["task"]
         } else {
@@ -239,7 +239,7 @@ impl Client {
         };
         match task["taskId"].as_str() {
             Some(id) => Ok(Task::new(self, id.to_owned())),
-            None => Err(Failure::of(format!("no task, but an answer: {created}"))),
+            None => Err(RequestError::new(format!("the call did not become a task: {created}"))),
         }
     }
 
@@ -247,9 +247,9 @@ impl Client {
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
-    pub async fn send(&self, method: &str, params: Value) -> Result<Value, Failure> {
+    pub async fn send(&self, method: &str, params: Value) -> Result<Value, RequestError> {
         let mut next = params.clone();
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let result = self.request(method, next).await?;
             if result["resultType"] != "input_required" {
                 return Ok(result);
@@ -260,7 +260,9 @@ impl Client {
                 next["requestState"] = state.clone();
             }
         }
-        Err(Failure::of(format!("{ROUNDS} rounds of questions and no end")))
+        Err(RequestError::new(format!(
+            "no result after {MAX_ROUNDS} rounds of questions"
+        )))
     }
 
     /// Sends one request; a modern one gets the required `_meta`. A legacy client answers questions that arrive before the result; for a modern
@@ -268,7 +270,7 @@ impl Client {
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
-    pub async fn request(&self, method: &str, mut params: Value) -> Result<Value, Failure> {
+    pub async fn request(&self, method: &str, mut params: Value) -> Result<Value, RequestError> {
         if self.era == Era::Modern {
             let meta = [
                 ("io.modelcontextprotocol/protocolVersion", json!(MODERN)),
@@ -280,15 +282,15 @@ impl Client {
             params["_meta"] = Value::Object(all);
         }
         let answer = self.connection.request(method, params).await;
-        self.connection.schemas.panic_on_fault();
+        self.connection.schemas.panic_on_violation();
         answer
     }
 
     /// Waits for the next notification of this method and returns its params.
     ///
     /// # Errors
-    /// If the connection is over.
-    pub async fn notification(&self, method: &str) -> Result<Value, Failure> {
+    /// If the connection has ended.
+    pub async fn notification(&self, method: &str) -> Result<Value, RequestError> {
         self.connection.notification(method).await
     }
 
@@ -296,7 +298,7 @@ impl Client {
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
-    pub async fn tools(&self) -> Result<Vec<Value>, Failure> {
+    pub async fn tools(&self) -> Result<Vec<Value>, RequestError> {
         let result = self.request("tools/list", json!({})).await?;
         Ok(result["tools"].as_array().cloned().unwrap_or_default())
     }
@@ -305,7 +307,7 @@ impl Client {
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
-    pub async fn get_prompt(&self, name: &str, arguments: Value) -> Result<Value, Failure> {
+    pub async fn get_prompt(&self, name: &str, arguments: Value) -> Result<Value, RequestError> {
         self.send("prompts/get", json!({"name": name, "arguments": arguments}))
             .await
     }
@@ -314,7 +316,7 @@ impl Client {
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
-    pub async fn read(&self, uri: &str) -> Result<Vec<Value>, Failure> {
+    pub async fn read(&self, uri: &str) -> Result<Vec<Value>, RequestError> {
         let result = self.send("resources/read", json!({"uri": uri})).await?;
         Ok(result["contents"].as_array().cloned().unwrap_or_default())
     }

@@ -1,5 +1,5 @@
 //! Checks what the server sends against the official schemas, in Longhaul's own tests only (feature `schemas`): the schemas are large, and the
-//! tests of an author are about the author's server.
+//! authors test their own servers, not the protocol.
 
 #[cfg(not(feature = "schemas"))]
 pub(super) use absent::SchemaCheck;
@@ -16,9 +16,9 @@ mod present {
 
     #[derive(Default)]
     struct State {
-        witness: longhaul_schemas::MessageChecker,
+        checker: longhaul_schemas::MessageChecker,
         /// The first message that does not fit.
-        fault: Option<String>,
+        violation: Option<String>,
     }
 
     impl SchemaCheck {
@@ -32,32 +32,32 @@ mod present {
 
         pub(in crate::testing) fn sent(&self, message: &Value) {
             if let Some(mut state) = self.lock() {
-                state.witness.sent(message);
+                state.checker.sent(message);
             }
         }
 
         pub(in crate::testing) fn received(&self, message: &Value) {
             if let Some(mut state) = self.lock()
-                && let Err(fault) = state.witness.heard(message)
+                && let Err(violation) = state.checker.heard(message)
             {
-                state.fault.get_or_insert(fault.to_string());
+                state.violation.get_or_insert(violation.to_string());
             }
         }
 
         pub(in crate::testing) fn received_invalid(&self, line: &str) {
             if let Some(mut state) = self.lock() {
-                state.fault.get_or_insert(format!("not a message: {line}"));
+                state.violation.get_or_insert(format!("not a message: {line}"));
             }
         }
 
-        /// Messages are read in a task of their own, whose panic would go unnoticed: so the test asks for the fault.
+        /// Called by the test, because messages are read in a background task, whose panic would go unnoticed.
         ///
         /// # Panics
         /// If one of the messages so far does not fit its schema.
-        pub(in crate::testing) fn panic_on_fault(&self) {
-            let fault = self.lock().and_then(|state| state.fault.clone());
-            if let Some(fault) = fault.filter(|_| !std::thread::panicking()) {
-                panic!("the server sent what the schemas do not allow: {fault}");
+        pub(in crate::testing) fn panic_on_violation(&self) {
+            let violation = self.lock().and_then(|state| state.violation.clone());
+            if let Some(violation) = violation.filter(|_| !std::thread::panicking()) {
+                panic!("the server sent what the schemas do not allow: {violation}");
             }
         }
     }
@@ -80,6 +80,6 @@ mod absent {
 
         pub(in crate::testing) fn received_invalid(&self, _: &str) {}
 
-        pub(in crate::testing) fn panic_on_fault(&self) {}
+        pub(in crate::testing) fn panic_on_violation(&self) {}
     }
 }

@@ -1,6 +1,6 @@
 //! A client's task.
 
-use super::{CallToolResult, Client, Failure};
+use super::{CallToolResult, Client, RequestError};
 use crate::Era;
 use serde_json::{Map, Value, json};
 
@@ -24,7 +24,7 @@ impl<'c> Task<'c> {
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
-    pub async fn get(&self) -> Result<Value, Failure> {
+    pub async fn get(&self) -> Result<Value, RequestError> {
         self.client.request("tasks/get", json!({"taskId": self.id})).await
     }
 
@@ -32,7 +32,7 @@ impl<'c> Task<'c> {
     ///
     /// # Errors
     /// The JSON-RPC error of the task; one with code 0 if it was cancelled.
-    pub async fn wait(&self) -> Result<CallToolResult, Failure> {
+    pub async fn wait(&self) -> Result<CallToolResult, RequestError> {
         match self.client.era {
             Era::Legacy => {
                 let result = self.client.request("tasks/result", json!({"taskId": self.id})).await?;
@@ -46,9 +46,9 @@ impl<'c> Task<'c> {
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
-    pub async fn next(&self) -> Result<Value, Failure> {
-        let gone = || Failure::of("the server has stopped");
-        let mut watch = self.client.server.watch(&self.id).ok_or_else(gone)?;
+    pub async fn next(&self) -> Result<Value, RequestError> {
+        let stopped = || RequestError::new("the server has stopped");
+        let mut watch = self.client.server.watch(&self.id).ok_or_else(stopped)?;
         loop {
             let state = self.get().await?;
             if state["status"] != "working" {
@@ -58,7 +58,7 @@ impl<'c> Task<'c> {
         }
     }
 
-    async fn follow(&self) -> Result<CallToolResult, Failure> {
+    async fn follow(&self) -> Result<CallToolResult, RequestError> {
         loop {
             let mut state = self.next().await?;
             match state["status"].as_str() {
@@ -66,13 +66,13 @@ impl<'c> Task<'c> {
                     self.update(self.client.connection.answers(&state["inputRequests"])?)
                         .await?
                 }
-                Some("failed") => return Err(Failure::read(&state["error"])),
+                Some("failed") => return Err(RequestError::read(&state["error"])),
                 Some("completed") => {
                     return Ok(CallToolResult {
                         result: state["result"].take(),
                     });
                 }
-                _ => return Err(Failure::of("the task was cancelled")),
+                _ => return Err(RequestError::new("the task was cancelled")),
             }
         }
     }
@@ -81,7 +81,7 @@ impl<'c> Task<'c> {
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
-    pub async fn questions(&self) -> Result<Map<String, Value>, Failure> {
+    pub async fn questions(&self) -> Result<Map<String, Value>, RequestError> {
         let state = self.next().await?;
         Ok(state["inputRequests"].as_object().cloned().unwrap_or_default())
     }
@@ -90,11 +90,11 @@ impl<'c> Task<'c> {
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
-    pub async fn answer(&self, key: &str, answer: Value) -> Result<(), Failure> {
+    pub async fn answer(&self, key: &str, answer: Value) -> Result<(), RequestError> {
         self.update(json!({key: answer})).await
     }
 
-    async fn update(&self, answers: Value) -> Result<(), Failure> {
+    async fn update(&self, answers: Value) -> Result<(), RequestError> {
         let update = json!({"taskId": self.id, "inputResponses": answers});
         self.client.request("tasks/update", update).await.map(drop)
     }
@@ -103,7 +103,7 @@ impl<'c> Task<'c> {
     ///
     /// # Errors
     /// The JSON-RPC error it was answered with.
-    pub async fn cancel(&self) -> Result<(), Failure> {
+    pub async fn cancel(&self) -> Result<(), RequestError> {
         self.client
             .request("tasks/cancel", json!({"taskId": self.id}))
             .await

@@ -5,22 +5,22 @@ mod timestamp;
 pub use std::time::Duration;
 pub use timestamp::{InvalidTimestamp, Timestamp};
 
-/// So many milliseconds.
+/// A number of milliseconds.
 pub const fn millis(number: u64) -> Duration {
     Duration::from_millis(number)
 }
 
-/// So many seconds.
+/// A number of seconds.
 pub const fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
 }
 
-/// So many minutes.
+/// A number of minutes.
 pub const fn minutes(number: u64) -> Duration {
     seconds(number.saturating_mul(60))
 }
 
-/// So many hours.
+/// A number of hours.
 ///
 /// ```
 /// use longhaul::time::{hours, minutes};
@@ -30,12 +30,12 @@ pub const fn hours(number: u64) -> Duration {
     minutes(number.saturating_mul(60))
 }
 
-/// So many days of 24 hours.
+/// A number of days of 24 hours.
 pub const fn days(number: u64) -> Duration {
     hours(number.saturating_mul(24))
 }
 
-/// Whole milliseconds, saturating.
+/// Whole milliseconds; saturates.
 pub(crate) fn whole_millis(duration: Duration) -> longhaul_core::Millis {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A point in time, to the millisecond: what the journal records. As text and in JSON it is RFC 3339 with an offset, such as
+/// A point in time, to the millisecond. As text and in JSON it is RFC 3339 with an offset, such as
 /// `2026-11-20T09:00:00Z`, and a form asks for it as such. Arithmetic saturates.
 ///
 /// ```
@@ -84,7 +84,7 @@ impl From<i64> for Timestamp {
     }
 }
 
-/// Stops at the end of time instead of wrapping.
+/// Saturates at the latest timestamp.
 impl Add<Duration> for Timestamp {
     type Output = Self;
 
@@ -93,7 +93,7 @@ impl Add<Duration> for Timestamp {
     }
 }
 
-/// Stops at the beginning of time instead of wrapping.
+/// Saturates at the earliest timestamp.
 impl Sub<Duration> for Timestamp {
     type Output = Self;
 

@@ -1,4 +1,4 @@
-//! Questions before there is a task: [`Tool::ask_before`](super::Tool::ask_before).
+//! Questions before a task is created: [`Tool::ask_before`](super::Tool::ask_before).
 
 use crate::{Arguments, Error, RequestContext, ServerHandle};
 use longhaul_core::{BoxFuture, Json};
@@ -6,19 +6,19 @@ use longhaul_runtime::{HandlerError, Intake};
 use serde::Serialize;
 use std::{marker::PhantomData, sync::Arc};
 
-/// A function from the arguments a client gives to those the work runs with.
+/// A function from the arguments of the client to those that the tool runs with.
 struct AskBefore<F, Given> {
     ask: F,
     server: ServerHandle,
     given: PhantomData<fn(Given)>,
 }
 
-pub(super) fn intake<Given, Ready, F, W>(ask: F, server: ServerHandle) -> Arc<dyn Intake>
+pub(super) fn intake<Given, Complete, F, W>(ask: F, server: ServerHandle) -> Arc<dyn Intake>
 where
     Given: Arguments,
-    Ready: Serialize + 'static,
+    Complete: Serialize + 'static,
     F: Fn(RequestContext, Given) -> W + Send + Sync + 'static,
-    W: Future<Output = Result<Ready, Error>> + Send + 'static,
+    W: Future<Output = Result<Complete, Error>> + Send + 'static,
 {
     Arc::new(AskBefore {
         ask,
@@ -27,12 +27,12 @@ where
     })
 }
 
-impl<Given, Ready, F, W> Intake for AskBefore<F, Given>
+impl<Given, Complete, F, W> Intake for AskBefore<F, Given>
 where
     Given: Arguments,
-    Ready: Serialize + 'static,
+    Complete: Serialize + 'static,
     F: Fn(RequestContext, Given) -> W + Send + Sync + 'static,
-    W: Future<Output = Result<Ready, Error>> + Send + 'static,
+    W: Future<Output = Result<Complete, Error>> + Send + 'static,
 {
     fn take(
         self: Arc<Self>,
@@ -42,9 +42,9 @@ where
         Box::pin(async move {
             let given = serde_json::from_str(arguments.as_str()).map_err(Error::internal)?;
             let cx = RequestContext::of_request(cx, self.server.clone());
-            let ready = (self.ask)(cx, given).await?;
-            let ready = serde_json::to_value(ready).map_err(Error::internal)?;
-            Ok(Json::from(ready))
+            let complete = (self.ask)(cx, given).await?;
+            let complete = serde_json::to_value(complete).map_err(Error::internal)?;
+            Ok(Json::from(complete))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Runs a tool's function.
 
-use super::{ToolOutput, handler::Work};
+use super::{ToolOutput, handler::BoxedToolHandler};
 use crate::{AskError, Error, ServerHandle, TaskContext, error::ErrorKind};
 use longhaul_core::{BoxFuture, Outcome, RpcFailure};
 use longhaul_runtime::{Attempt, End, Executor, JournalError, Requestor};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) struct Function {
     durable: bool,
     tool: Arc<str>,
-    work: Work,
+    handler: BoxedToolHandler,
     output: Option<jsonschema::Validator>,
     server: ServerHandle,
 }
@@ -22,7 +22,7 @@ impl Function {
     /// What is wrong with the output schema.
     pub(super) fn new(
         tool: &Arc<str>,
-        work: Work,
+        handler: BoxedToolHandler,
         durable: bool,
         output: Option<&Value>,
         server: ServerHandle,
@@ -32,14 +32,14 @@ impl Function {
         Ok(Arc::new(Self {
             durable,
             tool: Arc::clone(tool),
-            work,
+            handler,
             output,
             server,
         }))
     }
 
-    /// A result that does not conform is the server's fault and must not be stored as a success.
-    fn checked(&self, output: ToolOutput) -> Outcome {
+    /// A result that does not fit the output schema is the server's fault and must not be stored as a success.
+    fn check_output(&self, output: ToolOutput) -> Outcome {
         let Some(validator) = self.output.as_ref().filter(|_| !output.is_error()) else {
             return Outcome::result(output.into_json());
         };
@@ -47,8 +47,8 @@ impl Function {
         match validator.validate(output.structured().unwrap_or(&nothing)) {
             Ok(()) => Outcome::result(output.into_json()),
             Err(violation) => {
-                let place = violation.instance_path().to_string();
-                tracing::error!(tool = &*self.tool, place, why = %violation.masked(), "an output does not fit its schema");
+                let path = violation.instance_path().to_string();
+                tracing::error!(tool = &*self.tool, path, why = %violation.masked(), "an output does not fit its schema");
                 Outcome::RpcError(RpcFailure {
                     code: -32603,
                     message: "The tool's output does not fit its output schema".into(),
@@ -60,8 +60,8 @@ impl Function {
 
     fn end(&self, result: Result<ToolOutput, Error>, requestor: &Requestor) -> End {
         match result {
-            Ok(output) => End::Finished(self.checked(output)),
-            Err(Error(fault)) => match fault {
+            Ok(output) => End::Finished(self.check_output(output)),
+            Err(Error(kind)) => match kind {
                 ErrorKind::Text(text) => End::Errored(Outcome::tool_error(&text)),
                 ErrorKind::Rpc(failure) => End::Errored(Outcome::RpcError(failure)),
                 ErrorKind::NotFound => End::Errored(Outcome::tool_error("not found")),
@@ -69,9 +69,9 @@ impl Function {
                 // The store failed, not the tool: replay it.
                 ErrorKind::Journal(JournalError::Task(_)) => End::Crashed,
                 ErrorKind::Journal(error) => End::Errored(Outcome::tool_error(&error.to_string())),
-                ErrorKind::Asked(AskError::Task(_)) if self.durable => End::Crashed,
-                ErrorKind::Asked(AskError::Unsupported(capability)) => End::Finished(requestor.lacks(capability)),
-                ErrorKind::Asked(error) => End::Errored(Outcome::tool_error(&error.to_string())),
+                ErrorKind::Ask(AskError::Task(_)) if self.durable => End::Crashed,
+                ErrorKind::Ask(AskError::Unsupported(capability)) => End::Finished(requestor.lacks(capability)),
+                ErrorKind::Ask(error) => End::Errored(Outcome::tool_error(&error.to_string())),
             },
         }
     }
@@ -79,7 +79,7 @@ impl Function {
 
 impl Executor for Function {
     fn check(&self, _: &str, members: &Map<String, Value>) -> Result<(), String> {
-        (self.work.check)(members)
+        (self.handler.check)(members)
     }
 
     fn replays(&self) -> bool {
@@ -90,14 +90,14 @@ impl Executor for Function {
         Box::pin(async move {
             let Attempt { arguments, .. } = attempt;
             let context = TaskContext::new(cx.clone(), self.server.clone());
-            let work = (self.work.call)(context, arguments.as_str());
+            let work = (self.handler.call)(context, arguments.as_str());
             drop(arguments);
-            let stopped = async { End::Stopped(in_process::outlasted(&cx).await) };
+            let outlasted = async { End::Stopped(in_process::outlasted(&cx).await) };
             tokio::select! {
-                // Work that has finished counts, however late.
+                // A result counts, however late it is.
                 biased;
                 result = work => self.end(result, cx.requestor()),
-                end = stopped => end,
+                end = outlasted => end,
             }
         })
     }

@@ -1,47 +1,18 @@
-//! The shapes of functions that can be tools.
+//! The functions that can be tools.
 
 use super::{IntoToolOutput, ToolOutput};
-use crate::{Error, TaskContext, schema};
+use crate::{
+    Arguments, Error, TaskContext,
+    arguments::{ArgumentsOnly, ContextAndArguments, ContextOnly, NoParameters, read},
+    schema,
+};
 use longhaul_core::BoxFuture;
-use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use std::{marker::PhantomData, sync::Arc};
-
-/// The arguments of a tool: implemented by every type that derives `Deserialize` and [`JsonSchema`].
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the arguments of a tool",
-    note = "derive `serde::Deserialize` and `schemars::JsonSchema` for it; it must own its data"
-)]
-pub trait Arguments: DeserializeOwned + Send + 'static {
-    /// Their JSON Schema.
-    fn schema() -> Value;
-}
-
-impl<T: DeserializeOwned + JsonSchema + Send + 'static> Arguments for T {
-    fn schema() -> Value {
-        schema::of_input::<T>()
-    }
-}
-
-/// No arguments: `{}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NoArguments {}
-
-impl JsonSchema for NoArguments {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "NoArguments".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "object", "additionalProperties": false})
-    }
-}
+use std::sync::Arc;
 
 /// A function that can be a tool: async, with or without a [`TaskContext`], with or without [`Arguments`], in this order, and with a result that
 /// implements [`IntoToolOutput`]. Its future must be `Send`: no `Rc`, and no guard of a `std::sync::Mutex`, may be held across an await. `In`
-/// tells the shapes apart and is always inferred.
+/// is the list of parameters and is always inferred.
 ///
 /// ```
 /// use longhaul::{Json, TaskContext, Tool, ToolResult};
@@ -71,7 +42,7 @@ pub trait ToolHandler<In>: Send + Sync + 'static {
     #[doc(hidden)]
     type Output;
 
-    /// What calling it returns. That it is `Send` is asked for where a tool is made and not here: so the compiler names the value that is not.
+    /// What calling it returns. It is required to be `Send` where a tool is made and not here, so that the compiler names the value that is not.
     #[doc(hidden)]
     type Future: Future<Output = Self::Output> + 'static;
 
@@ -79,7 +50,7 @@ pub trait ToolHandler<In>: Send + Sync + 'static {
     #[doc(hidden)]
     fn call(&self, cx: TaskContext, arguments: &str) -> Result<Self::Future, Error>;
 
-    /// Says what is wrong with arguments that fit the schema and that the function cannot read all the same.
+    /// Checks arguments that fit the schema: the type may be stricter than its schema.
     #[doc(hidden)]
     fn check(arguments: &Map<String, Value>) -> Result<(), String>;
 
@@ -88,32 +59,15 @@ pub trait ToolHandler<In>: Send + Sync + 'static {
     fn input_schema() -> Value;
 }
 
-/// Whether `A` can be read from arguments that fit the schema: a type may want more than its schema says.
+/// Checks that `A` can be read from the arguments.
 pub(super) fn check<A: Arguments>(arguments: &Map<String, Value>) -> Result<(), String> {
     read::<A>(arguments).map(drop)
-}
-
-/// The arguments as their type.
-///
-/// # Errors
-/// Which of them cannot be read, and why, in words for the caller.
-pub(crate) fn read<'a, A: Arguments>(arguments: impl Deserializer<'a>) -> Result<A, String> {
-    serde_path_to_error::deserialize(arguments).map_err(|error| format!("The arguments cannot be read: {error}"))
 }
 
 fn read_checked<A: Arguments>(arguments: &str) -> Result<A, Error> {
     serde_json::from_str(arguments)
         .map_err(|error| Error::internal(format_args!("arguments that passed all checks: {error}")))
 }
-
-/// Marks functions that take no arguments.
-pub struct Nothing;
-/// Marks functions of arguments alone.
-pub struct OfArguments<A>(PhantomData<A>);
-/// Marks functions of a context alone.
-pub struct OfContext;
-/// Marks functions of a context and arguments.
-pub struct OfBoth<A>(PhantomData<A>);
 
 macro_rules! handlers {
     ($([$marker:ty] $([$args:ident])? ($($parameter:ty),*) = |$function:ident, $cx:pat_param, $text:pat_param| $call:expr;)*) => {$(
@@ -130,19 +84,19 @@ macro_rules! handlers {
                 $call
             }
 
-            handlers!(@about $($args)?);
+            handlers!(@arguments $($args)?);
         }
     )*};
-    (@about) => {
+    (@arguments) => {
         fn check(_: &Map<String, Value>) -> Result<(), String> {
             Ok(())
         }
 
         fn input_schema() -> Value {
-            schema::nothing()
+            schema::no_arguments()
         }
     };
-    (@about $args:ident) => {
+    (@arguments $args:ident) => {
         fn check(arguments: &Map<String, Value>) -> Result<(), String> {
             check::<$args>(arguments)
         }
@@ -154,23 +108,23 @@ macro_rules! handlers {
 }
 
 handlers! {
-    [Nothing] () = |function, _, _| Ok(function());
-    [OfContext] (TaskContext) = |function, cx, _| Ok(function(cx));
-    [OfArguments<A>] [A] (A) = |function, _, text| read_checked(text).map(function);
-    [OfBoth<A>] [A] (TaskContext, A) = |function, cx, text| read_checked(text).map(|arguments| function(cx, arguments));
+    [NoParameters] () = |function, _, _| Ok(function());
+    [ContextOnly] (TaskContext) = |function, cx, _| Ok(function(cx));
+    [ArgumentsOnly<A>] [A] (A) = |function, _, text| read_checked(text).map(function);
+    [ContextAndArguments<A>] [A] (TaskContext, A) = |function, cx, text| read_checked(text).map(|arguments| function(cx, arguments));
 }
 
 type Call = dyn Fn(TaskContext, &str) -> BoxFuture<'static, Result<ToolOutput, Error>> + Send + Sync;
 type Check = dyn Fn(&Map<String, Value>) -> Result<(), String> + Send + Sync;
 
-/// A handler of any shape.
-pub(super) struct Work {
+/// A handler with any parameters.
+pub(super) struct BoxedToolHandler {
     pub(super) call: Box<Call>,
     pub(super) check: Arc<Check>,
 }
 
-impl Work {
-    pub(super) fn of<In: 'static, H>(handler: H) -> Self
+impl BoxedToolHandler {
+    pub(super) fn new<In: 'static, H>(handler: H) -> Self
     where
         H: ToolHandler<In, Output: IntoToolOutput, Future: Send>,
     {

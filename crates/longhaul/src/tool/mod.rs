@@ -6,24 +6,24 @@ mod handler;
 mod name;
 mod output;
 
-pub(crate) use handler::read;
-pub use handler::{Arguments, NoArguments, ToolHandler};
+pub use handler::ToolHandler;
 pub(crate) use name::check as check_name;
 pub use output::{IntoToolOutput, Json, ToolOutput, ToolResult};
 
 use crate::{
-    DefinitionError, Error, Icon, RequestContext, ServerHandle, content::icons_json, schema, time::whole_millis,
+    Arguments, DefinitionError, Error, Icon, RequestContext, ServerHandle, content::icons_json, schema,
+    time::whole_millis,
 };
 use executor::Function;
-use handler::Work;
-use longhaul_core::{Json as Frozen, OnNonDeterminism, Retry, RetryOn, TaskPolicy};
+use handler::BoxedToolHandler;
+use longhaul_core::{Json as RawJson, OnNonDeterminism, Retry, RetryOn, TaskPolicy};
 use longhaul_runtime::{Executor, Intake, ToolSettings};
 use longhaul_upstream::in_process;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
 
-/// From the end of a task to its deletion, unless the tool says otherwise: a day.
+/// The default retention: a day.
 const RETENTION: Duration = Duration::from_millis(ToolSettings::RETENTION);
 
 /// How many attempts of a durable tool may fail in a row without a new journal entry.
@@ -78,21 +78,21 @@ pub struct Tool {
     on_non_determinism: OnNonDeterminism,
     blocked_timeout: Option<Duration>,
     intake: Option<MakeIntake>,
-    runs: Runs,
+    implementation: Implementation,
 }
 
 /// Makes the intake once its server is known.
 type MakeIntake = Box<dyn FnOnce(ServerHandle) -> Arc<dyn Intake> + Send>;
 
 /// How a tool's calls are run.
-enum Runs {
+enum Implementation {
     Function {
-        work: Work,
+        handler: BoxedToolHandler,
         durable: bool,
     },
     Executor {
         kind: Arc<str>,
-        definition: Frozen,
+        definition: RawJson,
         executor: Arc<dyn Executor>,
     },
 }
@@ -174,12 +174,12 @@ impl Tool {
     where
         H: ToolHandler<In, Output: IntoToolOutput, Future: Send>,
     {
-        let work = Work::of(handler);
+        let handler = BoxedToolHandler::new(handler);
         Self::of(
             name,
             H::input_schema(),
             H::Output::output_schema(),
-            Runs::Function { work, durable },
+            Implementation::Function { handler, durable },
         )
     }
 
@@ -189,18 +189,18 @@ impl Tool {
         name: impl Into<Arc<str>>,
         input_schema: Value,
         kind: impl Into<Arc<str>>,
-        definition: Frozen,
+        definition: RawJson,
         executor: Arc<dyn Executor>,
     ) -> Self {
-        let runs = Runs::Executor {
+        let implementation = Implementation::Executor {
             kind: kind.into(),
             definition,
             executor,
         };
-        Self::of(name.into(), input_schema, None, runs)
+        Self::of(name.into(), input_schema, None, implementation)
     }
 
-    fn of(name: Arc<str>, input_schema: Value, output_schema: Option<Value>, runs: Runs) -> Self {
+    fn of(name: Arc<str>, input_schema: Value, output_schema: Option<Value>, implementation: Implementation) -> Self {
         Self {
             name,
             title: None,
@@ -223,7 +223,7 @@ impl Tool {
             on_non_determinism: OnNonDeterminism::default(),
             blocked_timeout: None,
             intake: None,
-            runs,
+            implementation,
         }
     }
 
@@ -234,21 +234,21 @@ impl Tool {
         self
     }
 
-    /// Its name for people.
+    /// Its display name.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// A picture for it; may be called several times.
+    /// An icon; may be called several times.
     #[must_use]
     pub fn icon(mut self, icon: Icon) -> Self {
         self.icons.push(icon);
         self
     }
 
-    /// Says that it changes nothing. Then [`retry`](Self::retry) may also run it again after a crash.
+    /// Says that it changes nothing, so [`retry`](Self::retry) may run it again after a crash.
     #[must_use]
     pub fn read_only(self) -> Self {
         self.hint("readOnlyHint", true)
@@ -325,7 +325,7 @@ impl Tool {
     /// ```
     /// use longhaul::Tool;
     /// let render = Tool::new("render", async || "done")
-    ///     .immediate_response("Rendering has begun and takes some minutes. Go on with something else.");
+    ///     .immediate_response("Rendering has started and takes some minutes. Continue with something else.");
     /// ```
     #[must_use]
     pub fn immediate_response(mut self, text: impl Into<String>) -> Self {
@@ -382,8 +382,8 @@ impl Tool {
 
     /// How many calls may run at once; more wait in the queue. By default as many as the server allows.
     #[must_use]
-    pub fn concurrency(mut self, most: usize) -> Self {
-        self.concurrency = Some(most.max(1));
+    pub fn concurrency(mut self, limit: usize) -> Self {
+        self.concurrency = Some(limit.max(1));
         self
     }
 
@@ -425,13 +425,13 @@ impl Tool {
         self
     }
 
-    /// Makes tasks fail that would be blocked: a test has no other build to wait for.
+    /// Makes tasks fail instead of being blocked: in a test no other build follows.
     pub(crate) fn fail_instead_of_blocking(&mut self) {
         self.on_non_determinism = OnNonDeterminism::Fail;
         self.blocked_timeout = Some(Duration::ZERO);
     }
 
-    /// Asks the user for what is missing before there is a task. `ask` takes the arguments of the client and returns those that the tool's
+    /// Asks the user for missing arguments before a task is created. `ask` takes the arguments of the client and returns those that the tool's
     /// function runs with. The tool's input schema becomes that of what `ask` takes.
     ///
     /// `ask` must do nothing but ask: a modern client answers by sending the request again, and `ask` then runs again from its start. If a
@@ -440,32 +440,32 @@ impl Tool {
     /// ```
     /// use longhaul::{Error, NoArguments, RequestContext, TaskPolicy, Tool};
     /// #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-    /// struct Ready {
+    /// struct Registration {
     ///     name: String,
     /// }
-    /// let tool = Tool::new("register", async |args: Ready| format!("Registered {}", args.name))
-    ///     .ask_before(async |cx: RequestContext, _: NoArguments| -> Result<Ready, Error> {
-    ///         Ok(cx.elicit::<Ready>("What is your name?").key("user_name").await?)
+    /// let tool = Tool::new("register", async |args: Registration| format!("Registered {}", args.name))
+    ///     .ask_before(async |cx: RequestContext, _: NoArguments| -> Result<Registration, Error> {
+    ///         Ok(cx.elicit::<Registration>("What is your name?").key("user_name").await?)
     ///     })
     ///     .task(TaskPolicy::Always);
     /// ```
     #[must_use]
-    pub fn ask_before<Given, Ready, F, W>(mut self, ask: F) -> Self
+    pub fn ask_before<Given, Complete, F, W>(mut self, ask: F) -> Self
     where
         Given: Arguments,
-        Ready: Serialize + 'static,
+        Complete: Serialize + 'static,
         F: Fn(RequestContext, Given) -> W + Send + Sync + 'static,
-        W: Future<Output = Result<Ready, Error>> + Send + 'static,
+        W: Future<Output = Result<Complete, Error>> + Send + 'static,
     {
         self.input_schema = Given::schema();
-        if let Runs::Function { work, .. } = &mut self.runs {
-            work.check = Arc::new(handler::check::<Given>);
+        if let Implementation::Function { handler, .. } = &mut self.implementation {
+            handler.check = Arc::new(handler::check::<Given>);
         }
         self.intake = Some(Box::new(|server| ask_before::intake(ask, server)));
         self
     }
 
-    /// Checks it and makes it ready to be offered by `server`.
+    /// Checks the tool and binds it to `server`.
     pub(crate) fn build(mut self, server: &ServerHandle) -> Result<longhaul_runtime::Tool, DefinitionError> {
         let name = Arc::clone(&self.name);
         let wrong = |why: String| DefinitionError {
@@ -475,19 +475,19 @@ impl Tool {
         name::check(&self.name).map_err(wrong)?;
         let mut input_schema = std::mem::take(&mut self.input_schema);
         schema::check_arguments(&mut input_schema).map_err(wrong)?;
-        let description = self.description.take().unwrap_or_else(|| documented(&input_schema));
-        let (kind, definition, executor) = match self.runs {
-            Runs::Executor {
+        let description = self.description.take().unwrap_or_else(|| description_of(&input_schema));
+        let (kind, definition, executor) = match self.implementation {
+            Implementation::Executor {
                 kind,
                 definition,
                 executor,
             } => (kind, definition, executor),
-            Runs::Function { work, durable } => {
-                let function =
-                    Function::new(&name, work, durable, self.output_schema.as_ref(), server.clone()).map_err(wrong)?;
+            Implementation::Function { handler, durable } => {
+                let function = Function::new(&name, handler, durable, self.output_schema.as_ref(), server.clone())
+                    .map_err(wrong)?;
                 (
                     in_process::KIND.into(),
-                    Frozen::trusted("{}"),
+                    RawJson::trusted("{}"),
                     function as Arc<dyn Executor>,
                 )
             }
@@ -533,6 +533,6 @@ impl Tool {
 }
 
 /// The description in the schema of the arguments.
-fn documented(schema: &Value) -> String {
+fn description_of(schema: &Value) -> String {
     schema["description"].as_str().unwrap_or_default().to_owned()
 }

@@ -1,24 +1,26 @@
 //! The names that tools and prompts may have.
 
-/// The longest name.
-const LONGEST: usize = 128;
+/// The length of the longest name, in bytes.
+const MAX_LENGTH: usize = 128;
 
-/// Whether `name` can be one.
+/// Checks a name.
 ///
 /// # Errors
-/// What is wrong with it and what would be right.
+/// What is wrong, and a name that is allowed.
 pub(crate) fn check(name: &str) -> Result<(), String> {
     let fits = |c: &char| c.is_ascii_alphanumeric() || "_-.".contains(*c);
     if let Some(wrong) = name.chars().find(|c| !fits(c)) {
         let better: String = name.chars().map(|c| if fits(&c) { c } else { '_' }).collect();
         return Err(format!(
-            "{wrong:?} cannot stand in a name, which is made of A-Z a-z 0-9 _ - and the full stop: `{better}` would be right"
+            "{wrong:?} is not allowed in a name, which consists of A-Z a-z 0-9 _ - and the full stop: use `{better}`"
         ));
     }
     match name.len() {
         0 => Err("its name is empty: give it 1 to 128 of A-Z a-z 0-9 _ - and the full stop".to_owned()),
-        1..=LONGEST => Ok(()),
-        length => Err(format!("its name has {length} characters: {LONGEST} are the most")),
+        1..=MAX_LENGTH => Ok(()),
+        length => Err(format!(
+            "its name has {length} characters: at most {MAX_LENGTH} are allowed"
+        )),
     }
 }
 
@@ -27,11 +29,11 @@ mod tests {
     use super::check;
 
     #[test]
-    fn names_are_checked_and_mended() {
+    fn an_invalid_name_is_refused_with_a_valid_one() {
         assert_eq!(check("test_simple-text.v2"), Ok(()));
         assert_eq!(check(&"x".repeat(128)), Ok(()));
         assert!(check(&"x".repeat(129)).is_err());
         assert!(check("").is_err());
-        assert!(check("my tool").unwrap_err().contains("`my_tool` would be right"));
+        assert!(check("my tool").unwrap_err().contains("use `my_tool`"));
     }
 }

@@ -28,10 +28,10 @@ impl ToolOutput {
         Self::default().with(Content::text(text))
     }
 
-    /// Structured content, and the same as text for clients that do not read it. [`Json`] also shows its schema.
+    /// Structured content, and the same as text for clients that do not read it. [`Json`] also sets the tool's output schema.
     ///
     /// # Errors
-    /// If `value` cannot be written as JSON: a map whose keys are no strings, for example.
+    /// If `value` cannot be written as JSON: for example a map whose keys are not strings.
     pub fn json(value: &impl Serialize) -> Result<Self, Error> {
         let value = serde_json::to_value(value)?;
         let text = value.to_string();

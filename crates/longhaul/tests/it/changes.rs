@@ -5,7 +5,7 @@ use longhaul::{ChangeError, Era, Prompt, Resource, TaskContext, Tool, ToolResult
 use serde_json::json;
 
 #[tokio::test]
-async fn tools_come_and_go() {
+async fn tools_are_added_and_removed() {
     let server = start(|server| server.tool(Tool::new("first", async || "1"))).await;
     for era in ERAS {
         let client = connect(&server, era).await;
@@ -20,7 +20,7 @@ async fn tools_come_and_go() {
 }
 
 #[tokio::test]
-async fn prompts_and_resources_come_and_go() {
+async fn prompts_and_resources_are_added_and_removed() {
     let server = start(|server| {
         server
             .prompt(Prompt::new("p", async || ""))
@@ -45,14 +45,14 @@ async fn prompts_and_resources_come_and_go() {
 
 /// A mistake changes nothing.
 #[tokio::test]
-async fn what_cannot_be_offered_is_refused() {
+async fn an_invalid_definition_is_refused() {
     let server = start(|server| server.tool(Tool::new("first", async || "1"))).await;
     let wrong = server.put_tool(Tool::new("not a name", async || "")).await.unwrap_err();
     assert!(matches!(&wrong, ChangeError::Definition(_)), "{wrong}");
     assert_eq!(connect(&server, Era::Modern).await.tools().await.unwrap().len(), 1);
 }
 
-/// A handler has its server at hand.
+/// A handler can change its server.
 #[tokio::test]
 async fn a_tool_may_add_another() {
     let adds = async |cx: TaskContext| -> ToolResult<&'static str> {
@@ -66,7 +66,7 @@ async fn a_tool_may_add_another() {
 }
 
 #[tokio::test]
-async fn a_server_that_has_stopped_says_so() {
+async fn changing_a_stopped_server_is_an_error() {
     let server = start(|server| server.tool(Tool::new("first", async || "1"))).await;
     let client = connect(&server, Era::Modern).await;
     server.stop().await;

@@ -1,5 +1,5 @@
-//! What the compiler says about the mistakes that authors make: each file of `tests/compile_errors` is one mistake, and the file `.expected`
-//! beside it has what the compiler must say about it, in this order. What else it says differs from version to version.
+//! The compiler's messages for mistakes that authors make: each file of `tests/compile_errors` has one mistake, and the file `.expected`
+//! beside it has lines that must be in the output, in this order. Other lines differ from version to version.
 
 use std::{
     fs,
@@ -33,36 +33,36 @@ fn check(case: &Path, scratch: &Path) {
         .arg(case)
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&compiled.stderr);
+    let output = String::from_utf8_lossy(&compiled.stderr);
     assert!(!compiled.status.success(), "{} compiles", case.display());
-    let mut rest = &*told;
+    let mut rest = &*output;
     for line in expected.lines() {
         let Some(at) = rest.find(line) else {
             panic!(
-                "{}: the compiler does not say, or not in this order:\n{line}\nbut:\n{told}",
+                "{}: the compiler's output lacks this line, or has it in another place:\n{line}\nThe output:\n{output}",
                 case.display()
             );
         };
         rest = &rest[at + line.len()..];
     }
-    // A mistake must not be reported twice: the second report is about a consequence, and its advice is wrong.
+    // A mistake must not be reported twice: the second error would be a consequence of the first, with wrong advice.
     let errors = |text: &str| text.lines().filter(|line| line.starts_with("error")).count();
     let summary = 1;
     assert_eq!(
-        errors(&told) - summary,
+        errors(&output) - summary,
         errors(&expected),
-        "{}:\n{told}",
+        "{}:\n{output}",
         case.display()
     );
 }
 
-/// The directory of what this test was linked with.
+/// The directory of the libraries that this test is linked with.
 fn dependencies() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.parent().unwrap().to_owned()
 }
 
-/// The library as it was built last; other packages may have had it built with other features.
+/// The library that was built last; others may have been built with other features.
 fn library() -> PathBuf {
     let files = fs::read_dir(dependencies()).unwrap().map(|file| file.unwrap().path());
     let built = |path: &PathBuf| {

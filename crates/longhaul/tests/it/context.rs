@@ -1,11 +1,11 @@
-//! What a handler knows, and what it says while it runs.
+//! What a handler knows, and what it reports while it runs.
 
 use crate::{ERAS, connect, start};
 use longhaul::{LogLevel, TaskContext, Tool, ToolResult, testing::Client};
 use serde_json::json;
 
 #[tokio::test]
-async fn a_tool_knows_who_calls() {
+async fn a_tool_sees_its_client() {
     let who = async |cx: TaskContext| {
         let client = cx.client().map(|client| client.name);
         let trace = cx.trace().and_then(|trace| trace.traceparent.clone());
@@ -34,7 +34,7 @@ async fn a_tool_knows_who_calls() {
 
 /// U-01, U-08: progress and log messages reach the client that wants them while its call runs.
 #[tokio::test]
-async fn progress_and_logs_are_heard() {
+async fn progress_and_log_messages_are_sent() {
     let work = async |cx: TaskContext| -> ToolResult<&'static str> {
         cx.report(1, 2, "half").await?;
         cx.log(LogLevel::Warning, json!({"disk": "nearly full"})).await?;

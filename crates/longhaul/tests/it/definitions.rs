@@ -1,4 +1,4 @@
-//! Mistakes in what is to be offered: all found before anyone is served, in words that say what to do.
+//! Mistakes in definitions: all are reported before the server starts, and each error says what to do.
 
 use crate::{ERAS, connect, start};
 use longhaul::{
@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 
 #[derive(Deserialize, JsonSchema)]
 struct Nested {
-    #[expect(dead_code, reason = "only its schema is looked at")]
+    #[expect(dead_code, reason = "only its schema is used")]
     inner: Vec<u8>,
 }
 
-/// What is in a template's URI, and what is not.
+/// Some of the variables are in the template below, others are not.
 #[derive(Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "only its schema is looked at")]
+#[expect(dead_code, reason = "only its schema is used")]
 struct Row {
     table: String,
     id: u64,
@@ -24,7 +24,7 @@ struct Row {
 }
 
 #[tokio::test]
-async fn all_mistakes_are_told_at_once() {
+async fn all_mistakes_are_reported_at_once() {
     let server = Server::new("wrong", "1.0.0")
         .tool(Tool::new("my tool", async || ""))
         .tool(Tool::new("text", async |_: String| ""))
@@ -45,29 +45,29 @@ async fn all_mistakes_are_told_at_once() {
     let Err(error @ ServeError::Definitions(_)) = server.start().await else {
         panic!("it was started");
     };
-    // As `main` prints what it returns.
-    let told = format!("{error:?}");
+    // `main` prints its error by `Debug`.
+    let text = format!("{error:?}");
     let expected = [
-        "tool `my tool`: ' ' cannot stand in a name",
-        "`my_tool` would be right",
+        "tool `my tool`: ' ' is not allowed in a name",
+        "use `my_tool`",
         "tool `text`: its arguments must be an object",
         "tool `twice`: there are two of this name",
-        "prompt `nested`: its argument `inner` is no text",
+        "prompt `nested`: its argument `inner` is not text",
         "prompt `typo`: it has no argument `langauge` to complete",
         "resource `readme`: its URI has no scheme",
         "resource template `x://{`: a { is not closed",
-        "resource template `row://{table}`: its function takes `id`, which is no variable of it",
+        "resource template `row://{table}`: its function needs `id`, which is not a variable of the template",
         "tool `kind`: the input schema is not usable: at /properties/a/type: \"text\" is not",
         "tool `elsewhere`: the input schema is not usable: it refers to https://a.example/b",
     ];
     for line in expected {
-        assert!(told.contains(line), "{line} is not in:\n{told}");
+        assert!(text.contains(line), "{line} is not in:\n{text}");
     }
 }
 
-/// A client that is told to call `task_wait` must find the server's own.
+/// A client whose call was handed off calls `task_wait`: that must be the server's own tool.
 #[tokio::test]
-async fn what_follows_work_that_was_handed_off_keeps_its_name() {
+async fn the_names_of_the_follow_tools_are_reserved() {
     let waits = || Tool::new("task_wait", async || "");
     let hands_off = || Tool::new("slow", async || "").handoff(seconds(45));
     let wrong = Server::new("wrong", "1")
@@ -89,7 +89,7 @@ async fn what_follows_work_that_was_handed_off_keeps_its_name() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_told_as_such() {
+async fn an_invalid_address_is_refused() {
     let server = Server::new("s", "1").start().await.unwrap();
     for text in ["everywhere", "8080", "127.0.0.1:99999"] {
         let wrong = server.listen(text).await.map(drop).unwrap_err().to_string();
@@ -100,24 +100,29 @@ async fn an_address_that_is_none_is_told_as_such() {
     assert!(listening.address().ip().is_loopback() && listening.address().port() != 0);
 }
 
-/// The low-level door: a method of one's own is answered in both eras, and a name that is not one's own is refused at the start.
+/// It is served in both eras. A name without a prefix of the author's is refused at the start.
 #[tokio::test]
-async fn a_method_of_ones_own_is_answered() {
+async fn a_custom_method_is_served() {
     async fn echo(cx: RequestContext, params: Map<String, Value>) -> Result<Map<String, Value>, Error> {
-        let text = params.get("say").ok_or_else(|| Error::invalid_params("say what?"))?;
+        let text = params
+            .get("text")
+            .ok_or_else(|| Error::invalid_params("the text is missing"))?;
         let era = format!("{:?}", cx.era());
         Ok(Map::from_iter([
-            ("said".to_owned(), text.clone()),
+            ("echo".to_owned(), text.clone()),
             ("era".to_owned(), era.into()),
         ]))
     }
     let server = start(|server| server.method("com.example/echo", echo)).await;
     for era in ERAS {
         let client = connect(&server, era).await;
-        let said = client.request("com.example/echo", json!({"say": 5})).await.unwrap();
-        assert_eq!((&said["said"], &said["era"]), (&json!(5), &json!(format!("{era:?}"))));
+        let result = client.request("com.example/echo", json!({"text": 5})).await.unwrap();
+        assert_eq!(
+            (&result["echo"], &result["era"]),
+            (&json!(5), &json!(format!("{era:?}")))
+        );
         let refused = client.request("com.example/echo", json!({})).await.unwrap_err();
-        assert_eq!((refused.code, &*refused.message), (-32602, "say what?"));
+        assert_eq!((refused.code, &*refused.message), (-32602, "the text is missing"));
     }
     let wrong = Server::new("test", "1")
         .method("tasks/delete", echo)

@@ -22,12 +22,12 @@ use longhaul::{Era, Server, ServerHandle, testing::Client};
 
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
-/// A server with these things on it, running.
+/// Starts a server.
 async fn start(build: impl FnOnce(Server) -> Server) -> ServerHandle {
     build(Server::new("test", "1.0.0")).start().await.unwrap()
 }
 
-/// A client that is asked nothing.
+/// Connects a client that answers no questions.
 async fn connect(server: &ServerHandle, era: Era) -> Client {
     Client::connect(server, era).await.unwrap()
 }

@@ -10,7 +10,7 @@ struct Sum {
     sum: i64,
 }
 
-/// structured output has its schema shown, and the same as text.
+///
 #[tokio::test]
 async fn structured_output_comes_with_its_schema_and_as_text() {
     let server = start(|server| server.tool(Tool::new("sum", async || Json(Sum { sum: 3 })))).await;
@@ -27,7 +27,7 @@ async fn structured_output_comes_with_its_schema_and_as_text() {
     }
 }
 
-/// what is no object is only text to a legacy client.
+/// a legacy client gets structured content only if it is an object.
 #[tokio::test]
 async fn a_list_is_text_to_legacy_clients() {
     let server = start(|server| server.tool(Tool::new("list", async || Json(vec![1, 2])))).await;
@@ -42,7 +42,7 @@ async fn a_list_is_text_to_legacy_clients() {
     }
 }
 
-/// an output that breaks its own schema is the server's fault, and never shown as if it were good.
+/// it is the server's fault, and never stored as a success.
 #[tokio::test]
 async fn an_output_that_breaks_its_schema_is_an_error() {
     let schema = json!({"type": "object", "required": ["sum"]});
@@ -68,7 +68,7 @@ async fn an_output_that_breaks_its_schema_is_an_error() {
     }
 }
 
-/// A result is carried inside of messages, which nest 100 levels at most.
+/// A result is part of a message, which may be nested 100 levels deep.
 #[tokio::test]
 async fn an_output_nested_too_deep_is_an_error() {
     fn nested(levels: usize) -> Value {
@@ -90,7 +90,7 @@ async fn an_output_nested_too_deep_is_an_error() {
     }
 }
 
-/// several blocks, in their order.
+///
 #[tokio::test]
 async fn an_output_may_have_blocks_of_every_kind() {
     let blocks = async || {
@@ -115,10 +115,10 @@ async fn an_output_may_have_blocks_of_every_kind() {
 #[error("the printer is out of paper")]
 struct OutOfPaper(#[source] std::io::Error);
 
-/// An author's error is a result the model reads; a JSON-RPC error is one, with a code that may be used; what is internal stays
-/// inside.
+/// The model reads an author's error as a result. A JSON-RPC error keeps its code unless that is reserved. Details of internal errors
+/// are only logged.
 #[tokio::test]
-async fn errors_say_to_clients_what_is_for_clients() {
+async fn clients_read_the_text_of_errors_and_not_their_sources() {
     let print = async || -> Result<(), Error> { Err(OutOfPaper(std::io::Error::other("/dev/lp0: secret")))? };
     let server = start(|server| {
         server

@@ -1,7 +1,7 @@
 //! Prompts and their completion.
 
 use crate::{ERAS, connect, start};
-use longhaul::{Content, Message, NoArguments, Prompt, Typed, schemars::JsonSchema};
+use longhaul::{CompletionRequest, Content, Message, NoArguments, Prompt, schemars::JsonSchema};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -40,10 +40,10 @@ async fn review(args: Review) -> Vec<Message> {
 fn prompt() -> Prompt {
     Prompt::new("review", review)
         .title("Review")
-        .complete("language", async |typed: Typed| {
-            match typed.arguments.get("tone").map(String::as_str) {
+        .complete("language", async |request: CompletionRequest| {
+            match request.arguments.get("tone").map(String::as_str) {
                 Some("kind") => vec!["rust".to_owned()],
-                _ => vec![format!("{}ython", typed.value)],
+                _ => vec![format!("{}ython", request.value)],
             }
         })
 }
@@ -78,7 +78,7 @@ async fn a_prompt_is_listed_and_filled_in() {
             .iter()
             .map(|one| &one["content"]["type"])
             .collect();
-        assert_eq!(kinds, ["text", "text", "image"], "a message has one block here");
+        assert_eq!(kinds, ["text", "text", "image"], "a message of a prompt has one block");
         let missing = client.get_prompt("review", json!({})).await.unwrap_err();
         assert_eq!(missing.code, -32602);
         let wrong = client
@@ -89,7 +89,7 @@ async fn a_prompt_is_listed_and_filled_in() {
     }
 }
 
-/// U-36: an argument is completed by a function, which sees the others, or from what its type can be.
+/// U-36: an argument is completed by a function, which is given the other arguments, or from the values of its type.
 #[tokio::test]
 async fn arguments_are_completed() {
     let server = start(|server| server.prompt(prompt())).await;
@@ -114,9 +114,9 @@ async fn arguments_are_completed() {
     }
 }
 
-/// A struct without members takes nothing, as no struct does; and what cannot be read is told by its name.
+/// A struct without fields is the same as no arguments. An error names the argument that cannot be read.
 #[tokio::test]
-async fn what_a_prompt_takes_may_be_nothing() {
+async fn a_prompt_may_take_no_arguments() {
     #[derive(Deserialize, JsonSchema)]
     struct Empty {}
     let server = start(|server| {

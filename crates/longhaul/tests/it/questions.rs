@@ -24,7 +24,7 @@ async fn greet(cx: TaskContext) -> ToolResult<String> {
     Ok(format!("Hello, {}!", user.name))
 }
 
-/// A client that answers with these, in turn, and what it was asked.
+/// A client that gives these answers in order, and the questions that it was asked.
 async fn answering(
     server: &ServerHandle,
     era: Era,
@@ -32,9 +32,9 @@ async fn answering(
 ) -> (Client, Arc<Mutex<Vec<Value>>>) {
     let answers = Mutex::new(answers.into().into_iter());
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&asked);
+    let questions = Arc::clone(&asked);
     let client = Client::connect(server, era).answering(move |question| {
-        heard.lock().unwrap().push(question.clone());
+        questions.lock().unwrap().push(question.clone());
         answers.lock().unwrap().next().unwrap_or(json!({"action": "cancel"}))
     });
     (client.await.unwrap(), asked)
@@ -66,7 +66,7 @@ async fn a_form_is_asked_and_answered() {
     }
 }
 
-/// G2-42: an answer that does not fit the form is asked for again, with what was wrong; after three it is given up on.
+/// G2-42: the question is asked again with what was wrong; after three answers the tool fails.
 #[tokio::test]
 async fn an_answer_that_does_not_fit_is_asked_for_again() {
     for policy in [TaskPolicy::Never, TaskPolicy::Always] {
@@ -94,8 +94,8 @@ async fn an_answer_that_does_not_fit_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_no_ends_the_tool_unless_it_listens() {
-    let listens = async |cx: TaskContext| -> ToolResult<&'static str> {
+async fn a_declined_question_ends_the_tool_unless_it_reads_the_answer() {
+    let reads_answer = async |cx: TaskContext| -> ToolResult<&'static str> {
         Ok(match cx.elicit::<Name>("Who?").answer().await? {
             ElicitResult::Accepted(_) => "accepted",
             ElicitResult::Declined => "declined",
@@ -105,23 +105,23 @@ async fn a_no_ends_the_tool_unless_it_listens() {
     let server = start(|server| {
         server
             .tool(Tool::new("greet", greet))
-            .tool(Tool::new("listens", listens))
+            .tool(Tool::new("reads_answer", reads_answer))
     })
     .await;
     for era in ERAS {
-        for (action, told) in [("decline", "declined"), ("cancel", "dismissed")] {
+        for (action, word) in [("decline", "declined"), ("cancel", "dismissed")] {
             let answer = json!({"action": action});
             let (client, _) = answering(&server, era, [answer.clone(), answer]).await;
             let ended = client.call("greet", json!({})).await.unwrap();
-            assert!(ended.is_error() && ended.text().contains(told), "{}", ended.text());
-            assert_eq!(client.call("listens", json!({})).await.unwrap().text(), told);
+            assert!(ended.is_error() && ended.text().contains(word), "{}", ended.text());
+            assert_eq!(client.call("reads_answer", json!({})).await.unwrap().text(), word);
         }
     }
 }
 
-/// U-13: what a client has not declared it is not asked. A modern one is told what to declare, a legacy one in words.
+/// U-13: a modern client gets the missing capability in the error's data, a legacy client in a text.
 #[tokio::test]
-async fn a_client_that_cannot_be_asked_is_told_so() {
+async fn a_client_without_the_capability_gets_an_error() {
     let server = start(|server| server.tool(Tool::new("greet", greet))).await;
     for era in ERAS {
         let client = Client::connect(&server, era).declaring(json!({})).await.unwrap();
@@ -147,14 +147,14 @@ async fn a_client_that_cannot_be_asked_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_model_a_page_and_roots_are_asked_for() {
+async fn a_tool_asks_a_model_for_a_page_and_for_roots() {
     let model = async |cx: TaskContext| -> ToolResult<String> {
-        let said = cx
+        let answer = cx
             .sample("Capital of France?")
             .system_prompt("Be brief.")
             .max_tokens(5)
             .await?;
-        Ok(format!("{} by {}", said.text(), said.model))
+        Ok(format!("{} by {}", answer.text(), answer.model))
     };
     let page = async |cx: TaskContext| -> ToolResult<&'static str> {
         cx.elicit_url("Sign in", "https://acme.example/login").await?;
@@ -169,9 +169,9 @@ async fn a_model_a_page_and_roots_are_asked_for() {
     })
     .await;
     for era in ERAS {
-        let said = json!({"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "m-1"});
+        let answer = json!({"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "m-1"});
         let roots = json!({"roots": [{"uri": "file:///home", "name": "home"}]});
-        let (client, asked) = answering(&server, era, [said, json!({"action": "accept"}), roots]).await;
+        let (client, asked) = answering(&server, era, [answer, json!({"action": "accept"}), roots]).await;
         assert_eq!(client.call("model", json!({})).await.unwrap().text(), "Paris by m-1");
         assert_eq!(client.call("page", json!({})).await.unwrap().text(), "opened");
         assert_eq!(client.call("roots", json!({})).await.unwrap().text(), "file:///home");
@@ -183,7 +183,7 @@ async fn a_model_a_page_and_roots_are_asked_for() {
     }
 }
 
-/// G2-28: what is asked at once is shown at once.
+/// G2-28
 #[tokio::test]
 async fn two_questions_may_be_open_at_once() {
     let two = async |cx: TaskContext| -> ToolResult<String> {
@@ -210,9 +210,9 @@ async fn two_questions_may_be_open_at_once() {
     assert_eq!(task.wait().await.unwrap().text(), "Ann \"red\"");
 }
 
-/// G2-17, X-12: what a modern client is asked before the task leaves no trace in it. A legacy client has its task first (G1-11).
+/// G2-17, X-12: a modern client is asked before its task is created; a legacy client has its task first (G1-11).
 #[tokio::test]
-async fn what_is_missing_is_asked_before_the_work_begins() {
+async fn ask_before_runs_before_the_tool() {
     let ask =
         async |cx: RequestContext, _: NoArguments| -> Result<Name, Error> { Ok(cx.elicit("Who?").key("who").await?) };
     let tool = Tool::new("register", async |ready: Name| format!("Registered {}", ready.name))
@@ -248,9 +248,9 @@ async fn a_prompt_may_ask() {
     }
 }
 
-/// A question that nobody answers in time is withdrawn, and the tool goes on.
+/// A question that is not answered in time is withdrawn, and the tool continues.
 #[tokio::test]
-async fn a_question_may_be_given_so_long() {
+async fn a_question_may_have_a_time_limit() {
     let impatient = async |cx: TaskContext| match cx.elicit::<Name>("Who?").within(millis(20)).await {
         Err(AskError::Unanswered) => "went on alone",
         _ => "answered",
@@ -259,7 +259,7 @@ async fn a_question_may_be_given_so_long() {
     let client = Client::connect(&server, Era::Modern).await.unwrap();
     let task = client.start("impatient", json!({})).await.unwrap();
     let questions = task.questions().await.unwrap();
-    // It may have gone on before we looked.
+    // The question may be withdrawn by now.
     assert!(questions.len() <= 1);
     loop {
         let state = task.next().await.unwrap();
@@ -271,12 +271,12 @@ async fn a_question_may_be_given_so_long() {
     }
 }
 
-/// A form that cannot be is the author's mistake, and the tool's error says which field it is.
+/// It is the author's mistake, and the tool's error names the field.
 #[tokio::test]
 async fn a_form_that_is_not_flat_is_refused() {
     #[derive(Deserialize, JsonSchema)]
     struct Deep {
-        #[expect(dead_code, reason = "only its schema is looked at")]
+        #[expect(dead_code, reason = "only its schema is used")]
         inner: Vec<Name>,
     }
     let deep = async |cx: TaskContext| -> ToolResult<&'static str> {
@@ -296,14 +296,13 @@ async fn a_form_that_is_not_flat_is_refused() {
     }
 }
 
-/// C-32: a client of 2025-11-25 hears when what there was to do on a page is done, under the id it was sent there with, whatever sent it. Later
-/// ones know neither.
+/// C-32: a client of 2025-11-25 gets a notification with the elicitation's id, from tools, tasks and prompts. Later revisions have neither.
 #[tokio::test]
-async fn c_32_a_client_hears_when_a_page_is_done_with() {
+async fn c_32_a_client_is_notified_when_a_page_is_done() {
     const PAGE: &str = "https://acme.example/pay";
     let pay = async |cx: TaskContext| -> ToolResult<&'static str> {
         cx.elicit_url("Please pay", PAGE).await?.done();
-        // A task that is over is told of no more.
+        // Nothing is sent about a task that has ended.
         cx.elicit::<Name>("Who was it?").await?;
         Ok("paid")
     };
@@ -336,8 +335,8 @@ async fn c_32_a_client_hears_when_a_page_is_done_with() {
         for id in pages {
             match era {
                 Era::Legacy => {
-                    let told = client.notification("notifications/elicitation/complete").await.unwrap();
-                    assert_eq!(told, json!({"elicitationId": id}));
+                    let params = client.notification("notifications/elicitation/complete").await.unwrap();
+                    assert_eq!(params, json!({"elicitationId": id}));
                 }
                 Era::Modern => assert_eq!(id, Value::Null),
             }

@@ -1,4 +1,4 @@
-//! Resources and families of them.
+//! Resources and resource templates.
 
 use crate::{ERAS, connect, start};
 use longhaul::{Era, Error, Json, Resource, ResourceTemplate, schemars::JsonSchema};
@@ -17,7 +17,7 @@ async fn profile(user: User) -> Result<Json<Value>, Error> {
     }
 }
 
-/// what names nothing is an error, also when only the function knows.
+/// a URI that names nothing is an error, also when only the function knows.
 #[tokio::test]
 async fn resources_are_read() {
     let server = start(|server| {

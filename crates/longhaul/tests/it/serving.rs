@@ -1,4 +1,4 @@
-//! Serving over HTTP, as a process of its own.
+//! Serving over HTTP, in a process of its own.
 
 use longhaul::{Server, Tool};
 use std::{
@@ -8,15 +8,15 @@ use std::{
     thread,
 };
 
-/// Tells the test below that it is the process that serves: where, and whether it says so.
+/// Set in the process that serves: its address, and whether to print no URL.
 const ADDRESS: &str = "LONGHAUL_TEST_ADDRESS";
-const QUIET: &str = "LONGHAUL_TEST_QUIET";
+const NO_URL: &str = "LONGHAUL_TEST_NO_URL";
 
 #[tokio::test]
 async fn serves_if_asked() {
     let Ok(address) = std::env::var(ADDRESS) else { return };
     let server = Server::new("echoes", "1.0.0").tool(Tool::new("echo", async || "echo"));
-    let server = server.announce(std::env::var_os(QUIET).is_none());
+    let server = server.print_url(std::env::var_os(NO_URL).is_none());
     server.serve_http(address).await.unwrap();
 }
 
@@ -28,13 +28,13 @@ fn serving(address: &str, quiet: bool) -> Child {
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     if quiet {
-        command.env(QUIET, "");
+        command.env(NO_URL, "");
     }
     command.spawn().unwrap()
 }
 
 #[test]
-fn a_server_says_where_it_listens() {
+fn a_server_prints_its_url() {
     let mut child = serving("127.0.0.1:0", false);
     let mut line = String::new();
     BufReader::new(child.stderr.as_mut().unwrap())
@@ -49,7 +49,7 @@ fn a_server_says_where_it_listens() {
 }
 
 #[test]
-fn a_server_can_be_kept_from_saying_where_it_listens() {
+fn a_server_can_be_kept_from_printing_its_url() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut child = serving(&free.to_string(), true);
     while TcpStream::connect(free).is_err() {
@@ -58,7 +58,7 @@ fn a_server_can_be_kept_from_saying_where_it_listens() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!(said, "");
+    let mut printed = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
+    assert_eq!(printed, "");
 }

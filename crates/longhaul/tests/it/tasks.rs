@@ -1,4 +1,4 @@
-//! Calls that become tasks: policies, cancelling, what is kept.
+//! Calls that become tasks: policies, cancellation, retries, retention.
 
 use crate::{ERAS, connect, start};
 use longhaul::{
@@ -12,7 +12,7 @@ use std::sync::{
 };
 
 async fn forever(cx: TaskContext) -> ToolResult<()> {
-    cx.status("waiting for the end of time");
+    cx.status("waiting for cancellation");
     Err(cx.cancelled().await.into())
 }
 
@@ -46,7 +46,7 @@ async fn a_cancelled_task_ends_its_function() {
 }
 
 #[tokio::test]
-async fn of_a_line_for_people_a_kib_is_kept() {
+async fn a_status_message_is_cut_to_one_kib() {
     async fn talk(cx: TaskContext) -> ToolResult<()> {
         cx.status(format!("x{}", "ä".repeat(1 << 20)));
         Err(cx.cancelled().await.into())
@@ -80,28 +80,28 @@ async fn a_deadline_ends_a_tool() {
 }
 
 #[tokio::test]
-async fn a_tool_may_be_tried_again() {
-    let tries = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&tries);
+async fn a_tool_may_be_retried() {
+    let attempts = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&attempts);
     let flaky = move || {
         let nth = count.fetch_add(1, Ordering::SeqCst) + 1;
         async move {
             if nth < 3 {
                 Err(Error::new("not yet"))
             } else {
-                Ok(format!("at the {nth}rd try"))
+                Ok(format!("in attempt {nth}"))
             }
         }
     };
     let server = start(|server| server.tool(Tool::new("flaky", flaky).retry(3, millis(1), [RetryOn::Error]))).await;
     let client = connect(&server, Era::Modern).await;
-    assert_eq!(client.call("flaky", json!({})).await.unwrap().text(), "at the 3rd try");
-    assert_eq!(tries.load(Ordering::SeqCst), 3);
+    assert_eq!(client.call("flaky", json!({})).await.unwrap().text(), "in attempt 3");
+    assert_eq!(attempts.load(Ordering::SeqCst), 3);
 }
 
-/// A panic is a failed attempt, and tells its message, but not where it happened.
+/// The error has the panic's message, and not its place in the code.
 #[tokio::test]
-async fn a_panic_is_the_tool_s_own() {
+async fn a_panic_fails_the_call_and_not_the_server() {
     let panics = async || -> &'static str { panic!("no such page") };
     let server = start(|server| {
         server
@@ -111,16 +111,16 @@ async fn a_panic_is_the_tool_s_own() {
     .await;
     for era in ERAS {
         let client = connect(&server, era).await;
-        let told = match client.call("panics", json!({})).await {
+        let text = match client.call("panics", json!({})).await {
             Ok(called) => called.text(),
             Err(failure) => failure.message,
         };
-        assert_eq!(told, "the tool panicked: no such page");
+        assert_eq!(text, "the tool panicked: no such page");
         assert_eq!(client.call("fine", json!({})).await.unwrap().text(), "fine");
     }
 }
 
-/// With a data directory, a finished task is there for the next process.
+/// The next process can read the result of a finished task.
 #[tokio::test]
 async fn a_data_directory_keeps_tasks() {
     let directory = tempfile::tempdir().unwrap();

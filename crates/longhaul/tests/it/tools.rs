@@ -1,4 +1,4 @@
-//! Tools: what they take, and how they are shown.
+//! Tools: their arguments, and how they are listed.
 
 use crate::{ERAS, connect, start};
 use longhaul::{Era, Icon, TaskContext, Tool, schemars::JsonSchema};
@@ -13,7 +13,7 @@ struct Add {
     b: i64,
 }
 
-/// each shape of function is a tool, and arguments that do not fit are a result that says what to change.
+/// a function may take any of the parameters, and arguments that do not fit are a result that says what to change.
 #[tokio::test]
 async fn functions_of_every_shape_are_tools() {
     let server = start(|server| {
@@ -54,9 +54,9 @@ async fn functions_of_every_shape_are_tools() {
     }
 }
 
-/// A type may want more than its schema says: that is told before anything runs, too.
+/// A type may be stricter than its schema: that is reported before the function runs, too.
 #[tokio::test]
-async fn what_only_the_type_knows_is_an_argument_error() {
+async fn arguments_that_only_the_type_refuses_are_an_error() {
     #[derive(Deserialize)]
     #[serde(try_from = "u8")]
     struct Even;
@@ -80,7 +80,7 @@ async fn what_only_the_type_knows_is_an_argument_error() {
     }
     #[derive(Deserialize, JsonSchema)]
     struct Args {
-        #[expect(dead_code, reason = "reading it is all")]
+        #[expect(dead_code, reason = "it is only deserialized")]
         number: Even,
     }
     let server = start(|server| server.tool(Tool::new("even", async |_: Args| "even"))).await;
@@ -96,11 +96,11 @@ async fn what_only_the_type_knows_is_an_argument_error() {
     }
 }
 
-/// all that is said about a tool is shown, and a schema of the author's own untouched.
+/// the list has all that the author sets, and an author's schema unchanged.
 #[tokio::test]
-async fn tools_are_shown_as_they_are_described() {
+async fn tools_are_listed_as_described() {
     let own = json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "$defs": {"x": {"$anchor": "y"}}});
-    let shown = own.clone();
+    let expected = own.clone();
     let server = start(|server| {
         server
             .tool(
@@ -136,13 +136,13 @@ async fn tools_are_shown_as_they_are_described() {
         assert_eq!(full["icons"][0]["sizes"], json!(["48x48"]));
         assert_eq!(full["_meta"]["com.example/team"], "a");
         let own = tools.iter().find(|tool| tool["name"] == "own").unwrap();
-        assert_eq!(own["inputSchema"], shown);
+        assert_eq!(own["inputSchema"], expected);
     }
 }
 
-/// A server's own title, page and icons are in both handshakes.
+/// The server's title, website and icons are in both handshakes.
 #[tokio::test]
-async fn a_server_says_who_it_is() {
+async fn a_server_describes_itself() {
     let server = start(|server| {
         server
             .title("Test server")
@@ -153,9 +153,9 @@ async fn a_server_says_who_it_is() {
     let modern = connect(&server, longhaul::Era::Modern).await;
     let discovered = modern.request("server/discover", json!({})).await.unwrap();
     let legacy = connect(&server, longhaul::Era::Legacy).await;
-    let hello =
+    let params =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
-    let initialized = legacy.request("initialize", hello).await.unwrap();
+    let initialized = legacy.request("initialize", params).await.unwrap();
     let info = json!({
         "name": "test",
         "version": "1.0.0",
@@ -169,7 +169,7 @@ async fn a_server_says_who_it_is() {
 
 /// G1-15
 #[tokio::test]
-async fn a_tool_says_what_a_model_may_hear_while_it_runs() {
+async fn the_immediate_response_is_sent_with_the_task() {
     let render = Tool::new("render", async || "done").immediate_response("Rendering takes some minutes.");
     let server = start(|server| server.tool(render)).await;
     let client = connect(&server, Era::Legacy).await;
@@ -181,7 +181,7 @@ async fn a_tool_says_what_a_model_may_hear_while_it_runs() {
     );
 }
 
-/// Whatever a function fails with becomes an error that the client reads: a text, a boxed error, an error type.
+/// A text, a boxed error and an error type all become an error whose text the client reads.
 #[tokio::test]
 async fn texts_and_boxed_errors_are_errors() {
     use longhaul::{Error, StepError};

@@ -2,7 +2,7 @@
 
 use super::{
     CrashFailure, CrashReport, CrashTest, Fault, checks,
-    kill_point::{At, KillPoint},
+    kill_point::{KillPoint, WritePhase},
     plan::{self, Behavior, Plan},
     process::{self, ProcessEnd},
     run_mode::RunMode,
@@ -13,9 +13,9 @@ use super::{
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::path::Path;
 
-/// How many runs go on at once.
-const AT_ONCE: usize = 2;
-/// The most writes that a run may have: a test of more would take too long.
+/// How many runs are executed concurrently.
+const CONCURRENT_RUNS: usize = 2;
+/// How many writes a run may have: a test with more would take too long.
 const MAX_WRITES: u32 = 200;
 
 pub(super) struct Campaign<'t> {
@@ -24,8 +24,8 @@ pub(super) struct Campaign<'t> {
     pub(super) name: String,
     pub(super) nth: u32,
     pub(super) mode: RunMode,
-    /// Whether a campaign in the same era has run before, without suspending.
-    pub(super) again: bool,
+    /// Whether an earlier campaign has tested the same era without suspending.
+    pub(super) era_tested_before: bool,
     /// The only point at which a process is to be killed.
     pub(super) only: Option<KillPoint>,
 }
@@ -54,7 +54,7 @@ impl Campaign<'_> {
             .await?;
         let writes = self.writes(&reference)?;
         let suspensions = reference.suspensions();
-        if self.again && suspensions == 0 {
+        if self.era_tested_before && suspensions == 0 {
             // It never waits, so suspending it tests nothing new.
             return Ok(CrashReport {
                 runs: 1,
@@ -64,7 +64,7 @@ impl Campaign<'_> {
         let points: Vec<KillPoint> = match self.only {
             Some(point) => vec![point],
             None => (1..=writes)
-                .flat_map(|write| At::ALL.map(|at| KillPoint { write, at }))
+                .flat_map(|write| WritePhase::ALL.map(|phase| KillPoint { write, phase }))
                 .collect(),
         };
         let (tool, mode) = (&self.test.tool, self.mode.describe());
@@ -75,7 +75,7 @@ impl Campaign<'_> {
         let mut runs = 1 + points.len();
         let killed_runs = stream::iter(points)
             .map(|point| self.run_killed(point, &reference.report))
-            .buffered(AT_ONCE);
+            .buffered(CONCURRENT_RUNS);
         let killed: Vec<bool> = killed_runs.try_collect().await?;
         let killed = killed.into_iter().filter(|killed| *killed).count();
         if killed == 0 {
@@ -112,7 +112,7 @@ impl Campaign<'_> {
         match u32::try_from(writes) {
             Ok(writes) if writes <= MAX_WRITES => Ok(writes),
             _ => impossible(format!(
-                "a run has {writes} writes, and may have {MAX_WRITES}: give the tool less to do"
+                "a run has {writes} writes, and at most {MAX_WRITES} are allowed: give the tool less to do"
             )),
         }
     }
@@ -207,7 +207,7 @@ impl Campaign<'_> {
             expected: checks::journal(reference),
             found,
             files: directory.keep().display().to_string(),
-            again: format!("{}:{point}", self.mode),
+            rerun: format!("{}:{point}", self.mode),
             test: self.name.clone(),
         })))
     }
@@ -224,11 +224,11 @@ fn read(directory: &Path) -> Result<Run, CrashFailure> {
     Ok(Run { trace, report })
 }
 
-/// Describes a point for people. The killed process is the first in the trace.
+/// Describes a point. The killed process is the first in the trace.
 fn describe(point: KillPoint, trace: &[TraceLine]) -> String {
     let what = trace.iter().find_map(|line| match line {
         TraceLine::Write { nth, what } if *nth == point.write => Some(what.as_str()),
         _ => None,
     });
-    point.at.describe(what.unwrap_or("a write that was not reached"))
+    point.phase.describe(what.unwrap_or("a write that was not reached"))
 }

@@ -11,16 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How the outcomes of all runs are compared.
 #[derive(Clone)]
 pub(super) enum OutcomeComparison {
-    /// All succeed, all fail, or none can be carried out.
+    /// All succeed, all fail, or all end with a JSON-RPC error.
     Verdict,
     /// They are equal.
     Output,
 }
 
-/// All that is wrong with a run.
+/// Everything that is wrong with a run.
 pub(super) fn problems(trace: &[TraceLine], report: &RunReport) -> Vec<String> {
     let mut problems = steps(trace);
-    problems.extend(fails_by_itself(report));
+    problems.extend(cannot_be_replayed(report));
     problems.extend(ends(trace, report));
     problems.extend(entries_kept(trace, report));
     problems.extend(trace.iter().filter_map(|line| match line {
@@ -34,7 +34,7 @@ pub(super) fn problems(trace: &[TraceLine], report: &RunReport) -> Vec<String> {
     );
     problems.extend(
         (report.contradiction.iter())
-            .map(|told| format!("its client was told {told}, and its outcome is {}", report.outcome)),
+            .map(|received| format!("its client received {received}, and its outcome is {}", report.outcome)),
     );
     problems
         .extend((report.open.iter()).map(|key| format!("the task has ended, and its question {key} is still open")));
@@ -42,8 +42,8 @@ pub(super) fn problems(trace: &[TraceLine], report: &RunReport) -> Vec<String> {
     problems
 }
 
-/// A tool that cannot be replayed fails in every run, so that comparing its runs would find nothing.
-fn fails_by_itself(report: &RunReport) -> Option<String> {
+/// A tool that cannot be replayed fails in every run, so comparing its runs would find nothing.
+fn cannot_be_replayed(report: &RunReport) -> Option<String> {
     let Some(Outcome::RpcError(failure)) = outcome(report) else {
         return None;
     };
@@ -51,15 +51,15 @@ fn fails_by_itself(report: &RunReport) -> Option<String> {
     matches!(data["reason"].as_str(), Some("diverged" | "poisoned")).then(|| failure.message.to_string())
 }
 
-/// A step must not begin again once its end is journaled.
+/// A step must not begin again once its result is journaled.
 fn steps(trace: &[TraceLine]) -> Vec<String> {
     let mut settled = BTreeSet::new();
     let mut problems = Vec::new();
     for line in trace {
         match line {
             TraceLine::Committed { task, entries } => {
-                let over = entries.iter().filter(|entry| entry.settled);
-                settled.extend(over.map(|entry| (task.clone(), entry.key.clone())));
+                let results = entries.iter().filter(|entry| entry.settled);
+                settled.extend(results.map(|entry| (task.clone(), entry.key.clone())));
             }
             TraceLine::Begins { task, step } if settled.contains(&(task.clone(), step.clone())) => {
                 problems.push(format!("{step} began again after it had been journaled (task {task})"));
@@ -79,8 +79,8 @@ fn ends(trace: &[TraceLine], report: &RunReport) -> Vec<String> {
         }
     }
     ends.entry(&report.task).or_default().insert(&report.outcome);
-    let twice = ends.iter().filter(|(_, outcomes)| outcomes.len() > 1);
-    twice
+    let ended_twice = ends.iter().filter(|(_, outcomes)| outcomes.len() > 1);
+    ended_twice
         .map(|(task, outcomes)| format!("task {task} has several outcomes: {outcomes:?}"))
         .collect()
 }

@@ -13,11 +13,11 @@ pub enum CrashFailure {
     WithoutCrash {
         /// The tool.
         tool: String,
-        /// How the call was made, for people.
+        /// How the call was made.
         mode: &'static str,
         /// Which run: the plain one, or the one with each write made twice.
         run: &'static str,
-        /// All that is wrong.
+        /// Everything that is wrong.
         problems: Vec<String>,
     },
     /// A process was killed, and afterwards something was wrong.
@@ -29,26 +29,26 @@ pub enum CrashFailure {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "crash test of {tool:?}, called {mode}: killed {point}:\n  {}\njournal of the run without a crash:{expected}\njournal of this run:{found}\n\
-     its files: {files}\nonly this point again: {ONLY}={again} cargo test -- --exact {test}",
+     its files: {files}\nto run only this point: {ONLY}={rerun} cargo test -- --exact {test}",
     .problems.join("\n  ")
 )]
 pub struct Fault {
     /// The tool.
     pub tool: String,
-    /// How the call was made, for people.
+    /// How the call was made.
     pub mode: &'static str,
-    /// Where its process was killed, for people.
+    /// Where its process was killed.
     pub point: String,
-    /// All that is wrong.
+    /// Everything that is wrong.
     pub problems: Vec<String>,
-    /// The journal of the run without a crash, for people.
+    /// The journal of the run without a crash.
     pub expected: String,
-    /// The journal of the run with the crash, for people; empty if the run did not end.
+    /// The journal of the run with the crash; empty if the run did not end.
     pub found: String,
     /// The directory with the run's store and trace; it is not deleted.
     pub files: String,
     /// The value of `LONGHAUL_CRASH_ONLY` that runs only this point.
-    pub again: String,
+    pub rerun: String,
     /// The test function.
     pub test: String,
 }

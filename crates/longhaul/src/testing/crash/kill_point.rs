@@ -3,24 +3,24 @@
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// Where a process is killed: at which write, counted from 1, and at which moment of it.
+/// Where a process is killed: at which write, counted from 1, and in which phase of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KillPoint {
     pub(super) write: u32,
-    pub(super) at: At,
+    pub(super) phase: WritePhase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum At {
-    /// What is to be written has happened and is not written.
+pub(super) enum WritePhase {
+    /// What is to be written has happened, and the write has not.
     BeforeCommit,
-    /// It is written, and the writer does not know.
+    /// The store has committed, and the writer has no acknowledgement yet.
     BeforeAcknowledgement,
-    /// The writer knows that it is written, and continues.
+    /// The writer has the acknowledgement and continues.
     AfterAcknowledgement,
 }
 
-impl At {
+impl WritePhase {
     pub(super) const ALL: [Self; 3] = [
         Self::BeforeCommit,
         Self::BeforeAcknowledgement,
@@ -35,7 +35,7 @@ impl At {
         }
     }
 
-    /// For people; `what` is being written.
+    /// For messages; `what` is the name of the write.
     pub(super) fn describe(self, what: &str) -> String {
         match self {
             Self::BeforeCommit => format!("before the commit of {what}"),
@@ -48,7 +48,7 @@ impl At {
 /// As in `LONGHAUL_CRASH_ONLY`: `3:before-commit`.
 impl fmt::Display for KillPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.write, self.at.name())
+        write!(f, "{}:{}", self.write, self.phase.name())
     }
 }
 
@@ -57,24 +57,27 @@ impl FromStr for KillPoint {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            let names = At::ALL.map(At::name).join(", ");
-            format!("`{text}` is no point: a point is the number of a write, a colon, and one of {names}")
+            let names = WritePhase::ALL.map(WritePhase::name).join(", ");
+            format!("`{text}` is not a kill point: it is the number of a write, a colon, and one of {names}")
         };
-        let (write, at) = text.split_once(':').ok_or_else(wrong)?;
-        let at = At::ALL.into_iter().find(|one| one.name() == at).ok_or_else(wrong)?;
+        let (write, phase) = text.split_once(':').ok_or_else(wrong)?;
+        let phase = WritePhase::ALL
+            .into_iter()
+            .find(|one| one.name() == phase)
+            .ok_or_else(wrong)?;
         let write = write.parse().map_err(|_| wrong())?;
-        Ok(Self { write, at })
+        Ok(Self { write, phase })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{At, KillPoint};
+    use super::{KillPoint, WritePhase};
 
     #[test]
-    fn a_point_is_read_as_it_is_shown() {
-        for at in At::ALL {
-            let point = KillPoint { write: 7, at };
+    fn a_kill_point_is_parsed_from_its_text() {
+        for phase in WritePhase::ALL {
+            let point = KillPoint { write: 7, phase };
             assert_eq!(point.to_string().parse(), Ok(point));
         }
         assert!("7:after".parse::<KillPoint>().unwrap_err().contains("before-commit"));

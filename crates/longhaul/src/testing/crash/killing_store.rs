@@ -1,7 +1,7 @@
 //! A store layer that counts and traces its writes, and kills its process at the kill point.
 
 use super::{
-    kill_point::{At, KillPoint},
+    kill_point::{KillPoint, WritePhase},
     plan::{Behavior, Plan},
     trace::{Trace, TraceLine, TracedEntry},
     write_name,
@@ -23,7 +23,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 /// How long a process lives after its last acknowledgement if it does nothing more.
 const GRACE: Duration = Duration::from_millis(20);
-/// How long an answer is delayed until the task is suspended: some of its code may still be running.
+/// How long an answer is delayed at most until the task is suspended: some of its code may still be running.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// Decides when a process of a crash test is killed; shared by its store and its step observer.
@@ -34,7 +34,7 @@ pub(super) struct KillSwitch {
     trace: Trace,
     writes: AtomicU32,
     /// Whether the process is killed at the next write or step.
-    last: AtomicBool,
+    due: AtomicBool,
 }
 
 impl KillSwitch {
@@ -44,43 +44,43 @@ impl KillSwitch {
             suspends: plan.mode.suspends,
             trace,
             writes: AtomicU32::new(0),
-            last: AtomicBool::new(false),
+            due: AtomicBool::new(false),
         })
     }
 
     /// Called before each write and each step.
-    fn die_if_last(&self) {
-        if self.last.load(Ordering::SeqCst) {
+    fn die_if_due(&self) {
+        if self.due.load(Ordering::SeqCst) {
             die();
         }
     }
 
     fn begin(&self, what: &str) -> u32 {
-        self.die_if_last();
+        self.die_if_due();
         let nth = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
         self.trace.put(&TraceLine::Write {
             nth,
             what: what.to_owned(),
         });
-        self.die_at(nth, At::BeforeCommit);
+        self.die_at(nth, WritePhase::BeforeCommit);
         nth
     }
 
-    fn die_at(&self, write: u32, at: At) {
-        if self.behavior == Behavior::KillAt(KillPoint { write, at }) {
+    fn die_at(&self, write: u32, phase: WritePhase) {
+        if self.behavior == Behavior::KillAt(KillPoint { write, phase }) {
             die();
         }
     }
 
     /// Called before a write is acknowledged.
     fn acknowledge(self: &Arc<Self>, write: u32) {
-        self.die_at(write, At::BeforeAcknowledgement);
+        self.die_at(write, WritePhase::BeforeAcknowledgement);
         let after = KillPoint {
             write,
-            at: At::AfterAcknowledgement,
+            phase: WritePhase::AfterAcknowledgement,
         };
         if self.behavior == Behavior::KillAt(after) {
-            self.last.store(true, Ordering::SeqCst);
+            self.due.store(true, Ordering::SeqCst);
             die_after(GRACE);
         }
     }
@@ -88,7 +88,7 @@ impl KillSwitch {
 
 impl StepObserver for KillSwitch {
     fn step_begins(&self, task: &TaskId, _fence: Fence, step: &EntryKey) {
-        self.die_if_last();
+        self.die_if_due();
         self.trace.put(&TraceLine::Begins {
             task: task.as_str().to_owned(),
             step: step.to_string(),
@@ -115,7 +115,7 @@ fn die_after(wait: Duration) {
 pub(super) struct KillingStore {
     inner: Arc<dyn Store>,
     kill_switch: Arc<KillSwitch>,
-    /// Where each write is made twice, nothing else may be written between the two.
+    /// If each write is made twice, keeps other writes from coming between the two.
     repeating: Mutex<()>,
 }
 
@@ -135,7 +135,7 @@ impl KillingStore {
         }
     }
 
-    /// Delays an answer until the task is suspended, in modes that suspend. Without it, either might come first.
+    /// Delays an answer until the task is suspended, in modes that suspend. Otherwise it would depend on timing which comes first.
     async fn delay_until_suspended(&self, change: &Change) {
         let is_answer = |event: &Event| matches!(event, Event::InputAnswered { .. });
         if !self.kill_switch.suspends || !change.events.iter().any(is_answer) {
@@ -192,7 +192,7 @@ impl KillingStore {
         }
     }
 
-    /// All of a task that its work and its client can see.
+    /// Everything about a task that its code and its client can see.
     async fn state(&self, task: &TaskId) -> impl PartialEq + std::fmt::Debug + use<> {
         let record = self.inner.peek(task).await.ok().flatten();
         let record = record.map(|record| {

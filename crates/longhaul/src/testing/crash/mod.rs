@@ -33,7 +33,7 @@
 //!
 //! **What it checks.**
 //!
-//! - The call is one task with one outcome, like that of the run without a crash, and its client is told that outcome.
+//! - The call is one task with one outcome, like that of the run without a crash, and its client receives that outcome.
 //! - No step begins again once its result is journaled. Before that it may: the crash can come between effect and entry.
 //! - Every acknowledged entry is in the journal.
 //! - Nothing is left over: no question is open, and all children have ended.
@@ -86,7 +86,7 @@ thread_local! {
     static CREATED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether a crash test has started this process. Then whatever the test function prepares before the test is prepared already.
+/// Whether a crash test has started this process. Then the test function must not repeat its set-up: the first process has done it.
 pub fn is_inside() -> bool {
     std::env::var_os(plan::VARIABLE).is_some()
 }
@@ -109,13 +109,13 @@ pub struct CrashTest {
 /// What a crash test has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CrashReport {
-    /// Writes of the two runs without a crash; each write has three kill points.
+    /// The writes of the two runs without a crash; each write has three kill points.
     pub writes: u32,
     /// All runs: without a crash, killed, and with each write made twice.
     pub runs: usize,
     /// How often the task was suspended, in the runs without a crash.
     pub suspensions: u32,
-    /// Kill points that were reached. A call may end before its process is killed after the last writes.
+    /// The kill points that were reached. After the last writes a call may end before its process is killed.
     pub killed: usize,
 }
 
@@ -259,7 +259,7 @@ impl CrashTest {
             name: name.clone(),
             nth,
             mode,
-            again: mode.suspends && self.era.is_some() && only.is_none(),
+            era_tested_before: mode.suspends && self.era.is_some() && only.is_none(),
             only: only.map(|(_, point)| point),
         });
         let impossible = |error: std::io::Error| CrashFailure::Impossible(error.to_string());

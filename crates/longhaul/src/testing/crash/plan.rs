@@ -4,10 +4,10 @@ use super::{kill_point::KillPoint, run_mode::RunMode};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The variable by which a process learns that it is one of a crash test's.
+/// The variable that holds the plan of a process that a crash test has started.
 pub(super) const VARIABLE: &str = "LONGHAUL_CRASH_TEST";
 
-/// The variable by which an author asks for one point only: `legacy:3:before-commit`.
+/// The variable by which an author asks for one kill point only: `legacy:3:before-commit`.
 pub(super) const ONLY: &str = "LONGHAUL_CRASH_ONLY";
 
 /// One process of a crash test.
@@ -19,32 +19,32 @@ pub(super) struct Plan {
     pub(super) directory: PathBuf,
     pub(super) mode: RunMode,
     pub(super) behavior: Behavior,
-    /// Whether what the client receives is checked against the schemas: only in runs without a crash.
+    /// Whether the client checks messages against the schemas: only in runs without a crash.
     pub(super) check_schemas: bool,
 }
 
 /// What a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Behavior {
-    /// To the end of the task.
+    /// Runs to the end of the task.
     RunToEnd,
-    /// To the end of the task, with each write made twice.
+    /// Runs to the end of the task and makes each write twice.
     RepeatWrites,
-    /// KillAt it kills itself.
+    /// Kills itself at this point.
     KillAt(KillPoint),
 }
 
-/// The point that an author asks for, if one does.
+/// The kill point that the author asks for, if any.
 ///
 /// # Errors
-/// What stands in the variable is none.
+/// The variable has no valid value.
 pub(super) fn only() -> Result<Option<(RunMode, KillPoint)>, String> {
     let Ok(text) = std::env::var(ONLY) else {
         return Ok(None);
     };
     let (mode, point) = text
         .split_once(':')
-        .ok_or_else(|| format!("{ONLY} is to be as `modern:3:before-commit`, and not `{text}`"))?;
+        .ok_or_else(|| format!("{ONLY} must look like `modern:3:before-commit`, not `{text}`"))?;
     Ok(Some((mode.parse()?, point.parse()?)))
 }
 
@@ -52,13 +52,13 @@ impl Plan {
     /// The plan of this process, if it has one.
     ///
     /// # Errors
-    /// What stands in the variable is none.
+    /// The variable has no valid value.
     pub(super) fn of_this_process() -> Result<Option<Self>, String> {
         match std::env::var(VARIABLE) {
             Ok(text) => match serde_json::from_str(&text) {
                 Ok(plan) => Ok(Some(plan)),
                 Err(error) => Err(format!(
-                    "{VARIABLE} is set by crash tests alone, and not to this: {error}"
+                    "only crash tests set {VARIABLE}, and its value is not a plan: {error}"
                 )),
             },
             Err(_) => Ok(None),
@@ -78,7 +78,7 @@ impl Plan {
     }
 }
 
-/// The folder that the tool leaves its effects in.
+/// The folder for the effects of the tool.
 pub(super) fn effects_in(directory: &Path) -> PathBuf {
     directory.join("outside")
 }

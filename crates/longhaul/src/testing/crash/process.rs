@@ -48,5 +48,5 @@ pub(super) async fn run(test: &str, plan: &Plan, limit: Duration) -> io::Result<
 
 fn with_output(why: &str, output_file: &Path) -> String {
     let text = std::fs::read_to_string(output_file).unwrap_or_default();
-    format!("{why}; it had output_file:\n{text}")
+    format!("{why}; its output:\n{text}")
 }

@@ -7,9 +7,9 @@ use std::{fmt, str::FromStr};
 /// How a run makes its call. Each mode has a run without a crash, which its other runs are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RunMode {
-    /// The era that the client speaks.
+    /// The era of the client.
     pub(super) era: Era,
-    /// Whether the task is suspended as soon as all its code waits. If not, the code stays in memory, as during short waits.
+    /// Whether the task is suspended whenever it waits. If not, its code stays in memory.
     pub(super) suspends: bool,
 }
 
@@ -49,7 +49,7 @@ impl RunMode {
         }
     }
 
-    /// For people, after "called".
+    /// For messages, after "called".
     pub(super) fn describe(self) -> &'static str {
         match (self.era, self.suspends) {
             (Era::Modern, false) => "by a modern client",
@@ -74,7 +74,7 @@ impl FromStr for RunMode {
         let found = Self::ALL.into_iter().find(|mode| mode.name() == text);
         found.ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("`{text}` is no mode; the modes are {names}")
+            format!("`{text}` is not a mode; the modes are {names}")
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What the processes of one run leave behind beside the store: a file of lines, each written at once, so that a killed process loses none.
+//! The trace of a run: a file to which its processes append. Each line is a single write, so a killed process loses none.
 
 use longhaul_core::{Entry, EntryKind};
 use longhaul_runtime::step_is_settled;
@@ -9,18 +9,18 @@ use std::{
     path::Path,
 };
 
-/// One thing that happened.
+/// One event.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum TraceLine {
-    /// A step's effect may happen from now on.
+    /// A step begins: from now on its effect may happen.
     Begins { task: String, step: String },
-    /// A write is about to begin, the nth of its process.
+    /// A write begins, the nth of its process.
     Write { nth: u32, what: String },
     /// The store has acknowledged these entries.
     Committed { task: String, entries: Vec<TracedEntry> },
     /// The store has acknowledged the end of a task.
     Ended { task: String, outcome: String },
-    /// A write made twice was not as good as once.
+    /// Repeating a write changed something.
     Repeated { what: String, fault: String },
 }
 
@@ -29,7 +29,7 @@ pub(super) enum TraceLine {
 pub(super) struct TracedEntry {
     pub(super) seq: u32,
     pub(super) key: String,
-    /// Whether it is a step's that is over: nothing changes it any more.
+    /// Whether it is the final result of a step.
     pub(super) settled: bool,
     pub(super) value: String,
 }
@@ -54,7 +54,7 @@ impl Trace {
     }
 
     /// # Panics
-    /// If it cannot be written: without it the run proves nothing.
+    /// If the line cannot be written: without a trace the run proves nothing.
     pub(super) fn put(&self, line: &TraceLine) {
         let mut text = serde_json::to_string(line).unwrap_or_default();
         text.push('\n');
@@ -64,7 +64,7 @@ impl Trace {
     }
 }
 
-/// Reads all lines; a file that is not there has none.
+/// Reads all lines; a missing file has none.
 pub(super) fn read(path: &Path) -> io::Result<Vec<TraceLine>> {
     let text = match std::fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),

@@ -1,4 +1,4 @@
-//! A process of a crash test, from inside: a server on the run's data directory, and a client that makes the call.
+//! The inside of a process of a crash test: a server on the run's data directory, and a client that makes the call.
 
 use super::{
     CrashTest,
@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Server,
     server::Storage,
-    testing::{CallToolResult, Client, Failure},
+    testing::{CallToolResult, Client, RequestError},
 };
 use longhaul_core::{ChildEntry, Outcome, Scope, Task, TaskId};
 use longhaul_runtime::{Engine, MAX_ENTRIES};
@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The idempotency key of the call: the same in all processes of a run.
 const CALL_KEY: &str = "longhaul-crash-test";
-/// The most tasks that a run may have.
+/// How many tasks a run may have.
 const MAX_TASKS: usize = 1_000;
 /// How long children may take to stop after their parent has ended.
 const CHILDREN_STOP: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ pub(super) struct RunReport {
     pub(super) task: String,
     /// Its outcome, as the JSON of a [`ChildEntry`].
     pub(super) outcome: String,
-    /// What its client was told, if that is something else.
+    /// What its client received, if that differs from the outcome.
     pub(super) contradiction: Option<String>,
     /// Its questions that are still open.
     pub(super) open: Vec<String>,
@@ -92,9 +92,9 @@ async fn call(test: &CrashTest, plan: &Plan) -> Result<RunReport, String> {
         "_meta": {"dev.longhaul/idempotency-key": CALL_KEY},
     });
     let task = client.create(params).await.map_err(to_text)?;
-    let told = task.wait().await;
+    let received = task.wait().await;
     let engine = server.engine().ok_or("the server has stopped")?;
-    report(&engine, &task.id().parse().map_err(to_text)?, &told).await
+    report(&engine, &task.id().parse().map_err(to_text)?, &received).await
 }
 
 /// The author's server on the run's data directory, with a [`KillingStore`] around all other store layers.
@@ -118,7 +118,11 @@ fn instrumented(mut server: Server, plan: &Plan, kill_switch: Arc<KillSwitch>) -
         .step_observer(step_observer)
 }
 
-async fn report(engine: &Engine, id: &TaskId, told: &Result<CallToolResult, Failure>) -> Result<RunReport, String> {
+async fn report(
+    engine: &Engine,
+    id: &TaskId,
+    received: &Result<CallToolResult, RequestError>,
+) -> Result<RunReport, String> {
     let store = engine.store();
     let record = store.peek(id).await.map_err(to_text)?.ok_or("the task is gone")?;
     let outcome = record.outcome.ok_or("the task has ended and has no outcome")?;
@@ -144,11 +148,11 @@ async fn report(engine: &Engine, id: &TaskId, told: &Result<CallToolResult, Fail
             entries.iter().map(TracedEntry::from).collect(),
         );
     }
-    let living = |task: &&Task| !task.is_done();
+    let is_live = |task: &&Task| !task.is_done();
     let named = |task: &Task| format!("{} of {:?}", task.id.as_str(), task.tool);
     Ok(RunReport {
         task: id.as_str().to_owned(),
-        contradiction: (!is_told(&outcome, told)).then(|| format!("{told:?}")),
+        contradiction: (!is_received(&outcome, received)).then(|| format!("{received:?}")),
         outcome: ChildEntry {
             task: id.clone(),
             outcome: Some(outcome),
@@ -161,15 +165,15 @@ async fn report(engine: &Engine, id: &TaskId, told: &Result<CallToolResult, Fail
             .iter()
             .map(|input| input.key.as_str().to_owned())
             .collect(),
-        live: tasks.iter().filter(living).map(named).collect(),
+        live: tasks.iter().filter(is_live).map(named).collect(),
         calls: tasks.iter().filter(|task| task.lineage.is_none()).count(),
         journals,
     })
 }
 
-/// Whether a client is told this for an outcome.
-fn is_told(outcome: &Outcome, told: &Result<CallToolResult, Failure>) -> bool {
-    match (outcome, told) {
+/// Whether the client received the outcome.
+fn is_received(outcome: &Outcome, received: &Result<CallToolResult, RequestError>) -> bool {
+    match (outcome, received) {
         (Outcome::Result { json, .. }, Ok(called)) => {
             let stored: Map<String, Value> = serde_json::from_str(json.as_str()).unwrap_or_default();
             // The envelope and `_meta` differ between eras.
@@ -193,22 +197,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_is_told_what_there_is_and_nothing_else() {
+    fn the_client_must_receive_the_outcome() {
         let outcome = Outcome::tool_error("no");
         let content = json!([{"type": "text", "text": "no"}]);
         let called = |result| Ok(CallToolResult { result });
-        assert!(is_told(
+        assert!(is_received(
             &outcome,
             &called(json!({"content": content, "isError": true, "_meta": {}}))
         ));
-        assert!(!is_told(
+        assert!(!is_received(
             &outcome,
             &called(json!({"content": content, "isError": false}))
         ));
-        assert!(!is_told(&outcome, &called(json!({"content": [], "isError": true}))));
-        assert!(!is_told(&outcome, &Err(Failure::of("no"))));
-        assert!(is_told(&Outcome::Cancelled, &Err(Failure::of("cancelled"))));
-        assert!(!is_told(
+        assert!(!is_received(&outcome, &called(json!({"content": [], "isError": true}))));
+        assert!(!is_received(&outcome, &Err(RequestError::new("no"))));
+        assert!(is_received(&Outcome::Cancelled, &Err(RequestError::new("cancelled"))));
+        assert!(!is_received(
             &Outcome::Cancelled,
             &called(json!({"content": content, "isError": true}))
         ));

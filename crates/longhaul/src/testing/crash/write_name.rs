@@ -1,4 +1,4 @@
-//! Which writes to the store a process is killed at, and their names for people.
+//! Which writes to the store a process is killed at, and their names in messages.
 
 use longhaul_core::{
     AttemptEnd, Event,
@@ -8,7 +8,7 @@ use longhaul_core::{
 /// The name of the write that suspends the task.
 pub(super) const SUSPENSION: &str = "the suspension of the task";
 
-/// The name of a change; `None` for one that the work does not depend on, such as progress.
+/// The name of a change; `None` for one that the tool's code does not depend on, such as progress.
 pub(super) fn change(change: &Change) -> Option<String> {
     let what: Vec<String> = change.events.iter().filter_map(event).collect();
     (!what.is_empty()).then(|| what.join(" and "))
@@ -35,7 +35,7 @@ fn event(event: &Event) -> Option<String> {
         Event::AttemptEnded(AttemptEnd::Finished(_)) => "the end of the task".to_owned(),
         Event::AttemptEnded(AttemptEnd::Suspended { .. }) => SUSPENSION.to_owned(),
         Event::AttemptEnded(AttemptEnd::Blocked(_)) => "the block of the task".to_owned(),
-        Event::Unblocked { .. } => "another try of a blocked task".to_owned(),
+        Event::Unblocked { .. } => "the retry of a blocked task".to_owned(),
         Event::BlockedTimedOut => "the end of a blocked task".to_owned(),
         Event::AttemptEnded(_) => "the end of an attempt".to_owned(),
         Event::Abandoned(_) => "giving up the task".to_owned(),

@@ -11,19 +11,19 @@ use tokio::sync::Mutex;
 /// Acknowledges entries before they are committed.
 pub(super) struct EarlyAckStore {
     inner: Arc<dyn Store>,
-    turn: Arc<Mutex<()>>,
+    write_lock: Arc<Mutex<()>>,
 }
 
 impl EarlyAckStore {
     pub(super) fn over(inner: Arc<dyn Store>) -> Arc<dyn Store> {
         Arc::new(Self {
             inner,
-            turn: Arc::default(),
+            write_lock: Arc::default(),
         })
     }
 
-    /// The task as it would be.
-    async fn promise(&self, change: &Change) -> Option<Task> {
+    /// The task as it will be after the change; `None` if the change does more than add entries.
+    async fn predict(&self, change: &Change) -> Option<Task> {
         if !change.events.iter().all(|event| matches!(event, Event::Journaled(_))) {
             return None;
         }
@@ -41,15 +41,15 @@ impl StoreLayer for EarlyAckStore {
     #[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         Box::pin(async move {
-            let turn = Arc::clone(&self.turn).lock_owned().await;
-            let Some(task) = self.promise(&change).await else {
+            let write_lock = Arc::clone(&self.write_lock).lock_owned().await;
+            let Some(task) = self.predict(&change).await else {
                 return self.inner.apply(change).await;
             };
             let inner = Arc::clone(&self.inner);
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 let _ = inner.apply(change).await;
-                drop(turn);
+                drop(write_lock);
             });
             Ok(task)
         })

@@ -1,4 +1,4 @@
-//! The crash test itself: tools with every kind of entry pass it, and what is broken does not.
+//! Tests of the crash test: a tool with every kind of entry passes it, and broken tools and stores do not.
 
 mod early_ack_store;
 
@@ -30,17 +30,17 @@ async fn everything(cx: TaskContext) -> ToolResult<String> {
     let ok: Approval = cx.elicit("Ship it?").key("ship").await?;
     cx.sleep(millis(5)).await?;
     let smoke = cx.call("smoke", json!({})).await?.text();
-    let mut looks = 0;
-    let look = || {
-        looks += 1;
-        let found = if looks > 1 {
+    let mut polls = 0;
+    let poll = || {
+        polls += 1;
+        let found = if polls > 1 {
             Poll::Ready("done".to_owned())
         } else {
             Poll::Pending
         };
         async move { Ok::<_, Error>(found) }
     };
-    let job: String = cx.poll_until("job", look).pace(millis(1), millis(1)).await?;
+    let job: String = cx.poll_until("job", poll).pace(millis(1), millis(1)).await?;
     let sides = ["left", "right"]
         .map(|side| move |cx: TaskContext| async move { cx.step(side, async || Ok::<_, Error>(side.len())).await });
     let sides = cx.join(sides).all().await?;
@@ -63,16 +63,16 @@ fn a_tool_with_every_kind_of_entry_survives() {
         let tools = [Tool::durable("everything", everything), Tool::durable("smoke", smoke)];
         Server::new("test", "1.0.0").tools(tools)
     };
-    let survived = CrashTest::new(server)
+    let report = CrashTest::new(server)
         .call("everything", json!({}))
         .answering(|_| json!({"action": "accept", "content": {"approved": true}}))
         .same_output()
         .run();
-    assert!(survived.writes >= 2 * 14, "{survived:?}");
-    // For the answer, which is held back until then; a child's end or a timer may be quicker.
-    assert!(survived.suspensions >= 1, "{survived:?}");
-    // What follows the end may be over before its process is killed, and what is let go at a timer or for a child may be quicker once.
-    assert!(survived.killed >= 3 * survived.writes as usize - 12, "{survived:?}");
+    assert!(report.writes >= 2 * 14, "{report:?}");
+    // Once for the answer, which is delayed until then; a child's end or a timer may come before the suspension.
+    assert!(report.suspensions >= 1, "{report:?}");
+    // After the end a process may exit before it is killed, and a run may have fewer suspensions than the reference.
+    assert!(report.killed >= 3 * report.writes as usize - 12, "{report:?}");
 }
 
 async fn two_steps(cx: TaskContext) -> ToolResult<String> {
@@ -81,8 +81,8 @@ async fn two_steps(cx: TaskContext) -> ToolResult<String> {
     Ok("done".to_owned())
 }
 
-fn faults(test: CrashTest) -> String {
-    let failure = test.check().expect_err("what is broken is found");
+fn find_fault(test: CrashTest) -> String {
+    let failure = test.check().expect_err("the broken tool or store is found");
     let CrashFailure::AfterCrash(fault) = failure else {
         panic!("{failure}")
     };
@@ -91,13 +91,13 @@ fn faults(test: CrashTest) -> String {
 }
 
 #[test]
-fn a_store_that_acknowledges_before_it_commits_is_found() {
+fn a_store_that_acknowledges_before_it_commits_fails_the_test() {
     let server = |_: &Path| {
         Server::new("test", "1.0.0")
             .tool(Tool::durable("two_steps", two_steps))
             .wrap_store(EarlyAckStore::over)
     };
-    let found = faults(CrashTest::new(server).call("two_steps", json!({})));
+    let found = find_fault(CrashTest::new(server).call("two_steps", json!({})));
     assert!(
         found.contains("step \"build\" began again after it had been journaled"),
         "{found}"
@@ -106,8 +106,8 @@ fn a_store_that_acknowledges_before_it_commits_is_found() {
 }
 
 #[test]
-fn code_that_goes_another_way_each_time_is_found() {
-    async fn wayward(cx: TaskContext) -> ToolResult<String> {
+fn non_deterministic_code_fails_the_test() {
+    async fn non_deterministic(cx: TaskContext) -> ToolResult<String> {
         cx.step(
             format!("of process {}", std::process::id()),
             async || Ok::<_, Error>(()),
@@ -115,15 +115,15 @@ fn code_that_goes_another_way_each_time_is_found() {
         .await?;
         two_steps(cx).await
     }
-    let server = |_: &Path| Server::new("test", "1.0.0").tool(Tool::durable("wayward", wayward));
-    let found = faults(CrashTest::new(server).call("wayward", json!({})));
+    let server = |_: &Path| Server::new("test", "1.0.0").tool(Tool::durable("non_deterministic", non_deterministic));
+    let found = find_fault(CrashTest::new(server).call("non_deterministic", json!({})));
     assert!(found.contains("does not follow its journal"), "{found}");
     assert!(found.contains("LONGHAUL_CRASH_ONLY="), "{found}");
 }
 
-/// It counts in a static, as if there were but one attempt in each process. No kill is needed to find that.
+/// It counts runs in a static, so a replay in the same process differs. The run without a crash finds that.
 #[test]
-fn code_that_cannot_be_suspended_is_found() {
+fn code_that_cannot_be_replayed_in_its_process_fails_the_test() {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     async fn counting(cx: TaskContext) -> ToolResult<String> {
         let run = RUNS.fetch_add(1, Ordering::SeqCst);
@@ -144,10 +144,10 @@ fn code_that_cannot_be_suspended_is_found() {
     assert!(failure.contains("does not follow its journal"), "{failure}");
 }
 
-/// Only a legacy client finds it.
+/// Only the calls of a legacy client find it.
 #[test]
-fn code_that_goes_another_way_in_one_generation_is_found() {
-    async fn wayward(cx: TaskContext) -> ToolResult<String> {
+fn code_that_is_non_deterministic_in_one_era_fails_the_test() {
+    async fn non_deterministic(cx: TaskContext) -> ToolResult<String> {
         if cx.era() == Era::Legacy {
             let process = format!("of process {}", std::process::id());
             cx.step(process, async || Ok::<_, Error>(())).await?;
@@ -155,24 +155,29 @@ fn code_that_goes_another_way_in_one_generation_is_found() {
         two_steps(cx).await
     }
     let test = || {
-        let server = |_: &Path| Server::new("test", "1.0.0").tool(Tool::durable("wayward", wayward));
-        CrashTest::new(server).call("wayward", json!({}))
+        let server =
+            |_: &Path| Server::new("test", "1.0.0").tool(Tool::durable("non_deterministic", non_deterministic));
+        CrashTest::new(server).call("non_deterministic", json!({}))
     };
     test().era(Era::Modern).run();
-    let found = faults(test());
+    let found = find_fault(test());
     assert!(found.contains("called by a legacy client"), "{found}");
     assert!(found.contains("LONGHAUL_CRASH_ONLY=legacy-suspended:"), "{found}");
 }
 
 #[test]
-fn output_that_is_not_the_same_is_found_where_it_is_to_be() {
-    async fn raw(cx: TaskContext) -> ToolResult<String> {
+fn different_outputs_fail_the_test_only_with_same_output() {
+    async fn names_its_process(cx: TaskContext) -> ToolResult<String> {
         cx.step("build", async || Ok::<_, Error>(())).await?;
         Ok(format!("by process {}", std::process::id()))
     }
-    let server = |_: &Path| Server::new("test", "1.0.0").tool(Tool::durable("raw", raw));
-    CrashTest::new(server).call("raw", json!({})).run();
-    let found = faults(CrashTest::new(server).call("raw", json!({})).same_output());
+    let server = |_: &Path| Server::new("test", "1.0.0").tool(Tool::durable("names_its_process", names_its_process));
+    CrashTest::new(server).call("names_its_process", json!({})).run();
+    let found = find_fault(
+        CrashTest::new(server)
+            .call("names_its_process", json!({}))
+            .same_output(),
+    );
     assert!(found.contains("by process"), "{found}");
 }
 
@@ -196,7 +201,7 @@ fn a_process_that_does_not_end_is_stopped() {
 }
 
 #[test]
-fn without_the_name_of_its_function_it_asks_for_it() {
+fn a_test_on_another_thread_asks_for_its_name() {
     let check = || {
         CrashTest::new(|_| Server::new("test", "1.0.0"))
             .call("none", json!({}))
@@ -207,7 +212,7 @@ fn without_the_name_of_its_function_it_asks_for_it() {
 }
 
 #[test]
-fn a_name_that_is_no_tests_is_said_to_be_none() {
+fn a_name_of_no_test_is_refused() {
     let test = CrashTest::new(|_| Server::new("test", "1.0.0"))
         .call("none", json!({}))
         .named("crash::no_test");
@@ -216,7 +221,7 @@ fn a_name_that_is_no_tests_is_said_to_be_none() {
 }
 
 #[test]
-fn an_effect_that_its_author_finds_wrong_is_found() {
+fn the_check_of_effects_can_fail_the_test() {
     let server = |outside: &Path| {
         let log = outside.join("log");
         let careless = move |cx: TaskContext| {
@@ -232,7 +237,7 @@ fn an_effect_that_its_author_finds_wrong_is_found() {
         Ok(log) if log == "done\n" => Ok(()),
         log => Err(format!("the log is {log:?}")),
     };
-    let found = faults(CrashTest::new(server).call("careless", json!({})).afterwards(once));
+    let found = find_fault(CrashTest::new(server).call("careless", json!({})).afterwards(once));
     assert!(found.contains("killed before the commit of step \"append\""), "{found}");
     assert!(found.contains(r#"the log is Ok("done\ndone\n")"#), "{found}");
 }

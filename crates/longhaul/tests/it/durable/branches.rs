@@ -1,6 +1,6 @@
-//! Doing several things at once.
+//! `join` and `select`.
 
-use super::{Effects, Place, entries, replayed};
+use super::{Effects, TestStore, entries, replayed};
 use longhaul::{
     Error, TaskContext, Tool, ToolResult,
     time::{days, millis},
@@ -13,19 +13,19 @@ use std::sync::{
 };
 
 #[tokio::test]
-async fn branches_are_told_apart_whichever_is_faster() {
+async fn each_branch_has_its_own_entries_whichever_is_faster() {
     let effects = Effects::default();
     let seen = effects.clone();
-    let came_to = replayed(vec![], move |cx| {
+    let output = replayed(vec![], move |cx| {
         let effects = effects.clone();
         async move {
             let pages = (0..4_u64).map(|page| {
                 let effects = &effects;
                 move |cx: TaskContext| async move {
-                    // The last comes first.
+                    // The last branch is the fastest.
                     cx.sleep(millis(8 - 2 * page)).await?;
                     let key = cx.key("page");
-                    let nth = cx.step("page", async || Ok::<_, Error>(effects.happen("page"))).await?;
+                    let nth = cx.step("page", async || Ok::<_, Error>(effects.record("page"))).await?;
                     Ok::<_, Error>((page, nth, key))
                 }
             });
@@ -40,16 +40,16 @@ async fn branches_are_told_apart_whichever_is_faster() {
         }
     })
     .await;
-    let order: Vec<_> = (0..4).map(|page| came_to[0][page][0].as_u64().unwrap()).collect();
+    let order: Vec<_> = (0..4).map(|page| output[0][page][0].as_u64().unwrap()).collect();
     assert_eq!(order, [0, 1, 2, 3]);
-    let keys: std::collections::HashSet<_> = (0..4).map(|page| came_to[0][page][2].to_string()).collect();
+    let keys: std::collections::HashSet<_> = (0..4).map(|page| output[0][page][2].to_string()).collect();
     assert_eq!(keys.len(), 4);
     assert_eq!(seen.count("page"), 4);
 }
 
 #[tokio::test]
 async fn no_more_run_at_once_than_the_limit() {
-    let came_to = replayed(vec![], |cx| async move {
+    let output = replayed(vec![], |cx| async move {
         let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let branches = (0..7).map(|nth| {
             let (running, most) = (&running, &most);
@@ -65,13 +65,13 @@ async fn no_more_run_at_once_than_the_limit() {
         Ok(json!(all))
     })
     .await;
-    assert_eq!(came_to, json!([0, 1, 2, 3, 4, 5, 6]));
+    assert_eq!(output, json!([0, 1, 2, 3, 4, 5, 6]));
 }
 
-/// Whose step is whose would depend on which of them is faster.
+/// Otherwise the order of their entries would depend on which branch is faster.
 #[tokio::test]
-async fn a_branch_that_uses_the_context_of_all_is_told_so() {
-    let came_to = replayed(vec![], |cx| async move {
+async fn a_branch_that_uses_its_parents_context_is_refused() {
+    let output = replayed(vec![], |cx| async move {
         let shared = &cx;
         let pages = (0..2).map(|page| {
             move |_: TaskContext| async move { shared.step("page", async || Ok::<_, Error>(page)).await.unwrap_err() }
@@ -79,67 +79,67 @@ async fn a_branch_that_uses_the_context_of_all_is_told_so() {
         Ok(json!(cx.join(pages).await?[1].message()))
     })
     .await;
-    assert!(came_to.as_str().unwrap().contains("forked from"), "{came_to}");
+    assert!(output.as_str().unwrap().contains("forked from"), "{output}");
 }
 
 #[tokio::test]
-async fn nothing_joined_is_nothing() {
-    let came_to = replayed(vec![], |cx| async move {
+async fn joining_no_branches_returns_nothing() {
+    let output = replayed(vec![], |cx| async move {
         let none: [fn(TaskContext) -> std::future::Ready<u8>; 0] = [];
         Ok(json!(cx.join(none).await?))
     })
     .await;
-    assert_eq!(came_to, json!([]));
+    assert_eq!(output, json!([]));
 }
 
 #[tokio::test]
-async fn the_first_is_decided_once_and_only_it_is_run_again() {
+async fn the_winner_is_recorded_and_only_it_is_replayed() {
     let effects = Effects::default();
     let seen = effects.clone();
-    let came_to = replayed(vec![], move |cx| {
+    let output = replayed(vec![], move |cx| {
         let effects = effects.clone();
         async move {
-            let (first, said) = cx
+            let (first, value) = cx
                 .select((
                     async |cx: TaskContext| {
-                        effects.happen("slow");
+                        effects.record("slow");
                         cx.sleep(days(1)).await.map(|()| "slow")
                     },
                     async |cx: TaskContext| {
-                        effects.happen("quick");
+                        effects.record("quick");
                         cx.sleep(millis(2)).await.map(|()| "quick")
                     },
                 ))
                 .await?;
-            cx.step("after", async || Ok::<_, Error>(effects.happen("after")))
+            cx.step("after", async || Ok::<_, Error>(effects.record("after")))
                 .await?;
-            Ok(json!([first, said?]))
+            Ok(json!([first, value?]))
         }
     })
     .await;
-    assert_eq!(came_to, json!([1, "quick"]));
+    assert_eq!(output, json!([1, "quick"]));
     let counts = ["slow", "quick", "after"].map(|what| seen.count(what));
     assert_eq!(counts, [1, 2, 1]);
 }
 
 #[tokio::test]
-async fn the_error_that_came_first_stays_the_first() {
+async fn the_first_failure_is_recorded() {
     let effects = Effects::default();
     let seen = effects.clone();
-    let came_to = replayed(vec![], move |cx| {
+    let output = replayed(vec![], move |cx| {
         let effects = effects.clone();
         async move {
             let branches = [days(1), millis(2), days(2)].map(|time| {
                 let effects = &effects;
                 move |cx: TaskContext| async move {
-                    effects.happen("begun");
+                    effects.record("started");
                     cx.sleep(time).await?;
                     Err::<(), _>(Error::new(format!("after {time:?}")))
                 }
             });
             let failed = cx.join(branches).all().await.unwrap_err();
             cx.step("after", async || Ok::<_, Error>(())).await?;
-            // Those that all succeed are kept as such.
+            // That all branches succeeded is recorded, too.
             let fine = (0..2).map(|nth| move |_: TaskContext| async move { Ok::<_, Error>(nth) });
             let fine = cx.join(fine).all().await?;
             cx.step("after", async || Ok::<_, Error>(())).await?;
@@ -154,12 +154,16 @@ async fn the_error_that_came_first_stays_the_first() {
         }
     })
     .await;
-    assert_eq!(came_to, json!(["after 2ms", [0, 1], 1, "two"]));
-    assert_eq!(seen.count("begun"), 3 + 1, "the losers are not run again");
+    assert_eq!(output, json!(["after 2ms", [0, 1], 1, "two"]));
+    assert_eq!(
+        seen.count("started"),
+        3 + 1,
+        "the replay runs only the branch that failed"
+    );
 }
 
 #[tokio::test]
-async fn a_question_that_lost_is_withdrawn() {
+async fn a_question_of_a_losing_branch_is_withdrawn() {
     let tool = Tool::durable("impatient", |cx: TaskContext| async move {
         cx.select((
             async |cx: TaskContext| drop(cx.elicit_url("Read this", "https://example.com").await),
@@ -169,7 +173,7 @@ async fn a_question_that_lost_is_withdrawn() {
         cx.elicit_url("Then this", "https://example.com").await?;
         ToolResult::Ok("read")
     });
-    let (server, client, store) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let (server, client, store) = TestStore::Memory(Arc::default()).serve(vec![tool]).await;
     let task = client.start("impatient", json!({})).await.unwrap();
     let open = loop {
         let questions = task.questions().await.unwrap();
@@ -184,7 +188,7 @@ async fn a_question_that_lost_is_withdrawn() {
     assert_eq!(open.1, 1, "the first is withdrawn");
     task.answer(&open.0, json!({"action": "accept"})).await.unwrap();
     assert_eq!(task.wait().await.unwrap().text(), "read");
-    let asked = entries(&store, task.id(), EntryKind::Input).await;
-    assert_eq!(asked.len(), 2);
+    let inputs = entries(&store, task.id(), EntryKind::Input).await;
+    assert_eq!(inputs.len(), 2);
     server.stop().await;
 }

@@ -1,6 +1,6 @@
 //! Calls of other tools.
 
-use super::{Effects, Place, replayed, waits::until_journaled};
+use super::{Effects, TestStore, replayed, waits::until_journaled};
 use longhaul::{CallError, Error, Outcome, TaskContext, TaskId, Tool, ToolOutput, ToolResult, schemars, time::days};
 use longhaul_core::EntryKind;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ struct Smoke {
 fn smoke(effects: &Effects) -> Tool {
     let effects = effects.clone();
     Tool::new("smoke", move |args: Smoke| {
-        effects.happen("smoke");
+        effects.record("smoke");
         let output = match args.build {
             Some(build) => ToolOutput::json(&json!({"passed": build})),
             None => Err(Error::new("there is no build")),
@@ -26,27 +26,27 @@ fn smoke(effects: &Effects) -> Tool {
 #[tokio::test]
 async fn a_call_is_made_once() {
     let effects = Effects::default();
-    let came_to = replayed(vec![smoke(&effects)], |cx| async move {
+    let output = replayed(vec![smoke(&effects)], |cx| async move {
         let smoke = cx.call("smoke", json!({"build": 7})).await?;
         let typed: Value = smoke.json()?;
         Ok(json!([smoke, typed, smoke.text(), smoke.task_id().as_str()]))
     })
     .await;
-    assert_eq!(came_to[0], json!({"passed": 7}));
-    assert_eq!(came_to[1], json!({"passed": 7}));
-    assert_eq!(came_to[2], r#"{"passed":7}"#);
+    assert_eq!(output[0], json!({"passed": 7}));
+    assert_eq!(output[1], json!({"passed": 7}));
+    assert_eq!(output[2], r#"{"passed":7}"#);
     assert_eq!(effects.count("smoke"), 1);
 }
 
 /// Text is what most tools return.
 #[tokio::test]
-async fn a_call_gives_what_its_tool_returned_also_if_that_is_text() {
+async fn a_call_returns_the_value_of_its_tool_also_if_it_is_text() {
     let tools = vec![
         Tool::new("text", async || "through"),
         Tool::new("nothing", async || ()),
         Tool::new("picture", async || longhaul::Content::image("image/png", b"x")),
     ];
-    let came_to = replayed(tools, |cx| async move {
+    let output = replayed(tools, |cx| async move {
         let text = cx.call("text", ()).await?;
         let read: String = text.json()?;
         let nothing = cx.call("nothing", ()).await?;
@@ -54,60 +54,60 @@ async fn a_call_gives_what_its_tool_returned_also_if_that_is_text() {
         Ok(json!([text, read, nothing, picture]))
     })
     .await;
-    assert_eq!(came_to[0], json!("through"));
-    assert_eq!(came_to[1], json!("through"));
-    assert_eq!(came_to[2], json!(""));
-    assert_eq!(came_to[3]["content"][0]["type"], json!("image"));
+    assert_eq!(output[0], json!("through"));
+    assert_eq!(output[1], json!("through"));
+    assert_eq!(output[2], json!(""));
+    assert_eq!(output[3]["content"][0]["type"], json!("image"));
 }
 
 #[tokio::test]
 async fn a_call_that_fails_is_an_error_or_a_value() {
     let effects = Effects::default();
-    let came_to = replayed(vec![smoke(&effects)], |cx| async move {
+    let output = replayed(vec![smoke(&effects)], |cx| async move {
         let called = cx.call("smoke", ()).outcome().await?;
         let is_error = matches!(called.outcome(), Outcome::Result { is_error: true, .. });
         let failed = cx.call("smoke", json!({})).await.unwrap_err();
         Ok(json!([is_error, failed.to_string()]))
     })
     .await;
-    assert_eq!(came_to, json!([true, "the tool \"smoke\" failed: there is no build"]));
+    assert_eq!(output, json!([true, "the tool \"smoke\" failed: there is no build"]));
     assert_eq!(effects.count("smoke"), 2);
 }
 
-/// Not that the client lacked something: it has declared all there is.
+/// Although the client has declared all capabilities.
 #[tokio::test]
-async fn a_child_that_asks_is_told_that_it_cannot() {
+async fn a_child_cannot_ask_the_client() {
     let child = Tool::durable("child", |cx: TaskContext| async move {
         cx.elicit::<Smoke>("which build?").await?;
         ToolResult::Ok("asked")
     });
-    let came_to = replayed(vec![child], |cx| async move {
+    let output = replayed(vec![child], |cx| async move {
         let failed = cx.call("child", json!({})).await.unwrap_err();
         Ok(json!(failed.to_string()))
     })
     .await;
-    let told = came_to.as_str().unwrap();
-    assert!(told.contains("cannot ask the client"), "{told}");
+    let result = output.as_str().unwrap();
+    assert!(result.contains("cannot ask the client"), "{result}");
 }
 
-/// The caller's journal has no room for it, and says so; it is whole in the child's own task.
+/// The parent's journal records an error in its place; the child's own task has the whole result.
 #[tokio::test]
-async fn a_result_too_long_for_its_caller_is_told_to_be() {
+async fn a_result_too_long_for_its_parent_is_an_error() {
     const LONG: usize = 2_000_000;
-    for place in Place::all() {
+    for store_kind in TestStore::all() {
         let tools = vec![
             Tool::new("long", async || "x".repeat(LONG)),
             Tool::durable("calls", |cx: TaskContext| async move {
                 let Err(CallError::Failed { task_id, why, .. }) = cx.call("long", ()).await else {
-                    return Err(Error::new("it fitted"));
+                    return Err(Error::new("it was not too long"));
                 };
                 ToolOutput::json(&json!({"child": task_id.as_str(), "why": why}))
             }),
         ];
-        let (server, client, store) = place.serve(tools).await;
+        let (server, client, store) = store_kind.serve(tools).await;
         let task = client.start("calls", json!({})).await.unwrap();
-        let told = task.wait().await.unwrap();
-        let why = told.structured()["why"].as_str().unwrap();
+        let result = task.wait().await.unwrap();
+        let why = result.structured()["why"].as_str().unwrap();
         assert!(
             why.contains("bytes long") && why.contains("a file, a resource"),
             "{why}"
@@ -118,20 +118,20 @@ async fn a_result_too_long_for_its_caller_is_told_to_be() {
             "{} bytes",
             entry.value.as_str().len()
         );
-        let child = told.structured()["child"].as_str().unwrap();
+        let child = result.structured()["child"].as_str().unwrap();
         let child = client.follow(child).wait().await.unwrap();
         assert_eq!(child.text().len(), LONG);
         server.stop().await;
     }
 }
 
-/// Also when the tool is there by then: what was told once stays.
+/// Although the tool has been added since: the refusal is recorded.
 #[tokio::test]
-async fn a_call_that_could_not_be_made_is_not_made_later() {
+async fn a_refused_call_stays_refused() {
     let effects = Effects::default();
     let late = smoke(&effects);
     let late = std::sync::Mutex::new(Some(late));
-    let came_to = replayed(vec![], move |cx| {
+    let output = replayed(vec![], move |cx| {
         let late = late.lock().unwrap().take();
         async move {
             let Err(CallError::Refused { why, .. }) = cx.call("smoke", json!({"build": 1})).await else {
@@ -145,7 +145,7 @@ async fn a_call_that_could_not_be_made_is_not_made_later() {
         }
     })
     .await;
-    assert_eq!(came_to, "there is no such tool");
+    assert_eq!(output, "there is no such tool");
     assert_eq!(effects.count("smoke"), 0);
 }
 
@@ -164,8 +164,8 @@ fn parent_and_child() -> Vec<Tool> {
 
 #[tokio::test]
 async fn children_know_their_parent_and_are_cancelled_with_it() {
-    for place in Place::all() {
-        let (server, client, store) = place.serve(parent_and_child()).await;
+    for store_kind in TestStore::all() {
+        let (server, client, store) = store_kind.serve(parent_and_child()).await;
         let parent = client.start("parent", json!({})).await.unwrap();
         until_journaled(&store, parent.id(), EntryKind::Child).await;
         let id: TaskId = parent.id().parse().unwrap();
@@ -180,8 +180,8 @@ async fn children_know_their_parent_and_are_cancelled_with_it() {
 }
 
 #[tokio::test]
-async fn a_child_goes_on_over_a_restart() {
-    for place in Place::all() {
+async fn a_child_resumes_after_a_restart() {
+    for store_kind in TestStore::all() {
         let tools = || {
             vec![
                 Tool::durable("ask", |cx: TaskContext| async move {
@@ -195,14 +195,14 @@ async fn a_child_goes_on_over_a_restart() {
                 }),
             ]
         };
-        let (server, client, store) = place.serve(tools()).await;
+        let (server, client, store) = store_kind.serve(tools()).await;
         let task = client.start("ask", json!({})).await.unwrap();
         until_journaled(&store, task.id(), EntryKind::Child).await;
         let id = task.id().to_owned();
         drop(task);
         server.stop().await;
         drop((server, client, store));
-        let (server, client, store) = place.serve(tools()).await;
+        let (server, client, store) = store_kind.serve(tools()).await;
         assert_eq!(client.follow(&*id).wait().await.unwrap().text(), "woke up");
         assert_eq!(super::entries(&store, &id, EntryKind::Child).await.len(), 1);
         server.stop().await;
@@ -221,7 +221,7 @@ async fn a_call_whose_future_is_dropped_is_cancelled() {
             .await?;
         ToolResult::Ok(first.to_string())
     }));
-    let (server, client, store) = Place::Memory(Arc::default()).serve(tools).await;
+    let (server, client, store) = TestStore::Memory(Arc::default()).serve(tools).await;
     let task = client.start("impatient", json!({})).await.unwrap();
     until_journaled(&store, task.id(), EntryKind::Child).await;
     let entry = super::entries(&store, task.id(), EntryKind::Child).await.remove(0);

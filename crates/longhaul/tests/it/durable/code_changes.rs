@@ -1,6 +1,6 @@
 //! Code that changes while a task is running.
 
-use super::{Effects, Place, waits::until_journaled};
+use super::{Effects, TestStore, waits::until_journaled};
 use longhaul::{
     Era, Error, OnNonDeterminism, RetryOn, Server, TaskContext, Tool, ToolResult,
     testing::Client,
@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 /// How the code forks; one branch asks something.
 #[derive(Clone, Copy, Debug)]
-enum Forks {
+enum ForkShape {
     Join,
     All,
     Select,
     /// A fork within a branch of another one.
-    Within,
-    /// Beside something else, so that it stands in no order to that.
+    Nested,
+    /// Concurrent with a step, so that their order is not fixed.
     Beside,
 }
 
@@ -30,15 +30,15 @@ enum Change {
     VersionedStep,
     /// A fork of the same shape, whose branches have steps of the same names.
     VersionedFork,
-    /// A step in the place of the fork.
+    /// A step instead of the fork.
     Instead,
 }
 
-const EVERY: [Forks; 4] = [Forks::Join, Forks::All, Forks::Select, Forks::Within];
+const MAIN_SHAPES: [ForkShape; 4] = [ForkShape::Join, ForkShape::All, ForkShape::Select, ForkShape::Nested];
 
 async fn step(cx: &TaskContext, effects: &Effects, name: &'static str, what: &str) -> ToolResult<()> {
     let work = async || {
-        effects.happen(what);
+        effects.record(what);
         Ok::<_, Error>(())
     };
     Ok(cx.step(name, work).await?)
@@ -53,26 +53,26 @@ async fn ask(cx: TaskContext, effects: &Effects, what: &str) -> ToolResult<()> {
     Ok(())
 }
 
-async fn fork(cx: &TaskContext, how: Forks, effects: &Effects, what: &'static str) -> ToolResult<()> {
+async fn fork(cx: &TaskContext, shape: ForkShape, effects: &Effects, what: &'static str) -> ToolResult<()> {
     let asks = |cx| ask(cx, effects, what);
-    match how {
-        Forks::Join => {
-            for over in cx.join([asks]).await? {
-                over?;
+    match shape {
+        ForkShape::Join => {
+            for result in cx.join([asks]).await? {
+                result?;
             }
             Ok(())
         }
-        Forks::All => Ok(cx.join([asks]).all().await.map(drop)?),
-        Forks::Select => {
+        ForkShape::All => Ok(cx.join([asks]).all().await.map(drop)?),
+        ForkShape::Select => {
             let late = async |cx: TaskContext| Ok(cx.sleep(days(1)).await?);
             cx.select((asks, late)).await?.1
         }
-        Forks::Within => {
+        ForkShape::Nested => {
             let outer = async |cx: TaskContext| Ok::<_, Error>(cx.join([asks]).all().await.map(drop)?);
             Ok(cx.join([outer]).all().await.map(drop)?)
         }
-        Forks::Beside => {
-            let aside = async || match effects.happen("aside") {
+        ForkShape::Beside => {
+            let aside = async || match effects.record("aside") {
                 1 => std::future::pending().await,
                 _ => Ok::<_, Error>(()),
             };
@@ -83,18 +83,18 @@ async fn fork(cx: &TaskContext, how: Forks, effects: &Effects, what: &'static st
     }
 }
 
-async fn changed(cx: &TaskContext, how: Forks, change: Change, effects: &Effects) -> ToolResult<()> {
+async fn changed(cx: &TaskContext, shape: ForkShape, change: Change, effects: &Effects) -> ToolResult<()> {
     match change {
         Change::VersionedStep | Change::VersionedFork if !cx.version("new").await? => {}
-        Change::VersionedFork => fork(cx, how, effects, "new").await?,
+        Change::VersionedFork => fork(cx, shape, effects, "new").await?,
         Change::Step | Change::VersionedStep => step(cx, effects, "new", "new").await?,
         Change::Instead => return step(cx, effects, "new", "new").await,
     }
-    fork(cx, how, effects, "forked").await
+    fork(cx, shape, effects, "forked").await
 }
 
-/// A task is in its fork when its server stops, and goes on with the changed code. What it comes to, and what happened.
-async fn deploy(how: Forks, change: Option<Change>) -> (Result<String, String>, Effects) {
+/// Stops the server while a task is inside its fork and resumes the task with the changed code. Returns the task's result and its effects.
+async fn deploy(shape: ForkShape, change: Option<Change>) -> (Result<String, String>, Effects) {
     let effects = Effects::default();
     let tool = |change: Option<Change>| {
         let effects = effects.clone();
@@ -102,8 +102,8 @@ async fn deploy(how: Forks, change: Option<Change>) -> (Result<String, String>, 
             let effects = effects.clone();
             async move {
                 match change {
-                    Some(change) => changed(&cx, how, change, &effects).await?,
-                    None => fork(&cx, how, &effects, "forked").await?,
+                    Some(change) => changed(&cx, shape, change, &effects).await?,
+                    None => fork(&cx, shape, &effects, "forked").await?,
                 }
                 ToolResult::Ok("done")
             }
@@ -112,73 +112,73 @@ async fn deploy(how: Forks, change: Option<Change>) -> (Result<String, String>, 
             .retry(3, millis(1), [RetryOn::Crash])
             .on_non_determinism(OnNonDeterminism::Fail)
     };
-    let place = Place::Memory(Default::default());
-    let (server, client, store) = place.serve(vec![tool(None)]).await;
+    let store_kind = TestStore::Memory(Default::default());
+    let (server, client, store) = store_kind.serve(vec![tool(None)]).await;
     let task = client.start("deploy", json!({})).await.unwrap();
     until_journaled(&store, task.id(), EntryKind::Input).await;
     let id = task.id().to_owned();
     server.stop().await;
 
-    let (server, client, _) = place.serve(vec![tool(change)]).await;
+    let (server, client, _) = store_kind.serve(vec![tool(change)]).await;
     let task = client.follow(id);
     let questions = task.questions().await.unwrap_or_default();
     for key in questions.keys() {
-        // A task that has failed meanwhile takes no answer.
+        // The answer is refused if the task has failed meanwhile.
         let _ = task.answer(key, json!({"action": "accept"})).await;
     }
-    let came_to = task.wait().await;
+    let result = task.wait().await;
     server.stop().await;
     (
-        came_to.map(|called| called.text()).map_err(|failure| failure.message),
+        result.map(|called| called.text()).map_err(|failure| failure.message),
         effects,
     )
 }
 
 #[tokio::test]
-async fn a_version_asked_before_a_fork_is_the_old_one_for_a_task_within_it() {
-    for how in EVERY {
+async fn a_version_added_before_a_fork_is_false_for_a_task_inside_the_fork() {
+    for shape in MAIN_SHAPES {
         for change in [Change::VersionedStep, Change::VersionedFork] {
-            let (came_to, effects) = deploy(how, Some(change)).await;
-            assert_eq!(came_to.as_deref(), Ok("done"), "{how:?}, {change:?}");
+            let (result, effects) = deploy(shape, Some(change)).await;
+            assert_eq!(result.as_deref(), Ok("done"), "{shape:?}, {change:?}");
             assert_eq!(
                 (effects.count("new"), effects.count("forked")),
                 (0, 1),
-                "{how:?}, {change:?}"
+                "{shape:?}, {change:?}"
             );
         }
     }
 }
 
 #[tokio::test]
-async fn what_is_new_before_a_fork_or_in_its_place_is_not_done_for_a_task_within_it() {
-    for how in EVERY {
+async fn an_operation_added_before_a_fork_or_in_its_place_is_non_determinism() {
+    for shape in MAIN_SHAPES {
         for change in [Change::Step, Change::Instead] {
-            let (came_to, effects) = deploy(how, Some(change)).await;
-            let failure = came_to.unwrap_err();
-            assert!(failure.contains("step \"new\""), "{how:?}, {change:?}: {failure}");
+            let (result, effects) = deploy(shape, Some(change)).await;
+            let failure = result.unwrap_err();
+            assert!(failure.contains("step \"new\""), "{shape:?}, {change:?}: {failure}");
             assert!(
                 failure.contains("step \"upload\" in branch 0.0"),
-                "{how:?}, {change:?}: {failure}"
+                "{shape:?}, {change:?}: {failure}"
             );
             assert_eq!(
                 (effects.count("new"), effects.count("forked")),
                 (0, 1),
-                "{how:?}, {change:?}"
+                "{shape:?}, {change:?}"
             );
         }
     }
 }
 
 #[tokio::test]
-async fn code_that_is_the_same_goes_on_from_its_fork() {
-    for how in EVERY.into_iter().chain([Forks::Beside]) {
-        let (came_to, effects) = deploy(how, None).await;
-        assert_eq!(came_to.as_deref(), Ok("done"), "{how:?}");
-        assert_eq!(effects.count("forked"), 1, "{how:?}");
+async fn unchanged_code_resumes_inside_its_fork() {
+    for shape in MAIN_SHAPES.into_iter().chain([ForkShape::Beside]) {
+        let (result, effects) = deploy(shape, None).await;
+        assert_eq!(result.as_deref(), Ok("done"), "{shape:?}");
+        assert_eq!(effects.count("forked"), 1, "{shape:?}");
     }
 }
 
-/// Builds, asks and ships; the bad one compiles where the good one builds.
+/// Builds, asks and ships. The first step of the bad deploy has another name.
 async fn ship(cx: TaskContext, first: &'static str, effects: Effects) -> ToolResult<&'static str> {
     step(&cx, &effects, first, first).await?;
     cx.elicit_url("Read this", "https://example.com").await?;
@@ -186,7 +186,7 @@ async fn ship(cx: TaskContext, first: &'static str, effects: Effects) -> ToolRes
     Ok("shipped")
 }
 
-/// Clients of both generations see why it does not go on, an answer is taken meanwhile, and the build that changes the code back finishes it.
+/// Clients of both eras see why it is blocked, an answer is accepted meanwhile, and the build that changes the code back finishes it.
 #[tokio::test]
 async fn a_bad_deploy_blocks_a_task_and_a_good_one_finishes_it() {
     let (store, effects) = (Arc::new(MemoryStore::new()), Effects::default());
@@ -229,7 +229,7 @@ async fn a_bad_deploy_blocks_a_task_and_a_good_one_finishes_it() {
         task.answer(key, json!({"action": "accept"})).await.unwrap();
     }
     is_blocked(&task.get().await.unwrap(), "working");
-    // Only now: a legacy client that looks at a task is asked what that asks, and this one answers nothing.
+    // Only now: `tasks/get` of a legacy client would send it the task's question, which this client does not answer.
     is_blocked(&legacy.follow(id.clone()).get().await.unwrap(), "working");
     server.stop().await;
 

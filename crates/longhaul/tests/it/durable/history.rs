@@ -1,6 +1,6 @@
-//! What a task's owner sees: its parent, its output and its history.
+//! What a task's owner can read: its parent, its output and its history.
 
-use super::{Effects, Place, waits::until_journaled};
+use super::{Effects, TestStore, waits::until_journaled};
 use crate::{ERAS, connect};
 use longhaul::{
     Content, Error, RetryOn, ServerHandle, StepError, TaskContext, Tool, ToolResult,
@@ -25,8 +25,8 @@ fn parent_and_child() -> Vec<Tool> {
 }
 
 #[tokio::test]
-async fn a_child_names_its_parent_and_the_first_of_its_line() {
-    let (server, client, _) = Place::Memory(Arc::default()).serve(parent_and_child()).await;
+async fn a_child_names_its_parent_and_root() {
+    let (server, client, _) = TestStore::Memory(Arc::default()).serve(parent_and_child()).await;
     let parent = client.start("parent", json!({})).await.unwrap();
     let child = parent.wait().await.unwrap().text().to_owned();
     for era in ERAS {
@@ -50,16 +50,16 @@ fn emits() -> Tool {
     })
 }
 
-/// What was read, and the `_meta` that says where to go on.
+/// The contents, and the `_meta` that says where the next page starts.
 async fn read(client: &Client, uri: &str) -> (Vec<Value>, Value) {
     let mut result = client.request("resources/read", json!({"uri": uri})).await.unwrap();
-    let place = result["_meta"]["dev.longhaul/output"].take();
-    (result["contents"].as_array().unwrap().clone(), place)
+    let position = result["_meta"]["dev.longhaul/output"].take();
+    (result["contents"].as_array().unwrap().clone(), position)
 }
 
 #[tokio::test]
-async fn what_is_given_out_is_read_in_order_and_in_parts() {
-    let (server, client, _) = Place::Memory(Arc::default()).serve(vec![emits()]).await;
+async fn output_is_read_in_order_and_in_pages() {
+    let (server, client, _) = TestStore::Memory(Arc::default()).serve(vec![emits()]).await;
     let task = client.start("emits", json!({})).await.unwrap();
     task.wait().await.unwrap();
     let output = format!("longhaul://task/{}/output", task.id());
@@ -67,11 +67,11 @@ async fn what_is_given_out_is_read_in_order_and_in_parts() {
         let client = connect(&server, era).await;
         let templates = client.request("resources/templates/list", json!({})).await.unwrap();
         let templates = templates["resourceTemplates"].as_array().unwrap().clone();
-        for family in ["task_output", "task_history"] {
-            assert!(templates.iter().any(|one| one["name"] == family), "{templates:?}");
+        for name in ["task_output", "task_history"] {
+            assert!(templates.iter().any(|one| one["name"] == name), "{templates:?}");
         }
-        let (all, place) = read(&client, &output).await;
-        assert_eq!(place, json!({"next": 4, "total": 4}));
+        let (all, position) = read(&client, &output).await;
+        assert_eq!(position, json!({"next": 4, "total": 4}));
         assert_eq!(
             (&all[0]["text"], &all[0]["mimeType"]),
             (&json!("one"), &json!("text/plain"))
@@ -81,13 +81,13 @@ async fn what_is_given_out_is_read_in_order_and_in_parts() {
             (&json!("AQID"), &json!("image/png"))
         );
         assert_eq!(all[2]["text"], "three");
-        let (first, place) = read(&client, &format!("{output}?limit=1")).await;
-        assert_eq!((first.as_slice(), &place["next"]), (&all[..1], &json!(1)));
+        let (first, position) = read(&client, &format!("{output}?limit=1")).await;
+        assert_eq!((first.as_slice(), &position["next"]), (&all[..1], &json!(1)));
         let (rest, _) = read(&client, &format!("{output}?after=1")).await;
         assert_eq!(rest, all[1..]);
         for one in &all {
             let (alone, _) = read(&client, one["uri"].as_str().unwrap()).await;
-            assert_eq!(alone, std::slice::from_ref(one), "each is read at its own address");
+            assert_eq!(alone, std::slice::from_ref(one), "each block has a URI of its own");
         }
         let unknown = client.read("longhaul://task/nobody/output").await.unwrap_err();
         let other = client.read("longhaul://task/nobody/log").await.unwrap_err();
@@ -96,9 +96,9 @@ async fn what_is_given_out_is_read_in_order_and_in_parts() {
     server.stop().await;
 }
 
-/// More steps than anybody reads in one go lie between the two.
+/// Between the two are more entries than a page has.
 #[tokio::test]
-async fn what_is_given_out_is_found_however_much_lies_in_between() {
+async fn output_is_found_among_many_other_entries() {
     const STEPS: u32 = 1_000;
     let tool = Tool::durable("works", |cx: TaskContext| async move {
         cx.emit("first").await?;
@@ -109,17 +109,17 @@ async fn what_is_given_out_is_found_however_much_lies_in_between() {
         cx.now().await?;
         ToolResult::Ok("done")
     });
-    let (server, client, _) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let (server, client, _) = TestStore::Memory(Arc::default()).serve(vec![tool]).await;
     let task = client.start("works", json!({})).await.unwrap();
     task.wait().await.unwrap();
     let output = format!("longhaul://task/{}/output", task.id());
-    let (all, place) = read(&client, &output).await;
+    let (all, position) = read(&client, &output).await;
     let texts: Vec<_> = all.iter().map(|block| block["text"].as_str().unwrap()).collect();
     assert_eq!(texts, ["first", "last"]);
-    assert_eq!(place, json!({"next": STEPS + 3, "total": STEPS + 3}));
-    let (one, place) = read(&client, &format!("{output}?limit=1")).await;
+    assert_eq!(position, json!({"next": STEPS + 3, "total": STEPS + 3}));
+    let (one, position) = read(&client, &format!("{output}?limit=1")).await;
     assert_eq!(
-        (one.as_slice(), place),
+        (one.as_slice(), position),
         (&all[..1], json!({"next": 1, "total": STEPS + 3}))
     );
     server.stop().await;
@@ -138,7 +138,7 @@ async fn history(server: &ServerHandle, task: &str, range: &str) -> Value {
     serde_json::from_str(&seen[0]).unwrap()
 }
 
-fn told(history: &Value) -> Vec<(&str, &str)> {
+fn states(history: &Value) -> Vec<(&str, &str)> {
     let entries = history["entries"].as_array().unwrap().iter();
     entries
         .map(|entry| (entry["what"].as_str().unwrap(), entry["state"].as_str().unwrap()))
@@ -146,13 +146,13 @@ fn told(history: &Value) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn the_history_says_what_a_task_came_to_and_not_its_values() {
+async fn the_history_shows_the_state_of_entries_and_no_values() {
     let effects = Effects::default();
     let tool = Tool::durable("works", move |cx: TaskContext| {
         let effects = effects.clone();
         async move {
             cx.step("secret", async || Ok::<_, Error>("hunter2".to_owned())).await?;
-            cx.step("flaky", async || match effects.happen("flaky") {
+            cx.step("flaky", async || match effects.record("flaky") {
                 1 => Err(StepError::new("not yet")),
                 _ => Ok(2),
             })
@@ -168,12 +168,12 @@ async fn the_history_says_what_a_task_came_to_and_not_its_values() {
             ToolResult::Ok("done")
         }
     });
-    let (server, client, store) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let (server, client, store) = TestStore::Memory(Arc::default()).serve(vec![tool]).await;
     let task = client.start("works", json!({})).await.unwrap();
     until_journaled(&store, task.id(), EntryKind::Timer).await;
     let seen = history(&server, task.id(), "").await;
     assert_eq!(
-        told(&seen),
+        states(&seen),
         [
             ("step \"secret\"", "done"),
             ("step \"flaky\"", "done"),
@@ -194,7 +194,7 @@ async fn the_history_says_what_a_task_came_to_and_not_its_values() {
     task.cancel().await.unwrap();
     assert_eq!(task.next().await.unwrap()["status"], "cancelled");
     let over = history(&server, task.id(), "?after=3").await;
-    assert_eq!(told(&over), [("timer", "given up")]);
+    assert_eq!(states(&over), [("timer", "given up")]);
     server.stop().await;
 }
 
@@ -209,7 +209,7 @@ async fn a_blocked_task_has_its_history() {
     })
     .retry(3, millis(1), [RetryOn::Crash])
     .blocked_timeout(millis(0));
-    let (server, client, _) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let (server, client, _) = TestStore::Memory(Arc::default()).serve(vec![tool]).await;
     let task = client.start("crashes", json!({})).await.unwrap();
     let failure = task.wait().await.unwrap_err();
     assert_eq!(failure.data["reason"], "poisoned", "{failure:?}");
@@ -217,18 +217,21 @@ async fn a_blocked_task_has_its_history() {
     let failures: Vec<&Value> = (seen["entries"].as_array().unwrap().iter())
         .filter(|entry| entry["what"].as_str().unwrap().starts_with("failure"))
         .collect();
-    // Each with its time and its kind, the last one too, in the failure as in the journal.
-    let told: Vec<Value> = (failures.iter())
+    // The failure lists every attempt as the journal does: with its time and its kind.
+    let attempts: Vec<Value> = (failures.iter())
         .map(|entry| json!({"at": entry["at"], "by": entry["by"], "why": entry["why"]}))
         .collect();
-    assert_eq!(failure.data["history"], json!(told));
-    assert_eq!(told.len(), 3);
-    for one in &told {
+    assert_eq!(failure.data["history"], json!(attempts));
+    assert_eq!(attempts.len(), 3);
+    for one in &attempts {
         assert!(one["at"].as_str().unwrap().ends_with('Z'), "{one}");
         assert_eq!(one["by"], "panic");
         assert_eq!(one["why"], "it panicked after version \"always\": here");
     }
-    let last = format!("the last: at {}, it panicked after", told[2]["at"].as_str().unwrap());
+    let last = format!(
+        "the last: at {}, it panicked after",
+        attempts[2]["at"].as_str().unwrap()
+    );
     assert!(failure.message.contains(&last), "{failure:?}");
     server.stop().await;
 }
@@ -240,7 +243,7 @@ struct Consent {
 }
 
 #[tokio::test]
-async fn the_history_says_how_long_things_took_what_is_asked_and_what_is_a_join() {
+async fn the_history_shows_durations_questions_and_joins() {
     let tool = Tool::durable("works", |cx: TaskContext| async move {
         cx.sleep(std::time::Duration::from_millis(5)).await?;
         let branch = |_: TaskContext| async { Ok::<_, longhaul::Error>(()) };
@@ -254,12 +257,12 @@ async fn the_history_says_how_long_things_took_what_is_asked_and_what_is_a_join(
         cx.elicit::<Consent>("Go on?").await?;
         ToolResult::Ok("done")
     });
-    let (server, client, store) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let (server, client, store) = TestStore::Memory(Arc::default()).serve(vec![tool]).await;
     let task = client.start("works", json!({})).await.unwrap();
     until_journaled(&store, task.id(), EntryKind::Input).await;
     let shown = history(&server, task.id(), "").await;
     assert_eq!(
-        told(&shown),
+        states(&shown),
         [
             ("timer", "done"),
             ("join", "done"),

@@ -17,13 +17,13 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Where tasks are kept while servers come and go.
-pub(super) enum Place {
+/// The store that the servers of a test share.
+pub(super) enum TestStore {
     Memory(Arc<MemoryStore>),
     Directory(tempfile::TempDir),
 }
 
-impl Place {
+impl TestStore {
     pub(super) fn all() -> [Self; 2] {
         [
             Self::Memory(Arc::default()),
@@ -31,13 +31,13 @@ impl Place {
         ]
     }
 
-    /// A server on it with these tools, and a client that answers nothing.
+    /// Starts a server with these tools on it, and a client that answers no questions.
     #[expect(clippy::disallowed_methods, reason = "the test is the outside world")]
     pub(super) async fn serve(&self, tools: Vec<Tool>) -> (ServerHandle, Client, Arc<dyn Store>) {
         let store: Arc<dyn Store> = match self {
             Self::Memory(store) => Arc::clone(store) as _,
             Self::Directory(directory) => {
-                // The server before lets go of it when its last work has.
+                // The previous server may still hold the lock: opening waits for it.
                 let path = directory.path().to_owned();
                 let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&path, SqliteOptions::default()));
                 Arc::new(opened.await.unwrap().unwrap())
@@ -50,13 +50,13 @@ impl Place {
     }
 }
 
-/// What happened, and how often.
+/// Counts effects by name.
 #[derive(Clone, Default)]
 pub(super) struct Effects(Arc<Mutex<HashMap<String, u32>>>);
 
 impl Effects {
-    /// Lets one happen; says how often it has.
-    pub(super) fn happen(&self, what: &str) -> u32 {
+    /// Records an effect; returns how often it has happened.
+    pub(super) fn record(&self, what: &str) -> u32 {
         let mut all = self.0.lock().unwrap();
         let count = all.entry(what.to_owned()).or_default();
         *count += 1;
@@ -68,31 +68,31 @@ impl Effects {
     }
 }
 
-/// A durable tool whose first attempt does `work` and then panics, and whose second does it again. Gives what both came to, which is to be
-/// the same.
+/// Runs a durable tool whose first attempt panics after `work`, and whose second attempt replays it. Returns what `work` returned, which must
+/// be the same in both.
 pub(super) async fn replayed<W>(others: Vec<Tool>, work: impl Fn(TaskContext) -> W + Send + Sync + 'static) -> Value
 where
     W: Future<Output = ToolResult<Value>> + Send + 'static,
 {
-    let came_to = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&came_to);
+    let outputs = Arc::new(Mutex::new(Vec::new()));
+    let recorder = Arc::clone(&outputs);
     let twice = move |cx: TaskContext| {
-        let (work, noted) = (work(cx), Arc::clone(&noted));
+        let (work, recorder) = (work(cx), Arc::clone(&recorder));
         async move {
             let value = work.await;
-            let said = value
+            let output = value
                 .as_ref()
                 .map_or_else(|error| json!(error.to_string()), Value::clone);
-            noted.lock().unwrap().push(said);
-            assert!(noted.lock().unwrap().len() > 1, "the first attempt ends here");
+            recorder.lock().unwrap().push(output);
+            assert!(recorder.lock().unwrap().len() > 1, "the first attempt ends here");
             ToolResult::Ok("done")
         }
     };
     let mut tools = others;
     tools.push(Tool::durable("twice", twice).retry(3, millis(1), [RetryOn::Crash]));
-    let (server, client, _) = Place::Memory(Arc::default()).serve(tools).await;
+    let (server, client, _) = TestStore::Memory(Arc::default()).serve(tools).await;
     let task = client.start("twice", json!({})).await.unwrap();
-    // It may ask: this client answers nothing.
+    // The client answers no questions.
     let state = loop {
         let state = task.next().await.unwrap();
         if state["status"] != "input_required" {
@@ -101,10 +101,10 @@ where
     };
     assert_eq!(state["result"]["content"][0]["text"], "done", "{state}");
     server.stop().await;
-    let mut came_to = came_to.lock().unwrap().clone();
-    assert_eq!(came_to.len(), 2);
-    assert_eq!(came_to[0], came_to[1], "live and replayed");
-    came_to.remove(0)
+    let mut outputs = outputs.lock().unwrap().clone();
+    assert_eq!(outputs.len(), 2);
+    assert_eq!(outputs[0], outputs[1], "the first attempt and its replay");
+    outputs.remove(0)
 }
 
 /// The entries of this kind in a task's journal.

@@ -1,6 +1,6 @@
 //! Status lines and progress: suppressed during replay.
 
-use super::{Place, waits::until_journaled};
+use super::{TestStore, waits::until_journaled};
 use longhaul::{Error, LogLevel, Server, TaskContext, Tool, ToolResult};
 use longhaul_core::{
     BoxFuture, EntryKind, Event, Input, InputKey, Store, StoreLayer, Task, TaskId,
@@ -15,30 +15,30 @@ struct Consent {
     go: bool,
 }
 
-/// Every line that is kept as a task's status.
+/// All status messages that were stored.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<String>>>);
+struct StatusLines(Arc<Mutex<Vec<String>>>);
 
-struct Noting {
+struct StatusRecorder {
     inner: Arc<dyn Store>,
-    lines: Lines,
+    lines: StatusLines,
 }
 
-impl StoreLayer for Noting {
+impl StoreLayer for StatusRecorder {
     fn inner(&self) -> &dyn Store {
         &*self.inner
     }
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
-        let said = change.events.iter().filter_map(|event| match event {
+        let statuses = change.events.iter().filter_map(|event| match event {
             Event::Reported { status, .. } => Some(status.as_ref()?.to_string()),
             _ => None,
         });
-        self.lines.0.lock().unwrap().extend(said);
+        self.lines.0.lock().unwrap().extend(statuses);
         self.inner.apply(change)
     }
 
-    /// Takes its time, in which news could be told.
+    /// Yields first, so that messages could be sent meanwhile.
     fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
         let input = self.inner.input(id, key);
         Box::pin(async move {
@@ -48,8 +48,8 @@ impl StoreLayer for Noting {
     }
 }
 
-fn talks() -> Tool {
-    Tool::durable("talks", |cx: TaskContext| async move {
+fn reports() -> Tool {
+    Tool::durable("reports", |cx: TaskContext| async move {
         cx.status("early");
         cx.progress(1, 3);
         cx.log(LogLevel::Warning, "early");
@@ -65,13 +65,13 @@ fn talks() -> Tool {
     })
 }
 
-/// A server is stopped while the second question is open, and another one goes on.
+/// The server stops while the second question is open, and the next one resumes the task.
 #[tokio::test]
 async fn status_lines_are_suppressed_during_replay() {
-    let place = Place::Memory(Arc::default());
+    let store_kind = TestStore::Memory(Arc::default());
     let answer = json!({"action": "accept", "content": {"go": true}});
-    let (server, client, store) = place.serve(vec![talks()]).await;
-    let task = client.start("talks", json!({})).await.unwrap();
+    let (server, client, store) = store_kind.serve(vec![reports()]).await;
+    let task = client.start("reports", json!({})).await.unwrap();
     for nth in 1..=2 {
         let questions = task.questions().await.unwrap();
         assert_eq!(questions.len(), 1);
@@ -87,10 +87,10 @@ async fn status_lines_are_suppressed_during_replay() {
     let state = store.peek(&id.parse().unwrap()).await.unwrap().unwrap();
     assert_eq!(state.task.status.as_deref(), Some("middle"));
 
-    let lines = Lines::default();
-    let noting = lines.clone();
-    let server = Server::new("test", "1.0.0").tool(talks()).store(store);
-    let server = server.wrap_store(move |inner| Arc::new(Noting { inner, lines: noting }));
+    let lines = StatusLines::default();
+    let recorder = lines.clone();
+    let server = Server::new("test", "1.0.0").tool(reports()).store(store);
+    let server = server.wrap_store(move |inner| Arc::new(StatusRecorder { inner, lines: recorder }));
     let server = server.start().await.unwrap();
     let client = longhaul::testing::Client::connect(&server, longhaul::Era::Modern)
         .await
@@ -100,15 +100,15 @@ async fn status_lines_are_suppressed_during_replay() {
     let key = task.questions().await.unwrap().keys().next().unwrap().clone();
     task.answer(&key, answer).await.unwrap();
     assert_eq!(task.wait().await.unwrap().text(), "true true");
-    let kept = lines.0.lock().unwrap().clone();
-    assert!(!kept.iter().any(|line| line == "early"), "{kept:?}");
-    assert_eq!(kept.last().map(String::as_str), Some("late"), "{kept:?}");
-    let heard: Vec<ToolMessage> = std::iter::from_fn(|| progress.try_next()).collect();
-    let is_late = |said: &ToolMessage| match said {
+    let stored = lines.0.lock().unwrap().clone();
+    assert!(!stored.iter().any(|line| line == "early"), "{stored:?}");
+    assert_eq!(stored.last().map(String::as_str), Some("late"), "{stored:?}");
+    let received: Vec<ToolMessage> = std::iter::from_fn(|| progress.try_next()).collect();
+    let is_late = |message: &ToolMessage| match message {
         ToolMessage::Progress { current, .. } => *current == 3.0,
         ToolMessage::Log { data, .. } => data.as_str().contains("late"),
         _ => true,
     };
-    assert!(heard.iter().all(is_late) && heard.len() >= 2, "{heard:?}");
+    assert!(received.iter().all(is_late) && received.len() >= 2, "{received:?}");
     server.stop().await;
 }

@@ -1,6 +1,6 @@
 //! Steps, recorded values, polls and output.
 
-use super::{Effects, Place, entries, replayed};
+use super::{Effects, TestStore, entries, replayed};
 use longhaul::{
     Error, NonRetryable, OnNonDeterminism, Poll, RetryOn, StepError, TaskContext, Tool, ToolResult,
     time::{Timestamp, millis, seconds},
@@ -13,36 +13,36 @@ use std::sync::Arc;
 async fn a_recorded_step_does_not_run_again() {
     let effects = Effects::default();
     let seen = effects.clone();
-    let came_to = replayed(vec![], move |cx| {
+    let output = replayed(vec![], move |cx| {
         let effects = effects.clone();
         async move {
             let borrowed = String::from("built");
             let built = cx.step("build", || build(&effects, &borrowed)).await?;
-            // Nothing is a result, too.
+            // `()` is a result, too.
             cx.step("tidy", async || {
-                effects.happen("tidied");
+                effects.record("tidied");
                 Ok::<(), Error>(())
             })
             .await?;
             for _ in 0..3 {
-                cx.step("page", async || Ok::<_, Error>(effects.happen("page"))).await?;
+                cx.step("page", async || Ok::<_, Error>(effects.record("page"))).await?;
             }
             Ok(json!(built))
         }
     })
     .await;
-    assert_eq!(came_to, json!(["built", 1]));
+    assert_eq!(output, json!(["built", 1]));
     let counts = ["built", "tidied", "page"].map(|what| seen.count(what));
     assert_eq!(counts, [1, 1, 3]);
 }
 
 async fn build(effects: &Effects, what: &str) -> Result<(String, u32), std::io::Error> {
-    Ok((what.to_owned(), effects.happen(what)))
+    Ok((what.to_owned(), effects.record(what)))
 }
 
 #[tokio::test]
 async fn recorded_values_stay_the_same() {
-    let came_to = replayed(vec![], |cx| async move {
+    let output = replayed(vec![], |cx| async move {
         let now: Timestamp = cx.now().await?;
         let first: u64 = cx.random().await?;
         let bytes: [u8; 16] = cx.random().await?;
@@ -54,52 +54,52 @@ async fn recorded_values_stay_the_same() {
         Ok(json!([now, first, bytes, wide.to_string(), versions, cx.key("pay")]))
     })
     .await;
-    assert_ne!(came_to[2], json!([0_u8; 16].as_slice()));
-    assert_eq!(came_to[4], json!([true, true]));
-    assert!(came_to[5].as_str().unwrap().ends_with("::pay"), "{came_to}");
+    assert_ne!(output[2], json!([0_u8; 16].as_slice()));
+    assert_eq!(output[4], json!([true, true]));
+    assert!(output[5].as_str().unwrap().ends_with("::pay"), "{output}");
 }
 
 #[tokio::test]
 async fn a_step_is_retried_and_its_failures_are_recorded() {
     let effects = Effects::default();
     let seen = effects.clone();
-    let came_to = replayed(vec![], move |cx| {
+    let output = replayed(vec![], move |cx| {
         let effects = effects.clone();
         async move {
-            let tried = cx
+            let step = cx
                 .step("upload", async || {
-                    let nth = effects.happen("upload");
+                    let nth = effects.record("upload");
                     Err::<(), _>(Error::new(format!("refused the {nth}. time")))
                 })
                 .max_attempts(3)
                 .backoff(millis(1), millis(2));
-            let failed = tried.await.unwrap_err();
+            let failed = step.await.unwrap_err();
             let failures: Vec<_> = failed.failures().iter().map(|one| one.why.clone()).collect();
             Ok(json!([failed.to_string(), failed.name(), failed.attempts(), failures]))
         }
     })
     .await;
     assert_eq!(
-        came_to[0],
+        output[0],
         "step \"upload\" failed 3 times, the last time: refused the 3. time"
     );
-    assert_eq!(came_to[1], "upload");
-    assert_eq!(came_to[2], 3);
+    assert_eq!(output[1], "upload");
+    assert_eq!(output[2], 3);
     assert_eq!(
-        came_to[3],
+        output[3],
         json!(["refused the 1. time", "refused the 2. time", "refused the 3. time"])
     );
     assert_eq!(seen.count("upload"), 3);
 }
 
 #[tokio::test]
-async fn a_step_that_fails_at_first_goes_on() {
+async fn a_step_that_succeeds_when_retried_returns_its_value() {
     let effects = Effects::default();
-    let came_to = replayed(vec![], move |cx| {
+    let output = replayed(vec![], move |cx| {
         let effects = effects.clone();
         async move {
             let upload = || async {
-                match effects.happen("upload") {
+                match effects.record("upload") {
                     1 => Err(std::io::Error::other("busy")),
                     nth => Ok(nth),
                 }
@@ -113,18 +113,18 @@ async fn a_step_that_fails_at_first_goes_on() {
         }
     })
     .await;
-    assert_eq!(came_to, 2);
+    assert_eq!(output, 2);
 }
 
 #[tokio::test]
 async fn a_non_retryable_error_is_not_retried() {
     let effects = Effects::default();
     let seen = effects.clone();
-    let came_to = replayed(vec![], move |cx| {
+    let output = replayed(vec![], move |cx| {
         let effects = effects.clone();
         async move {
             let pay = || async {
-                effects.happen("pay");
+                effects.record("pay");
                 Err::<(), StepError>(NonRetryable("there is no card").into())
             };
             cx.step("pay", pay).max_attempts(9).await?;
@@ -132,30 +132,30 @@ async fn a_non_retryable_error_is_not_retried() {
         }
     })
     .await;
-    assert_eq!(came_to, "step \"pay\" failed: there is no card");
+    assert_eq!(output, "step \"pay\" failed: there is no card");
     assert_eq!(seen.count("pay"), 1);
 }
 
 #[tokio::test]
-async fn a_try_that_takes_too_long_has_failed() {
-    let came_to = replayed(vec![], |cx| async move {
+async fn an_attempt_that_times_out_has_failed() {
+    let output = replayed(vec![], |cx| async move {
         let hang = || std::future::pending::<Result<(), Error>>();
         cx.step("hang", hang).timeout(millis(5)).await?;
         Ok(Value::Null)
     })
     .await;
-    assert_eq!(came_to, "step \"hang\" failed: it took longer than 5ms");
+    assert_eq!(output, "step \"hang\" failed: it took longer than 5ms");
 }
 
 #[tokio::test]
-async fn a_result_too_long_to_keep_is_a_failure_and_not_repeated() {
+async fn a_result_too_long_to_record_fails_the_step_without_a_retry() {
     let effects = Effects::default();
     let seen = effects.clone();
-    let came_to = replayed(vec![], move |cx| {
+    let output = replayed(vec![], move |cx| {
         let effects = effects.clone();
         async move {
             let long = async || {
-                effects.happen("long");
+                effects.record("long");
                 Ok::<_, Error>("x".repeat(1 << 20))
             };
             let failed = cx.step("long", long).max_attempts(5).await.unwrap_err();
@@ -164,13 +164,13 @@ async fn a_result_too_long_to_keep_is_a_failure_and_not_repeated() {
         }
     })
     .await;
-    assert!(came_to.as_str().unwrap().contains("bytes long"), "{came_to}");
+    assert!(output.as_str().unwrap().contains("bytes long"), "{output}");
     assert_eq!(seen.count("long"), 1);
 }
 
 #[tokio::test]
-async fn the_journal_is_not_used_inside_of_a_step() {
-    let came_to = replayed(vec![], |cx| async move {
+async fn journaled_operations_are_refused_inside_a_step() {
+    let output = replayed(vec![], |cx| async move {
         let inner = cx.clone();
         let outer = async || {
             inner.step("inner", async || Ok::<_, Error>(())).await?;
@@ -181,26 +181,26 @@ async fn the_journal_is_not_used_inside_of_a_step() {
     })
     .await;
     assert_eq!(
-        came_to,
+        output,
         "step \"outer\" failed: step \"inner\" is asked for inside of step \"outer\": it belongs before or after it"
     );
 }
 
 #[tokio::test]
-async fn what_is_looked_for_is_found_once() {
+async fn polling_tolerates_failures_and_records_what_it_found() {
     let effects = Effects::default();
     let seen = effects.clone();
-    let came_to = replayed(vec![], move |cx| {
+    let output = replayed(vec![], move |cx| {
         let effects = effects.clone();
         async move {
-            let look = async || match effects.happen("look") {
+            let poll = async || match effects.record("look") {
                 1 => Err(Error::new("no answer")),
                 2 => Ok(Poll::Pending),
                 3 => Ok(Poll::after(millis(2))),
                 nth => Ok(Poll::Ready(nth)),
             };
             let found = cx
-                .poll_until("job", look)
+                .poll_until("job", poll)
                 .pace(millis(1), millis(5))
                 .tolerate(1)
                 .await?;
@@ -216,14 +216,14 @@ async fn what_is_looked_for_is_found_once() {
     })
     .await;
     assert_eq!(
-        came_to,
+        output,
         json!([4, "polling \"gone\" failed 2 times, the last time: it is gone"])
     );
     assert_eq!(seen.count("look"), 4);
 }
 
 #[tokio::test]
-async fn output_is_given_out_once() {
+async fn output_is_emitted_once() {
     let effects = Effects::default();
     let emit = move |cx: TaskContext| {
         let effects = effects.clone();
@@ -231,29 +231,29 @@ async fn output_is_given_out_once() {
             for part in 1..=3 {
                 cx.emit(format!("part {part}")).await?;
             }
-            assert!(effects.happen("run") > 1, "the first attempt ends here");
+            assert!(effects.record("run") > 1, "the first attempt ends here");
             ToolResult::Ok("all")
         }
     };
     let tool = Tool::durable("emit", emit).retry(2, millis(1), [RetryOn::Crash]);
-    let (server, client, store) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let (server, client, store) = TestStore::Memory(Arc::default()).serve(vec![tool]).await;
     let task = client.start("emit", json!({})).await.unwrap();
     assert_eq!(task.wait().await.unwrap().text(), "all");
-    let given: Vec<Value> = (entries(&store, task.id(), EntryKind::Emit).await.iter())
+    let emitted: Vec<Value> = (entries(&store, task.id(), EntryKind::Emit).await.iter())
         .map(|entry| serde_json::from_str(entry.value.as_str()).unwrap())
         .collect();
-    let texts: Vec<_> = given.iter().map(|block| block["text"].as_str().unwrap()).collect();
+    let texts: Vec<_> = emitted.iter().map(|block| block["text"].as_str().unwrap()).collect();
     assert_eq!(texts, ["part 1", "part 2", "part 3"]);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn code_that_does_not_follow_its_journal_fails_and_says_both_sides() {
+async fn a_non_determinism_error_names_both_operations() {
     let effects = Effects::default();
     let changed = move |cx: TaskContext| {
         let effects = effects.clone();
         async move {
-            let name = if effects.happen("run") == 1 { "build" } else { "compile" };
+            let name = if effects.record("run") == 1 { "build" } else { "compile" };
             cx.step(name, async || Ok::<_, Error>(())).await?;
             assert!(effects.count("run") > 1, "the first attempt ends here");
             ToolResult::Ok("done")
@@ -262,7 +262,7 @@ async fn code_that_does_not_follow_its_journal_fails_and_says_both_sides() {
     let tool = Tool::durable("changed", changed)
         .retry(3, millis(1), [RetryOn::Crash])
         .on_non_determinism(OnNonDeterminism::Fail);
-    let (server, client, _) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let (server, client, _) = TestStore::Memory(Arc::default()).serve(vec![tool]).await;
     let failure = client.call("changed", json!({})).await.unwrap_err();
     assert!(failure.message.contains("step \"compile\""), "{failure}");
     assert!(failure.message.contains("step \"build\""), "{failure}");
@@ -270,7 +270,7 @@ async fn code_that_does_not_follow_its_journal_fails_and_says_both_sides() {
 }
 
 #[tokio::test]
-async fn a_tool_that_keeps_no_journal_says_so() {
+async fn a_step_in_a_tool_without_a_journal_is_an_error() {
     let plain = |cx: TaskContext| async move {
         cx.sleep(millis(1)).await?;
         cx.sleep_until(std::time::UNIX_EPOCH).await?;
@@ -279,7 +279,7 @@ async fn a_tool_that_keeps_no_journal_says_so() {
             .await?;
         ToolResult::Ok("done")
     };
-    let (server, client, _) = Place::Memory(Arc::default())
+    let (server, client, _) = TestStore::Memory(Arc::default())
         .serve(vec![Tool::new("plain", plain)])
         .await;
     let called = client.call("plain", json!({})).await.unwrap();
@@ -298,7 +298,7 @@ async fn a_tool_that_always_panics_is_blocked_with_its_history() {
     let tool = Tool::durable("panics", panics)
         .retry(3, millis(1), [RetryOn::Crash])
         .blocked_timeout(millis(0));
-    let (server, client, _) = Place::Memory(Arc::default()).serve(vec![tool]).await;
+    let (server, client, _) = TestStore::Memory(Arc::default()).serve(vec![tool]).await;
     let failure = client.call("panics", json!({})).await.unwrap_err();
     let panicked = "it panicked after step \"build\": this tool is broken";
     assert!(failure.message.ends_with(panicked), "{failure}");

@@ -1,6 +1,6 @@
 //! Waiting over a restart of the server.
 
-use super::{Effects, Place};
+use super::{Effects, TestStore};
 use longhaul::{
     AskError, Error, TaskContext, Tool, ToolResult, schemars,
     time::{Timestamp, days, millis},
@@ -21,25 +21,25 @@ fn release(effects: &Effects) -> Tool {
     Tool::durable("release", move |cx: TaskContext| {
         let effects = effects.clone();
         async move {
-            effects.happen("run");
-            cx.step("build", async || Ok::<_, Error>(effects.happen("build")))
+            effects.record("run");
+            cx.step("build", async || Ok::<_, Error>(effects.record("build")))
                 .await?;
             let ok: Approval = cx.elicit("Ship it?").within(days(3)).await?;
             cx.sleep_until(ok.window).await?;
             let published = cx
-                .step("publish", async || Ok::<_, Error>(effects.happen("publish")))
+                .step("publish", async || Ok::<_, Error>(effects.record("publish")))
                 .await?;
             ToolResult::Ok(format!("{} {published}", ok.approved))
         }
     })
 }
 
-/// Waits until the task asks something, with an earlier server, and then answers it with the next one.
+/// The task asks on one server, and the client answers on the next.
 #[tokio::test]
-async fn a_question_is_asked_once_and_answered_to_the_next_server() {
-    for place in Place::all() {
+async fn a_question_survives_a_restart() {
+    for store_kind in TestStore::all() {
         let effects = Effects::default();
-        let (server, client, store) = place.serve(vec![release(&effects)]).await;
+        let (server, client, store) = store_kind.serve(vec![release(&effects)]).await;
         let task = client.start("release", json!({})).await.unwrap();
         let asked = task.questions().await.unwrap();
         let id = task.id().to_owned();
@@ -47,7 +47,7 @@ async fn a_question_is_asked_once_and_answered_to_the_next_server() {
         server.stop().await;
         drop((server, client, store));
 
-        let (server, client, store) = place.serve(vec![release(&effects)]).await;
+        let (server, client, store) = store_kind.serve(vec![release(&effects)]).await;
         let task = client.follow(&*id);
         let questions = task.questions().await.unwrap();
         assert_eq!(questions, asked, "the same question, under the same key");
@@ -64,9 +64,9 @@ async fn a_question_is_asked_once_and_answered_to_the_next_server() {
 
 #[tokio::test]
 async fn an_answer_between_two_servers_is_not_lost() {
-    for place in Place::all() {
+    for store_kind in TestStore::all() {
         let effects = Effects::default();
-        let (server, client, store) = place.serve(vec![release(&effects)]).await;
+        let (server, client, store) = store_kind.serve(vec![release(&effects)]).await;
         let task = client.start("release", json!({})).await.unwrap();
         let key = task.questions().await.unwrap().keys().next().unwrap().clone();
         let answer = json!({"action": "accept", "content": {"approved": false, "window": "2020-01-01T00:00:00Z"}});
@@ -75,7 +75,7 @@ async fn an_answer_between_two_servers_is_not_lost() {
         drop(task);
         server.stop().await;
         drop((server, client, store));
-        let (server, client, _) = place.serve(vec![release(&effects)]).await;
+        let (server, client, _) = store_kind.serve(vec![release(&effects)]).await;
         assert_eq!(client.follow(id).wait().await.unwrap().text(), "false 1");
         assert_eq!((effects.count("build"), effects.count("publish")), (1, 1));
         server.stop().await;
@@ -84,7 +84,7 @@ async fn an_answer_between_two_servers_is_not_lost() {
 
 #[tokio::test]
 async fn a_timer_counts_from_when_it_was_first_reached() {
-    for place in Place::all() {
+    for store_kind in TestStore::all() {
         let nap = || {
             Tool::durable("nap", |cx: TaskContext| async move {
                 let before = cx.now().await?;
@@ -94,14 +94,14 @@ async fn a_timer_counts_from_when_it_was_first_reached() {
                 ToolResult::Ok(format!("{}", (cx.now().await? - before).as_millis()))
             })
         };
-        let (server, client, store) = place.serve(vec![nap()]).await;
+        let (server, client, store) = store_kind.serve(vec![nap()]).await;
         let task = client.start("nap", json!({})).await.unwrap();
         let id = task.id().to_owned();
         until_journaled(&store, &id, EntryKind::Timer).await;
         drop(task);
         server.stop().await;
         drop((server, client, store));
-        let (server, client, _) = place.serve(vec![nap()]).await;
+        let (server, client, _) = store_kind.serve(vec![nap()]).await;
         let slept: u64 = client.follow(id).wait().await.unwrap().text().parse().unwrap();
         assert!(slept >= 302, "{slept}");
         server.stop().await;
@@ -109,13 +109,13 @@ async fn a_timer_counts_from_when_it_was_first_reached() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_answers_ends_and_stays_ended() {
+async fn an_unanswered_question_times_out_in_every_replay() {
     let effects = Effects::default();
-    let came_to = super::replayed(vec![], move |cx| {
+    let output = super::replayed(vec![], move |cx| {
         let effects = effects.clone();
         async move {
-            let asked = cx.elicit::<Approval>("Anybody there?").within(millis(20)).await;
-            effects.happen("asked");
+            let asked = cx.elicit::<Approval>("Approve?").within(millis(20)).await;
+            effects.record("asked");
             match asked {
                 Err(AskError::Unanswered) => Ok(json!("nobody")),
                 other => Ok(json!(format!("{:?}", other.map(|ok| ok.approved)))),
@@ -123,12 +123,12 @@ async fn a_question_that_nobody_answers_ends_and_stays_ended() {
         }
     })
     .await;
-    assert_eq!(came_to, "nobody");
+    assert_eq!(output, "nobody");
 }
 
 #[tokio::test]
 async fn a_cancelled_task_stops_where_it_waits() {
-    let (server, client, _) = Place::Memory(Arc::default())
+    let (server, client, _) = TestStore::Memory(Arc::default())
         .serve(vec![Tool::durable("nap", |cx: TaskContext| async move {
             cx.sleep(days(1)).await?;
             ToolResult::Ok("rested")
@@ -140,7 +140,7 @@ async fn a_cancelled_task_stops_where_it_waits() {
     server.stop().await;
 }
 
-/// Completes when there is an entry of this kind.
+/// Waits until there is an entry of this kind.
 pub(super) async fn until_journaled(store: &Arc<dyn Store>, task: &str, kind: EntryKind) {
     while super::entries(store, task, kind).await.is_empty() {
         tokio::task::yield_now().await;

@@ -37,7 +37,7 @@ fn a_release_is_published_once() {
 }
 
 #[test]
-fn a_survey_asks_and_counts_whatever_happens() {
+fn a_survey_survives_crashes() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("survey");
     if !crash::is_inside() {
         fs::create_dir_all(&folder).unwrap();
@@ -63,7 +63,7 @@ fn a_job_is_submitted_once() {
     });
     let url = fs::read_to_string(port).unwrap();
     let submitted = url.clone();
-    let survived = CrashTest::new(move |_| jobs::server_for(&url))
+    let report = CrashTest::new(move |_| jobs::server_for(&url))
         .call("render", json!({"scene": "beach", "seconds": 0}))
         .run();
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -76,31 +76,31 @@ fn a_job_is_submitted_once() {
             .unwrap()
     });
     // Each run has one call and so one job, whether killed or not.
-    assert_eq!(jobs, json!({"jobs": survived.runs}).to_string());
+    assert_eq!(jobs, json!({"jobs": report.runs}).to_string());
     drop(service);
 }
 
 #[test]
-fn a_chain_of_steps_goes_on_where_it_was() {
+fn a_chain_of_steps_survives_crashes() {
     for tool in ["chain", "family"] {
-        CrashTest::new(|outside| under_fire::server(outside.join("side")))
+        CrashTest::new(|outside| under_fire::server(outside.join("effects")))
             .call(tool, json!({"token": "t", "steps": 3, "millis": 0}))
             .same_output()
-            .afterwards(|outside| in_turn(&fs::read_to_string(outside.join("side")).unwrap_or_default()))
+            .afterwards(|outside| check_order(&fs::read_to_string(outside.join("effects")).unwrap_or_default()))
             .run();
     }
 }
 
-/// Whether each step has left its trace, and none again after that of a later one: what is killed before it is journaled happens again,
-/// and only then. The branches of the fork come in any order.
-fn in_turn(side: &str) -> Result<(), String> {
+/// Checks that each step has left its trace, and that no step ran again after a later one: a step may run twice only if it was killed
+/// before its result was recorded. The branches of the fork may run in any order.
+fn check_order(effects: &str) -> Result<(), String> {
     let stages = [&["0"][..], &["1"], &["1/0", "1/1", "1/2"], &["2"]];
     let mut now = 0;
     let mut missing = stages[now].to_vec();
-    for line in side.lines() {
+    for line in effects.lines() {
         let step = line
             .strip_prefix("t ")
-            .ok_or_else(|| format!("another call's: {line}"))?;
+            .ok_or_else(|| format!("a trace of another call: {line}"))?;
         let stage = stages.iter().position(|stage| stage.contains(&step));
         match stage.ok_or_else(|| format!("no step: {line}"))? {
             stage if stage == now => {}
@@ -108,12 +108,12 @@ fn in_turn(side: &str) -> Result<(), String> {
                 now = stage;
                 missing = stages[now].to_vec();
             }
-            _ => return Err(format!("{step} is not in its turn:\n{side}")),
+            _ => return Err(format!("{step} is out of order:\n{effects}")),
         }
         missing.retain(|one| *one != step);
     }
     match now + 1 == stages.len() && missing.is_empty() {
         true => Ok(()),
-        false => Err(format!("it is not all there:\n{side}")),
+        false => Err(format!("a trace is missing:\n{effects}")),
     }
 }

@@ -1,4 +1,4 @@
-//! The examples as processes, killed on the way.
+//! The examples as processes, killed while they run.
 
 mod crashes;
 mod process;
@@ -7,7 +7,7 @@ use process::{Running, Server, first_line, program};
 use serde_json::json;
 use std::{fs, path::Path, process::Stdio};
 
-/// The job goes on in its service while the server is dead; the server that comes after finds it by its id.
+/// The job runs on in its service while the server is dead; the next server finds it by its id.
 #[tokio::test]
 async fn a_job_is_submitted_once_and_found_again_after_a_crash() {
     let mut service = program("jobs");
@@ -35,7 +35,7 @@ async fn a_job_is_submitted_once_and_found_again_after_a_crash() {
 }
 
 #[test]
-fn a_release_goes_on_where_it_was_killed() {
+fn a_release_resumes_after_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let server = || {
         let mut release = program("release");
@@ -47,7 +47,7 @@ fn a_release_goes_on_where_it_was_killed() {
     before.until(&task, |state| state["status"] == "input_required");
     before.kill();
 
-    // Were it built again, it would be of what is there now.
+    // If it were built again, this text would be in it.
     fs::write(folder.path().join("src/greeting.txt"), "Good bye!\n").unwrap();
     let mut after = server();
     after.accept(&task, &json!({"approved": true, "window": "2026-01-01T00:00:00Z"}));
@@ -59,7 +59,7 @@ fn a_release_goes_on_where_it_was_killed() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_left_out_if_someone_agrees() {
+fn files_that_cannot_be_counted_are_left_out_if_the_user_agrees() {
     let folder = tempfile::tempdir().unwrap();
     for (name, bytes) in [("a.txt", "one two"), ("b.txt", "three"), ("c.txt", "four five six")] {
         fs::write(folder.path().join(name), bytes).unwrap();

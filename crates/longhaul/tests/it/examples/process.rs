@@ -1,4 +1,4 @@
-//! An example as a process of its own, spoken to in lines of the modern generation.
+//! An example as a process, called by a modern client over standard input and output.
 
 use serde_json::{Value, json};
 use std::{
@@ -7,7 +7,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-/// An example's program, to be started.
+/// The command of an example.
 pub(super) fn program(example: &str) -> Command {
     let tests = std::env::current_exe().unwrap();
     let program = tests.parent().unwrap().with_file_name("examples").join(example);
@@ -29,7 +29,7 @@ impl Drop for Running {
     }
 }
 
-/// The first line that a program says.
+/// The first line that a program prints.
 pub(super) fn first_line(child: &mut Child) -> String {
     let mut line = String::new();
     let stdout = child.stdout.as_mut().unwrap();
@@ -74,7 +74,7 @@ impl Server {
         writeln!(self.stdin, "{request}").unwrap();
         loop {
             let mut line = String::new();
-            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the server has gone");
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the server has exited");
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["id"] == self.last_id {
                 assert!(message.get("error").is_none(), "{message}");
@@ -92,11 +92,11 @@ impl Server {
             .to_owned()
     }
 
-    /// A task, once this is so. It must not end before that.
-    pub(super) fn until(&mut self, task: &str, so: impl Fn(&Value) -> bool) -> Value {
+    /// Polls a task until the condition holds. The task must not end before that.
+    pub(super) fn until(&mut self, task: &str, condition: impl Fn(&Value) -> bool) -> Value {
         loop {
             let state = self.request("tasks/get", json!({"taskId": task}));
-            if so(&state) {
+            if condition(&state) {
                 return state;
             }
             assert!(!is_over(&state), "{state}");
@@ -104,14 +104,14 @@ impl Server {
         }
     }
 
-    /// What a task came to.
+    /// The result of a task.
     pub(super) fn result(&mut self, task: &str) -> Value {
         let state = self.until(task, is_over);
         assert_eq!(state["status"], "completed", "{state}");
         state["result"].clone()
     }
 
-    /// Waits for a task's question, and accepts it with this.
+    /// Waits for a task's question and accepts it with this content.
     pub(super) fn accept(&mut self, task: &str, content: &Value) {
         let state = self.until(task, |state| state["status"] == "input_required");
         let questions = state["inputRequests"].as_object().unwrap();
