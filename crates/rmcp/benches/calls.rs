@@ -1,14 +1,14 @@
-//! What a plain `tools/call` of an rmcp handler costs behind Longhaul, against the same handler on rmcp's own server: `cargo bench -p longhaul-rmcp`.
+//! Compares the time of a plain `tools/call` of an rmcp handler behind Longhaul and on rmcp's own server: `cargo bench -p longhaul-rmcp`.
 //!
-//! One client, which sends a line and waits for its answer, over a pipe in memory; all on one thread but SQLite's writer. The servers take
-//! turns, so that whatever else the machine does befalls them alike. `LONGHAUL_BENCH_RETAINED` sets how many finished tasks the server
-//! without a directory has kept before (default 0). `docs/performance.md` keeps the figures.
+//! One client sends a line over a pipe in memory and waits for the answer. Everything but SQLite's writer runs on one thread. The servers are
+//! measured in turns, so that other load on the machine affects all alike. `LONGHAUL_BENCH_RETAINED` sets how many finished tasks the server
+//! in memory has at the start (default 0). The results are in `docs/performance.md`.
 
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
     missing_docs,
-    reason = "a program for people who measure"
+    reason = "a benchmark may panic and read the clock"
 )]
 
 use longhaul::ServerHandle;
@@ -31,9 +31,9 @@ use std::{
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
-/// Calls of a server in one turn.
+/// How many calls a turn has.
 const CALLS: u32 = 500;
-/// Turns of each server; the first is to warm up.
+/// How many turns each server has; the first is for warming up.
 const TURNS: usize = 21;
 
 struct Adder;
@@ -63,24 +63,24 @@ impl ServerHandler for Adder {
     }
 }
 
-/// A client of 2025-11-25, whose calls are no tasks.
+/// A client of 2025-11-25, whose calls are plain calls.
 struct Client {
     lines: BufReader<ReadHalf<DuplexStream>>,
-    to: WriteHalf<DuplexStream>,
+    writer: WriteHalf<DuplexStream>,
     next_id: u64,
 }
 
 impl Client {
-    /// Initializes a session on its end of a pipe.
-    async fn over(near: DuplexStream) -> Self {
-        let (from, to) = split(near);
+    /// Initializes a session.
+    async fn connect(stream: DuplexStream) -> Self {
+        let (reader, writer) = split(stream);
         let mut client = Self {
-            lines: BufReader::new(from),
-            to,
+            lines: BufReader::new(reader),
+            writer,
             next_id: 1,
         };
-        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}});
-        client.request("initialize", &hello).await;
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}});
+        client.request("initialize", &params).await;
         client
             .send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
             .await;
@@ -88,7 +88,7 @@ impl Client {
     }
 
     async fn send(&mut self, message: &Value) {
-        self.to.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+        self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
     async fn request(&mut self, method: &str, params: &Value) -> String {
@@ -103,30 +103,30 @@ impl Client {
 
     async fn turn(&mut self) -> Duration {
         let params = json!({"name": "add", "arguments": {"a": 1, "b": 2}});
-        let begun = Instant::now();
+        let start = Instant::now();
         for _ in 0..CALLS {
             let answer = self.request("tools/call", &params).await;
             assert!(answer.contains(r#""text":"3""#), "{answer}");
         }
-        begun.elapsed() / CALLS
+        start.elapsed() / CALLS
     }
 }
 
 async fn on_rmcp() -> Client {
     let (near, far) = duplex(1 << 16);
     tokio::spawn(async move { Adder.serve(split(far)).await.unwrap().waiting().await });
-    Client::over(near).await
+    Client::connect(near).await
 }
 
 async fn behind_longhaul(server: ServerHandle) -> Client {
     let (near, far) = duplex(1 << 16);
     let (reader, writer) = split(far);
     tokio::spawn(async move { server.serve_lines(reader, writer).await });
-    Client::over(near).await
+    Client::connect(near).await
 }
 
-/// A store that has kept `many` finished tasks of one owner for a while, and keeps them for a day.
-async fn retained(many: usize) -> Arc<MemoryStore> {
+/// A store with `count` finished tasks of one owner, to be retained for a day.
+async fn retained(count: usize) -> Arc<MemoryStore> {
     let store = Arc::new(MemoryStore::new());
     let spec = ToolSpec {
         id: SpecId::named("add"),
@@ -135,7 +135,7 @@ async fn retained(many: usize) -> Arc<MemoryStore> {
     };
     store.put_spec(spec).await.unwrap();
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as i64;
-    for nth in 0..many {
+    for nth in 0..count {
         let new = NewTask {
             id: format!("00-{nth:07}").parse().unwrap(),
             owner: Owner {
@@ -167,8 +167,8 @@ async fn retained(many: usize) -> Arc<MemoryStore> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let directory = tempfile::tempdir().unwrap();
-    let many = std::env::var("LONGHAUL_BENCH_RETAINED").map_or(0, |text| text.parse().unwrap());
-    let in_memory = longhaul_rmcp::server(Adder).await.unwrap().store(retained(many).await);
+    let count = std::env::var("LONGHAUL_BENCH_RETAINED").map_or(0, |text| text.parse().unwrap());
+    let in_memory = longhaul_rmcp::server(Adder).await.unwrap().store(retained(count).await);
     let in_memory = in_memory.start().await.unwrap();
     let on_disk = longhaul_rmcp::server(Adder).await.unwrap().data_dir(directory.path());
     let on_disk = on_disk.start().await.unwrap();
@@ -178,16 +178,16 @@ async fn main() {
         ("Longhaul, `data_dir`", behind_longhaul(on_disk).await, Vec::new()),
     ];
     for _ in 0..TURNS {
-        for (_, client, took) in &mut servers {
-            took.push(client.turn().await);
+        for (_, client, durations) in &mut servers {
+            durations.push(client.turn().await);
         }
     }
     println!("| server | µs per call | times rmcp |\n| --- | --- | --- |");
-    let mut one = None;
-    for (name, _, took) in &mut servers {
-        let took = &mut took[1..];
-        took.sort_unstable();
-        let median = took[took.len() / 2].as_secs_f64() * 1e6;
-        println!("| {name} | {median:.0} | {:.2} |", median / *one.get_or_insert(median));
+    let mut rmcp = None;
+    for (name, _, durations) in &mut servers {
+        let durations = &mut durations[1..];
+        durations.sort_unstable();
+        let median = durations[durations.len() / 2].as_secs_f64() * 1e6;
+        println!("| {name} | {median:.0} | {:.2} |", median / *rmcp.get_or_insert(median));
     }
 }

@@ -1,7 +1,7 @@
-//! A server on rmcp alone, whose tasks are kept: `kept --data-dir DIR`, over standard input and output.
+//! A server on rmcp alone, whose task records survive: `kept --data-dir DIR`, over standard input and output.
 //!
-//! It is written as for rmcp's own task manager. What is different: the manager's type, `.await` behind its methods, and the functions
-//! that are registered because they are to be run again after a crash.
+//! It is written as for rmcp's own task manager, except for the manager's type, `.await` after its methods, and the functions that are
+//! registered so that they run again after a crash.
 
 use longhaul_rmcp::{TaskContext, TaskManager};
 use rmcp::{
@@ -32,7 +32,7 @@ struct Count {
 async fn count(cx: TaskContext, Count { to, millis }: Count) -> Result<CallToolResult, TaskExit> {
     for number in 1..=to {
         tokio::select! {
-            () = counted(millis) => cx.set_status_message(format!("at {number}")),
+            () = count_one(millis) => cx.set_status_message(format!("at {number}")),
             () = cx.cancelled() => return Err(TaskExit::Cancelled),
         }
     }
@@ -56,15 +56,12 @@ fn text(text: String) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(text)])
 }
 
-fn arguments<T: serde::de::DeserializeOwned>(arguments: JsonObject) -> Result<T, ErrorData> {
+fn parse<T: serde::de::DeserializeOwned>(arguments: JsonObject) -> Result<T, ErrorData> {
     serde_json::from_value(arguments.into()).map_err(|error| ErrorData::invalid_params(error.to_string(), None))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "it stands for work, and rmcp has no clock port"
-)]
-async fn counted(millis: u64) {
+#[expect(clippy::disallowed_methods, reason = "simulates work, and rmcp has no clock port")]
+async fn count_one(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
@@ -85,7 +82,7 @@ impl ServerHandler for Counter {
             tool("count_closure", "Counts; ends as interrupted by a crash"),
             tool(
                 "approve",
-                "Asks twice; what was answered before a crash is not asked again",
+                "Asks twice; answers given before a crash are not asked for again",
             ),
         ]))
     }
@@ -96,27 +93,27 @@ impl ServerHandler for Counter {
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let options = TaskOptions::default();
-        let given = request.arguments.unwrap_or_default();
+        let arguments = request.arguments.unwrap_or_default();
         let task = match &*request.name {
             "count_closure" => {
-                let wish: Count = arguments(given)?;
-                self.tasks.spawn(options, |cx| Box::pin(count(cx, wish))).await?
+                let args: Count = parse(arguments)?;
+                self.tasks.spawn(options, |cx| Box::pin(count(cx, args))).await?
             }
-            name => self.tasks.spawn_function(options, name, given).await?,
+            name => self.tasks.spawn_function(options, name, arguments).await?,
         };
         Ok(CreateTaskResult::new(task).into())
     }
 
-    async fn get_task(&self, wish: GetTaskParams, _: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
-        Ok(GetTaskResult::new(self.tasks.get_task(&wish.task_id).await?))
+    async fn get_task(&self, params: GetTaskParams, _: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
+        Ok(GetTaskResult::new(self.tasks.get_task(&params.task_id).await?))
     }
 
-    async fn update_task(&self, wish: UpdateTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        self.tasks.update_task(&wish.task_id, wish.input_responses).await
+    async fn update_task(&self, params: UpdateTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.tasks.update_task(&params.task_id, params.input_responses).await
     }
 
-    async fn cancel_task(&self, wish: CancelTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        self.tasks.cancel_task(&wish.task_id).await
+    async fn cancel_task(&self, params: CancelTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.tasks.cancel_task(&params.task_id).await
     }
 }
 
@@ -124,8 +121,8 @@ impl ServerHandler for Counter {
 async fn main() -> Result<(), Box<dyn Error>> {
     let directory = std::env::args().skip_while(|flag| flag != "--data-dir").nth(1);
     let tasks = TaskManager::builder()
-        .function("count", |cx, given| {
-            Box::pin(async move { count(cx, arguments(given)?).await })
+        .function("count", |cx, arguments| {
+            Box::pin(async move { count(cx, parse(arguments)?).await })
         })
         .function("approve", |cx, _| Box::pin(approve(cx)))
         .open(directory.ok_or("--data-dir DIR is missing")?)

@@ -1,6 +1,6 @@
 //! An ordinary rmcp server behind Longhaul: `served (--listen ADDR | --stdio) [--data-dir DIR]`.
 //!
-//! All of `Studio` is written for rmcp alone; only `main` knows of Longhaul.
+//! `Studio` is written for rmcp alone; only `main` uses Longhaul.
 
 use longhaul::time::seconds;
 use rmcp::{
@@ -29,7 +29,7 @@ struct Render {
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Approval {
-    /// Whether to go on.
+    /// Whether to publish it.
     approved: bool,
 }
 rmcp::elicit_safe!(Approval);
@@ -62,7 +62,7 @@ impl Studio {
         render(frames, millis, &cx).await
     }
 
-    #[tool(description = "Publishes a scene once someone has said yes")]
+    #[tool(description = "Publishes a scene if the user approves")]
     async fn publish(&self, cx: RequestContext<RoleServer>) -> Result<String, ErrorData> {
         match cx.peer.elicit::<Approval>("Publish it?").await {
             Ok(Some(Approval { approved: true })) => Ok("published".to_owned()),
@@ -88,10 +88,7 @@ async fn render(frames: u32, millis: u64, cx: &RequestContext<RoleServer>) -> Re
     ))]))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "it stands for work, and rmcp has no clock port"
-)]
+#[expect(clippy::disallowed_methods, reason = "simulates work, and rmcp has no clock port")]
 async fn frame_rendered(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 
-mod kept;
-mod served;
+mod adapter;
+mod task_manager;
 
-pub use kept::{Builder, OpenError, TaskContext, TaskManager};
-pub use served::{Served, ServedError, server};
+pub use adapter::{AdapterError, ServerBuilder, server};
+pub use task_manager::{OpenError, TaskContext, TaskManager, TaskManagerBuilder};

@@ -1,51 +1,54 @@
-//! `kill -9` of the examples: what each grade promises.
+//! `kill -9` of the examples.
 
-use crate::{desk::Desk, process::Process};
+use crate::{process::Process, test_handler::TestHandler};
 use longhaul::{RetryOn, testing::crash::CrashTest, time::millis};
 use serde_json::json;
 
 #[test]
-fn a_call_of_the_handlers_is_lost_with_the_process_unless_its_hints_let_it_run_again() {
+fn a_call_is_interrupted_by_a_crash_unless_its_hints_allow_a_retry() {
     let directory = tempfile::tempdir().unwrap();
     let mut before = Process::start("served", &["--stdio"], directory.path());
     let lost = before.call("render", json!({"frames": 2, "millis": 60_000}));
-    let again = before.call("render_again", json!({"frames": 20, "millis": 50}));
-    let asked = before.call("publish", json!({}));
+    let retried = before.call("render_again", json!({"frames": 20, "millis": 50}));
+    let asking = before.call("publish", json!({}));
     let done = before.call("render", json!({"frames": 1, "millis": 0}));
     before.ended(&done);
-    before.until(&asked, |state| state["status"] == "input_required");
+    before.until(&asking, |state| state["status"] == "input_required");
     before.kill();
 
     let mut after = Process::start("served", &["--stdio"], directory.path());
-    for interrupted in [&lost, &asked] {
+    for interrupted in [&lost, &asking] {
         let state = after.ended(interrupted);
         assert_eq!(state["status"], "failed", "{state}");
         assert_eq!(state["error"]["data"]["reason"], "interrupted", "{state}");
     }
-    assert_eq!(after.ended(&again)["result"]["content"][0]["text"], "20 frames");
+    assert_eq!(after.ended(&retried)["result"]["content"][0]["text"], "20 frames");
     assert_eq!(after.ended(&done)["result"]["content"][0]["text"], "1 frames");
     after.kill();
 }
 
-/// What may be run again is, whenever its process is killed, and comes to the same.
+/// Its outcome is the same wherever its process is killed.
 #[test]
-fn a_call_that_may_be_run_again_survives_at_each_of_its_writes() {
+fn a_retried_call_survives_a_crash_at_each_of_its_writes() {
     let served = |_: &_| async {
-        let again = |tool: longhaul::Tool| tool.retry(3, millis(1), [RetryOn::Crash]);
-        longhaul_rmcp::server(Desk::default()).tool("ask", again).await.unwrap()
+        let retry = |tool: longhaul::Tool| tool.retry(3, millis(1), [RetryOn::Crash]);
+        longhaul_rmcp::server(TestHandler::default())
+            .tool("ask", retry)
+            .await
+            .unwrap()
     };
-    let survived = CrashTest::building(served)
+    let report = CrashTest::building(served)
         .without_journal()
         .call("ask", json!({}))
         .answering(|_| json!({"action": "accept", "content": {"name": "Ann"}}))
         .same_output()
         .run();
-    // By a client of either generation: the call, its question, the answer, its end.
-    assert_eq!(survived.writes, 2 * 4);
+    // For each era: the call, its question, the answer, its end.
+    assert_eq!(report.writes, 2 * 4);
 }
 
 #[test]
-fn records_survive_closures_do_not_and_functions_run_again() {
+fn after_a_crash_functions_run_again_and_closures_are_interrupted() {
     let directory = tempfile::tempdir().unwrap();
     let mut before = Process::start("kept", &[], directory.path());
     let done = before.call("count_closure", json!({"to": 3, "millis": 0}));
@@ -64,7 +67,7 @@ fn records_survive_closures_do_not_and_functions_run_again() {
     before.kill();
 
     let mut after = Process::start("kept", &[], directory.path());
-    // Long before the function asks again: what was answered is not asked, and what was not is open, so that no answer comes too early.
+    // Possibly before the function asks again: the first question is answered, and the second one is open, so no answer comes too early.
     let state = after.request("tasks/get", json!({"taskId": asking}));
     assert_eq!(state["status"], "input_required");
     assert!(state["inputRequests"].get("first").is_none(), "{state}");

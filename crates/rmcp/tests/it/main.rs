@@ -1,39 +1,38 @@
-//! Handlers of rmcp's behind Longhaul, and its task manager over a store.
+//! An rmcp handler behind Longhaul, and the replacement for rmcp's task manager.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test fails by panicking, also in what several tests share"
-)]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking, also in their shared code")]
 
+mod adapter;
 mod crash;
-mod desk;
-mod kept;
 mod process;
 mod questions;
 mod real_client;
-mod served;
+mod task_manager;
+mod test_handler;
 
 use longhaul::{Era, ServerHandle, testing::Client};
 use serde_json::json;
+use std::sync::Arc;
+use test_handler::{State, TestHandler};
 
 pub(crate) const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
-/// The desk behind Longhaul.
-pub(crate) async fn desk() -> (ServerHandle, std::sync::Arc<desk::State>) {
-    let desk = desk::Desk::default();
-    let state = desk.state();
-    let server = longhaul_rmcp::server(desk).await.unwrap().start().await.unwrap();
+/// Starts a server with the test handler.
+pub(crate) async fn start() -> (ServerHandle, Arc<State>) {
+    let handler = TestHandler::default();
+    let state = handler.state();
+    let server = longhaul_rmcp::server(handler).await.unwrap().start().await.unwrap();
     (server, state)
 }
 
-/// A client that calls itself Ann.
-pub(crate) async fn ann(server: &ServerHandle, era: Era) -> Client {
-    let answered = |question: &serde_json::Value| match question["method"].as_str() {
+/// Connects a client that answers every question, as Ann.
+pub(crate) async fn connect(server: &ServerHandle, era: Era) -> Client {
+    let answer = |question: &serde_json::Value| match question["method"].as_str() {
         Some("elicitation/create") => json!({"action": "accept", "content": {"name": "Ann"}}),
         Some("sampling/createMessage") => {
             json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "4"}})
         }
         _ => json!({"roots": [{"uri": "file:///a"}, {"uri": "file:///b"}]}),
     };
-    Client::connect(server, era).answering(answered).await.unwrap()
+    Client::connect(server, era).answering(answer).await.unwrap()
 }

@@ -1,4 +1,4 @@
-//! An example as a process of its own, spoken to in lines of the modern generation.
+//! An example as a process, called by a modern client over standard input and output.
 
 use serde_json::{Value, json};
 use std::{
@@ -34,7 +34,7 @@ impl Process {
         }
     }
 
-    /// The result; an error's message is a panic.
+    /// Sends a request and returns the result. Panics on an error.
     pub(crate) fn request(&mut self, method: &str, mut params: Value) -> Value {
         let id = self.next_id;
         self.next_id += 1;
@@ -52,7 +52,7 @@ impl Process {
         .unwrap();
         loop {
             let mut line = String::new();
-            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the server has gone");
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the server has exited");
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["id"] == id {
                 assert!(message.get("error").is_none(), "{message}");
@@ -61,7 +61,7 @@ impl Process {
         }
     }
 
-    /// Calls a tool; returns the id of the task it has become.
+    /// Calls a tool; returns the id of its task.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> String {
         let created = self.request("tools/call", json!({"name": tool, "arguments": arguments}));
         created["taskId"]
@@ -70,11 +70,11 @@ impl Process {
             .to_owned()
     }
 
-    /// Reads a task until this is so.
-    pub(crate) fn until(&mut self, task: &str, so: impl Fn(&Value) -> bool) -> Value {
+    /// Polls a task until the condition holds.
+    pub(crate) fn until(&mut self, task: &str, condition: impl Fn(&Value) -> bool) -> Value {
         loop {
             let state = self.request("tasks/get", json!({"taskId": task}));
-            if so(&state) {
+            if condition(&state) {
                 return state;
             }
             std::thread::yield_now();

@@ -1,14 +1,14 @@
-//! What a handler asks is asked of whoever called, in either generation, however the handler asks.
+//! Questions of a handler, by request or by result, to clients of both eras.
 
-use crate::{ERAS, ann, desk};
+use crate::{ERAS, connect, start};
 use longhaul::{Era, testing::Client};
 use serde_json::json;
 
 #[tokio::test]
-async fn every_way_of_asking_reaches_every_client() {
-    let (server, _) = desk().await;
+async fn clients_of_both_eras_are_asked_every_kind_of_question() {
+    let (server, _) = start().await;
     for era in ERAS {
-        let client = ann(&server, era).await;
+        let client = connect(&server, era).await;
         for (tool, answer) in [
             ("ask", "Hello, Ann!"),
             ("ask_in_rounds", "Hello, Ann!"),
@@ -27,9 +27,9 @@ async fn every_way_of_asking_reaches_every_client() {
 }
 
 #[tokio::test]
-async fn a_question_is_the_tasks_input_and_carries_no_token_of_ours() {
-    let (server, _) = desk().await;
-    let client = ann(&server, Era::Modern).await;
+async fn a_question_is_the_tasks_input_without_a_progress_token() {
+    let (server, _) = start().await;
+    let client = connect(&server, Era::Modern).await;
     let task = client.start("ask", json!({})).await.unwrap();
     let questions = task.questions().await.unwrap();
     let (key, question) = questions.iter().next().unwrap();
@@ -45,14 +45,14 @@ async fn a_question_is_the_tasks_input_and_carries_no_token_of_ours() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_be_asked_is_not() {
-    let (server, _) = desk().await;
+async fn a_client_without_the_capability_is_not_asked() {
+    let (server, _) = start().await;
     for era in ERAS {
         let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
         let client = Client::connect(&server, era).declaring(tasks).await.unwrap();
-        // The handler was told by an error, and made an error of it.
+        // The handler gets an error and returns it.
         assert!(client.call("ask", json!({})).await.is_err(), "{era:?}");
-        // Longhaul asked, so it says what is missing.
+        // Longhaul asks, so its error names the capability.
         match (era, client.call("ask_in_rounds", json!({})).await) {
             (Era::Modern, Err(failure)) => assert_eq!(failure.code, -32021),
             (Era::Legacy, Ok(called)) => assert!(called.is_error()),
@@ -62,9 +62,9 @@ async fn a_client_that_cannot_be_asked_is_not() {
 }
 
 #[tokio::test]
-async fn a_cancelled_question_is_taken_back() {
-    let (server, _) = desk().await;
-    let client = ann(&server, Era::Modern).await;
+async fn a_task_that_asks_can_be_cancelled() {
+    let (server, _) = start().await;
+    let client = connect(&server, Era::Modern).await;
     let task = client.start("ask", json!({})).await.unwrap();
     assert_eq!(task.questions().await.unwrap().len(), 1);
     task.cancel().await.unwrap();

@@ -1,6 +1,6 @@
-//! rmcp's own client on one side, an rmcp handler on the other, Longhaul between.
+//! rmcp's own client calls an rmcp handler through Longhaul.
 
-use crate::desk;
+use crate::start;
 use longhaul::ServerHandle;
 use rmcp::{
     ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, RoleClient, model::*, service::RequestContext,
@@ -12,8 +12,11 @@ struct Ann;
 
 impl ClientHandler for Ann {
     fn get_info(&self) -> ClientConfig {
-        let can = json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
-        ClientConfig::new(serde_json::from_value(can).unwrap(), Implementation::new("ann", "1"))
+        let capabilities = json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+        ClientConfig::new(
+            serde_json::from_value(capabilities).unwrap(),
+            Implementation::new("ann", "1"),
+        )
     }
 
     async fn create_elicitation(
@@ -26,7 +29,7 @@ impl ClientHandler for Ann {
 }
 
 async fn with_client(mode: ClientLifecycleMode, test: impl AsyncFnOnce(&ServerHandle, rmcp::Peer<RoleClient>)) {
-    let (server, _) = desk().await;
+    let (server, _) = start().await;
     let (near, far) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(far);
     let served = server.serve_lines(reader, writer);
@@ -45,12 +48,12 @@ fn text(result: &CallToolResult) -> &str {
 }
 
 #[tokio::test]
-async fn a_session_calls_and_answers() {
+async fn a_legacy_client_calls_tools_and_answers_questions() {
     with_client(ClientLifecycleMode::Initialize, async |_, client| {
         assert_eq!(client.list_all_tools().await.unwrap().len(), 15);
-        for (tool, said) in [("ask", "Hello, Ann!"), ("ask_in_rounds", "Hello, Ann!")] {
+        for (tool, expected) in [("ask", "Hello, Ann!"), ("ask_in_rounds", "Hello, Ann!")] {
             let result = client.call_tool(CallToolRequestParams::new(tool)).await.unwrap();
-            assert_eq!(text(&result), said, "{tool}");
+            assert_eq!(text(&result), expected, "{tool}");
         }
     })
     .await;

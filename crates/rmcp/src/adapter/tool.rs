@@ -1,8 +1,8 @@
-//! A tool of the handler's.
+//! The handler's tools and their executor.
 
 use super::{
     caller::Caller,
-    exchange::{self, Failed, Hosted},
+    exchange::{self, HostedHandler, RequestFailure},
     request::failure,
 };
 use longhaul::{RetryOn, Tool};
@@ -13,41 +13,41 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 
-/// The kind of executor, as kept with each tool's definition.
+/// The executor kind that is stored with each tool's definition; it must not change.
 const KIND: &str = "rmcp";
-/// How often a tool is begun in all whose hints say that this is harmless, if the process ends under it.
+/// How often a read-only or idempotent tool may be started in all, if the process ends while it runs.
 const ATTEMPTS: u32 = 3;
 const BACKOFF: Duration = Duration::from_secs(1);
 
-/// What the author has set for a tool.
-pub(super) type Setting = Box<dyn Fn(Tool) -> Tool + Send + Sync>;
+/// Changes the settings of a tool.
+pub(super) type ConfigureTool = Box<dyn Fn(Tool) -> Tool + Send + Sync>;
 
-/// What the author has set, by tool.
+/// The author's settings, by tool.
 #[derive(Default)]
-pub(super) struct Settings(pub(super) HashMap<String, Setting>);
+pub(super) struct ToolOverrides(pub(super) HashMap<String, ConfigureTool>);
 
-impl Settings {
-    /// The tool as it is offered: as the handler defines it, then as the author sets it.
-    pub(super) fn tool(&self, name: &str, definition: &Value, hosted: &Arc<Hosted>) -> Tool {
-        let tool = define(name, definition, hosted);
+impl ToolOverrides {
+    /// The tool as the handler defines it, with the author's settings.
+    pub(super) fn tool(&self, name: &str, definition: &Value, handler: &Arc<HostedHandler>) -> Tool {
+        let tool = define(name, definition, handler);
         match self.0.get(name) {
-            Some(set) => set(tool),
+            Some(configure) => configure(tool),
             None => tool,
         }
     }
 }
 
-fn define(name: &str, definition: &Value, hosted: &Arc<Hosted>) -> Tool {
-    let executor = Calling {
+fn define(name: &str, definition: &Value, handler: &Arc<HostedHandler>) -> Tool {
+    let executor = ToolExecutor {
         name: name.to_owned(),
-        hosted: Arc::clone(hosted),
+        handler: Arc::clone(handler),
     };
-    let frozen = Json::from(json!({"tool": name}));
+    let stored = Json::from(json!({"tool": name}));
     let mut tool = Tool::executor(
         name,
         definition["inputSchema"].clone(),
         KIND,
-        frozen,
+        stored,
         Arc::new(executor),
     );
     if let Some(title) = definition["title"].as_str() {
@@ -78,12 +78,12 @@ fn define(name: &str, definition: &Value, hosted: &Arc<Hosted>) -> Tool {
 }
 
 /// Runs the calls of one tool.
-struct Calling {
+struct ToolExecutor {
     name: String,
-    hosted: Arc<Hosted>,
+    handler: Arc<HostedHandler>,
 }
 
-impl Executor for Calling {
+impl Executor for ToolExecutor {
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
         Box::pin(async move {
             cx.started();
@@ -93,41 +93,41 @@ impl Executor for Calling {
                 Ok(ClientRequest::CallToolRequest(CallToolRequest::new(params)))
             };
             let requestor = Arc::clone(cx.requestor());
-            let answered = self.hosted.request(request, &Caller::Task(cx)).await;
-            match answered.and_then(|result| exchange::text(&result)) {
+            let result = self.handler.request(request, &Caller::Task(cx)).await;
+            match result.and_then(|result| exchange::text(&result)) {
                 Ok(result) => match Outcome::result(result) {
                     failed @ Outcome::Result { is_error: true, .. } => End::Errored(failed),
                     outcome => End::Finished(outcome),
                 },
-                Err(Failed::Refused(error)) => End::Errored(Outcome::RpcError(failure(error))),
-                Err(Failed::Stopped(reason)) => End::Stopped(reason),
-                Err(Failed::Asked(error)) => error.into_end(&requestor),
-                // As for any executor that panics; rmcp has caught this one.
-                Err(Failed::Panicked) => std::panic::resume_unwind(Box::new("the handler panicked")),
+                Err(RequestFailure::Refused(error)) => End::Errored(Outcome::RpcError(failure(error))),
+                Err(RequestFailure::Stopped(reason)) => End::Stopped(reason),
+                Err(RequestFailure::Ask(error)) => error.into_end(&requestor),
+                // rmcp has caught the panic. The engine handles it like that of any other executor.
+                Err(RequestFailure::Panicked) => std::panic::resume_unwind(Box::new("the handler panicked")),
             }
         })
     }
 }
 
-/// Makes executors for tasks whose tool has changed since.
-pub(super) struct Reviving(pub(super) Arc<Hosted>);
+/// Makes executors for tasks whose tool has changed or was removed.
+pub(super) struct ExecutorProvider(pub(super) Arc<HostedHandler>);
 
 #[derive(Serialize, Deserialize)]
-struct Frozen<'a> {
+struct StoredDefinition<'a> {
     #[serde(borrow)]
     tool: Cow<'a, str>,
 }
 
-impl Provider for Reviving {
+impl Provider for ExecutorProvider {
     fn kind(&self) -> &'static str {
         KIND
     }
 
     fn revive(&self, definition: &Json) -> Result<Arc<dyn Executor>, String> {
-        let Frozen { tool } = serde_json::from_str(definition.as_str()).map_err(|error| error.to_string())?;
-        Ok(Arc::new(Calling {
+        let StoredDefinition { tool } = serde_json::from_str(definition.as_str()).map_err(|error| error.to_string())?;
+        Ok(Arc::new(ToolExecutor {
             name: tool.into_owned(),
-            hosted: Arc::clone(&self.0),
+            handler: Arc::clone(&self.0),
         }))
     }
 

@@ -1,4 +1,4 @@
-//! On whose behalf the handler works, and how what it says and asks gets there.
+//! The sender of a request to the handler, to whom progress, log messages and questions go.
 
 use longhaul_core::{Json, LogLevel, StopReason};
 use longhaul_runtime::{AskError, Question, RequestContext, Requestor, TaskContext, Trace};
@@ -8,12 +8,12 @@ use std::{sync::Arc, time::Duration};
 
 /// The sender of a request.
 pub(super) enum Caller {
-    /// Of a tool's call, which may outlast the connection it came by.
+    /// The client of a tool call, which may outlive its connection.
     Task(TaskContext),
-    /// Of a request that is answered while it lasts.
+    /// The client of a request that is answered on its connection.
     Request(RequestContext),
-    /// Nobody: we want to know it ourselves.
-    Us,
+    /// The adapter itself: there is no client.
+    Adapter,
 }
 
 impl Caller {
@@ -21,20 +21,20 @@ impl Caller {
         match self {
             Self::Task(cx) => Some(cx.requestor()),
             Self::Request(cx) => Some(cx.requestor()),
-            Self::Us => None,
+            Self::Adapter => None,
         }
     }
 
-    /// As the handler sees it: a client of 2025-11-25, since that is the revision in which rmcp lets a handler both ask and be asked.
-    pub(super) fn introduction(&self) -> InitializeRequestParams {
+    /// The client as the handler sees it: of 2025-11-25, the revision in which rmcp lets a handler ask either by requests or in its result.
+    pub(super) fn initialize_params(&self) -> InitializeRequestParams {
         let requestor = self.requestor();
         let client = requestor.and_then(|requestor| serde_json::from_value(requestor.client.clone()?).ok());
         let client = client.unwrap_or_else(|| Implementation::new("longhaul", env!("CARGO_PKG_VERSION")));
-        let abilities = requestor.map(|requestor| capabilities(requestor)).unwrap_or_default();
-        InitializeRequestParams::new(abilities, client).with_protocol_version(ProtocolVersion::V_2025_11_25)
+        let declared = requestor.map(|requestor| capabilities(requestor)).unwrap_or_default();
+        InitializeRequestParams::new(declared, client).with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
 
-    /// `_meta` of the handler's request: the caller's, as far as it is no business of the connection it came by.
+    /// `_meta` of the handler's request: that of the client, without the members that concern its connection to Longhaul.
     pub(super) fn meta(&self) -> Map<String, Value> {
         let mut meta = self
             .requestor()
@@ -64,7 +64,7 @@ impl Caller {
         match self {
             Self::Task(cx) => cx.ask(question).await,
             Self::Request(cx) => cx.ask(question).await,
-            Self::Us => Err(AskError::Withdrawn),
+            Self::Adapter => Err(AskError::Withdrawn),
         }
     }
 
@@ -72,15 +72,15 @@ impl Caller {
         match self {
             Self::Task(cx) => cx.report(current, total, message),
             Self::Request(cx) => cx.progress(current, total, message),
-            Self::Us => {}
+            Self::Adapter => {}
         }
     }
 
-    pub(super) fn page_done(&self, id: &str) {
+    pub(super) fn elicitation_complete(&self, id: &str) {
         match self {
             Self::Task(cx) => cx.elicitation_complete(&id.into()),
             Self::Request(cx) => cx.elicitation_complete(&id.into()),
-            Self::Us => {}
+            Self::Adapter => {}
         }
     }
 
@@ -88,15 +88,15 @@ impl Caller {
         match self {
             Self::Task(cx) => cx.log(level, logger, data.into()),
             Self::Request(cx) => cx.log(level, logger, data.into()),
-            Self::Us => {}
+            Self::Adapter => {}
         }
     }
 
-    /// Completes when the work is asked to stop. A request that nobody waits for any more is dropped instead.
+    /// Completes when the task is to stop. A request whose client has gone is dropped instead.
     pub(super) async fn stopped(&self) -> StopReason {
         match self {
             Self::Task(cx) => cx.stopped().await,
-            Self::Request(_) | Self::Us => std::future::pending().await,
+            Self::Request(_) | Self::Adapter => std::future::pending().await,
         }
     }
 
@@ -104,12 +104,12 @@ impl Caller {
         match self {
             Self::Task(cx) => cx.ports().clock.sleep(time).await,
             Self::Request(cx) => cx.ports().clock.sleep(time).await,
-            Self::Us => {}
+            Self::Adapter => {}
         }
     }
 }
 
-/// What the caller has declared. Tasks are not among it: they are Longhaul's business, and the handler is to answer with results.
+/// The client's capabilities, without tasks: Longhaul makes the tasks, and the handler returns results.
 fn capabilities(requestor: &Requestor) -> ClientCapabilities {
     let has = requestor.abilities;
     let mut declared = Map::new();

@@ -1,4 +1,4 @@
-//! An rmcp handler with everything a handler can do, written for rmcp alone.
+//! An rmcp handler with every feature that a handler can have, written for rmcp alone.
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -13,32 +13,33 @@ use std::sync::{
 use tokio::sync::Notify;
 
 #[derive(Clone, Default)]
-pub(crate) struct Desk(Arc<State>);
+pub(crate) struct TestHandler(Arc<State>);
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// `wait` goes on.
-    pub(crate) go: Notify,
-    /// Something waits, or has begun.
-    pub(crate) begun: Notify,
-    /// How often a call was begun.
+    /// Lets the tool `wait` return.
+    pub(crate) resume: Notify,
+    /// A tool has started.
+    pub(crate) started: Notify,
+    /// How many calls were started.
     pub(crate) calls: AtomicUsize,
-    /// The deaf tool's future was dropped.
+    /// The future of `ignores_cancel` was dropped, or `stops_if_cancelled` was cancelled.
     pub(crate) dropped: Notify,
     pub(crate) initialized: AtomicUsize,
-    grown: AtomicBool,
+    /// Whether `change_tools` has changed the list of tools.
+    tools_changed: AtomicBool,
     pub(crate) subscribed: Mutex<Vec<String>>,
 }
 
-impl Desk {
+impl TestHandler {
     pub(crate) fn state(&self) -> Arc<State> {
         Arc::clone(&self.0)
     }
 }
 
-struct Dropped(Arc<State>);
+struct NotifyOnDrop(Arc<State>);
 
-impl Drop for Dropped {
+impl Drop for NotifyOnDrop {
     fn drop(&mut self) {
         self.0.dropped.notify_one();
     }
@@ -48,7 +49,7 @@ fn tools() -> Value {
     let object = json!({"type": "object"});
     json!([
         {
-            "name": "echo", "title": "Echo", "description": "Says it again",
+            "name": "echo", "title": "Echo", "description": "Returns its text",
             "inputSchema": {"type": "object", "properties": {"text": {"type": "string", "x-unknown": [1, 2.5]}}, "required": ["text"]},
             "outputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
             "annotations": {"title": "Echo!", "readOnlyHint": true, "openWorldHint": false},
@@ -60,14 +61,14 @@ fn tools() -> Value {
         {"name": "ask_in_rounds", "inputSchema": object},
         {"name": "sample", "inputSchema": object},
         {"name": "roots", "inputSchema": object},
-        {"name": "says_no", "inputSchema": object},
-        {"name": "breaks", "inputSchema": object},
+        {"name": "fails", "inputSchema": object},
+        {"name": "rpc_error", "inputSchema": object},
         {"name": "panics", "inputSchema": object},
-        {"name": "deaf", "inputSchema": object},
-        {"name": "polite", "inputSchema": object},
+        {"name": "ignores_cancel", "inputSchema": object},
+        {"name": "stops_if_cancelled", "inputSchema": object},
         {"name": "whoami", "inputSchema": object},
-        {"name": "touch", "inputSchema": object},
-        {"name": "grow", "inputSchema": object},
+        {"name": "update_resource", "inputSchema": object},
+        {"name": "change_tools", "inputSchema": object},
         {"name": "page", "inputSchema": object},
     ])
 }
@@ -89,7 +90,7 @@ fn internal(error: impl std::fmt::Display) -> ErrorData {
     ErrorData::internal_error(error.to_string(), None)
 }
 
-impl Desk {
+impl TestHandler {
     async fn ask(&self, cx: &RequestContext<RoleServer>) -> Result<String, ErrorData> {
         let answer = cx
             .peer
@@ -111,14 +112,14 @@ impl Desk {
             .with_total(2.0)
             .with_message("halfway");
         cx.peer.notify_progress(half).await.map_err(internal)?;
-        self.0.begun.notify_one();
-        self.0.go.notified().await;
+        self.0.started.notify_one();
+        self.0.resume.notified().await;
         Ok(text("done"))
     }
 }
 
-#[expect(deprecated, reason = "sampling and roots are still asked for")]
-impl ServerHandler for Desk {
+#[expect(deprecated, reason = "rmcp marks sampling and roots as deprecated")]
+impl ServerHandler for TestHandler {
     fn get_info(&self) -> ServerConfig {
         let capabilities = json!({
             "tools": {"listChanged": true}, "prompts": {}, "resources": {"subscribe": true}, "completions": {},
@@ -135,17 +136,17 @@ impl ServerHandler for Desk {
         self.0.initialized.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// One tool a page.
+    /// Each page has one tool.
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let mut tools = tools();
-        if self.0.grown.load(Ordering::SeqCst) {
+        if self.0.tools_changed.load(Ordering::SeqCst) {
             let tools = tools.as_array_mut().unwrap();
             tools.retain(|tool| tool["name"] != "roots");
-            tools.push(json!({"name": "grown", "inputSchema": {"type": "object"}}));
+            tools.push(json!({"name": "added", "inputSchema": {"type": "object"}}));
         }
         let from: usize = request
             .and_then(|page| page.cursor)
@@ -195,16 +196,16 @@ impl ServerHandler for Desk {
                 )
             }
             "roots" => text(cx.peer.list_roots().await.map_err(internal)?.roots.len().to_string()),
-            "says_no" => CallToolResult::error(vec![ContentBlock::text("no")]).into(),
-            "breaks" => return Err(ErrorData::new(ErrorCode(-32050), "broken", Some(json!({"part": 7})))),
+            "fails" => CallToolResult::error(vec![ContentBlock::text("no")]).into(),
+            "rpc_error" => return Err(ErrorData::new(ErrorCode(-32050), "broken", Some(json!({"part": 7})))),
             "panics" => panic!("on purpose"),
-            "deaf" => {
-                let _dropped = Dropped(self.state());
-                self.0.begun.notify_one();
+            "ignores_cancel" => {
+                let _notify = NotifyOnDrop(self.state());
+                self.0.started.notify_one();
                 std::future::pending().await
             }
-            "polite" => {
-                self.0.begun.notify_one();
+            "stops_if_cancelled" => {
+                self.0.started.notify_one();
                 cx.ct.cancelled().await;
                 self.0.dropped.notify_one();
                 return Err(internal("stopped"));
@@ -222,15 +223,15 @@ impl ServerHandler for Desk {
                 cx.peer.send_notification(done.into()).await.map_err(internal)?;
                 text("done")
             }
-            "touch" => {
+            "update_resource" => {
                 let updated = ResourceUpdatedNotificationParam::new("desk://book");
                 cx.peer.notify_resource_updated(updated).await.map_err(internal)?;
-                text("touched")
+                text("updated")
             }
-            "grow" => {
-                self.0.grown.store(true, Ordering::SeqCst);
+            "change_tools" => {
+                self.0.tools_changed.store(true, Ordering::SeqCst);
                 cx.peer.notify_tool_list_changed().await.map_err(internal)?;
-                text("grown")
+                text("changed")
             }
             other => return Err(ErrorData::invalid_params(format!("no tool {other}"), None)),
         })
@@ -297,8 +298,8 @@ impl ServerHandler for Desk {
         request: CompleteRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let typed = format!("{}{}", request.argument.value, "da");
-        Ok(CompleteResult::new(CompletionInfo::new(vec![typed]).unwrap()))
+        let completed = format!("{}{}", request.argument.value, "da");
+        Ok(CompleteResult::new(CompletionInfo::new(vec![completed]).unwrap()))
     }
 
     async fn subscribe(

@@ -1,12 +1,12 @@
-//! Grade 2: rmcp's task manager, its records kept.
+//! A drop-in for rmcp's task manager whose records survive.
 
 mod context;
+mod conversion;
 mod executor;
-mod shown;
 
 pub use context::TaskContext;
 
-use executor::{Closures, Definition, Function, Given, Kept, Reviving, Work};
+use executor::{ExecutorProvider, Function, PendingClosures, StoredArguments, TaskCode, TaskDefinition, TaskExecutor};
 use longhaul_core::{
     CancelMode, HostId, Json, Millis, Owner, Principal, Quota, Retry, RetryOn, Scope, SpecId, Store, TaskId,
 };
@@ -27,12 +27,12 @@ use std::{
     sync::Arc,
 };
 
-/// How often a registered function is begun in all, unless said otherwise, if the process ends under it.
+/// The default of [`TaskManagerBuilder::attempts`].
 const ATTEMPTS: u32 = 3;
-/// Before the second attempt, in milliseconds.
+/// The wait before the second attempt, in milliseconds.
 const BACKOFF: Millis = 1000;
-/// How long what is kept for ever is kept, in milliseconds: a hundred years.
-const FOR_EVER: Millis = 100 * 365 * 24 * 3600 * 1000;
+/// The retention of tasks without a TTL, in milliseconds: a hundred years.
+const FOREVER: Millis = 100 * 365 * 24 * 3600 * 1000;
 
 /// A task manager cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum OpenError {
     /// The directory cannot be used.
     #[error(transparent)]
     Directory(#[from] longhaul_store::OpenError),
-    /// What is kept in it cannot be read.
+    /// Its records cannot be read.
     #[error(transparent)]
     Start(#[from] StartError),
     /// The runtime is shutting down.
@@ -48,17 +48,17 @@ pub enum OpenError {
     Stopped,
 }
 
-/// A [task manager](TaskManager) before it is opened: what it can run again after a crash.
-#[must_use = "nothing is kept until it is opened"]
-pub struct Builder {
+/// A [`TaskManager`] that is not open yet, and the functions that it can run again after a crash.
+#[must_use = "nothing is stored until it is opened"]
+pub struct TaskManagerBuilder {
     functions: HashMap<String, Function>,
     attempts: u32,
     accept_restored: bool,
 }
 
-impl Builder {
-    /// Registers a function for [`TaskManager::spawn_function`]. Its tasks keep their arguments: after a crash it is run again with them,
-    /// from its start. Register it under the same name at every start.
+impl TaskManagerBuilder {
+    /// Registers a function for [`TaskManager::spawn_function`]. The arguments of its tasks are stored: after a crash it runs again with them,
+    /// from its start. Register it under the same name in every process.
     pub fn function<F>(mut self, name: impl Into<String>, function: F) -> Self
     where
         F: Fn(TaskContext, JsonObject) -> TaskFuture + Send + Sync + 'static,
@@ -67,27 +67,27 @@ impl Builder {
         self
     }
 
-    /// How often a function may be begun in all if the process ends under it, at least once; by default 3 times.
+    /// How often a function may be started in all if the process ends while it runs, at least once; by default 3 times.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts.max(1);
         self
     }
 
-    /// Opens a directory also if its database was restored from a backup. Without this it is refused: what it calls running may have ended since
-    /// it was copied, and would run again.
+    /// Opens a directory even if its database was restored from a backup. Without this it is refused: tasks that the backup has as running
+    /// may have ended since, and would run again.
     pub fn accept_restored_database(mut self, accept: bool) -> Self {
         self.accept_restored = accept;
         self
     }
 
-    /// Keeps records in this directory, which is made if it is not there and belongs to one process at a time. Takes up what an earlier
-    /// process left: functions run again, closures have ended as interrupted.
+    /// Stores records in this directory, which is created if needed and belongs to one process at a time. Recovers the tasks of an earlier
+    /// process: functions run again, and closures end as interrupted.
     ///
     /// # Errors
     /// [`OpenError`].
     pub async fn open(self, directory: impl AsRef<Path>) -> Result<TaskManager, OpenError> {
         let path = directory.as_ref().to_owned();
-        // Waits for an earlier owner, perhaps for two seconds.
+        // Waits up to two seconds for an earlier owner.
         let options = SqliteOptions {
             accept_restored: self.accept_restored,
             ..SqliteOptions::default()
@@ -98,7 +98,7 @@ impl Builder {
         self.with_store(Arc::new(opened.ok_or(OpenError::Stopped)??)).await
     }
 
-    /// Keeps records in memory, for tests: they end with this process.
+    /// Stores records in memory, for tests: they are lost with this process.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -106,48 +106,48 @@ impl Builder {
         self.with_store(Arc::new(MemoryStore::default())).await
     }
 
-    /// Keeps records in a store of yours, which no other server uses. How well they are kept is the store's promise.
+    /// Stores records in a store of your own, which no other server uses. What survives depends on that store.
     ///
     /// # Errors
     /// [`OpenError`].
     pub async fn with_store(self, store: Arc<dyn Store>) -> Result<TaskManager, OpenError> {
         let ports = Ports::system();
-        let work = Arc::new(Work {
+        let code = Arc::new(TaskCode {
             functions: self.functions,
-            closures: Closures::new(&*ports.entropy),
+            closures: PendingClosures::new(&*ports.entropy),
         });
         let options = EngineOptions {
             store,
             ports,
-            // The records are in the store, and whoever owns that may take them up.
+            // The owner of the store may adopt its tasks.
             host: HostId("data-dir".into()),
             catalog: Catalog::default(),
-            providers: vec![Arc::new(Reviving(Arc::clone(&work)))],
+            providers: vec![Arc::new(ExecutorProvider(Arc::clone(&code)))],
             max_running: None,
             quota: Quota::default(),
             suspend_after: longhaul_runtime::SUSPEND_AFTER,
-            // None of its functions keeps a journal, so none is ever blocked.
+            // The functions keep no journal, so no task is ever blocked and the build does not matter.
             build: longhaul_runtime::BuildId::named("rmcp"),
             step_observer: None,
         };
         let (engine, _) = Engine::start(options).await?;
         Ok(TaskManager(Arc::new(Shared {
             engine,
-            work,
+            code,
             attempts: self.attempts,
             poll_intervals: Mutex::default(),
         })))
     }
 }
 
-/// rmcp's [`TaskManager`](rmcp::task_manager::TaskManager), with records that survive the process: the same methods, to be awaited, and
-/// the same types. Cheap to clone; it works until [`shutdown`](Self::shutdown).
+/// As rmcp's [`TaskManager`](rmcp::task_manager::TaskManager), with records that survive the process. The methods are the same, but async, and
+/// so are the types. Cheap to clone; it works until [`shutdown`](Self::shutdown).
 ///
 /// ```
 /// use longhaul_rmcp::TaskManager;
 /// use rmcp::{model::{CallToolResult, ContentBlock}, task_manager::TaskOptions};
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # // Kept: the work goes on after this, and a process whose records are removed under it ends with an error.
+/// # // Not removed at the end: the task still runs, and a process whose records are removed ends with an error.
 /// # let directory = tempfile::tempdir()?.keep();
 /// let tasks = TaskManager::builder()
 ///     .function("greet", |_, arguments| Box::pin(async move {
@@ -166,23 +166,23 @@ pub struct TaskManager(Arc<Shared>);
 
 struct Shared {
     engine: Engine,
-    work: Arc<Work>,
+    code: Arc<TaskCode>,
     attempts: u32,
-    /// What is known of the definitions tasks were made with.
+    /// A cache of the poll intervals in definitions.
     poll_intervals: Mutex<HashMap<SpecId, Option<u64>>>,
 }
 
 impl TaskManager {
-    /// To say what can be run again after a crash, and where records are kept.
-    pub fn builder() -> Builder {
-        Builder {
+    /// A builder, to register functions and to choose where records are stored.
+    pub fn builder() -> TaskManagerBuilder {
+        TaskManagerBuilder {
             functions: HashMap::new(),
             attempts: ATTEMPTS,
             accept_restored: false,
         }
     }
 
-    /// A manager of closures only, its records in this directory.
+    /// Opens a manager of closures only, with its records in this directory.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -190,37 +190,37 @@ impl TaskManager {
         Self::builder().open(directory).await
     }
 
-    /// Runs a closure as a task. Its record is kept when this completes; the closure itself cannot be: if the process ends under it, the
+    /// Runs a closure as a task. When this completes, the task's record is stored. The closure is not: if the process ends while it runs, the
     /// task is `failed` with "interrupted" from the next start on.
     ///
-    /// `make_future` is called soon, not before this returns. For `options.ttl_ms` see the [crate](crate).
+    /// `make_future` may be called after this returns. For `options.ttl_ms` see the [crate](crate).
     ///
     /// # Errors
-    /// If the record could not be kept; nothing runs then.
+    /// If the record could not be stored; then nothing runs.
     pub async fn spawn<F>(&self, options: TaskOptions, make_future: F) -> Result<Task, ErrorData>
     where
         F: FnOnce(TaskContext) -> TaskFuture + Send + 'static,
     {
-        let (ticket, arguments) = self.0.work.closures.hand_in(Box::new(make_future));
+        let (closure_id, arguments) = self.0.code.closures.insert(Box::new(make_future));
         let created = self.create(None, &options, arguments).await;
         if created.is_err() {
-            self.0.work.closures.take(&ticket);
+            self.0.code.closures.remove(&closure_id);
         }
         created
     }
 
-    /// Runs a [registered function](Builder::function) as a task. Its record and the arguments are kept when this completes.
+    /// Runs a [registered function](TaskManagerBuilder::function) as a task. When this completes, its record and its arguments are stored.
     ///
     /// # Errors
-    /// If there is no function of this name, or the record could not be kept; nothing runs then.
+    /// If there is no function of this name, or the record could not be stored; then nothing runs.
     pub async fn spawn_function(
         &self,
         options: TaskOptions,
         name: &str,
         arguments: JsonObject,
     ) -> Result<Task, ErrorData> {
-        if !self.0.work.functions.contains_key(name) {
-            let why = format!("no function `{name}` is registered: say `TaskManager::builder().function({name:?}, …)`");
+        if !self.0.code.functions.contains_key(name) {
+            let why = format!("no function `{name}` is registered: use `TaskManager::builder().function({name:?}, …)`");
             return Err(ErrorData::internal_error(why, None));
         }
         self.create(Some(name), &options, json!(arguments)).await
@@ -229,14 +229,14 @@ impl TaskManager {
     /// Handles `tasks/get`.
     ///
     /// # Errors
-    /// −32602 for a task that is not or no longer kept; −32603 if records cannot be read.
+    /// −32602 for an unknown or deleted task; −32603 if records cannot be read.
     pub async fn get_task(&self, task_id: &str) -> Result<DetailedTask, ErrorData> {
         let record = self.record(task_id).await?;
         let poll_interval = self.poll_interval(&record.task.spec).await?;
-        shown::detailed(record, poll_interval, self.0.engine.ports().clock.read())
+        conversion::detailed_task(record, poll_interval, self.0.engine.ports().clock.read())
     }
 
-    /// Handles `tasks/update`: answers what the task has asked. Answers that nobody waits for are ignored; the others are kept when this
+    /// Handles `tasks/update`: answers the task's questions. Answers to no open question are ignored; the others are stored when this
     /// completes.
     ///
     /// # Errors
@@ -255,10 +255,10 @@ impl TaskManager {
         let answers = answers.filter_map(|(name, answer)| Some((key_of(&name)?, Json::from(answer))));
         let answers: BTreeMap<_, _> = answers.collect();
         let answered = self.0.engine.answer(&scope(), &record.task.id, answers).await;
-        answered.map(drop).map_err(|error| shown::not_kept(&error))
+        answered.map(drop).map_err(|error| conversion::store_error(&error))
     }
 
-    /// Handles `tasks/cancel`: asks the work to stop, which decides itself what the task comes to. The wish is kept when this completes.
+    /// Handles `tasks/cancel`: asks the task's code to stop; the code decides the outcome. The request is stored when this completes.
     ///
     /// # Errors
     /// As for [`get_task`](Self::get_task).
@@ -266,12 +266,12 @@ impl TaskManager {
         let id = parse(task_id)?;
         match self.0.engine.cancel(&scope(), &id, CancelMode::Cooperative).await {
             Ok(_) | Err(CancelError::Done(_)) => Ok(()),
-            Err(CancelError::NotFound) => Err(shown::unknown(task_id)),
-            Err(CancelError::Store(error)) => Err(shown::not_kept(&error)),
+            Err(CancelError::NotFound) => Err(conversion::unknown_task(task_id)),
+            Err(CancelError::Store(error)) => Err(conversion::store_error(&error)),
         }
     }
 
-    /// How many tasks are not over.
+    /// How many tasks have not ended.
     ///
     /// # Errors
     /// −32603 if records cannot be read.
@@ -282,36 +282,35 @@ impl TaskManager {
             .store()
             .counts()
             .await
-            .map_err(|error| shown::not_kept(&error))?;
+            .map_err(|error| conversion::store_error(&error))?;
         let live = counts.queued + counts.running + counts.suspended + counts.blocked;
         Ok(usize::try_from(live).unwrap_or(usize::MAX))
     }
 
-    /// Ends all work where it stands. Unlike rmcp's, this keeps the records: a manager opened on them later finds them as a crash would
-    /// have left them.
+    /// Drops the code of all tasks. Unlike rmcp's, this keeps the records: a manager that opens them later recovers them as after a crash.
     pub fn shutdown(&self) {
         self.0.engine.stop();
     }
 
     async fn create(&self, function: Option<&str>, options: &TaskOptions, arguments: Value) -> Result<Task, ErrorData> {
-        let definition = Definition {
+        let definition = TaskDefinition {
             function: function.map(str::to_owned),
             poll_interval_ms: options.poll_interval_ms,
         };
-        let given = Given {
+        let stored = StoredArguments {
             status_message: options.status_message.clone(),
             arguments,
         };
-        let given =
-            serde_json::to_string(&given).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        let stored =
+            serde_json::to_string(&stored).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         let tool = self
             .tool(definition, options)
             .map_err(|error| ErrorData::internal_error(error, None))?;
-        let keep = self.0.engine.store().put_spec(tool.spec().clone());
-        keep.await.map_err(|error| shown::not_kept(&error))?;
+        let stored_spec = self.0.engine.store().put_spec(tool.spec().clone());
+        stored_spec.await.map_err(|error| conversion::store_error(&error))?;
         let call = Call {
             tool,
-            arguments: Json::trusted(given),
+            arguments: Json::trusted(stored),
             owner: Owner {
                 principal: Principal::local(),
                 session: None,
@@ -324,13 +323,13 @@ impl TaskManager {
         };
         let created = self.0.engine.create(call).await;
         let created = created.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-        let mut task = shown::task(&created, options.poll_interval_ms, self.0.engine.ports().clock.read());
+        let mut task = conversion::task(&created, options.poll_interval_ms, self.0.engine.ports().clock.read());
         task.status_message = task.status_message.or_else(|| options.status_message.clone());
         Ok(task)
     }
 
-    /// What the engine takes a task's terms from. Only the definition is kept with the task; the rest goes into its record.
-    fn tool(&self, definition: Definition, options: &TaskOptions) -> Result<Arc<Tool>, String> {
+    /// The engine's settings for a task. Only the definition is stored under its own id; the rest becomes part of the task's record.
+    fn tool(&self, definition: TaskDefinition, options: &TaskOptions) -> Result<Arc<Tool>, String> {
         let name: Arc<str> = definition.function.as_deref().unwrap_or("closure").into();
         let retry = match definition.function {
             Some(_) => Retry {
@@ -340,16 +339,16 @@ impl TaskManager {
             },
             None => Retry::default(),
         };
-        let frozen = serde_json::to_value(&definition).map_err(|error| error.to_string())?;
-        let kept = Arc::new(Kept {
+        let json = serde_json::to_value(&definition).map_err(|error| error.to_string())?;
+        let executor = Arc::new(TaskExecutor {
             definition,
-            work: Arc::clone(&self.0.work),
+            code: Arc::clone(&self.0.code),
         });
         let settings = ToolSettings {
             deadline: options.ttl_ms,
-            retention: options.ttl_ms.unwrap_or(FOR_EVER),
+            retention: options.ttl_ms.unwrap_or(FOREVER),
             retry,
-            ..ToolSettings::new(name, executor::KIND, Json::from(frozen), kept)
+            ..ToolSettings::new(name, executor::KIND, Json::from(json), executor)
         };
         Tool::new(settings).map(Arc::new).map_err(|error| error.to_string())
     }
@@ -357,15 +356,15 @@ impl TaskManager {
     async fn record(&self, task_id: &str) -> Result<longhaul_core::store::Record, ErrorData> {
         let record = self.0.engine.get(&scope(), &parse(task_id)?).await;
         record
-            .map_err(|error| shown::not_kept(&error))?
-            .ok_or_else(|| shown::unknown(task_id))
+            .map_err(|error| conversion::store_error(&error))?
+            .ok_or_else(|| conversion::unknown_task(task_id))
     }
 
-    /// Tasks made alike share a definition, so there are few.
+    /// The cache stays small, because tasks with the same options share a definition.
     async fn poll_interval(&self, spec: &SpecId) -> Result<Option<u64>, ErrorData> {
-        let known = self.0.poll_intervals.lock().get(spec).copied();
-        if let Some(known) = known {
-            return Ok(known);
+        let cached = self.0.poll_intervals.lock().get(spec).copied();
+        if let Some(cached) = cached {
+            return Ok(cached);
         }
         let found = self
             .0
@@ -373,9 +372,9 @@ impl TaskManager {
             .store()
             .spec(spec)
             .await
-            .map_err(|error| shown::not_kept(&error))?;
+            .map_err(|error| conversion::store_error(&error))?;
         let interval = found
-            .and_then(|spec| Definition::of_spec(&spec))
+            .and_then(|spec| TaskDefinition::of_spec(&spec))
             .and_then(|definition| definition.poll_interval_ms);
         let mut intervals = self.0.poll_intervals.lock();
         intervals.insert(spec.clone(), interval);
@@ -383,11 +382,11 @@ impl TaskManager {
     }
 }
 
-/// Whose tasks they are is the business of the rmcp server that asks.
+/// All tasks have one owner: the rmcp server checks who may see which task.
 fn scope() -> Scope {
     Scope::of(Principal::local())
 }
 
 fn parse(task_id: &str) -> Result<TaskId, ErrorData> {
-    task_id.parse().map_err(|_| shown::unknown(task_id))
+    task_id.parse().map_err(|_| conversion::unknown_task(task_id))
 }

@@ -1,4 +1,4 @@
-//! The task manager behaves as rmcp's own does, and its records outlive it.
+//! The task manager behaves as rmcp's own, and its records survive it.
 
 use longhaul_core::{Event, Store, store::Change};
 use longhaul_rmcp::{TaskContext, TaskManager};
@@ -66,11 +66,11 @@ async fn a_task_completes_with_its_result_inlined() {
 }
 
 #[tokio::test]
-async fn the_works_own_word_counts_after_a_cancel() {
+async fn the_code_decides_the_outcome_of_a_cancelled_task() {
     type End = fn() -> Result<CallToolResult, TaskExit>;
     let ends: [(TaskStatus, End); 3] = [
         (TaskStatus::Cancelled, || Err(TaskExit::Cancelled)),
-        (TaskStatus::Completed, || Ok(text("finished all the same"))),
+        (TaskStatus::Completed, || Ok(text("finished after all"))),
         (TaskStatus::Failed, || {
             Err(ErrorData::internal_error("the disk", None).into())
         }),
@@ -91,13 +91,13 @@ async fn the_works_own_word_counts_after_a_cancel() {
         if let TaskPayload::Failed { error } = payload {
             assert_eq!(error["message"], "the disk");
         }
-        // Cancelling what is over is no error.
+        // Cancelling a task that has ended is not an error.
         tasks.cancel_task(&task.task_id).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn questions_are_asked_under_their_keys_and_a_key_once() {
+async fn a_task_can_use_each_question_key_once() {
     let tasks = manager().await;
     let work = |cx: TaskContext| -> TaskFuture {
         Box::pin(async move {
@@ -119,7 +119,7 @@ async fn questions_are_asked_under_their_keys_and_a_key_once() {
     assert_eq!(input_requests["a"], question());
     let answers = |key: &str, action: &str| [(key.to_owned(), json!({"action": action}))];
     tasks.update_task(&task.task_id, answers("a", "accept")).await.unwrap();
-    // Answered already, and never asked: ignored.
+    // These keys are answered already, or were never asked: ignored.
     tasks.update_task(&task.task_id, answers("a", "cancel")).await.unwrap();
     tasks.update_task(&task.task_id, answers("c", "cancel")).await.unwrap();
     tasks.update_task(&task.task_id, answers("b", "decline")).await.unwrap();
@@ -130,7 +130,7 @@ async fn questions_are_asked_under_their_keys_and_a_key_once() {
 }
 
 #[tokio::test]
-async fn a_cancel_wakes_who_waits_for_an_answer() {
+async fn a_cancel_ends_the_wait_for_an_answer() {
     let tasks = manager().await;
     let work = |cx: TaskContext| -> TaskFuture {
         Box::pin(async move { cx.request_input("k", question()).await.map(|_: Value| text("answered")) })
@@ -157,19 +157,19 @@ async fn unknown_tasks_are_invalid_params() {
 }
 
 #[tokio::test]
-async fn what_outlives_its_time_is_dropped_and_has_failed() {
-    struct Tell(Option<oneshot::Sender<()>>);
-    impl Drop for Tell {
+async fn a_task_that_exceeds_its_ttl_is_dropped_and_fails() {
+    struct NotifyOnDrop(Option<oneshot::Sender<()>>);
+    impl Drop for NotifyOnDrop {
         fn drop(&mut self) {
             let _ = self.0.take().unwrap().send(());
         }
     }
     let tasks = manager().await;
-    let (tell, dropped) = oneshot::channel();
-    let tell = Tell(Some(tell));
+    let (sender, dropped) = oneshot::channel();
+    let notify = NotifyOnDrop(Some(sender));
     let work = |_: TaskContext| -> TaskFuture {
         Box::pin(async move {
-            let _tell = tell;
+            let _notify = notify;
             std::future::pending().await
         })
     };
@@ -179,12 +179,12 @@ async fn what_outlives_its_time_is_dropped_and_has_failed() {
         .unwrap();
     assert_eq!(tasks.get_task(&task.task_id).await.unwrap().task.ttl_ms, Some(30_000));
     drop(tasks.cancel_task(&task.task_id).await);
-    // Asked to stop, it may take its time…
+    // The code decides when to stop…
     assert_eq!(
         tasks.get_task(&task.task_id).await.unwrap().status(),
         TaskStatus::Working
     );
-    // …but not for ever: see the next.
+    // …until its TTL has passed: see the next task.
     tasks.shutdown();
     dropped.await.unwrap();
 
@@ -216,30 +216,30 @@ async fn a_panic_fails_its_task_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_manager_opened_later_finds_the_records_and_runs_functions_again() {
+async fn a_reopened_manager_has_the_records_and_runs_functions_again() {
     let directory = tempfile::tempdir().unwrap();
-    let begun = Arc::new(AtomicUsize::new(0));
-    let open = |stays: bool| {
-        let begun = Arc::clone(&begun);
+    let started = Arc::new(AtomicUsize::new(0));
+    let open = |never_ends: bool| {
+        let started = Arc::clone(&started);
         let work = move |_: TaskContext, arguments: serde_json::Map<String, Value>| -> TaskFuture {
-            begun.fetch_add(1, Ordering::SeqCst);
+            started.fetch_add(1, Ordering::SeqCst);
             Box::pin(async move {
-                if stays {
+                if never_ends {
                     std::future::pending::<()>().await;
                 }
-                Ok(text(arguments["say"].as_str().unwrap()))
+                Ok(text(arguments["text"].as_str().unwrap()))
             })
         };
         TaskManager::builder().function("work", work).open(directory.path())
     };
     let tasks = open(true).await.unwrap();
-    let say = json!({"say": "again"}).as_object().cloned().unwrap();
+    let arguments = json!({"text": "again"}).as_object().cloned().unwrap();
     let function = tasks
-        .spawn_function(TaskOptions::default(), "work", say.clone())
+        .spawn_function(TaskOptions::default(), "work", arguments.clone())
         .await
         .unwrap();
     let unknown = tasks
-        .spawn_function(TaskOptions::default(), "wrok", say)
+        .spawn_function(TaskOptions::default(), "wrok", arguments)
         .await
         .unwrap_err();
     assert!(unknown.message.contains("wrok"));
@@ -248,7 +248,7 @@ async fn a_manager_opened_later_finds_the_records_and_runs_functions_again() {
         .spawn(TaskOptions::default().with_ttl_ms(None), forever)
         .await
         .unwrap();
-    while begun.load(Ordering::SeqCst) == 0 {
+    while started.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
     }
     tasks.shutdown();
@@ -264,13 +264,13 @@ async fn a_manager_opened_later_finds_the_records_and_runs_functions_again() {
         panic!("no result")
     };
     assert_eq!(result["content"][0]["text"], "again");
-    assert_eq!(begun.load(Ordering::SeqCst), 2);
+    assert_eq!(started.load(Ordering::SeqCst), 2);
     tasks.shutdown();
 }
 
-/// An answer is acknowledged when it is kept, whether or not anybody waits for it just then.
+/// An answer is stored before it is acknowledged, whether or not the function waits for it.
 #[tokio::test]
-async fn an_answer_is_kept_for_a_function_that_has_yet_to_ask_again() {
+async fn an_answer_is_stored_before_the_function_asks_again() {
     let directory = tempfile::tempdir().unwrap();
     let open = || {
         let work = |cx: TaskContext, _: serde_json::Map<String, Value>| -> TaskFuture {
@@ -300,9 +300,9 @@ async fn an_answer_is_kept_for_a_function_that_has_yet_to_ask_again() {
     tasks.shutdown();
 }
 
-/// What is kept for ever does not grow with what is said of each task.
+/// Definitions are never deleted, so their number must not grow with the number of tasks.
 #[tokio::test]
-async fn tasks_that_differ_in_their_words_share_a_definition() {
+async fn tasks_with_different_status_messages_share_a_definition() {
     let store = Arc::new(MemoryStore::default());
     let tasks = TaskManager::builder().with_store(store.clone()).await.unwrap();
     let mut specs = HashSet::new();
@@ -321,9 +321,9 @@ async fn tasks_that_differ_in_their_words_share_a_definition() {
     assert_eq!(specs.len(), 1);
 }
 
-/// It has failed, as if it had been dropped at the time.
+/// It fails as if it had been running.
 #[tokio::test]
-async fn what_outlives_its_time_while_nobody_runs_it_has_failed() {
+async fn a_task_whose_ttl_passes_while_no_process_runs_it_fails() {
     let store = Arc::new(MemoryStore::default());
     let open = || {
         let forever = |_: TaskContext, _| -> TaskFuture { Box::pin(std::future::pending()) };

@@ -1,11 +1,11 @@
-//! The handler's tools, prompts and resources, and how they are registered in Longhaul's catalog.
+//! Registers the handler's tools, prompts and resources in Longhaul's catalog.
 
 use super::{
-    ServedError,
+    AdapterError,
     caller::Caller,
-    exchange::{Failed, Hosted},
-    request::{Answering, Completing},
-    tool::Settings,
+    exchange::{HostedHandler, RequestFailure},
+    request::{CompletionForwarder, RequestForwarder},
+    tool::ToolOverrides,
 };
 use indexmap::IndexMap;
 use longhaul::ServerHandle;
@@ -25,28 +25,29 @@ pub(super) struct Features {
     pub(super) subscribe: bool,
 }
 
-/// A longer list is refused as endless.
-const PAGES: usize = 10_000;
+/// How many pages a list may have.
+const MAX_PAGES: usize = 10_000;
 
-/// A list: the definitions by name, in the handler's order and as it gave them.
-type List = IndexMap<String, Value>;
+/// The definitions in a list by name, in the handler's order and unchanged.
+type Definitions = IndexMap<String, Value>;
 
 /// The tools, prompts and resources of the handler.
-pub(super) struct Offered {
-    pub(super) tools: List,
-    prompts: List,
-    resources: List,
-    templates: List,
-    /// Whether the handler completes what is typed.
+pub(super) struct Offer {
+    pub(super) tools: Definitions,
+    prompts: Definitions,
+    resources: Definitions,
+    templates: Definitions,
+    /// Whether the handler serves `completion/complete`.
     completions: bool,
 }
 
-impl Offered {
-    pub(super) async fn read(hosted: &Hosted, features: Features) -> Result<Self, ServedError> {
-        let list = async |is_there: bool, method: &'static str, member: &'static str, name: &'static str| match is_there
-        {
-            true => read(hosted, method, member, name).await,
-            false => Ok(List::new()),
+impl Offer {
+    pub(super) async fn read(handler: &HostedHandler, features: Features) -> Result<Self, AdapterError> {
+        let list = async |is_supported: bool, method: &'static str, member: &'static str, name: &'static str| {
+            match is_supported {
+                true => read(handler, method, member, name).await,
+                false => Ok(Definitions::new()),
+            }
         };
         Ok(Self {
             tools: list(features.tools, "tools/list", "tools", "name").await?,
@@ -63,51 +64,51 @@ impl Offered {
         })
     }
 
-    /// The URIs of all resources that are listed.
+    /// The URIs of all listed resources.
     pub(super) fn resources(&self) -> impl Iterator<Item = &str> {
         self.resources.keys().map(String::as_str)
     }
 
-    /// Puts all but the tools, which a server takes before it starts.
-    pub(super) fn put(&self, catalog: &Catalog, hosted: &Arc<Hosted>) {
+    /// Registers everything except the tools, which a server is given before it starts.
+    pub(super) fn put(&self, catalog: &Catalog, handler: &Arc<HostedHandler>) {
         Self {
-            tools: List::new(),
-            prompts: List::new(),
-            resources: List::new(),
-            templates: List::new(),
+            tools: Definitions::new(),
+            prompts: Definitions::new(),
+            resources: Definitions::new(),
+            templates: Definitions::new(),
             completions: false,
         }
-        .replace(self, catalog, hosted);
+        .replace(self, catalog, handler);
     }
 
-    /// Offers what is new or has changed, and no longer what is gone.
+    /// Registers what is new or has changed, and removes what is not offered any more.
     pub(super) async fn change_to(
         &mut self,
         now: Self,
         server: &ServerHandle,
-        hosted: &Arc<Hosted>,
-        settings: &Settings,
+        handler: &Arc<HostedHandler>,
+        overrides: &ToolOverrides,
     ) {
         let Some(engine) = server.engine() else { return };
-        self.replace(&now, engine.catalog(), hosted);
-        for name in gone(&self.tools, &now.tools) {
+        self.replace(&now, engine.catalog(), handler);
+        for name in removed(&self.tools, &now.tools) {
             server.remove_tool(name);
         }
         for (name, definition) in changed(&self.tools, &now.tools) {
-            let put = server.put_tool(settings.tool(name, definition, hosted)).await;
+            let put = server.put_tool(overrides.tool(name, definition, handler)).await;
             if let Err(error) = put {
-                tracing::error!(%error, name, "a tool of the handler's cannot be offered as it now is");
+                tracing::error!(%error, name, "the handler has changed a tool to an invalid definition");
             }
         }
         *self = now;
     }
 
-    fn replace(&self, now: &Self, catalog: &Catalog, hosted: &Arc<Hosted>) {
+    fn replace(&self, now: &Self, catalog: &Catalog, handler: &Arc<HostedHandler>) {
         let completer = |reference: Value| -> Option<Arc<dyn Completer>> {
             now.completions
-                .then(|| Arc::new(Completing::new(hosted, reference)) as _)
+                .then(|| Arc::new(CompletionForwarder::new(handler, reference)) as _)
         };
-        for name in gone(&self.prompts, &now.prompts) {
+        for name in removed(&self.prompts, &now.prompts) {
             catalog.remove_prompt(name);
         }
         for (name, shown) in changed(&self.prompts, &now.prompts) {
@@ -115,21 +116,21 @@ impl Offered {
                 name: name.into(),
                 required: required(shown),
                 shown: Json::from(shown),
-                handler: Arc::new(Answering::prompt(hosted, name)),
+                handler: Arc::new(RequestForwarder::prompt(handler, name)),
                 completer: completer(json!({"type": "ref/prompt", "name": name})),
             });
         }
-        for uri in gone(&self.resources, &now.resources) {
+        for uri in removed(&self.resources, &now.resources) {
             catalog.remove_resource(uri);
         }
         for (uri, shown) in changed(&self.resources, &now.resources) {
             catalog.put_resource(Resource {
                 uri: uri.into(),
                 shown: Json::from(shown),
-                handler: Arc::new(Answering::resource(hosted)),
+                handler: Arc::new(RequestForwarder::resource(handler)),
             });
         }
-        for template in gone(&self.templates, &now.templates) {
+        for template in removed(&self.templates, &now.templates) {
             catalog.remove_template(template);
         }
         for (template, shown) in changed(&self.templates, &now.templates) {
@@ -137,25 +138,25 @@ impl Offered {
                 Ok(uri_template) => catalog.put_template(ResourceTemplate {
                     uri_template,
                     shown: Json::from(shown),
-                    handler: Arc::new(Answering::resource(hosted)),
+                    handler: Arc::new(RequestForwarder::resource(handler)),
                     completer: completer(json!({"type": "ref/resource", "uri": template})),
                 }),
                 Err(error) => {
-                    tracing::error!(%error, template, "a resource template of the handler's cannot be offered")
+                    tracing::error!(%error, template, "the handler has an invalid resource template")
                 }
             }
         }
     }
 }
 
-fn gone<'a>(before: &'a List, now: &'a List) -> impl Iterator<Item = &'a str> {
+fn removed<'a>(before: &'a Definitions, now: &'a Definitions) -> impl Iterator<Item = &'a str> {
     before
         .keys()
         .filter(|name| !now.contains_key(*name))
         .map(String::as_str)
 }
 
-fn changed<'a>(before: &'a List, now: &'a List) -> impl Iterator<Item = (&'a str, &'a Value)> {
+fn changed<'a>(before: &'a Definitions, now: &'a Definitions) -> impl Iterator<Item = (&'a str, &'a Value)> {
     let differs = |(name, definition): &(&String, &Value)| before.get(*name) != Some(*definition);
     now.iter()
         .filter(differs)
@@ -171,19 +172,26 @@ fn required(prompt: &Value) -> Vec<Arc<str>> {
 }
 
 /// All pages of a list.
-async fn read(hosted: &Hosted, method: &'static str, member: &str, name: &str) -> Result<List, ServedError> {
-    let wrong = |why: String| ServedError::List { method, why };
-    let mut list = List::new();
+async fn read(
+    handler: &HostedHandler,
+    method: &'static str,
+    member: &str,
+    name: &str,
+) -> Result<Definitions, AdapterError> {
+    let wrong = |why: String| AdapterError::List { method, why };
+    let mut list = Definitions::new();
     let mut params = json!({});
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         let request = || serde_json::from_value::<ClientRequest>(json!({"method": method, "params": params}));
-        let page = match hosted.request(request, &Caller::Us).await {
+        let page = match handler.request(request, &Caller::Adapter).await {
             Ok(page) => page,
-            // What it knows nothing of it has none of, as many have resources and no templates.
-            Err(Failed::Refused(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => return Ok(list),
-            Err(Failed::Refused(error)) => return Err(wrong(error.to_string())),
-            Err(Failed::Panicked) => return Err(wrong("the handler panicked".to_owned())),
-            Err(Failed::Stopped(_) | Failed::Asked(_)) => return Err(wrong("the handler asked something".to_owned())),
+            // A method that the handler does not serve is an empty list: many handlers have resources and no templates.
+            Err(RequestFailure::Refused(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => return Ok(list),
+            Err(RequestFailure::Refused(error)) => return Err(wrong(error.to_string())),
+            Err(RequestFailure::Panicked) => return Err(wrong("the handler panicked".to_owned())),
+            Err(RequestFailure::Stopped(_) | RequestFailure::Ask(_)) => {
+                return Err(wrong("the handler asked a question".to_owned()));
+            }
         };
         let mut page = serde_json::to_value(page).map_err(|error| wrong(error.to_string()))?;
         let Value::Array(entries) = page[member].take() else {
@@ -199,5 +207,5 @@ async fn read(hosted: &Hosted, method: &'static str, member: &str, name: &str) -
             _ => return Ok(list),
         }
     }
-    Err(wrong(format!("it goes on after {PAGES} pages")))
+    Err(wrong(format!("the list has more than {MAX_PAGES} pages")))
 }

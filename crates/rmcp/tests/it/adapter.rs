@@ -1,6 +1,6 @@
-//! What a handler offers and does comes through unchanged.
+//! Definitions, results and notifications of an rmcp handler behind Longhaul.
 
-use crate::{ERAS, ann, desk};
+use crate::{ERAS, connect, start};
 use longhaul::{Era, Server, TaskPolicy, time::seconds};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -14,19 +14,19 @@ use serde_json::{Value, json};
 use std::{collections::HashSet, sync::atomic::Ordering};
 
 #[tokio::test]
-async fn definitions_come_through_whole_and_in_order() {
-    let (server, state) = desk().await;
+async fn definitions_are_listed_unchanged_and_in_order() {
+    let (server, state) = start().await;
     while state.initialized.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
     }
     for era in ERAS {
-        let client = ann(&server, era).await;
+        let client = connect(&server, era).await;
         let tools = client.tools().await.unwrap();
         let echo = tools[0].as_object().unwrap();
-        let given = [
+        let expected = [
             ("name", json!("echo")),
             ("title", json!("Echo")),
-            ("description", json!("Says it again")),
+            ("description", json!("Returns its text")),
             (
                 "inputSchema",
                 json!({"type": "object", "properties": {"text": {"type": "string", "x-unknown": [1, 2.5]}}, "required": ["text"]}),
@@ -45,7 +45,7 @@ async fn definitions_come_through_whole_and_in_order() {
             ),
             ("_meta", json!({"com.example/team": {"n": 1}})),
         ];
-        for (member, value) in given {
+        for (member, value) in expected {
             assert_eq!(echo[member], value, "{member}");
         }
         assert_eq!(tools[1]["name"], "wait");
@@ -59,33 +59,33 @@ async fn definitions_come_through_whole_and_in_order() {
         let templates = client.request("resources/templates/list", json!({})).await.unwrap();
         assert_eq!(templates["resourceTemplates"].as_array().unwrap().len(), 1);
     }
-    // Once, however many clients there are.
+    // The handler is initialized once for all clients.
     assert_eq!(state.initialized.load(Ordering::SeqCst), 1);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn the_server_says_of_itself_what_the_handler_says() {
-    let (server, _) = desk().await;
-    let client = ann(&server, Era::Modern).await;
-    let about = client.request("server/discover", json!({})).await.unwrap();
-    assert_eq!(about["instructions"], "Ask the desk.");
-    let about = about.to_string();
-    for said in ["\"desk\"", "\"2.1.0\"", "The desk", "https://example.com"] {
-        assert!(about.contains(said), "{said} in {about}");
+async fn the_server_has_the_handlers_name_and_instructions() {
+    let (server, _) = start().await;
+    let client = connect(&server, Era::Modern).await;
+    let discovered = client.request("server/discover", json!({})).await.unwrap();
+    assert_eq!(discovered["instructions"], "Ask the desk.");
+    let discovered = discovered.to_string();
+    for text in ["\"desk\"", "\"2.1.0\"", "The desk", "https://example.com"] {
+        assert!(discovered.contains(text), "{text} in {discovered}");
     }
 }
 
 #[tokio::test]
-async fn results_and_errors_come_through_as_they_are() {
-    let (server, _) = desk().await;
+async fn results_and_errors_are_forwarded_unchanged() {
+    let (server, _) = start().await;
     for era in ERAS {
-        let client = ann(&server, era).await;
+        let client = connect(&server, era).await;
         let echoed = client.call("echo", json!({"text": "é"})).await.unwrap();
         assert_eq!(echoed.structured(), &json!({"text": "é"}));
         assert_eq!(echoed.result["_meta"]["com.example/cost"], 3);
-        assert!(client.call("says_no", json!({})).await.unwrap().is_error());
-        let broken = client.call("breaks", json!({})).await.unwrap_err();
+        assert!(client.call("fails", json!({})).await.unwrap().is_error());
+        let broken = client.call("rpc_error", json!({})).await.unwrap_err();
         assert_eq!(
             (broken.code, &*broken.message, broken.data),
             (-32050, "broken", json!({"part": 7}))
@@ -93,17 +93,17 @@ async fn results_and_errors_come_through_as_they_are() {
         let refused = client.call("panics", json!({})).await.unwrap_err();
         assert_eq!(refused.code, -32603);
         assert!(!refused.message.contains("on purpose"));
-        // The server lives on.
+        // The server still runs.
         assert!(!client.call("echo", json!({"text": "x"})).await.unwrap().is_error());
     }
 }
 
 #[tokio::test]
-async fn prompts_resources_and_completions_are_the_handlers() {
-    let (server, _) = desk().await;
+async fn prompts_resources_and_completions_are_forwarded() {
+    let (server, _) = start().await;
     for era in ERAS {
-        let client = ann(&server, era).await;
-        // It asks on the way.
+        let client = connect(&server, era).await;
+        // The prompt asks a question.
         let letter = client.get_prompt("letter", json!({"to": "Bob"})).await.unwrap();
         assert_eq!(letter["messages"][0]["content"]["text"], "Dear Bob, yours Ann");
         let page = client.read("desk://page/7").await.unwrap();
@@ -113,8 +113,8 @@ async fn prompts_resources_and_completions_are_the_handlers() {
             "this is desk://book"
         );
         assert!(client.read("desk://page/13").await.is_err());
-        let typed = json!({"ref": {"type": "ref/prompt", "name": "letter"}, "argument": {"name": "to", "value": "A"}});
-        let completed = client.request("completion/complete", typed).await.unwrap();
+        let params = json!({"ref": {"type": "ref/prompt", "name": "letter"}, "argument": {"name": "to", "value": "A"}});
+        let completed = client.request("completion/complete", params).await.unwrap();
         assert_eq!(completed["completion"]["values"], json!(["Ada"]));
     }
 }
@@ -122,34 +122,34 @@ async fn prompts_resources_and_completions_are_the_handlers() {
 #[tokio::test]
 async fn a_slow_tool_is_a_task_that_shows_its_progress() {
     for era in ERAS {
-        let (server, state) = desk().await;
-        let client = ann(&server, era).await;
+        let (server, state) = start().await;
+        let client = connect(&server, era).await;
         let task = client.start("wait", json!({})).await.unwrap();
-        state.begun.notified().await;
+        state.started.notified().await;
         while task.get().await.unwrap()["statusMessage"] != "halfway" {
             tokio::task::yield_now().await;
         }
-        state.go.notify_one();
+        state.resume.notify_one();
         assert_eq!(task.wait().await.unwrap().text(), "done");
         server.stop().await;
     }
 }
 
 #[tokio::test]
-async fn the_handler_sees_the_real_caller() {
-    let (server, _) = desk().await;
+async fn the_handler_sees_the_clients_name_capabilities_and_meta() {
+    let (server, _) = start().await;
     for era in ERAS {
-        let client = ann(&server, era).await;
+        let client = connect(&server, era).await;
         let trace = json!({
             "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
             "com.example/locale": {"is": ["de", null]},
         });
         let params = json!({"name": "whoami", "arguments": {}, "_meta": trace});
-        let mut told = client.send("tools/call", params).await.unwrap();
-        if told["resultType"] == "task" {
-            told = loop {
+        let mut result = client.send("tools/call", params).await.unwrap();
+        if result["resultType"] == "task" {
+            result = loop {
                 let state = client
-                    .request("tasks/get", json!({"taskId": told["taskId"]}))
+                    .request("tasks/get", json!({"taskId": result["taskId"]}))
                     .await
                     .unwrap();
                 if state["status"] == "completed" {
@@ -158,63 +158,63 @@ async fn the_handler_sees_the_real_caller() {
                 tokio::task::yield_now().await;
             };
         }
-        let seen: Value = serde_json::from_str(told["content"][0]["text"].as_str().unwrap()).unwrap();
+        let seen: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
         assert_eq!(seen["client"]["name"], "longhaul-testing");
         assert_eq!(seen["can"]["elicitation"], json!({"form": {}, "url": {}}));
         assert_eq!(seen["can"]["sampling"], json!({"tools": {}}));
         assert_eq!(seen["meta"]["traceparent"], trace["traceparent"]);
         assert_eq!(seen["meta"]["com.example/locale"], trace["com.example/locale"]);
-        // What is between client and Longhaul stays there.
+        // Members that concern the connection between client and Longhaul are removed.
         let keys = seen["meta"].as_object().unwrap().keys();
         assert!(keys.clone().all(|key| !key.contains("modelcontextprotocol")), "{seen}");
     }
 }
 
-/// Whatever a handler keeps by the id or the progress token of a request, another call does not get.
+/// So a handler can use them as keys.
 #[tokio::test]
 async fn each_call_has_an_id_and_a_progress_token_of_its_own() {
-    let (server, _) = desk().await;
+    let (server, _) = start().await;
     let mut seen = HashSet::new();
     for era in ERAS {
-        let clients = [ann(&server, era).await, ann(&server, era).await];
+        let clients = [connect(&server, era).await, connect(&server, era).await];
         for client in clients.iter().chain(&clients) {
-            let told = client.call("whoami", json!({})).await.unwrap();
-            let told: Value = serde_json::from_str(&told.text()).unwrap();
-            assert!(seen.insert(told["id"].to_string()), "{told}");
-            assert_eq!(told["meta"]["progressToken"], told["id"]);
+            let result = client.call("whoami", json!({})).await.unwrap();
+            let result: Value = serde_json::from_str(&result.text()).unwrap();
+            assert!(seen.insert(result["id"].to_string()), "{result}");
+            assert_eq!(result["meta"]["progressToken"], result["id"]);
         }
     }
 }
 
 #[tokio::test]
-async fn a_page_that_is_done_is_told() {
-    let (server, _) = desk().await;
-    let client = ann(&server, Era::Legacy).await;
+async fn elicitation_complete_is_forwarded() {
+    let (server, _) = start().await;
+    let client = connect(&server, Era::Legacy).await;
     client.call("page", json!({})).await.unwrap();
     let done = client.notification("notifications/elicitation/complete").await.unwrap();
     assert_eq!(done["elicitationId"], "page-7");
 }
 
-/// More than a line or a buffer of anyone's holds, there and back.
+/// Larger than the buffers on the way.
 #[tokio::test]
-async fn big_arguments_and_results_come_through() {
-    let (server, _) = desk().await;
+async fn large_arguments_and_results_are_forwarded() {
+    let (server, _) = start().await;
     let big = "x".repeat(1 << 20);
     for era in ERAS {
-        let client = ann(&server, era).await;
+        let client = connect(&server, era).await;
         let echoed = client.call("echo", json!({"text": big})).await.unwrap();
         assert!(echoed.structured()["text"] == *big, "{era:?}");
     }
 }
 
-/// It hears so at once, and not only when it is dropped after a while.
+/// At once, and not only when it is dropped 10 s later.
 #[tokio::test(start_paused = true)]
-async fn a_tool_hears_that_it_is_cancelled() {
+async fn a_cancel_reaches_the_tool() {
     for era in ERAS {
-        let (server, state) = desk().await;
-        let client = ann(&server, era).await;
-        let task = client.start("polite", json!({})).await.unwrap();
-        state.begun.notified().await;
+        let (server, state) = start().await;
+        let client = connect(&server, era).await;
+        let task = client.start("stops_if_cancelled", json!({})).await.unwrap();
+        state.started.notified().await;
         #[expect(clippy::disallowed_methods, reason = "the time of the test's own runtime")]
         let before = tokio::time::Instant::now();
         task.cancel().await.unwrap();
@@ -228,11 +228,11 @@ async fn a_tool_hears_that_it_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_does_not_listen_is_dropped_after_a_while() {
-    let (server, state) = desk().await;
-    let client = ann(&server, Era::Modern).await;
-    let task = client.start("deaf", json!({})).await.unwrap();
-    state.begun.notified().await;
+async fn a_tool_that_ignores_its_cancellation_is_dropped() {
+    let (server, state) = start().await;
+    let client = connect(&server, Era::Modern).await;
+    let task = client.start("ignores_cancel", json!({})).await.unwrap();
+    state.started.notified().await;
     #[expect(clippy::disallowed_methods, reason = "the time of the test's own runtime")]
     let before = tokio::time::Instant::now();
     task.cancel().await.unwrap();
@@ -243,25 +243,25 @@ async fn a_tool_that_does_not_listen_is_dropped_after_a_while() {
 }
 
 #[tokio::test]
-async fn work_is_dropped_when_the_server_stops() {
-    let (server, state) = desk().await;
-    let client = ann(&server, Era::Modern).await;
-    client.start("deaf", json!({})).await.unwrap();
-    state.begun.notified().await;
+async fn calls_are_dropped_when_the_server_stops() {
+    let (server, state) = start().await;
+    let client = connect(&server, Era::Modern).await;
+    client.start("ignores_cancel", json!({})).await.unwrap();
+    state.started.notified().await;
     server.stop().await;
     state.dropped.notified().await;
 }
 
 #[tokio::test]
 async fn a_list_that_changes_is_read_again() {
-    let (server, _) = desk().await;
-    let client = ann(&server, Era::Legacy).await;
-    client.call("grow", json!({})).await.unwrap();
+    let (server, _) = start().await;
+    let client = connect(&server, Era::Legacy).await;
+    client.call("change_tools", json!({})).await.unwrap();
     loop {
         client.notification("notifications/tools/list_changed").await.unwrap();
         let tools = client.tools().await.unwrap();
         let named = |name: &str| tools.iter().any(|tool| tool["name"] == name);
-        if named("grown") && !named("roots") {
+        if named("added") && !named("roots") {
             break;
         }
     }
@@ -269,15 +269,15 @@ async fn a_list_that_changes_is_read_again() {
 
 #[tokio::test]
 async fn updates_of_resources_are_passed_on() {
-    let (server, state) = desk().await;
-    // The handler hears that someone wants to know, for those that tell only who asked.
+    let (server, state) = start().await;
+    // Some handlers notify only subscribers.
     while state.subscribed.lock().unwrap().as_slice() != ["desk://book"] {
         tokio::task::yield_now().await;
     }
-    let client = ann(&server, Era::Legacy).await;
+    let client = connect(&server, Era::Legacy).await;
     let book = json!({"uri": "desk://book"});
     client.request("resources/subscribe", book.clone()).await.unwrap();
-    client.call("touch", json!({})).await.unwrap();
+    client.call("update_resource", json!({})).await.unwrap();
     assert_eq!(
         client.notification("notifications/resources/updated").await.unwrap()["uri"],
         book["uri"]
@@ -286,8 +286,8 @@ async fn updates_of_resources_are_passed_on() {
 }
 
 #[tokio::test]
-async fn settings_are_the_authors() {
-    let served = longhaul_rmcp::server(crate::desk::Desk::default());
+async fn the_author_can_configure_a_tool() {
+    let served = longhaul_rmcp::server(crate::test_handler::TestHandler::default());
     let server = served
         .tool("wait", |tool| tool.task(TaskPolicy::Never).title("Waits"))
         .await
@@ -298,16 +298,16 @@ async fn settings_are_the_authors() {
 }
 
 #[tokio::test]
-async fn a_setting_for_no_tool_is_an_error() {
-    let served = longhaul_rmcp::server(crate::desk::Desk::default()).tool("wiat", |tool| tool);
+async fn configuring_an_unknown_tool_is_an_error() {
+    let served = longhaul_rmcp::server(crate::test_handler::TestHandler::default()).tool("wiat", |tool| tool);
     let error = served.await.map(|_: Server| ()).unwrap_err().to_string();
     assert!(error.contains("wiat") && error.contains("wait"), "{error}");
 }
 
-/// Says that it has resources, and knows no templates.
-struct Untemplated;
+/// Declares resources and does not serve `resources/templates/list`.
+struct WithoutTemplates;
 
-impl ServerHandler for Untemplated {
+impl ServerHandler for WithoutTemplates {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_resources().build())
     }
@@ -322,8 +322,8 @@ impl ServerHandler for Untemplated {
 }
 
 #[tokio::test]
-async fn a_list_that_the_handler_does_not_know_is_empty() {
-    let server = longhaul_rmcp::server(Untemplated).await.unwrap();
+async fn a_list_that_the_handler_does_not_serve_is_empty() {
+    let server = longhaul_rmcp::server(WithoutTemplates).await.unwrap();
     let client = server.in_memory(Era::Modern).await.unwrap();
     let templates = client.request("resources/templates/list", json!({})).await;
     assert_eq!(

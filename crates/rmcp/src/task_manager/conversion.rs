@@ -1,4 +1,4 @@
-//! A record as rmcp's types show it.
+//! Converts records to rmcp's types.
 
 use longhaul_core::{
     Now, Outcome, UnixMillis,
@@ -11,30 +11,34 @@ use rmcp::{
 use serde_json::json;
 
 pub(super) fn task(task: &longhaul_core::Task, poll_interval_ms: Option<u64>, now: Now) -> Task {
-    let mut shown = Task::new(
+    let mut converted = Task::new(
         task.id.as_str(),
         TaskStatus::Working,
         timestamp(now.in_the_world(task.created_at)),
         timestamp(now.in_the_world(task.updated_at)),
     );
-    shown.status_message = task.status.as_deref().map(str::to_owned);
-    shown.ttl_ms = task.deadline;
-    shown.poll_interval_ms = poll_interval_ms;
-    shown
+    converted.status_message = task.status.as_deref().map(str::to_owned);
+    converted.ttl_ms = task.deadline;
+    converted.poll_interval_ms = poll_interval_ms;
+    converted
 }
 
-pub(super) fn detailed(record: Record, poll_interval_ms: Option<u64>, now: Now) -> Result<DetailedTask, ErrorData> {
+pub(super) fn detailed_task(
+    record: Record,
+    poll_interval_ms: Option<u64>,
+    now: Now,
+) -> Result<DetailedTask, ErrorData> {
     let task = task(&record.task, poll_interval_ms, now);
     let payload = payload(record)
         .map_err(|error| ErrorData::internal_error(format!("the task's record cannot be read: {error}"), None))?;
-    // The payload says which status it is.
+    // `DetailedTask` takes the status from the payload.
     Ok(DetailedTask::new(task, payload))
 }
 
 fn payload(record: Record) -> Result<TaskPayload, serde_json::Error> {
-    // Work that is asked to stop waits for no answer any more.
+    // A task that is to stop waits for no answers.
     let asks = !record.inputs.is_empty() && record.task.stop.is_none();
-    // Its time was over while nobody ran it: the engine's words are a result, and rmcp's an error.
+    // The TTL passed while no process ran the task: the engine's outcome is a result, and rmcp's is an error.
     let overdue = record.task.deadline.map(Outcome::deadline_passed);
     Ok(match record.outcome {
         Some(outcome) if Some(&outcome) == overdue.as_ref() => TaskPayload::Failed {
@@ -69,7 +73,7 @@ fn payload(record: Record) -> Result<TaskPayload, serde_json::Error> {
     })
 }
 
-/// What a task comes to that takes longer than its time to live.
+/// The error of a task that takes longer than its TTL.
 pub(super) fn expired() -> ErrorData {
     ErrorData::internal_error("task expired: TTL elapsed before completion", None)
 }
@@ -78,10 +82,10 @@ fn timestamp(at: UnixMillis) -> String {
     jiff::Timestamp::from_millisecond(at.0).unwrap_or_default().to_string()
 }
 
-pub(super) fn unknown(task_id: &str) -> ErrorData {
+pub(super) fn unknown_task(task_id: &str) -> ErrorData {
     ErrorData::invalid_params(format!("unknown task: {task_id}"), None)
 }
 
-pub(super) fn not_kept(error: &StoreError) -> ErrorData {
-    ErrorData::internal_error(format!("the tasks' records: {error}"), None)
+pub(super) fn store_error(error: &StoreError) -> ErrorData {
+    ErrorData::internal_error(format!("the task records cannot be read or written: {error}"), None)
 }

@@ -1,13 +1,13 @@
-//! One request to the handler, from the asking to the answer, with all that is said and asked on the way.
+//! One request to the handler until its result, with the questions and notifications in between.
 #![expect(
     deprecated,
-    reason = "rmcp calls sampling, roots and logging so (SEP-2577); handlers go on using them"
+    reason = "rmcp marks sampling, roots and logging as deprecated (SEP-2577); handlers still use them"
 )]
 
 use super::{
     caller::Caller,
     changes::{Change, Changes},
-    connection::{Handler, Near, OneRequest},
+    connection::{ClientEnd, Handler, RequestConnection},
 };
 use futures_util::{
     StreamExt,
@@ -32,148 +32,148 @@ use std::{
     time::Duration,
 };
 
-/// How long the handler may take to follow a request to stop before its work is dropped.
+/// How long the handler may take to stop before its future is dropped.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often a request may be answered with questions before we take it that there is no end to it.
-const ROUNDS: usize = 100;
-/// How long we wait before a request is sent again that was put off without a question.
-const PUT_OFF: Duration = Duration::from_secs(1);
-/// Says that what there was to do on a page is done (2025-11-25); rmcp has no type for it.
-const PAGE_DONE: &str = "notifications/elicitation/complete";
+/// How often the handler may answer a request with questions.
+const MAX_ROUNDS: usize = 100;
+/// The wait before a request is sent again if the handler returned `input_required` without a question.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// The user has finished on a page (2025-11-25); rmcp has no type for it.
+const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
 
-/// A handler, and where its word of changed lists goes.
-pub(super) struct Hosted {
+/// The handler, and the channel for the changes that it announces.
+pub(super) struct HostedHandler {
     handler: Box<dyn Handler>,
     pub(super) changes: Changes,
-    requests: AtomicI64,
+    next_id: AtomicI64,
 }
 
-/// A request came to no result.
+/// A request has no result.
 #[derive(Debug)]
-pub(super) enum Failed {
+pub(super) enum RequestFailure {
     /// The handler answered with an error.
     Refused(ErrorData),
     /// The handler panicked.
     Panicked,
-    /// It was made to stop.
+    /// The task was stopped.
     Stopped(StopReason),
-    /// It was answered with a question that cannot be asked, or gets no answer.
-    Asked(AskError),
+    /// Its result was a question that could not be asked or got no answer.
+    Ask(AskError),
 }
 
-impl Hosted {
+impl HostedHandler {
     pub(super) fn new(handler: impl Handler, changes: Changes) -> Self {
         Self {
             handler: Box::new(handler),
             changes,
-            requests: AtomicI64::new(1),
+            next_id: AtomicI64::new(1),
         }
     }
 
-    /// What the handler answers, with its questions (2026-07-28: `input_required`) asked and answered. `make` makes the request, for each
-    /// round of questions anew.
+    /// Sends a request and returns the handler's result. Questions in a result (`input_required`, 2026-07-28) are asked, and the request is sent
+    /// again with the answers. `make_request` makes it for each round.
     ///
     /// # Errors
-    /// [`Failed`]; also if the request cannot be made.
+    /// [`RequestFailure`]; also if the request cannot be made.
     pub(super) async fn request(
         &self,
-        make: impl Fn() -> Result<ClientRequest, serde_json::Error>,
+        make_request: impl Fn() -> Result<ClientRequest, serde_json::Error>,
         caller: &Caller,
-    ) -> Result<ServerResult, Failed> {
-        let mut answered = None;
-        for _ in 0..ROUNDS {
-            let mut request = make().map_err(|error| unreadable(&error))?;
-            if let Some(answered) = answered.take() {
-                go_on(&mut request, answered);
+    ) -> Result<ServerResult, RequestFailure> {
+        let mut answers = None;
+        for _ in 0..MAX_ROUNDS {
+            let mut request = make_request().map_err(|error| unreadable(&error))?;
+            if let Some(answers) = answers.take() {
+                add_answers(&mut request, answers);
             }
-            match self.once(request, caller).await? {
-                ServerResult::InputRequiredResult(round) => answered = Some(answer(round, caller).await?),
+            match self.send_once(request, caller).await? {
+                ServerResult::InputRequiredResult(round) => answers = Some(ask_round(round, caller).await?),
                 result => return Ok(result),
             }
         }
-        let endless = format!("the handler asked {ROUNDS} times and came to no end");
-        Err(Failed::Refused(ErrorData::internal_error(endless, None)))
+        let endless = format!("the handler returned questions {MAX_ROUNDS} times and no result");
+        Err(RequestFailure::Refused(ErrorData::internal_error(endless, None)))
     }
 
-    /// An id that no other request to the handler has: on whatever connection they come, it may keep them apart by it.
+    /// An id that no other request to the handler has, on any connection.
     pub(super) fn next_id(&self) -> RequestId {
-        RequestId::Number(self.requests.fetch_add(1, Ordering::Relaxed))
+        RequestId::Number(self.next_id.fetch_add(1, Ordering::Relaxed))
     }
 
-    async fn once(&self, mut request: ClientRequest, caller: &Caller) -> Result<ServerResult, Failed> {
+    async fn send_once(&self, mut request: ClientRequest, caller: &Caller) -> Result<ServerResult, RequestFailure> {
         let id = self.next_id();
         let meta = request.get_meta_mut();
         *meta = caller.meta().into();
-        // Progress is always welcome.
+        // The progress token is set even if the client wants no progress: tasks show it.
         meta.set_progress_token(ProgressToken(id.clone()));
-        let connection = self.handler.connect(caller.introduction());
+        let connection = self.handler.connect(caller.initialize_params());
         Exchange {
             caller,
             changes: &self.changes,
             id,
-            to: connection.near.to.clone(),
-            asking: FuturesUnordered::new(),
-            asked: HashMap::new(),
+            sender: connection.client_end.sender.clone(),
+            replies: FuturesUnordered::new(),
+            open_questions: HashMap::new(),
         }
         .run(connection, request)
         .await
     }
 }
 
-fn unreadable(error: &serde_json::Error) -> Failed {
-    Failed::Refused(ErrorData::internal_error(
+fn unreadable(error: &serde_json::Error) -> RequestFailure {
+    RequestFailure::Refused(ErrorData::internal_error(
         format!("a message to or from the handler could not be read: {error}"),
         None,
     ))
 }
 
-/// A result as its text.
-pub(super) fn text(result: &ServerResult) -> Result<Json, Failed> {
+/// A result as JSON.
+pub(super) fn text(result: &ServerResult) -> Result<Json, RequestFailure> {
     match serde_json::to_string(result) {
         Ok(text) => Ok(Json::trusted(text)),
         Err(error) => Err(unreadable(&error)),
     }
 }
 
-/// What a round of questions has come to.
-struct Answered {
+/// The answers to a round of questions.
+struct RoundAnswers {
     responses: Option<InputResponses>,
     state: Option<String>,
 }
 
-/// The next round: the same request, with the answers.
-fn go_on(request: &mut ClientRequest, Answered { responses, state }: Answered) {
-    let (to, kept) = match request {
+/// Adds the answers of the last round to the request.
+fn add_answers(request: &mut ClientRequest, RoundAnswers { responses, state }: RoundAnswers) {
+    let (input_responses, request_state) = match request {
         ClientRequest::CallToolRequest(call) => (&mut call.params.input_responses, &mut call.params.request_state),
         ClientRequest::GetPromptRequest(get) => (&mut get.params.input_responses, &mut get.params.request_state),
         ClientRequest::ReadResourceRequest(read) => (&mut read.params.input_responses, &mut read.params.request_state),
-        // Nothing else is answered with questions.
+        // The result of other requests is never a question.
         _ => return,
     };
-    (*to, *kept) = (responses, state);
+    (*input_responses, *request_state) = (responses, state);
 }
 
-async fn answer(round: InputRequiredResult, caller: &Caller) -> Result<Answered, Failed> {
+async fn ask_round(round: InputRequiredResult, caller: &Caller) -> Result<RoundAnswers, RequestFailure> {
     let responses = match round.input_requests {
-        Some(questions) if !questions.is_empty() => Some(answers(questions, caller).await?),
+        Some(questions) if !questions.is_empty() => Some(ask_all(questions, caller).await?),
         _ => {
-            caller.sleep(PUT_OFF).await;
+            caller.sleep(RETRY_DELAY).await;
             None
         }
     };
     let state = round.request_state;
-    Ok(Answered { responses, state })
+    Ok(RoundAnswers { responses, state })
 }
 
-/// Asked together, so that a reader sees all of them or none.
-async fn answers(questions: InputRequests, caller: &Caller) -> Result<InputResponses, Failed> {
+/// Asks all questions concurrently, so that the client is shown them together.
+async fn ask_all(questions: InputRequests, caller: &Caller) -> Result<InputResponses, RequestFailure> {
     let answers = questions.into_iter().map(|(key, question)| async {
         let request = serde_json::to_value(question).map_err(|error| unreadable(&error))?;
         let question = Question {
             name: Some(key.as_str().into()),
             ..question_of(request)
         };
-        let answer = caller.ask(question).await.map_err(Failed::Asked)?;
+        let answer = caller.ask(question).await.map_err(RequestFailure::Ask)?;
         let answer: Value = serde_json::from_str(answer.as_str()).map_err(|error| unreadable(&error))?;
         Ok((key, answer))
     });
@@ -190,21 +190,29 @@ fn question_of(request: Value) -> Question {
     }
 }
 
-/// What goes on on the connection of one request.
+/// The messages on the connection of one request.
 struct Exchange<'a> {
     caller: &'a Caller,
     changes: &'a Changes,
     id: RequestId,
-    to: tokio::sync::mpsc::Sender<ClientJsonRpcMessage>,
-    asking: FuturesUnordered<BoxFuture<'a, (RequestId, Result<ClientJsonRpcMessage, Aborted>)>>,
-    /// Of each that is open, so that the handler can take a question back.
-    asked: HashMap<RequestId, AbortHandle>,
+    sender: tokio::sync::mpsc::Sender<ClientJsonRpcMessage>,
+    replies: FuturesUnordered<BoxFuture<'a, (RequestId, Result<ClientJsonRpcMessage, Aborted>)>>,
+    /// Aborts open questions if the handler cancels them.
+    open_questions: HashMap<RequestId, AbortHandle>,
 }
 
 impl Exchange<'_> {
-    async fn run(mut self, connection: OneRequest, request: ClientRequest) -> Result<ServerResult, Failed> {
-        let OneRequest { near, mut told, _open } = connection;
-        let Near { mut from, .. } = near;
+    async fn run(
+        mut self,
+        connection: RequestConnection,
+        request: ClientRequest,
+    ) -> Result<ServerResult, RequestFailure> {
+        let RequestConnection {
+            client_end,
+            mut result,
+            _open,
+        } = connection;
+        let ClientEnd { mut receiver, .. } = client_end;
         self.send(JsonRpcMessage::request(request, self.id.clone())).await;
         let caller = self.caller;
         let mut stop = caller.stopped().map(Some).boxed();
@@ -218,37 +226,37 @@ impl Exchange<'_> {
                         self.send(cancelled(self.id.clone())).await;
                         stop = caller.sleep(GRACE).map(|()| None).boxed();
                     }
-                    (None, reason) => return Err(Failed::Stopped(reason.unwrap_or(StopReason::Cancel))),
+                    (None, reason) => return Err(RequestFailure::Stopped(reason.unwrap_or(StopReason::Cancel))),
                 },
-                // What was said before the answer is told before it.
-                Some(message) = from.recv() => self.hear(message).await,
-                Some((id, reply)) = self.asking.next(), if !self.asking.is_empty() => {
-                    self.asked.remove(&id);
-                    // What was taken back needs no reply.
+                // Messages before the result are handled before it.
+                Some(message) = receiver.recv() => self.receive(message).await,
+                Some((id, reply)) = self.replies.next(), if !self.replies.is_empty() => {
+                    self.open_questions.remove(&id);
+                    // A cancelled question needs no reply.
                     if let Ok(reply) = reply {
                         self.send(reply).await;
                     }
                 }
-                told = &mut told => {
-                    while let Ok(message) = from.try_recv() {
-                        self.hear(message).await;
+                result = &mut result => {
+                    while let Ok(message) = receiver.try_recv() {
+                        self.receive(message).await;
                     }
-                    return told.map_err(|_| Failed::Panicked)?.map_err(Failed::Refused);
+                    return result.map_err(|_| RequestFailure::Panicked)?.map_err(RequestFailure::Refused);
                 }
             }
         }
     }
 
-    /// A connection that is closed is told by the answer's channel.
+    /// Ignores that the connection is closed: then the channel of the result is, too.
     async fn send(&mut self, message: ClientJsonRpcMessage) {
-        let _ = self.to.send(message).await;
+        let _ = self.sender.send(message).await;
     }
 
-    async fn hear(&mut self, message: ServerJsonRpcMessage) {
+    async fn receive(&mut self, message: ServerJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(JsonRpcRequest { id, request, .. }) => self.ask(id, request).await,
-            JsonRpcMessage::Notification(JsonRpcNotification { notification, .. }) => self.note(notification),
-            // The answer comes the other way.
+            JsonRpcMessage::Notification(JsonRpcNotification { notification, .. }) => self.forward(notification),
+            // The result has a channel of its own.
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }
     }
@@ -261,9 +269,9 @@ impl Exchange<'_> {
             ServerRequest::ElicitRequest(_)
             | ServerRequest::CreateMessageRequest(_)
             | ServerRequest::ListRootsRequest(_) => None,
-            _ => Some("a client can be asked for elicitation, sampling and roots"),
+            _ => Some("only elicitation, sampling and roots can be requested from a client"),
         };
-        // A token for progress that nobody will send.
+        // No client sends progress of an answer.
         request.get_meta_mut().remove("progressToken");
         let request = match (refused, serde_json::to_value(request)) {
             (None, Ok(request)) => request,
@@ -274,27 +282,28 @@ impl Exchange<'_> {
             }
         };
         let (handle, registration) = AbortHandle::new_pair();
-        self.asked.insert(id.clone(), handle);
+        self.open_questions.insert(id.clone(), handle);
         let caller = self.caller;
-        let asked = id.clone();
-        let reply = async move { reply(asked, caller.ask(question_of(request)).await) };
+        let question_id = id.clone();
+        let reply = async move { reply(question_id, caller.ask(question_of(request)).await) };
         let reply = Abortable::new(reply, registration);
-        self.asking.push(reply.map(|reply| (id, reply)).boxed());
+        self.replies.push(reply.map(|reply| (id, reply)).boxed());
     }
 
-    fn note(&mut self, notification: ServerNotification) {
+    fn forward(&mut self, notification: ServerNotification) {
         match notification {
-            ServerNotification::ProgressNotification(said) => {
-                let said = said.params;
-                self.caller.report(said.progress, said.total, said.message.as_deref());
+            ServerNotification::ProgressNotification(progress) => {
+                let progress = progress.params;
+                let message = progress.message.as_deref();
+                self.caller.report(progress.progress, progress.total, message);
             }
-            ServerNotification::LoggingMessageNotification(said) => {
-                let said = said.params;
-                self.caller.log(level(said.level), said.logger.as_deref(), said.data);
+            ServerNotification::LoggingMessageNotification(log) => {
+                let log = log.params;
+                self.caller.log(level(log.level), log.logger.as_deref(), log.data);
             }
-            ServerNotification::CancelledNotification(taken_back) => {
-                let id = taken_back.params.request_id;
-                if let Some(handle) = id.and_then(|id| self.asked.remove(&id)) {
+            ServerNotification::CancelledNotification(cancelled) => {
+                let id = cancelled.params.request_id;
+                if let Some(handle) = id.and_then(|id| self.open_questions.remove(&id)) {
                     handle.abort();
                 }
             }
@@ -302,9 +311,9 @@ impl Exchange<'_> {
                 method,
                 params: Some(params),
                 ..
-            }) if method == PAGE_DONE => {
+            }) if method == ELICITATION_COMPLETE => {
                 if let Some(id) = params["elicitationId"].as_str() {
-                    self.caller.page_done(id);
+                    self.caller.elicitation_complete(id);
                 }
             }
             other => {
@@ -322,7 +331,7 @@ fn cancelled(id: RequestId) -> ClientJsonRpcMessage {
     JsonRpcMessage::notification(ClientNotification::CancelledNotification(cancelled))
 }
 
-/// The client's answer, or why there is none, as the handler is told.
+/// The reply to the handler's question: the client's answer, or an error.
 fn reply(id: RequestId, answer: Result<Json, AskError>) -> ClientJsonRpcMessage {
     let error = match answer {
         Ok(answer) => match serde_json::from_str(answer.as_str()) {

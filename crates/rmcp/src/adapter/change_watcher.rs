@@ -1,7 +1,8 @@
 //! Following the handler's changes until the server stops.
 
 use super::{
-    catalog::Offered, changes::Change, exchange::Hosted, standing_connection::StandingConnection, tool::Settings,
+    catalog::Offer, changes::Change, exchange::HostedHandler, standing_connection::StandingConnection,
+    tool::ToolOverrides,
 };
 use longhaul::ServerHandle;
 use std::sync::Arc;
@@ -10,16 +11,16 @@ use tokio::sync::mpsc;
 /// Follows the handler until the server stops.
 pub(super) async fn follow(
     server: ServerHandle,
-    hosted: Arc<Hosted>,
-    settings: Arc<Settings>,
+    handler: Arc<HostedHandler>,
+    overrides: Arc<ToolOverrides>,
     mut connection: StandingConnection,
     mut changes: mpsc::UnboundedReceiver<Change>,
-    mut offered: Offered,
+    mut offered: Offer,
 ) {
-    connection.subscribe(&offered, &hosted).await;
+    connection.subscribe(&offered, &handler).await;
     loop {
         let change = tokio::select! {
-            () = connection.listen(&hosted.changes) => return tracing::warn!("the handler has closed its connection"),
+            () = connection.forward_changes(&handler.changes) => return tracing::warn!("the handler has closed its connection"),
             Some(change) = changes.recv() => change,
         };
         // Changes that arrive together are handled together.
@@ -35,12 +36,12 @@ pub(super) async fn follow(
         if !lists {
             continue;
         }
-        match Offered::read(&hosted, connection.features()).await {
+        match Offer::read(&handler, connection.features()).await {
             Ok(now) => {
-                offered.change_to(now, &server, &hosted, &settings).await;
-                connection.subscribe(&offered, &hosted).await;
+                offered.change_to(now, &server, &handler, &overrides).await;
+                connection.subscribe(&offered, &handler).await;
             }
-            Err(error) => tracing::error!(%error, "what the handler offers could not be read again"),
+            Err(error) => tracing::error!(%error, "the handler's changed lists could not be read"),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Prompts, resources and completions: what the handler answers while the request lasts.
+//! Forwards requests for prompts, resources and completions to the handler.
 
 use super::{
     caller::Caller,
-    exchange::{self, Failed, Hosted},
+    exchange::{self, HostedHandler, RequestFailure},
 };
 use longhaul_core::{BoxFuture, Json, RpcFailure};
 use longhaul_runtime::{Completer, HandlerError, PromptHandler, RequestContext, ResourceHandler};
@@ -16,34 +16,38 @@ use rmcp::{
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A prompt of the handler's by its name, or a resource by its URI.
-pub(super) struct Answering {
-    hosted: Arc<Hosted>,
+/// Forwards requests for one prompt, or for resources.
+pub(super) struct RequestForwarder {
+    handler: Arc<HostedHandler>,
+    /// The prompt's name; empty for resources, which are read by their URI.
     prompt: String,
 }
 
-impl Answering {
-    pub(super) fn prompt(hosted: &Arc<Hosted>, name: &str) -> Self {
+impl RequestForwarder {
+    pub(super) fn prompt(handler: &Arc<HostedHandler>, name: &str) -> Self {
         Self {
-            hosted: Arc::clone(hosted),
+            handler: Arc::clone(handler),
             prompt: name.to_owned(),
         }
     }
 
-    pub(super) fn resource(hosted: &Arc<Hosted>) -> Self {
-        Self::prompt(hosted, "")
+    pub(super) fn resource(handler: &Arc<HostedHandler>) -> Self {
+        Self::prompt(handler, "")
     }
 
-    async fn answer(
+    async fn forward(
         &self,
-        make: impl Fn() -> Result<ClientRequest, serde_json::Error>,
+        make_request: impl Fn() -> Result<ClientRequest, serde_json::Error>,
         cx: RequestContext,
     ) -> Result<ServerResult, HandlerError> {
-        self.hosted.request(make, &Caller::Request(cx)).await.map_err(refusal)
+        self.handler
+            .request(make_request, &Caller::Request(cx))
+            .await
+            .map_err(to_handler_error)
     }
 }
 
-impl PromptHandler for Answering {
+impl PromptHandler for RequestForwarder {
     fn get(
         self: Arc<Self>,
         arguments: BTreeMap<String, String>,
@@ -57,12 +61,12 @@ impl PromptHandler for Answering {
                 let params = GetPromptRequestParams::new(&self.prompt).with_arguments(arguments.collect());
                 Ok(ClientRequest::GetPromptRequest(GetPromptRequest::new(params)))
             };
-            self.answer(request, cx).await.and_then(|answer| in_full(&answer))
+            self.forward(request, cx).await.and_then(|answer| to_json(&answer))
         })
     }
 }
 
-impl ResourceHandler for Answering {
+impl ResourceHandler for RequestForwarder {
     fn read(
         self: Arc<Self>,
         uri: String,
@@ -74,27 +78,27 @@ impl ResourceHandler for Answering {
                 let params = ReadResourceRequestParams::new(&uri);
                 Ok(ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params)))
             };
-            self.answer(request, cx).await.and_then(|answer| in_full(&answer))
+            self.forward(request, cx).await.and_then(|answer| to_json(&answer))
         })
     }
 }
 
 /// Completes the arguments of a prompt or the variables of a template.
-pub(super) struct Completing {
-    answering: Answering,
+pub(super) struct CompletionForwarder {
+    forwarder: RequestForwarder,
     reference: Value,
 }
 
-impl Completing {
-    pub(super) fn new(hosted: &Arc<Hosted>, reference: Value) -> Self {
+impl CompletionForwarder {
+    pub(super) fn new(handler: &Arc<HostedHandler>, reference: Value) -> Self {
         Self {
-            answering: Answering::resource(hosted),
+            forwarder: RequestForwarder::resource(handler),
             reference,
         }
     }
 }
 
-impl Completer for Completing {
+impl Completer for CompletionForwarder {
     fn complete(
         self: Arc<Self>,
         argument: String,
@@ -103,13 +107,13 @@ impl Completer for Completing {
         cx: RequestContext,
     ) -> BoxFuture<'static, Result<Vec<String>, HandlerError>> {
         Box::pin(async move {
-            let settled: Value = serde_json::from_str(context.as_str()).unwrap_or_default();
+            let arguments: Value = serde_json::from_str(context.as_str()).unwrap_or_default();
             let mut params = json!({"ref": self.reference, "argument": {"name": argument, "value": value}});
-            if settled.is_object() {
-                params["context"] = json!({"arguments": settled});
+            if arguments.is_object() {
+                params["context"] = json!({"arguments": arguments});
             }
             let request = || serde_json::from_value(json!({"method": "completion/complete", "params": params}));
-            match self.answering.answer(request, cx).await? {
+            match self.forwarder.forward(request, cx).await? {
                 ServerResult::CompleteResult(completed) => Ok(completed.completion.values),
                 _ => Ok(Vec::new()),
             }
@@ -117,16 +121,16 @@ impl Completer for Completing {
     }
 }
 
-fn in_full(answer: &ServerResult) -> Result<Json, HandlerError> {
-    exchange::text(answer).map_err(refusal)
+fn to_json(answer: &ServerResult) -> Result<Json, HandlerError> {
+    exchange::text(answer).map_err(to_handler_error)
 }
 
-fn refusal(failed: Failed) -> HandlerError {
+fn to_handler_error(failed: RequestFailure) -> HandlerError {
     match failed {
-        Failed::Refused(error) if error.code == ErrorCode::RESOURCE_NOT_FOUND => HandlerError::NotFound,
-        Failed::Refused(error) => HandlerError::Rpc(failure(error)),
-        Failed::Asked(error) => error.into(),
-        Failed::Panicked | Failed::Stopped(_) => HandlerError::Rpc(RpcFailure {
+        RequestFailure::Refused(error) if error.code == ErrorCode::RESOURCE_NOT_FOUND => HandlerError::NotFound,
+        RequestFailure::Refused(error) => HandlerError::Rpc(failure(error)),
+        RequestFailure::Ask(error) => error.into(),
+        RequestFailure::Panicked | RequestFailure::Stopped(_) => HandlerError::Rpc(RpcFailure {
             code: -32603,
             message: "the handler failed unexpectedly".into(),
             data: None,
@@ -134,7 +138,7 @@ fn refusal(failed: Failed) -> HandlerError {
     }
 }
 
-/// rmcp's error as Longhaul's.
+/// Converts rmcp's error.
 pub(super) fn failure(error: ErrorData) -> RpcFailure {
     RpcFailure {
         code: error.code.0,

@@ -1,6 +1,6 @@
-//! What tasks of the manager run: closures of this process, and functions that every process knows by name.
+//! The code of tasks: closures of this process, and functions that are registered by name at every start.
 
-use super::{TaskContext, shown};
+use super::{TaskContext, conversion};
 use longhaul_core::{BoxFuture, Entropy, Json, Outcome, RpcFailure, StopReason, ToolSpec};
 use longhaul_runtime::{Attempt, End, Executor, Provider};
 use parking_lot::Mutex;
@@ -19,153 +19,153 @@ use std::{
     },
 };
 
-/// The kind of executor, as kept with each task's definition.
+/// The executor kind that is stored with each task's definition; it must not change.
 pub(super) const KIND: &str = "rmcp_kept";
 
 pub(super) type Function = Box<dyn Fn(TaskContext, JsonObject) -> TaskFuture + Send + Sync>;
 pub(super) type Closure = Box<dyn FnOnce(TaskContext) -> TaskFuture + Send>;
 
-/// All that can be run.
-pub(super) struct Work {
+/// The functions and closures that tasks can run.
+pub(super) struct TaskCode {
     pub(super) functions: HashMap<String, Function>,
-    pub(super) closures: Closures,
+    pub(super) closures: PendingClosures,
 }
 
-/// Closures whose tasks have not begun yet.
-pub(super) struct Closures {
-    /// Tells this process from those before it: the tickets of one are worth nothing in another.
+/// Closures whose tasks have not started.
+pub(super) struct PendingClosures {
+    /// A random number, so that an id of an earlier process names no closure of this one.
     process: u64,
     next: AtomicU64,
-    waiting: Mutex<HashMap<Ticket, Closure>>,
+    by_id: Mutex<HashMap<ClosureId, Closure>>,
 }
 
-/// What a task has of its closure.
+/// Names the closure of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Ticket {
+pub(super) struct ClosureId {
     process: u64,
     closure: u64,
 }
 
-impl Closures {
+impl PendingClosures {
     pub(super) fn new(entropy: &dyn Entropy) -> Self {
         let mut process = [0; 8];
         entropy.fill(&mut process);
         Self {
             process: u64::from_le_bytes(process),
             next: AtomicU64::new(0),
-            waiting: Mutex::default(),
+            by_id: Mutex::default(),
         }
     }
 
-    /// Takes a closure in; returns its ticket, also as its task's arguments.
-    pub(super) fn hand_in(&self, closure: Closure) -> (Ticket, Value) {
-        let ticket = Ticket {
+    /// Adds a closure; returns its id, also as JSON for the task's arguments.
+    pub(super) fn insert(&self, closure: Closure) -> (ClosureId, Value) {
+        let id = ClosureId {
             process: self.process,
             closure: self.next.fetch_add(1, Ordering::Relaxed),
         };
-        let arguments = json!({"process": ticket.process, "closure": ticket.closure});
-        self.waiting.lock().insert(ticket.clone(), closure);
-        (ticket, arguments)
+        let arguments = json!({"process": id.process, "closure": id.closure});
+        self.by_id.lock().insert(id.clone(), closure);
+        (id, arguments)
     }
 
-    pub(super) fn take(&self, ticket: &Ticket) -> Option<Closure> {
-        self.waiting.lock().remove(ticket)
+    pub(super) fn remove(&self, id: &ClosureId) -> Option<Closure> {
+        self.by_id.lock().remove(id)
     }
 }
 
-/// What is kept of how tasks are made, once for all that are made alike, and for ever.
+/// The definition of tasks, stored once for all tasks that share it, and never deleted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Definition {
-    /// The function; a closure without.
+pub(super) struct TaskDefinition {
+    /// The name of the function; `None` for closures.
     pub(super) function: Option<String>,
     pub(super) poll_interval_ms: Option<u64>,
 }
 
-/// What is kept of a task alone, as its arguments.
+/// What is stored as a task's arguments.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Given {
+pub(super) struct StoredArguments {
     pub(super) status_message: Option<String>,
-    /// A function's arguments, or a closure's ticket.
+    /// A function's arguments, or a closure's id.
     pub(super) arguments: Value,
 }
 
-impl Definition {
-    /// As it was frozen with a task.
+impl TaskDefinition {
+    /// Reads the definition that is stored with a task.
     pub(super) fn of_spec(spec: &ToolSpec) -> Option<Self> {
         #[derive(Deserialize)]
-        struct Frozen {
-            executor: Definition,
+        struct StoredSpec {
+            executor: TaskDefinition,
         }
-        serde_json::from_str::<Frozen>(spec.definition.as_str())
+        serde_json::from_str::<StoredSpec>(spec.definition.as_str())
             .ok()
-            .map(|frozen| frozen.executor)
+            .map(|spec| spec.executor)
     }
 }
 
-/// Runs a task of the manager's.
-pub(super) struct Kept {
-    pub(super) definition: Definition,
-    pub(super) work: Arc<Work>,
+/// Runs a task of the manager.
+pub(super) struct TaskExecutor {
+    pub(super) definition: TaskDefinition,
+    pub(super) code: Arc<TaskCode>,
 }
 
-impl Kept {
-    /// `None` for a closure of a process that is no more.
-    fn begin(&self, arguments: Value, cx: TaskContext) -> Option<TaskFuture> {
+impl TaskExecutor {
+    /// `None` for a closure of an earlier process.
+    fn start(&self, arguments: Value, cx: TaskContext) -> Option<TaskFuture> {
         match &self.definition.function {
             Some(name) => {
                 let arguments = serde_json::from_value(arguments).ok()?;
-                Some(self.work.functions.get(name)?(cx, arguments))
+                Some(self.code.functions.get(name)?(cx, arguments))
             }
             None => {
-                let ticket: Ticket = serde_json::from_value(arguments).ok()?;
-                Some(self.work.closures.take(&ticket)?(cx))
+                let id: ClosureId = serde_json::from_value(arguments).ok()?;
+                Some(self.code.closures.remove(&id)?(cx))
             }
         }
     }
 }
 
-impl Executor for Kept {
+impl Executor for TaskExecutor {
     fn asks_again(&self) -> bool {
         true
     }
 
     fn run(self: Arc<Self>, attempt: Attempt, cx: longhaul_runtime::TaskContext) -> BoxFuture<'static, End> {
         Box::pin(async move {
-            let Ok(given) = serde_json::from_str::<Given>(attempt.arguments.as_str()) else {
+            let Ok(stored) = serde_json::from_str::<StoredArguments>(attempt.arguments.as_str()) else {
                 return End::Crashed;
             };
-            if let Some(line) = given.status_message {
+            if let Some(line) = stored.status_message {
                 cx.status(line);
             }
             cx.started();
-            let Some(work) = self.begin(given.arguments, TaskContext::new(cx.clone())) else {
+            let Some(code) = self.start(stored.arguments, TaskContext::new(cx.clone())) else {
                 return End::Crashed;
             };
             tokio::select! {
                 biased;
-                exit = work => end(exit),
-                () = expired(&cx) => End::Finished(failed(shown::expired())),
+                exit = code => end(exit),
+                () = expired(&cx) => End::Finished(failed(conversion::expired())),
             }
         })
     }
 }
 
-/// Unlike a request to cancel, which work may follow as it likes, the end of its time drops it.
+/// Completes when the TTL has passed: then the code is dropped. A cancel only asks it to stop.
 async fn expired(cx: &longhaul_runtime::TaskContext) {
     if cx.stopped().await == StopReason::Cancel {
         std::future::pending().await
     }
 }
 
-/// The work's own word counts, also when it was asked to stop.
+/// The outcome is what the code returns, also after a cancel.
 fn end(exit: Result<CallToolResult, TaskExit>) -> End {
     End::Finished(match exit {
         Ok(result) => match serde_json::to_value(&result) {
             Ok(result) => Outcome::result(Json::from(result)),
             Err(error) => failed(ErrorData::internal_error(
-                format!("the result cannot be kept: {error}"),
+                format!("the result cannot be written as JSON: {error}"),
                 None,
             )),
         },
@@ -182,16 +182,17 @@ fn failed(error: ErrorData) -> Outcome {
     })
 }
 
-/// Makes executors for all tasks of the manager, by what was kept of how they were made.
-pub(super) struct Reviving(pub(super) Arc<Work>);
+/// Makes executors for stored tasks by their definition.
+pub(super) struct ExecutorProvider(pub(super) Arc<TaskCode>);
 
-impl Provider for Reviving {
+impl Provider for ExecutorProvider {
     fn kind(&self) -> &'static str {
         KIND
     }
 
     fn revive(&self, definition: &Json) -> Result<Arc<dyn Executor>, String> {
-        let definition: Definition = serde_json::from_str(definition.as_str()).map_err(|error| error.to_string())?;
+        let definition: TaskDefinition =
+            serde_json::from_str(definition.as_str()).map_err(|error| error.to_string())?;
         if let Some(name) = definition
             .function
             .as_ref()
@@ -199,9 +200,9 @@ impl Provider for Reviving {
         {
             return Err(format!("no function `{name}` is registered any more"));
         }
-        Ok(Arc::new(Kept {
+        Ok(Arc::new(TaskExecutor {
             definition,
-            work: Arc::clone(&self.0),
+            code: Arc::clone(&self.0),
         }))
     }
 
