@@ -16,13 +16,13 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(crate) struct Client {
     world: Arc<World>,
     nth: usize,
-    /// Announced tasks of its own, and whether it has been given the outcome.
+    /// Its announced tasks, and whether it has read the outcome.
     tasks: Vec<(TaskId, bool)>,
-    /// Announced tasks of others; it must not know them, and tries all the same.
+    /// Announced tasks of all clients, by which it tries to access those of others.
     foreign: Arc<parking_lot::Mutex<Vec<(usize, TaskId)>>>,
 }
 
-/// How many idempotency keys a client uses over and over.
+/// How many idempotency keys a client has.
 const KEYS: u64 = 3;
 
 impl Client {
@@ -36,17 +36,17 @@ impl Client {
     }
 
     /// Acts at random during the faults, and then follows all of its tasks to their end.
-    pub(crate) async fn live(mut self) {
+    pub(crate) async fn run(mut self) {
         while !self.world.faults_are_over() {
             self.world.sleep(self.world.between(0..=4_000)).await;
-            if let Some(node) = self.world.some_node() {
+            if let Some(node) = self.world.random_node() {
                 self.act(&node).await;
             }
         }
         for round in 0_u32.. {
             self.world.sleep(3_000).await;
-            if let Some(node) = self.world.some_node() {
-                // Those that come last need slots that those before gave back.
+            if let Some(node) = self.world.random_node() {
+                // Calls after the faults need slots that earlier calls have released.
                 if round % 3 == 0 && round < 14 {
                     self.create(&node).await;
                 } else if round % 3 == 1 && round < 14 {
@@ -91,7 +91,7 @@ impl Client {
     fn draw_call(&self, node: &Node) -> Option<(Call, u64, Option<Arc<str>>)> {
         let world = &self.world;
         let key = world.one_in(5).then(|| world.between(1..=KEYS));
-        // What is called under a key is always the same.
+        // Calls under the same key are the same call.
         let (number, program, tool) = match key {
             Some(key) => (1_000_000 + self.nth as u64 * KEYS + key, key * 10, DURABLE),
             None => {
@@ -123,18 +123,18 @@ impl Client {
         };
         let cancels = call.cancel_if_caller_leaves && key.is_none();
         match self.reach(node, node.engine.create(call)).await {
-            Some(Ok(task)) => self.told(&task, key.as_ref()),
+            Some(Ok(task)) => self.task_announced(&task, key.as_ref()),
             Some(Err(CreateError::KeyTaken)) => self.world.check(|checker| checker.key_refused(number)),
             Some(Err(_)) => {}
-            None if cancels => self.world.check(|checker| checker.given_up(number)),
+            None if cancels => self.world.check(|checker| checker.may_be_cancelled(number)),
             None => {}
         }
     }
 
-    /// Its task's id was given to this client.
-    fn told(&mut self, task: &Task, key: Option<&Arc<str>>) {
+    /// Records that this client was given the id of a task.
+    fn task_announced(&mut self, task: &Task, key: Option<&Arc<str>>) {
         let world = &self.world;
-        world.note_client(self.nth, |checker| format!("is told of {}", checker.name(&task.id)));
+        world.note_client(self.nth, |checker| format!("is given {}", checker.name(&task.id)));
         world.check(|checker| {
             checker.announced(&world.disk, task);
             if let Some(key) = key {
@@ -147,7 +147,7 @@ impl Client {
         }
     }
 
-    /// A plain call: waits a while, and then leaves, or has it made a task.
+    /// Makes a plain call: waits a while, and then leaves it or promotes it.
     async fn wait(&mut self, node: &Node) {
         let Some((call, number, key)) = self.draw_call(node) else {
             return;
@@ -155,7 +155,7 @@ impl Client {
         let cancels = call.cancel_if_caller_leaves && key.is_none();
         let Some(begun) = self.reach(node, node.engine.begin(call)).await else {
             if cancels {
-                self.world.check(|checker| checker.given_up(number));
+                self.world.check(|checker| checker.may_be_cancelled(number));
             }
             return;
         };
@@ -174,7 +174,7 @@ impl Client {
             Some(_) => {}
             None if self.world.one_in(2) => self.promote(node, waiting, key.as_ref()).await,
             None => {
-                self.world.check(|checker| checker.given_up(number));
+                self.world.check(|checker| checker.may_be_cancelled(number));
                 waiting.begun().leave();
             }
         }
@@ -183,7 +183,7 @@ impl Client {
     async fn promote(&mut self, node: &Node, mut waiting: Waiting, key: Option<&Arc<str>>) {
         let id = waiting.id().clone();
         match self.reach(node, waiting.promote()).await {
-            Some(Ok(Promotion::Task(task))) => self.told(&task, key),
+            Some(Ok(Promotion::Task(task))) => self.task_announced(&task, key),
             Some(Ok(Promotion::Ended(outcome))) => self.ended(&id, &outcome),
             Some(Err(_)) | None => {}
         }
@@ -194,7 +194,7 @@ impl Client {
         world.check(|checker| checker.ended(&world.disk, id, outcome));
     }
 
-    /// Looks at a task of its own, and answers what it asks.
+    /// Reads one of its tasks, and answers its questions.
     async fn follow(&mut self, node: &Node, at: usize) {
         let (id, over) = self.tasks[at].clone();
         if over && self.world.faults_are_over() {
@@ -204,7 +204,7 @@ impl Client {
             return;
         };
         let world = Arc::clone(&self.world);
-        world.check(|checker| checker.shown(&world.disk, &id, record.as_ref()));
+        world.check(|checker| checker.read_by_client(&world.disk, &id, record.as_ref()));
         let Some(record) = record else {
             self.tasks[at].1 = true;
             return;
@@ -247,7 +247,7 @@ impl Client {
         }
     }
 
-    /// Asks for what is another's, and for what is nobody's; both must look the same.
+    /// Tries to read, answer and cancel a task of another client, or one that does not exist.
     async fn probe_foreign_task(&self, node: &Node) {
         let world = &self.world;
         let theirs = {
@@ -267,20 +267,18 @@ impl Client {
         };
         let scope = self.scope();
         if let Some(Ok(Some(_))) = self.reach(node, node.engine.get(&scope, &id)).await {
-            world.check(|checker| checker.leaked("a client was shown another's task"));
+            world.check(|checker| checker.leaked("a client can read another's task"));
         }
         let answers = BTreeMap::from([(InputKey::nth(1), Json::trusted("{}"))]);
         if let Some(Ok(Some(()))) = self.reach(node, node.engine.answer(&scope, &id, answers)).await {
-            world.check(|checker| checker.leaked("a client's answer to another's task was taken"));
+            world.check(|checker| checker.leaked("a client can answer another's task"));
         }
         match self
             .reach(node, node.engine.cancel(&scope, &id, CancelMode::AtOnce))
             .await
         {
             None | Some(Err(CancelError::NotFound | CancelError::Store(_))) => {}
-            Some(_) => {
-                world.check(|checker| checker.leaked("a client's cancel of another's task was not refused as unknown"))
-            }
+            Some(_) => world.check(|checker| checker.leaked("a cancel of another's task was not refused as unknown")),
         }
     }
 
@@ -291,12 +289,12 @@ impl Client {
         let mine = self.principal();
         if page.tasks.iter().any(|task| task.owner.principal != mine) {
             self.world
-                .check(|checker| checker.leaked("a client's list shows another's task"));
+                .check(|checker| checker.leaked("a client's list has another's task"));
         }
     }
 
-    /// Waits for what a node says, while it lives and this client has patience.
-    async fn reach<T>(&self, node: &Node, said: impl Future<Output = T>) -> Option<T> {
+    /// Waits for a node's response. `None` if the node dies or the client gives up waiting.
+    async fn reach<T>(&self, node: &Node, response: impl Future<Output = T>) -> Option<T> {
         let world = &self.world;
         let patience = if world.faults_are_over() || !world.one_in(10) {
             600_000
@@ -309,8 +307,8 @@ impl Client {
             let patience = std::pin::pin!(world.sleep(patience));
             select(died, patience).await;
         });
-        match select(std::pin::pin!(said), gone).await {
-            Either::Left((said, _)) => Some(said),
+        match select(std::pin::pin!(response), gone).await {
+            Either::Left((response, _)) => Some(response),
             Either::Right(_) => None,
         }
     }

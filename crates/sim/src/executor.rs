@@ -28,18 +28,18 @@ pub(crate) struct Executor {
 
 struct State {
     jobs: BTreeMap<u64, Job>,
-    begun: u64,
+    spawned: u64,
     dead: BTreeSet<Process>,
     /// Milliseconds since the beginning.
     elapsed: u64,
     sleepers: BTreeMap<(u64, u64), Waker>,
     sleeps: u64,
-    turns: fastrand::Rng,
+    schedule: fastrand::Rng,
 }
 
 struct Job {
     process: Process,
-    /// Away while it is polled.
+    /// `None` while it is polled.
     future: Option<BoxFuture<'static, ()>>,
     waker: Waker,
 }
@@ -64,21 +64,21 @@ pub(crate) enum Step {
     Waited,
     /// Nothing is ready, and nothing will be.
     Idle,
-    /// A job panicked, with these words.
+    /// A job panicked, with this message.
     Panicked(String),
 }
 
 impl Executor {
-    pub(crate) fn new(turns: fastrand::Rng) -> Arc<Self> {
+    pub(crate) fn new(schedule: fastrand::Rng) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
                 jobs: BTreeMap::new(),
-                begun: 0,
+                spawned: 0,
                 dead: BTreeSet::new(),
                 elapsed: 0,
                 sleepers: BTreeMap::new(),
                 sleeps: 0,
-                turns,
+                schedule,
             }),
             ready: Arc::default(),
         })
@@ -89,15 +89,15 @@ impl Executor {
         self.state.lock().elapsed
     }
 
-    /// Begins a job, unless its process is dead.
+    /// Spawns a job, unless its process is dead.
     pub(crate) fn spawn(&self, process: Process, future: BoxFuture<'static, ()>) {
         let mut state = self.state.lock();
         if state.dead.contains(&process) {
             drop(state);
             return drop(future);
         }
-        let job = state.begun;
-        state.begun += 1;
+        let job = state.spawned;
+        state.spawned += 1;
         let waker = Waker::from(Arc::new(Ready {
             job,
             ready: Arc::clone(&self.ready),
@@ -117,39 +117,39 @@ impl Executor {
         self.state.lock().dead.contains(&process)
     }
 
-    /// Ends a process: all of its futures are dropped wherever they stand, and it can begin nothing any more.
+    /// Kills a process: drops all of its futures and refuses new ones.
     pub(crate) fn kill(&self, process: Process) {
         let mut state = self.state.lock();
         state.dead.insert(process);
         self.drop_jobs(state, |job| job.process == process);
     }
 
-    /// Drops everything, so that nothing is kept alive by what waits for it.
+    /// Drops all futures, to break reference cycles.
     pub(crate) fn clear(&self) {
         let state = self.state.lock();
         self.drop_jobs(state, |_| true);
     }
 
     fn drop_jobs(&self, mut state: MutexGuard<'_, State>, which: impl Fn(&Job) -> bool) {
-        let gone: Vec<u64> = (state.jobs.iter().filter(|(_, job)| which(job)))
+        let dropped: Vec<u64> = (state.jobs.iter().filter(|(_, job)| which(job)))
             .map(|(id, _)| *id)
             .collect();
-        let jobs: Vec<Job> = gone.iter().filter_map(|id| state.jobs.remove(id)).collect();
-        // Dropping them may wake or begin others.
+        let jobs: Vec<Job> = dropped.iter().filter_map(|id| state.jobs.remove(id)).collect();
+        // Outside of the lock, because dropping a future may wake or spawn others.
         drop(state);
         for job in jobs {
             drop(job);
         }
         let mut ready = self.ready.lock();
-        for id in gone {
+        for id in dropped {
             ready.remove(&id);
         }
     }
 
-    /// Runs one job that is ready, or lets time pass until one is.
+    /// Polls one ready job, or advances time to the next timer.
     pub(crate) fn turn(&self) -> Step {
         let Some(id) = self.draw() else {
-            return self.pass_time();
+            return self.advance_time();
         };
         let (mut future, waker) = {
             let mut state = self.state.lock();
@@ -179,7 +179,7 @@ impl Executor {
             }
             Err(panic) => {
                 self.state.lock().jobs.remove(&id);
-                return Step::Panicked(words(&*panic));
+                return Step::Panicked(panic_message(&*panic));
             }
         }
         Step::Ran(id)
@@ -190,13 +190,13 @@ impl Executor {
         if ready.is_empty() {
             return None;
         }
-        let nth = self.state.lock().turns.usize(..ready.len());
+        let nth = self.state.lock().schedule.usize(..ready.len());
         let id = ready.iter().nth(nth).copied()?;
         ready.remove(&id);
         Some(id)
     }
 
-    fn pass_time(&self) -> Step {
+    fn advance_time(&self) -> Step {
         let mut state = self.state.lock();
         let Some((&(until, _), _)) = state.sleepers.first_key_value() else {
             return Step::Idle;
@@ -214,7 +214,7 @@ impl Executor {
         Step::Waited
     }
 
-    /// Completes after `duration`. Counts from now, like a real sleep, and not from when it is first waited for.
+    /// Completes `duration` after this call, like a real sleep, and not after the first poll.
     pub(crate) fn sleep(self: &Arc<Self>, duration: Duration) -> Sleep {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Sleep {
@@ -225,7 +225,7 @@ impl Executor {
     }
 }
 
-/// A sleep; dropping it takes its alarm along.
+/// A sleep; dropping it removes its timer.
 pub(crate) struct Sleep {
     executor: Arc<Executor>,
     until: u64,
@@ -259,8 +259,8 @@ impl Drop for Sleep {
     }
 }
 
-fn words(panic: &(dyn std::any::Any + Send)) -> String {
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
-        .unwrap_or_else(|| "a panic without words".to_owned())
+        .unwrap_or_else(|| "a panic without a message".to_owned())
 }

@@ -5,7 +5,7 @@ use crate::{
     executor::Process,
     ports::{self, Skew},
     store::NodeStore,
-    tool::{Watching, tools},
+    tool::{CheckingStepObserver, tools},
     world::{Node, World},
 };
 use longhaul_core::Quota;
@@ -24,10 +24,10 @@ const MAX_NODES: usize = 3;
 
 /// How often the operator checks for blocked tasks, in milliseconds, and how often a task is unblocked before it is cancelled.
 const OPERATOR_INTERVAL: u64 = 10_000;
-const TRIES: u32 = 2;
+const MAX_UNBLOCKS: u32 = 2;
 
-/// Injects faults for a while, and then leaves one node running, with a correct clock. In some worlds that is the first node, so that no
-/// later start can make up for what it has forgotten.
+/// Injects faults for a while, and then leaves one node running, with a correct clock. In some worlds that is the first node:
+/// there no restart hides what a node has lost.
 pub(crate) async fn inject(world: Arc<World>) {
     let gentle = world.one_in(4);
     let rounds = world.between(3..=14);
@@ -36,13 +36,13 @@ pub(crate) async fn inject(world: Arc<World>) {
         world.sleep(world.between(100..=15_000)).await;
         if !gentle {
             round(&world);
-        } else if let Some(node) = world.some_node().filter(|_| world.one_in(3)) {
+        } else if let Some(node) = world.random_node().filter(|_| world.one_in(3)) {
             jump(&world, &node.skew);
         }
     }
-    world.note(Process::WORLD, |_| "calm".to_owned());
-    if gentle && let Some(node) = world.some_node() {
-        node.skew.store(world.latest(), Ordering::SeqCst);
+    world.note(Process::WORLD, |_| "faults are over".to_owned());
+    if gentle && let Some(node) = world.random_node() {
+        node.skew.store(world.max_skew(), Ordering::SeqCst);
         world.end_faults();
         return operate(&world).await;
     }
@@ -51,7 +51,7 @@ pub(crate) async fn inject(world: Arc<World>) {
     }
     world.end_faults();
     world.sleep(1_000).await;
-    start(&world, world.latest());
+    start(&world, world.max_skew());
     operate(&world).await;
 }
 
@@ -68,7 +68,7 @@ async fn operate(world: &Arc<World>) {
         };
         for task in blocked {
             let tries = task.blocked.as_ref().map_or(0, |blocked| blocked.tries);
-            if tries < TRIES || !world.check(|checker| checker.was_changed(&world.disk, &task.id)) {
+            if tries < MAX_UNBLOCKS || !world.check(|checker| checker.was_changed(&world.disk, &task.id)) {
                 let _ = engine.unblock(&task.id).await;
             } else if let Ok(Some(waiting)) = engine.rejoin(&task.id).await {
                 world.check(|checker| checker.cancel_requested(&task.id));
@@ -82,23 +82,23 @@ fn round(world: &Arc<World>) {
     let nodes = world.nodes();
     match world.between(0..=9) {
         0..4 => {
-            if let Some(node) = world.some_node() {
+            if let Some(node) = world.random_node() {
                 world.crash(node.process);
             }
         }
         4 => {
-            if let Some(node) = world.some_node() {
+            if let Some(node) = world.random_node() {
                 jump(world, &node.skew);
             }
         }
         5 => {
-            if let Some(node) = world.some_node() {
+            if let Some(node) = world.random_node() {
                 let engine = node.engine.clone();
                 let ending = Arc::clone(world);
                 world.executor.spawn(
                     Process::WORLD,
                     Box::pin(async move {
-                        ending.note(node.process, |_| "is asked to end".to_owned());
+                        ending.note(node.process, |_| "begins to shut down".to_owned());
                         engine.release(Duration::from_secs(5)).await;
                         engine.stop();
                         ending.crash(node.process);
@@ -107,7 +107,7 @@ fn round(world: &Arc<World>) {
             }
         }
         _ if nodes.len() >= MAX_NODES => {
-            if let Some(node) = world.some_node() {
+            if let Some(node) = world.random_node() {
                 world.crash(node.process);
             }
         }
@@ -119,10 +119,10 @@ fn round(world: &Arc<World>) {
 }
 
 fn jump(world: &World, skew: &Skew) {
-    let longest = if world.one_in(5) { 86_400_000 } else { 120_000 };
-    let by = i64::try_from(world.between(0..=2 * longest)).unwrap_or(0) - i64::try_from(longest).unwrap_or(0);
+    let range = if world.one_in(5) { 86_400_000 } else { 120_000 };
+    let by = i64::try_from(world.between(0..=2 * range)).unwrap_or(0) - i64::try_from(range).unwrap_or(0);
     let skew = skew.fetch_add(by, Ordering::SeqCst) + by;
-    world.saw_skew(skew);
+    world.record_skew(skew);
     world.note(Process::WORLD, |_| format!("a clock jumps by {by} ms"));
 }
 
@@ -136,10 +136,10 @@ fn start(world: &Arc<World>, skew: i64) {
 }
 
 async fn run(world: Arc<World>, process: Process, skew: Skew) {
-    let calm = world.faults_are_over();
+    let faults_are_over = world.faults_are_over();
     let build = match &world.deploys {
-        Some(deploys) if !calm => deploys.draw(),
-        _ => Build::Good,
+        Some(deploys) if !faults_are_over => deploys.draw(),
+        _ => Build::Original,
     };
     let Ok(catalog) = Catalog::new(tools(&world, process, build)) else {
         return;
@@ -150,11 +150,11 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
         host: world.host.clone(),
         catalog,
         providers: Vec::new(),
-        max_running: (calm || world.one_in(2)).then(|| usize::try_from(world.between(1..=4)).unwrap_or(1)),
+        max_running: (faults_are_over || world.one_in(2)).then(|| usize::try_from(world.between(1..=4)).unwrap_or(1)),
         quota: Quota::default(),
         suspend_after: longhaul_runtime::SUSPEND_AFTER,
         build: longhaul_runtime::BuildId::named(build.name()),
-        step_observer: Some(Arc::new(Watching {
+        step_observer: Some(Arc::new(CheckingStepObserver {
             world: Arc::clone(&world),
             process,
         })),

@@ -27,7 +27,7 @@ use world::World;
 
 /// The number of clients, each with its own principal.
 const CLIENTS: usize = 3;
-/// How long clients still begin calls after the last fault, in milliseconds.
+/// How long clients still make calls after the last fault, in milliseconds.
 const MIN_QUIET: u64 = 42_000;
 /// Everything must end within this time after the last fault, in milliseconds.
 const MAX_QUIET: u64 = 3_600_000;
@@ -72,7 +72,7 @@ pub fn run(seed: u64, options: Options) -> Report {
     let foreign = Arc::default();
     executor.spawn(Process::WORLD, Box::pin(faults::inject(Arc::clone(&world))));
     for nth in 0..CLIENTS {
-        executor.spawn(Process::WORLD, Box::pin(Client::new(&world, nth, &foreign).live()));
+        executor.spawn(Process::WORLD, Box::pin(Client::new(&world, nth, &foreign).run()));
     }
     drive(&world);
     let report = world.check(|checker| Report {
@@ -103,51 +103,53 @@ pub fn run_twice(seed: u64, options: Options) -> Report {
 }
 
 fn drive(world: &Arc<World>) {
-    let mut calm = QuietPeriod::default();
+    let mut quiet = QuietPeriod::default();
     for _ in 0..MAX_TURNS {
         match world.executor.turn() {
-            Step::Ran(job) => world.check(|checker| checker.turn(job)),
+            Step::Ran(job) => world.check(|checker| checker.log_turn(job)),
             Step::Waited if world.faults_are_over() => {
-                if calm.is_over(world) {
+                if quiet.is_over(world) {
                     return;
                 }
             }
             Step::Waited => {}
             Step::Idle => {
                 let live = world.live();
-                world.check(|checker| checker.breaks(Invariant::ENDS, format!("nothing moves any more: {live}")));
+                world.check(|checker| {
+                    checker.report(Invariant::ENDS, format!("no job is ready, and none will be: {live}"))
+                });
             }
-            Step::Panicked(words) => world.check(|checker| checker.breaks(Invariant::NO_PANIC, words)),
+            Step::Panicked(message) => world.check(|checker| checker.report(Invariant::NO_PANIC, message)),
         }
         if world.check(|checker| checker.first_violation().is_some()) {
             return;
         }
     }
-    world.check(|checker| checker.breaks(Invariant::NO_PANIC, format!("{MAX_TURNS} turns and no end")));
+    world.check(|checker| checker.report(Invariant::NO_PANIC, format!("no end after {MAX_TURNS} turns")));
 }
 
-/// The end of a run, after the last fault.
+/// The last part of a run, after the last fault.
 #[derive(Default)]
 struct QuietPeriod {
     since: Option<u64>,
-    /// When everything was checked last, since that takes long.
-    looked: u64,
+    /// The time of the last check, in milliseconds: a check takes long.
+    last_check: u64,
 }
 
 impl QuietPeriod {
-    /// Whether everything has ended. Checks what has not, now and then.
+    /// Whether everything has ended. Looks for stalled tasks from time to time.
     fn is_over(&mut self, world: &World) -> bool {
         let now = world.executor.elapsed();
         let since = *self.since.get_or_insert(now);
-        if now - self.looked < CHECK_INTERVAL {
+        if now - self.last_check < CHECK_INTERVAL {
             return false;
         }
-        self.looked = now;
+        self.last_check = now;
         if let Some(what) = world.check(|checker| checker.find_stalled(&world.disk, now)) {
-            world.check(|checker| checker.breaks(Invariant::ENDS, what));
+            world.check(|checker| checker.report(Invariant::ENDS, what));
         } else if now - since > MAX_QUIET {
             let live = world.live();
-            world.check(|checker| checker.breaks(Invariant::ENDS, live));
+            world.check(|checker| checker.report(Invariant::ENDS, live));
         } else if now - since > MIN_QUIET && world.is_over() {
             world.check(|checker| checker.check_all(&world.disk));
             return true;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// How many lines are kept for whoever reads a failure.
-const KEPT: usize = 60;
+/// How many of the last lines are kept, for reports of violations.
+const MAX_LINES: usize = 60;
 
 /// Lines, and a hash over all of them and over the order of all turns.
 pub(crate) struct Log {
@@ -11,7 +11,7 @@ pub(crate) struct Log {
     lines: u64,
     turns: u64,
     last: VecDeque<String>,
-    /// All lines go to standard error as they come.
+    /// Whether all lines are written to standard error.
     verbose: bool,
 }
 
@@ -32,7 +32,7 @@ impl Log {
         if self.verbose {
             eprintln!("{line}");
         }
-        if self.last.len() == KEPT {
+        if self.last.len() == MAX_LINES {
             self.last.pop_front();
         }
         self.last.push_back(line);
@@ -44,7 +44,7 @@ impl Log {
         self.mix(&job.to_le_bytes());
     }
 
-    /// FNV-1a: quick, and the same in every process.
+    /// FNV-1a: fast, and the same in every process.
     fn mix(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);

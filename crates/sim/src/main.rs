@@ -1,4 +1,4 @@
-//! `longhaul-sim`: runs seeds, and says which invariant each breaks. `cargo xtask sim` runs it.
+//! `longhaul-sim`: runs seeds and reports the first violation of an invariant. `cargo xtask sim` runs it.
 
 use clap::Parser;
 use longhaul_sim::{Options, PlantedFault, Report, run, run_twice};
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     let found = search(&args, &turns);
     let turns = turns.into_inner();
     match &found {
-        Some((seed, report)) => tell(&args, *seed, report),
+        Some((seed, report)) => print_violation(&args, *seed, report),
         None if args.json => {
             let passed = json!({"seeds": args.seeds, "from": args.from, "turns": turns, "broken": null});
             println!("{passed}");
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the seeds, on as many threads as there are processors, up to the lowest that breaks something.
+/// Runs the seeds on all processors, and stops at a violation. Returns the one with the lowest seed.
 fn search(args: &Args, turns: &AtomicU64) -> Option<(u64, Report)> {
     let next = AtomicU64::new(0);
     let found: Mutex<Option<(u64, Report)>> = Mutex::new(None);
@@ -97,7 +97,7 @@ fn search(args: &Args, turns: &AtomicU64) -> Option<(u64, Report)> {
     found.into_inner()
 }
 
-fn tell(args: &Args, seed: u64, report: &Report) {
+fn print_violation(args: &Args, seed: u64, report: &Report) {
     let Some(broken) = &report.violation else { return };
     let plant = args.plant.map_or(String::new(), |plant| format!(" --plant {plant}"));
     let again = format!("cargo xtask sim --seeds 1 --from {seed}{plant} --log");

@@ -12,10 +12,10 @@ use std::{
     time::Duration,
 };
 
-/// When every simulation begins, in unix milliseconds.
-const BEGINNING: i64 = 1_700_000_000_000;
+/// The time at which every simulation starts, in unix milliseconds.
+const START: i64 = 1_700_000_000_000;
 
-/// What a process's clock says beside the time that has really passed, in milliseconds.
+/// The difference between a process's clock and the simulated time, in milliseconds.
 pub(crate) type Skew = Arc<AtomicI64>;
 
 /// The ports of `process`.
@@ -25,18 +25,18 @@ pub(crate) fn ports(executor: &Arc<Executor>, process: Process, skew: &Skew, ent
             executor: Arc::clone(executor),
             skew: Arc::clone(skew),
         }),
-        entropy: Arc::new(Seeded(Mutex::new(entropy))),
-        spawner: Arc::new(InProcess {
+        entropy: Arc::new(SeededEntropy(Mutex::new(entropy))),
+        spawner: Arc::new(ProcessSpawner {
             executor: Arc::clone(executor),
             process,
         }),
     }
 }
 
-/// What time it is for a process.
+/// The time by the clock of a process.
 pub(crate) fn now(executor: &Executor, skew: &Skew) -> UnixMillis {
     let passed = i64::try_from(executor.elapsed()).unwrap_or(i64::MAX);
-    UnixMillis(BEGINNING + passed + skew.load(Ordering::SeqCst))
+    UnixMillis(START + passed + skew.load(Ordering::SeqCst))
 }
 
 struct JumpingClock {
@@ -53,26 +53,26 @@ impl Clock for JumpingClock {
         Duration::from_millis(self.executor.elapsed())
     }
 
-    /// Of the monotonic kind, like the system's: who sleeps sleeps as long as before, however the clock jumps.
+    /// Monotonic, like the system's: jumps of the clock do not change it.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(self.executor.sleep(duration))
     }
 }
 
-struct Seeded(Mutex<fastrand::Rng>);
+struct SeededEntropy(Mutex<fastrand::Rng>);
 
-impl Entropy for Seeded {
+impl Entropy for SeededEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         self.0.lock().fill(bytes);
     }
 }
 
-struct InProcess {
+struct ProcessSpawner {
     executor: Arc<Executor>,
     process: Process,
 }
 
-impl Spawner for InProcess {
+impl Spawner for ProcessSpawner {
     fn spawn(&self, work: BoxFuture<'static, ()>) {
         self.executor.spawn(self.process, work);
     }

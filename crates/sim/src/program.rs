@@ -1,9 +1,9 @@
 //! Random programs for simulated tools, drawn from the call's arguments, so that each attempt runs the same program.
 
-/// One thing after the other.
+/// Acts, performed one after the other.
 pub(crate) type Program = Vec<Act>;
 
-/// A thing that a program does. Its number is its own in the whole program.
+/// One operation of a program. Its number is unique in the program.
 #[derive(Debug)]
 pub(crate) struct Act {
     pub(crate) number: u32,
@@ -12,15 +12,15 @@ pub(crate) struct Act {
 
 #[derive(Debug)]
 pub(crate) enum ActKind {
-    /// Work with an effect, which may fail and be tried again.
+    /// A step, which may fail and be retried.
     Step { tries: u32, timeout: Option<u64> },
     /// A wait, in milliseconds.
     Sleep(u64),
-    /// A question, and how long an answer is waited for, in milliseconds.
+    /// A question, and its time limit in milliseconds.
     Ask(u64),
-    /// Another task, with the program of this seed.
+    /// A call of another tool, with the program of this seed.
     Call { durable: bool, program: u64 },
-    /// Something outside that is ready after a while.
+    /// Polling until something is ready.
     Poll,
     /// The time.
     Now,
@@ -28,36 +28,36 @@ pub(crate) enum ActKind {
     Random,
     /// The version of the code.
     Version,
-    /// Output on the way.
+    /// Output.
     Emit,
-    /// Branches beside each other, and whether the first to end is enough.
+    /// Concurrent branches: joined, or raced until the first ends.
     Fork { race: bool, branches: Vec<Program> },
-    /// Two things at once in one branch.
+    /// Two concurrent acts in one branch.
     Concurrent(Box<Act>, Box<Act>),
 }
 
-/// How deep forks and children go.
+/// How deep forks and children may be nested.
 const MAX_DEPTH: u32 = 2;
 
 /// Draws the program of this seed.
-pub(crate) fn drawn(seed: u64) -> Program {
-    let mut drawing = Drawing {
+pub(crate) fn draw(seed: u64) -> Program {
+    let mut generator = Generator {
         rng: fastrand::Rng::with_seed(seed),
         acts: 0,
-        // A child's seed says how deep it is, in its lowest digit.
-        children: u32::try_from(seed % 10).unwrap_or(0),
+        // The lowest digit of a child's seed is its depth.
+        child_depth: u32::try_from(seed % 10).unwrap_or(0),
     };
-    let length = drawing.rng.u32(1..=6);
-    drawing.program(length, 0)
+    let length = generator.rng.u32(1..=6);
+    generator.program(length, 0)
 }
 
-struct Drawing {
+struct Generator {
     rng: fastrand::Rng,
     acts: u32,
-    children: u32,
+    child_depth: u32,
 }
 
-impl Drawing {
+impl Generator {
     fn program(&mut self, length: u32, depth: u32) -> Program {
         (0..length).map(|_| self.act(depth)).collect()
     }
@@ -71,9 +71,9 @@ impl Drawing {
                 let (first, second) = (self.act(MAX_DEPTH), self.act(MAX_DEPTH));
                 ActKind::Concurrent(Box::new(first), Box::new(second))
             }
-            20.. if self.children < MAX_DEPTH => ActKind::Call {
+            20.. if self.child_depth < MAX_DEPTH => ActKind::Call {
                 durable: self.rng.bool(),
-                program: self.rng.u64(..1_000_000) * 10 + u64::from(self.children) + 1,
+                program: self.rng.u64(..1_000_000) * 10 + u64::from(self.child_depth) + 1,
             },
             0..3 => ActKind::Sleep(self.rng.u64(0..=2_000)),
             3 => ActKind::Sleep(self.rng.u64(10_000..=90_000)),

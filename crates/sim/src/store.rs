@@ -1,4 +1,4 @@
-//! The store of one node: the store in memory with delays, crashes, a disk that is full now and then, and the planted faults.
+//! The store of one node: the store in memory with delays, crashes, a disk that is sometimes full, and the planted faults.
 
 use crate::{checker::describe, disk, executor::Process, planted_fault::PlantedFault, world::World};
 use longhaul_core::{
@@ -17,10 +17,10 @@ pub(crate) struct NodeStore {
     process: Process,
 }
 
-/// How long an operation takes to the disk, and its answer back, in milliseconds.
+/// The delays of an operation, in milliseconds: until it reaches the disk, and until its result returns.
 struct Delays {
-    there: u64,
-    back: u64,
+    request: u64,
+    response: u64,
 }
 
 impl NodeStore {
@@ -34,12 +34,15 @@ impl NodeStore {
     fn delays(&self) -> Delays {
         let world = &self.world;
         if world.faults_are_over() || world.one_in(2) {
-            return Delays { there: 0, back: 0 };
+            return Delays {
+                request: 0,
+                response: 0,
+            };
         }
-        let longest = if world.one_in(40) { 5_000 } else { 20 };
+        let max = if world.one_in(40) { 5_000 } else { 20 };
         Delays {
-            there: world.between(0..=longest),
-            back: world.between(0..=longest),
+            request: world.between(0..=max),
+            response: world.between(0..=max),
         }
     }
 
@@ -61,48 +64,48 @@ impl NodeStore {
         full
     }
 
-    /// Sends an operation to the disk and returns its answer, both after a delay. The operation is executed even if the caller drops the
-    /// future. With `early`, a planted fault, that is the answer, and it comes before the operation is executed.
+    /// Sends an operation to the disk and returns its result, both after a delay. The operation is executed even if the caller drops the
+    /// future. With `early`, a planted fault, that result is returned before the operation is executed.
     fn operate<T: Send + 'static>(
         &self,
         writes: bool,
         early: Option<T>,
-        make: impl FnOnce(&World, Process) -> T + Send + 'static,
+        operation: impl FnOnce(&World, Process) -> T + Send + 'static,
     ) -> BoxFuture<'static, T> {
         if self.world.executor.is_dead(self.process) {
             return Box::pin(std::future::pending());
         }
-        let (tell, told) = tokio::sync::oneshot::channel();
+        let (sender, receiver) = tokio::sync::oneshot::channel();
         let answer = Arc::new(Mutex::new(None));
-        let (world, process, made) = (Arc::clone(&self.world), self.process, Arc::clone(&answer));
-        let execute = Box::new(move || *made.lock() = Some(make(&world, process)));
+        let (world, process, slot) = (Arc::clone(&self.world), self.process, Arc::clone(&answer));
+        let execute = Box::new(move || *slot.lock() = Some(operation(&world, process)));
         let operation = self.world.send(self.process, writes, execute);
         let mut delays = self.delays();
         if early.is_some() {
-            delays.there = self.world.between(100..=5_000);
+            delays.request = self.world.between(100..=5_000);
         }
         let world = Arc::clone(&self.world);
         self.world.executor.spawn(
             Process::WORLD,
             Box::pin(async move {
-                let tell = match early {
+                let sender = match early {
                     Some(early) => {
-                        let _ = tell.send(early);
+                        let _ = sender.send(early);
                         None
                     }
-                    None => Some(tell),
+                    None => Some(sender),
                 };
-                world.sleep(delays.there).await;
+                world.sleep(delays.request).await;
                 world.execute(operation);
-                world.sleep(delays.back).await;
+                world.sleep(delays.response).await;
                 let answer = answer.lock().take();
-                if let (Some(answer), Some(tell)) = (answer, tell) {
-                    let _ = tell.send(answer);
+                if let (Some(answer), Some(sender)) = (answer, sender) {
+                    let _ = sender.send(answer);
                 }
             }),
         );
         Box::pin(async move {
-            match told.await {
+            match receiver.await {
                 Ok(answer) => answer,
                 // The operation was lost when its process crashed.
                 Err(_) => std::future::pending().await,
@@ -110,7 +113,7 @@ impl NodeStore {
         })
     }
 
-    /// Whether this write is acknowledged too early.
+    /// Whether to acknowledge this write too early.
     fn acknowledges_early(&self) -> bool {
         self.world.plant == Some(PlantedFault::AckBeforeCommit) && !self.world.faults_are_over() && self.world.one_in(4)
     }
@@ -172,7 +175,7 @@ impl World {
         disk::record(&self.disk, id).map(|record| record.task)
     }
 
-    fn taken(&self, process: Process, how: &str, tasks: &[Claimed]) {
+    fn log_claimed(&self, process: Process, how: &str, tasks: &[Claimed]) {
         if tasks.is_empty() {
             return;
         }
@@ -246,7 +249,7 @@ impl StoreLayer for NodeStore {
         let delays = self.delays();
         Box::pin(async move {
             let answer = answer.await;
-            self.world.sleep(delays.there + delays.back).await;
+            self.world.sleep(delays.request + delays.response).await;
             answer
         })
     }
@@ -284,7 +287,7 @@ impl StoreLayer for NodeStore {
         }
         let journals = change.events.iter().any(|event| matches!(event, Event::Journaled(_)));
         let early = match disk::record(&self.world.disk, &change.task) {
-            Some(record) if journals && self.acknowledges_early() => decided(record.task, &change),
+            Some(record) if journals && self.acknowledges_early() => predict(record.task, &change),
             _ => None,
         };
         self.operate(true, early.map(Ok), move |world, process| world.apply(process, change))
@@ -293,7 +296,7 @@ impl StoreLayer for NodeStore {
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
         self.write(move |world, process| {
             let claimed = disk::now(world.disk.claim(claim))?;
-            world.taken(process, "claims", &claimed);
+            world.log_claimed(process, "claims", &claimed);
             Ok(claimed)
         })
     }
@@ -308,7 +311,7 @@ impl StoreLayer for NodeStore {
         let host = host.clone();
         self.write(move |world, process| {
             let adopted = disk::now(world.disk.adopt(node, &host, limit, at))?;
-            world.taken(process, "adopts", &adopted);
+            world.log_claimed(process, "adopts", &adopted);
             Ok(adopted)
         })
     }
@@ -344,7 +347,7 @@ impl StoreLayer for NodeStore {
         self.write(move |world, _| disk::now(world.disk.end_session(&session, until)))
     }
 
-    /// Hints arrive in the commit, until the process dies.
+    /// Hints arrive during the commit, until the process dies.
     fn listen(&self, listener: Listener) {
         let (world, process) = (Arc::downgrade(&self.world), self.process);
         self.world.disk.listen(Arc::new(move |hints| {
@@ -355,8 +358,8 @@ impl StoreLayer for NodeStore {
     }
 }
 
-/// The task after a change, if the change is legal.
-fn decided(mut task: Task, change: &Change) -> Option<Task> {
+/// The task after a change, if the change is allowed.
+fn predict(mut task: Task, change: &Change) -> Option<Task> {
     for event in &change.events {
         task = longhaul_core::transition(&task, event, change.at).ok()?.0;
     }

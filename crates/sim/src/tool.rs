@@ -15,22 +15,22 @@ use longhaul_runtime::{
 use serde_json::json;
 use std::{future::poll_fn, panic::resume_unwind, sync::Arc, task::Poll, time::Duration};
 
-/// Programs with a journal.
+/// A durable tool that runs programs.
 pub(crate) const DURABLE: &str = "durable";
-/// Work that is run once, and again from its start if it fails.
+/// A tool without a journal, which is retried from its start.
 pub(crate) const PLAIN: &str = "plain";
-/// As [`DURABLE`], with a deadline and one slot.
-pub(crate) const WITH_DEADLINE: &str = "hurried";
+/// As [`DURABLE`], with a deadline and a concurrency of 1.
+pub(crate) const WITH_DEADLINE: &str = "with_deadline";
 
-/// Longer than all that clocks jump by: what is blocked is waited for.
+/// Longer than all clock jumps of a run, so that no blocked task times out.
 const BLOCKED_TIMEOUT: u64 = 60 * 86_400_000;
 
-/// How long work that is asked to stop may take to, in milliseconds.
+/// How long code may take to stop, in milliseconds.
 const GRACE: u64 = 3_000;
 
-/// What every node offers.
+/// The tools of every node.
 pub(crate) fn tools(world: &Arc<World>, process: Process, build: Build) -> Vec<Tool> {
-    let stage = Stage {
+    let run = RunContext {
         world: Arc::clone(world),
         process,
         build,
@@ -45,37 +45,37 @@ pub(crate) fn tools(world: &Arc<World>, process: Process, build: Build) -> Vec<T
         },
         ..ToolSettings::new(name, "simulated", Json::from(json!({"name": name})), executor)
     };
-    let hurried = ToolSettings {
+    let with_deadline = ToolSettings {
         deadline: Some(40_000),
         queue_timeout: Some(20_000),
         concurrency: Some(1),
-        ..settings(WITH_DEADLINE, Arc::new(Durable(stage.clone())))
+        ..settings(WITH_DEADLINE, Arc::new(Durable(run.clone())))
     };
     let all = [
-        settings(DURABLE, Arc::new(Durable(stage.clone()))),
-        settings(PLAIN, Arc::new(Plain(stage))),
-        hurried,
+        settings(DURABLE, Arc::new(Durable(run.clone()))),
+        settings(PLAIN, Arc::new(Plain(run))),
+        with_deadline,
     ];
     all.into_iter()
         .filter_map(|settings| Tool::new(settings).ok())
         .collect()
 }
 
-/// Where programs are played.
+/// What executors need to run programs and to report to the checker.
 #[derive(Clone)]
-struct Stage {
+struct RunContext {
     world: Arc<World>,
     process: Process,
     build: Build,
 }
 
-/// Tells the checker of each step that begins.
-pub(crate) struct Watching {
+/// Reports each step that begins to the checker.
+pub(crate) struct CheckingStepObserver {
     pub(crate) world: Arc<World>,
     pub(crate) process: Process,
 }
 
-impl StepObserver for Watching {
+impl StepObserver for CheckingStepObserver {
     fn step_begins(&self, task: &TaskId, fence: Fence, step: &EntryKey) {
         let (world, process) = (&self.world, self.process);
         world.note(process, |checker| format!("{} begins {step}", checker.name(task)));
@@ -83,7 +83,7 @@ impl StepObserver for Watching {
     }
 }
 
-struct Durable(Stage);
+struct Durable(RunContext);
 
 impl Executor for Durable {
     fn replays(&self) -> bool {
@@ -92,13 +92,13 @@ impl Executor for Durable {
 
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
         Box::pin(async move {
-            self.0.runs(&attempt);
+            self.0.report_attempt(&attempt);
             let seed = seed(&attempt.arguments);
-            let program = self.0.build.program(seed, program::drawn(seed));
+            let program = self.0.build.program(seed, program::draw(seed));
             let work = std::pin::pin!(async {
-                let played = play(&self.0, cx.clone(), &program).await;
+                let result = run_program(&self.0, cx.clone(), &program).await;
                 let fails = seed.is_multiple_of(7);
-                match played {
+                match result {
                     Ok(()) if fails => End::Errored(Outcome::tool_error("as the program says")),
                     Ok(()) => End::Finished(Outcome::result(text_result("done", false))),
                     Err(fault) => fault.into(),
@@ -116,13 +116,13 @@ impl Executor for Durable {
     }
 }
 
-struct Plain(Stage);
+struct Plain(RunContext);
 
 impl Executor for Plain {
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
         Box::pin(async move {
-            let Stage { world, .. } = &self.0;
-            self.0.runs(&attempt);
+            let RunContext { world, .. } = &self.0;
+            self.0.report_attempt(&attempt);
             cx.started();
             cx.status("at work");
             let work = std::pin::pin!(async {
@@ -167,99 +167,109 @@ fn question(number: u32) -> Json {
     Json::from(json!({"method": "elicitation/create", "params": {"message": format!("question {number}")}}))
 }
 
-/// Why a program does not come to its end.
-enum Fault {
+/// Why a program ends early.
+enum ProgramError {
     Stopped(StopReason),
-    /// The task could not be written; what it had come to is kept.
-    Lost,
-    Said(String),
+    /// A write to the store failed; the attempt crashes and is replayed.
+    StoreFailed,
+    Failed(String),
 }
 
-impl From<JournalError> for Fault {
+impl From<JournalError> for ProgramError {
     fn from(error: JournalError) -> Self {
         match error {
             JournalError::Stopped(reason) => Self::Stopped(reason),
-            JournalError::Task(_) => Self::Lost,
-            other => Self::Said(other.to_string()),
+            JournalError::Task(_) => Self::StoreFailed,
+            other => Self::Failed(other.to_string()),
         }
     }
 }
 
-impl From<Fault> for End {
-    fn from(fault: Fault) -> Self {
+impl From<ProgramError> for End {
+    fn from(fault: ProgramError) -> Self {
         match fault {
-            Fault::Stopped(reason) => Self::Stopped(reason),
-            Fault::Lost => Self::Crashed,
-            Fault::Said(text) => Self::Errored(Outcome::tool_error(&text)),
+            ProgramError::Stopped(reason) => Self::Stopped(reason),
+            ProgramError::StoreFailed => Self::Crashed,
+            ProgramError::Failed(text) => Self::Errored(Outcome::tool_error(&text)),
         }
     }
 }
 
-impl Stage {
-    fn runs(&self, attempt: &Attempt) {
+impl RunContext {
+    fn report_attempt(&self, attempt: &Attempt) {
         let Self { world, process, build } = self;
         world.note(*process, |checker| {
             format!("{} runs, attempt {}", checker.name(&attempt.task), attempt.epoch)
         });
-        world.check(|checker| checker.runs(&attempt.task, attempt.epoch, *build));
+        world.check(|checker| checker.attempt_runs(&attempt.task, attempt.epoch, *build));
     }
 
-    /// An act came to something, which must be the same each time.
+    /// Reports the result of an act, which must be the same in every attempt.
     fn act_result(&self, cx: &TaskContext, number: u32, step: Option<&str>, what: &str) {
         let Self { world, process, .. } = self;
         let id = cx.task();
         world.note(*process, |checker| {
-            format!("{} act {number} came to {what}", checker.name(id))
+            format!("{} act {number} returned {what}", checker.name(id))
         });
         world.check(|checker| checker.act_result(&world.disk, id, number, step, what));
     }
 }
 
-fn play<'a>(stage: &'a Stage, cx: TaskContext, program: &'a [Act]) -> BoxFuture<'a, Result<(), Fault>> {
+fn run_program<'a>(
+    run: &'a RunContext,
+    cx: TaskContext,
+    program: &'a [Act],
+) -> BoxFuture<'a, Result<(), ProgramError>> {
     Box::pin(async move {
         for act in program {
-            if !stage.world.faults_are_over() && stage.world.one_in(150) {
+            if !run.world.faults_are_over() && run.world.one_in(150) {
                 resume_unwind(Box::new("as drawn"));
             }
-            perform(stage, &cx, act).await?;
+            perform(run, &cx, act).await?;
         }
         Ok(())
     })
 }
 
-fn perform<'a>(stage: &'a Stage, cx: &'a TaskContext, act: &'a Act) -> BoxFuture<'a, Result<(), Fault>> {
+fn perform<'a>(run: &'a RunContext, cx: &'a TaskContext, act: &'a Act) -> BoxFuture<'a, Result<(), ProgramError>> {
     Box::pin(async move {
         let number = act.number;
-        let came = match &act.kind {
-            ActKind::Step { tries, timeout } => return step(stage, cx, number, *tries, *timeout).await,
-            ActKind::Fork { race, branches } => return fork(stage, cx, number, *race, branches).await,
+        let result = match &act.kind {
+            ActKind::Step { tries, timeout } => return step(run, cx, number, *tries, *timeout).await,
+            ActKind::Fork { race, branches } => return fork(run, cx, number, *race, branches).await,
             ActKind::Concurrent(first, second) => {
-                let (first, second) = join(perform(stage, cx, first), perform(stage, cx, second)).await;
+                let (first, second) = join(perform(run, cx, first), perform(run, cx, second)).await;
                 return first.and(second);
             }
             ActKind::Sleep(millis) => {
                 cx.sleep(Duration::from_millis(*millis)).await?;
-                "its end".to_owned()
+                "()".to_owned()
             }
             ActKind::Ask(within) => ask(cx, number, *within).await?,
-            ActKind::Call { durable, program } => call(stage, cx, *durable, *program).await?,
-            ActKind::Poll => poll(stage, cx, number).await?,
+            ActKind::Call { durable, program } => call(run, cx, *durable, *program).await?,
+            ActKind::Poll => poll(run, cx, number).await?,
             ActKind::Now => format!("{:?}", cx.draw_now().await?),
             ActKind::Random => format!("{:?}", cx.draw_random::<4>().await?),
             ActKind::Version => format!("{}", cx.version(&format!("v{number}")).await?),
             ActKind::Emit => {
-                cx.emit(Json::from(json!({"said": number}))).await?;
-                "its end".to_owned()
+                cx.emit(Json::from(json!({"output": number}))).await?;
+                "()".to_owned()
             }
         };
-        stage.act_result(cx, number, None, &came);
+        run.act_result(cx, number, None, &result);
         Ok(())
     })
 }
 
-/// What it comes to, fails of, and takes is left to randomness; what it came to must then stay.
-async fn step(stage: &Stage, cx: &TaskContext, number: u32, tries: u32, timeout: Option<u64>) -> Result<(), Fault> {
-    let world = &stage.world;
+/// A step with a random result and duration. A recorded result must stay the same.
+async fn step(
+    run: &RunContext,
+    cx: &TaskContext,
+    number: u32,
+    tries: u32,
+    timeout: Option<u64>,
+) -> Result<(), ProgramError> {
+    let world = &run.world;
     let name = format!("s{number}");
     let policy = StepPolicy {
         attempts: tries,
@@ -283,16 +293,16 @@ async fn step(stage: &Stage, cx: &TaskContext, number: u32, tries: u32, timeout:
             _ => Ok(Json::trusted(world.between(0..=1_000_000).to_string())),
         }
     };
-    let came = match cx.step(&name, &policy, work).await {
+    let result = match cx.step(&name, &policy, work).await {
         Ok(value) => value.as_str().to_owned(),
         Err(StepError::Failed(trail)) => format!("{trail:?}"),
         Err(StepError::Journal(error)) => return Err(error.into()),
     };
-    stage.act_result(cx, number, Some(&name), &came);
+    run.act_result(cx, number, Some(&name), &result);
     Ok(())
 }
 
-async fn ask(cx: &TaskContext, number: u32, within: u64) -> Result<String, Fault> {
+async fn ask(cx: &TaskContext, number: u32, within: u64) -> Result<String, ProgramError> {
     let asked = Question {
         within: Some(Duration::from_millis(within)),
         ..Question::new(question(number))
@@ -300,16 +310,16 @@ async fn ask(cx: &TaskContext, number: u32, within: u64) -> Result<String, Fault
     match cx.ask(asked).await {
         Ok(answer) => Ok(answer.as_str().to_owned()),
         Err(AskError::Unanswered) => Ok("no answer".to_owned()),
-        Err(AskError::Stopped(reason)) => Err(Fault::Stopped(reason)),
-        Err(AskError::Task(_)) => Err(Fault::Lost),
+        Err(AskError::Stopped(reason)) => Err(ProgramError::Stopped(reason)),
+        Err(AskError::Task(_)) => Err(ProgramError::StoreFailed),
         Err(AskError::Journal(error)) => Err(error.into()),
-        Err(other) => Err(Fault::Said(other.to_string())),
+        Err(other) => Err(ProgramError::Failed(other.to_string())),
     }
 }
 
-async fn call(stage: &Stage, cx: &TaskContext, durable: bool, program: u64) -> Result<String, Fault> {
+async fn call(run: &RunContext, cx: &TaskContext, durable: bool, program: u64) -> Result<String, ProgramError> {
     let tool = if durable { DURABLE } else { PLAIN };
-    let arguments = json!({"program": program, "call": stage.world.new_call()});
+    let arguments = json!({"program": program, "call": run.world.new_call()});
     match cx.call(tool, Json::from(arguments)).await {
         Ok(end) => Ok(format!("{} {:?}", end.task, end.outcome)),
         Err(ChildError::Refused(why)) => Ok(why.to_string()),
@@ -317,17 +327,17 @@ async fn call(stage: &Stage, cx: &TaskContext, durable: bool, program: u64) -> R
     }
 }
 
-async fn poll(stage: &Stage, cx: &TaskContext, number: u32) -> Result<String, Fault> {
-    let world = &stage.world;
+async fn poll(run: &RunContext, cx: &TaskContext, number: u32) -> Result<String, ProgramError> {
+    let world = &run.world;
     let pace = Pace {
         first: 500,
         longest: 5_000,
         failures: 3,
     };
-    let look = || async {
+    let poll = || async {
         match world.between(0..=5) {
             0 => Err(StepFailure {
-                message: "it does not answer".to_owned(),
+                message: "no answer".to_owned(),
                 retriable: true,
             }),
             1..4 => Ok(Polled::Pending(None)),
@@ -335,49 +345,57 @@ async fn poll(stage: &Stage, cx: &TaskContext, number: u32) -> Result<String, Fa
             _ => Ok(Polled::Ready(Json::trusted(world.between(0..=1_000_000).to_string()))),
         }
     };
-    match cx.poll_until(&format!("p{number}"), pace, look).await {
+    match cx.poll_until(&format!("p{number}"), pace, poll).await {
         Ok(value) => Ok(value.as_str().to_owned()),
         Err(StepError::Failed(trail)) => Ok(format!("{trail:?}")),
         Err(StepError::Journal(error)) => Err(error.into()),
     }
 }
 
-async fn fork(stage: &Stage, cx: &TaskContext, number: u32, race: bool, branches: &[Program]) -> Result<(), Fault> {
+async fn fork(
+    run: &RunContext,
+    cx: &TaskContext,
+    number: u32,
+    race: bool,
+    branches: &[Program],
+) -> Result<(), ProgramError> {
     let fork = cx.fork(branches.len())?;
-    let undecided = if race { Some(fork.winner()?) } else { None };
-    let decided = undecided.as_ref().and_then(|race| race.winner);
-    let mut running: Vec<(usize, BoxFuture<'_, Result<(), Fault>>)> = Vec::new();
+    let race = if race { Some(fork.winner()?) } else { None };
+    let winner = race.as_ref().and_then(|race| race.winner);
+    let mut running: Vec<(usize, BoxFuture<'_, Result<(), ProgramError>>)> = Vec::new();
     for (nth, program) in branches.iter().enumerate() {
-        if decided.is_none_or(|winner| winner == nth)
+        if winner.is_none_or(|winner| winner == nth)
             && let Some(branch) = fork.begin(nth)
         {
-            running.push((nth, play(stage, branch, program)));
+            running.push((nth, run_program(run, branch, program)));
         }
     }
-    if let Some(race) = undecided {
-        let (winner, played) = first(&mut running).await;
+    if let Some(race) = race {
+        let (winner, result) = first(&mut running).await;
         fork.decide(race, winner).await?;
-        stage.act_result(cx, number, None, &format!("branch {winner}"));
-        return played;
+        run.act_result(cx, number, None, &format!("branch {winner}"));
+        return result;
     }
     let mut all = Ok(());
     while !running.is_empty() {
-        let (nth, played) = first(&mut running).await;
+        let (nth, result) = first(&mut running).await;
         fork.over(nth);
-        all = all.and(played);
+        all = all.and(result);
     }
     all
 }
 
-/// The next branch to end, of those that end together the first. It is taken out.
-async fn first(running: &mut Vec<(usize, BoxFuture<'_, Result<(), Fault>>)>) -> (usize, Result<(), Fault>) {
+/// Waits for the next branch to end and removes it; of branches that end together, the first.
+async fn first(
+    running: &mut Vec<(usize, BoxFuture<'_, Result<(), ProgramError>>)>,
+) -> (usize, Result<(), ProgramError>) {
     poll_fn(|cx| {
         for at in 0..running.len() {
             let (nth, branch) = &mut running[at];
-            if let Poll::Ready(played) = branch.as_mut().poll(cx) {
+            if let Poll::Ready(result) = branch.as_mut().poll(cx) {
                 let nth = *nth;
                 drop(running.remove(at));
-                return Poll::Ready((nth, played));
+                return Poll::Ready((nth, result));
             }
         }
         Poll::Pending

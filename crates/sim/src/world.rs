@@ -38,9 +38,9 @@ pub(crate) struct World {
     processes: AtomicU32,
     calls: AtomicU64,
     /// Set after the last fault.
-    calm: AtomicBool,
+    faults_are_over: AtomicBool,
     /// The largest skew of any clock, in milliseconds.
-    furthest: AtomicI64,
+    max_skew: AtomicI64,
     /// With [`PlantedFault::ReusedKey`]: the key that clients see in place of another.
     pub(crate) aliases: Mutex<BTreeMap<(TaskId, InputKey), InputKey>>,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Node {
 /// Operations that have been sent to the disk.
 #[derive(Default)]
 struct PendingOperations {
-    begun: u64,
+    sent: u64,
     under_way: BTreeMap<u64, PendingOperation>,
 }
 
@@ -90,8 +90,8 @@ impl World {
             nodes: Mutex::default(),
             processes: AtomicU32::new(0),
             calls: AtomicU64::new(0),
-            calm: AtomicBool::new(false),
-            furthest: AtomicI64::new(0),
+            faults_are_over: AtomicBool::new(false),
+            max_skew: AtomicI64::new(0),
             aliases: Mutex::default(),
         })
     }
@@ -116,17 +116,17 @@ impl World {
     }
 
     pub(crate) fn faults_are_over(&self) -> bool {
-        self.calm.load(Ordering::SeqCst)
+        self.faults_are_over.load(Ordering::SeqCst)
     }
 
     pub(crate) fn end_faults(&self) {
-        self.calm.store(true, Ordering::SeqCst);
+        self.faults_are_over.store(true, Ordering::SeqCst);
     }
 
     // The checker.
 
-    pub(crate) fn check<T>(&self, see: impl FnOnce(&mut Checker) -> T) -> T {
-        see(&mut self.checker.lock())
+    pub(crate) fn check<T>(&self, check: impl FnOnce(&mut Checker) -> T) -> T {
+        check(&mut self.checker.lock())
     }
 
     /// Writes a line to the log.
@@ -138,7 +138,7 @@ impl World {
                 Process::WORLD => "world".to_owned(),
                 Process(nth) => format!("n{nth}"),
             };
-            checker.note(format!("{:>7}.{:03} {who:>5}  {what}", at / 1000, at % 1000));
+            checker.log_line(format!("{:>7}.{:03} {who:>5}  {what}", at / 1000, at % 1000));
         });
     }
 
@@ -148,13 +148,13 @@ impl World {
     }
 
     /// Records the skew of a clock, in milliseconds.
-    pub(crate) fn saw_skew(&self, skew: i64) {
-        self.furthest.fetch_max(skew, Ordering::SeqCst);
+    pub(crate) fn record_skew(&self, skew: i64) {
+        self.max_skew.fetch_max(skew, Ordering::SeqCst);
     }
 
-    /// The skew of a clock that is behind no other: that of the last node.
-    pub(crate) fn latest(&self) -> i64 {
-        self.furthest.load(Ordering::SeqCst)
+    /// The largest skew so far. The last node has it, so that its clock is not behind what the store has seen.
+    pub(crate) fn max_skew(&self) -> i64 {
+        self.max_skew.load(Ordering::SeqCst)
     }
 
     /// Whether every task and every attempt has ended.
@@ -183,7 +183,7 @@ impl World {
         Process(self.processes.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
-    /// Numbers a call, so that it can be told from others by its arguments.
+    /// Numbers a call, so that its arguments differ from those of other calls.
     pub(crate) fn new_call(&self) -> u64 {
         self.calls.fetch_add(1, Ordering::SeqCst) + 1
     }
@@ -196,8 +196,8 @@ impl World {
         self.nodes.lock().push(node);
     }
 
-    /// Any node that lives.
-    pub(crate) fn some_node(&self) -> Option<Node> {
+    /// A random live node.
+    pub(crate) fn random_node(&self) -> Option<Node> {
         let nodes = self.nodes();
         let nth = self.between(0..=nodes.len().saturating_sub(1) as u64);
         nodes.into_iter().nth(usize::try_from(nth).unwrap_or(0))
@@ -206,11 +206,11 @@ impl World {
     /// Kills a process between two polls of its futures. Each write it has sent to the disk is executed or lost at random.
     pub(crate) fn crash(&self, process: Process) {
         self.note(process, |_| "crashes".to_owned());
-        let gone = {
+        let killed = {
             let mut nodes = self.nodes.lock();
-            let gone: Vec<Node> = nodes.iter().filter(|node| node.process == process).cloned().collect();
+            let killed: Vec<Node> = nodes.iter().filter(|node| node.process == process).cloned().collect();
             nodes.retain(|node| node.process != process);
-            gone
+            killed
         };
         self.executor.kill(process);
         for operation in self.take_pending(process) {
@@ -218,7 +218,7 @@ impl World {
                 (operation.execute)();
             }
         }
-        for node in &gone {
+        for node in &killed {
             node.die.send_replace(true);
         }
     }
@@ -232,13 +232,13 @@ impl World {
         drop(pending);
     }
 
-    // Operations of the disk.
+    // Operations on the disk.
 
-    /// An operation is under way; `land` makes it.
+    /// Sends an operation to the disk; [`execute`](Self::execute) executes it.
     pub(crate) fn send(&self, process: Process, writes: bool, execute: Box<dyn FnOnce() + Send>) -> u64 {
         let mut pending = self.pending.lock();
-        let id = pending.begun;
-        pending.begun += 1;
+        let id = pending.sent;
+        pending.sent += 1;
         pending.under_way.insert(
             id,
             PendingOperation {

@@ -1,9 +1,9 @@
-//! The simulation, held to itself: it is the same twice, it finds what is planted, and hundreds of seeds break nothing.
+//! Tests of the simulation: it is deterministic, it finds planted faults, and 200 seeds find no violation.
 
 use longhaul_sim::{Options, PlantedFault, Violation, run, run_twice};
 
-/// Whoever changes the runtime runs more: `cargo xtask sim --seeds 10000`.
-fn hold(seeds: std::ops::Range<u64>) {
+/// After a change of the runtime run more: `cargo xtask sim --seeds 10000`.
+fn run_seeds(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         let report = run(seed, Options::default());
         if let Some(Violation { invariant, what }) = report.violation {
@@ -18,14 +18,14 @@ fn two_runs_of_a_seed_are_the_same() {
     for seed in 0..10 {
         let report = run_twice(seed, Options::default());
         assert_eq!(report.violation, None);
-        assert!(report.lines > 50, "seed {seed} has hardly done anything");
+        assert!(report.lines > 50, "seed {seed} has done hardly anything");
     }
     let hashes: std::collections::BTreeSet<u64> = (0..10).map(|seed| run(seed, Options::default()).hash).collect();
     assert_eq!(hashes.len(), 10, "each seed has a schedule of its own");
 }
 
-/// What is planted is found within a few seeds, and as what it is.
-fn finds(plant: PlantedFault, invariants: &[u8]) {
+/// A planted fault is found within 20 seeds, as a violation of one of these invariants.
+fn assert_found(plant: PlantedFault, invariants: &[u8]) {
     let options = Options {
         plant: Some(plant),
         ..Options::default()
@@ -42,35 +42,35 @@ fn finds(plant: PlantedFault, invariants: &[u8]) {
 
 #[test]
 fn invariant_1_an_acknowledgement_before_its_commit_is_found() {
-    finds(PlantedFault::AckBeforeCommit, &[1, 10, 11]);
+    assert_found(PlantedFault::AckBeforeCommit, &[1, 10, 11]);
 }
 
 #[test]
 fn invariant_3_a_missing_fence_is_found() {
-    finds(PlantedFault::MissingFence, &[3]);
+    assert_found(PlantedFault::MissingFence, &[3]);
 }
 
 #[test]
 fn invariant_4_a_reused_key_is_found() {
-    finds(PlantedFault::ReusedKey, &[4]);
+    assert_found(PlantedFault::ReusedKey, &[4]);
 }
 
 #[test]
 fn invariant_11_seeds_0_to_49_break_nothing() {
-    hold(0..50);
+    run_seeds(0..50);
 }
 
 #[test]
 fn invariant_11_seeds_50_to_99_break_nothing() {
-    hold(50..100);
+    run_seeds(50..100);
 }
 
 #[test]
 fn invariant_11_seeds_100_to_149_break_nothing() {
-    hold(100..150);
+    run_seeds(100..150);
 }
 
 #[test]
 fn invariant_11_seeds_150_to_199_break_nothing() {
-    hold(150..200);
+    run_seeds(150..200);
 }

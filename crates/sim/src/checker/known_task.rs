@@ -1,4 +1,4 @@
-//! What the checker knows of one task, and what may happen to it.
+//! What the checker knows about one task, and which changes of it are allowed.
 
 use super::{Invariant, MAX_QUEUED, MAX_STOPPING, is_settled};
 use crate::disk::{self, entries};
@@ -9,32 +9,32 @@ use longhaul_core::{
 use longhaul_store::MemoryStore;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An invariant that a task breaks, and how.
-pub(super) type Wrong = (Invariant, String);
+/// The invariant that a task violates, and how.
+pub(super) type Broken = (Invariant, String);
 
 pub(super) struct KnownTask {
-    /// Tasks are counted as they are created.
+    /// The number of the task, in order of creation.
     pub(super) nth: usize,
     /// The call that created it.
     pub(super) call: u64,
     pub(super) deleted: bool,
-    /// Its id was given away when its front was no longer the newest node.
+    /// It was announced by a node that had lost its lease.
     pub(super) promoted_late: bool,
     pub(super) outcome: Option<Outcome>,
-    /// Until when a client was told that it is kept.
-    pub(super) told_until: Option<UnixMillis>,
-    /// The attempts that were run from their start.
-    pub(super) runs: BTreeSet<u32>,
-    /// Those of them that ran changed code.
-    pub(super) changed_runs: BTreeSet<u32>,
-    /// What the acts of its program came to.
-    pub(super) act_result: BTreeMap<u32, String>,
+    /// A client was told that the task is kept until this time.
+    pub(super) promised_until: Option<UnixMillis>,
+    /// The epochs of attempts that executors have run.
+    pub(super) run_epochs: BTreeSet<u32>,
+    /// The epochs of attempts that ran changed code.
+    pub(super) changed_epochs: BTreeSet<u32>,
+    /// The results of its program's acts, by number.
+    pub(super) act_results: BTreeMap<u32, String>,
     task: Option<Task>,
     questions: BTreeMap<InputKey, Question>,
-    /// Since when it should go on, and why.
-    pause: Option<(u64, String)>,
-    /// What clients were shown under each key.
-    shown: BTreeMap<InputKey, Json>,
+    /// Since when the task should have made progress, in milliseconds, and why.
+    stalled: Option<(u64, String)>,
+    /// The requests that clients have read, by key.
+    read_requests: BTreeMap<InputKey, Json>,
     entries: Vec<Entry>,
 }
 
@@ -52,53 +52,57 @@ impl KnownTask {
             deleted: false,
             promoted_late: false,
             outcome: None,
-            told_until: None,
-            runs: BTreeSet::new(),
-            changed_runs: BTreeSet::new(),
-            act_result: BTreeMap::new(),
+            promised_until: None,
+            run_epochs: BTreeSet::new(),
+            changed_epochs: BTreeSet::new(),
+            act_results: BTreeMap::new(),
             task: None,
             questions: BTreeMap::new(),
-            pause: None,
-            shown: BTreeMap::new(),
+            stalled: None,
+            read_requests: BTreeMap::new(),
             entries: Vec::new(),
         }
     }
 
-    /// Whether it is over, and its last attempt too.
+    /// Whether the task and its last attempt have ended.
     pub(super) fn is_over(&self) -> bool {
         (self.task.as_ref()).is_some_and(|task| task.is_done() && task.active_attempt().is_none())
     }
 
-    pub(super) fn tell_until(&mut self, until: UnixMillis) {
-        self.told_until = self.told_until.max(Some(until));
+    pub(super) fn promise_until(&mut self, until: UnixMillis) {
+        self.promised_until = self.promised_until.max(Some(until));
     }
 
-    /// Holds the task, as it is in the store, to what was seen of it before.
-    pub(super) fn look(&mut self, disk: &MemoryStore, record: Record) -> Result<(), Wrong> {
-        self.look_at_task(&record)?;
-        self.look_at_questions(disk, &record)?;
-        self.look_at_journal(entries(disk, &record.task.id))?;
+    /// Compares the task in the store with what was known about it.
+    pub(super) fn update(&mut self, disk: &MemoryStore, record: Record) -> Result<(), Broken> {
+        self.check_task(&record)?;
+        self.check_questions(disk, &record)?;
+        self.check_journal(entries(disk, &record.task.id))?;
         self.task = Some(record.task);
         Ok(())
     }
 
-    fn look_at_task(&mut self, record: &Record) -> Result<(), Wrong> {
+    fn check_task(&mut self, record: &Record) -> Result<(), Broken> {
         let task = &record.task;
         if let Some(before) = &self.task {
-            if before.is_done() && shape(before) != shape(task) {
+            if before.is_done() && visible_fields(before) != visible_fields(task) {
                 return Err((
                     Invariant::DONE_IS_FINAL,
-                    format!("was over, and changed: {:?} became {:?}", shape(before), shape(task)),
+                    format!(
+                        "changed after its end: {:?} became {:?}",
+                        visible_fields(before),
+                        visible_fields(task)
+                    ),
                 ));
             }
-            let kept = (before.stop.is_none() || before.stop == task.stop)
+            let is_monotonic = (before.stop.is_none() || before.stop == task.stop)
                 && (!before.announced || task.announced)
                 && before.announced_until <= task.announced_until
                 && before.journaled <= task.journaled
                 && before.inputs_asked <= task.inputs_asked
                 && before.version <= task.version
                 && epoch(before) <= epoch(task);
-            if !kept {
+            if !is_monotonic {
                 return Err((
                     Invariant::NOTHING_LOST,
                     format!("went back: {before:?} became {task:?}"),
@@ -112,9 +116,9 @@ impl KnownTask {
             )),
             (None, Some(outcome)) => {
                 self.outcome = Some(outcome.clone());
-                // A call that nobody could come back for is not blocked; anything else that a bad deploy ends is lost.
-                match task.announced || task.keyed || self.changed_runs.is_empty() {
-                    true => diverged(outcome),
+                // Only a plain call without a key may fail under changed code: everything else must be blocked.
+                match task.announced || task.keyed || self.changed_epochs.is_empty() {
+                    true => check_not_diverged(outcome),
                     false => Ok(()),
                 }
             }
@@ -122,14 +126,17 @@ impl KnownTask {
         }
     }
 
-    fn look_at_questions(&mut self, disk: &MemoryStore, record: &Record) -> Result<(), Wrong> {
+    fn check_questions(&mut self, disk: &MemoryStore, record: &Record) -> Result<(), Broken> {
         for input in &record.inputs {
             let question = self.questions.entry(input.key.clone()).or_insert_with(|| Question {
                 request: input.request.clone(),
                 answer: None,
             });
             if question.request != input.request || question.answer.is_some() {
-                return Err((Invariant::ANSWERED_ONCE, format!("asks {} again", input.key.as_str())));
+                return Err((
+                    Invariant::ANSWERED_ONCE,
+                    format!("asks a second question under {}", input.key.as_str()),
+                ));
             }
         }
         for (key, question) in &mut self.questions {
@@ -149,7 +156,7 @@ impl KnownTask {
         Ok(())
     }
 
-    fn look_at_journal(&mut self, now: Vec<Entry>) -> Result<(), Wrong> {
+    fn check_journal(&mut self, now: Vec<Entry>) -> Result<(), Broken> {
         for (nth, before) in self.entries.iter().enumerate() {
             let Some(entry) = now
                 .get(nth)
@@ -173,7 +180,7 @@ impl KnownTask {
         Ok(())
     }
 
-    /// Says what it should long have done.
+    /// Describes the progress that the task should have made long ago, if any.
     pub(super) fn find_stalled(&mut self, disk: &MemoryStore, id: &TaskId, now: u64) -> Option<(usize, String)> {
         if self.deleted || self.outcome.is_some() {
             return None;
@@ -185,45 +192,45 @@ impl KnownTask {
             _ => None,
         };
         let Some(due) = due else {
-            self.pause = None;
+            self.stalled = None;
             return None;
         };
-        let (since, why) = self.pause.get_or_insert((now, due.clone()));
+        let (since, why) = self.stalled.get_or_insert((now, due.clone()));
         if *why != due {
-            self.pause = Some((now, due));
+            self.stalled = Some((now, due));
             return None;
         }
-        let longest = if task.stop.is_some() { MAX_STOPPING } else { MAX_QUEUED };
-        (now - *since > longest).then_some((self.nth, due))
+        let limit = if task.stop.is_some() { MAX_STOPPING } else { MAX_QUEUED };
+        (now - *since > limit).then_some((self.nth, due))
     }
 
-    /// Holds what a client is shown to what it was shown before.
-    pub(super) fn shown(&mut self, record: &Record) -> Option<Wrong> {
-        self.tell_until(record.task.announced_until);
+    /// Compares what a client reads with what clients have read before.
+    pub(super) fn read_by_client(&mut self, record: &Record) -> Option<Broken> {
+        self.promise_until(record.task.announced_until);
         for input in &record.inputs {
             let request = self
-                .shown
+                .read_requests
                 .entry(input.key.clone())
                 .or_insert_with(|| input.request.clone());
             if *request != input.request {
                 return Some((
                     Invariant::ANSWERED_ONCE,
-                    format!("was given the key {} twice, for two questions", input.key.as_str()),
+                    format!("used the key {} for two questions", input.key.as_str()),
                 ));
             }
         }
         match (&record.outcome, &self.outcome) {
             (Some(seen), known) if known.as_ref() != Some(seen) => Some((
                 Invariant::NOTHING_LOST,
-                "was shown to its client with another outcome than the store has".to_owned(),
+                "was read by its client with another outcome than the store has".to_owned(),
             )),
             _ => None,
         }
     }
 }
 
-/// What of a task that is over may never change: all that a reader sees. Its last attempt may still stop, and its id be given away.
-fn shape(task: &Task) -> impl PartialEq + std::fmt::Debug + use<> {
+/// The fields of an ended task that must not change: all that a client can read. Its last attempt may still end, and the task be announced.
+fn visible_fields(task: &Task) -> impl PartialEq + std::fmt::Debug + use<> {
     (
         task.state,
         task.ended_at,
@@ -241,10 +248,13 @@ fn epoch(task: &Task) -> (u32, NodeId) {
     attempt.map_or((0, NodeId(0)), |attempt| (attempt.epoch, attempt.node))
 }
 
-/// The programs here follow their journals, and changed ones block their tasks; who says otherwise is wrong.
-fn diverged(outcome: &Outcome) -> Result<(), Wrong> {
+/// No task may fail with a non-determinism error: the programs are deterministic, and changed ones block their tasks.
+fn check_not_diverged(outcome: &Outcome) -> Result<(), Broken> {
     if outcome.verdict() != Verdict::RpcError || !format!("{outcome:?}").contains("does not follow its journal") {
         return Ok(());
     }
-    Err((Invariant::REPLAYS, format!("ended as diverged: {outcome:?}")))
+    Err((
+        Invariant::REPLAYS,
+        format!("failed with a non-determinism error: {outcome:?}"),
+    ))
 }

@@ -1,4 +1,4 @@
-//! Checks the invariants from outside: records what is written, announced and started, and reports violations.
+//! Checks the invariants: records what is written, announced and run, and reports violations.
 
 mod known_task;
 
@@ -45,7 +45,7 @@ impl Invariant {
         3,
         "every effect of a worker carries its (node, epoch) fence, and a stale one is refused",
     );
-    pub(crate) const ANSWERED_ONCE: Self = Self::numbered(4, "an input key is answered once, and never given again");
+    pub(crate) const ANSWERED_ONCE: Self = Self::numbered(4, "an input key is answered once, and never used again");
     pub(crate) const ISOLATED: Self = Self::numbered(5, "one principal cannot learn that another's task exists");
     pub(crate) const LIVE_IS_KEPT: Self = Self::numbered(6, "live work is not ended by its time to live");
     pub(crate) const NOT_CANCELLED_BY_LEAVING: Self =
@@ -56,8 +56,8 @@ impl Invariant {
         "a crash at any instruction loses no acknowledged task and yields at most one outcome",
     );
     pub(crate) const RUN_ONCE: Self = Self::numbered(12, "an attempt is run at most once");
-    pub(crate) const REPLAYS: Self = Self::unnumbered("run again, code comes to what it came to before");
-    pub(crate) const ENDS: Self = Self::unnumbered("every task ends, once there is a node that lives");
+    pub(crate) const REPLAYS: Self = Self::unnumbered("a replay gets the recorded results");
+    pub(crate) const ENDS: Self = Self::unnumbered("every task ends once a node stays alive");
     pub(crate) const NO_PANIC: Self = Self::unnumbered("nothing panics and nothing spins");
     pub(crate) const SAME_TWICE: Self = Self::unnumbered("two runs of a seed are the same");
 }
@@ -91,8 +91,8 @@ pub(crate) struct Checker {
     violation: Option<Violation>,
     tasks: BTreeMap<TaskId, KnownTask>,
     nodes: BTreeMap<Process, NodeId>,
-    /// The calls whose callers asked for a stop, or left where that means one.
-    given_up: std::collections::BTreeSet<u64>,
+    /// The calls that may be cancelled: their callers have cancelled them, or have left a call that is cancelled then.
+    may_be_cancelled: std::collections::BTreeSet<u64>,
     keyed: BTreeMap<(usize, Arc<str>), TaskId>,
 }
 
@@ -103,7 +103,7 @@ impl Checker {
             violation: None,
             tasks: BTreeMap::new(),
             nodes: BTreeMap::new(),
-            given_up: Default::default(),
+            may_be_cancelled: Default::default(),
             keyed: BTreeMap::new(),
         }
     }
@@ -112,11 +112,11 @@ impl Checker {
         &self.log
     }
 
-    pub(crate) fn note(&mut self, line: String) {
+    pub(crate) fn log_line(&mut self, line: String) {
         self.log.write(line);
     }
 
-    pub(crate) fn turn(&mut self, job: u64) {
+    pub(crate) fn log_turn(&mut self, job: u64) {
         self.log.turn(job);
     }
 
@@ -125,8 +125,8 @@ impl Checker {
     }
 
     /// Records a violation. Only the first one counts, since later ones may follow from it.
-    pub(crate) fn breaks(&mut self, invariant: Invariant, what: String) {
-        self.note(format!("BROKEN {invariant}: {what}"));
+    pub(crate) fn report(&mut self, invariant: Invariant, what: String) {
+        self.log_line(format!("VIOLATION of {invariant}: {what}"));
         self.violation.get_or_insert(Violation { invariant, what });
     }
 
@@ -138,7 +138,7 @@ impl Checker {
         }
     }
 
-    // What nodes and disks do.
+    // Events of nodes and of the disk.
 
     pub(crate) fn node_opened(&mut self, process: Process, node: NodeId) {
         self.nodes.insert(process, node);
@@ -153,13 +153,13 @@ impl Checker {
         let nth = self.tasks.len();
         self.tasks.insert(new.id.clone(), KnownTask::new(nth, new));
         if let (Some(start), Some(before)) = (&new.parent, parent) {
-            self.fence_held(process, before, Some(start.fence), "a child was started");
-            self.look(disk, &start.lineage.parent);
+            self.check_fence(process, before, Some(start.fence), "a child was started");
+            self.check_task(disk, &start.lineage.parent);
         }
-        self.look(disk, &new.id);
+        self.check_task(disk, &new.id);
     }
 
-    /// A change was made, or refused.
+    /// A change was applied or refused.
     pub(crate) fn applied(
         &mut self,
         disk: &MemoryStore,
@@ -173,11 +173,11 @@ impl Checker {
         };
         if result.is_ok() {
             if let (Ok(task), Some(fence)) = (result, change.fence) {
-                self.blocked_for_a_reason(disk, task, fence, &change.events);
+                self.check_block(disk, task, fence, &change.events);
             }
             let needed = change.events.iter().find(|event| event.needs_fence());
             if let Some(event) = needed {
-                self.fence_held(process, before, change.fence, event.name());
+                self.check_fence(process, before, change.fence, event.name());
             }
             if change.events.contains(&Event::Promoted) && self.nodes.values().max() > Some(&before.front) {
                 self.tasks
@@ -187,64 +187,65 @@ impl Checker {
             let ends_now =
                 !before.is_done() && matches!(result, Ok(task) if task.state == State::Done(Verdict::Cancelled));
             if ends_now {
-                self.cancelled_for_a_reason(before);
+                self.check_cancellation(before);
             }
         }
-        self.look(disk, &change.task);
+        self.check_task(disk, &change.task);
         if let Some(lineage) = &before.lineage {
-            self.look(disk, &lineage.parent);
+            self.check_task(disk, &lineage.parent);
         }
     }
 
-    /// Whether changed code has written to a task's journal: then nobody can say what it comes to.
+    /// Whether changed code has written to a task's journal: then the original code may not be able to replay it.
     pub(crate) fn was_changed(&self, disk: &MemoryStore, id: &TaskId) -> bool {
         let Some(known) = self.tasks.get(id) else { return false };
-        let changed = |entry: &Entry| entry.key.kind != EntryKind::Failure && known.changed_runs.contains(&entry.epoch);
-        !known.changed_runs.is_empty() && entries(disk, id).iter().any(changed)
+        let changed =
+            |entry: &Entry| entry.key.kind != EntryKind::Failure && known.changed_epochs.contains(&entry.epoch);
+        !known.changed_epochs.is_empty() && entries(disk, id).iter().any(changed)
     }
 
-    /// Code that is as it was follows whatever it wrote itself.
-    fn blocked_for_a_reason(&mut self, disk: &MemoryStore, task: &Task, fence: Fence, events: &[Event]) {
+    /// Original code must be able to replay a journal that only original code has written.
+    fn check_block(&mut self, disk: &MemoryStore, task: &Task, fence: Fence, events: &[Event]) {
         let diverged = events.iter().any(|event| {
             matches!(event, Event::AttemptEnded(AttemptEnd::Blocked(block)) if block.reason == BlockReason::NonDeterminism)
         });
-        let changed = (self.tasks.get(&task.id)).is_some_and(|known| known.changed_runs.contains(&fence.epoch));
+        let changed = (self.tasks.get(&task.id)).is_some_and(|known| known.changed_epochs.contains(&fence.epoch));
         if diverged && !changed && !self.was_changed(disk, &task.id) {
             let name = self.name(&task.id);
             let what = format!(
-                "{name} is blocked under code that wrote all of its journal: {:?}",
+                "{name} is blocked although the same code wrote its whole journal: {:?}",
                 task.blocked
             );
-            self.breaks(Invariant::REPLAYS, what);
+            self.report(Invariant::REPLAYS, what);
         }
     }
 
-    fn fence_held(&mut self, process: Process, before: &Task, fence: Option<Fence>, what: &str) {
+    fn check_fence(&mut self, process: Process, before: &Task, fence: Option<Fence>, what: &str) {
         let held = before.active_attempt().map(longhaul_core::Attempt::fence);
-        let mine = self.node(process);
-        if held.is_none() || held != fence || held.map(|fence| fence.node) != mine {
+        let node = self.node(process);
+        if held.is_none() || held != fence || held.map(|fence| fence.node) != node {
             let name = self.name(&before.id);
-            self.breaks(
+            self.report(
                 Invariant::FENCED,
-                format!("{what} of {name} was accepted from {mine:?} with {fence:?}, while its attempt is {held:?}"),
+                format!("{what} of {name} was accepted from {node:?} with {fence:?}, while its attempt is {held:?}"),
             );
         }
     }
 
-    fn cancelled_for_a_reason(&mut self, before: &Task) {
-        let asked = self
+    fn check_cancellation(&mut self, before: &Task) {
+        let requested = self
             .tasks
             .get(&before.id)
-            .is_some_and(|known| self.given_up.contains(&known.call));
-        // A front that had lost its lease gave the id away while its successor was about to cancel what nobody had been told of. No front of
-        // a store with one owner can.
+            .is_some_and(|known| self.may_be_cancelled.contains(&known.call));
+        // A node that had lost its lease announced the task while its successor was cancelling it as an orphaned call. This cannot happen in a
+        // store with one owner.
         let late = self.tasks.get(&before.id).is_some_and(|known| known.promoted_late);
-        let nobody_waits = late || (!before.announced && !before.keyed);
-        if !asked && !nobody_waits && before.lineage.is_none() {
+        let is_orphaned = late || (!before.announced && !before.keyed);
+        if !requested && !is_orphaned && before.lineage.is_none() {
             let name = self.name(&before.id);
-            self.breaks(
+            self.report(
                 Invariant::NOT_CANCELLED_BY_LEAVING,
-                format!("{name} was cancelled, and nobody had asked for it"),
+                format!("{name} was cancelled without a request"),
             );
         }
     }
@@ -252,11 +253,11 @@ impl Checker {
     /// Tasks were claimed or adopted.
     pub(crate) fn taken(&mut self, disk: &MemoryStore, ids: impl Iterator<Item = TaskId>) {
         for id in ids {
-            self.look(disk, &id);
+            self.check_task(disk, &id);
         }
     }
 
-    /// Tasks were deleted, at this moment of the one who did.
+    /// Tasks were deleted, at this time by the clock of the node.
     pub(crate) fn deleted(&mut self, disk: &MemoryStore, ids: &[TaskId], at: UnixMillis) {
         for id in ids {
             if disk::record(disk, id).is_some() {
@@ -266,43 +267,43 @@ impl Checker {
                 continue;
             };
             known.deleted = true;
-            let (live, told) = (!known.is_over(), known.told_until);
+            let (live, promised) = (!known.is_over(), known.promised_until);
             let name = self.name(id);
             if live {
-                self.breaks(Invariant::LIVE_IS_KEPT, format!("{name} was deleted while it lived"));
-            } else if told.is_some_and(|told| told > at) {
-                self.breaks(
+                self.report(Invariant::LIVE_IS_KEPT, format!("{name} was deleted before its end"));
+            } else if promised.is_some_and(|promised| promised > at) {
+                self.report(
                     Invariant::LIVE_IS_KEPT,
-                    format!("{name} was deleted at {at:?}, and its client had been told {told:?}"),
+                    format!("{name} was deleted at {at:?}, and its client was promised {promised:?}"),
                 );
             }
         }
     }
 
-    /// Holds a task to what was known of it.
-    fn look(&mut self, disk: &MemoryStore, id: &TaskId) {
+    /// Compares a task in the store with what is known about it.
+    fn check_task(&mut self, disk: &MemoryStore, id: &TaskId) {
         let Some(known) = self.tasks.get_mut(id) else { return };
         if known.deleted {
             return;
         }
         let found = match disk::record(disk, id) {
-            Some(record) => known.look(disk, record),
+            Some(record) => known.update(disk, record),
             None => Err((Invariant::NOTHING_LOST, "is not in the store any more".to_owned())),
         };
         if let Err((invariant, what)) = found {
             let name = self.name(id);
-            self.breaks(invariant, format!("{name} {what}"));
+            self.report(invariant, format!("{name} {what}"));
         }
     }
 
-    /// Looks at everything that must be there.
+    /// Checks all tasks.
     pub(crate) fn check_all(&mut self, disk: &MemoryStore) {
         for id in self.tasks.keys().cloned().collect::<Vec<_>>() {
-            self.look(disk, &id);
+            self.check_task(disk, &id);
         }
     }
 
-    /// A task that nothing keeps from going on, and that does not: a wake-up was lost. Looked for at each moment, once nothing goes wrong.
+    /// Finds a task that could make progress and does not, because a wake-up was lost. Called repeatedly after the last fault.
     pub(crate) fn find_stalled(&mut self, disk: &MemoryStore, now: u64) -> Option<String> {
         let Self { tasks, .. } = self;
         let late = tasks
@@ -311,11 +312,11 @@ impl Checker {
         late.map(|(nth, what)| format!("t{nth} {what}"))
     }
 
-    /// The tasks that are not over, for people.
+    /// Describes the tasks that have not ended.
     pub(crate) fn live(&self, disk: &MemoryStore) -> String {
         let live = self.tasks.keys().filter_map(|id| disk::record(disk, id));
         let live = live.filter(|record| !record.task.is_done());
-        let words: Vec<String> = live
+        let lines: Vec<String> = live
             .map(|Record { task, .. }| {
                 let name = self.name(&task.id);
                 let Task {
@@ -330,26 +331,26 @@ impl Checker {
                 format!("{name} {state:?} {attempt:?} asks {open_inputs:?} until {resume_at:?} woken {woken} {stop:?}")
             })
             .collect();
-        words.join("; ")
+        lines.join("; ")
     }
 
-    // What tools do.
+    // Events of tools.
 
     /// An executor is asked to run an attempt from its start.
-    pub(crate) fn runs(&mut self, id: &TaskId, epoch: u32, build: Build) {
+    pub(crate) fn attempt_runs(&mut self, id: &TaskId, epoch: u32, build: Build) {
         let first = (self.tasks.get_mut(id)).is_none_or(|known| {
             if build == Build::Changed {
-                known.changed_runs.insert(epoch);
+                known.changed_epochs.insert(epoch);
             }
-            known.runs.insert(epoch)
+            known.run_epochs.insert(epoch)
         });
         if !first {
             let name = self.name(id);
-            self.breaks(Invariant::RUN_ONCE, format!("attempt {epoch} of {name} was run twice"));
+            self.report(Invariant::RUN_ONCE, format!("attempt {epoch} of {name} was run twice"));
         }
     }
 
-    /// A step's effect may happen now. What a stale worker begins cannot be helped, but it cannot journal it either.
+    /// A step begins. A stale attempt may begin one, because it cannot record the result.
     pub(crate) fn step_begins(&mut self, disk: &MemoryStore, id: &TaskId, fence: Fence, key: &EntryKey) {
         let Some(record) = disk::record(disk, id) else { return };
         let settled = entries(disk, id)
@@ -357,28 +358,28 @@ impl Checker {
             .any(|entry| entry.key == *key && is_settled(&entry));
         if settled && record.task.attempt_held_by(fence).is_some() {
             let name = self.name(id);
-            self.breaks(
+            self.report(
                 Invariant::STEP_ONCE,
-                format!("{key} of {name} begins again, and its result is in the journal"),
+                format!("{key} of {name} begins again although its result is in the journal"),
             );
         }
     }
 
-    /// The code of a task was told what its act of this number came to.
+    /// The code of a task got the result of an act.
     pub(crate) fn act_result(&mut self, disk: &MemoryStore, id: &TaskId, act: u32, step: Option<&str>, what: &str) {
         if let Some(step) = step {
             self.step_is_journaled(disk, id, step);
         }
-        // By a version it is asked for, code can tell that the journal has something else ahead.
+        // After changed code, `version` may return another result.
         if self.was_changed(disk, id) {
             return;
         }
         let Some(known) = self.tasks.get_mut(id) else { return };
-        let before = known.act_result.entry(act).or_insert_with(|| what.to_owned()).clone();
+        let before = known.act_results.entry(act).or_insert_with(|| what.to_owned()).clone();
         if before != what {
             let name = self.name(id);
-            let what = format!("act {act} of {name} came to {what}, and had come to {before} before");
-            self.breaks(Invariant::REPLAYS, what);
+            let what = format!("the result of act {act} of {name} was {before}, and is {what}");
+            self.report(Invariant::REPLAYS, what);
         }
     }
 
@@ -390,79 +391,79 @@ impl Checker {
         let mut settled = settled.filter(|entry| entry.key.kind == EntryKind::Step && *entry.key.name == *step);
         if !settled.any(|entry| is_settled(&entry)) {
             let name = self.name(id);
-            self.breaks(
+            self.report(
                 Invariant::DURABLE_FIRST,
-                format!("the code of {name} was given the result of {step}, which is not in its journal"),
+                format!("the code of {name} got the result of {step}, which is not in its journal"),
             );
         }
     }
 
-    // What clients are told.
+    // Responses to clients.
 
-    /// Someone was given the id of a task.
+    /// A client was given the id of a task.
     pub(crate) fn announced(&mut self, disk: &MemoryStore, task: &Task) {
         let announced = disk::record(disk, &task.id).is_some_and(|record| record.task.announced);
         let deleted = self.tasks.get(&task.id).is_some_and(|known| known.deleted);
         if !announced && !deleted {
             let name = self.name(&task.id);
-            self.breaks(
+            self.report(
                 Invariant::DURABLE_FIRST,
                 format!("{name} was announced to its client, and is not in the store as an announced task"),
             );
         }
         if let Some(known) = self.tasks.get_mut(&task.id) {
-            known.tell_until(task.announced_until);
+            known.promise_until(task.announced_until);
         }
     }
 
     /// A call with an idempotency key was given a task.
     pub(crate) fn keyed(&mut self, client: usize, key: &Arc<str>, id: &TaskId) {
-        let place = (client, Arc::clone(key));
-        if let Some(first) = self.keyed.insert(place, id.clone())
+        let owner_and_key = (client, Arc::clone(key));
+        if let Some(first) = self.keyed.insert(owner_and_key, id.clone())
             && first != *id
             && self.tasks.get(&first).is_some_and(|known| !known.deleted)
         {
             let (first, second) = (self.name(&first), self.name(id));
-            self.breaks(
+            self.report(
                 Invariant::NOTHING_LOST,
                 format!("the same call under one idempotency key became {first} and {second}"),
             );
         }
     }
 
-    /// A call under an idempotency key was refused as another call than before; it never is.
+    /// A call was refused because its idempotency key belongs to a different call, which never happens here.
     pub(crate) fn key_refused(&mut self, call: u64) {
-        self.breaks(
+        self.report(
             Invariant::NOTHING_LOST,
-            format!("call {call} was refused as another one under its key"),
+            format!("call {call} was refused as a different call under its key"),
         );
     }
 
-    /// The caller of this call wants no answer any more, in a way that asks for a stop.
-    pub(crate) fn given_up(&mut self, call: u64) {
-        self.given_up.insert(call);
+    /// The caller of this call has left it, and the call is cancelled then.
+    pub(crate) fn may_be_cancelled(&mut self, call: u64) {
+        self.may_be_cancelled.insert(call);
     }
 
     /// A client asks for a task of its own to be cancelled.
     pub(crate) fn cancel_requested(&mut self, id: &TaskId) {
         if let Some(known) = self.tasks.get(id) {
-            self.given_up.insert(known.call);
+            self.may_be_cancelled.insert(known.call);
         }
     }
 
-    /// A client was told that its wish to cancel is written.
+    /// A cancel was acknowledged.
     pub(crate) fn cancel_acknowledged(&mut self, disk: &MemoryStore, id: &TaskId) {
         let record = disk::record(disk, id);
         if record.is_some_and(|record| !record.task.is_done() && record.task.stop.is_none()) {
             let name = self.name(id);
-            self.breaks(
+            self.report(
                 Invariant::DURABLE_FIRST,
                 format!("a cancel of {name} was acknowledged, and is not in the store"),
             );
         }
     }
 
-    /// A client was told that its answer is written, if it came in time.
+    /// An answer was acknowledged; it may have come too late.
     pub(crate) fn answer_acknowledged(&mut self, disk: &MemoryStore, id: &TaskId, key: &InputKey, request: &Json) {
         let record = disk::record(disk, id);
         let open = record.is_some_and(|record| {
@@ -471,7 +472,7 @@ impl Checker {
         });
         if open {
             let name = self.name(id);
-            self.breaks(
+            self.report(
                 Invariant::DURABLE_FIRST,
                 format!(
                     "an answer to {} of {name} was acknowledged, and is not in the store",
@@ -481,43 +482,43 @@ impl Checker {
         }
     }
 
-    /// A client was shown a task of its own.
-    pub(crate) fn shown(&mut self, disk: &MemoryStore, id: &TaskId, record: Option<&Record>) {
+    /// A client has read a task of its own.
+    pub(crate) fn read_by_client(&mut self, disk: &MemoryStore, id: &TaskId, record: Option<&Record>) {
         let Some(known) = self.tasks.get_mut(id) else { return };
         let wrong = match record {
-            Some(record) => known.shown(record),
+            Some(record) => known.read_by_client(record),
             None if !known.deleted && disk::record(disk, id).is_some_and(|record| record.task.announced) => Some((
                 Invariant::NOTHING_LOST,
-                "is kept, and its owner was told that it is unknown".to_owned(),
+                "is in the store, and its owner got the answer that it is unknown".to_owned(),
             )),
             None => None,
         };
         if let Some((invariant, what)) = wrong {
             let name = self.name(id);
-            self.breaks(invariant, format!("{name} {what}"));
+            self.report(invariant, format!("{name} {what}"));
         }
     }
 
-    /// A client was told how a call of its own ended.
+    /// A client got the outcome of a call of its own.
     pub(crate) fn ended(&mut self, disk: &MemoryStore, id: &TaskId, outcome: &Outcome) {
         let kept = disk::record(disk, id).map(|record| record.outcome);
         let known = self.tasks.get(id).and_then(|known| known.outcome.as_ref());
         if kept.is_some_and(|kept| kept.as_ref() != Some(outcome)) || known.is_some_and(|known| known != outcome) {
             let name = self.name(id);
-            self.breaks(
+            self.report(
                 Invariant::NOTHING_LOST,
-                format!("the client of {name} was given another outcome than the store has"),
+                format!("the client of {name} got another outcome than the store has"),
             );
         }
     }
 
-    /// A client was shown something of a task that is another's, or that does not exist.
+    /// A client has learned something about another's task.
     pub(crate) fn leaked(&mut self, what: &str) {
-        self.breaks(Invariant::ISOLATED, what.to_owned());
+        self.report(Invariant::ISOLATED, what.to_owned());
     }
 }
 
-/// Whether the entry of a step says that it is over: done, or failed for good.
+/// Whether an entry has the final result of a step: its value, or a failure without another attempt.
 fn is_settled(entry: &Entry) -> bool {
     let value: serde_json::Value = serde_json::from_str(entry.value.as_str()).unwrap_or_default();
     value.get("ok").is_some() || (value.get("failed").is_some() && value.get("next").is_none())
@@ -525,7 +526,7 @@ fn is_settled(entry: &Entry) -> bool {
 
 /// The events of a change, for the log.
 pub(crate) fn describe(events: &[Event]) -> String {
-    let words: Vec<String> = events
+    let parts: Vec<String> = events
         .iter()
         .map(|event| match event {
             Event::Journaled(entry) => format!("journaled {} as {}: {}", entry.key, entry.seq, short(&entry.value)),
@@ -537,7 +538,7 @@ pub(crate) fn describe(events: &[Event]) -> String {
             other => other.name().to_owned(),
         })
         .collect();
-    words.join(", ")
+    parts.join(", ")
 }
 
 fn short(json: &Json) -> String {
