@@ -178,7 +178,7 @@ impl Relay {
 
     fn message(&mut self) -> Option<Value> {
         let message = self.line()?;
-        self.witness.heard(&message).unwrap();
+        self.witness.received(&message).unwrap();
         Some(message)
     }
 

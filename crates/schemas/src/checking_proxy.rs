@@ -21,28 +21,27 @@ const MAX_HEADERS: usize = 64;
 /// When dropped, if the server has sent a message that violates its schema.
 pub struct CheckingProxy {
     address: SocketAddr,
-    is_over: Arc<AtomicBool>,
-    accepting: Option<JoinHandle<Vec<JoinHandle<Said>>>>,
+    is_closing: Arc<AtomicBool>,
+    accepting: Option<JoinHandle<Vec<JoinHandle<Exchanged>>>>,
 }
 
-/// All that went over a connection.
+/// All bytes that were sent over a connection.
 #[derive(Default)]
-struct Said {
+struct Exchanged {
     by_client: Vec<u8>,
     by_server: Vec<u8>,
 }
 
 impl CheckingProxy {
-    /// A relay on a free port to the server at this address, which need not be there yet, or always: who connects while it is not is
-    /// hung up on.
+    /// Starts a proxy on a free port. The server at this address need not run yet, or always: meanwhile connections are closed.
     ///
     /// # Errors
-    /// If there is no port.
+    /// If no port is free.
     pub fn before(server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
+        let is_closing = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_closing);
         let accepting = spawn(move || {
             let mut connections = Vec::new();
             for client in listener.incoming().map_while(Result::ok) {
@@ -55,26 +54,26 @@ impl CheckingProxy {
         })?;
         Ok(Self {
             address,
-            is_over,
+            is_closing,
             accepting: Some(accepting),
         })
     }
 
-    /// Where the server seems to be.
+    /// The address that clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    fn connections(&mut self) -> Vec<JoinHandle<Said>> {
-        self.is_over.store(true, Ordering::Release);
-        // Wakes it.
+    fn connections(&mut self) -> Vec<JoinHandle<Exchanged>> {
+        self.is_closing.store(true, Ordering::Release);
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
         let accepting = self.accepting.take().and_then(|accepting| accepting.join().ok());
         accepting.unwrap_or_default()
     }
 }
 
-/// Waits for connections to be over: its clients and its server must have ended.
+/// Waits until all connections are closed, so clients and server must have ended.
 impl Drop for CheckingProxy {
     fn drop(&mut self) {
         let connections = self.connections();
@@ -82,35 +81,38 @@ impl Drop for CheckingProxy {
             return;
         }
         for connection in connections {
-            let said = connection.join().unwrap_or_default();
-            if let Err(fault) = said.judge() {
-                panic!("the server has said what the schemas do not allow: {fault}");
+            let exchanged = connection.join().unwrap_or_default();
+            if let Err(violation) = exchanged.check() {
+                panic!("the server has sent a message that violates its schema: {violation}");
             }
         }
     }
 }
 
 fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
-    Builder::new().name("tap".to_owned()).spawn(work)
+    Builder::new().name("checking proxy".to_owned()).spawn(work)
 }
 
-fn relay(client: TcpStream, server: SocketAddr) -> Said {
+fn relay(client: TcpStream, server: SocketAddr) -> Exchanged {
     let connect = || {
         let server = TcpStream::connect(server)?;
         Ok::<_, io::Error>((client.try_clone()?, server.try_clone()?, server))
     };
     let Ok((from_client, to_server, server)) = connect() else {
-        return Said::default();
+        return Exchanged::default();
     };
-    let asking = spawn(move || pass(from_client, to_server));
-    let by_server = pass(server, client);
-    let by_client = asking.ok().and_then(|asking| asking.join().ok()).unwrap_or_default();
-    Said { by_client, by_server }
+    let requests = spawn(move || copy(from_client, to_server));
+    let by_server = copy(server, client);
+    let by_client = requests
+        .ok()
+        .and_then(|requests| requests.join().ok())
+        .unwrap_or_default();
+    Exchanged { by_client, by_server }
 }
 
-/// Whoever of the two leaves has left both ways: nobody who speaks HTTP goes on listening after the last word. Who takes no more may
-/// still have something to say.
-fn pass(mut from: TcpStream, mut to: TcpStream) -> Vec<u8> {
+/// Copies one direction until its sender closes it, and then closes both directions: in HTTP nobody reads on after that. A receiver that
+/// takes no more may still send, so a failed write is ignored.
+fn copy(mut from: TcpStream, mut to: TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
     let mut chunk = [0; 16 * 1024];
     while let Ok(length @ 1..) = from.read(&mut chunk) {
@@ -121,15 +123,15 @@ fn pass(mut from: TcpStream, mut to: TcpStream) -> Vec<u8> {
     all
 }
 
-impl Said {
-    /// Each answer against its request. Either side may have been cut off anywhere.
-    fn judge(&self) -> Result<(), SchemaViolation> {
-        let (mut asked, mut answered) = (&self.by_client[..], &self.by_server[..]);
-        while let (Some(request), Some(response)) = (request(&mut asked), response(&mut answered)) {
+impl Exchanged {
+    /// Checks each response with its request. The bytes of either side may end anywhere.
+    fn check(&self) -> Result<(), SchemaViolation> {
+        let (mut requests, mut responses) = (&self.by_client[..], &self.by_server[..]);
+        while let (Some(request), Some(response)) = (request(&mut requests), response(&mut responses)) {
             let mut checker = MessageChecker::default();
             checker.sent_bytes(&request);
             for message in response {
-                checker.heard(&message)?;
+                checker.received(&message)?;
             }
         }
         Ok(())
@@ -165,12 +167,12 @@ fn response(bytes: &mut &[u8]) -> Option<Vec<Value>> {
     })
 }
 
-/// What is no JSON is no message, and a checker says so.
+/// Reads a message. Text that is not JSON becomes a string, which the checker refuses.
 fn message(text: &str) -> Value {
     crate::read(text).unwrap_or_else(|_| text.into())
 }
 
-/// The messages of a stream, but for one that breaks off.
+/// The messages of a stream, without an incomplete last one.
 fn events(text: &str) -> Vec<Value> {
     let whole = text.rsplit_once("\n\n").map_or("", |(whole, _)| whole);
     let data = |event: &str| -> String {
@@ -186,16 +188,16 @@ fn value<'a>(headers: &[Header<'a>], name: &str) -> Option<&'a [u8]> {
     found.map(|header| header.value)
 }
 
-/// Takes a body; as much of it as there is, and whether that is all.
+/// Takes a body; returns as much of it as there is, and whether it is complete.
 fn body(headers: &[Header<'_>], bytes: &mut &[u8]) -> (Vec<u8>, bool) {
     if value(headers, "transfer-encoding").is_some() {
         return chunks(bytes);
     }
     let length = value(headers, "content-length").and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
-    let wanted = length.unwrap_or(0);
-    let (body, rest) = bytes.split_at(wanted.min(bytes.len()));
+    let expected = length.unwrap_or(0);
+    let (body, rest) = bytes.split_at(expected.min(bytes.len()));
     *bytes = rest;
-    (body.to_vec(), body.len() == wanted)
+    (body.to_vec(), body.len() == expected)
 }
 
 fn chunks(bytes: &mut &[u8]) -> (Vec<u8>, bool) {
@@ -236,21 +238,23 @@ mod tests {
         format!("{head}{chunks}0\r\n\r\n")
     }
 
-    /// Sends each answer to a ping, over one connection, and hangs up.
-    fn said(answers: &[String]) -> Said {
-        let asked = with_length("POST /mcp HTTP/1.1", PING).repeat(answers.len());
-        Said {
-            by_client: asked.into_bytes(),
-            by_server: answers.concat().into_bytes(),
+    /// A connection with a ping for each of these responses.
+    fn exchanged(responses: &[String]) -> Exchanged {
+        let requests = with_length("POST /mcp HTTP/1.1", PING).repeat(responses.len());
+        Exchanged {
+            by_client: requests.into_bytes(),
+            by_server: responses.concat().into_bytes(),
         }
     }
 
     #[test]
-    fn every_answer_on_a_connection_is_heard_and_what_breaks_off_is_not() {
+    fn every_complete_response_on_a_connection_is_checked() {
         let good = with_length("HTTP/1.1 200 OK", PONG);
         let data = format!("id: 1\ndata: {PONG}\n\n");
         let streamed = stream(&[": hello\n\n", &data[..9], &data[9..]]);
-        said(&[good.clone(), streamed.clone(), good.clone()]).judge().unwrap();
+        exchanged(&[good.clone(), streamed.clone(), good.clone()])
+            .check()
+            .unwrap();
         let empty = "HTTP/1.1 202 Accepted\r\n\r\n".to_owned();
         let bad = PONG.replace("{}", r#"{"resultType":"complete"}"#);
         for broken in [
@@ -258,19 +262,19 @@ mod tests {
             with_length("HTTP/1.1 200 OK", "no JSON"),
             stream(&[&format!("data: {bad}\n\n")]),
         ] {
-            let fault = said(&[good.clone(), streamed.clone(), empty.clone(), broken.clone()]).judge();
-            fault.unwrap_err();
-            let mut cut = said(&[good.clone(), broken]);
+            let checked = exchanged(&[good.clone(), streamed.clone(), empty.clone(), broken.clone()]).check();
+            checked.unwrap_err();
+            let mut cut = exchanged(&[good.clone(), broken]);
             cut.by_server.truncate(cut.by_server.len() - 12);
-            cut.judge().unwrap();
+            cut.check().unwrap();
         }
     }
 
     #[test]
-    fn what_is_said_passes_through() {
+    fn messages_are_forwarded_and_a_violation_panics() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
-        let tap = CheckingProxy::before(server.local_addr().unwrap()).unwrap();
-        let mut client = TcpStream::connect(tap.address()).unwrap();
+        let proxy = CheckingProxy::before(server.local_addr().unwrap()).unwrap();
+        let mut client = TcpStream::connect(proxy.address()).unwrap();
         client
             .write_all(with_length("POST /mcp HTTP/1.1", PING).as_bytes())
             .unwrap();
@@ -285,10 +289,10 @@ mod tests {
             .write_all(with_length("HTTP/1.1 200 OK", &PONG.replace("{}", "7")).as_bytes())
             .unwrap();
         drop(connection);
-        let mut heard = String::new();
-        client.read_to_string(&mut heard).unwrap();
-        assert!(heard.ends_with(r#""result":7}"#), "{heard}");
-        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(tap)));
+        let mut received = String::new();
+        client.read_to_string(&mut received).unwrap();
+        assert!(received.ends_with(r#""result":7}"#), "{received}");
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(proxy)));
         assert!(dropped.is_err(), "a result is an object");
     }
 }

@@ -19,7 +19,7 @@ pub enum Schema {
     Legacy,
     /// Revision 2026-07-28.
     Modern,
-    /// The extension for tasks, of which there is a draft.
+    /// The draft of the extension for tasks.
     Tasks,
 }
 
@@ -27,7 +27,7 @@ pub enum Schema {
 #[derive(Clone, thiserror::Error)]
 #[error("{claim}: {errors:#?}\n{message:#}")]
 pub struct SchemaViolation {
-    /// What the message is held to be.
+    /// Which definition the message violates.
     claim: String,
     errors: Vec<String>,
     message: Value,
@@ -92,7 +92,7 @@ impl Schema {
         })
     }
 
-    /// Compiled once for each definition: that takes longer than checking.
+    /// Compiles each definition once, because that takes longer than a check.
     fn validator(self, definition: &str) -> Arc<Validator> {
         static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
         let mut compiled = COMPILED.lock();

@@ -20,7 +20,7 @@ pub(crate) fn is_of_subscription(notification: &Value) -> bool {
     notification["params"]["_meta"].get(SUBSCRIPTION).is_some()
 }
 
-/// The answer to a request.
+/// Checks the response to a request.
 pub(crate) fn answer(request: &Value, answer: &Value) -> Result<(), SchemaViolation> {
     let is_modern = is_modern(request);
     if answer.get("error").is_some() {
@@ -34,14 +34,14 @@ pub(crate) fn answer(request: &Value, answer: &Value) -> Result<(), SchemaViolat
     Schema::Modern.check("JSONRPCResultResponse", answer)?;
     let declared = &request["params"]["_meta"][CAPABILITIES];
     if declared["tasks"].is_object() && !declared["extensions"][TASKS].is_object() && method.starts_with("tasks/") {
-        // The one modern answer with a legacy task in it (C-12).
+        // The only modern response that contains a legacy task (C-12).
         Schema::Legacy.check("GetTaskResult", result)?;
-        return is_complete(method, result);
+        return has_type_complete(method, result);
     }
     modern(method, result)
 }
 
-/// An error, whose code says of which era it is if it could be of one only.
+/// Checks an error. Some codes belong to the modern era only; `is_modern` decides for the others.
 pub(crate) fn error(is_modern: bool, answer: &Value) -> Result<(), SchemaViolation> {
     let definition = match answer["error"]["code"].as_i64() {
         Some(-32020) => "HeaderMismatchError",
@@ -57,27 +57,31 @@ fn modern(method: &str, result: &Value) -> Result<(), SchemaViolation> {
     let definition = match (method, result["resultType"].as_str()) {
         ("tools/call" | "prompts/get" | "resources/read", Some("input_required")) => {
             Schema::Modern.check("InputRequiredResult", result)?;
-            must(result["requestState"].is_string(), "a round leads to no other", result)?;
-            return is_signed(result);
+            require(
+                result["requestState"].is_string(),
+                "an input_required result has no request state",
+                result,
+            )?;
+            return has_server_info(result);
         }
         ("tools/call", Some("task")) => {
             Schema::Tasks.check("CreateTaskResult", result)?;
-            return is_signed(result);
+            return has_server_info(result);
         }
         ("tasks/get", _) => {
             Schema::Tasks.check("GetTaskResult", result)?;
             if result["status"] == "completed" {
                 Schema::Modern.check("CallToolResult", &result["result"])?;
             }
-            return is_signed(result);
+            return has_server_info(result);
         }
         ("tasks/update", _) => {
             Schema::Tasks.check("UpdateTaskResult", result)?;
-            return is_signed(result);
+            return has_server_info(result);
         }
         ("tasks/cancel", _) => {
             Schema::Tasks.check("CancelTaskResult", result)?;
-            return is_signed(result);
+            return has_server_info(result);
         }
         ("tools/call", _) => "CallToolResult",
         ("server/discover", _) => "DiscoverResult",
@@ -89,41 +93,37 @@ fn modern(method: &str, result: &Value) -> Result<(), SchemaViolation> {
         ("prompts/get", _) => "GetPromptResult",
         ("completion/complete", _) => "CompleteResult",
         ("subscriptions/listen", _) => "SubscriptionsListenResult",
-        (other, _) if is_ones_own(other) => "Result",
+        (other, _) if is_custom(other) => "Result",
         (other, _) => {
-            return Err(SchemaViolation::new(
-                other,
-                "there is no such answer in the modern era",
-                result,
-            ));
+            return Err(SchemaViolation::new(other, "the modern era has no such method", result));
         }
     };
     Schema::Modern.check(definition, result)?;
-    is_complete(method, result)?;
-    is_signed(result)
+    has_type_complete(method, result)?;
+    has_server_info(result)
 }
 
-fn is_complete(method: &str, result: &Value) -> Result<(), SchemaViolation> {
-    let error = format!("the result of {method} is not said to be complete");
-    must(result["resultType"] == "complete", &error, result)
+fn has_type_complete(method: &str, result: &Value) -> Result<(), SchemaViolation> {
+    let error = format!("the result of {method} does not have the type `complete`");
+    require(result["resultType"] == "complete", &error, result)
 }
 
-/// L-08: each modern result says whose it is.
-fn is_signed(result: &Value) -> Result<(), SchemaViolation> {
+/// L-08: each modern result has the server's name.
+fn has_server_info(result: &Value) -> Result<(), SchemaViolation> {
     Schema::Modern
         .check("Implementation", &result["_meta"][SERVER_INFO])
-        .map_err(|_| SchemaViolation::new("a modern result", "it does not say whose it is", result))
+        .map_err(|_| SchemaViolation::new("a modern result", "it does not name its server", result))
 }
 
 fn legacy(method: &str, result: &Value) -> Result<(), SchemaViolation> {
-    must(
+    require(
         result.get("resultType").is_none(),
         "legacy results have no type",
         result,
     )?;
     let definition = match method {
         "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => {
-            return must(*result == json!({}), "there is nothing to say", result);
+            return require(*result == json!({}), "the result must be empty", result);
         }
         "initialize" => "InitializeResult",
         "tools/list" => "ListToolsResult",
@@ -134,7 +134,7 @@ fn legacy(method: &str, result: &Value) -> Result<(), SchemaViolation> {
         "tasks/list" => "ListTasksResult",
         "tasks/result" => {
             let task = &result["_meta"][RELATED_TASK]["taskId"];
-            must(task.is_string(), "it does not say of which task it is (G1-31)", result)?;
+            require(task.is_string(), "it does not name its task (G1-31)", result)?;
             "CallToolResult"
         }
         "resources/list" => "ListResourcesResult",
@@ -143,24 +143,20 @@ fn legacy(method: &str, result: &Value) -> Result<(), SchemaViolation> {
         "prompts/list" => "ListPromptsResult",
         "prompts/get" => "GetPromptResult",
         "completion/complete" => "CompleteResult",
-        other if is_ones_own(other) => "Result",
+        other if is_custom(other) => "Result",
         other => {
-            return Err(SchemaViolation::new(
-                other,
-                "there is no such answer in the legacy era",
-                result,
-            ));
+            return Err(SchemaViolation::new(other, "the legacy era has no such method", result));
         }
     };
     Schema::Legacy.check(definition, result)
 }
 
-/// Whether a method is a server's own: those carry a domain of their author's.
-fn is_ones_own(method: &str) -> bool {
+/// Whether a method is custom: its name begins with a domain.
+fn is_custom(method: &str) -> bool {
     method.split('/').next().is_some_and(|domain| domain.contains('.'))
 }
 
-/// What a server asks of a legacy client; a modern one is asked by answers.
+/// Checks a request of the server to a legacy client; modern clients get none.
 pub(crate) fn request(message: &Value) -> Result<(), SchemaViolation> {
     let definition = match message["method"].as_str().unwrap_or_default() {
         "elicitation/create" => "ElicitRequest",
@@ -169,12 +165,18 @@ pub(crate) fn request(message: &Value) -> Result<(), SchemaViolation> {
         "tasks/get" => "GetTaskRequest",
         "tasks/result" => "GetTaskPayloadRequest",
         "tasks/cancel" => "CancelTaskRequest",
-        other => return Err(SchemaViolation::new(other, "no client is asked that", message)),
+        other => {
+            return Err(SchemaViolation::new(
+                other,
+                "a server does not send such requests",
+                message,
+            ));
+        }
     };
     Schema::Legacy.check(definition, message)
 }
 
-/// A notification to a client of the legacy era, or on the stream of a modern request that is no subscription.
+/// Checks a notification to a legacy client, or on the stream of a modern request other than a subscription.
 pub(crate) fn notification(is_modern: bool, message: &Value) -> Result<(), SchemaViolation> {
     let definition = match message["method"].as_str().unwrap_or_default() {
         "notifications/progress" => "ProgressNotification",
@@ -186,13 +188,19 @@ pub(crate) fn notification(is_modern: bool, message: &Value) -> Result<(), Schem
         "notifications/prompts/list_changed" if !is_modern => "PromptListChangedNotification",
         "notifications/resources/list_changed" if !is_modern => "ResourceListChangedNotification",
         "notifications/resources/updated" if !is_modern => "ResourceUpdatedNotification",
-        other => return Err(SchemaViolation::new(other, "no client is told that", message)),
+        other => {
+            return Err(SchemaViolation::new(
+                other,
+                "a server does not send such notifications",
+                message,
+            ));
+        }
     };
     let schema = if is_modern { Schema::Modern } else { Schema::Legacy };
     schema.check(definition, message)
 }
 
-/// A notification of a modern subscription.
+/// Checks a notification of a modern subscription.
 pub(crate) fn of_subscription(message: &Value) -> Result<(), SchemaViolation> {
     let definition = match message["method"].as_str().unwrap_or_default() {
         "notifications/tasks" => return Schema::Tasks.check("TaskStatusNotification", message),
@@ -201,15 +209,21 @@ pub(crate) fn of_subscription(message: &Value) -> Result<(), SchemaViolation> {
         "notifications/prompts/list_changed" => "PromptListChangedNotification",
         "notifications/resources/list_changed" => "ResourceListChangedNotification",
         "notifications/resources/updated" => "ResourceUpdatedNotification",
-        other => return Err(SchemaViolation::new(other, "nobody can subscribe to that", message)),
+        other => {
+            return Err(SchemaViolation::new(
+                other,
+                "a subscription has no such notifications",
+                message,
+            ));
+        }
     };
     Schema::Modern.check(definition, message)
 }
 
-fn must(is_so: bool, error: &str, message: &Value) -> Result<(), SchemaViolation> {
-    if is_so {
+fn require(condition: bool, error: &str, message: &Value) -> Result<(), SchemaViolation> {
+    if condition {
         Ok(())
     } else {
-        Err(SchemaViolation::new("against the protocol", error, message))
+        Err(SchemaViolation::new("not allowed by the protocol", error, message))
     }
 }

@@ -44,15 +44,15 @@ impl MessageChecker {
     ///
     /// # Errors
     /// How the message violates its schema.
-    pub fn heard(&mut self, message: &Value) -> Result<(), SchemaViolation> {
+    pub fn received(&mut self, message: &Value) -> Result<(), SchemaViolation> {
         if let Value::Array(batch) = message {
-            return batch.iter().try_for_each(|message| self.heard(message));
+            return batch.iter().try_for_each(|message| self.received(message));
         }
         match (message.get("method"), message.get("id")) {
             (Some(_), Some(_)) => expected::request(message),
             (Some(_), None) if expected::is_of_subscription(message) => expected::of_subscription(message),
-            (Some(_), None) => expected::notification(self.is_told_in_the_modern_era(message), message),
-            (None, id) => match self.answered(id) {
+            (Some(_), None) => expected::notification(self.belongs_to_modern_request(message), message),
+            (None, id) => match self.take_request(id) {
                 Some(request) => expected::answer(&request, message),
                 None if message.get("error").is_some() => expected::error(false, message),
                 None => crate::Schema::Legacy.check("JSONRPCResultResponse", message),
@@ -60,14 +60,14 @@ impl MessageChecker {
         }
     }
 
-    /// The newest request of this id, which is answered now: an id may be used again after its request was called off.
-    fn answered(&mut self, id: Option<&Value>) -> Option<Value> {
-        let place = self.open.iter().rposition(|request| request.get("id") == id)?;
-        Some(self.open.remove(place))
+    /// Removes the newest request with this id: after a cancelled request its id may be used again.
+    fn take_request(&mut self, id: Option<&Value>) -> Option<Value> {
+        let index = self.open.iter().rposition(|request| request.get("id") == id)?;
+        Some(self.open.remove(index))
     }
 
-    /// Whether a modern request is what a notification is about.
-    fn is_told_in_the_modern_era(&self, message: &Value) -> bool {
+    /// Whether a notification belongs to an open modern request.
+    fn belongs_to_modern_request(&self, message: &Value) -> bool {
         let params = &message["params"];
         let is_about = |request: &Value| match message["method"].as_str() {
             Some("notifications/progress") => request["params"]["_meta"]["progressToken"] == params["progressToken"],
@@ -89,10 +89,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn hears(request: &Value, message: &Value) -> Result<(), SchemaViolation> {
+    fn check(request: &Value, message: &Value) -> Result<(), SchemaViolation> {
         let mut checker = MessageChecker::default();
         checker.sent(request);
-        checker.heard(message)
+        checker.received(message)
     }
 
     fn request(method: &str, meta: &Value) -> Value {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn each_message_is_held_against_its_own_era() {
+    fn each_response_is_checked_against_the_era_of_its_request() {
         let modern = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -114,35 +114,39 @@ mod tests {
         for (meta, good, bad) in [(json!({}), &plain, &typed), (modern, &typed, &plain)] {
             let call = request("tools/call", &meta);
             let answer = |result: &Value| json!({"jsonrpc": "2.0", "id": 1, "result": result});
-            hears(&call, &answer(good)).unwrap();
-            hears(&call, &answer(bad)).unwrap_err();
+            check(&call, &answer(good)).unwrap();
+            check(&call, &answer(bad)).unwrap_err();
             let mut broken = good.clone();
             broken["content"] = json!([{"type": "text"}]);
-            let fault = hears(&call, &answer(&broken)).unwrap_err().to_string();
+            let violation = check(&call, &answer(&broken)).unwrap_err().to_string();
             assert!(
-                fault.contains("CallToolResult") && fault.contains("/content/0"),
-                "{fault}"
+                violation.contains("CallToolResult") && violation.contains("/content/0"),
+                "{violation}"
             );
-            hears(&request("nobody/knows", &meta), &answer(good)).unwrap_err();
+            check(&request("nobody/knows", &meta), &answer(good)).unwrap_err();
         }
     }
 
     #[test]
-    fn what_a_server_says_of_itself_is_known_by_its_method() {
+    fn notifications_are_checked_by_their_method() {
         let call = request("tools/call", &json!({}));
-        let told = |method: &str, params: Value| json!({"jsonrpc": "2.0", "method": method, "params": params});
-        hears(
+        let notification = |method: &str, params: Value| json!({"jsonrpc": "2.0", "method": method, "params": params});
+        check(
             &call,
-            &told("notifications/progress", json!({"progressToken": 1, "progress": 1})),
+            &notification("notifications/progress", json!({"progressToken": 1, "progress": 1})),
         )
         .unwrap();
-        hears(&call, &told("notifications/progress", json!({"progress": 1}))).unwrap_err();
-        hears(&call, &told("notifications/whatever", json!({}))).unwrap_err();
+        check(&call, &notification("notifications/progress", json!({"progress": 1}))).unwrap_err();
+        check(&call, &notification("notifications/whatever", json!({}))).unwrap_err();
         let of = json!({"io.modelcontextprotocol/subscriptionId": "s"});
-        hears(&call, &told("notifications/tools/list_changed", json!({"_meta": of}))).unwrap();
-        hears(
+        check(
             &call,
-            &told(
+            &notification("notifications/tools/list_changed", json!({"_meta": of})),
+        )
+        .unwrap();
+        check(
+            &call,
+            &notification(
                 "notifications/progress",
                 json!({"_meta": of, "progressToken": 1, "progress": 1}),
             ),

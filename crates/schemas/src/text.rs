@@ -1,23 +1,23 @@
-//! Messages as they are written.
+//! Reading the text of a message.
 
 use serde_json::Value;
 
-/// Reads a message. A string in it may hold half a surrogate, which JSON allows and no tree holds, so that other characters stand in
-/// for surrogates: in an id, say, which is given back as it came.
+/// Reads a message. JSON allows lone surrogates in strings, and `serde_json` does not: a message with one is read with all surrogates replaced by
+/// private-use characters.
 ///
 /// # Errors
 /// If it is not JSON.
 pub fn read(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str(text).or_else(|error| {
         if text.contains("\\u") {
-            serde_json::from_str(&with_stand_ins(text))
+            serde_json::from_str(&replace_surrogates(text))
         } else {
             Err(error)
         }
     })
 }
 
-fn with_stand_ins(text: &str) -> String {
+fn replace_surrogates(text: &str) -> String {
     let lower = text.replace("\\uD", "\\ud");
     let mut pieces = lower.split("\\ud");
     let mut whole = pieces.next().unwrap_or_default().to_owned();
@@ -35,7 +35,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn half_a_surrogate_is_no_obstacle() {
+    fn lone_surrogates_are_replaced() {
         assert_eq!(read(r#"{"id":"\ud83d\ude00"}"#).unwrap(), json!({"id": "😀"}));
         assert_eq!(read(r#"{"id":"\uD800x"}"#).unwrap(), json!({"id": "\u{e800}x"}));
         assert_eq!(read(r#""\ud7ff\ud800""#).unwrap(), json!("\u{d7ff}\u{e800}"));

@@ -38,7 +38,7 @@ mod present {
 
         pub(in crate::testing) fn received(&self, message: &Value) {
             if let Some(mut state) = self.lock()
-                && let Err(violation) = state.checker.heard(message)
+                && let Err(violation) = state.checker.received(message)
             {
                 state.violation.get_or_insert(violation.to_string());
             }

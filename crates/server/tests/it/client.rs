@@ -141,7 +141,7 @@ impl Connection {
         // Plain text is for people, and no message.
         let is_text = reply.head.header("content-type") == Some("text/plain; charset=utf-8");
         if !reply.body.is_empty() && !is_text {
-            self.witness.heard(&reply.json()).unwrap();
+            self.witness.received(&reply.json()).unwrap();
         }
         reply
     }
@@ -209,7 +209,7 @@ impl Connection {
     /// A message, whose text this is.
     pub(crate) fn heard(&mut self, text: &str) -> Value {
         let message = longhaul_schemas::read(text).unwrap();
-        self.witness.heard(&message).unwrap();
+        self.witness.received(&message).unwrap();
         message
     }
 

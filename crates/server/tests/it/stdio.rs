@@ -80,7 +80,7 @@ impl Client {
             .strip_suffix('\n')
             .unwrap_or_else(|| panic!("half a line: {line:?}"));
         let message = longhaul_schemas::read(whole).unwrap_or_else(|_| panic!("not a message: {line:?}"));
-        self.witness.heard(&message).unwrap();
+        self.witness.received(&message).unwrap();
         Some(message)
     }
 
@@ -363,7 +363,7 @@ async fn a_client_that_does_not_read_gets_backpressure() {
     for _ in 0..REQUESTS {
         let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
         witness.sent(&discover().id(answer["id"].clone()).body);
-        witness.heard(&answer).unwrap();
+        witness.received(&answer).unwrap();
         assert!(answered.insert(answer["id"].as_u64().unwrap()), "twice: {answer}");
     }
     assert_eq!(answered.len() as u64, REQUESTS);

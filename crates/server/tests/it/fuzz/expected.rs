@@ -115,7 +115,7 @@ pub(super) fn hear(body: &[u8], reply: &Reply) -> Vec<(String, Value)> {
     witness.sent(&Seen::of(body).outline());
     let hear = |text: String| {
         let message = tree(&text);
-        witness.heard(&message).unwrap();
+        witness.received(&message).unwrap();
         (text, message)
     };
     texts(reply).into_iter().map(hear).collect()

@@ -82,7 +82,7 @@ impl Books {
 
     fn heard(&mut self, text: &str, known: &mut Known) {
         let message = expected::tree(text);
-        self.witness.heard(&message).unwrap();
+        self.witness.received(&message).unwrap();
         let id = Seen::of(text.as_bytes()).sound_id().map(str::to_owned);
         match (message.get("method"), id) {
             (Some(_), Some(_)) => known.asked.extend(message["id"].as_str().map(str::to_owned)),
