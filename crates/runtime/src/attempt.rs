@@ -1,15 +1,19 @@
 //! One attempt, from claim to end.
 
 use crate::{
-    Attempt, End, Executor, Intake, Requestor, TaskContext,
     active::Missed,
-    engine::{
-        Inner, Runner, Unavailable,
-        context::Terms,
-        intake,
-        isolated_retry::{Isolation, NotStarted},
-        journal::{Backoff, Divergence, Journal, bounded, words, write_drafts},
-    },
+    backoff::Backoff,
+    blocked,
+    catalog::{INPUT_TIMEOUT, Intake},
+    context::{TaskContext, Terms, write_drafts},
+    engine::{Inner, Runner, Unavailable},
+    execution_end::End,
+    executor::{Attempt, Executor},
+    intake,
+    isolated_retry::{Isolation, NotStarted},
+    journal::{Divergence, Journal, bounded, words},
+    node::Node,
+    requestor::Requestor,
     slots::Slot,
     task_log,
 };
@@ -50,16 +54,24 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
     } = claimed;
     let Some((fence, state)) = task.active_attempt().map(|attempt| (attempt.fence(), attempt.state)) else {
         error!("a claimed task has no active attempt");
-        return inner.changed(&task);
+        return inner.node.changed(&task);
     };
-    let stop = enter(&inner, &task, missed).await;
+    let stop = enter(&inner.node, &task, missed).await;
     let Ok((runner, terms)) = prepare(&inner, &task, fence).await else {
         // The store is closed: what was begun is adopted at the next start.
-        return inner.active.leave(&task.id);
+        return inner.node.active.leave(&task.id);
     };
-    let _replaying = terms.journal.is_some().then(|| inner.active.replays());
+    let _replaying = terms.journal.is_some().then(|| inner.node.active.replays());
     let requestor = Arc::new(Requestor::from_json(&requestor));
-    let cx = TaskContext::new(&inner, &task, requestor, terms, stop, slot);
+    let cx = TaskContext::new(
+        &inner.node,
+        Arc::clone(&inner) as _,
+        &task,
+        requestor,
+        terms,
+        stop,
+        slot,
+    );
     match begin {
         Begin::Fresh => task_log::attempt_started(&task),
         Begin::Resumed => task_log::attempt_adopted(&task),
@@ -76,22 +88,22 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
             };
             let executor = Arc::clone(&runner.executor);
             let left = work(&inner, &cx, (executor, intake), attempt, begin).await;
-            judge(&cx, &task, &runner, begin, left).await
+            judge(&inner, &cx, &task, &runner, begin, left).await
         }
-        Err(why) => (end_of_unavailable(&cx, &task, why).await, None),
+        Err(why) => (end_of_unavailable(&inner, &cx, &task, why).await, None),
     };
-    inner.active.leave(&task.id);
+    inner.node.active.leave(&task.id);
     // The slot goes back first: whoever learns of the end may at once ask for the next.
     cx.close();
-    write_end(&inner, &cx, end, failed).await;
+    write_end(&inner.node, &cx, end, failed).await;
 }
 
 /// Nothing here runs the tool. The task of a durable one waits for a deploy that offers it again; any other is over, because a definition in
 /// the store would have brought its tool back.
-async fn end_of_unavailable(cx: &TaskContext, task: &Task, unavailable: Unavailable) -> AttemptEnd {
+async fn end_of_unavailable(inner: &Inner, cx: &TaskContext, task: &Task, unavailable: Unavailable) -> AttemptEnd {
     let failure = Failure::Unavailable(unavailable.why);
     match unavailable.durable {
-        true => AttemptEnd::Blocked(cx.block_without_tool(task, failure).await),
+        true => AttemptEnd::Blocked(blocked::block_without_tool(inner, cx, task, failure).await),
         false => AttemptEnd::Failed {
             outcome: failure.into(),
             retry_at: None,
@@ -110,7 +122,7 @@ async fn prepare(
     let mut terms = Terms {
         fence,
         concurrency: None,
-        input_timeout: crate::INPUT_TIMEOUT,
+        input_timeout: INPUT_TIMEOUT,
         asks_again: false,
         journal: None,
         isolation: None,
@@ -120,7 +132,7 @@ async fn prepare(
         terms.input_timeout = runner.input_timeout;
         terms.asks_again = runner.executor.asks_again();
         if runner.executor.replays() {
-            let journal = Journal::of(read_journal(inner, task).await?, task.created_at);
+            let journal = Journal::of(read_journal(&inner.node, task).await?, task.created_at);
             terms.isolation = Isolation::of(task, &runner.retry, &journal);
             terms.journal = Some(journal);
         }
@@ -128,12 +140,12 @@ async fn prepare(
     Ok((runner, terms))
 }
 
-async fn read_journal(inner: &Inner, task: &Task) -> Result<Vec<Entry>, ApplyError> {
+async fn read_journal(node: &Node, task: &Task) -> Result<Vec<Entry>, ApplyError> {
     let mut entries = Vec::new();
     while entries.len() < task.journaled as usize {
         let after = entries.last().map_or(0, |entry: &Entry| entry.seq);
-        let read = || async { Ok(inner.store.journal(&task.id, after, JOURNAL_PAGE).await?) };
-        let page = inner.retry_store("reading a journal", read).await?;
+        let read = || async { Ok(node.store.journal(&task.id, after, JOURNAL_PAGE).await?) };
+        let page = node.retry_store("reading a journal", read).await?;
         if page.is_empty() {
             break;
         }
@@ -143,19 +155,19 @@ async fn read_journal(inner: &Inner, task: &Task) -> Result<Vec<Entry>, ApplyErr
 }
 
 /// Makes the attempt known, so that it can be asked to stop, and asks whether that has happened already.
-async fn enter(inner: &Inner, task: &Task, missed: Missed) -> watch::Receiver<Option<StopReason>> {
-    let (stop, unsure) = inner.active.enter(&task.id, task.stop.map(|stop| stop.reason), missed);
+async fn enter(node: &Node, task: &Task, missed: Missed) -> watch::Receiver<Option<StopReason>> {
+    let (stop, unsure) = node.active.enter(&task.id, task.stop.map(|stop| stop.reason), missed);
     if unsure {
-        look_for_stop(inner, &task.id).await;
+        look_for_stop(node, &task.id).await;
     }
     stop
 }
 
-async fn look_for_stop(inner: &Inner, id: &TaskId) {
-    match inner.store.peek(id).await {
+async fn look_for_stop(node: &Node, id: &TaskId) {
+    match node.store.peek(id).await {
         Ok(Some(record)) => {
             if let Some(stop) = record.task.stop {
-                inner.active.stop(id, stop.reason);
+                node.active.stop(id, stop.reason);
             }
         }
         Ok(None) => {}
@@ -203,7 +215,7 @@ async fn work(
     begin: Begin,
 ) -> WorkEnd {
     if begin == Begin::Fresh {
-        let late = attempt.deadline_at.is_some_and(|deadline| deadline <= inner.now());
+        let late = attempt.deadline_at.is_some_and(|deadline| deadline <= inner.node.now());
         if let Some(reason) = cx.stop_requested().or(late.then_some(StopReason::Deadline)) {
             return WorkEnd::Ended(End::Stopped(reason));
         }
@@ -248,9 +260,9 @@ async fn work(
         },
         divergence = cx.diverged() => WorkEnd::Diverged(divergence),
         (until, woken) = cx.suspend(), if cx.keeps_journal() => WorkEnd::Suspended { until, woken },
-        until = released(inner), if cx.keeps_journal() => WorkEnd::Suspended { until: Some(until), woken: 0 },
+        until = released(&inner.node), if cx.keeps_journal() => WorkEnd::Suspended { until: Some(until), woken: 0 },
         never = write_drafts(cx) => match never {},
-        never = write_reports(inner, cx) => match never {},
+        never = write_reports(&inner.node, cx) => match never {},
         never = cx.watch_isolated() => match never {},
     };
     // Before the code is dropped, so that what it drops on the way is not taken for its wish.
@@ -275,9 +287,9 @@ fn followed(cx: &TaskContext, end: End) -> WorkEnd {
 }
 
 /// Completes when the work is to go on in another process, at once.
-async fn released(inner: &Inner) -> UnixMillis {
-    inner.is_releasing().await;
-    inner.now()
+async fn released(node: &Node) -> UnixMillis {
+    node.released().await;
+    node.now()
 }
 
 /// What a panic means: the end of code that does not follow its journal, a crash of other code that keeps one, else an error. Where it
@@ -314,20 +326,20 @@ fn panic_outcome(message: Option<&str>) -> Outcome {
 }
 
 /// Writes news as they come, the latest only. They are best effort: what matters is written at the end.
-async fn write_reports(inner: &Arc<Inner>, cx: &TaskContext) -> Infallible {
+async fn write_reports(node: &Arc<Node>, cx: &TaskContext) -> Infallible {
     loop {
         cx.has_report().await;
         let report = cx.take_report();
         match cx.apply(report.events()).await {
             // Should a request to stop have passed us by, here it is.
-            Ok(task) => inner.changed(&task),
+            Ok(task) => node.changed(&task),
             Err(ApplyError::Store(error)) => {
                 debug!(%error, "a report could not be written");
                 cx.put_back(report);
             }
             Err(refused) => debug!(%refused, "a report was refused"),
         }
-        inner.ports.clock.sleep(REPORT_INTERVAL).await;
+        node.ports.clock.sleep(REPORT_INTERVAL).await;
     }
 }
 
@@ -354,20 +366,21 @@ fn put_off(cx: &TaskContext, task: &Task, why: &str) -> UnixMillis {
 /// What the end of the work means under the retry policy, and what is to be kept of an attempt that came to nothing. Whether a stop was
 /// asked for meanwhile is decided by the transition.
 async fn judge(
+    inner: &Inner,
     cx: &TaskContext,
     task: &Task,
     runner: &Runner,
     begin: Begin,
     left: WorkEnd,
 ) -> (AttemptEnd, Option<FailedAttempt>) {
-    let inner = &cx.shared.inner;
     let retry = &runner.retry;
-    let block = |reason, failure| cx.block(task, &runner.spec, runner.blocked_timeout, reason, failure);
+    let block =
+        |reason, failure| blocked::block(inner, cx, task, &runner.spec, runner.blocked_timeout, reason, failure);
     let used = cx.attempts_used(task);
     let asks_again = cx.shared.asks_again;
     // A retry that could only begin after the deadline would never be: the work's own words are the better end.
     let again = |why| {
-        let at = inner.now().plus(retry.wait_after(used, why)?);
+        let at = inner.node.now().plus(retry.wait_after(used, why)?);
         task.deadline_at().is_none_or(|deadline| at < deadline).then_some(at)
     };
     let mut said_last = None;
@@ -475,7 +488,7 @@ impl TaskContext {
 }
 
 /// Writes the end, with the last news if they may still be told, and insists on it: a finished outcome is not to be lost.
-async fn write_end(inner: &Arc<Inner>, cx: &TaskContext, end: AttemptEnd, failed: Option<FailedAttempt>) {
+async fn write_end(node: &Arc<Node>, cx: &TaskContext, end: AttemptEnd, failed: Option<FailedAttempt>) {
     const WHAT: &str = "writing the end of an attempt";
     // What the work had handed in may still be on its way: the entry that says how it failed comes after that, and not in its place.
     let _turn = cx.shared.asked.lock().await;
@@ -486,19 +499,19 @@ async fn write_end(inner: &Arc<Inner>, cx: &TaskContext, end: AttemptEnd, failed
     let mut events = cx.take_report().events();
     events.extend(failed.and_then(|failed| cx.failure_entry(failed)));
     events.push(Event::AttemptEnded(end));
-    let mut written = inner.retry_store(WHAT, || cx.apply(events.clone())).await;
+    let mut written = node.retry_store(WHAT, || cx.apply(events.clone())).await;
     if matches!(written, Err(ApplyError::Illegal(_))) && events.len() > 1 {
         let end = events.split_off(events.len() - 1);
-        written = inner.retry_store(WHAT, || cx.apply(end.clone())).await;
+        written = node.retry_store(WHAT, || cx.apply(end.clone())).await;
     }
     match written {
         // It may be queued again.
         Ok(task) => {
             task_log::attempt_ended(&task);
             if let Some(at) = retry_at.filter(|_| task.state == State::Queued) {
-                task_log::retry(&task, at, inner.now());
+                task_log::retry(&task, at, node.now());
             }
-            inner.changed(&task);
+            node.changed(&task);
         }
         // Another node has taken the attempt over, or the store is closed: what it becomes is no longer ours to say.
         Err(error) => warn!(%error, task = cx.task().short(), "the end of an attempt was not written"),

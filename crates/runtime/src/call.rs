@@ -1,14 +1,23 @@
 //! What the fronts ask of the engine: create, wait, promote, cancel, answer.
 
 use crate::{
-    Engine, ProgressStream, Requestor, Tool, ToolMessage, attempt, attempt::Begin, canonical, change_feed::Watch,
-    engine::Inner, queues::Arrival, task_log,
+    attempt::{self, Begin},
+    canonical,
+    catalog::Tool,
+    change_feed::Watch,
+    context::{Refusal, StartChild, TaskContext},
+    engine::{Engine, Inner},
+    node::Node,
+    progress_stream::{ProgressStream, ToolMessage},
+    queues::Arrival,
+    requestor::{Abilities, Requestor},
+    task_log,
 };
 use longhaul_core::{
-    BoxFuture, CancelMode, Event, InputKey, Json, Millis, Origin, Outcome, Owner, Scope, Task, TaskId,
+    BoxFuture, CancelMode, Event, Json, Millis, Origin, Outcome, Owner, Scope, Task, TaskId,
     store::{ApplyError, Change, Claimed, CreateError, Created, Idempotency, NewTask, Record, StoreError},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 /// A call of a tool, its arguments already checked.
 pub struct Call {
@@ -76,7 +85,7 @@ impl Engine {
     pub async fn create_ended(&self, call: Call, outcome: Outcome) -> Result<Task, CreateError> {
         let mut new = self.0.new_task(&call, true);
         new.outcome = Some(outcome);
-        let created = self.0.store.create(new).await?;
+        let created = self.0.node.store.create(new).await?;
         if let Created::New(task) = &created {
             task_log::created(task);
             task_log::ended_if_done(task);
@@ -92,9 +101,9 @@ impl Engine {
     pub async fn begin(&self, call: Call) -> Result<Waiting, CreateError> {
         let new = self.0.new_task(&call, false);
         // Before it begins, so that nothing it says is missed.
-        let mut waiting = Waiting::on(&self.0, &new.id);
+        let mut waiting = Waiting::on(&self.0.node, &new.id);
         if let Created::Existing(task) = self.0.submit(new, call.cancel_if_caller_leaves).await? {
-            waiting = Waiting::on(&self.0, &task.id);
+            waiting = Waiting::on(&self.0.node, &task.id);
         }
         waiting.keyed = call.idempotency_key.is_some();
         Ok(waiting)
@@ -105,8 +114,8 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub async fn rejoin(&self, id: &TaskId) -> Result<Option<Waiting>, StoreError> {
-        let mut waiting = Waiting::on(&self.0, id);
-        let record = self.0.store.peek(id).await?;
+        let mut waiting = Waiting::on(&self.0.node, id);
+        let record = self.0.node.store.peek(id).await?;
         Ok(record.map(|record| {
             waiting.keyed = record.task.keyed;
             waiting
@@ -118,45 +127,22 @@ impl Engine {
     /// # Errors
     /// [`CancelError`].
     pub async fn cancel(&self, scope: &Scope, id: &TaskId, mode: CancelMode) -> Result<Task, CancelError> {
-        let record = self.0.store.get(scope, id).await?.ok_or(CancelError::NotFound)?;
-        match self.0.request_cancel(id, mode).await {
+        let record = self.0.node.store.get(scope, id).await?.ok_or(CancelError::NotFound)?;
+        match self.0.node.request_cancel(id, mode).await {
             Ok(task) => Ok(task),
             Err(ApplyError::Store(error)) => Err(error.into()),
             Err(ApplyError::NotFound) => Err(CancelError::NotFound),
             Err(ApplyError::Illegal(_) | ApplyError::Stale) => {
-                let record = self.0.store.get(scope, id).await?.unwrap_or(record);
+                let record = self.0.node.store.get(scope, id).await?.unwrap_or(record);
                 Err(CancelError::Done(Box::new(record.task)))
             }
         }
-    }
-
-    /// Gives answers to a task of `scope`. Answers to questions that are not open are ignored. `None` if there is no such
-    /// task.
-    ///
-    /// # Errors
-    /// The store's; some answers may have been taken.
-    pub async fn answer(
-        &self,
-        scope: &Scope,
-        id: &TaskId,
-        answers: BTreeMap<InputKey, Json>,
-    ) -> Result<Option<()>, StoreError> {
-        let Some(record) = self.0.store.get(scope, id).await? else {
-            return Ok(None);
-        };
-        for (key, answer) in answers {
-            if !record.task.open_inputs.contains(&key) {
-                continue;
-            }
-            self.answer_question(id, key, answer).await?;
-        }
-        Ok(Some(()))
     }
 }
 
 /// A call whose client waits. Dropping it changes nothing about the call.
 pub struct Waiting {
-    inner: Arc<Inner>,
+    node: Arc<Node>,
     id: TaskId,
     watch: Watch,
     progress: ProgressStream,
@@ -166,7 +152,7 @@ pub struct Waiting {
 /// A call that was begun, in the hands of whoever decides whether it goes on. Dropping it changes nothing.
 #[derive(Clone)]
 pub struct Begun {
-    inner: Arc<Inner>,
+    node: Arc<Node>,
     id: TaskId,
     keyed: bool,
 }
@@ -186,7 +172,7 @@ impl Begun {
 
     /// The client has changed its mind. Asks for the call to stop, without waiting for it.
     pub fn abandon(&self) {
-        self.inner.cancel_soon(self.id.clone(), CancelMode::AtOnce);
+        self.node.cancel_soon(self.id.clone(), CancelMode::AtOnce);
     }
 }
 
@@ -200,12 +186,12 @@ pub enum CallState {
 }
 
 impl Waiting {
-    fn on(inner: &Arc<Inner>, id: &TaskId) -> Self {
+    fn on(node: &Arc<Node>, id: &TaskId) -> Self {
         Self {
-            inner: Arc::clone(inner),
+            node: Arc::clone(node),
             id: id.clone(),
-            watch: inner.change_feed.watch(id),
-            progress: inner.progress_streams.subscribe(id),
+            watch: node.change_feed.watch(id),
+            progress: node.progress_streams.subscribe(id),
             keyed: false,
         }
     }
@@ -218,7 +204,7 @@ impl Waiting {
     /// Says whether the call goes on without those who wait.
     pub fn begun(&self) -> Begun {
         Begun {
-            inner: Arc::clone(&self.inner),
+            node: Arc::clone(&self.node),
             id: self.id.clone(),
             keyed: self.keyed,
         }
@@ -243,7 +229,7 @@ impl Waiting {
     /// # Errors
     /// The store's.
     pub async fn look(&mut self) -> Result<CallState, StoreError> {
-        let record = self.inner.store.peek(&self.id).await?;
+        let record = self.node.store.peek(&self.id).await?;
         let record = record.ok_or_else(|| StoreError::Failed("a call that is waited for has vanished".to_owned()))?;
         Ok(match record.outcome {
             Some(outcome) => CallState::Ended(outcome),
@@ -275,8 +261,8 @@ impl Waiting {
     /// # Errors
     /// The store's; the call is as it was.
     pub async fn promote(&mut self) -> Result<Promotion, StoreError> {
-        let at = self.inner.now();
-        match self.inner.commit(Change::of(&self.id, Event::Promoted, at)).await {
+        let at = self.node.now();
+        match self.node.commit(Change::of(&self.id, Event::Promoted, at)).await {
             Ok(task) if !task.is_done() => Ok(Promotion::Task(Box::new(task))),
             Err(ApplyError::Store(error)) => Err(error),
             // Over, or about to be, or a task already for someone who made the same call.
@@ -291,14 +277,14 @@ impl Waiting {
 impl Inner {
     fn new_task(&self, call: &Call, announced: bool) -> NewTask {
         let settings = call.tool.settings();
-        let at = self.now();
+        let at = self.node.now();
         NewTask {
-            id: TaskId::mint(at, &*self.ports.entropy),
+            id: TaskId::mint(at, &*self.node.ports.entropy),
             owner: call.owner.clone(),
             tool: Arc::clone(&settings.name),
             spec: call.tool.spec().id.clone(),
             origin: call.origin,
-            front: self.node,
+            front: self.node.id,
             announced,
             arguments: call.arguments.clone(),
             requestor: call.requestor.to_json(),
@@ -325,18 +311,18 @@ impl Inner {
         mut new: NewTask,
         cancel_unread: bool,
     ) -> BoxFuture<'static, Result<Created, CreateError>> {
-        let arrival = self.queues.arrive(&new.tool, new.at, || self.free_slot(&new.tool));
+        let arrival = self.node.queues.arrive(&new.tool, new.at, || self.free_slot(&new.tool));
         if matches!(arrival, Arrival::Slot(_)) {
-            new.claim = Some((self.node, self.binding(&new.tool)));
+            new.claim = Some((self.node.id, self.binding(&new.tool)));
         }
         // Not this future but the engine carries it through: should the client leave between commit and start, a claimed task
         // must still be driven.
         let (tell, told) = tokio::sync::oneshot::channel();
         let inner = Arc::clone(self);
-        self.spawn(async move {
+        self.node.spawn(async move {
             let (id, arguments, requestor) = (new.id.clone(), new.arguments.clone(), new.requestor.clone());
-            let missed = inner.active.missed();
-            let created = match inner.store.create(new).await {
+            let missed = inner.node.active.missed();
+            let created = match inner.node.store.create(new).await {
                 Ok(created) => created,
                 Err(error) => match inner.kept_all_the_same(&id, &error).await {
                     Some(task) => Created::New(task),
@@ -345,14 +331,14 @@ impl Inner {
             };
             // If the caller has gone, this is dropped unread, here or in the channel.
             let _ = tell.send(Ok(Receipt {
-                inner: Arc::clone(&inner),
+                node: Arc::clone(&inner.node),
                 created: Some(created.clone()),
                 cancel_unread,
             }));
             // A call made before has its slot, or had it.
             let Created::New(task) = created else { return };
             task_log::created(&task);
-            inner.changed(&task);
+            inner.node.changed(&task);
             match arrival {
                 Arrival::Slot(slot) => {
                     let claimed = Claimed {
@@ -373,7 +359,7 @@ impl Inner {
     /// it. A store that is full or closed has written nothing.
     async fn kept_all_the_same(&self, id: &TaskId, error: &CreateError) -> Option<Task> {
         match error {
-            CreateError::Store(StoreError::Failed(_)) => Some(self.store.peek(id).await.ok()??.task),
+            CreateError::Store(StoreError::Failed(_)) => Some(self.node.store.peek(id).await.ok()??.task),
             _ => None,
         }
     }
@@ -384,39 +370,55 @@ impl Inner {
         if task.announced {
             return Ok(task);
         }
-        match self.commit(Change::of(&task.id, Event::Promoted, self.now())).await {
+        match self
+            .node
+            .commit(Change::of(&task.id, Event::Promoted, self.node.now()))
+            .await
+        {
             Ok(task) => Ok(task),
             Err(ApplyError::Store(error)) => Err(error),
             // Someone else who made the same call was quicker.
             Err(_) => {
-                let record = self.store.peek(&task.id).await?;
+                let record = self.node.store.peek(&task.id).await?;
                 let record = record.ok_or_else(|| StoreError::Failed("a call made before has vanished".to_owned()))?;
                 Ok(record.task)
             }
         }
     }
+}
 
-    pub(crate) async fn request_cancel(self: &Arc<Self>, id: &TaskId, mode: CancelMode) -> Result<Task, ApplyError> {
-        let change = Change::of(id, Event::CancelRequested(mode), self.now());
-        self.commit(change).await
+impl StartChild for Inner {
+    fn new_child(&self, parent: &TaskContext, tool: &str, arguments: Json) -> Result<NewTask, Refusal> {
+        let tool = self.catalog.tool(tool).ok_or(Refusal::UnknownTool)?;
+        tool.check(arguments.as_str())
+            .map_err(|error| Refusal::Arguments(error.0))?;
+        let call = Call {
+            tool,
+            arguments,
+            owner: parent.shared.owner.clone(),
+            origin: parent.shared.origin,
+            // The client knows the parent only, so a child can neither ask it nor report to it.
+            requestor: Requestor {
+                abilities: Abilities::default(),
+                progress_token: None,
+                asks_first: false,
+                ..Requestor::clone(&parent.shared.requestor)
+            },
+            idempotency_key: None,
+            ttl: None,
+            cancel_if_caller_leaves: false,
+        };
+        Ok(self.new_task(&call, true))
     }
 
-    /// Insists, since nobody else will ask: also a full disk must not leave a command running for no one.
-    pub(crate) fn cancel_soon(self: &Arc<Self>, id: TaskId, mode: CancelMode) {
-        let inner = Arc::clone(self);
-        let pending = self.cancelling.begin();
-        self.spawn(async move {
-            let _pending = pending;
-            let what = "cancelling a call whose caller has gone";
-            // A refusal means that it is over.
-            let _ = inner.retry_store(what, || inner.request_cancel(&id, mode)).await;
-        });
+    fn start(self: Arc<Self>, child: NewTask) -> BoxFuture<'static, Result<Created, CreateError>> {
+        self.submit(child, false)
     }
 }
 
 /// Tells a caller that its task is written. Dropped unread, it cancels the task if the call said so (C-45).
 struct Receipt {
-    inner: Arc<Inner>,
+    node: Arc<Node>,
     created: Option<Created>,
     cancel_unread: bool,
 }
@@ -433,7 +435,7 @@ impl Drop for Receipt {
             && self.cancel_unread
             && !task.keyed
         {
-            self.inner.cancel_soon(task.id, CancelMode::AtOnce);
+            self.node.cancel_soon(task.id, CancelMode::AtOnce);
         }
     }
 }

@@ -18,10 +18,10 @@ const LONGEST_SLEEP: u64 = 60_000;
 /// Gives free slots to queued tasks until the engine stops.
 pub(crate) async fn run(inner: Arc<Inner>) {
     loop {
-        let freed = inner.slots.freed();
+        let freed = inner.node.slots.freed();
         tokio::pin!(freed);
         freed.as_mut().enable();
-        if inner.is_released() {
+        if inner.node.is_released() {
             return;
         }
         let next_ready = match fill_slots(&inner).await {
@@ -31,7 +31,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
                     warn!(%error, "a queue could not be read");
                 }
                 // Nothing else may wake us: what failed has given its slot back and offered its queue again.
-                inner.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
+                inner.node.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
                 continue;
             }
         };
@@ -39,7 +39,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             // Not for the order, which does not matter, but so that none is drawn: a simulated run must be the same twice.
             biased;
             () = freed => {}
-            () = inner.queues.offered() => {}
+            () = inner.node.queues.offered() => {}
             () = until(&inner, next_ready) => {}
         }
     }
@@ -48,8 +48,8 @@ pub(crate) async fn run(inner: Arc<Inner>) {
 async fn until(inner: &Inner, at: Option<UnixMillis>) {
     match at {
         Some(at) => {
-            let wait = at.since(inner.now()).clamp(1, LONGEST_SLEEP);
-            inner.ports.clock.sleep(Duration::from_millis(wait)).await;
+            let wait = at.since(inner.node.now()).clamp(1, LONGEST_SLEEP);
+            inner.node.ports.clock.sleep(Duration::from_millis(wait)).await;
         }
         None => std::future::pending().await,
     }
@@ -58,16 +58,16 @@ async fn until(inner: &Inner, at: Option<UnixMillis>) {
 /// Goes round the tools, one task each, until no slot or no ready task is left; returns when the next task will be ready.
 async fn fill_slots(inner: &Arc<Inner>) -> Result<Option<UnixMillis>, StoreError> {
     loop {
-        let now = inner.now();
-        let turn = if inner.slots.is_full() {
+        let now = inner.node.now();
+        let turn = if inner.node.slots.is_full() {
             None
         } else {
-            inner.queues.take_turn(now, |tool| inner.free_slot(tool))
+            inner.node.queues.take_turn(now, |tool| inner.free_slot(tool))
         };
         match turn {
             Some((look, slot)) => claim_one(inner, look, slot, now).await?,
             // The same `now`: what has become ready since is not passed over.
-            None => return Ok(inner.queues.next_ready(now)),
+            None => return Ok(inner.node.queues.next_ready(now)),
         }
     }
 }
@@ -75,9 +75,9 @@ async fn fill_slots(inner: &Arc<Inner>) -> Result<Option<UnixMillis>, StoreError
 async fn claim_one(inner: &Arc<Inner>, look: Unsettled, slot: Slot, now: UnixMillis) -> Result<(), StoreError> {
     let looked = look_at_queue(inner, look.tool(), slot, now).await;
     match looked {
-        Ok(Some(ready_at)) => inner.queues.offer(look.tool(), ready_at),
+        Ok(Some(ready_at)) => inner.node.queues.offer(look.tool(), ready_at),
         Ok(None) => {}
-        Err(_) => inner.queues.offer(look.tool(), now),
+        Err(_) => inner.node.queues.offer(look.tool(), now),
     }
     looked.map(drop)
 }
@@ -91,21 +91,23 @@ async fn look_at_queue(
 ) -> Result<Option<UnixMillis>, StoreError> {
     let claim = Claim {
         tool: Arc::clone(tool),
-        node: inner.node,
+        node: inner.node.id,
         host: inner.binding(tool),
         limit: 1,
         at: now,
     };
-    let missed = inner.active.missed();
-    let claimed = inner.store.claim(claim).await?.pop();
+    let missed = inner.node.active.missed();
+    let claimed = inner.node.store.claim(claim).await?.pop();
     let earliest = match claimed {
         Some(claimed) => {
-            inner.spawn(attempt::drive(Arc::clone(inner), claimed, slot, Begin::Fresh, missed));
+            inner
+                .node
+                .spawn(attempt::drive(Arc::clone(inner), claimed, slot, Begin::Fresh, missed));
             now
         }
         // From here, not from before the claim, which may have taken longer than this.
-        None => inner.now().plus(PAUSE_AFTER_MISS),
+        None => inner.node.now().plus(PAUSE_AFTER_MISS),
     };
-    let next = inner.store.next_ready(tool).await?;
+    let next = inner.node.store.next_ready(tool).await?;
     Ok(next.map(|ready_at| ready_at.max(earliest)))
 }

@@ -7,18 +7,35 @@
 
 mod active;
 mod alarm;
+mod answer;
 mod attempt;
+mod backoff;
+mod blocked;
 mod build_id;
 mod call;
 mod canonical;
+mod catalog;
 mod change_feed;
+mod context;
 mod dispatch;
 mod engine;
+mod execution_end;
+mod executor;
+mod history;
+mod intake;
+mod isolated_retry;
+mod journal;
+mod node;
+mod past_attempts;
 mod pending_report;
 mod ports;
 mod progress_stream;
+mod provider;
+mod question;
 mod queues;
 mod recovery;
+mod reply;
+mod request;
 mod requestor;
 mod retention;
 mod slots;
@@ -28,31 +45,33 @@ mod suspension;
 mod task_log;
 mod timeline;
 mod timers;
+mod tools;
 
+pub use backoff::Backoff;
 pub use build_id::BuildId;
 pub use call::{Begun, Call, CallState, CancelError, Promotion, Waiting};
 pub use canonical::digest as canonical_digest;
+pub use catalog::{
+    ArgumentError, BLOCKED_TIMEOUT, Catalog, Completer, CustomMethod, Duplicate, HandlerError, INPUT_TIMEOUT, Intake,
+    InvalidMethodName, InvalidTemplate, MethodHandler, Prompt, PromptHandler, Resource, ResourceHandler,
+    ResourceTemplate, Snapshot, Tool, ToolError, ToolSettings, UriTemplate, Versions,
+};
 pub use change_feed::Watch;
-pub use engine::blocked::BLOCKED_TIMEOUT;
-pub use engine::catalog::{
-    ArgumentError, Catalog, Completer, CustomMethod, Duplicate, HandlerError, Intake, InvalidMethodName,
-    InvalidTemplate, MethodHandler, Prompt, PromptHandler, Resource, ResourceHandler, ResourceTemplate, Snapshot, Tool,
-    ToolError, ToolSettings, UriTemplate, Versions,
+pub use context::{
+    ChildEnd, ChildError, Fork, Pace, Polled, Race, StepError, StepFailure, StepPolicy, TaskContext, step_is_settled,
 };
-pub use engine::context::TaskContext;
-pub use engine::executor::{Attempt, End, Executor};
-pub use engine::journal::{
-    Backoff, ChildEnd, ChildError, Divergence, EntryStatus, EntrySummary, Fork, JournalError, JournalPage, MAX_ENTRIES,
-    MAX_ENTRY_BYTES, Pace, Polled, Race, StepError, StepFailure, StepPolicy, StepTry, Trail, step_is_settled,
-};
-pub use engine::provider::{AttemptExit, LogChunk, LogError, LogRange, PastAttempt, Provider};
-pub use engine::question::{AskError, Question};
-pub use engine::reply::{Reply, read_answer};
-pub use engine::request::{RequestContext, Requesting};
-pub use engine::{Engine, EngineOptions, INPUT_TIMEOUT};
+pub use engine::{Engine, EngineOptions};
+pub use execution_end::End;
+pub use executor::{Attempt, Executor};
+pub use history::{EntrySummary, JournalPage};
+pub use journal::{Divergence, EntryStatus, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES, StepTry, Trail};
 pub use ports::{Ports, Spawner};
 pub use progress_stream::{ProgressStream, ToolMessage};
+pub use provider::{AttemptExit, LogChunk, LogError, LogRange, PastAttempt, Provider};
+pub use question::{AskError, Question};
 pub use recovery::Recovered;
+pub use reply::{Reply, read_answer};
+pub use request::{RequestContext, Requesting};
 pub use requestor::{Abilities, Ability, Requestor, Trace};
 pub use start::StartError;
 pub use step_observer::StepObserver;

@@ -3,7 +3,8 @@
 use crate::{
     attempt,
     attempt::Begin,
-    engine::{Inner, lineage},
+    engine::Inner,
+    node::{Node, cancel_children_of_finished_parents},
     timers,
 };
 use futures_util::future::join_all;
@@ -30,17 +31,17 @@ pub struct Recovered {
 /// deadlines that passed while nobody ran are applied before anything is claimed.
 pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError> {
     let orphaned_calls = cancel_orphaned_calls(inner).await?;
-    lineage::cancel_children_of_finished_parents(inner).await?;
+    cancel_children_of_finished_parents(&inner.node).await?;
     let attempts = adopt(inner).await?;
-    while matches!(timers::fire(inner).await?, timers::Fired::Some) {}
-    let now = inner.now();
-    for tool in inner.store.queued_tools().await? {
-        inner.queues.offer(&tool, now);
+    while matches!(timers::fire(&inner.node).await?, timers::Fired::Some) {}
+    let now = inner.node.now();
+    for tool in inner.node.store.queued_tools().await? {
+        inner.node.queues.offer(&tool, now);
     }
     Ok(Recovered {
         attempts,
         orphaned_calls,
-        live: inner.store.counts().await?,
+        live: inner.node.store.counts().await?,
     })
 }
 
@@ -48,19 +49,19 @@ pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError>
 async fn cancel_orphaned_calls(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     let mut count = 0;
     loop {
-        let tasks = inner.store.orphaned_calls(inner.node, BATCH).await?;
+        let tasks = inner.node.store.orphaned_calls(inner.node.id, BATCH).await?;
         if tasks.is_empty() {
             return Ok(count);
         }
-        for cancelled in join_all(tasks.iter().map(|task| cancel(inner, task))).await {
+        for cancelled in join_all(tasks.iter().map(|task| cancel(&inner.node, task))).await {
             count += usize::from(cancelled?);
         }
     }
 }
 
-async fn cancel(inner: &Inner, task: &Task) -> Result<bool, StoreError> {
+async fn cancel(node: &Node, task: &Task) -> Result<bool, StoreError> {
     let event = Event::CancelRequested(CancelMode::AtOnce);
-    match inner.store.apply(Change::of(&task.id, event, inner.now())).await {
+    match node.store.apply(Change::of(&task.id, event, node.now())).await {
         Ok(_) => Ok(true),
         Err(ApplyError::Store(error)) => Err(error),
         // Another node that starts was quicker.
@@ -71,16 +72,18 @@ async fn cancel(inner: &Inner, task: &Task) -> Result<bool, StoreError> {
 async fn adopt(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     let mut count = 0;
     loop {
-        let missed = inner.active.missed();
-        let claimed = (inner.store).adopt(inner.node, &inner.host, BATCH, inner.now()).await?;
+        let missed = inner.node.active.missed();
+        let claimed = (inner.node.store)
+            .adopt(inner.node.id, &inner.node.host, BATCH, inner.node.now())
+            .await?;
         if claimed.is_empty() {
             return Ok(count);
         }
         count += claimed.len();
         for claimed in claimed {
-            let slot = inner.slots.take_anyway(&claimed.task.tool);
+            let slot = inner.node.slots.take_anyway(&claimed.task.tool);
             let attempt = attempt::drive(Arc::clone(inner), claimed, slot, Begin::Resumed, missed);
-            inner.spawn(attempt);
+            inner.node.spawn(attempt);
         }
     }
 }

@@ -36,20 +36,20 @@ impl Stuck {
 pub(crate) async fn run(inner: Arc<Inner>) {
     let mut stuck = Stuck::default();
     // What the store forgets by itself when tasks are deleted, it forgets also while there are none.
-    let mut tidied = inner.now();
+    let mut tidied = inner.node.now();
     loop {
-        let tidy = inner.now().since(tidied) >= TIDY_EVERY;
+        let tidy = inner.node.now().since(tidied) >= TIDY_EVERY;
         if tidy {
-            tidied = inner.now();
+            tidied = inner.node.now();
         }
         match delete_batch(&inner, &mut stuck, tidy).await {
             Ok(Batch::Full) => {}
-            Ok(Batch::Last) => inner.ports.clock.sleep(PAUSE).await,
+            Ok(Batch::Last) => inner.node.ports.clock.sleep(PAUSE).await,
             Err(error) => {
                 if error != StoreError::Locked {
                     warn!(%error, "expired tasks could not be deleted");
                 }
-                inner.ports.clock.sleep(PAUSE).await;
+                inner.node.ports.clock.sleep(PAUSE).await;
             }
         }
     }
@@ -65,21 +65,21 @@ enum Batch {
 /// Files go before the row: should the process die between the two, the row is found again and nothing is left behind. The removal is recorded
 /// before that, so that an older copy of the store cannot pass for the present one without those files.
 async fn delete_batch(inner: &Inner, stuck: &mut Stuck, tidy: bool) -> Result<Batch, StoreError> {
-    let now = inner.now();
+    let now = inner.node.now();
     stuck.refresh(now);
     let limit = BATCH + stuck.tasks.len();
-    let mut expired = inner.store.expired(now, limit).await?;
+    let mut expired = inner.node.store.expired(now, limit).await?;
     let full = expired.len() == limit && stuck.tasks.len() < MOST_STUCK;
     expired.retain(|id| !stuck.tasks.contains(id));
     let files = files_of(inner, &expired).await;
     if !files.is_empty() {
-        inner.store.record_removal().await?;
+        inner.node.store.record_removal().await?;
     }
     let kept = remove(files).await;
     expired.retain(|id| !kept.contains(id));
     stuck.tasks.extend(kept);
     if tidy || !expired.is_empty() {
-        inner.store.delete(expired, now).await?;
+        inner.node.store.delete(expired, now).await?;
     }
     Ok(if full { Batch::Full } else { Batch::Last })
 }

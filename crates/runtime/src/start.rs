@@ -1,9 +1,11 @@
 //! Starting an engine: a new node, the tasks of earlier ones, and what runs in the background from then on.
 
 use crate::{
-    Recovered, dispatch,
-    engine::{Engine, EngineOptions, Inner, blocked},
-    recovery, retention,
+    blocked, dispatch,
+    engine::{Engine, EngineOptions, Inner},
+    node::Node,
+    recovery::{self, Recovered},
+    retention,
     timeline::Timeline,
     timers,
 };
@@ -46,28 +48,30 @@ impl Engine {
             // Some attempts may have been adopted already.
             engine.stop();
         })?;
-        inner.spawn(dispatch::run(Arc::clone(&inner)));
-        inner.spawn(timers::run(Arc::clone(&inner)));
-        inner.spawn(retention::run(Arc::clone(&inner)));
-        inner.spawn(follow_clock(Arc::clone(&inner), timeline));
-        inner.spawn(blocked::try_changed_code(Arc::clone(&inner), None));
-        let suspends = Arc::clone(&inner);
-        inner.spawn(async move { suspends.waiting_attempts.run(&*suspends.ports.clock).await });
+        inner.node.spawn(dispatch::run(Arc::clone(&inner)));
+        inner.node.spawn(timers::run(Arc::clone(&inner.node)));
+        inner.node.spawn(retention::run(Arc::clone(&inner)));
+        inner.node.spawn(follow_clock(Arc::clone(&inner.node), timeline));
+        inner.node.spawn(blocked::try_changed_code(Arc::clone(&inner), None));
+        let node = Arc::clone(&inner.node);
+        inner
+            .node
+            .spawn(async move { node.waiting_attempts.run(&*node.ports.clock).await });
         Ok((engine, recovered))
     }
 }
 
 /// Wakes suspended tasks whenever the system's clock was set: some wait for a date.
-async fn follow_clock(inner: Arc<Inner>, timeline: Arc<Timeline>) {
+async fn follow_clock(node: Arc<Node>, timeline: Arc<Timeline>) {
     loop {
         timeline.sleep(LOOK_EVERY).await;
         if let Some(millis) = timeline.step() {
             let span = longhaul_core::format_duration(millis.unsigned_abs());
             let way = if millis < 0 { "back" } else { "forward" };
             warn!("the system's clock was set {way} by {span}; timers go on as they were");
-            let hasten = || async { Ok(inner.store.hasten(inner.now()).await?) };
-            if inner.retry_store("waking suspended tasks", hasten).await.is_ok() {
-                inner.alarm.set(inner.now());
+            let hasten = || async { Ok(node.store.hasten(node.now()).await?) };
+            if node.retry_store("waking suspended tasks", hasten).await.is_ok() {
+                node.alarm.set(node.now());
             }
         }
     }

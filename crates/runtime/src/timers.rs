@@ -1,9 +1,6 @@
 //! Deadlines, queue timeouts and announced times to live: what time alone brings about.
 
-use crate::{
-    engine::{Inner, blocked::spread_late_retry},
-    task_log,
-};
+use crate::{blocked::spread_late_retry, node::Node, task_log};
 use futures_util::future::join_all;
 use longhaul_core::{
     Task, UnixMillis,
@@ -17,23 +14,23 @@ const BATCH: usize = 256;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Applies what is due until the engine stops.
-pub(crate) async fn run(inner: Arc<Inner>) {
+pub(crate) async fn run(node: Arc<Node>) {
     loop {
-        inner.alarm.reset();
-        match fire(&inner).await {
+        node.alarm.reset();
+        match fire(&node).await {
             Ok(Fired::Some) => continue,
             Ok(Fired::Nothing { next }) => {
                 if let Some(next) = next {
-                    inner.alarm.set(next);
+                    node.alarm.set(next);
                 }
-                inner.alarm.rings(&*inner.ports.clock).await;
+                node.alarm.rings(&*node.ports.clock).await;
             }
-            Ok(Fired::Stuck) => inner.ports.clock.sleep(PAUSE).await,
+            Ok(Fired::Stuck) => node.ports.clock.sleep(PAUSE).await,
             Err(error) => {
                 if error != StoreError::Locked {
                     warn!(%error, "what is due could not be applied");
                 }
-                inner.ports.clock.sleep(PAUSE).await;
+                node.ports.clock.sleep(PAUSE).await;
             }
         }
     }
@@ -50,17 +47,17 @@ pub(crate) enum Fired {
 
 /// Applies what is due now, one batch. Its tasks are changed side by side, so that they share commits; one that fails holds up
 /// no other.
-pub(crate) async fn fire(inner: &Arc<Inner>) -> Result<Fired, StoreError> {
-    let now = inner.now();
-    let due = inner.store.due(now, BATCH).await?;
+pub(crate) async fn fire(node: &Arc<Node>) -> Result<Fired, StoreError> {
+    let now = node.now();
+    let due = node.store.due(now, BATCH).await?;
     if due.is_empty() {
         return Ok(Fired::Nothing {
-            next: inner.store.next_wake().await?,
+            next: node.store.next_wake().await?,
         });
     }
     let mut fired = Fired::Stuck;
     let mut failed = None;
-    for applied in join_all(due.into_iter().map(|task| apply(inner, task, now))).await {
+    for applied in join_all(due.into_iter().map(|task| apply(node, task, now))).await {
         match applied {
             Ok(true) => fired = Fired::Some,
             Ok(false) => {}
@@ -73,8 +70,8 @@ pub(crate) async fn fire(inner: &Arc<Inner>) -> Result<Fired, StoreError> {
 }
 
 /// Says whether there was anything to apply.
-async fn apply(inner: &Arc<Inner>, task: Task, now: UnixMillis) -> Result<bool, ApplyError> {
-    let events = spread_late_retry(inner, &task, now, task.due(now));
+async fn apply(node: &Arc<Node>, task: Task, now: UnixMillis) -> Result<bool, ApplyError> {
+    let events = spread_late_retry(node, &task, now, task.due(now));
     if events.is_empty() {
         return Ok(false);
     }
@@ -84,8 +81,8 @@ async fn apply(inner: &Arc<Inner>, task: Task, now: UnixMillis) -> Result<bool, 
         events,
         at: now,
     };
-    let task = inner.store.apply(change).await?;
+    let task = node.store.apply(change).await?;
     task_log::ended_if_done(&task);
-    inner.changed(&task);
+    node.changed(&task);
     Ok(true)
 }

@@ -1,0 +1,65 @@
+//! Clients' answers to the questions of tasks.
+
+use crate::Engine;
+use longhaul_core::{
+    Event, InputKey, Json, Principal, Scope, TaskId,
+    store::{ApplyError, Change, StoreError},
+};
+use std::collections::BTreeMap;
+
+impl Engine {
+    /// Gives answers to a task of `scope`. Answers to questions that are not open are ignored. `None` if there is no such
+    /// task.
+    ///
+    /// # Errors
+    /// The store's; some answers may have been taken.
+    pub async fn answer(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        answers: BTreeMap<InputKey, Json>,
+    ) -> Result<Option<()>, StoreError> {
+        let Some(record) = self.0.node.store.get(scope, id).await? else {
+            return Ok(None);
+        };
+        for (key, answer) in answers {
+            if !record.task.open_inputs.contains(&key) {
+                continue;
+            }
+            self.answer_question(id, key, answer).await?;
+        }
+        Ok(Some(()))
+    }
+
+    /// A question that a call or a task of `principal` asks, `{"method":…,"params":…}`, while it is open. Unlike what
+    /// [`get`](Self::get) shows, also of a call that was never announced: only whom it asks knows its key.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn open_question(
+        &self,
+        principal: &Principal,
+        id: &TaskId,
+        key: &InputKey,
+    ) -> Result<Option<Json>, StoreError> {
+        let record = self.0.node.store.peek(id).await?;
+        let mine = record.filter(|record| record.task.owner.principal == *principal);
+        let input = mine.and_then(|record| record.inputs.into_iter().find(|input| input.key == *key));
+        Ok(input.map(|input| input.request))
+    }
+
+    /// Answers a question found with [`open_question`](Self::open_question); the answer is written when this completes. An answer
+    /// that comes after another one, or too late, changes nothing (invariant 4).
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn answer_question(&self, id: &TaskId, key: InputKey, answer: Json) -> Result<(), StoreError> {
+        let event = Event::InputAnswered { key, answer };
+        match self.0.node.commit(Change::of(id, event, self.0.node.now())).await {
+            Ok(_) => Ok(()),
+            Err(ApplyError::Store(error)) => Err(error),
+            // Anything but the store's failure means: answered, withdrawn or over since we looked.
+            Err(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Handlers that answer a request while it lasts. Work that may outlast its request is a tool's ([`Executor`](crate::Executor)).
+
+use crate::{
+    question::AskError,
+    request::RequestContext,
+    requestor::{Ability, Requestor},
+};
+use longhaul_core::{BoxFuture, Json, Outcome, RpcFailure};
+use std::sync::Arc;
+
+/// A handler could not answer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum HandlerError {
+    /// The client is to read this error.
+    #[error("{}", .0.message)]
+    Rpc(RpcFailure),
+    /// The client cannot be asked what the handler needs to know.
+    #[error("the client has not declared {0}")]
+    Lacks(Ability),
+    /// There is nothing of this name; the front words it for the generation that asks.
+    #[error("not found")]
+    NotFound,
+}
+
+impl HandlerError {
+    /// What a tool's call comes to when this happens before its work begins.
+    pub fn into_outcome(self, requestor: &Requestor) -> Outcome {
+        match self {
+            Self::Rpc(failure) => Outcome::RpcError(failure),
+            Self::Lacks(ability) => requestor.lacks(ability),
+            Self::NotFound => Outcome::tool_error("not found"),
+        }
+    }
+}
+
+impl From<AskError> for HandlerError {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Unsupported(ability) => Self::Lacks(ability),
+            other => Self::Rpc(RpcFailure {
+                code: -32603,
+                message: other.to_string().into(),
+                data: None,
+            }),
+        }
+    }
+}
+
+/// Asks for what is missing before a call becomes a task, and gives the arguments the work is run with.
+///
+/// In the modern generation it is run again from its start with each round of answers, so it must do nothing but ask. A legacy client
+/// that asks for a task has it first, and the intake is the beginning of each attempt ([`Requestor::asks_first`](crate::Requestor::asks_first)).
+pub trait Intake: Send + Sync + 'static {
+    /// `arguments` have passed the tool's checks.
+    fn take(self: Arc<Self>, arguments: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>>;
+}
+
+/// Completes what someone is typing.
+pub trait Completer: Send + Sync + 'static {
+    /// Values for `argument` that go with what has been typed, `value`, and with the arguments settled so far, `context`, a JSON
+    /// object. At most 100 are shown.
+    fn complete(
+        self: Arc<Self>,
+        argument: String,
+        value: String,
+        context: Json,
+        cx: RequestContext,
+    ) -> BoxFuture<'static, Result<Vec<String>, HandlerError>>;
+}

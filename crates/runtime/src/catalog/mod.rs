@@ -1,0 +1,228 @@
+//! What a server offers: tools, prompts, resources. It may change while the server runs.
+//!
+//! Readers take a [`Snapshot`], which never changes; a writer puts a new one in its place and says which kind of thing has changed.
+
+mod handler;
+mod method;
+mod misfit;
+mod prompt;
+mod resource;
+mod tool;
+mod uri_template;
+
+pub use handler::{Completer, HandlerError, Intake};
+pub use method::{CustomMethod, InvalidMethodName, MethodHandler};
+pub use prompt::{Prompt, PromptHandler};
+pub use resource::{Resource, ResourceHandler, ResourceTemplate};
+pub use tool::{ArgumentError, BLOCKED_TIMEOUT, INPUT_TIMEOUT, Tool, ToolError, ToolSettings};
+pub use uri_template::{InvalidTemplate, UriTemplate};
+
+pub(crate) use tool::{is_durable, thaw};
+
+use arc_swap::ArcSwap;
+use indexmap::IndexMap;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::sync::{broadcast, watch};
+
+/// How many updates of resources a slow listener may be behind before it misses some.
+const UPDATES_KEPT: usize = 256;
+
+/// Entries by name, in the order they were first put.
+type Entries<T> = IndexMap<Arc<str>, Arc<T>>;
+
+/// How often each kind of thing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Versions {
+    /// Tools.
+    pub tools: u64,
+    /// Prompts.
+    pub prompts: u64,
+    /// Resources and resource templates.
+    pub resources: u64,
+}
+
+/// All that was offered at one moment.
+#[derive(Clone, Default)]
+pub struct Snapshot {
+    /// By name.
+    pub tools: Entries<Tool>,
+    /// By name.
+    pub prompts: Entries<Prompt>,
+    /// By URI.
+    pub resources: Entries<Resource>,
+    /// By URI template, tried in this order.
+    pub templates: Entries<ResourceTemplate>,
+    /// By name.
+    pub methods: Entries<CustomMethod>,
+    /// Tells whether a list that was made from another snapshot is still good.
+    pub versions: Versions,
+}
+
+/// What a server offers now.
+pub struct Catalog {
+    now: ArcSwap<Snapshot>,
+    /// One writer at a time.
+    writing: Mutex<()>,
+    changed: watch::Sender<Versions>,
+    updated: broadcast::Sender<Arc<str>>,
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self::of(Snapshot::default())
+    }
+}
+
+/// Two tools have one name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("two tools are named {0}")]
+pub struct Duplicate(pub Arc<str>);
+
+impl Catalog {
+    /// A catalog of these tools.
+    ///
+    /// # Errors
+    /// [`Duplicate`] if two have one name.
+    pub fn new(tools: impl IntoIterator<Item = Tool>) -> Result<Self, Duplicate> {
+        let mut snapshot = Snapshot::default();
+        for tool in tools {
+            let name = Arc::clone(tool.name());
+            if snapshot.tools.insert(Arc::clone(&name), Arc::new(tool)).is_some() {
+                return Err(Duplicate(name));
+            }
+        }
+        Ok(Self::of(snapshot))
+    }
+
+    fn of(snapshot: Snapshot) -> Self {
+        Self {
+            changed: watch::Sender::new(snapshot.versions),
+            now: ArcSwap::from_pointee(snapshot),
+            writing: Mutex::new(()),
+            updated: broadcast::Sender::new(UPDATES_KEPT),
+        }
+    }
+
+    /// What is offered now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.now.load_full()
+    }
+
+    /// The tool of this name.
+    pub fn tool(&self, name: &str) -> Option<Arc<Tool>> {
+        self.now.load().tools.get(name).cloned()
+    }
+
+    /// Offers a prompt, in the place of one of the same name.
+    pub fn put_prompt(&self, prompt: Prompt) {
+        self.change(|new| {
+            new.prompts.insert(Arc::clone(&prompt.name), Arc::new(prompt));
+            new.versions.prompts += 1;
+        });
+    }
+
+    /// Offers a prompt no longer; says whether there was one.
+    pub fn remove_prompt(&self, name: &str) -> bool {
+        self.change(|new| {
+            let removed = new.prompts.shift_remove(name).is_some();
+            new.versions.prompts += u64::from(removed);
+            removed
+        })
+    }
+
+    /// Offers a resource, in the place of one of the same URI.
+    pub fn put_resource(&self, resource: Resource) {
+        self.change(|new| {
+            new.resources.insert(Arc::clone(&resource.uri), Arc::new(resource));
+            new.versions.resources += 1;
+        });
+    }
+
+    /// Offers a resource no longer; says whether there was one.
+    pub fn remove_resource(&self, uri: &str) -> bool {
+        self.change(|new| {
+            let removed = new.resources.shift_remove(uri).is_some();
+            new.versions.resources += u64::from(removed);
+            removed
+        })
+    }
+
+    /// Offers a family of resources, in the place of one of the same template.
+    pub fn put_template(&self, template: ResourceTemplate) {
+        self.change(|new| {
+            let key = Arc::clone(template.uri_template.as_str());
+            new.templates.insert(key, Arc::new(template));
+            new.versions.resources += 1;
+        });
+    }
+
+    /// Offers a family of resources no longer; says whether there was one.
+    pub fn remove_template(&self, uri_template: &str) -> bool {
+        self.change(|new| {
+            let removed = new.templates.shift_remove(uri_template).is_some();
+            new.versions.resources += u64::from(removed);
+            removed
+        })
+    }
+
+    /// The method of this name that is none of the protocol's.
+    pub fn method(&self, name: &str) -> Option<Arc<CustomMethod>> {
+        self.now.load().methods.get(name).cloned()
+    }
+
+    /// Answers a method of one's own from now on, in the place of one of the same name.
+    pub fn put_method(&self, method: CustomMethod) {
+        self.change(|new| new.methods.insert(Arc::clone(method.name()), Arc::new(method)));
+    }
+
+    /// Answers it no longer; says whether it was answered.
+    pub fn remove_method(&self, name: &str) -> bool {
+        self.change(|new| new.methods.shift_remove(name).is_some())
+    }
+
+    /// Says that the content of a resource has changed.
+    pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
+        // Nobody may be listening.
+        let _ = self.updated.send(uri.into());
+    }
+
+    /// Follows which kinds of things change.
+    pub fn changes(&self) -> watch::Receiver<Versions> {
+        self.changed.subscribe()
+    }
+
+    /// Follows which resources are updated, by URI.
+    pub fn updates(&self) -> broadcast::Receiver<Arc<str>> {
+        self.updated.subscribe()
+    }
+
+    /// The definition must have been put into the store before: see [`Engine::put_tool`](crate::Engine::put_tool).
+    pub(crate) fn put_tool(&self, tool: Tool) {
+        self.change(|new| {
+            new.tools.insert(Arc::clone(tool.name()), Arc::new(tool));
+            new.versions.tools += 1;
+        });
+    }
+
+    pub(crate) fn remove_tool(&self, name: &str) -> bool {
+        self.change(|new| {
+            let removed = new.tools.shift_remove(name).is_some();
+            new.versions.tools += u64::from(removed);
+            removed
+        })
+    }
+
+    fn change<T>(&self, write: impl FnOnce(&mut Snapshot) -> T) -> T {
+        let _writing = self.writing.lock();
+        let mut new = Snapshot::clone(&self.now.load());
+        let before = new.versions;
+        let written = write(&mut new);
+        let versions = new.versions;
+        self.now.store(Arc::new(new));
+        if versions != before {
+            self.changed.send_replace(versions);
+        }
+        written
+    }
+}

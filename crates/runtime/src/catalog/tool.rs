@@ -1,0 +1,279 @@
+//! A tool: what its author or operator says about it, checked and ready.
+
+use super::{Intake, misfit};
+use crate::executor::Executor;
+use longhaul_core::{Json, Millis, OnNonDeterminism, Retry, SpecId, TaskPolicy, ToolSpec, shorten};
+use serde::Deserialize;
+use serde_json::{Map, Value, json, value::RawValue};
+use sha2::{Digest, Sha256};
+use std::{fmt::Write, sync::Arc};
+
+/// How long a task stays blocked before it ends, unless its tool says otherwise: 7 days.
+pub const BLOCKED_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
+
+/// How long a question waits whose tool does not say: 7 days.
+pub const INPUT_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
+
+/// How many violations of a schema one answer lists.
+const LISTED_VIOLATIONS: usize = 5;
+/// How many of the others are counted.
+const COUNTED_VIOLATIONS: usize = 1_000;
+/// Bytes of what is said about one of them. Names and places in arguments can be as long as a request.
+const LONGEST_VIOLATION: usize = 300;
+/// Bytes of what an executor says about arguments.
+const LONGEST_OBJECTION: usize = 1_000;
+
+/// A tool's definition as its author or operator gives it.
+pub struct ToolSettings {
+    /// Unique in the catalog (X-02).
+    pub name: Arc<str>,
+    /// For people; the name if there is none.
+    pub title: Option<String>,
+    /// For the model.
+    pub description: String,
+    /// MCP icons, as they are shown.
+    pub icons: Option<Value>,
+    /// JSON Schema 2020-12, an object schema (X-03).
+    pub input_schema: Value,
+    /// What `structuredContent` conforms to, if anything.
+    pub output_schema: Option<Value>,
+    /// MCP tool annotations, as they are shown.
+    pub annotations: Option<Value>,
+    /// `_meta` of the tool, as it is shown.
+    pub meta: Option<Value>,
+    /// Which calls become tasks.
+    pub policy: TaskPolicy,
+    /// Asks for what is missing before there is a task (G2-17).
+    pub intake: Option<Arc<dyn Intake>>,
+    /// What a host may tell its model while a task of 2025-11-25 runs (G1-15); a sentence with the tool's title if absent.
+    pub immediate_response: Option<String>,
+    /// Answers a waiting plain call after so long with how to follow it (design section 7, hand-off).
+    pub handoff: Option<Millis>,
+    /// From creation to the end of all work.
+    pub deadline: Option<Millis>,
+    /// The longest wait for a slot.
+    pub queue_timeout: Option<Millis>,
+    /// How long a question of its work waits for an answer if it does not say so itself; [`INPUT_TIMEOUT`] is usual.
+    pub input_timeout: Millis,
+    /// From the end to deletion.
+    pub retention: Millis,
+    /// The longest retention that a client can wish for; no longer than `retention` if absent.
+    pub max_retention: Option<Millis>,
+    /// At once on this node; `None` for no limit of its own.
+    pub concurrency: Option<usize>,
+    /// After which ends it is run again.
+    pub retry: Retry,
+    /// What becomes of a task whose code does not follow its journal, if it keeps one.
+    pub on_non_determinism: OnNonDeterminism,
+    /// How long a task may be blocked before it ends; [`BLOCKED_TIMEOUT`] is usual.
+    pub blocked_timeout: Millis,
+    /// The provider's kind and the executor's definition in its words, kept with each task.
+    pub kind: Arc<str>,
+    /// See `kind`.
+    pub definition: Json,
+    /// Runs it.
+    pub executor: Arc<dyn Executor>,
+}
+
+impl ToolSettings {
+    /// How long an ended task is kept unless its tool says otherwise: a day.
+    pub const RETENTION: Millis = 24 * 60 * 60 * 1000;
+
+    /// As good as for ever, as a retention.
+    pub const FOREVER: Millis = Millis::MAX;
+    /// No client's wish shortens a retention below this: a minute. Whoever polls must be able to read the end.
+    const LEAST_WISHED: Millis = 60 * 1000;
+
+    /// How long a task is kept after its end if its client asks for `ttl`.
+    pub fn retention_for(&self, ttl: Option<Millis>) -> Millis {
+        let most = self
+            .max_retention
+            .map_or(self.retention, |most| most.max(self.retention));
+        ttl.map_or(self.retention, |ttl| {
+            ttl.clamp(self.retention.min(Self::LEAST_WISHED), most)
+        })
+    }
+
+    /// A tool of which nothing is known but who runs it: any object is an argument, a call is a task if the client can cope with one, no limit, no
+    /// retry, [`Self::RETENTION`].
+    ///
+    /// `kind` and `definition` are what the executor is found again by after a restart, see [`Provider`](crate::Provider).
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        kind: impl Into<Arc<str>>,
+        definition: Json,
+        executor: Arc<dyn Executor>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            description: String::new(),
+            icons: None,
+            input_schema: json!({"type": "object"}),
+            output_schema: None,
+            annotations: None,
+            meta: None,
+            policy: TaskPolicy::default(),
+            intake: None,
+            immediate_response: None,
+            handoff: None,
+            deadline: None,
+            queue_timeout: None,
+            input_timeout: INPUT_TIMEOUT,
+            retention: Self::RETENTION,
+            max_retention: None,
+            concurrency: None,
+            retry: Retry::default(),
+            on_non_determinism: OnNonDeterminism::default(),
+            blocked_timeout: BLOCKED_TIMEOUT,
+            kind: kind.into(),
+            definition,
+            executor,
+        }
+    }
+}
+
+/// A tool in the catalog: settings, checked and ready.
+pub struct Tool {
+    settings: ToolSettings,
+    spec: ToolSpec,
+    input: jsonschema::Validator,
+}
+
+/// A tool's settings cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ToolError {
+    /// The input schema does not compile.
+    #[error("the input schema is not usable: {why}")]
+    InputSchema {
+        /// The tool.
+        tool: Arc<str>,
+        /// What is wrong, and where.
+        why: String,
+    },
+}
+
+/// Arguments that a tool cannot be called with; the text says what to change.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ArgumentError(pub String);
+
+impl Tool {
+    /// Compiles the schema and freezes the definition.
+    ///
+    /// # Errors
+    /// [`ToolError::InputSchema`] if the schema cannot be compiled; references to anything outside it are not followed.
+    pub fn new(settings: ToolSettings) -> Result<Self, ToolError> {
+        let input = jsonschema::validator_for(&settings.input_schema).map_err(|error| ToolError::InputSchema {
+            tool: Arc::clone(&settings.name),
+            why: misfit::describe_schema(&error),
+        })?;
+        let spec = freeze(&settings);
+        Ok(Self { settings, spec, input })
+    }
+
+    /// What it was made from.
+    pub fn settings(&self) -> &ToolSettings {
+        &self.settings
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.settings.name
+    }
+
+    /// What is kept with its tasks.
+    pub fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    /// Checks arguments against the schema and then against the executor's own rules.
+    ///
+    /// # Errors
+    /// What is wrong and where, for the model to mend.
+    pub fn check(&self, arguments: &str) -> Result<(), ArgumentError> {
+        let value: Value = serde_json::from_str(arguments).map_err(|error| ArgumentError(error.to_string()))?;
+        let mut violations = self.input.iter_errors(&value).peekable();
+        if violations.peek().is_some() {
+            return Err(ArgumentError(describe(&self.settings.name, violations)));
+        }
+        let empty = Map::new();
+        let members = value.as_object().unwrap_or(&empty);
+        let checked = self.settings.executor.check(arguments, members);
+        checked.map_err(|objection| ArgumentError(shorten(&objection, LONGEST_OBJECTION).into_owned()))
+    }
+}
+
+fn describe<'a>(tool: &str, violations: impl Iterator<Item = jsonschema::ValidationError<'a>>) -> String {
+    let mut text = format!("The arguments do not fit {tool}:");
+    let mut violations = violations;
+    for violation in violations.by_ref().take(LISTED_VIOLATIONS) {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "\n- {}",
+            shorten(&misfit::describe(&violation), LONGEST_VIOLATION)
+        );
+    }
+    let _ = match violations.take(COUNTED_VIOLATIONS).count() {
+        0 => Ok(()),
+        COUNTED_VIOLATIONS => write!(text, "\nand {COUNTED_VIOLATIONS} others or more"),
+        others => write!(text, "\nand {others} more"),
+    };
+    text
+}
+
+/// What a task needs when its tool is gone: the executor's definition, the retry policy, and whether the tool is durable.
+#[derive(Deserialize)]
+struct Frozen {
+    retry: Retry,
+    executor: Box<RawValue>,
+    /// Only written if it is, so that the digests of all other definitions stay what earlier versions made them.
+    #[serde(default)]
+    durable: bool,
+}
+
+fn freeze(settings: &ToolSettings) -> ToolSpec {
+    let retry = serde_json::to_string(&settings.retry).unwrap_or_default();
+    let durable = if settings.executor.replays() {
+        r#","durable":true"#
+    } else {
+        ""
+    };
+    let definition = format!(
+        r#"{{"retry":{retry},"executor":{}{durable}}}"#,
+        settings.definition.as_str()
+    );
+    let mut digest = Sha256::new();
+    digest.update(settings.kind.as_bytes());
+    digest.update([0]);
+    digest.update(definition.as_bytes());
+    let id = digest
+        .finalize()
+        .iter()
+        .take(16)
+        .fold(String::with_capacity(32), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+    ToolSpec {
+        id: SpecId::named(id),
+        kind: Arc::clone(&settings.kind),
+        definition: Json::trusted(definition),
+    }
+}
+
+/// Takes a frozen definition apart again.
+pub(crate) fn thaw(spec: &ToolSpec) -> Result<(Retry, Json), String> {
+    let frozen = read_frozen(spec).map_err(|error| error.to_string())?;
+    Ok((frozen.retry, Json::from(&*frozen.executor)))
+}
+
+/// Whether the tool of this definition keeps a journal.
+pub(crate) fn is_durable(spec: &ToolSpec) -> bool {
+    read_frozen(spec).is_ok_and(|frozen| frozen.durable)
+}
+
+fn read_frozen(spec: &ToolSpec) -> Result<Frozen, serde_json::Error> {
+    serde_json::from_str(spec.definition.as_str())
+}

@@ -1,0 +1,312 @@
+//! The engine: tools and the tasks that run them, around one [`Node`].
+
+use crate::{
+    BuildId, Ports,
+    catalog::{BLOCKED_TIMEOUT, Catalog, INPUT_TIMEOUT, Intake, Tool, is_durable, thaw},
+    change_feed::Watch,
+    executor::Executor,
+    node::{Node, NodeOptions},
+    progress_stream::ProgressStream,
+    provider::Provider,
+    slots::Slot,
+    step_observer::StepObserver,
+};
+use longhaul_core::{
+    HostId, Millis, NodeId, Now, OnNonDeterminism, Quota, Retry, Scope, SpecId, State, Store, Task, TaskId, ToolSpec,
+    push_timestamp,
+    store::{ApplyError, Page, Record, StoreError, ToolLimit},
+};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+/// The longest queue that [`Engine::describe_wait`] counts.
+const MOST_COUNTED: usize = 100;
+
+/// What an engine is made of.
+pub struct EngineOptions {
+    /// Keeps the tasks.
+    pub store: Arc<dyn Store>,
+    /// Time, randomness, concurrency.
+    pub ports: Ports,
+    /// Names this machine and data directory, the same at every start: work bound to it can only be adopted here.
+    pub host: HostId,
+    /// The tools that can be called.
+    pub catalog: Catalog,
+    /// Where executors of tools that were changed or removed come from, and where logs are.
+    pub providers: Vec<Arc<dyn Provider>>,
+    /// Attempts at once on this node; `None` for no limit.
+    pub max_running: Option<usize>,
+    /// How much callers may have live and stored.
+    pub quota: Quota,
+    /// How long the code of durable work is kept in memory while all of it waits: [`SUSPEND_AFTER`](crate::SUSPEND_AFTER), but in tests that want to
+    /// see it let go, and run again, without the wait. At least a millisecond. What of it waits longest is let go sooner where too much waits.
+    pub suspend_after: Duration,
+    /// The build of the program: a blocked task is tried again by another one.
+    pub build: BuildId,
+    /// Watches steps, in tests.
+    pub step_observer: Option<Arc<dyn StepObserver>>,
+}
+
+/// Runs tasks. Cheap to clone; runs until [`Engine::stop`].
+#[derive(Clone)]
+pub struct Engine(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) node: Arc<Node>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) providers: Vec<Arc<dyn Provider>>,
+    pub(crate) quota: Quota,
+    pub(crate) build: BuildId,
+    /// The last concurrency of tools that are no longer offered.
+    last_limits: Mutex<HashMap<Arc<str>, usize>>,
+}
+
+impl Engine {
+    /// Stops working at once. What lives outside the process lives on; what does not is adopted, or found lost, at the next start.
+    pub fn stop(&self) {
+        self.0.node.stop();
+    }
+
+    /// What is offered.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.0.catalog
+    }
+
+    /// The ports. The clock is the engine's own: it goes on steadily, whatever becomes of the world's.
+    pub fn ports(&self) -> &Ports {
+        &self.0.node.ports
+    }
+
+    /// The store, for what the engine has no opinion on: signing keys, ended sessions.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.0.node.store
+    }
+
+    /// Waits, at most `limit`, until every attempt that was asked to stop has stopped, so that a command whose caller has gone is told
+    /// before the server exits.
+    pub async fn settle(&self, limit: Duration) {
+        self.0.node.settle(limit).await;
+    }
+
+    /// For an announced stop: suspends all attempts that can be replayed, and waits, at most `limit`, until that is written. They resume at
+    /// the next start. Nothing is claimed from now on.
+    pub async fn release(&self, limit: Duration) {
+        self.0.node.release(limit).await;
+    }
+
+    /// Runs `work` until it ends or the engine stops.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.node.spawn(work);
+    }
+
+    /// Attempts this node works on now.
+    pub fn running(&self) -> usize {
+        self.0.node.active.len()
+    }
+
+    /// A task, as `scope` may see it; the same `None` for unknown and foreign ids.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn get(&self, scope: &Scope, id: &TaskId) -> Result<Option<Record>, StoreError> {
+        self.0.node.store.get(scope, id).await
+    }
+
+    /// A page of `scope`'s tasks, newest first, beginning after `before`.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(&self, scope: &Scope, before: Option<&TaskId>, limit: usize) -> Result<Page, StoreError> {
+        self.0.node.store.list(scope, before, limit).await
+    }
+
+    /// What a queued task waits for, for people; `None` for one that is not queued. Nothing of it is stored, and it costs little however
+    /// long the queue is.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn describe_wait(&self, task: &Task) -> Result<Option<Arc<str>>, StoreError> {
+        if task.state != State::Queued {
+            return Ok(None);
+        }
+        let now = self.ports().clock.read();
+        if task.ready_at > now.at {
+            return Ok(Some(self.0.next_try(task, now).into()));
+        }
+        let before = self.store().queued_before(task, MOST_COUNTED + 1).await?;
+        Ok(Some(match before {
+            0 => "queued, next in line".into(),
+            1 => "queued behind 1 other".into(),
+            2..=MOST_COUNTED => format!("queued behind {before} others").into(),
+            _ => format!("queued behind over {MOST_COUNTED} others").into(),
+        }))
+    }
+
+    /// Watches a task for changes. Get it *after* this call, then wait for the watch, and no change is missed.
+    pub fn watch(&self, id: &TaskId) -> Watch {
+        self.0.node.change_feed.watch(id)
+    }
+
+    /// Subscribes to the progress and log messages of a task while it runs on this node.
+    pub fn subscribe(&self, id: &TaskId) -> ProgressStream {
+        self.0.node.progress_streams.subscribe(id)
+    }
+}
+
+/// What runs a task: the catalog's tool if it is still the same, else what was frozen with the task.
+pub(crate) struct Runner {
+    pub(crate) executor: Arc<dyn Executor>,
+    pub(crate) retry: Retry,
+    pub(crate) concurrency: Option<usize>,
+    pub(crate) input_timeout: Millis,
+    /// What asks first, of a task that was announced before.
+    pub(crate) intake: Option<Arc<dyn Intake>>,
+    /// The definition that runs, which may be a newer one than the task's.
+    pub(crate) spec: SpecId,
+    pub(crate) on_non_determinism: OnNonDeterminism,
+    pub(crate) blocked_timeout: Millis,
+}
+
+/// Nothing here can run a task.
+pub(crate) struct Unavailable {
+    /// Why, for people.
+    pub(crate) why: String,
+    /// Whether the task's tool was durable: another deploy may offer it again, and the task waits for that.
+    pub(crate) durable: bool,
+}
+
+impl Inner {
+    /// All parts around the store of `options`, for the `node` that this process is. `limits` are those of tools that may be offered no longer.
+    pub(crate) fn new(options: EngineOptions, node: NodeId, limits: Vec<ToolLimit>) -> Arc<Self> {
+        let EngineOptions {
+            store,
+            ports,
+            host,
+            catalog,
+            providers,
+            max_running,
+            quota,
+            suspend_after,
+            build,
+            step_observer,
+        } = options;
+        let limits = limits.into_iter().map(|limit| (limit.tool, limit.concurrency));
+        Arc::new(Self {
+            node: Node::new(NodeOptions {
+                id: node,
+                host,
+                store,
+                ports,
+                max_running,
+                suspend_after,
+                step_observer,
+            }),
+            catalog: Arc::new(catalog),
+            providers,
+            quota,
+            build,
+            last_limits: Mutex::new(limits.collect()),
+        })
+    }
+
+    /// A slot for `tool`, if one is free.
+    pub(crate) fn free_slot(&self, tool: &Arc<str>) -> Option<Slot> {
+        self.node.slots.try_take(tool, self.concurrency(tool))
+    }
+
+    /// How many tasks of `tool` may run here at once. One that is offered no longer keeps the limit it had last.
+    fn concurrency(&self, tool: &Arc<str>) -> Option<usize> {
+        match self.catalog.tool(tool) {
+            Some(offered) => offered.settings().concurrency,
+            None => self.last_limits().get(tool).copied(),
+        }
+    }
+
+    pub(crate) fn last_limits(&self) -> MutexGuard<'_, HashMap<Arc<str>, usize>> {
+        self.last_limits.lock()
+    }
+
+    /// The host that attempts of `tool` are bound to, if they are. A tool that is no longer configured is taken to be bound.
+    pub(crate) fn binding(&self, tool: &str) -> Option<HostId> {
+        let bound = self
+            .catalog
+            .tool(tool)
+            .is_none_or(|tool| tool.settings().executor.host_bound());
+        bound.then(|| self.node.host.clone())
+    }
+
+    /// When a task that waits for its time is tried again.
+    fn next_try(&self, task: &Task, now: Now) -> String {
+        let mut at = String::new();
+        push_timestamp(&mut at, now.in_the_world(task.ready_at));
+        let attempt = task.attempts_used + 1;
+        let most = self.unchanged_tool(task).map(|tool| tool.settings().retry.attempts);
+        match (task.attempts_used, most) {
+            (0, _) => format!("next try at {at}"),
+            (_, Some(most)) => format!("attempt {attempt} of {most}, next try at {at}"),
+            (_, None) => format!("attempt {attempt}, next try at {at}"),
+        }
+    }
+
+    /// The tool of `task`, if its definition is still the one that was frozen with the task. Code that replays cannot be frozen: it is
+    /// the one there is, and its journal tells whether it still fits.
+    fn unchanged_tool(&self, task: &Task) -> Option<Arc<Tool>> {
+        let same = |tool: &Arc<Tool>| tool.spec().id == task.spec || tool.settings().executor.replays();
+        self.catalog.tool(&task.tool).filter(same)
+    }
+
+    pub(crate) fn provider(&self, kind: &str) -> Option<&Arc<dyn Provider>> {
+        self.providers.iter().find(|provider| provider.kind() == kind)
+    }
+
+    pub(crate) async fn kind(&self, task: &Task) -> Result<Option<Arc<str>>, StoreError> {
+        match self.unchanged_tool(task) {
+            Some(tool) => Ok(Some(Arc::clone(&tool.spec().kind))),
+            None => Ok(self.node.store.spec(&task.spec).await?.map(|spec| spec.kind)),
+        }
+    }
+
+    /// What runs `task`, or why nothing here can.
+    ///
+    /// # Errors
+    /// Only if the store is closed.
+    pub(crate) async fn runner(&self, task: &Task) -> Result<Result<Runner, Unavailable>, ApplyError> {
+        let concurrency = self.concurrency(&task.tool);
+        if let Some(tool) = self.unchanged_tool(task) {
+            let settings = tool.settings();
+            return Ok(Ok(Runner {
+                executor: Arc::clone(&settings.executor),
+                retry: settings.retry.clone(),
+                concurrency,
+                input_timeout: settings.input_timeout,
+                intake: settings.intake.clone(),
+                spec: tool.spec().id.clone(),
+                on_non_determinism: settings.on_non_determinism,
+                blocked_timeout: settings.blocked_timeout,
+            }));
+        }
+        let read = || async { Ok(self.node.store.spec(&task.spec).await?) };
+        let spec = self.node.retry_store("reading a tool's definition", read).await?;
+        let durable = task.journaled > 0 || spec.as_ref().is_some_and(is_durable);
+        let revived = self.revive(spec).map(|(executor, retry)| Runner {
+            executor,
+            retry,
+            concurrency,
+            input_timeout: INPUT_TIMEOUT,
+            intake: None,
+            spec: task.spec.clone(),
+            on_non_determinism: OnNonDeterminism::default(),
+            blocked_timeout: BLOCKED_TIMEOUT,
+        });
+        Ok(revived.map_err(|why| Unavailable { why, durable }))
+    }
+
+    fn revive(&self, spec: Option<ToolSpec>) -> Result<(Arc<dyn Executor>, Retry), String> {
+        let spec = spec.ok_or("its definition is not in the store")?;
+        let provider = self
+            .provider(&spec.kind)
+            .ok_or_else(|| format!("nothing here runs tools of kind {}", spec.kind))?;
+        let (retry, definition) = thaw(&spec)?;
+        Ok((provider.revive(&definition)?, retry))
+    }
+}

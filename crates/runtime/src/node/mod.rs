@@ -1,0 +1,222 @@
+//! This server process as its tasks see it: the store, the ports, and what they share while they run.
+//!
+//! It knows neither tools nor the code of tasks. The [`Engine`](crate::Engine) is built around it.
+
+mod children;
+mod store_retry;
+
+pub(crate) use children::cancel_children_of_finished_parents;
+
+use crate::{
+    Ports, active::Active, alarm::Alarm, change_feed::ChangeFeed, isolated_retry::IsolationLock,
+    progress_stream::ProgressStreams, queues::Queues, slots::Slots, step_observer::StepObserver,
+    suspension::WaitingAttempts, task_log,
+};
+use longhaul_core::{
+    BoxFuture, CancelMode, HostId, NodeId, State, Store, Task, TaskId, UnixMillis,
+    store::{ApplyError, Change, StoreError},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+/// How often [`Node::settle`] checks.
+const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
+
+pub(crate) struct Node {
+    pub(crate) id: NodeId,
+    pub(crate) host: HostId,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) ports: Ports,
+    pub(crate) change_feed: Arc<ChangeFeed>,
+    pub(crate) progress_streams: Arc<ProgressStreams>,
+    pub(crate) slots: Arc<Slots>,
+    pub(crate) active: Arc<Active>,
+    pub(crate) queues: Arc<Queues>,
+    pub(crate) alarm: Alarm,
+    pub(crate) waiting_attempts: Arc<WaitingAttempts>,
+    /// Held by the isolated attempt that runs.
+    pub(crate) isolation_lock: IsolationLock,
+    pub(crate) step_observer: Option<Arc<dyn StepObserver>>,
+    /// Cancellations in progress that nobody waits for.
+    cancelling: Cancelling,
+    /// Set before a stop: attempts that can be replayed end as suspended.
+    releasing: watch::Sender<bool>,
+    stop: watch::Sender<bool>,
+}
+
+/// What differs from one node to the next.
+pub(crate) struct NodeOptions {
+    pub(crate) id: NodeId,
+    pub(crate) host: HostId,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) ports: Ports,
+    pub(crate) max_running: Option<usize>,
+    pub(crate) suspend_after: Duration,
+    pub(crate) step_observer: Option<Arc<dyn StepObserver>>,
+}
+
+/// Counts cancellations that nobody waits for, so that a server that stops can finish them.
+#[derive(Clone, Default)]
+struct Cancelling(Arc<()>);
+
+impl Cancelling {
+    /// Counts until the returned value is dropped.
+    fn begin(&self) -> Self {
+        self.clone()
+    }
+
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+}
+
+impl Node {
+    pub(crate) fn new(options: NodeOptions) -> Arc<Self> {
+        let NodeOptions {
+            id,
+            host,
+            store,
+            ports,
+            max_running,
+            suspend_after,
+            step_observer,
+        } = options;
+        let change_feed = Arc::new(ChangeFeed::default());
+        let listener = Arc::clone(&change_feed);
+        store.listen(Arc::new(move |hints| listener.publish(hints)));
+        Arc::new(Self {
+            id,
+            host,
+            store,
+            ports,
+            change_feed,
+            progress_streams: Arc::default(),
+            slots: Slots::new(max_running),
+            active: Arc::default(),
+            queues: Arc::default(),
+            alarm: Alarm::default(),
+            waiting_attempts: WaitingAttempts::new(suspend_after),
+            isolation_lock: IsolationLock::default(),
+            step_observer,
+            cancelling: Cancelling::default(),
+            releasing: watch::Sender::new(false),
+            stop: watch::Sender::new(false),
+        })
+    }
+
+    pub(crate) fn now(&self) -> UnixMillis {
+        self.ports.clock.now()
+    }
+
+    /// Any number.
+    pub(crate) fn random(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.ports.entropy.fill(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+
+    /// Runs `work` until it ends or the node stops.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut stop = self.stop.subscribe();
+        self.ports.spawner.spawn(Box::pin(async move {
+            tokio::select! {
+                // First, so that nothing begins after the stop.
+                biased;
+                _ = stop.wait_for(|stop| *stop) => {}
+                () = work => {}
+            }
+        }));
+    }
+
+    /// Ends everything that was spawned, at once.
+    pub(crate) fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Ends attempts that can be replayed, and waits, at most `limit`, until their ends are written. Nothing is claimed from now on.
+    pub(crate) async fn release(&self, limit: Duration) {
+        self.releasing.send_replace(true);
+        let _ = self.ports.within(limit, self.active.none_replays()).await;
+    }
+
+    /// Whether nothing is to be claimed any more.
+    pub(crate) fn is_released(&self) -> bool {
+        *self.releasing.borrow()
+    }
+
+    /// Completes when attempts that can be replayed are to end as suspended.
+    pub(crate) async fn released(&self) {
+        let mut releasing = self.releasing.subscribe();
+        if releasing.wait_for(|releasing| *releasing).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Waits, at most `limit`, until every attempt that was asked to stop has stopped.
+    pub(crate) async fn settle(&self, limit: Duration) {
+        let settled = async {
+            while !self.cancelling.is_idle() || self.active.stopping() > 0 {
+                self.ports.clock.sleep(SETTLE_INTERVAL).await;
+            }
+        };
+        let _ = self.ports.within(limit, settled).await;
+    }
+
+    /// Acts on a committed change: stops the attempt, offers the task's queue, sets the alarm, cancels children.
+    pub(crate) fn changed(self: &Arc<Self>, task: &Task) {
+        if let Some(stop) = task.stop
+            && task.active_attempt().is_some_and(|attempt| attempt.node == self.id)
+        {
+            self.active.stop(&task.id, stop.reason);
+        }
+        if task.state == State::Queued {
+            self.queues.offer(&task.tool, task.ready_at);
+        }
+        children::parent_or_child_changed(self, task);
+        self.alarm.set_for(task);
+    }
+
+    /// Writes a change and acts on it, also if the caller is dropped meanwhile: a caller that leaves between the commit and its
+    /// acknowledgement must not keep a request to stop from the attempt, or an answer from a suspended task.
+    ///
+    /// # Errors
+    /// The store's; [`StoreError::Closed`] also if the node stops meanwhile.
+    pub(crate) fn commit(self: &Arc<Self>, change: Change) -> BoxFuture<'static, Result<Task, ApplyError>> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let node = Arc::clone(self);
+        self.spawn(async move {
+            let promotes = matches!(*change.events, [longhaul_core::Event::Promoted]);
+            let applied = node.store.apply(change).await;
+            if let Ok(task) = &applied {
+                // A finished task can only be promoted, so any other change that leaves it finished has ended it.
+                if promotes {
+                    task_log::promoted(task);
+                } else {
+                    task_log::ended_if_done(task);
+                }
+                node.changed(task);
+            }
+            let _ = sender.send(applied);
+        });
+        Box::pin(async move { receiver.await.unwrap_or(Err(StoreError::Closed.into())) })
+    }
+
+    pub(crate) async fn request_cancel(self: &Arc<Self>, id: &TaskId, mode: CancelMode) -> Result<Task, ApplyError> {
+        let change = Change::of(id, longhaul_core::Event::CancelRequested(mode), self.now());
+        self.commit(change).await
+    }
+
+    /// Cancels a task in the background. Retried while the store fails, since nobody else will ask: a full disk must not leave a command
+    /// running that nobody wants.
+    pub(crate) fn cancel_soon(self: &Arc<Self>, id: TaskId, mode: CancelMode) {
+        let node = Arc::clone(self);
+        let pending = self.cancelling.begin();
+        self.spawn(async move {
+            let _pending = pending;
+            // A refusal means that it has ended.
+            let _ = node
+                .retry_store("cancelling a task", || node.request_cancel(&id, mode))
+                .await;
+        });
+    }
+}

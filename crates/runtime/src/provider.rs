@@ -1,0 +1,126 @@
+//! The port behind which executors of one kind come from and leave their traces.
+
+use crate::executor::Executor;
+use longhaul_core::{BoxFuture, Json, TaskId, UnixMillis};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A part of a task's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogChunk {
+    /// The text; what was not UTF-8 is replaced.
+    pub text: String,
+    /// Where the text begins, in bytes of the whole log.
+    pub offset: u64,
+    /// Where to go on reading.
+    pub next: u64,
+    /// Bytes written so far.
+    pub total: u64,
+}
+
+/// Which part of a log is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogRange {
+    /// Where to begin, in bytes of the whole log. Without it: so that the end is reached.
+    pub offset: Option<u64>,
+    /// At most so many bytes. Default 64 KiB.
+    pub limit: Option<u64>,
+}
+
+/// A log cannot be read. The text is for the server's own log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the log cannot be read: {0}")]
+pub struct LogError(pub String);
+
+/// What is known of one attempt of work that keeps no journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastAttempt {
+    /// Which attempt.
+    pub epoch: u32,
+    /// When its work began, by the system's clock.
+    pub began: Option<UnixMillis>,
+    /// When it ended.
+    pub ended: Option<UnixMillis>,
+    /// How it ended, if that is known.
+    pub exit: Option<AttemptExit>,
+}
+
+/// How the work of an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttemptExit {
+    /// With this exit code.
+    Code(i32),
+    /// By the signal of this name, without `SIG`.
+    Signal(String),
+    /// It could not be started, for this reason.
+    NotStarted(String),
+}
+
+impl AttemptExit {
+    /// As programs read it: `{"code": 3}` or `{"signal": "TERM"}`; `None` of what was not started.
+    pub fn to_json(&self) -> Option<Value> {
+        match self {
+            Self::Code(code) => Some(json!({"code": code})),
+            Self::Signal(name) => Some(json!({"signal": name})),
+            Self::NotStarted(_) => None,
+        }
+    }
+}
+
+/// A kind of executor.
+pub trait Provider: Send + Sync + 'static {
+    /// The word for the kind, kept with each tool's definition.
+    fn kind(&self) -> &'static str;
+
+    /// Makes an executor from a definition that was frozen with a task, whose tool may since have been changed or removed.
+    ///
+    /// # Errors
+    /// Why it cannot, for the caller to read.
+    fn revive(&self, definition: &Json) -> Result<Arc<dyn Executor>, String>;
+
+    /// Whether its executors leave logs that [`read_log`](Self::read_log) finds.
+    fn keeps_logs(&self) -> bool {
+        true
+    }
+
+    /// Those of `tasks` whose attempts left something outside the store. Called before tasks are deleted, and answered at once for a kind that
+    /// leaves nothing.
+    fn left_by(&self, tasks: Vec<TaskId>) -> BoxFuture<'_, Vec<TaskId>> {
+        let _ = tasks;
+        Box::pin(async { Vec::new() })
+    }
+
+    /// Removes what attempts of this task left outside the store. Called before the task is deleted, perhaps more than once, for tasks that
+    /// [`left_by`](Self::left_by) names.
+    ///
+    /// # Errors
+    /// Why not all could be removed. The task is kept until it can.
+    fn forget(&self, task: &TaskId) -> BoxFuture<'_, Result<(), String>> {
+        let _ = task;
+        Box::pin(async { Ok(()) })
+    }
+
+    /// What is known of a task's attempts up to `epoch`, the latest, and at most `limit` of them, those after `after`; of kinds that keep
+    /// journals nothing.
+    fn attempts(
+        &self,
+        task: &TaskId,
+        epoch: u32,
+        after: u32,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<PastAttempt>, LogError>> {
+        let _ = (task, epoch, after, limit);
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// A part of the log of the task's latest attempt; `None` if the kind keeps no logs or there is none yet.
+    fn read_log(
+        &self,
+        task: &TaskId,
+        epoch: u32,
+        range: LogRange,
+    ) -> BoxFuture<'_, Result<Option<LogChunk>, LogError>> {
+        let _ = (task, epoch, range);
+        Box::pin(async { Ok(None) })
+    }
+}

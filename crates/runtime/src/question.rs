@@ -1,0 +1,187 @@
+//! A question to the client, from the asking to the answer.
+
+use crate::{
+    execution_end::End,
+    journal::JournalError,
+    requestor::{Abilities, Ability, Requestor},
+};
+use longhaul_core::{
+    InputKey, Json, Millis, Outcome, RpcFailure, StopReason, UnixMillis,
+    store::{ApplyError, StoreError},
+};
+use serde::{Deserialize, Serialize};
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+/// Something to ask a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// How its author calls it. Rounds before there is a task show it by this name (U-10); a task's own keys are minted (G2-34).
+    pub name: Option<Arc<str>>,
+    /// `{"method": …, "params": …}` as MCP embeds it (U-15).
+    pub request: Json,
+    /// What the client must have declared to be asked this (U-13, G1-42).
+    pub needs: Option<Ability>,
+    /// How long an answer is waited for; `None` for as long as the tool says.
+    pub within: Option<Duration>,
+}
+
+impl Question {
+    /// How long an answer is waited for, from when it is asked.
+    pub(crate) fn waits(&self, otherwise: Millis) -> Millis {
+        self.within.map_or(otherwise, |within| {
+            u64::try_from(within.as_millis()).unwrap_or(u64::MAX)
+        })
+    }
+
+    /// A question that any client may be asked.
+    pub fn new(request: Json) -> Self {
+        Self {
+            name: None,
+            request,
+            needs: None,
+            within: None,
+        }
+    }
+
+    /// Whether a client of these abilities can be asked.
+    ///
+    /// # Errors
+    /// [`AskError::Unsupported`].
+    pub fn fits(&self, abilities: &Abilities) -> Result<(), AskError> {
+        match self.needs {
+            Some(ability) if !abilities.has(ability) => Err(AskError::Unsupported(ability)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl From<Json> for Question {
+    /// A question that any client may be asked.
+    fn from(request: Json) -> Self {
+        Self::new(request)
+    }
+}
+
+/// A question could not be asked, or will not be answered.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AskError {
+    /// The client has not declared that it can be asked this.
+    #[error("the client has not declared {0}")]
+    Unsupported(Ability),
+    /// The task was started by another one: the client has called that, and knows nothing of this.
+    #[error(
+        "a task that another one has started cannot ask the client: ask before it is called, and hand the answer down"
+    )]
+    Child,
+    /// The work is asked to stop; nobody waits for the answer any more.
+    #[error("the work is to stop")]
+    Stopped(StopReason),
+    /// The question was withdrawn: the task is over, or nobody can be reached any more.
+    #[error("the question was withdrawn")]
+    Withdrawn,
+    /// Nobody answered in time; the question was withdrawn.
+    #[error("nobody answered in time")]
+    Unanswered,
+    /// The client answered with an error.
+    #[error("the client refused: {}", .0.message)]
+    Refused(RpcFailure),
+    /// The tool's code does not follow its journal, or the journal has no room.
+    #[error(transparent)]
+    Journal(JournalError),
+    /// The task could not be changed, or the store failed.
+    #[error(transparent)]
+    Task(#[from] ApplyError),
+}
+
+impl AskError {
+    /// What becomes of work that cannot go on without the answer: a client that could not be asked is told so in the way of its
+    /// generation, anything else ends as the tool's own error.
+    pub fn into_end(self, requestor: &Requestor) -> End {
+        match self {
+            Self::Unsupported(ability) => End::Finished(requestor.lacks(ability)),
+            Self::Stopped(reason) => End::Stopped(reason),
+            other => End::Errored(Outcome::tool_error(&other.to_string())),
+        }
+    }
+}
+
+impl From<StoreError> for AskError {
+    fn from(error: StoreError) -> Self {
+        Self::Task(error.into())
+    }
+}
+
+impl From<JournalError> for AskError {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::Stopped(reason) => Self::Stopped(reason),
+            JournalError::Task(error) => Self::Task(error),
+            other => Self::Journal(other),
+        }
+    }
+}
+
+/// Why no answer is waited for any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Gone {
+    /// None came in time.
+    Unanswered,
+    /// Nobody wanted it any more.
+    Withdrawn,
+}
+
+impl From<Gone> for AskError {
+    fn from(gone: Gone) -> Self {
+        match gone {
+            Gone::Unanswered => Self::Unanswered,
+            Gone::Withdrawn => Self::Withdrawn,
+        }
+    }
+}
+
+/// The value of a question's journal entry.
+pub(crate) struct QuestionEntry {
+    pub(crate) key: InputKey,
+    /// When the wait for an answer times out.
+    pub(crate) until: UnixMillis,
+    /// Why no answer is waited for any more.
+    pub(crate) gone: Option<Gone>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Layout<'a> {
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+    /// In unix milliseconds.
+    until: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gone: Option<Gone>,
+}
+
+impl QuestionEntry {
+    /// Of a question whose answer is waited for.
+    pub(crate) fn open(key: InputKey, until: UnixMillis) -> Self {
+        Self { key, until, gone: None }
+    }
+
+    /// # Errors
+    /// The parser's, if another version of Longhaul has written the entry.
+    pub(crate) fn from_json(value: &Json) -> Result<Self, serde_json::Error> {
+        let Layout { key, until, gone } = serde_json::from_str(value.as_str())?;
+        Ok(Self {
+            key: InputKey::named(key),
+            until: UnixMillis(until),
+            gone,
+        })
+    }
+
+    pub(crate) fn to_json(&self) -> Json {
+        let layout = Layout {
+            key: self.key.as_str().into(),
+            until: self.until.0,
+            gone: self.gone,
+        };
+        Json::trusted(serde_json::to_string(&layout).unwrap_or_default())
+    }
+}
