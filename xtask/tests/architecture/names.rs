@@ -1,39 +1,94 @@
-//! What the names at a crate's root stand for: a module, what a module defines, or what the root defines itself.
+//! What the names in a module stand for: a child module, what a child defines, or what the module defines itself.
 
 use crate::source::Module;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{Item, ItemMacro, UseTree};
 
-/// A crate's root, as a module beside the others.
+/// A module itself, beside its children.
 pub(crate) const ROOT: &str = "(root)";
 
-/// The module behind each name that can follow `crate::`.
-pub(crate) struct RootNames(BTreeMap<String, String>);
+/// The child behind each name that can follow the path of a module.
+pub(crate) struct Names {
+    children: BTreeMap<String, String>,
+    /// The whole path, from the module, behind each name that it imports from a child.
+    paths: BTreeMap<String, Vec<String>>,
+}
 
-impl RootNames {
-    pub(crate) fn of(root: &Module) -> Self {
-        let mut names: BTreeMap<String, String> = root.modules.iter().map(|module| same(top(module))).collect();
-        for item in &root.items {
+impl Names {
+    pub(crate) fn of(module: &Module) -> Self {
+        let depth = module.path.len();
+        let mut names = Self {
+            children: module.modules.iter().map(|child| same(last(child))).collect(),
+            paths: BTreeMap::new(),
+        };
+        for item in &module.items {
             match item {
                 Item::Use(item) => {
                     for import in imports(&item.tree) {
-                        add(&mut names, root, &import);
+                        names.add(module, &import);
                     }
                 }
                 item => {
-                    names.extend(defined(item).map(|name| (name, ROOT.to_owned())));
+                    names.children.extend(defined(item).map(|name| (name, ROOT.to_owned())));
                 }
             }
         }
-        for module in &root.modules {
-            exported_macros(module, &mut names);
+        if depth == 0 {
+            for child in &module.modules {
+                exported_macros(child, &mut names.children);
+            }
         }
-        Self(names)
+        names
     }
 
-    /// The module that `name` after `crate::` belongs to. What is not known is the root's.
-    pub(crate) fn module(&self, name: &str) -> &str {
-        self.0.get(name).map_or(ROOT, String::as_str)
+    /// The child that `name` belongs to. What is not known is the module's own.
+    pub(crate) fn child(&self, name: &str) -> &str {
+        self.children.get(name).map_or(ROOT, String::as_str)
+    }
+
+    /// The path with an imported name at its beginning replaced by the path of what was imported.
+    pub(crate) fn expand(&self, path: &[String]) -> Vec<String> {
+        match path.split_first() {
+            Some((first, rest)) => match self.paths.get(first) {
+                Some(imported) => [imported, rest].concat(),
+                None => path.to_vec(),
+            },
+            None => Vec::new(),
+        }
+    }
+
+    /// What a `use` in `module` gives a name to, if it is a child's.
+    fn add(&mut self, module: &Module, import: &Import) {
+        let depth = module.path.len();
+        let path = match import.path.first().map(String::as_str) {
+            Some("self") => &import.path[1..],
+            Some("crate") => match import.path[1..].strip_prefix(&*module.path) {
+                Some(path) => path,
+                None => return,
+            },
+            _ => &import.path[..],
+        };
+        let Some(child) = path
+            .first()
+            .and_then(|first| module.modules.iter().find(|child| last(child) == first))
+        else {
+            return;
+        };
+        let owner = child.path[depth].clone();
+        if import.name == "*" {
+            let folder = &path[..path.len() - 1];
+            let inside = folder[1..].iter().try_fold(child, |module, name| {
+                module.modules.iter().find(|inner| last(inner) == name)
+            });
+            for name in inside.into_iter().flat_map(public_names) {
+                self.paths
+                    .insert(name.clone(), [folder, std::slice::from_ref(&name)].concat());
+                self.children.insert(name, owner.clone());
+            }
+        } else {
+            self.paths.insert(import.name.clone(), path.to_vec());
+            self.children.insert(import.name.clone(), owner);
+        }
     }
 }
 
@@ -74,32 +129,7 @@ fn import(path: &[String], last: &str, renamed: Option<String>) -> Import {
     Import { path, name }
 }
 
-/// What a `use` at the root gives a name to, if it is of this crate.
-fn add(names: &mut BTreeMap<String, String>, root: &Module, import: &Import) {
-    let path = match import.path.first().map(String::as_str) {
-        Some("crate" | "self") => &import.path[1..],
-        _ => &import.path[..],
-    };
-    let Some(module) = path
-        .first()
-        .and_then(|first| root.modules.iter().find(|module| top(module) == first))
-    else {
-        return;
-    };
-    let owner = top(module).to_owned();
-    if import.name == "*" {
-        let inside = path[1..path.len() - 1].iter().try_fold(module, |module, name| {
-            module.modules.iter().find(|inner| inner.path.last() == Some(name))
-        });
-        if let Some(inside) = inside {
-            names.extend(public_names(inside).into_iter().map(|name| (name, owner.clone())));
-        }
-    } else {
-        names.insert(import.name.clone(), owner);
-    }
-}
-
-/// What `use module::*` may bring: more than that does no harm, since each name belongs to the same top module.
+/// What `use module::*` may bring: more than that does no harm, since each name belongs to the same child.
 fn public_names(module: &Module) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for item in &module.items {
@@ -131,7 +161,7 @@ fn exported_macros(module: &Module, names: &mut BTreeMap<String, String>) {
         }) = item
             && attrs.iter().any(|attribute| attribute.path().is_ident("macro_export"))
         {
-            names.insert(ident.to_string(), top(module).to_owned());
+            names.insert(ident.to_string(), module.path[0].clone());
         }
     }
     for inner in &module.modules {
@@ -155,9 +185,9 @@ fn defined(item: &Item) -> Option<String> {
     Some(ident.to_string())
 }
 
-/// The module directly under the root in which a module stands.
-pub(crate) fn top(module: &Module) -> &str {
-    module.path.first().map_or(ROOT, String::as_str)
+/// The name of a module; empty for the crate's root.
+fn last(module: &Module) -> &str {
+    module.path.last().map_or("", String::as_str)
 }
 
 fn same(name: &str) -> (String, String) {

@@ -1,7 +1,7 @@
-//! Which top-level module of a crate names something of which other one, in whatever way it writes the path.
+//! Which child of a module names something of which other child, in whatever way it writes the path.
 
 use crate::{
-    names::{RootNames, imports, top},
+    names::{Names, ROOT, imports},
     source::Module,
 };
 use proc_macro2::{TokenStream, TokenTree};
@@ -10,7 +10,7 @@ use syn::{ItemUse, Macro, Path, visit::Visit};
 /// A path of one module that leads into another one.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Use {
-    /// The top-level module in which it stands.
+    /// The child in which it stands.
     pub(crate) from: String,
     /// The one that it names.
     pub(crate) to: String,
@@ -19,21 +19,29 @@ pub(crate) struct Use {
     pub(crate) path: String,
 }
 
-/// Every use between different top-level modules, each once. The root is one of them, as far as it defines something itself.
-pub(crate) fn between_modules(root: &Module) -> Vec<Use> {
+/// Every use between different children of a module, each once. The crate's root counts as one of its own children, as far as it defines
+/// something itself. Any other folder does not: its `mod.rs` declares what its files share, so it and they are expected to name each other.
+pub(crate) fn between_children(root: &Module, folder: &Module) -> Vec<Use> {
     let mut reader = Reader {
-        names: RootNames::of(root),
-        module: root,
+        root: Names::of(root),
+        folder_names: Names::of(folder),
+        folder: &folder.path,
+        module: folder,
         found: Vec::new(),
     };
-    reader.read(root);
+    reader.read(folder);
+    if !folder.path.is_empty() {
+        reader.found.retain(|used| used.from != ROOT && used.to != ROOT);
+    }
     reader.found.sort();
     reader.found.dedup();
     reader.found
 }
 
 struct Reader<'a> {
-    names: RootNames,
+    root: Names,
+    folder_names: Names,
+    folder: &'a [String],
     module: &'a Module,
     found: Vec<Use>,
 }
@@ -51,11 +59,12 @@ impl<'a> Reader<'a> {
 
     fn note(&mut self, path: &[String]) {
         // `pub(crate)` has a path too, which leads nowhere.
-        let Some([name, ..]) = self.after_root(path) else {
+        let Some(inside) = self.after_folder(path) else {
             return;
         };
-        let to = self.names.module(name);
-        let from = top(self.module);
+        let Some(name) = inside.first() else { return };
+        let to = self.folder_names.child(name);
+        let from = self.module.path.get(self.folder.len()).map_or(ROOT, String::as_str);
         if to != from {
             self.found.push(Use {
                 from: from.to_owned(),
@@ -66,20 +75,35 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What of a path follows the crate's root; `None` if it does not lead there.
-    fn after_root<'p>(&self, path: &'p [String]) -> Option<&'p [String]> {
-        let depth = self.module.path.len();
-        let first = path.first()?.as_str();
-        match first {
-            "crate" => Some(&path[1..]),
-            "self" if depth == 0 => Some(&path[1..]),
+    /// What of a path follows the folder's; `None` if it does not lead there.
+    fn after_folder(&self, path: &[String]) -> Option<Vec<String>> {
+        let here = &self.module.path;
+        let absolute = match path.first()?.as_str() {
+            "crate" => self.past_reexports(&path[1..]),
+            "self" => [here, &path[1..]].concat(),
             "super" => {
                 let up = path.iter().take_while(|segment| *segment == "super").count();
-                (up >= depth).then(|| &path[up..])
+                self.past_reexports(&[&here[..here.len().checked_sub(up)?], &path[up..]].concat())
             }
-            // At the root a module's name alone is a path.
-            name if depth == 0 && self.module.modules.iter().any(|inner| top(inner) == name) => Some(path),
-            _ => None,
+            // In the module that declares it, a module's name alone is a path.
+            name if self
+                .module
+                .modules
+                .iter()
+                .any(|inner| inner.path.last().is_some_and(|last| last == name)) =>
+            {
+                [&**here, path].concat()
+            }
+            _ => return None,
+        };
+        absolute.strip_prefix(self.folder).map(<[String]>::to_vec)
+    }
+
+    /// A path from the crate's root; for a folder below it, past what the root re-exports.
+    fn past_reexports(&self, path: &[String]) -> Vec<String> {
+        match self.folder {
+            [] => path.to_vec(),
+            _ => self.root.expand(path),
         }
     }
 
@@ -117,8 +141,8 @@ impl<'a> Reader<'a> {
 
 impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        // What the root imports it hands on, and does not use.
-        if self.module.path.is_empty() {
+        // What a folder imports from its children it re-exports, and does not use.
+        if self.module.path == self.folder {
             return;
         }
         for import in imports(&item.tree) {
@@ -149,7 +173,8 @@ fn a_use_is_found_however_its_path_is_written() {
              pub(crate) use crate::b::*;
              pub(crate) struct InRoot;"
         );
-        let uses = between_modules(&crate::source::parse(&text));
+        let root = crate::source::parse(&text);
+        let uses = between_children(&root, &root);
         uses.iter()
             .filter(|used| used.from == "user")
             .map(|used| used.to.clone())
@@ -180,6 +205,52 @@ fn a_use_is_found_however_its_path_is_written() {
         "pub(crate) struct Own;",
         "use std::fmt; mod inner { use super::Own; } struct Own;",
         "#[cfg(test)] mod tests { use crate::a::InA; }",
+    ] {
+        assert!(found(inside).is_empty(), "{inside}");
+    }
+}
+
+#[test]
+fn a_use_between_files_of_a_folder_is_found_however_its_path_is_written() {
+    let found = |inside: &str| -> Vec<String> {
+        let text = format!(
+            "mod folder {{
+                 mod a {{ pub struct InA; pub mod deep {{ pub struct Deep; }} }}
+                 mod b {{ pub struct InB; }}
+                 mod user {{ {inside} }}
+                 pub use a::InA;
+                 pub(crate) use self::a::deep::*;
+                 pub struct InFolder;
+             }}
+             mod other {{ pub struct Other; }}
+             pub use folder::{{InA as Renamed, InFolder}};"
+        );
+        let root = crate::source::parse(&text);
+        let uses = between_children(&root, &root.modules[0]);
+        uses.iter()
+            .filter(|used| used.from == "user")
+            .map(|used| used.to.clone())
+            .collect()
+    };
+    for (inside, to) in [
+        ("use super::a::InA;", "a"),
+        ("use super::{b::InB};", "b"),
+        ("use super::InA;", "a"),
+        ("use super::Deep;", "a"),
+        ("use crate::folder::b::InB;", "b"),
+        ("use crate::folder::InA;", "a"),
+        ("use crate::Renamed;", "a"),
+        ("use super::super::Renamed;", "a"),
+        ("mod inner { use super::super::b::InB; }", "b"),
+        ("fn f() { drop(super::b::InB) }", "b"),
+    ] {
+        assert_eq!(found(inside), [to], "{inside}");
+    }
+    for inside in [
+        "use super::InFolder;",
+        "use crate::InFolder;",
+        "use crate::other::Other;",
+        "mod inner { pub struct Own; } use self::inner::Own;",
     ] {
         assert!(found(inside).is_empty(), "{inside}");
     }

@@ -30,6 +30,7 @@ mod readers;
 mod row;
 mod schema;
 mod store;
+mod transaction;
 mod write;
 mod writer;
 
@@ -57,7 +58,8 @@ use std::{
     thread::{Builder, JoinHandle},
 };
 use tokio::sync::oneshot;
-use writer::{Message, Tx, Writer};
+use transaction::Tx;
+use writer::{Message, Writer};
 
 /// The database's name in the data directory.
 const DATABASE: &str = "longhaul.db";

@@ -1,6 +1,6 @@
 //! One change on its way to the writer, and its answer on the way back.
 
-use super::{durability::Durability, writer::Tx};
+use super::{durability::Durability, transaction::Tx};
 use longhaul_core::store::StoreError;
 use tokio::sync::oneshot;
 

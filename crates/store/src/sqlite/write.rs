@@ -8,7 +8,7 @@ use super::{
     ledger::Entry,
     read::{self, bound},
     row::{self, MORE, select_tasks},
-    writer::Tx,
+    transaction::Tx,
 };
 use crate::{
     decision::{Decision, InputWrite, decide, decide_start, end_for_parent},

@@ -1,11 +1,12 @@
 //! Input requests: what legacy clients are asked by requests of ours, and what they answer. Those of tasks and plain calls are rows of the store,
 //! so all that is kept here can be lost.
 
+mod check;
 pub(crate) mod client_tasks;
 pub(crate) mod response;
 pub(crate) mod unanswered;
 
-pub(crate) use response::check;
+pub(crate) use check::check;
 
 use client_tasks::ClientTasks;
 use unanswered::UnansweredRequests;

@@ -1,6 +1,6 @@
 //! Responses of legacy clients to requests of ours.
 
-use super::client_tasks;
+use super::{check, client_tasks};
 use crate::{
     interaction::Interaction,
     response::{Answer, store_failed},
@@ -8,9 +8,7 @@ use crate::{
 };
 use longhaul_core::{InputKey, Json, RpcFailure, TaskId};
 use longhaul_runtime::Reply;
-use longhaul_wire::{
-    InputRequest, RemoteError, RequestId, RpcError, jsonrpc::Response, legacy::input_request::strip_related_task,
-};
+use longhaul_wire::{RemoteError, RequestId, RpcError, jsonrpc::Response, legacy::input_request::strip_related_task};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
@@ -63,17 +61,6 @@ async fn answer(
         .answer_question(task, key, reply.into_answer(&request))
         .await;
     answered.map_err(store_failed)
-}
-
-/// Whether an answer has the shape that its question asks for.
-///
-/// # Errors
-/// −32602 that says what is wrong.
-pub(crate) fn check(request: &Json, answer: &Json) -> Result<(), RpcError> {
-    let unreadable = || RpcError::invalid_params("The answer does not fit its question");
-    let raw: &RawValue = serde_json::from_str(answer.as_str()).map_err(|_| unreadable())?;
-    // For a request that the protocol does not define any answer is valid.
-    InputRequest::read(request.as_str()).map_or(Ok(()), |question| question.check(raw))
 }
 
 fn text_of(id: RequestId<'_>) -> Option<String> {

@@ -1,0 +1,62 @@
+//! The open transaction of the writer.
+
+use super::{
+    commit_effects::CommitEffects,
+    ledger::{Entry, Ledger},
+};
+use longhaul_core::{Principal, SessionKey, Task, TaskId, UnixMillis, Usage};
+use rusqlite::{Connection, Error};
+
+/// The transaction that a change runs in.
+pub(super) struct Tx<'c> {
+    pub(super) connection: &'c Connection,
+    effects: CommitEffects,
+    ledger: Ledger,
+}
+
+impl<'c> Tx<'c> {
+    pub(super) fn begin(connection: &'c Connection) -> Result<Self, Error> {
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        Ok(Self {
+            connection,
+            effects: CommitEffects::default(),
+            ledger: Ledger::default(),
+        })
+    }
+
+    /// Writes what was put off; what is left is the commit.
+    pub(super) fn end(self) -> Result<CommitEffects, Error> {
+        self.ledger.write(self.connection)?;
+        Ok(self.effects)
+    }
+
+    /// Counts more or fewer of what `principal` has.
+    pub(super) fn book(&mut self, principal: &Principal, entry: Entry) {
+        self.ledger.book(principal, entry);
+    }
+
+    /// How much there is now.
+    pub(super) fn usage(&self, of: Option<&Principal>) -> Result<Usage, Error> {
+        self.ledger.usage(self.connection, of)
+    }
+
+    pub(super) fn created(&mut self, task: &Task) {
+        self.effects.created(task);
+    }
+
+    pub(super) fn changed(&mut self, before: &Task, after: &Task) {
+        self.effects.changed(before, after);
+    }
+
+    pub(super) fn deleted(&mut self, id: &TaskId) {
+        self.effects.deleted(id);
+    }
+
+    pub(super) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
+        self.effects.session_ended(session, until);
+    }
+
+    pub(super) fn sessions_forgotten(&mut self, at: UnixMillis) {
+        self.effects.sessions_forgotten(at);
+    }
+}
