@@ -1,4 +1,4 @@
-"""Tasks that the client hosts, with the Python client: asked something, it makes a task of the answer, and the server polls."""
+"""Client-hosted tasks with the Python client: it answers a server request with a task, which the server polls."""
 
 import anyio
 from mcp import types
@@ -14,7 +14,7 @@ PARIS = types.CreateMessageResult(role="assistant", content=types.TextContent(ty
 
 
 class SlowUser:
-    """Makes up its mind only after it was seen thinking; or never."""
+    """Ends its task only after the server has polled it as working; or never."""
 
     def __init__(self, background, decides):
         self.background = background

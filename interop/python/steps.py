@@ -1,4 +1,4 @@
-"""How the scripts reach a server, and how they tell what they saw: one line of JSON for each step, and one at the end."""
+"""Connects to the server, runs the steps of a script and reports them: one line of JSON for each step, and one at the end."""
 
 import argparse
 import contextlib
@@ -11,29 +11,29 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-# That 2.0 leaves these Tasks out is known.
+# The SDK warns that version 2.0 has no Tasks.
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
-# Longer than any step takes, shorter than anyone's patience.
-PATIENCE = 30
+# Longer than any step takes, in seconds.
+STEP_TIMEOUT = 30
 
 CLIENT = f"mcp {importlib.metadata.version('mcp')}"
 
 
 class Steps:
-    """Runs steps, goes on after one that fails, and knows in the end whether all was well."""
+    """Runs steps, continues after a failed one, and counts them."""
 
     def __init__(self):
         self.done = self.failed = 0
 
     async def run(self, step, *args):
-        """A step is a function: its name is told, and it fails by raising, or by taking too long."""
+        """Runs one step: a function. It fails if it raises or takes too long. Its name is reported."""
         line = {"client": CLIENT, "step": step.__name__.replace("_", " ")}
         try:
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(STEP_TIMEOUT):
                 await step(*args)
             line["ok"] = True
-        except Exception as error:  # noqa: BLE001: whatever it was, it is told
+        except Exception as error:  # noqa: BLE001: every error is reported
             line |= {"ok": False, "error": f"{type(error).__name__} {error}".rstrip()}
             self.failed += 1
         self.done += 1
@@ -41,10 +41,10 @@ class Steps:
 
 
 @contextlib.asynccontextmanager
-async def started(program):
-    """The streams of a server that the client starts, and that may still have something to say while it is left.
+async def stdio_streams(program):
+    """Starts a server and opens its streams.
 
-    Of that the client makes an error (python-sdk issue 1960), though leaving is anyone's right at any time.
+    The client raises an error if the server sends a message while the client disconnects (python-sdk issue 1960); that error is ignored.
     """
     left = False
     try:
@@ -64,7 +64,7 @@ async def connect(server, **callbacks):
             read, write, _ = await stack.enter_async_context(streamable_http_client(server.url))
         else:
             program = StdioServerParameters(command=server.stdio[0], args=server.stdio[1:])
-            read, write = await stack.enter_async_context(started(program))
+            read, write = await stack.enter_async_context(stdio_streams(program))
         session = await stack.enter_async_context(ClientSession(read, write, **callbacks))
         yield session
 

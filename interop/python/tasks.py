@@ -10,7 +10,7 @@ RELATED_TASK = "io.modelcontextprotocol/related-task"
 
 
 class User:
-    """Answers what the server asks, and remembers what it was asked."""
+    """Answers the server's requests and records them."""
 
     def __init__(self):
         self.asked = []
@@ -27,7 +27,7 @@ class User:
 
 
 def answer(schema):
-    """Something of the kind that the schema wants."""
+    """A value of the type that the schema requires."""
     return {"boolean": True, "integer": 42, "number": 4.2}.get(schema["type"], "Ada")
 
 
@@ -36,7 +36,7 @@ def text(result):
 
 
 async def refused(request):
-    """The error that a request is answered with."""
+    """The error response to a request."""
     try:
         answered = await request
     except McpError as error:
@@ -113,7 +113,7 @@ async def an_error_of_the_call_is_the_result(session):
 
 
 async def answer_while_polling(session, user):
-    """The question comes by itself, on the stream that the client holds open, or on standard output."""
+    """The server request arrives on the general stream of the client, or on standard output."""
     tasks, before = session.experimental, len(user.asked)
     created = (await tasks.call_tool_as_task("confirm_delete", {"filename": "poll.txt"})).task
     await status_becomes(tasks, created.taskId, "completed")
@@ -123,7 +123,7 @@ async def answer_while_polling(session, user):
 
 
 async def answer_on_the_stream_of_the_result(session, user):
-    """Here the client does what the specification asks of it: fetch the result early, so that the question has a stream."""
+    """As the specification requires, the client calls `tasks/result` early; the server request arrives on that stream."""
     tasks, before = session.experimental, len(user.asked)
     created = (await tasks.call_tool_as_task("confirm_delete", {"filename": "result.txt"})).task
     result = await tasks.get_task_result(created.taskId, types.CallToolResult)

@@ -1,4 +1,4 @@
-// What ext-tasks leaves to its host in the newer generation: sending a request and reading its answer.
+// What ext-tasks leaves to its host with 2026-07-28: sending a request and reading its response.
 
 /** Sends requests to a server, one POST each. */
 export function dispatchTo(url, protocolVersion) {
@@ -21,7 +21,7 @@ export function dispatchTo(url, protocolVersion) {
   };
 }
 
-/** The answer is the body, or the last message of a stream. */
+/** The response is the body, or the last message of a stream. */
 async function answer(response, id) {
   const body = await response.text();
   if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) return JSON.parse(body);

@@ -1,6 +1,6 @@
-// Both generations of Tasks with ext-tasks on the TypeScript SDK: call, poll, answer, cancel, hand over.
+// The Tasks of both protocol eras with ext-tasks on the TypeScript SDK: call, poll, answer, cancel, hand over.
 //
-// In the generation of 2025-11-25 this client only ever polls, and expects questions to come by themselves.
+// With 2025-11-25 this client only polls, and expects server requests on the general stream.
 
 import assert from "node:assert/strict";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
@@ -37,7 +37,7 @@ async function connect(protocolVersion) {
 
 const asTask = { task: { preference: "require", retentionMs: 60_000 } };
 
-/** What both generations must do alike. */
+/** The steps that are the same in both eras. */
 function alike(protocolVersion) {
   let connection;
   const call = async (name, args, options = asTask) => {
@@ -129,6 +129,6 @@ function named(era, steps) {
 
 await run("@modelcontextprotocol/ext-tasks", {
   ...named("2025-11-25", alike("2025-11-25")),
-  // Over standard input and output the package leaves the sending of tasks to the host, and this host has HTTP only.
+  // Over stdio the package leaves sending task requests to its host, and this script implements that only for HTTP.
   ...(where.url && named("2026-07-28", alike("2026-07-28"))),
 });

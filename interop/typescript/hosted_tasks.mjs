@@ -1,4 +1,4 @@
-// Tasks that the client hosts, with the TypeScript SDK: asked something, it makes a task of the answer, and the server polls.
+// Client-hosted tasks with the TypeScript SDK: it answers a server request with a task, which the server polls.
 
 import assert from "node:assert/strict";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
@@ -10,7 +10,7 @@ import { filledIn, run, server, text, until } from "./steps.mjs";
 
 const where = server();
 
-/** Makes up its mind only after it was seen thinking; or never. */
+/** Ends its task only after the server has polled it as working; or never. */
 class SlowUser extends InMemoryTaskStore {
   constructor(decides) {
     super();

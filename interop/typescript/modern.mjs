@@ -1,4 +1,4 @@
-// The revision 2026-07-28 with the TypeScript SDK: discover, list, call, answer in rounds, listen.
+// Protocol version 2026-07-28 with the TypeScript SDK: discover, list, call, answer `input_required` results, listen.
 
 import assert from "node:assert/strict";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";

@@ -1,13 +1,13 @@
-// How the scripts tell what they saw: one line of JSON for each step, one at the end, and an exit status for all of them.
+// Runs the steps of a script and reports them: one line of JSON for each step, one at the end, and an exit status.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
-// Longer than any step takes, shorter than anyone's patience.
-const PATIENCE_MS = 30_000;
+// Longer than any step takes.
+const STEP_TIMEOUT_MS = 30_000;
 
-/** Where the command line says that the server is: `--url URL` or `--stdio PROGRAM [ARG …]`. */
+/** The server on the command line: `--url URL` or `--stdio PROGRAM [ARG …]`. */
 export function server() {
   const [how, first, ...rest] = process.argv.slice(2);
   if (how === "--url" && first) return { url: new URL(first) };
@@ -16,13 +16,13 @@ export function server() {
   process.exit(2);
 }
 
-/** Runs steps, goes on after one that fails, and in the end exits with 0 only if all were well. */
+/** Runs steps, continues after a failed one, and exits with 0 only if all passed. */
 export async function run(packageName, steps) {
   const client = `${packageName} ${version(packageName)}`;
   let failed = 0;
   for (const [step, act] of Object.entries(steps)) {
     try {
-      await within(PATIENCE_MS, act());
+      await within(STEP_TIMEOUT_MS, act());
       tell({ client, step, ok: true });
     } catch (error) {
       failed += 1;
@@ -33,7 +33,7 @@ export async function run(packageName, steps) {
   process.exit(failed ? 1 : 0);
 }
 
-/** The version that is installed. */
+/** The installed version of a package. */
 function version(packageName) {
   const file = new URL(`node_modules/${packageName}/package.json`, import.meta.url);
   return JSON.parse(readFileSync(file, "utf8")).version;
@@ -56,7 +56,7 @@ async function within(milliseconds, promise) {
   }
 }
 
-/** The error that a request is answered with. */
+/** The error response to a request. */
 export async function refused(request) {
   return request.then(
     (answered) => assert.fail(`answered with ${JSON.stringify(answered)}`),
@@ -69,14 +69,14 @@ export function text(result) {
   return result.content.map((block) => block.text ?? "").join("");
 }
 
-/** What a user would answer: something of the kind that each property wants. */
+/** The answer of a user: a value of the required type for each property. */
 export function filledIn(requestedSchema) {
   const kinds = { boolean: true, integer: 42, number: 4.2 };
   const filled = Object.entries(requestedSchema.properties).map(([name, schema]) => [name, kinds[schema.type] ?? "Ada"]);
   return { action: "accept", content: Object.fromEntries(filled) };
 }
 
-/** Looks until there is something to see. */
+/** Repeats a check until it returns something. */
 export async function until(look) {
   for (;;) {
     const seen = await look();

@@ -30,7 +30,7 @@ async function connect() {
 
 const { client, tasks, asked } = await connect();
 
-/** Makes a task and says its id; polling and fetching is up to the caller. */
+/** Creates a task and returns its id; the caller polls and fetches the result. */
 async function create(name, args) {
   const stream = tasks.callToolStream({ name, arguments: args }, CallToolResultSchema, { task: {} });
   const { value: first } = await stream.next();
@@ -39,7 +39,7 @@ async function create(name, args) {
   return first.task.taskId;
 }
 
-/** Everything that happens to a call until its result or error. */
+/** All messages of a call up to its result or error. */
 async function follow(name, args) {
   const seen = [];
   for await (const message of tasks.callToolStream({ name, arguments: args }, CallToolResultSchema, { task: { ttl: 60_000 } })) {

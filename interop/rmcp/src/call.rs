@@ -1,4 +1,4 @@
-//! Plain calls, alike in both eras.
+//! Tool calls without tasks, for both protocol eras.
 
 use crate::{session::Session, steps::Deviation};
 use rmcp::model::{CallToolRequestParams, CallToolResult};

@@ -1,4 +1,4 @@
-//! The era of 2025-11-25. This SDK has no Tasks there: a plain call waits.
+//! Protocol version 2025-11-25. The SDK does not support its Tasks: a call blocks until its result.
 
 use crate::{
     call::{call, text},
@@ -21,7 +21,7 @@ pub(crate) async fn run(server: &Server, steps: &mut Steps) {
         return;
     };
     let session = &session;
-    steps.run(ERA, "the version is agreed", agreed(session)).await;
+    steps.run(ERA, "the version is agreed", version(session)).await;
     steps.run(ERA, "list tools", list(session)).await;
     steps.run(ERA, "call", greet(session)).await;
     steps.run(ERA, "a slow tool is waited for", slow(session)).await;
@@ -31,7 +31,7 @@ pub(crate) async fn run(server: &Server, steps: &mut Steps) {
     steps.run(ERA, "read a resource", read(session)).await;
 }
 
-async fn agreed(session: &Session) -> Result<(), Deviation> {
+async fn version(session: &Session) -> Result<(), Deviation> {
     let version = session.peer_info().map(|peer| peer.protocol_version.clone());
     ensure!(version == Some(ProtocolVersion::V_2025_11_25), version);
     Ok(())
@@ -46,8 +46,8 @@ async fn list(session: &Session) -> Result<(), Deviation> {
 }
 
 async fn greet(session: &Session) -> Result<(), Deviation> {
-    let said = text(&call(session, "greet", json!({"name": "Ada"})).await?);
-    ensure!(said == "Hello, Ada!", said);
+    let reply = text(&call(session, "greet", json!({"name": "Ada"})).await?);
+    ensure!(reply == "Hello, Ada!", reply);
     Ok(())
 }
 
@@ -59,22 +59,22 @@ async fn slow(session: &Session) -> Result<(), Deviation> {
 
 async fn progress(session: &Session, user: &User) -> Result<(), Deviation> {
     call(session, "test_tool_with_progress", json!({})).await?;
-    let seen = user.progress();
-    ensure!(seen == [0.0, 50.0, 100.0], seen);
+    let progress = user.progress();
+    ensure!(progress == [0.0, 50.0, 100.0], progress);
     Ok(())
 }
 
 async fn elicit(session: &Session, user: &User) -> Result<(), Deviation> {
     let before = user.asked().len();
-    let said = text(&call(session, "test_elicitation", json!({"message": "Who is there?"})).await?);
-    ensure!(said.contains("accept"), said);
+    let reply = text(&call(session, "test_elicitation", json!({"message": "Who is there?"})).await?);
+    ensure!(reply.contains("accept"), reply);
     let asked = user.asked().split_off(before);
     ensure!(asked == ["Who is there?"], asked);
     Ok(())
 }
 
 async fn sample(session: &Session) -> Result<(), Deviation> {
-    let said = text(
+    let reply = text(
         &call(
             session,
             "test_sampling",
@@ -82,7 +82,7 @@ async fn sample(session: &Session) -> Result<(), Deviation> {
         )
         .await?,
     );
-    ensure!(said.contains("Paris"), said);
+    ensure!(reply.contains("Paris"), reply);
     Ok(())
 }
 

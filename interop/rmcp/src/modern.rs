@@ -1,4 +1,4 @@
-//! The era of 2026-07-28, with the Tasks of the extension.
+//! Protocol version 2026-07-28, with the Tasks of the extension.
 
 use crate::{
     call::{call, text},
@@ -32,16 +32,16 @@ pub(crate) async fn run(server: &Server, steps: &mut Steps) {
     steps.run(ERA, "call", greet(session)).await;
     steps.run(ERA, "a header repeats an argument", mirror(session)).await;
     steps
-        .run(ERA, "answer a question in a round", round(session, &user))
+        .run(ERA, "answer a question in a round", input_required(session, &user))
         .await;
     steps.run(ERA, "poll to the result", poll(session)).await;
-    steps.run(ERA, "a tool that says no", says_no(session)).await;
-    steps.run(ERA, "an error of the call", breaks(session)).await;
+    steps.run(ERA, "a tool that says no", tool_error(session)).await;
+    steps.run(ERA, "an error of the call", protocol_error(session)).await;
     steps
         .run(ERA, "answer a question of a task", elicit(session, &user))
         .await;
     steps
-        .run(ERA, "answer two questions of a task", two(session, &user))
+        .run(ERA, "answer two questions of a task", elicit_twice(session, &user))
         .await;
     steps
         .run(ERA, "a round before the task", round_before(session, &user))
@@ -67,12 +67,12 @@ async fn greet(session: &Session) -> Result<(), Deviation> {
 
 async fn mirror(session: &Session) -> Result<(), Deviation> {
     let task = create(session, "test_mirrored_argument", json!({"region": "Zürich"})).await?;
-    let result = completed(ended(session, &task, &User::default()).await?)?;
+    let result = completed(poll_until_end(session, &task, &User::default()).await?)?;
     ensure!(text(&result) == "Looking in Zürich.", result);
     Ok(())
 }
 
-async fn round(session: &Session, user: &User) -> Result<(), Deviation> {
+async fn input_required(session: &Session, user: &User) -> Result<(), Deviation> {
     let result = call(session, "test_input_required_result_elicitation", json!({})).await?;
     ensure!(text(&result) == "Hello, Ada!", result);
     ensure!(
@@ -84,21 +84,21 @@ async fn round(session: &Session, user: &User) -> Result<(), Deviation> {
 
 async fn poll(session: &Session) -> Result<(), Deviation> {
     let task = create(session, "slow_compute", json!({"seconds": 1, "label": "poll"})).await?;
-    let result = completed(ended(session, &task, &User::default()).await?)?;
+    let result = completed(poll_until_end(session, &task, &User::default()).await?)?;
     ensure!(result.is_error != Some(true) && !text(&result).is_empty(), result);
     Ok(())
 }
 
-async fn says_no(session: &Session) -> Result<(), Deviation> {
+async fn tool_error(session: &Session) -> Result<(), Deviation> {
     let task = create(session, "failing_job", json!({})).await?;
-    let result = completed(ended(session, &task, &User::default()).await?)?;
+    let result = completed(poll_until_end(session, &task, &User::default()).await?)?;
     ensure!(result.is_error == Some(true), result);
     Ok(())
 }
 
-async fn breaks(session: &Session) -> Result<(), Deviation> {
+async fn protocol_error(session: &Session) -> Result<(), Deviation> {
     let task = create(session, "protocol_error_job", json!({})).await?;
-    let end = ended(session, &task, &User::default()).await?;
+    let end = poll_until_end(session, &task, &User::default()).await?;
     ensure!(
         matches!(&end, TaskPayload::Failed { error } if error["code"].is_i64()),
         end
@@ -109,16 +109,16 @@ async fn breaks(session: &Session) -> Result<(), Deviation> {
 async fn elicit(session: &Session, user: &User) -> Result<(), Deviation> {
     let before = user.asked().len();
     let task = create(session, "confirm_delete", json!({"filename": "ask.txt"})).await?;
-    let result = completed(ended(session, &task, user).await?)?;
+    let result = completed(poll_until_end(session, &task, user).await?)?;
     ensure!(text(&result) == "Deleted ask.txt.", result);
     ensure!(user.asked().len() == before + 1, user.asked());
     Ok(())
 }
 
-async fn two(session: &Session, user: &User) -> Result<(), Deviation> {
+async fn elicit_twice(session: &Session, user: &User) -> Result<(), Deviation> {
     let before = user.asked().len();
     let task = create(session, "multi_input", json!({})).await?;
-    let result = completed(ended(session, &task, user).await?)?;
+    let result = completed(poll_until_end(session, &task, user).await?)?;
     ensure!(text(&result) == "File: true, backup: true.", result);
     ensure!(user.asked().len() == before + 2, user.asked());
     Ok(())
@@ -127,17 +127,17 @@ async fn two(session: &Session, user: &User) -> Result<(), Deviation> {
 async fn round_before(session: &Session, user: &User) -> Result<(), Deviation> {
     let mut params = CallToolRequestParams::new("test_tool_with_task");
     let first = session.call_tool_once(params.clone()).await?;
-    let CallToolResponse::InputRequired(round) = first else {
+    let CallToolResponse::InputRequired(input_required) = first else {
         return Err(format!("expected a question, but saw {first:?}").into());
     };
     let mut answers = rmcp::model::InputResponses::new();
-    for (key, question) in round.input_requests.unwrap_or_default() {
+    for (key, question) in input_required.input_requests.unwrap_or_default() {
         answers.insert(key, answer(user, &question)?);
     }
     params.input_responses = Some(answers);
-    params.request_state = round.request_state;
+    params.request_state = input_required.request_state;
     let task = created(session.call_tool_once(params).await?)?;
-    let result = completed(ended(session, &task, user).await?)?;
+    let result = completed(poll_until_end(session, &task, user).await?)?;
     ensure!(text(&result).contains("Ada"), result);
     Ok(())
 }
@@ -145,9 +145,9 @@ async fn round_before(session: &Session, user: &User) -> Result<(), Deviation> {
 async fn cancel(session: &Session) -> Result<(), Deviation> {
     let task = create(session, "slow_compute", json!({"seconds": 60, "label": "cancel"})).await?;
     session.cancel_task(CancelTaskParams::new(task.clone())).await?;
-    let end = ended(session, &task, &User::default()).await?;
+    let end = poll_until_end(session, &task, &User::default()).await?;
     ensure!(end == TaskPayload::Cancelled, end);
-    // Again, of a task that is over: an empty answer, no error.
+    // A second cancellation, of an ended task, is no error either.
     Ok(session.cancel_task(CancelTaskParams::new(task)).await?)
 }
 
@@ -164,13 +164,13 @@ async fn listen(session: &Session) -> Result<(), Deviation> {
     let filter = SubscriptionFilter::builder().tools_list_changed().build();
     let mut subscription = session.listen(filter).await?;
     let task = create(session, "test_trigger_tool_change", json!({})).await?;
-    completed(ended(session, &task, &User::default()).await?)?;
+    completed(poll_until_end(session, &task, &User::default()).await?)?;
     let heard = subscription.next().await?;
     ensure!(heard.is_some(), heard);
     Ok(subscription.cancel().await?)
 }
 
-/// Calls a tool that becomes a task, and says the task's id.
+/// Calls a tool that becomes a task. Returns the id of the task.
 async fn create(session: &Session, name: &'static str, arguments: Value) -> Result<String, Deviation> {
     let mut params = CallToolRequestParams::new(name);
     params.arguments = arguments.as_object().cloned();
@@ -184,9 +184,9 @@ fn created(answer: CallToolResponse) -> Result<String, Deviation> {
     }
 }
 
-/// Polls a task to its end, and answers what it asks meanwhile, each question once.
+/// Polls a task until it ends, and answers each of its input requests once.
 #[expect(clippy::disallowed_methods, reason = "a test peer has no ports")]
-async fn ended(session: &Session, task: &str, user: &User) -> Result<TaskPayload, Deviation> {
+async fn poll_until_end(session: &Session, task: &str, user: &User) -> Result<TaskPayload, Deviation> {
     let mut answered = Vec::new();
     loop {
         let seen = session.get_task(GetTaskParams::new(task)).await?.task;

@@ -10,7 +10,7 @@ use rmcp::{
 /// A session with the server.
 pub(crate) type Session = RunningService<RoleClient, User>;
 
-/// Where the server is.
+/// How to reach the server.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Server {
@@ -23,7 +23,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Connects as this user, in the era of this life cycle.
+    /// Connects as `user`; `lifecycle` decides the protocol era.
     pub(crate) async fn connect(&self, user: User, lifecycle: ClientLifecycleMode) -> Result<Session, Deviation> {
         if let Some(url) = &self.url {
             let transport = StreamableHttpClientTransport::from_uri(url.as_str());

@@ -1,18 +1,18 @@
-//! One line of JSON for each step, and one at the end.
+//! Runs the steps of a script and reports them: one line of JSON for each step, and one at the end.
 
 use serde_json::json;
 use std::{error::Error, time::Duration};
 
-/// Longer than any step takes, shorter than anyone's patience.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than any step takes.
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The SDK, as far as `Cargo.toml` names it.
+/// The name and version of the SDK, as in `Cargo.toml`.
 const CLIENT: &str = "rmcp 3";
 
-/// What was not as it has to be.
+/// Why a step failed.
 pub(crate) type Deviation = Box<dyn Error + Send + Sync>;
 
-/// Says so if something is not as it has to be.
+/// Returns an error if the condition does not hold.
 macro_rules! ensure {
     ($holds:expr, $seen:expr) => {
         if !$holds {
@@ -22,7 +22,7 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// Runs steps, goes on after one that fails, and knows in the end whether all was well.
+/// Runs steps, continues after a failed one, and counts them.
 #[derive(Default)]
 pub(crate) struct Steps {
     done: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Runs one step; what it found out is handed on if it went well.
+    /// Runs one step. Returns its value if it passed.
     #[expect(clippy::disallowed_methods, reason = "a test peer has no ports")]
     pub(crate) async fn run<T>(
         &mut self,
@@ -38,9 +38,9 @@ impl Steps {
         step: &str,
         act: impl Future<Output = Result<T, Deviation>>,
     ) -> Option<T> {
-        let done = match tokio::time::timeout(PATIENCE, act).await {
+        let done = match tokio::time::timeout(STEP_TIMEOUT, act).await {
             Ok(done) => done,
-            Err(_) => Err(format!("not done within {} s", PATIENCE.as_secs()).into()),
+            Err(_) => Err(format!("not done within {} s", STEP_TIMEOUT.as_secs()).into()),
         };
         let mut line = json!({"client": CLIENT, "step": format!("{era}: {step}"), "ok": done.is_ok()});
         if let Err(deviation) = &done {
@@ -52,8 +52,8 @@ impl Steps {
         done.ok()
     }
 
-    /// Says that this is the end, and whether every step went as it has to.
-    pub(crate) fn end(self) -> bool {
+    /// Prints the last line. Returns whether all steps passed.
+    pub(crate) fn finish(self) -> bool {
         println!("{}", json!({"client": CLIENT, "done": self.done}));
         self.failed == 0
     }

@@ -1,6 +1,6 @@
-//! Who answers what the server asks.
+//! Answers the server's requests.
 
-// Sampling and roots are deprecated, and answered as long as there are servers that ask.
+// Sampling and roots are deprecated, but servers still use them.
 #![allow(deprecated)]
 
 use rmcp::{
@@ -15,30 +15,36 @@ use rmcp::{
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex};
 
-/// Answers every question, and remembers what it saw. Copies share their memory.
+/// Answers every request and records it. Clones share the record.
 #[derive(Clone, Default)]
 pub(crate) struct User {
-    seen: Arc<Mutex<Seen>>,
+    record: Arc<Mutex<Record>>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct Record {
     asked: Vec<String>,
     progress: Vec<f64>,
 }
 
 impl User {
-    /// The messages of the questions so far.
+    /// The messages of the elicitations so far.
     pub(crate) fn asked(&self) -> Vec<String> {
-        self.seen.lock().map(|seen| seen.asked.clone()).unwrap_or_default()
+        self.record
+            .lock()
+            .map(|record| record.asked.clone())
+            .unwrap_or_default()
     }
 
     /// The progress so far.
     pub(crate) fn progress(&self) -> Vec<f64> {
-        self.seen.lock().map(|seen| seen.progress.clone()).unwrap_or_default()
+        self.record
+            .lock()
+            .map(|record| record.progress.clone())
+            .unwrap_or_default()
     }
 
-    /// What it would answer to a question, as the protocol has it.
+    /// Fills in the form; other elicitations are declined.
     pub(crate) fn answer(&self, question: &ElicitRequestParams) -> ElicitResult {
         let ElicitRequestParams::FormElicitationParams {
             message,
@@ -48,21 +54,21 @@ impl User {
         else {
             return ElicitResult::new(ElicitationAction::Decline);
         };
-        if let Ok(mut seen) = self.seen.lock() {
-            seen.asked.push(message.clone());
+        if let Ok(mut record) = self.record.lock() {
+            record.asked.push(message.clone());
         }
         let schema = serde_json::to_value(requested_schema).unwrap_or_default();
         let properties = schema["properties"].as_object().cloned().unwrap_or_default();
         let content: Map<String, Value> = properties
             .into_iter()
-            .map(|(name, schema)| (name, filled_in(&schema)))
+            .map(|(name, schema)| (name, example_value(&schema)))
             .collect();
         ElicitResult::new(ElicitationAction::Accept).with_content(content.into())
     }
 }
 
-/// Something of the kind that the schema wants.
-fn filled_in(schema: &Value) -> Value {
+/// A value of the type that the schema requires.
+fn example_value(schema: &Value) -> Value {
     match schema["type"].as_str() {
         Some("boolean") => json!(true),
         Some("integer") => json!(42),
@@ -105,8 +111,8 @@ impl ClientHandler for User {
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        if let Ok(mut seen) = self.seen.lock() {
-            seen.progress.push(progress.progress);
+        if let Ok(mut record) = self.record.lock() {
+            record.progress.push(progress.progress);
         }
     }
 }
