@@ -22,7 +22,7 @@ use std::{
 };
 use tokio::sync::Mutex;
 
-/// A connection to a server. Cheap to clone; all clones share what is known of the server.
+/// A connection to a server. Cheap to clone; all clones share the era and the session.
 ///
 /// Between requests only idle sockets are kept open, so the server may restart at any time.
 #[derive(Clone)]

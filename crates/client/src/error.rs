@@ -39,7 +39,7 @@ pub enum RequestError {
         /// The server's `Retry-After`, in milliseconds.
         retry_after: Option<Millis>,
     },
-    /// The server is not an MCP server, or speaks no revision this client knows.
+    /// The server is not an MCP server, or supports no revision that this client knows.
     #[error("no MCP server answers there: {0}")]
     NotMcp(String),
     /// A response that breaks the protocol.

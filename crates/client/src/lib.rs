@@ -1,6 +1,6 @@
-//! An MCP client for long tool calls, for both generations of the protocol.
+//! An MCP client for long tool calls, for servers of both protocol eras.
 //!
-//! A [`Connection`] detects which era the server speaks and hides the difference: [`Connection::call_tool`] returns
+//! A [`Connection`] detects the era of the server and hides the difference: [`Connection::call_tool`] returns
 //! [`CallResponse::Done`] or a [`TaskHandle`], and [`TaskHandle::wait`] returns one [`Outcome`], whatever the server's status names.
 //! While it waits for a task, it keeps polling through restarts and outages of the server.
 //!

@@ -22,8 +22,8 @@ pub(crate) fn next_poll(hint: Option<Millis>, jitter: f64) -> Millis {
 /// half and all of it by `jitter`, and at least the server's `Retry-After`.
 pub(crate) fn next_retry(attempt: u32, retry_after: Option<Millis>, jitter: f64) -> Millis {
     let doublings = attempt.saturating_sub(1).min(16);
-    let most = (FIRST_RETRY << doublings).min(MAX_RETRY);
-    let wait = most / 2 + scaled(most / 2, jitter);
+    let max = (FIRST_RETRY << doublings).min(MAX_RETRY);
+    let wait = max / 2 + scaled(max / 2, jitter);
     wait.max(retry_after.unwrap_or(0).min(MAX_INTERVAL))
 }
 

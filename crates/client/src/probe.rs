@@ -84,7 +84,7 @@ fn interpret_failure(failure: RpcFailure) -> Result<Finding, RequestError> {
         let legacy = |version: &Version| version.generation() == Generation::Legacy;
         if !version_list(&data["supported"]).iter().any(legacy) {
             let reason = format!(
-                "it speaks only revisions unknown to this client: {}",
+                "it supports only revisions unknown to this client: {}",
                 excerpt(&data["supported"].to_string())
             );
             return Err(RequestError::NotMcp(reason));

@@ -22,7 +22,7 @@ fn content(is_error: bool) -> Value {
 }
 
 #[tokio::test]
-async fn the_session_is_greeted_echoed_and_ended() {
+async fn a_session_is_initialized_used_and_deleted() {
     let peer = legacy(all_tasks(), |seen| match seen.method() {
         "tasks/cancel" => seen.result(task("cancelled")),
         _ => plain(200, ""),
@@ -61,7 +61,7 @@ async fn the_session_is_greeted_echoed_and_ended() {
 
 /// G1-04 to G1-09.
 #[tokio::test]
-async fn a_call_is_augmented_only_where_server_and_tool_allow_it() {
+async fn a_call_asks_for_a_task_only_if_server_and_tool_allow_it() {
     for (declared, tasks) in [(true, all_tasks()), (false, json!({"list": {}})), (false, Value::Null)] {
         let peer = legacy(tasks, |seen| match seen.params()["task"].is_object() {
             true => seen.result(json!({"task": task("working")})),
@@ -89,8 +89,8 @@ async fn a_call_is_augmented_only_where_server_and_tool_allow_it() {
 }
 
 #[tokio::test]
-async fn every_end_reads_as_one_outcome() {
-    type Answer = fn(&crate::peer::Seen) -> axum::http::Response<axum::body::Body>;
+async fn every_final_status_has_its_outcome() {
+    type Answer = fn(&crate::peer::ReceivedRequest) -> axum::http::Response<axum::body::Body>;
     let ends: [(&str, Answer, Verdict); 5] = [
         ("completed", |seen| seen.result(content(false)), Verdict::Succeeded),
         ("failed", |seen| seen.result(content(true)), Verdict::ToolError),
@@ -107,9 +107,9 @@ async fn every_end_reads_as_one_outcome() {
         ),
     ];
     for (status, answer, verdict) in ends {
-        let looks = AtomicUsize::new(0);
+        let polls = AtomicUsize::new(0);
         let peer = legacy(all_tasks(), move |seen| match seen.method() {
-            "tasks/get" if looks.fetch_add(1, Ordering::Relaxed) == 0 => seen.result(task("working")),
+            "tasks/get" if polls.fetch_add(1, Ordering::Relaxed) == 0 => seen.result(task("working")),
             "tasks/get" => seen.result(task(status)),
             "tasks/result" => answer(seen),
             other => panic!("{other}"),
@@ -122,11 +122,13 @@ async fn every_end_reads_as_one_outcome() {
 }
 
 #[tokio::test]
-async fn a_lost_session_is_made_anew_and_the_request_sent_again() {
-    let asked = AtomicUsize::new(0);
-    let peer = legacy(all_tasks(), move |seen| match asked.fetch_add(1, Ordering::Relaxed) {
-        1 => plain(404, "session not found"),
-        _ => seen.result(task("working")),
+async fn a_lost_session_is_replaced_and_the_request_retried() {
+    let requests = AtomicUsize::new(0);
+    let peer = legacy(all_tasks(), move |seen| {
+        match requests.fetch_add(1, Ordering::Relaxed) {
+            1 => plain(404, "session not found"),
+            _ => seen.result(task("working")),
+        }
     });
     let (connection, _) = peer.connection();
     let task = connection.task("t-1");
@@ -137,7 +139,7 @@ async fn a_lost_session_is_made_anew_and_the_request_sent_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_forgets_every_session_is_not_asked_forever() {
+async fn a_request_is_retried_only_once_after_a_lost_session() {
     let peer = legacy(all_tasks(), |_| plain(404, "session not found"));
     let (connection, _) = peer.connection();
     let error = connection.task("t-1").get().await.unwrap_err();
@@ -146,7 +148,7 @@ async fn a_server_that_forgets_every_session_is_not_asked_forever() {
 }
 
 #[tokio::test]
-async fn questions_on_the_stream_are_answered_or_declined() {
+async fn requests_on_the_stream_are_answered_or_declined() {
     let peer = legacy(Value::Null, |seen| match seen.method() {
         "tools/call" => {
             let ping = json!({"jsonrpc": "2.0", "id": "srv-1", "method": "ping"});

@@ -1,4 +1,4 @@
-//! The client against servers that do what the test tells them to, so that every answer a server may give is given.
+//! The client against scripted servers, which give every response that a server may give.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod legacy;

@@ -1,6 +1,6 @@
 //! Against a modern server.
 
-use crate::peer::{Seen, modern, plain};
+use crate::peer::{ReceivedRequest, modern, plain};
 use longhaul_client::{CallResponse, Event, Outcome, Progress, RequestError, TaskStatus};
 use longhaul_core::Verdict;
 use serde_json::{Map, Value, json};
@@ -102,7 +102,7 @@ async fn a_call_becomes_a_task_and_ends() {
 }
 
 #[tokio::test]
-async fn a_direct_answer_comes_as_json_or_as_a_stream_with_progress() {
+async fn a_direct_response_is_json_or_a_stream_with_progress() {
     let peer = modern(|seen| match seen.params()["name"].as_str() {
         Some("optional") => {
             let token = &seen.params()["_meta"]["progressToken"];
@@ -139,7 +139,7 @@ async fn a_direct_answer_comes_as_json_or_as_a_stream_with_progress() {
 }
 
 #[tokio::test]
-async fn a_state_only_round_is_answered_and_everything_unknown_refused() {
+async fn a_round_with_a_state_only_is_retried_and_others_are_refused() {
     let peer = modern(|seen| {
         let state = &seen.params()["requestState"];
         match (seen.params()["name"].as_str().unwrap(), state.as_str()) {
@@ -170,7 +170,7 @@ async fn a_state_only_round_is_answered_and_everything_unknown_refused() {
 }
 
 #[tokio::test]
-async fn every_end_reads_as_one_outcome() {
+async fn every_final_status_has_its_outcome() {
     let ends = [
         (task("completed", json!({"result": done("x")})), Verdict::Succeeded),
         (
@@ -196,7 +196,7 @@ async fn every_end_reads_as_one_outcome() {
 }
 
 #[tokio::test]
-async fn a_wait_outlives_the_server() {
+async fn a_wait_survives_a_restart_of_the_server() {
     let finished = Arc::new(AtomicUsize::new(0));
     let told = finished.clone();
     let mut peer = modern(move |seen| match told.load(Ordering::Relaxed) {
@@ -217,7 +217,7 @@ async fn a_wait_outlives_the_server() {
                 story.push(format!("trouble {attempt}"));
                 if attempt == 3 {
                     finished.store(1, Ordering::Relaxed);
-                    peer.revive();
+                    peer.restart();
                 }
             }
             Event::Recovered => story.push("recovered".to_owned()),
@@ -244,7 +244,7 @@ async fn a_wait_outlives_the_server() {
 }
 
 #[tokio::test]
-async fn a_wait_may_begin_while_the_server_is_down() {
+async fn a_wait_may_start_while_the_server_is_down() {
     let mut peer = modern(|seen| seen.result(task("cancelled", json!({}))));
     peer.kill();
     let (connection, _) = peer.connection();
@@ -253,7 +253,7 @@ async fn a_wait_may_begin_while_the_server_is_down() {
         if let Event::Retrying { .. } = event
             && !std::mem::replace(&mut revived, true)
         {
-            peer.revive();
+            peer.restart();
         }
     };
     let outcome = connection.task("t-1").wait(&mut revive_once).await;
@@ -262,7 +262,7 @@ async fn a_wait_may_begin_while_the_server_is_down() {
 }
 
 #[tokio::test]
-async fn an_overloaded_server_is_left_alone_as_long_as_it_asks() {
+async fn a_retry_waits_as_long_as_an_overloaded_server_asks() {
     let asked = AtomicUsize::new(0);
     let peer = modern(move |seen| match asked.fetch_add(1, Ordering::Relaxed) {
         0 => axum::http::Response::builder()
@@ -289,7 +289,7 @@ async fn an_unknown_task_ends_the_wait() {
 }
 
 #[tokio::test]
-async fn cancel_is_an_acknowledgement_and_logs_are_read_as_a_resource() {
+async fn a_cancel_is_acknowledged_and_logs_are_read_as_resources() {
     let id = "018f2f6c7a10AAAAAAAAAAAAAAAAAAAAAA";
     let peer = modern(|seen| match seen.method() {
         "tasks/cancel" => seen.result(json!({"resultType": "complete"})),
@@ -314,8 +314,8 @@ async fn cancel_is_an_acknowledgement_and_logs_are_read_as_a_resource() {
 }
 
 #[tokio::test]
-async fn answers_have_a_largest_size() {
-    let peer = modern(|seen: &Seen| {
+async fn responses_have_a_maximum_size() {
+    let peer = modern(|seen: &ReceivedRequest| {
         let text = "x".repeat(200_000);
         if seen.params()["name"] == "optional" {
             seen.stream(&[], done(&text))
@@ -335,7 +335,7 @@ async fn answers_have_a_largest_size() {
 }
 
 #[tokio::test]
-async fn a_call_is_never_sent_twice_by_itself() {
+async fn a_call_is_never_retried() {
     let peer = modern(|_| plain(503, "no"));
     let (connection, _) = peer.connection();
     let tools = connection.list_tools().await.unwrap();

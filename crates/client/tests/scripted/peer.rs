@@ -1,4 +1,4 @@
-//! A server that does what a test tells it to, and a clock that does not wait.
+//! A server that a test scripts, and a clock that does not wait.
 
 use axum::{
     Router,
@@ -16,15 +16,15 @@ use std::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// A request as the peer saw it.
+/// A request that the peer received.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub(crate) verb: Method,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
 }
 
-impl Seen {
+impl ReceivedRequest {
     /// The JSON-RPC method; empty for a response or no body.
     pub(crate) fn method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
@@ -49,7 +49,7 @@ impl Seen {
         answer(status, json!({"jsonrpc": "2.0", "id": self.body["id"], "error": error}))
     }
 
-    /// An event stream: `before`, then a result.
+    /// An event stream: the messages `before`, then the result.
     pub(crate) fn stream(&self, before: &[Value], result: Value) -> Response<Body> {
         let last = json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result});
         let mut text = "id: s-0\nretry: 2000\ndata:\n\n: keep-alive\n\n".to_owned();
@@ -71,7 +71,7 @@ fn answer(status: u16, body: Value) -> Response<Body> {
         .unwrap()
 }
 
-/// An answer without JSON in it.
+/// A response with a plain text.
 pub(crate) fn plain(status: u16, text: &'static str) -> Response<Body> {
     Response::builder()
         .status(status)
@@ -80,18 +80,18 @@ pub(crate) fn plain(status: u16, text: &'static str) -> Response<Body> {
         .unwrap()
 }
 
-type Script = Arc<dyn Fn(&Seen) -> Response<Body> + Send + Sync>;
+type Script = Arc<dyn Fn(&ReceivedRequest) -> Response<Body> + Send + Sync>;
 
-/// A server on a runtime of its own, so that it can die with all its connections.
+/// A server on a runtime of its own, so that it can be killed with all its connections.
 pub(crate) struct Peer {
     runtime: Option<Runtime>,
     address: SocketAddr,
     script: Script,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Peer {
-    pub(crate) fn start(script: impl Fn(&Seen) -> Response<Body> + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(script: impl Fn(&ReceivedRequest) -> Response<Body> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut peer = Self {
@@ -104,19 +104,19 @@ impl Peer {
         peer
     }
 
-    /// Dies at once; open connections break.
+    /// Kills the server; open connections break.
     pub(crate) fn kill(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
-        // The runtime ends in its own time; dead is a server whose port refuses.
+        // The runtime may take a while to end: wait until the port refuses connections.
         while TcpStream::connect(self.address).is_ok() {
             std::thread::yield_now();
         }
     }
 
-    /// Comes back at the same address.
-    pub(crate) fn revive(&mut self) {
+    /// Restarts the server at the same address.
+    pub(crate) fn restart(&mut self) {
         self.run(TcpListener::bind(self.address).unwrap());
     }
 
@@ -124,7 +124,7 @@ impl Peer {
         listener.set_nonblocking(true).unwrap();
         let (script, seen) = (self.script.clone(), self.seen.clone());
         let handler = move |verb: Method, headers: HeaderMap, body: Bytes| async move {
-            let request = Seen {
+            let request = ReceivedRequest {
                 verb,
                 headers,
                 body: serde_json::from_slice(&body).unwrap_or_default(),
@@ -149,18 +149,18 @@ impl Peer {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Everything seen so far.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    /// All requests so far.
+    pub(crate) fn seen(&self) -> Vec<ReceivedRequest> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// What was seen of one method.
-    pub(crate) fn calls_of(&self, method: &str) -> Vec<Seen> {
+    /// All requests of one method.
+    pub(crate) fn calls_of(&self, method: &str) -> Vec<ReceivedRequest> {
         self.seen().into_iter().filter(|seen| seen.method() == method).collect()
     }
 
-    pub(crate) fn connection(&self) -> (Connection, Arc<HastyClock>) {
-        let clock = Arc::new(HastyClock::default());
+    pub(crate) fn connection(&self) -> (Connection, Arc<RecordingClock>) {
+        let clock = Arc::new(RecordingClock::default());
         let mut options = Options::named("test", "0");
         options.clock = clock.clone();
         options.jitter_seed = Some(7);
@@ -175,17 +175,17 @@ impl Drop for Peer {
     }
 }
 
-/// A clock that notes how long it should have slept.
+/// A clock that records its sleeps and does not wait.
 #[derive(Default)]
-pub(crate) struct HastyClock(Mutex<Vec<Duration>>);
+pub(crate) struct RecordingClock(Mutex<Vec<Duration>>);
 
-impl HastyClock {
+impl RecordingClock {
     pub(crate) fn sleeps(&self) -> Vec<Duration> {
         self.0.lock().unwrap().clone()
     }
 }
 
-impl Clock for HastyClock {
+impl Clock for RecordingClock {
     fn now(&self) -> UnixMillis {
         UnixMillis(0)
     }
@@ -200,8 +200,8 @@ impl Clock for HastyClock {
     }
 }
 
-/// The answers of a modern server to everything but `script`'s part.
-pub(crate) fn modern(script: impl Fn(&Seen) -> Response<Body> + Send + Sync + 'static) -> Peer {
+/// A modern server; `script` responds to everything except `server/discover` and `tools/list`.
+pub(crate) fn modern(script: impl Fn(&ReceivedRequest) -> Response<Body> + Send + Sync + 'static) -> Peer {
     Peer::start(move |seen| match seen.method() {
         "server/discover" => seen.result(json!({
             "resultType": "complete",
@@ -213,8 +213,11 @@ pub(crate) fn modern(script: impl Fn(&Seen) -> Response<Body> + Send + Sync + 's
     })
 }
 
-/// The same of a legacy server that declares `tasks`, with sessions.
-pub(crate) fn legacy(tasks: Value, script: impl Fn(&Seen) -> Response<Body> + Send + Sync + 'static) -> Peer {
+/// A legacy server with sessions that declares `tasks`.
+pub(crate) fn legacy(
+    tasks: Value,
+    script: impl Fn(&ReceivedRequest) -> Response<Body> + Send + Sync + 'static,
+) -> Peer {
     Peer::start(move |seen| match seen.method() {
         "server/discover" => seen.error(400, -32000, json!("no session")),
         "initialize" => {

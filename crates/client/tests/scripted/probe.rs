@@ -1,15 +1,15 @@
-//! Finding out what a server is.
+//! Detecting the era of a server.
 
-use crate::peer::{Peer, Seen, modern, plain};
+use crate::peer::{Peer, ReceivedRequest, modern, plain};
 use axum::{body::Body, http::Response};
 use longhaul_client::{Connection, OpenError, Options, RequestError};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-type Answer = fn(&Seen) -> Response<Body>;
+type Answer = fn(&ReceivedRequest) -> Response<Body>;
 
-/// Whether a server that answers the probe with `answer` is then greeted as a legacy one.
-async fn is_greeted(answer: Answer) -> Result<bool, RequestError> {
+/// Whether the client initializes a server that responds to the probe with `answer`.
+async fn is_initialized(answer: Answer) -> Result<bool, RequestError> {
     let peer = Peer::start(move |seen| match seen.method() {
         "server/discover" => answer(seen),
         "initialize" => seen.result(json!({"protocolVersion": "2025-06-18", "capabilities": {}})),
@@ -23,7 +23,7 @@ async fn is_greeted(answer: Answer) -> Result<bool, RequestError> {
 
 /// L-16: no single code decides.
 #[tokio::test]
-async fn anything_but_a_modern_answer_leads_to_the_handshake() {
+async fn any_response_but_a_modern_one_leads_to_the_handshake() {
     let legacy: [Answer; 9] = [
         |seen| seen.error(400, -32000, Value::Null),
         |seen| seen.error(404, -32601, Value::Null),
@@ -36,7 +36,7 @@ async fn anything_but_a_modern_answer_leads_to_the_handshake() {
         |seen| seen.result(json!({"supportedVersions": ["2025-11-25"]})),
     ];
     for (index, answer) in legacy.into_iter().enumerate() {
-        assert!(is_greeted(answer).await.unwrap(), "legacy answer {index}");
+        assert!(is_initialized(answer).await.unwrap(), "legacy answer {index}");
     }
     let modern: [Answer; 3] = [
         |seen| seen.result(json!({"resultType": "complete", "supportedVersions": ["2026-07-28"]})),
@@ -44,13 +44,13 @@ async fn anything_but_a_modern_answer_leads_to_the_handshake() {
         |seen| seen.error(400, -32021, Value::Null),
     ];
     for (index, answer) in modern.into_iter().enumerate() {
-        assert!(!is_greeted(answer).await.unwrap(), "modern answer {index}");
+        assert!(!is_initialized(answer).await.unwrap(), "modern answer {index}");
     }
 }
 
 #[tokio::test]
-async fn what_is_no_server_for_us_is_said_at_once() {
-    let unknown = is_greeted(|seen| seen.error(400, -32022, json!({"supported": ["2031-01-01"]})))
+async fn a_server_that_is_not_mcp_is_an_error_at_once() {
+    let unknown = is_initialized(|seen| seen.error(400, -32022, json!({"supported": ["2031-01-01"]})))
         .await
         .unwrap_err();
     assert!(
@@ -58,7 +58,7 @@ async fn what_is_no_server_for_us_is_said_at_once() {
         "{unknown}"
     );
 
-    let locked = is_greeted(|_| plain(401, "")).await.unwrap_err();
+    let locked = is_initialized(|_| plain(401, "")).await.unwrap_err();
     assert!(locked.to_string().contains("authentication"), "{locked}");
 
     let web = Peer::start(|_| plain(404, "<html>"));
@@ -67,7 +67,7 @@ async fn what_is_no_server_for_us_is_said_at_once() {
         .unwrap_err();
     assert!(matches!(open, OpenError::Request(RequestError::NotMcp(_))), "{open}");
 
-    let starting = is_greeted(|_| plain(503, "starting")).await.unwrap_err();
+    let starting = is_initialized(|_| plain(503, "starting")).await.unwrap_err();
     assert!(starting.is_transient());
 }
 
@@ -94,7 +94,7 @@ async fn a_server_replaced_by_a_legacy_one_is_probed_again() {
 }
 
 #[tokio::test]
-async fn tools_are_listed_page_by_page() {
+async fn tools_are_listed_from_all_pages() {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let bad = json!({"name": "bad", "inputSchema": {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}});
     let peer = Peer::start(move |seen| match (seen.method(), seen.params()["cursor"].as_str()) {

@@ -56,7 +56,7 @@ impl Probe {
 }
 
 #[test]
-fn removed_and_unserved_methods_are_not_found_before_their_headers_are_looked_at() {
+fn removed_and_unserved_methods_are_not_found_before_their_headers_are_checked() {
     for method in [
         "initialize",
         "ping",
@@ -74,7 +74,7 @@ fn removed_and_unserved_methods_are_not_found_before_their_headers_are_looked_at
 }
 
 #[test]
-fn a_name_is_needed_and_must_be_the_body_s() {
+fn the_name_header_is_required_and_must_match_the_body() {
     let get = || Probe::of("tasks/get", json!({"taskId": "t-1"}));
     assert_eq!(get().code(), Ok(Method::TasksGet), "absent is tolerated for tasks");
     assert_eq!(Probe { strict: true, ..get() }.code(), Err((-32020, 400)));
@@ -140,7 +140,7 @@ fn a_name_is_needed_and_must_be_the_body_s() {
 }
 
 #[test]
-fn the_capability_gate_comes_after_the_name_and_before_the_params() {
+fn capabilities_are_checked_after_the_name_and_before_the_params() {
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
         let bare = |params| Probe {
             tasks: false,
@@ -170,7 +170,7 @@ fn the_capability_gate_comes_after_the_name_and_before_the_params() {
 
 /// C-12, G2-09: the legacy declaration opens two methods and nothing else; the server looks at whose task it is.
 #[test]
-fn a_legacy_declaration_lets_a_modern_request_at_tasks_to_read_and_cancel() {
+fn a_legacy_tasks_capability_lets_a_modern_request_read_and_cancel_tasks() {
     let code = |method: &'static str, capabilities: Value| {
         let params = json!({"taskId": "t", "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": capabilities}});
@@ -197,7 +197,7 @@ fn a_legacy_declaration_lets_a_modern_request_at_tasks_to_read_and_cancel() {
 }
 
 #[test]
-fn legacy_tasks_exist_only_where_they_were_settled_on() {
+fn legacy_tasks_exist_only_in_the_negotiated_revision() {
     let code = |method: &str, version| {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"taskId": "t"}}).to_string();
         let peer = Transport::Http {

@@ -27,7 +27,7 @@ fn params(text: &str) -> Params<'_> {
 }
 
 #[test]
-fn prompts_and_resources_are_asked_for_again_with_answers() {
+fn prompts_and_resources_are_retried_with_answers() {
     let retry = json!({"inputResponses": {"who": {"action": "accept", "content": {"a": "b"}}}, "requestState": "s"});
     let with = |mut params: Value| {
         params
@@ -120,7 +120,7 @@ fn every_level_can_be_set_and_they_are_ordered() {
 
 /// U-20: what nobody knows is ignored, what is false or null is not wanted.
 #[test]
-fn a_subscription_says_what_it_wants() {
+fn a_subscription_has_a_filter() {
     let listen = |filter: Value| {
         let text = asked(
             "26:msg:SubscriptionsListenRequest",

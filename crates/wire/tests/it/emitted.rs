@@ -106,7 +106,7 @@ fn legacy_task_messages_match_the_schema() {
 }
 
 #[test]
-fn modern_task_messages_match_the_schema_and_hold_nothing_else() {
+fn modern_task_messages_match_the_schema_and_have_no_other_members() {
     for record in every_record() {
         let got = respond(|out| modern::tasks::write_get(out, &record, None, &identity(), NINE));
         schema::check("x:res:GetTaskResult", &got);
@@ -252,7 +252,7 @@ fn errors_match_the_schemas_and_never_carry_a_retired_code() {
 }
 
 #[test]
-fn unsupported_version_offers_what_makes_sense() {
+fn an_unsupported_version_error_lists_suitable_revisions() {
     let data = |error: &RpcError| serde_json::from_str::<Value>(error.data().unwrap()).unwrap();
     assert_eq!(
         data(&RpcError::unsupported_version("2025-11-25"))["supported"],
@@ -264,7 +264,7 @@ fn unsupported_version_offers_what_makes_sense() {
 
 /// Wherever the schemas have a place for it, and nowhere for a task that a client called.
 #[test]
-fn where_a_task_comes_from_is_shown_beside_it() {
+fn a_tasks_parent_and_root_are_in_meta() {
     let [parent, root]: [TaskId; 2] = ["tsk_parent", "tsk_root"].map(|id| id.parse().unwrap());
     let task = || task("tsk_1", 60_000);
     let lineage = Lineage {

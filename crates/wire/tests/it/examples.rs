@@ -133,7 +133,7 @@ fn every_legacy_client_request_is_admitted_in_its_session() {
 }
 
 #[test]
-fn params_say_what_the_examples_say() {
+fn params_are_read_from_the_examples() {
     let find = |text: &'static str, needle: &str| lines(text).find(|(_, line)| line.contains(needle)).unwrap().1;
     let params = |line| longhaul_wire::Params::read(request(line).params).unwrap();
 

@@ -16,7 +16,7 @@ fn refused(bytes: &[u8]) -> (i64, u16, Option<String>) {
 }
 
 #[test]
-fn a_million_brackets_cost_no_stack() {
+fn a_million_brackets_use_no_stack() {
     const DEEP: usize = 1_000_000;
     // On a stack far smaller than a recursion that deep would need.
     let small = std::thread::Builder::new().stack_size(128 * 1024);
@@ -45,7 +45,7 @@ fn a_million_brackets_cost_no_stack() {
 }
 
 #[test]
-fn the_depth_limit_is_where_it_says() {
+fn the_depth_limit_is_exact() {
     let message = |depth: usize| {
         // The message itself and its params are two levels.
         let nested = format!("{}{}", "[".repeat(depth - 2), "]".repeat(depth - 2));
@@ -64,7 +64,7 @@ fn the_depth_limit_is_where_it_says() {
 }
 
 #[test]
-fn bad_messages_are_told_apart_and_their_ids_found() {
+fn invalid_messages_have_their_error_and_their_id() {
     let id = |text: &str| Some(text.to_owned());
     for (text, code, found) in [
         ("", -32700, None),
@@ -136,7 +136,7 @@ fn invalid_utf8_is_not_json_wherever_it_stands() {
 }
 
 #[test]
-fn ids_come_back_byte_for_byte() {
+fn ids_are_echoed_byte_for_byte() {
     for id in [
         "0",
         "-7",
@@ -171,7 +171,7 @@ fn ids_come_back_byte_for_byte() {
 }
 
 #[test]
-fn escaped_names_and_methods_are_read_as_what_they_say() {
+fn escaped_names_and_methods_are_decoded() {
     let text = r#"{"\u006asonrpc":"2.0","id":1,"meth\u006fd":"tools\/call","p\u0061rams":{"n\u0061me":"x\ty"}}"#;
     let Ok(Message::Request(request)) = Message::parse(text.as_bytes()) else {
         panic!()
@@ -181,7 +181,7 @@ fn escaped_names_and_methods_are_read_as_what_they_say() {
 }
 
 #[test]
-fn an_error_is_not_as_long_as_what_it_is_about() {
+fn an_error_has_a_bounded_length() {
     // Three bytes a character, so that a cut can fall within one; a control character takes six bytes in JSON.
     for long in ["x".repeat(1 << 20), "€".repeat(1 << 19), "\u{1}".repeat(1 << 20)] {
         let errors = [
@@ -205,7 +205,7 @@ fn an_error_is_not_as_long_as_what_it_is_about() {
 }
 
 #[test]
-fn wrong_shapes_say_which_member_and_what_would_be_right() {
+fn errors_about_params_name_the_member_and_the_expected_type() {
     type View = fn(&Params<'_>) -> Result<(), longhaul_wire::RpcError>;
     let call: View = |params| params.call_tool().map(drop);
     let wish: View = |params| params.task_metadata().map(drop);
@@ -429,7 +429,7 @@ fn wrong_shapes_say_which_member_and_what_would_be_right() {
 
 /// The bounds are where they say, and one more is refused (above).
 #[test]
-fn a_thousand_answers_and_watched_things_are_taken() {
+fn a_thousand_answers_and_subscriptions_are_accepted() {
     let ids: Vec<String> = (0..1_000).map(|nth| format!("t{nth}")).collect();
     let answers: serde_json::Map<_, _> = ids.iter().map(|key| (key.clone(), json!({}))).collect();
     let params = json!({"taskId": "t", "inputResponses": answers,
@@ -445,7 +445,7 @@ fn a_thousand_answers_and_watched_things_are_taken() {
 }
 
 #[test]
-fn a_garbled_meta_is_the_client_s_fault_and_an_unread_one_is_nobody_s() {
+fn a_malformed_meta_is_refused_only_if_it_is_read() {
     fn meta(text: &str) -> Result<longhaul_wire::Meta<'_>, longhaul_wire::RpcError> {
         longhaul_wire::Meta::read(Some(serde_json::from_str(text).unwrap()))
     }
@@ -469,7 +469,7 @@ fn a_garbled_meta_is_the_client_s_fault_and_an_unread_one_is_nobody_s() {
 }
 
 #[test]
-fn what_meta_is_not_read_for_is_handed_on_as_it_came() {
+fn unknown_members_of_meta_are_passed_on_unchanged() {
     let meta = |text| longhaul_wire::Meta::read(Some(serde_json::from_str(text).unwrap())).unwrap();
     let all = r#"{"com.example/a": {"n": 1.50},"progressToken":1,"traceparent":"t","com.example/a":2,"":null}"#;
     let others: Vec<_> = meta(all)

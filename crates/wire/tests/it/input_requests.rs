@@ -71,7 +71,7 @@ fn every_delivery_matches_the_schema() {
 }
 
 #[test]
-fn a_url_keeps_the_id_its_end_is_announced_under() {
+fn a_url_elicitation_keeps_its_id() {
     let question = r#"{"method":"elicitation/create","params":{"mode":"url","message":"Pay","url":"https://acme.example","elicitationId":"el-1"}}"#;
     let delivery = Delivery {
         id: "srv-2",
@@ -88,7 +88,7 @@ fn a_url_keeps_the_id_its_end_is_announced_under() {
 
 /// What a question carries besides goes along; what would speak for another delivery does not.
 #[test]
-fn a_delivery_replaces_what_an_earlier_one_left() {
+fn a_delivery_replaces_related_task_of_an_earlier_one() {
     let question = r#"{"method":"elicitation/create","params":{"mode":"url","message":"Pay","url":"https://acme.example","task":{"ttl":5},
         "elicitationId":"own","_meta":{"k":1.0,"io.modelcontextprotocol/related-task":{"taskId":"another"}},"x":[1E2]}}"#;
     let task: TaskId = "tsk_1".parse().unwrap();
@@ -106,7 +106,7 @@ fn a_delivery_replaces_what_an_earlier_one_left() {
 
 /// U-15: nothing but the three questions goes out, and a refusal leaves no half of a message behind.
 #[test]
-fn what_is_no_question_is_not_asked() {
+fn an_invalid_input_request_is_refused() {
     for question in [
         "",
         "[]",
@@ -135,7 +135,7 @@ fn what_is_no_question_is_not_asked() {
 
 /// U-13, G1-42: each question names the capability it needs, as −32021 shows it.
 #[test]
-fn a_question_is_for_those_who_declared_it() {
+fn an_input_request_needs_a_declared_capability() {
     for (question, needs) in [
         (FORM, json!({"elicitation": {"form": {}}})),
         (PLAIN_FORM, json!({"elicitation": {"form": {}}})),
@@ -175,7 +175,7 @@ fn a_question_is_for_those_who_declared_it() {
 
 /// G2-42: a wrong shape is told apart, in words, from an answer nobody likes.
 #[test]
-fn answers_are_judged_by_their_question() {
+fn answers_are_checked_against_their_input_request() {
     let fits = |question: &str, answer: Value| {
         let question = InputRequest::read(question).unwrap();
         question.check(&raw(&answer)).map_err(|error| {
@@ -249,7 +249,7 @@ fn answers_are_judged_by_their_question() {
 }
 
 #[test]
-fn an_answer_is_kept_without_the_task_it_names() {
+fn an_answer_is_stored_without_its_related_task() {
     let tied = r#"{"action":"accept", "_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"},"k":1}}"#;
     assert_eq!(
         strip_related_task(tied).unwrap().as_str(),
@@ -260,7 +260,7 @@ fn an_answer_is_kept_without_the_task_it_names() {
 
 /// G1-57: we are the one who polls.
 #[test]
-fn a_client_s_tasks_are_asked_about() {
+fn requests_about_a_clients_tasks_match_the_schema() {
     type Writer = fn(&mut String, &str, &str);
     let writers: [(Writer, &str); 3] = [
         (client_task::write_get, "GetTaskRequest"),
@@ -312,7 +312,7 @@ fn a_client_answers_with_a_task_or_at_once() {
 }
 
 #[test]
-fn an_error_of_a_client_s_is_read_however_it_is_written() {
+fn a_clients_error_is_read_even_if_it_is_malformed() {
     let read = |text: &'static str| {
         let Ok(Message::Response(response)) = Message::parse(text.as_bytes()) else {
             panic!("{text}")

@@ -93,7 +93,7 @@ proptest! {
 
 /// X-01, X-08: one tool as each generation is shown it.
 #[test]
-fn tools_are_listed_with_all_they_have() {
+fn tools_are_listed_with_all_members() {
     let full = ToolEntry {
         name: "t",
         title: Some("T"),
@@ -128,7 +128,7 @@ fn tools_are_listed_with_all_they_have() {
 
 /// U-07, U-30: whole objects go out as they are, in both generations.
 #[test]
-fn entries_are_listed_as_they_are() {
+fn list_entries_are_written_unchanged() {
     let resource = r#"{"uri":"acme://a","name":"a", "size":1E2,"icons":[],"annotations":{"priority":0.50}}"#;
     let template = r#"{"uriTemplate":"acme://{x}","name":"x","title":"X","mimeType":"text/plain","_meta":{}}"#;
     let prompt = r#"{"name":"p","arguments":[{"name":"q","required":true,"title":"Q"}]}"#;

@@ -81,7 +81,7 @@ proptest! {
 }
 
 #[test]
-fn headers_are_compared_by_what_they_say() {
+fn headers_are_compared_by_value() {
     let region = |value| check(&[("MCP-PARAM-REGION", value)], r#"{"region":"Hello"}"#);
     for same in ["Hello", "  Hello\t", "=?base64?SGVsbG8=?="] {
         assert_eq!(region(same), Ok(()), "{same}");
@@ -104,7 +104,7 @@ fn headers_are_compared_by_what_they_say() {
 }
 
 #[test]
-fn integers_count_by_their_value() {
+fn integers_are_compared_by_value() {
     let depth = |header: &str, body: &str| check(&[("Mcp-Param-Depth", header)], &format!(r#"{{"depth":{body}}}"#));
     for (header, body) in [
         ("42", "42"),
@@ -150,7 +150,7 @@ fn integers_count_by_their_value() {
 }
 
 #[test]
-fn what_is_absent_or_null_has_no_header() {
+fn absent_and_null_arguments_have_no_header() {
     for nothing in [
         "{}",
         r#"{"region":null,"job":null}"#,
@@ -181,7 +181,7 @@ fn what_is_absent_or_null_has_no_header() {
 
 /// Two readers of the same request must not see two values.
 #[test]
-fn repeats_are_refused_where_they_matter() {
+fn repeated_members_are_refused_where_they_matter() {
     let region = ("Mcp-Param-Region", "a");
     let said = check(&[region, ("mcp-param-region", "a")], r#"{"region":"a"}"#).unwrap_err();
     assert!(said.contains("more than once"), "{said}");

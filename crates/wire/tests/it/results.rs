@@ -13,7 +13,7 @@ fn asking() -> RequestId<'static> {
 }
 
 #[test]
-fn a_tool_s_result_matches_the_schemas() {
+fn a_tools_result_matches_the_schemas() {
     let odd = Json::trusted(r#"{"content":[],"structuredContent":[1],"resultType":"complete","_meta":{"k":1}}"#);
     let got = written(|out| legacy::tools::write_called(out, asking(), &odd));
     schema::check("25:res:CallToolResult", &got);
@@ -28,7 +28,7 @@ fn a_tool_s_result_matches_the_schemas() {
 
 /// X-15, C-32: codes that only legacy revisions know stay there.
 #[test]
-fn a_tool_s_failure_keeps_its_code_where_it_is_known() {
+fn a_tools_failure_keeps_its_code() {
     let failure = RpcFailure {
         code: -32042,
         message: "m".into(),
@@ -43,7 +43,7 @@ fn a_tool_s_failure_keeps_its_code_where_it_is_known() {
 }
 
 #[test]
-fn a_result_that_is_no_object_is_our_fault() {
+fn a_result_that_is_not_an_object_is_an_internal_error() {
     let broken = Json::trusted("[]");
     for answer in [
         written(|out| legacy::tools::write_called(out, asking(), &broken)),
@@ -58,7 +58,7 @@ fn a_result_that_is_no_object_is_our_fault() {
 
 /// L-08, L-09, U-30: what a handler gave is what arrives, with what each generation adds or does not know.
 #[test]
-fn a_handler_s_result_reaches_both_generations() {
+fn a_handlers_result_is_written_for_both_eras() {
     let prompt =
         json!({"description": "d", "messages": [{"role": "user", "content": {"type": "text", "text": "Summarise."}}]});
     let contents = json!({"contents": [{"uri": "acme://a", "text": "x"}, {"uri": "acme://b", "blob": "AA=="}]});
@@ -106,7 +106,7 @@ fn a_handler_s_result_reaches_both_generations() {
 }
 
 #[test]
-fn a_text_is_read_with_its_place_in_the_log() {
+fn a_text_has_its_position_in_the_log() {
     let content = TextContent {
         uri: "longhaul://task/a/log",
         mime_type: Some("text/plain"),
@@ -129,7 +129,7 @@ fn a_text_is_read_with_its_place_in_the_log() {
 
 /// U-36: a hundred values are enough, and the result says when there are more.
 #[test]
-fn completions_are_cut_to_a_hundred() {
+fn a_completion_has_at_most_a_hundred_values() {
     let values: Vec<String> = (0..250).map(|nth| format!("\"{nth}\"")).collect();
     let none: [&str; 0] = [];
     let many = json!({"values": values[..100], "total": 250, "hasMore": true});
@@ -151,7 +151,7 @@ fn completions_are_cut_to_a_hundred() {
 }
 
 #[test]
-fn what_a_task_gave_out_is_read_block_by_block() {
+fn a_tasks_output_is_read_block_by_block() {
     let task = "tsk_1".parse().unwrap();
     let blocks = [
         (2, r#"{"type":"text","text":"a \"b\""}"#),

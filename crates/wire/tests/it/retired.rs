@@ -227,7 +227,7 @@ fn found<'a>(messages: &'a [String], foreign: &'a [&str]) -> Vec<(&'a str, &'a s
 }
 
 #[test]
-fn no_message_carries_a_name_of_a_draft_or_of_the_other_generation() {
+fn no_message_has_a_name_of_a_draft_or_of_the_other_era() {
     let id = request(r#"{"jsonrpc":"2.0","id":7,"method":"m"}"#).id;
     assert_eq!(found(&legacy_messages(id), MODERN), []);
     // Questions to a modern client are what was asked, so what was asked holds none of them either.
@@ -241,7 +241,7 @@ fn no_message_carries_a_name_of_a_draft_or_of_the_other_generation() {
 
 /// The search finds what is there: each generation's messages do hold its own names.
 #[test]
-fn the_search_sees_each_generation_s_own_names() {
+fn the_search_finds_the_names_of_each_era() {
     let id = request(r#"{"jsonrpc":"2.0","id":7,"method":"m"}"#).id;
     for (messages, own, rare) in [
         (legacy_messages(id), LEGACY, &["\"code\":-32042,"][..]),

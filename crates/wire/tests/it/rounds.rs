@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// U-10, U-15: questions, a state, both, and never neither.
 #[test]
-fn a_round_has_questions_or_a_state() {
+fn a_round_has_input_requests_or_a_state() {
     let elicit = r#"{"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}}"#;
     let sample = r#"{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":9}}"#;
     let roots = r#"{"method":"roots/list"}"#;

@@ -78,7 +78,7 @@ fn the_end_of_a_subscription_is_its_result() {
 
 /// U-21: tagged on a subscription, bare on a legacy stream.
 #[test]
-fn changes_are_told_with_and_without_a_subscription() {
+fn list_changes_match_both_schemas() {
     for (change, definition) in [
         (ListChange::Tools, "ToolListChangedNotification"),
         (ListChange::Prompts, "PromptListChangedNotification"),
