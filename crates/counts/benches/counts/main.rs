@@ -1,9 +1,9 @@
-//! How many instructions an answer takes: decode → dispatch → encode, on the memory store, without HTTP. `cargo xtask counts`.
+//! Counts the instructions of a request: decode → dispatch → encode, on the memory store, without HTTP. `cargo xtask counts`.
 //!
-//! Valgrind counts, so the figures are the same on an idle machine and on a busy one. What is counted is one request after others
-//! of its kind: everything that is made once has been made.
+//! Valgrind counts, so the load of the machine does not matter. The counted request follows others of its kind, so one-time work is not
+//! counted.
 
-#![allow(clippy::unwrap_used, missing_docs, reason = "a program for people who measure")]
+#![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark may panic")]
 
 #[path = "../../../server/tests/it/fuzz/deterministic.rs"]
 mod deterministic;

@@ -1,4 +1,4 @@
-//! What others do with a message: serde_json, into types or into a tree.
+//! For comparison: reading a message with serde_json, into types or into a tree.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// `tasks/get` of 2026-07-28, as a typed library would declare it.
 #[derive(Debug, Deserialize)]
-#[expect(dead_code, reason = "what is read is the point")]
+#[expect(dead_code, reason = "it is only deserialized")]
 pub(crate) struct Request {
     jsonrpc: String,
     id: Id,
@@ -16,7 +16,7 @@ pub(crate) struct Request {
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "what is read is the point")]
+#[expect(dead_code, reason = "it is only deserialized")]
 enum Id {
     Number(i64),
     Text(String),
@@ -24,7 +24,7 @@ enum Id {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "what is read is the point")]
+#[expect(dead_code, reason = "it is only deserialized")]
 struct Params {
     task_id: String,
     #[serde(rename = "_meta")]

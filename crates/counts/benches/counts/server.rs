@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::{hint::black_box, sync::Arc};
 use tokio::runtime::Runtime;
 
-/// A server, and what it will be asked.
+/// A server and a request to it.
 pub(crate) struct Case {
     runtime: Runtime,
     front: Arc<Front>,
@@ -24,8 +24,8 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Asks once.
-    pub(crate) fn ask(&self) -> String {
+    /// Sends the request once.
+    pub(crate) fn send(&self) -> String {
         let headers = Headers {
             protocol_version: Some(if self.modern { b"2026-07-28" } else { b"2025-11-25" }),
             method: self.modern.then_some(self.method.as_bytes()),
@@ -38,13 +38,13 @@ impl Case {
     }
 
     fn result(&self) -> Value {
-        let answer: Value = serde_json::from_str(&self.ask()).unwrap();
+        let answer: Value = serde_json::from_str(&self.send()).unwrap();
         assert!(answer["result"].is_object(), "{answer}");
         answer["result"].clone()
     }
 
-    /// What comes next is asked in this way.
-    fn about(&mut self, method: &'static str, params: Value) -> &mut Self {
+    /// Sets the request.
+    fn set_request(&mut self, method: &'static str, params: Value) -> &mut Self {
         let mut params = params;
         self.name = ["name", "taskId"]
             .iter()
@@ -62,7 +62,7 @@ impl Case {
         self
     }
 
-    fn begin(modern: bool) -> Self {
+    fn start(modern: bool) -> Self {
         let runtime = deterministic::runtime();
         let front = runtime.block_on(serve());
         let mut case = Self {
@@ -83,13 +83,13 @@ impl Case {
     fn initialize(&mut self) -> String {
         let client =
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
-        self.about("initialize", client);
+        self.set_request("initialize", client);
         self.runtime
             .block_on(bench_api::session(&self.front, &self.body))
             .unwrap()
     }
 
-    /// Asks a few times, as one that has been up for a while has been.
+    /// Sends the request a few times, so that one-time work is done.
     fn warm(self) -> Self {
         for _ in 0..3 {
             self.result();
@@ -145,18 +145,18 @@ fn add(tool: &str) -> Value {
 }
 
 fn call(modern: bool) -> Case {
-    let mut case = Case::begin(modern);
-    case.about("tools/call", add("add"));
+    let mut case = Case::start(modern);
+    case.set_request("tools/call", add("add"));
     case.warm()
 }
 
 fn create(modern: bool) -> Case {
-    let mut case = Case::begin(modern);
+    let mut case = Case::start(modern);
     let mut params = add("slow_add");
     if !modern {
         params["task"] = json!({"ttl": 60_000});
     }
-    case.about("tools/call", params);
+    case.set_request("tools/call", params);
     case.warm()
 }
 
@@ -169,14 +169,14 @@ pub(crate) fn get(modern: bool) -> Case {
         .or(created["taskId"].as_str())
         .unwrap()
         .to_owned();
-    case.about("tasks/get", json!({"taskId": task}));
+    case.set_request("tasks/get", json!({"taskId": task}));
     while case.result()["status"] != "completed" {}
     case.warm()
 }
 
-fn bare(modern: bool, method: &'static str) -> Case {
-    let mut case = Case::begin(modern);
-    case.about(method, json!({}));
+fn without_params(modern: bool, method: &'static str) -> Case {
+    let mut case = Case::start(modern);
+    case.set_request(method, json!({}));
     case.warm()
 }
 
@@ -187,12 +187,12 @@ fn bare(modern: bool, method: &'static str) -> Case {
 #[bench::tools_call_legacy(call(false))]
 #[bench::create_task_modern(create(true))]
 #[bench::create_task_legacy(create(false))]
-#[bench::tools_list_modern(bare(true, "tools/list"))]
-#[bench::tools_list_legacy(bare(false, "tools/list"))]
-#[bench::discover(bare(true, "server/discover"))]
-#[bench::ping(bare(false, "ping"))]
+#[bench::tools_list_modern(without_params(true, "tools/list"))]
+#[bench::tools_list_legacy(without_params(false, "tools/list"))]
+#[bench::discover(without_params(true, "server/discover"))]
+#[bench::ping(without_params(false, "ping"))]
 fn answer(case: Case) -> (Case, String) {
-    let text = black_box(case.ask());
+    let text = black_box(case.send());
     (case, text)
 }
 

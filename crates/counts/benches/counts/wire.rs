@@ -1,4 +1,4 @@
-//! Reading a request and writing an answer, and nothing else.
+//! Only parsing a request and writing a response.
 
 use crate::peer;
 use gungraun::prelude::*;
@@ -14,7 +14,7 @@ use std::hint::black_box;
 
 const NOW: UnixMillis = UnixMillis(1_795_165_260_000);
 
-struct Written {
+struct Writing {
     record: Record,
     identity: ServerInfo,
     out: String,
@@ -30,8 +30,8 @@ fn body() -> Vec<u8> {
     BODY.as_bytes().to_vec()
 }
 
-/// A task that has ended with a small result.
-fn record() -> Written {
+/// What a benchmark of a writer needs: a task that has ended with a small result.
+fn record() -> Writing {
     let outcome = Outcome::result(text_result("3", false));
     let ended = NewTask {
         id: "01m7wd8gm1ab0rxgpgf87dz6r4ydxyfvz8yb".parse().unwrap(),
@@ -57,7 +57,7 @@ fn record() -> Written {
         parent: None,
     };
     let (task, outcome) = ended.task();
-    Written {
+    Writing {
         record: Record {
             task,
             outcome,
@@ -110,14 +110,14 @@ fn peer_tree(body: Vec<u8>) -> (Vec<u8>, serde_json::Value) {
 
 #[library_benchmark]
 #[bench::modern(record())]
-fn write_get_modern(mut written: Written) -> Written {
+fn write_get_modern(mut written: Writing) -> Writing {
     modern::tasks::write_get(&mut written.out, &written.record, None, &written.identity, NOW);
     black_box(written)
 }
 
 #[library_benchmark]
 #[bench::legacy(record())]
-fn write_get_legacy(mut written: Written) -> Written {
+fn write_get_legacy(mut written: Writing) -> Writing {
     legacy::tasks::write_get(&mut written.out, &written.record, None, NOW);
     black_box(written)
 }
