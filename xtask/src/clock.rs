@@ -1,32 +1,32 @@
-//! Time, for a program that waits for other programs.
+//! Time, for waiting on other programs.
 
 use std::time::{Duration, Instant};
 
-/// Between two looks at something that gives no sign.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// The interval between two polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Now, for measuring spans.
+/// Now, for measuring durations.
 #[expect(clippy::disallowed_methods, reason = "this is the port")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Lets the world go on for so long.
+/// Sleeps.
 #[expect(clippy::disallowed_methods, reason = "this is the port")]
 pub(crate) fn pause(span: Duration) {
     std::thread::sleep(span);
 }
 
-/// Looks until there is something to see, or patience ends.
-pub(crate) fn wait_for<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+/// Polls until there is a result; `None` after the timeout.
+pub(crate) fn wait_for<T>(timeout: Duration, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     let since = now();
     loop {
-        if let Some(seen) = look() {
-            return Some(seen);
+        if let Some(found) = poll() {
+            return Some(found);
         }
-        if since.elapsed() >= patience {
+        if since.elapsed() >= timeout {
             return None;
         }
-        pause(LOOK_EVERY);
+        pause(POLL_INTERVAL);
     }
 }

@@ -1,6 +1,6 @@
-//! `cargo xtask counts`: how many instructions and allocations the hot requests take, as valgrind counts them.
+//! `cargo xtask counts`: counts the instructions and allocations of the hot requests with valgrind.
 //!
-//! The figures are printed and judge nothing: they change with the compiler and with every dependency.
+//! It has no limits: the numbers change with the compiler and with every dependency.
 
 use crate::{
     process::{self, ProcessError},
@@ -39,7 +39,7 @@ pub(crate) enum CountsError {
     Report { line: String },
 }
 
-/// What one benchmark took.
+/// The counts of one benchmark.
 struct Count {
     name: String,
     instructions: u64,
@@ -51,13 +51,13 @@ struct Count {
 pub(crate) fn run(args: &Args) -> Result<(), CountsError> {
     requirement::program("valgrind")?;
     let runner = runner()?;
-    for count in counted(&runner)? {
+    for count in count_all(&runner)? {
         count.report(args.json);
     }
     Ok(())
 }
 
-/// The runner, in the version that the benchmark's library wants; installed beside what is built, not into anyone's `PATH`.
+/// The runner, in the version that the benchmark's library needs; installed below the target folder, not into `PATH`.
 fn runner() -> Result<PathBuf, CountsError> {
     let version = version()?;
     let root = workspace::target().join("tools").join(format!("gungraun-{version}"));
@@ -86,7 +86,7 @@ fn version() -> Result<String, CountsError> {
     version.map(str::to_owned).ok_or(CountsError::Version)
 }
 
-fn counted(runner: &PathBuf) -> Result<Vec<Count>, CountsError> {
+fn count_all(runner: &PathBuf) -> Result<Vec<Count>, CountsError> {
     let mut cargo = workspace::cargo();
     cargo.args([
         "bench",
@@ -113,17 +113,17 @@ fn counted(runner: &PathBuf) -> Result<Vec<Count>, CountsError> {
 impl Count {
     /// Reads one line of gungraun's report.
     fn read(line: &str) -> Result<Self, CountsError> {
-        let strange = || CountsError::Report { line: line.to_owned() };
-        let report: Value = serde_json::from_str(line).map_err(|_| strange())?;
+        let invalid = || CountsError::Report { line: line.to_owned() };
+        let report: Value = serde_json::from_str(line).map_err(|_| invalid())?;
         let metric = |name: &str| {
             let found = report["profiles"].as_array().into_iter().flatten().find_map(|profile| {
                 profile
                     .pointer(&format!("/data/total/metrics/{name}/values/new"))?
                     .as_u64()
             });
-            found.ok_or_else(strange)
+            found.ok_or_else(invalid)
         };
-        let part = |name: &str| report[name].as_str().ok_or_else(strange);
+        let part = |name: &str| report[name].as_str().ok_or_else(invalid);
         Ok(Self {
             name: format!("{} {}", part("function_name")?, part("id")?),
             instructions: metric("Ir")?,

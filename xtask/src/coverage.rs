@@ -1,4 +1,4 @@
-//! `cargo xtask coverage`: the page that says which test shows which requirement, held against the tree.
+//! `cargo xtask coverage`: checks that the tests which docs/protocol-coverage.md names for each requirement exist.
 
 use crate::{
     conformance::{self, ConformanceError},
@@ -15,18 +15,18 @@ const CLIENT: &str = "client's side";
 const NOT_TESTED: &str = "not tested: ";
 const LEFT_OUT: &str = "left out: ";
 
-/// Why the page does not hold.
+/// Why the check failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CoverageError {
     #[error("the page or a source cannot be read: {0}")]
     Io(#[from] io::Error),
     #[error(transparent)]
     Suite(#[from] ConformanceError),
-    #[error("{PAGE} does not hold:\n{}", .0.join("\n"))]
+    #[error("{PAGE} is wrong:\n{}", .0.join("\n"))]
     Wrong(Vec<String>),
 }
 
-/// Reads the page, looks for every test that it names, and says what has none.
+/// Reads the page, checks every test that it names, and prints the requirements without one.
 pub(crate) fn run() -> Result<(), CoverageError> {
     let text = fs::read_to_string(workspace::root().join(PAGE))?;
     let page = Page::read(&text);
@@ -49,15 +49,15 @@ pub(crate) fn run() -> Result<(), CoverageError> {
     if !wrong.is_empty() {
         return Err(CoverageError::Wrong(wrong));
     }
-    page.tell();
+    page.print();
     Ok(())
 }
 
-/// What the page says.
+/// The content of the page.
 #[derive(Default)]
 struct Page<'a> {
     rows: Vec<Row<'a>>,
-    /// Every id that a heading promises, with the heading's line.
+    /// All ids in the ranges of headings, with the heading's line.
     promised: BTreeMap<String, usize>,
     /// Every id that has a row of any kind.
     explained: BTreeSet<&'a str>,
@@ -92,7 +92,7 @@ impl<'a> Page<'a> {
         page
     }
 
-    /// Ids without a row, with two, and rows that no heading promises.
+    /// Ids without a row or with two, and rows outside of the ranges of headings.
     fn gaps(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut seen = BTreeSet::new();
@@ -109,7 +109,7 @@ impl<'a> Page<'a> {
         wrong
     }
 
-    /// Ids that stand in a source and have no row, each with the first source.
+    /// Ids in sources that have no row, each with the first source.
     fn unexplained(&self, sources: &[(String, String)]) -> Vec<String> {
         let families: BTreeSet<_> = self.explained.iter().filter_map(|id| family(id)).collect();
         let mut missing = BTreeMap::new();
@@ -127,8 +127,8 @@ impl<'a> Page<'a> {
             .collect()
     }
 
-    /// How many are shown, and what is not.
-    fn tell(&self) {
+    /// Prints how many requirements have tests, and which have none.
+    fn print(&self) {
         let excused = |row: &&Row<'_>, word| row.shown_by.starts_with(word);
         let count = |word| self.rows.iter().filter(|row| excused(row, word)).count();
         for Row { id, shown_by, .. } in self.rows.iter().filter(|row| excused(row, NOT_TESTED)) {
@@ -143,14 +143,14 @@ impl<'a> Page<'a> {
     }
 }
 
-/// What stands before the number of an id such as `G1-07`; `None` if this is no id.
+/// The part of an id before its number, as `G1` of `G1-07`; `None` if this is not an id.
 fn family(id: &str) -> Option<&str> {
     let (family, number) = id.split_once('-')?;
     let is_id = number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit());
     (is_id && family.starts_with(|letter: char| letter.is_ascii_uppercase())).then_some(family)
 }
 
-/// The ids of a range as a heading writes it: `T-01 to T-17`.
+/// The ids in the range of a heading: `T-01 to T-17`.
 fn ids_of(range: &str) -> impl Iterator<Item = String> {
     let ends = range.split_once(" to ").and_then(|(first, last)| {
         let (family, first) = first.split_once('-')?;
@@ -161,12 +161,12 @@ fn ids_of(range: &str) -> impl Iterator<Item = String> {
         .flat_map(|(family, first, last): (String, u8, u8)| (first..=last).map(move |nth| format!("{family}-{nth:02}")))
 }
 
-/// What stands between backticks.
+/// The texts between backticks.
 fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2).filter(|span| span.contains("::"))
 }
 
-/// The tests there are, as the page names them.
+/// All tests, by the names that the page uses.
 struct Tests {
     names: BTreeSet<String>,
     /// Every source, by its path.
@@ -216,7 +216,7 @@ impl Tests {
     }
 }
 
-/// The functions of a source that are marked as tests.
+/// The test functions of a source.
 fn tests_in(source: &str) -> Vec<String> {
     let mut marked = false;
     let mut names = Vec::new();

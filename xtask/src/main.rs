@@ -1,6 +1,6 @@
 //! The tasks of the repository: `cargo xtask COMMAND`.
 //!
-//! What a command finds out goes to standard output, everything else to standard error.
+//! Results go to standard output, everything else to standard error.
 
 mod attack;
 mod clock;
@@ -36,15 +36,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Run every test there is, and get what the tests need
+    /// Run all tests, and install what they need
     Test(test::Args),
     /// Run the official conformance suite against the fixture server
     Conformance(conformance::Args),
-    /// Have clients by others work with the fixture server
+    /// Run clients of other projects against the fixture server
     Interop(interop::Args),
-    /// Kill the server again and again under load, and check from outside that it kept its promises
+    /// Kill the server repeatedly under load, and check that nothing acknowledged is lost
     Crash(crash::Args),
-    /// Attack a server from outside: requests, arguments, folders, clocks, a failing disk
+    /// Attack a server: requests, arguments, folders, clocks, a failing disk
     Attack(attack::Args),
     /// Simulate the runtime with crashes, delays and clock jumps: one seed, one schedule
     Sim(sim::Args),
@@ -52,13 +52,13 @@ enum Task {
     Durability(durability::Args),
     /// Count the instructions that the hot requests take
     Counts(counts::Args),
-    /// Search for input that breaks a promise, for as long as you like
+    /// Fuzz for as long as you like
     Fuzz(fuzz::Args),
     /// Check that every test exists which docs/protocol-coverage.md names, and that it names all requirements
     Coverage,
     /// Check dependencies: licenses, bans, sources
     Deny,
-    /// The command that the crash harness has its server run
+    /// The command that the server runs in the crash test
     #[command(hide = true)]
     Worker(crash::WorkerArgs),
 }

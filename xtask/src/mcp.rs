@@ -123,7 +123,7 @@ impl Client {
     }
 
     /// `tasks/get`.
-    pub(crate) fn look(&mut self, task: &str) -> Result<TaskState, RequestError> {
+    pub(crate) fn get(&mut self, task: &str) -> Result<TaskState, RequestError> {
         let shown = self.request("tasks/get", task, json!({"taskId": task}))?;
         let status = shown["status"].as_str().unwrap_or_default();
         match (status, self.era) {

@@ -1,8 +1,8 @@
-//! Values that a command must get exactly as they were checked, or not at all.
+//! Arguments that a command must get unchanged, or not at all.
 
 use super::{
     AttackError,
-    http::brief,
+    http::excerpt,
     json,
     raw::{self, modern_call},
     report::Report,
@@ -15,8 +15,8 @@ use std::process::Command;
 pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     let mut site = Site::start(programs, "arguments", "")?;
     let mut client = site.client(Era::Modern);
-    let witness = site.side("witness");
-    let path = witness.display();
+    let created = site.file("created");
+    let path = created.display();
     let texts = [
         format!("; touch {path}"),
         format!("$(touch {path})"),
@@ -34,18 +34,18 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         "x".repeat(100_000),
     ];
     for text in &texts {
-        let said = client
+        let ended = client
             .create("say", value!({"text": text}))
             .and_then(|task| end_of(&mut client, &task));
         let name: String = text.chars().take(40).collect();
         report.attempt(
             &format!("text {name:?}"),
-            match said {
+            match ended {
                 Ok(Outcome::Result {
                     is_error: false,
-                    text: said,
-                }) if said == *text => Ok(()),
-                other => Err(format!("came back as {}", brief_end(&other))),
+                    text: printed,
+                }) if printed == *text => Ok(()),
+                other => Err(format!("came back as {}", describe_end(&other))),
             },
         );
     }
@@ -55,18 +55,18 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
             refused(client.create("say", value!({"text": text}))),
         );
     }
-    report.check("commands in a text", !witness.exists(), || "one of them ran".to_owned());
-    // Above what one argument of a program may have on Linux.
-    let said = client
+    report.check("commands in a text", !created.exists(), || "one of them ran".to_owned());
+    // Longer than Linux allows for one argument.
+    let ended = client
         .create("say", value!({"text": "y".repeat(1 << 20)}))
         .and_then(|task| end_of(&mut client, &task));
     report.check(
         "an argument of 1 MiB",
         matches!(
-            said,
+            ended,
             Ok(Outcome::Result { is_error: true, .. }) | Err(RequestError::Refused { .. })
         ),
-        || brief_end(&said),
+        || describe_end(&ended),
     );
     numbers(&site, report)?;
     let many: String = (0..250_000).map(|nth| format!("\"p{nth}\":1,")).collect();
@@ -94,11 +94,11 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         );
     }
     interpreters(programs, report)?;
-    report.attempt("after bad arguments", site.honest());
+    report.attempt("after bad arguments", site.serves_clients());
     Ok(())
 }
 
-/// A result with `isError`, which is how wrong arguments are answered to a model, of a bounded length.
+/// A result with `isError`, which a model reads for invalid arguments, of a bounded length.
 fn tool_error(answer: &raw::Answer) -> Option<()> {
     let message: serde_json::Value = serde_json::from_slice(answer.body()).ok()?;
     (message["result"]["isError"] == true && answer.body().len() <= 16 * 1024).then_some(())
@@ -107,12 +107,12 @@ fn tool_error(answer: &raw::Answer) -> Option<()> {
 fn refused(created: Result<String, RequestError>) -> Result<(), String> {
     match created {
         Err(RequestError::Refused { .. } | RequestError::Invalid(_)) => Ok(()),
-        Err(trouble) => Err(trouble.to_string()),
+        Err(error) => Err(error.to_string()),
         Ok(task) => Err(format!("task {task} was created")),
     }
 }
 
-/// A number is the one that its schema accepted, or it is refused.
+/// A number is given to the command as its schema accepted it, or refused.
 fn numbers(site: &Site, report: &mut Report) -> Result<(), AttackError> {
     let mut client = site.client(Era::Modern);
     for number in [
@@ -133,21 +133,21 @@ fn numbers(site: &Site, report: &mut Report) -> Result<(), AttackError> {
         for tool in ["number", "integer"] {
             let answer = raw::send(site.address(), &modern_call(tool, &format!("{{\"n\":{number}}}"), true))?;
             let message: serde_json::Value = serde_json::from_slice(answer.body()).unwrap_or_default();
-            let held = match message["result"]["taskId"].as_str() {
+            let result = match message["result"]["taskId"].as_str() {
                 None if json::refused(&answer).is_ok() || tool_error(&answer).is_some() => Ok(()),
-                None => Err(brief(&answer)),
+                None => Err(excerpt(&answer)),
                 Some(task) => match end_of(&mut client, task) {
                     Ok(Outcome::Result { is_error: false, text }) => in_bounds(&text, tool == "integer"),
-                    other => Err(brief_end(&other)),
+                    other => Err(describe_end(&other)),
                 },
             };
-            report.attempt(&format!("{tool} {number}"), held);
+            report.attempt(&format!("{tool} {number}"), result);
         }
     }
     Ok(())
 }
 
-/// Read digit by digit: a parser that rounds would accept what it should find.
+/// Checks digit by digit, because a parser that rounds would hide a number out of bounds.
 fn in_bounds(text: &str, integer: bool) -> Result<(), String> {
     let out = || Err(format!("the command was given {text}"));
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -165,17 +165,17 @@ fn in_bounds(text: &str, integer: bool) -> Result<(), String> {
         return Ok(());
     };
     let last = digits.iter().rposition(|digit| *digit != b'0').unwrap_or(first);
-    // The place of the first digit and that of the last, as powers of ten.
+    // The first and the last digit, as powers of ten.
     let point = i64::try_from(whole.trim_start_matches('-').len()).unwrap_or_default() + exponent;
-    let place = |digit: usize| point - 1 - i64::try_from(digit).unwrap_or_default();
-    let hundred = place(first) == 2 && digits[first] == b'1' && first == last;
-    if negative || place(first) < -300 || (place(first) >= 2 && !hundred) || (integer && place(last) < 0) {
+    let power = |digit: usize| point - 1 - i64::try_from(digit).unwrap_or_default();
+    let hundred = power(first) == 2 && digits[first] == b'1' && first == last;
+    if negative || power(first) < -300 || (power(first) >= 2 && !hundred) || (integer && power(last) < 0) {
         return out();
     }
     Ok(())
 }
 
-/// A configuration that hands a value to an interpreter as a program.
+/// Configurations that pass a value to an interpreter as code.
 fn interpreters(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     let commands = [
         r#"["sh", "-c", "echo {who}"]"#,
@@ -209,6 +209,6 @@ fn interpreters(programs: &Programs, report: &mut Report) -> Result<(), AttackEr
     Ok(())
 }
 
-fn brief_end(end: &Result<Outcome, RequestError>) -> String {
+fn describe_end(end: &Result<Outcome, RequestError>) -> String {
     format!("{end:?}").chars().take(300).collect()
 }

@@ -17,13 +17,13 @@ use std::{
     time::Duration,
 };
 
-/// What a server may hold beyond what it held before: its budget for bodies, and what a request needs besides its body.
-const HELD: u64 = 256 * 1024 * 1024;
+/// How much memory the server may use in addition: its limit for bodies, and what requests need besides their bodies.
+const MAX_GROWTH: u64 = 256 * 1024 * 1024;
 const LARGE: usize = 4_000_000;
 
 pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     let mut site = Site::start(programs, "bodies", "")?;
-    report.attempt("before", site.honest());
+    report.attempt("before", site.serves_clients());
     let before = site.resident();
     let address = site.address();
     // Whole bodies, 60 at once.
@@ -38,10 +38,10 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         );
     }
     let peak = site.resident();
-    report.check("memory after 60 bodies of 4 MB", peak < before + HELD, || {
+    report.check("memory after 60 bodies of 4 MB", peak < before + MAX_GROWTH, || {
         format!("{} MB, {} before", peak >> 20, before >> 20)
     });
-    // Bodies that are announced and do not come, or come a byte at a time.
+    // Bodies that have a length and are never sent completely.
     let head = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
     let mut slow = Vec::new();
     for nth in 0..200 {
@@ -54,20 +54,20 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         stream.write_all(format!("{head}{framing}{{\"jsonrpc\":").as_bytes())?;
         slow.push(stream);
     }
-    report.attempt("beside 200 bodies that do not come", site.honest());
-    let honest = raw::modern_call("say", &format!("{{\"text\":\"{}\"}}", "x".repeat(100_000)), true);
-    let answer = raw::send(address, &honest)?;
+    report.attempt("with 200 incomplete bodies", site.serves_clients());
+    let request = raw::modern_call("say", &format!("{{\"text\":\"{}\"}}", "x".repeat(100_000)), true);
+    let answer = raw::send(address, &request)?;
     report.check("a body of 100 KB beside them", answer.status() == Some(200), || {
         format!("answered {:?}", answer.status())
     });
     drop(slow);
-    unread(&mut site, report)?;
-    report.attempt("after bodies", site.honest());
+    unread_answers(&mut site, report)?;
+    report.attempt("after bodies", site.serves_clients());
     Ok(())
 }
 
-/// Answers of 4 MB that wait for readers.
-fn unread(site: &mut Site, report: &mut Report) -> Result<(), AttackError> {
+/// Answers of 4 MB that are not read.
+fn unread_answers(site: &mut Site, report: &mut Report) -> Result<(), AttackError> {
     let mut client = site.client(Era::Modern);
     let task = client.create("letters", json!({"bytes": LARGE}))?;
     let end = end_of(&mut client, &task)?;
@@ -87,17 +87,17 @@ fn unread(site: &mut Site, report: &mut Report) -> Result<(), AttackError> {
         stream.write_all(&request)?;
         open.push(stream);
     }
-    report.attempt("beside 200 answers of 4 MB that nobody reads", site.honest());
+    report.attempt("with 200 unread answers of 4 MB", site.serves_clients());
     let held = site.resident();
-    report.check("memory beside them", held < before + HELD, || {
+    report.check("memory beside them", held < before + MAX_GROWTH, || {
         format!("{} MB, {} before", held >> 20, before >> 20)
     });
-    // One of those who read in the end has its whole answer, or was refused.
+    // A late reader gets the whole answer, or was refused.
     let mut first = Vec::new();
     let stream = open.first_mut();
     if let Some(stream) = stream {
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-        // A connection that was closed meanwhile shows what had been sent.
+        // The connection may be closed meanwhile; what was sent can still be read.
         let _ = stream.read_to_end(&mut first);
     }
     report.check("an answer that is read late", !first.is_empty(), || {
@@ -106,7 +106,7 @@ fn unread(site: &mut Site, report: &mut Report) -> Result<(), AttackError> {
     drop(open);
     let freed = clock::wait_for(Duration::from_secs(30), || {
         let resident = site.resident();
-        (resident < before + HELD / 2).then_some(())
+        (resident < before + MAX_GROWTH / 2).then_some(())
     });
     report.check("memory after them", freed.is_some(), || {
         format!("{} MB stay, {} before", site.resident() >> 20, before >> 20)

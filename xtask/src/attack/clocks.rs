@@ -1,4 +1,4 @@
-//! A wall clock that is set while the server works.
+//! A system clock that is set while the server runs.
 
 use super::{
     AttackError,
@@ -26,10 +26,10 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
                 client.create("queued", json!({"seconds": 0.5}))?,
             ));
         }
-        let retried = json!({"file": site.side("retried")});
+        let retried = json!({"file": site.file("retried")});
         tasks.push(("retried".to_owned(), client.create("retried", retried)?));
         site.shim.shift_clock(seconds)?;
-        // A rate is a matter of seconds, whatever the clock says.
+        // The rate limit must not depend on the system clock.
         let polled = polls(&mut client, &tasks[0].1);
         report.attempt(&format!("{name}: polls"), polled);
         tasks.push((
@@ -37,7 +37,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
             client.create("queued", json!({"seconds": 0}))?,
         ));
         for (what, task) in &tasks {
-            let end = patient(|| end_of(&mut client, task));
+            let end = retry_if_limited(|| end_of(&mut client, task));
             report.attempt(
                 &format!("{name}: {what}"),
                 match end {
@@ -46,8 +46,8 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
                 },
             );
         }
-        report.attempt(&format!("after {name}"), site.honest());
-        // A restart sees rows of another time.
+        report.attempt(&format!("after {name}"), site.serves_clients());
+        // After the restart the clock is behind the times in the database.
         let task = client.create("queued", json!({"seconds": 1}))?;
         let behind = client.create("queued", json!({"seconds": 0}))?;
         site.kill()?;
@@ -66,17 +66,17 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
     Ok(())
 }
 
-/// More polls than the bursts of the limit, at half of its rate.
+/// Polls more often than a burst allows, at half of the limit's rate.
 fn polls(client: &mut Client, task: &str) -> Result<(), String> {
     for _ in 0..250 {
-        patient(|| client.look(task)).map_err(|trouble| format!("{trouble:?}"))?;
+        retry_if_limited(|| client.get(task)).map_err(|error| format!("{error:?}"))?;
         clock::pause(Duration::from_millis(20));
     }
     Ok(())
 }
 
-/// Tries again what came too early, unless it is told to wait longer than a limit of this rate can ask for.
-fn patient<T>(mut ask: impl FnMut() -> Result<T, RequestError>) -> Result<T, RequestError> {
+/// Retries a request that was refused by the rate limit, unless the wait is longer than this limit can require.
+fn retry_if_limited<T>(mut ask: impl FnMut() -> Result<T, RequestError>) -> Result<T, RequestError> {
     loop {
         match ask() {
             Err(RequestError::Refused { data, .. })

@@ -1,4 +1,4 @@
-//! More connections than the server wants, and slower ones.
+//! Many connections, and slow ones.
 
 use super::{
     AttackError, raw,
@@ -25,23 +25,26 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
             stream.write_all(bytes)?;
             open.push(stream);
         }
-        report.attempt(&format!("beside 600 connections that are {what}"), site.honest());
+        report.attempt(
+            &format!("beside 600 connections that are {what}"),
+            site.serves_clients(),
+        );
         drop(open);
-        let freed = clock::wait_for(Duration::from_secs(30), || site.honest().is_ok().then_some(()));
+        let freed = clock::wait_for(Duration::from_secs(30), || site.serves_clients().is_ok().then_some(()));
         report.check(&format!("after connections that are {what}"), freed.is_some(), || {
             "not served".to_owned()
         });
     }
-    // Opened and closed at once, and reset in the middle of an answer.
+    // Connections that are closed at once, or before their answer is read.
     for _ in 0..2_000 {
         drop(TcpStream::connect(site.address())?);
     }
-    report.attempt("after 2,000 connections that say nothing", site.honest());
+    report.attempt("after 2,000 connections without a request", site.serves_clients());
     for _ in 0..500 {
         let mut stream = TcpStream::connect(site.address())?;
         stream.write_all(&raw::modern_call("say", r#"{"text":"x"}"#, true))?;
-        // Dropped with its answer unread.
+        // Dropped before its answer is read.
     }
-    report.attempt("after 500 answers nobody read", site.honest());
+    report.attempt("after 500 unread answers", site.serves_clients());
     Ok(())
 }

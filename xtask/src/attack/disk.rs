@@ -36,16 +36,16 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
             match create(&mut client, &site, nth) {
                 Ok(task) => acknowledged.push((nth, task)),
                 Err(RequestError::Refused { .. } | RequestError::Broken(_)) => {}
-                Err(trouble) => return Err(trouble.into()),
+                Err(error) => return Err(error.into()),
             }
         }
         clock::pause(BROKEN);
-        let disturbed = site.shim.disturbed(call)?;
-        report.check(&format!("{name}: calls that fail"), disturbed > 0, || {
-            "none did: nothing was shown".to_owned()
+        let affected_calls = site.shim.affected_calls(call)?;
+        report.check(&format!("{name}: calls that fail"), affected_calls > 0, || {
+            "none did, so nothing was tested".to_owned()
         });
-        site.shim.heal()?;
-        // It may have ended, as it must after a failed fsync.
+        site.shim.remove_faults()?;
+        // The server must end after a failed fsync, and may end after the other faults.
         if !site.lives() {
             site.kill().or_else(|error| match error {
                 crate::server::ServerError::Ended { .. } => Ok(()),
@@ -60,23 +60,23 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
             report.attempt(
                 &format!("{name}: acknowledged task {nth}"),
                 match end {
-                    // Interrupted, for example, but told.
+                    // Any outcome will do, for example interrupted.
                     Ok(Outcome::Result { .. } | Outcome::Error { .. }) if runs <= 1 => Ok(()),
                     end => Err(format!("ended as {end:?}, and ran {runs} times")),
                 },
             );
         }
-        report.attempt(&format!("after {name}"), site.honest());
+        report.attempt(&format!("after {name}"), site.serves_clients());
     }
     Ok(())
 }
 
 fn create(client: &mut crate::mcp::Client, site: &Site, nth: u32) -> Result<String, RequestError> {
-    let file = site.side(&format!("task-{nth}"));
+    let file = site.file(&format!("task-{nth}"));
     client.create("once", json!({"file": file, "seconds": 1}))
 }
 
-/// Every byte arrives, however long each write takes.
+/// No output is lost, however slow the disk is.
 fn slow(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     let mut site = Site::start(programs, "slow", "")?;
     let mut client = site.client(Era::Modern);
@@ -96,7 +96,7 @@ fn slow(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
             },
         );
     }
-    site.shim.heal()?;
-    report.attempt("after a slow disk", site.honest());
+    site.shim.remove_faults()?;
+    report.attempt("after a slow disk", site.serves_clients());
     Ok(())
 }

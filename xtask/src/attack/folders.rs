@@ -1,4 +1,4 @@
-//! The data directory, changed from outside.
+//! Changes to the data directory by other programs.
 
 use super::{
     AttackError,
@@ -23,13 +23,13 @@ const PRECIOUS: &str = "precious\n";
 
 pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     locks(programs, report)?;
-    plants(programs, report)?;
+    replaced_files(programs, report)?;
     attempts(programs, report)?;
     restored(programs, report)?;
     removed(programs, report)
 }
 
-/// A second owner is refused, whatever becomes of the lock file.
+/// A second owner is refused, even if the lock file is removed.
 fn locks(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     let mut site = Site::start(programs, "locks", "")?;
     let refused = site.refused(&[])?;
@@ -41,23 +41,23 @@ fn locks(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
         refused.is_some(),
         || "it serves".to_owned(),
     );
-    report.attempt("after the lock file is removed", site.honest());
+    report.attempt("after the lock file is removed", site.serves_clients());
     Ok(())
 }
 
-/// Other things in the places of the files of the data directory: what they point to is not touched, and nothing hangs.
-fn plants(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
+/// Links, pipes, folders and foreign files in place of the files of the data directory: their targets are not changed, and nothing hangs.
+fn replaced_files(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     let files = ["lock", "attempts", "owner.log", "owner.sock"]
         .into_iter()
         .chain(DATABASE);
     for name in files {
         for kind in ["symlink", "symlink to nothing", "pipe", "folder", "file"] {
-            let mut site = Site::prepare(programs, &format!("plant-{name}-{}", kind.replace(' ', "-")), "")?;
+            let mut site = Site::prepare(programs, &format!("replace-{name}-{}", kind.replace(' ', "-")), "")?;
             fs::create_dir_all(site.data())?;
             fs::set_permissions(site.data(), fs::Permissions::from_mode(0o700))?;
-            let target = site.side("target");
-            let place = site.data().join(name);
-            plant(kind, &target, &place)?;
+            let target = site.file("target");
+            let path = site.data().join(name);
+            replace(kind, &target, &path)?;
             let what = format!("{kind} as {name}");
             let served = match site.refused_or_serve() {
                 Ok(served) => served,
@@ -67,7 +67,7 @@ fn plants(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
                 }
             };
             if served {
-                report.attempt(&what, site.honest());
+                report.attempt(&what, site.serves_clients());
                 site.kill()?;
             }
             let untouched = match kind {
@@ -75,7 +75,7 @@ fn plants(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
                 "symlink" => fs::read_to_string(&target)? == PRECIOUS,
                 _ => !target.exists(),
             };
-            report.check(&format!("what is behind a {what}"), untouched, || {
+            report.check(&format!("the target of a {what}"), untouched, || {
                 "it was changed".to_owned()
             });
         }
@@ -92,7 +92,7 @@ fn plants(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     Ok(())
 }
 
-fn plant(kind: &str, target: &Path, place: &Path) -> Result<(), AttackError> {
+fn replace(kind: &str, target: &Path, place: &Path) -> Result<(), AttackError> {
     match kind {
         "symlink" if place.ends_with("attempts") => {
             fs::create_dir(target)?;
@@ -119,7 +119,7 @@ fn plant(kind: &str, target: &Path, place: &Path) -> Result<(), AttackError> {
     Ok(())
 }
 
-/// An attempt folder that is gone: what ran is not run again.
+/// A removed attempt folder: its command does not run again.
 fn attempts(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     for (what, while_down, killed) in [
         ("while it runs", false, false),
@@ -128,7 +128,7 @@ fn attempts(programs: &Programs, report: &mut Report) -> Result<(), AttackError>
     ] {
         let mut site = Site::start(programs, &format!("attempts-{while_down}-{killed}"), "max_running = 2")?;
         let mut client = site.client(Era::Modern);
-        let task = client.create("once", json!({"file": site.side("run"), "seconds": 3}))?;
+        let task = client.create("once", json!({"file": site.file("run"), "seconds": 3}))?;
         let began = clock::wait_for(Duration::from_secs(20), || (site.lines("run") == 1).then_some(()));
         report.check(&format!("a command begins, {what}"), began.is_some(), || {
             "it did not".to_owned()
@@ -150,8 +150,8 @@ fn attempts(programs: &Programs, report: &mut Report) -> Result<(), AttackError>
         report.check(&format!("its folder is removed {what}: it ends"), end.is_ok(), || {
             format!("{end:?}")
         });
-        // A second run would begin at once; an honest task comes after it.
-        report.attempt(&format!("after a folder was removed {what}"), site.honest());
+        // A second run would start before the tasks of these clients.
+        report.attempt(&format!("after a folder was removed {what}"), site.serves_clients());
         report.check(
             &format!("its folder is removed {what}: it ran once"),
             site.lines("run") == 1,
@@ -161,20 +161,20 @@ fn attempts(programs: &Programs, report: &mut Report) -> Result<(), AttackError>
     Ok(())
 }
 
-/// A database that is older than the folders beside it.
+/// A database that is older than the attempt folders.
 fn restored(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     let mut site = Site::start(programs, "restored", "max_running = 1")?;
     let mut client = site.client(Era::Modern);
-    let first = client.create("once", json!({"file": site.side("first"), "seconds": 0}))?;
+    let first = client.create("once", json!({"file": site.file("first"), "seconds": 0}))?;
     end_of(&mut client, &first)?;
-    let queued = client.create("once", json!({"file": site.side("queued"), "seconds": 4}))?;
-    let behind = client.create("once", json!({"file": site.side("behind"), "seconds": 0}))?;
+    let queued = client.create("once", json!({"file": site.file("queued"), "seconds": 4}))?;
+    let behind = client.create("once", json!({"file": site.file("behind"), "seconds": 0}))?;
     site.kill()?;
-    let kept = site.side("kept");
-    fs::create_dir(&kept)?;
+    let backup = site.file("backup");
+    fs::create_dir(&backup)?;
     for name in DATABASE {
         if site.data().join(name).exists() {
-            fs::copy(site.data().join(name), kept.join(name))?;
+            fs::copy(site.data().join(name), backup.join(name))?;
         }
     }
     site.serve(&[])?;
@@ -187,21 +187,21 @@ fn restored(programs: &Programs, report: &mut Report) -> Result<(), AttackError>
     let before = runs(&site);
     for name in DATABASE {
         let _ = fs::remove_file(site.data().join(name));
-        if kept.join(name).exists() {
-            fs::copy(kept.join(name), site.data().join(name))?;
+        if backup.join(name).exists() {
+            fs::copy(backup.join(name), site.data().join(name))?;
         }
     }
-    // It may refuse to start or serve what it has; it may not run anything.
+    // The server may refuse to start or be read-only, but must not run anything.
     let served = site.refused_or_serve().map_err(io::Error::other)?;
     clock::pause(Duration::from_secs(3));
     report.check("a restored database runs nothing", runs(&site) == before, || {
         format!("{before:?} runs before, {:?} after", runs(&site))
     });
-    let said = site.log();
+    let log = site.log();
     report.check(
-        "a restored database is spoken of",
-        said.contains("restored") || said.contains("older"),
-        || "the server says nothing of it".to_owned(),
+        "a restored database is reported",
+        log.contains("restored") || log.contains("older"),
+        || "the server's log does not mention it".to_owned(),
     );
     if served {
         site.kill()?;
@@ -209,7 +209,7 @@ fn restored(programs: &Programs, report: &mut Report) -> Result<(), AttackError>
     Ok(())
 }
 
-/// A data directory, or its database, that is gone.
+/// A removed data directory, or a removed database.
 fn removed(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     let site = Site::start(programs, "removed", "")?;
     fs::remove_dir_all(site.data())?;
@@ -223,18 +223,18 @@ fn removed(programs: &Programs, report: &mut Report) -> Result<(), AttackError> 
     });
     drop(site);
     let mut site = Site::start(programs, "lost", "")?;
-    report.attempt("before the database is removed", site.honest());
+    report.attempt("before the database is removed", site.serves_clients());
     site.kill()?;
     for name in DATABASE {
         let _ = fs::remove_file(site.data().join(name));
     }
     let folders = site.attempts().len();
     let served = site.refused_or_serve().map_err(io::Error::other)?;
-    let said = site.log();
+    let log = site.log();
     report.check(
-        "a database that is gone while folders are left is spoken of",
-        said.contains("attempts"),
-        || "the server says nothing of it".to_owned(),
+        "a missing database is reported while folders are left",
+        log.contains("attempts"),
+        || "the server's log does not mention it".to_owned(),
     );
     report.check("the folders are kept", site.attempts().len() >= folders, || {
         "they were cleaned".to_owned()

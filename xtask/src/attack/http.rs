@@ -1,4 +1,4 @@
-//! Requests that are no HTTP, or hardly.
+//! Requests that are not valid HTTP.
 
 use super::{
     AttackError, mutation,
@@ -13,7 +13,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         let answer = raw::send_and_close(site.address(), &request)?;
         report.attempt(&what, refused(&answer));
     }
-    report.attempt("after bad requests", site.honest());
+    report.attempt("after bad requests", site.serves_clients());
     let sound = modern_call("say", r#"{"text":"x"}"#, true);
     for piece in [1, 7, 100] {
         let answer = raw::send_in_pieces(site.address(), &sound, piece)?;
@@ -25,7 +25,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
     }
     let mut random = fastrand::Rng::with_seed(programs.seed);
     for nth in 0..programs.random {
-        // Only its head: the body is JSON's.
+        // Only the head is mutated; `json` mutates bodies.
         let head = sound
             .windows(4)
             .position(|four| four == b"\r\n\r\n")
@@ -34,35 +34,35 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         let mut request = mutation::of(&sound[..head], &mut random);
         request.extend_from_slice(&sound[head..]);
         let mut stream_end = request.clone();
-        // Whatever is still waited for ends here.
+        // Ends a head that the mutation has left open.
         stream_end.extend_from_slice(b"\r\n\r\n");
         let answer = raw::send_and_close(site.address(), &stream_end)?;
-        report.attempt(&format!("random head {nth}"), sane(&answer));
+        report.attempt(&format!("random head {nth}"), not_a_server_failure(&answer));
     }
-    report.attempt("after random heads", site.honest());
+    report.attempt("after random heads", site.serves_clients());
     Ok(())
 }
 
 /// A refusal: a status of 400 to 499 or 501 or 505, or a closed connection.
 fn refused(answer: &Answer) -> Result<(), String> {
     match answer.status() {
-        Some(400..=499 | 501 | 503 | 505) => sane(answer),
+        Some(400..=499 | 501 | 503 | 505) => not_a_server_failure(answer),
         None if answer.closed => Ok(()),
-        status => Err(format!("answered {status:?}: {}", brief(answer))),
+        status => Err(format!("answered {status:?}: {}", excerpt(answer))),
     }
 }
 
-/// Anything but a failure of the server's own.
-pub(super) fn sane(answer: &Answer) -> Result<(), String> {
+/// Anything but an internal failure of the server.
+pub(super) fn not_a_server_failure(answer: &Answer) -> Result<(), String> {
     match answer.status() {
-        Some(500 | 502 | 504) => Err(format!("the server failed: {}", brief(answer))),
+        Some(500 | 502 | 504) => Err(format!("the server failed: {}", excerpt(answer))),
         _ if answer.bytes.len() > 256 * 1024 => Err(format!("an answer of {} bytes", answer.bytes.len())),
         None if !answer.closed => Err("no answer, and the connection stays open".to_owned()),
         _ => Ok(()),
     }
 }
 
-pub(super) fn brief(answer: &Answer) -> String {
+pub(super) fn excerpt(answer: &Answer) -> String {
     answer.body_text().chars().take(300).collect()
 }
 

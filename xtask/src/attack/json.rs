@@ -1,8 +1,8 @@
-//! Bodies that are no JSON, no JSON-RPC, or both and hostile.
+//! Bodies that are not valid JSON or JSON-RPC, and hostile ones that are.
 
 use super::{
     AttackError,
-    http::{brief, sane},
+    http::{excerpt, not_a_server_failure},
     mutation,
     raw::{self, Answer, post},
     report::Report,
@@ -10,8 +10,8 @@ use super::{
 };
 use serde_json::Value;
 
-/// An error is for reading: it does not grow with what it is about.
-const LONGEST_ERROR: usize = 16 * 1024;
+/// The length of an error must not grow with the request.
+const MAX_ERROR: usize = 16 * 1024;
 
 pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
     let mut site = Site::start(programs, "json", "")?;
@@ -24,7 +24,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
             report.attempt(&format!("{what}, {era}"), refused(&answer));
         }
     }
-    report.attempt("after bad bodies", site.honest());
+    report.attempt("after bad bodies", site.serves_clients());
     let sound = raw::modern_call("say", r#"{"text":"x"}"#, true);
     let head = sound
         .windows(4)
@@ -37,28 +37,28 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         let answer = raw::send(site.address(), &post(&raw::modern("tools/call", Some("say")), &body))?;
         report.attempt(
             &format!("random body {nth}"),
-            sane(&answer).and_then(|()| short_error(&answer)),
+            not_a_server_failure(&answer).and_then(|()| short_error(&answer)),
         );
     }
-    report.attempt("after random bodies", site.honest());
+    report.attempt("after random bodies", site.serves_clients());
     Ok(())
 }
 
 /// An error and no result, of a bounded length.
 pub(super) fn refused(answer: &Answer) -> Result<(), String> {
-    sane(answer)?;
+    not_a_server_failure(answer)?;
     short_error(answer)?;
     let message: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
     match answer.status() {
         Some(400..=499) => Ok(()),
         Some(200) if message["error"].is_object() => Ok(()),
-        status => Err(format!("answered {status:?}: {}", brief(answer))),
+        status => Err(format!("answered {status:?}: {}", excerpt(answer))),
     }
 }
 
 fn short_error(answer: &Answer) -> Result<(), String> {
     let is_error = answer.status() != Some(200) || answer.body().windows(8).any(|bytes| bytes == b"\"error\":");
-    if is_error && answer.body().len() > LONGEST_ERROR {
+    if is_error && answer.body().len() > MAX_ERROR {
         return Err(format!("an error of {} bytes", answer.body().len()));
     }
     Ok(())
@@ -142,7 +142,7 @@ fn bad_bodies() -> Vec<(String, Vec<u8>)> {
             ),
         ),
         (
-            "a cursor of ours by somebody else",
+            "a forged cursor",
             message("1", "\"tools/list\"", "{\"cursor\":\"AAAA\"}"),
         ),
     ]

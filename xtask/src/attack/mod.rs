@@ -1,5 +1,5 @@
-//! `cargo xtask attack`: a real server is attacked from outside, in the ways that once found defects. After each attack an honest client must
-//! be served as if nothing had happened.
+//! `cargo xtask attack`: attacks a real server in the ways that have found defects before. After each attack a normal client must be served
+//! as before.
 
 mod arguments;
 mod bodies;
@@ -24,19 +24,19 @@ use std::{io, path::PathBuf};
 /// `cargo xtask attack`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Attack in this way only; may be repeated
+    /// Run only this attack; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<String>,
     /// Repeat the random part of an earlier run
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Random requests in each attack that has some
+    /// How many random requests the attacks `http` and `json` send
     #[arg(long, default_value_t = 500)]
     pub(crate) random: u32,
-    /// Take this server instead of building one
+    /// Use this server instead of building one
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
-    /// Take this library for injecting faults instead of building it
+    /// Use this fault injection library instead of building it
     #[arg(long, value_name = "FILE")]
     pub(crate) shim: Option<PathBuf>,
     /// Report as one line of JSON
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// Why a run is no proof.
+/// Why the attacks failed or could not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AttackError {
     #[error("the faults are injected with LD_PRELOAD and seen in /proc, so this needs Linux")]
@@ -55,9 +55,9 @@ pub(crate) enum AttackError {
     Build(#[from] ProcessError),
     #[error(transparent)]
     Server(#[from] ServerError),
-    #[error("an honest client was not served: {0}")]
-    Honest(#[from] RequestError),
-    #[error("the attack could not be prepared or its traces not be read: {0}")]
+    #[error("a normal client was not served: {0}")]
+    Client(#[from] RequestError),
+    #[error("a file of the attack cannot be used: {0}")]
     Io(#[from] io::Error),
     #[error("{broken} of {tried} attempts broke something (seed {seed}); folders are kept below {kept}")]
     Broken {
@@ -68,7 +68,7 @@ pub(crate) enum AttackError {
     },
 }
 
-/// One way to attack: it makes its own sites, and says what it tried.
+/// An attack. It starts its own servers and reports its attempts.
 type Attack = fn(&Programs, &mut Report) -> Result<(), AttackError>;
 
 const ATTACKS: [(&str, Attack); 9] = [

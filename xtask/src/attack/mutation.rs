@@ -1,23 +1,23 @@
-//! Small damages to bytes that are sound.
+//! Random mutations of valid bytes.
 
 use fastrand::Rng;
 
-/// Bytes that mean something to a parser.
-const TELLING: &[u8] = b"\0\t\r\n \"#%,-./0:;<=>?@[\\]{|}\x7f\x80\xc0\xff";
+/// Bytes that have a meaning for parsers.
+const SYNTAX: &[u8] = b"\0\t\r\n \"#%,-./0:;<=>?@[\\]{|}\x7f\x80\xc0\xff";
 
-/// Damages a copy in one to four places.
-pub(super) fn of(sound: &[u8], random: &mut Rng) -> Vec<u8> {
-    let mut bytes = sound.to_vec();
+/// Returns a copy with one to four mutations.
+pub(super) fn of(valid: &[u8], random: &mut Rng) -> Vec<u8> {
+    let mut bytes = valid.to_vec();
     for _ in 0..random.u32(1..=4) {
         if bytes.is_empty() {
             break;
         }
         let at = random.usize(..bytes.len());
-        let telling = TELLING[random.usize(..TELLING.len())];
+        let byte = SYNTAX[random.usize(..SYNTAX.len())];
         match random.u8(..6) {
-            0 => bytes[at] = telling,
+            0 => bytes[at] = byte,
             1 => bytes[at] ^= 1 << random.u8(..8),
-            2 => bytes.insert(at, telling),
+            2 => bytes.insert(at, byte),
             3 => {
                 bytes.remove(at);
             }

@@ -1,4 +1,4 @@
-//! A machine that has no process to give.
+//! A machine on which no process can be started.
 
 use super::{
     AttackError,
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use serde_json::json;
 use std::time::Duration;
 
-/// How long no process can be had.
+/// How long no process can be started.
 const SHORTAGE: Duration = Duration::from_secs(6);
 
 pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), AttackError> {
@@ -28,14 +28,14 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         site.shim.fail(Call::Spawn, errno)?;
         let tasks = (0..4)
             .map(|nth| {
-                let arguments = json!({"file": site.side(&format!("task-{nth}")), "seconds": 0});
+                let arguments = json!({"file": site.file(&format!("task-{nth}")), "seconds": 0});
                 client.create("once", arguments)
             })
             .collect::<Result<Vec<_>, _>>()?;
         clock::pause(SHORTAGE);
-        let (failed, folders) = (site.shim.disturbed(Call::Spawn)?, site.attempts().len());
+        let (failed, folders) = (site.shim.affected_calls(Call::Spawn)?, site.attempts().len());
         report.check(&format!("{name}: forks that fail"), failed > 0, || {
-            "none did: nothing was shown".to_owned()
+            "none did, so nothing was tested".to_owned()
         });
         report.check(&format!("{name}: tries"), failed < 24, || {
             format!("{failed} in {} s: no backoff", SHORTAGE.as_secs())
@@ -43,7 +43,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
         report.check(&format!("{name}: folders"), folders <= tasks.len(), || {
             format!("{folders} for {} tasks", tasks.len())
         });
-        site.shim.heal()?;
+        site.shim.remove_faults()?;
         for (nth, task) in tasks.iter().enumerate() {
             let end = end_of(&mut client, task);
             let runs = site.lines(&format!("task-{nth}"));
@@ -55,7 +55,7 @@ pub(super) fn run(programs: &Programs, report: &mut Report) -> Result<(), Attack
                 },
             );
         }
-        report.attempt(&format!("after {name}"), site.honest());
+        report.attempt(&format!("after {name}"), site.serves_clients());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Bytes as they are, sent to the server's port.
+//! Sends raw bytes to the server's port.
 
 use std::{
     io::{self, Read, Write},
@@ -6,16 +6,16 @@ use std::{
     time::Duration,
 };
 
-/// An answer that takes longer is none.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Read at most, of an endless stream for example.
-const MOST: usize = 16 * 1024 * 1024;
+/// How long to wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How many bytes of an answer are read: a stream may be endless.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// What came back until the connection closed or its answer was whole.
+/// What the server sent until it closed the connection or the answer was complete.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) bytes: Vec<u8>,
-    /// The server closed it, or reset it; otherwise it fell silent.
+    /// Whether the server closed or reset the connection.
     pub(super) closed: bool,
 }
 
@@ -26,7 +26,7 @@ impl Answer {
         std::str::from_utf8(line.get(..3)?).ok()?.parse().ok()
     }
 
-    /// What follows the first response's headers.
+    /// Everything after the headers of the first response.
     pub(super) fn body(&self) -> &[u8] {
         let end = self.bytes.windows(4).position(|four| four == b"\r\n\r\n");
         end.map_or(&[], |end| &self.bytes[end + 4..])
@@ -57,34 +57,34 @@ pub(super) fn send(address: SocketAddr, bytes: &[u8]) -> io::Result<Answer> {
     send_in_pieces(address, bytes, bytes.len().max(1))
 }
 
-/// The same, and then nothing more: what the server still waits for will not come.
+/// As [`send`], and then closes the sending side.
 pub(super) fn send_and_close(address: SocketAddr, bytes: &[u8]) -> io::Result<Answer> {
     exchange(address, bytes, bytes.len().max(1), true)
 }
 
-/// As [`send`], in writes of so many bytes.
+/// As [`send`], with `piece` bytes in each write.
 pub(super) fn send_in_pieces(address: SocketAddr, bytes: &[u8], piece: usize) -> io::Result<Answer> {
     exchange(address, bytes, piece, false)
 }
 
 fn exchange(address: SocketAddr, bytes: &[u8], piece: usize, close: bool) -> io::Result<Answer> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     for piece in bytes.chunks(piece) {
-        // It may refuse and close before it has read everything.
+        // The server may refuse and close before it has read everything.
         if stream.write_all(piece).is_err() {
             break;
         }
     }
     if close {
-        // It may have closed already.
+        // The server may have closed it already.
         let _ = stream.shutdown(Shutdown::Write);
     }
     let mut answer = Answer::default();
     let mut chunk = vec![0; 64 * 1024];
-    while !answer.is_whole() && answer.bytes.len() < MOST {
+    while !answer.is_whole() && answer.bytes.len() < MAX_BYTES {
         match stream.read(&mut chunk) {
             Ok(0) => answer.closed = true,
             Ok(read) => {
@@ -99,7 +99,7 @@ fn exchange(address: SocketAddr, bytes: &[u8], piece: usize, close: bool) -> io:
     Ok(answer)
 }
 
-/// A POST of this body, with more headers if there are any.
+/// A POST of this body with these additional headers.
 pub(super) fn post(headers: &str, body: &[u8]) -> Vec<u8> {
     let mut request = format!(
         "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
@@ -117,7 +117,7 @@ pub(super) fn modern(method: &str, name: Option<&str>) -> String {
     format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{name}")
 }
 
-/// The body of a modern `tools/call`; the arguments are spliced in as they are.
+/// A modern `tools/call`; `arguments` is inserted unchanged.
 pub(super) fn modern_call(tool: &str, arguments: &str, declares_tasks: bool) -> Vec<u8> {
     let extensions = if declares_tasks {
         r#"{"io.modelcontextprotocol/tasks":{}}"#

@@ -1,18 +1,18 @@
-//! What was tried, and what broke.
+//! The report of a run.
 
 use crate::clock;
 use serde_json::json;
 use std::time::Instant;
 
-/// Printed in full; the rest is counted.
-const SHOWN: usize = 40;
+/// How many failures of an attack are printed at once.
+const MAX_PRINTED: usize = 40;
 
 pub(super) struct Report {
     seed: u64,
-    attacks: Vec<Tried>,
+    attacks: Vec<AttackReport>,
 }
 
-struct Tried {
+struct AttackReport {
     name: &'static str,
     since: Instant,
     seconds: f64,
@@ -30,7 +30,7 @@ impl Report {
 
     pub(super) fn begin(&mut self, name: &'static str) {
         eprintln!("attack: {name}");
-        self.attacks.push(Tried {
+        self.attacks.push(AttackReport {
             name,
             since: clock::now(),
             seconds: 0.0,
@@ -48,21 +48,21 @@ impl Report {
     }
 
     /// Records an attempt: `Err` says what was expected and what happened.
-    pub(super) fn attempt(&mut self, what: &str, held: Result<(), String>) {
+    pub(super) fn attempt(&mut self, what: &str, result: Result<(), String>) {
         let Some(attack) = self.attacks.last_mut() else { return };
         attack.tried += 1;
         attack.seconds = attack.since.elapsed().as_secs_f64();
-        if let Err(why) = held {
-            if attack.broken.len() < SHOWN {
+        if let Err(why) = result {
+            if attack.broken.len() < MAX_PRINTED {
                 eprintln!("attack: {}: {what}: {why}", attack.name);
             }
             attack.broken.push(format!("{what}: {why}"));
         }
     }
 
-    /// An attempt that holds if the condition does.
-    pub(super) fn check(&mut self, what: &str, holds: bool, otherwise: impl FnOnce() -> String) {
-        self.attempt(what, if holds { Ok(()) } else { Err(otherwise()) });
+    /// Records an attempt that succeeds if the condition holds.
+    pub(super) fn check(&mut self, what: &str, holds: bool, failure: impl FnOnce() -> String) {
+        self.attempt(what, if holds { Ok(()) } else { Err(failure()) });
     }
 
     pub(super) fn print(&self, as_json: bool) {

@@ -1,4 +1,4 @@
-//! The numbers that the shim reads: `crates/shim/README.md` lists them.
+//! The file of numbers that controls the shim: see `crates/shim/README.md`.
 
 use std::{
     fs::{File, OpenOptions},
@@ -18,14 +18,14 @@ pub(super) enum Call {
 const WALL_OFFSET: u64 = 9;
 const NUMBERS: u64 = 10;
 
-/// What happens to the system calls of the programs that were started with [`Shim::path`].
+/// Injects faults into the system calls of programs that were started with [`Shim::path`].
 pub(super) struct Shim {
     path: PathBuf,
     file: File,
 }
 
 impl Shim {
-    /// No faults yet.
+    /// Creates the file, without faults.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -54,19 +54,19 @@ impl Shim {
     }
 
     /// How many calls were delayed or failed.
-    pub(super) fn disturbed(&self, call: Call) -> io::Result<u64> {
+    pub(super) fn affected_calls(&self, call: Call) -> io::Result<u64> {
         let mut number = [0; 8];
         self.file.read_exact_at(&mut number, (call as u64 + 2) * 8)?;
         Ok(u64::from_ne_bytes(number))
     }
 
-    /// Moves the programs' wall clock against the real one.
+    /// Shifts the programs' system clock.
     pub(super) fn shift_clock(&self, seconds: i64) -> io::Result<()> {
         self.set(WALL_OFFSET, (seconds * 1_000).to_ne_bytes())
     }
 
-    /// Takes the faults back; the counts stay.
-    pub(super) fn heal(&self) -> io::Result<()> {
+    /// Removes all faults; the counts stay.
+    pub(super) fn remove_faults(&self) -> io::Result<()> {
         for call in [Call::Write, Call::Sync, Call::Spawn] {
             self.set(call as u64, [0; 8])?;
             self.set(call as u64 + 1, [0; 8])?;

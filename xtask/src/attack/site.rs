@@ -1,4 +1,4 @@
-//! A server to attack, in a folder of its own: `data/`, `side/` for what commands leave behind, `attack.toml`, `server.log`, `shim`.
+//! A server to attack, in a folder of its own: `data/`, `files/` for files of commands, `attack.toml`, `server.log`, `shim`.
 
 use super::{AttackError, shim::Shim};
 use crate::{
@@ -15,12 +15,12 @@ use std::{
     time::Duration,
 };
 
-/// How long an honest client waits before it is not served.
-pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a normal client waits for its task.
+pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a server that refuses to start may take to say so.
-const REFUSAL: Duration = Duration::from_secs(20);
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What all attacks of a run share.
+/// The options that all attacks share.
 pub(super) struct Programs {
     pub(super) server: PathBuf,
     pub(super) shim: PathBuf,
@@ -39,7 +39,7 @@ pub(super) struct Site {
     address: SocketAddr,
 }
 
-/// The tools of every site, after its `[server]` table.
+/// The tools of every server, after its `[server]` table.
 const TOOLS: &str = r#"
 [[tool]]
 name = "say"
@@ -68,7 +68,7 @@ max_output = "8MiB"
 
 [[tool]]
 name = "once"
-description = "Leaves a line behind, waits, prints"
+description = "Appends a line to a file, waits, prints"
 command = ["sh", "-c", "echo run >> \"$1\"; sleep \"$2\"; printf over", "sh", "{file}", "{seconds}"]
 input = { file = { type = "string" }, seconds = { type = "number", minimum = 0 } }
 
@@ -95,10 +95,10 @@ impl Site {
         Ok(site)
     }
 
-    /// The same without the server.
+    /// Prepares the folder without starting a server.
     pub(super) fn prepare(programs: &Programs, name: &str, settings: &str) -> Result<Self, AttackError> {
         let root = programs.root.join(name);
-        fs::create_dir_all(root.join("side"))?;
+        fs::create_dir_all(root.join("files"))?;
         let configuration =
             format!("[server]\nname = \"attack\"\nlisten = \"127.0.0.1:0\"\ndata_dir = \"data\"\n{settings}\n{TOOLS}");
         fs::write(root.join("attack.toml"), configuration)?;
@@ -133,7 +133,7 @@ impl Site {
         Ok(())
     }
 
-    /// Starts a server that must refuse to; gives back what it says, or nothing if it serves.
+    /// Starts a server that must refuse to serve. Returns its output; `None` if it serves.
     pub(super) fn refused(&self, flags: &[&str]) -> io::Result<Option<String>> {
         let log = self.root.join("refused.log");
         let file = fs::File::create(&log)?;
@@ -143,22 +143,22 @@ impl Site {
             .stdout(file.try_clone()?)
             .stderr(file)
             .spawn()?;
-        let status = clock::wait_for(REFUSAL, || child.try_wait().transpose()).transpose()?;
+        let status = clock::wait_for(REFUSAL_TIMEOUT, || child.try_wait().transpose()).transpose()?;
         if status.is_none() {
             child.kill()?;
             child.wait()?;
         }
-        let said = fs::read_to_string(&log)?;
-        Ok(status.filter(|status| !status.success()).map(|_| said))
+        let output = fs::read_to_string(&log)?;
+        Ok(status.filter(|status| !status.success()).map(|_| output))
     }
 
-    /// Starts the server, which may refuse if it says why. Whether it serves.
+    /// Starts the server, which may refuse if its log says why. Returns whether it serves.
     pub(super) fn refused_or_serve(&mut self) -> Result<bool, String> {
         match self.serve(&[]) {
             Ok(()) => Ok(true),
             Err(ServerError::Ended { status, .. }) if status.code().is_some_and(|code| code != 101) => {
                 if self.log().trim().is_empty() {
-                    return Err("it ended without a word".to_owned());
+                    return Err("it ended and logged nothing".to_owned());
                 }
                 Ok(false)
             }
@@ -186,7 +186,7 @@ impl Site {
         self.root.join("data")
     }
 
-    /// The attempt folders there are.
+    /// All attempt folders.
     pub(super) fn attempts(&self) -> Vec<PathBuf> {
         let folders = |folder: PathBuf| {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -195,14 +195,14 @@ impl Site {
         folders(self.data().join("attempts")).flat_map(folders).collect()
     }
 
-    /// A file for a command to leave its traces in.
-    pub(super) fn side(&self, name: &str) -> PathBuf {
-        self.root.join("side").join(name)
+    /// The path of a file for commands.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.root.join("files").join(name)
     }
 
-    /// How many lines a command left.
+    /// How many lines commands have appended to a file.
     pub(super) fn lines(&self, name: &str) -> usize {
-        fs::read_to_string(self.side(name)).map_or(0, |text| text.lines().count())
+        fs::read_to_string(self.file(name)).map_or(0, |text| text.lines().count())
     }
 
     pub(super) fn log(&self) -> String {
@@ -210,7 +210,7 @@ impl Site {
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// Bytes of memory that the server's process holds, none of them shared with a file.
+    /// The anonymous memory of the server's process, in bytes.
     pub(super) fn resident(&self) -> u64 {
         let Some(server) = &self.server else { return 0 };
         let status = fs::read_to_string(format!("/proc/{}/status", server.pid().as_raw_nonzero())).unwrap_or_default();
@@ -223,8 +223,8 @@ impl Site {
         Client::new(era, self.address)
     }
 
-    /// Whether a client of each era can start a task and have its result.
-    pub(super) fn honest(&mut self) -> Result<(), String> {
+    /// Checks that a client of each era can create a task and get its result.
+    pub(super) fn serves_clients(&mut self) -> Result<(), String> {
         if !self.lives() {
             return Err(format!(
                 "the server is gone; see {}",
@@ -233,14 +233,14 @@ impl Site {
         }
         for era in [Era::Modern, Era::Legacy] {
             let mut client = self.client(era);
-            let said = || -> Result<Outcome, RequestError> {
-                let task = client.create("say", json!({"text": "honest"}))?;
+            let outcome = || -> Result<Outcome, RequestError> {
+                let task = client.create("say", json!({"text": "normal"}))?;
                 end_of(&mut client, &task)
             }();
-            match said {
-                Ok(Outcome::Result { is_error: false, text }) if text == "honest" => {}
-                Ok(outcome) => return Err(format!("an honest {} call ended as {outcome:?}", era.name())),
-                Err(trouble) => return Err(format!("an honest {} call was not served: {trouble}", era.name())),
+            match outcome {
+                Ok(Outcome::Result { is_error: false, text }) if text == "normal" => {}
+                Ok(outcome) => return Err(format!("a normal {} call ended as {outcome:?}", era.name())),
+                Err(error) => return Err(format!("a normal {} call was not served: {error}", era.name())),
             }
         }
         Ok(())
@@ -249,19 +249,19 @@ impl Site {
 
 /// Waits for the end of a task.
 pub(super) fn end_of(client: &mut Client, task: &str) -> Result<Outcome, RequestError> {
-    let ended = clock::wait_for(PATIENCE, || match client.look(task) {
+    let ended = clock::wait_for(CLIENT_TIMEOUT, || match client.get(task) {
         Ok(TaskState::Live) => {
             clock::pause(Duration::from_millis(20));
             None
         }
         Ok(TaskState::EndedStatus(_)) => Some(client.result(task)),
         Ok(TaskState::Ended(outcome)) => Some(Ok(outcome)),
-        Err(trouble) => Some(Err(trouble)),
+        Err(error) => Some(Err(error)),
     });
     ended.unwrap_or_else(|| {
         Err(RequestError::Invalid(format!(
             "not over within {} s",
-            PATIENCE.as_secs()
+            CLIENT_TIMEOUT.as_secs()
         )))
     })
 }

@@ -3,7 +3,7 @@
 /// The version of the suite.
 pub(super) const VERSION: &str = "0.2.0-alpha.12";
 
-/// A scenario as a revision requires it: run at that revision's wire.
+/// A scenario that a revision requires; it runs with that revision.
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) revision: &'static str,
@@ -11,7 +11,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Whether it changes what the others look at: this one has the server's lists of tools and prompts change.
+    /// Whether it disturbs other scenarios: this one changes the server's lists of tools and prompts.
     pub(super) fn disturbs(&self) -> bool {
         self.scenario == "server-stateless"
     }

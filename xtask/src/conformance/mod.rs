@@ -26,7 +26,7 @@ use verdict::Verdict;
 /// The revisions whose requirement sets have to pass.
 const REVISIONS: [&str; 2] = ["2026-07-28", "2025-11-25"];
 
-/// Scenarios at a time for each processor: most of their time they wait for tasks.
+/// How many scenarios run at once on each processor: most of the time they wait for tasks.
 const AT_A_TIME: usize = 2;
 
 /// `cargo xtask conformance`
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Only this scenario, in every set that lists it; may be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) scenario: Vec<String>,
-    /// Take this server instead of building one
+    /// Use this server instead of building one
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
     /// Report as one line of JSON
@@ -66,7 +66,7 @@ pub(crate) enum ConformanceError {
     },
     #[error("no requirement set lists a scenario `{0}` for servers")]
     UnknownScenario(String),
-    #[error("{failed} of {scenarios} scenarios did not pass; what the suite said is in {kept}")]
+    #[error("{failed} of {scenarios} scenarios did not pass; the suite's output is in {kept}")]
     Failed {
         failed: usize,
         scenarios: usize,
@@ -108,7 +108,7 @@ pub(crate) fn scenarios() -> Result<Vec<String>, ConformanceError> {
     Ok(cases.into_iter().map(|case| case.scenario).collect())
 }
 
-/// What the requirement sets list, or of that what was asked for.
+/// The scenarios of the requirement sets; only those asked for, if any were.
 fn chosen(suite: &Suite, asked: &[String]) -> Result<Vec<Case>, ConformanceError> {
     let mut cases = Vec::new();
     for revision in REVISIONS {
@@ -131,13 +131,13 @@ fn run_all(
     address: SocketAddr,
     reports: &Path,
 ) -> Result<Vec<Verdict>, ConformanceError> {
-    let (disturbing, peaceful) = cases.into_iter().partition(Case::disturbs);
+    let (disturbing, others) = cases.into_iter().partition(Case::disturbs);
     let run = |case: Case| {
         let verdict = suite.run(&case, address, reports);
-        verdict.inspect(Verdict::tell)
+        verdict.inspect(Verdict::print_progress)
     };
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let mut verdicts = side_by_side::map(disturbing, 1, run);
-    verdicts.extend(side_by_side::map(peaceful, processors * AT_A_TIME, run));
+    verdicts.extend(side_by_side::map(others, processors * AT_A_TIME, run));
     verdicts.into_iter().collect()
 }

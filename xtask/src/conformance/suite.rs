@@ -1,4 +1,4 @@
-//! The suite: installed once, asked what it has, run scenario by scenario.
+//! The suite: installs it, lists its scenarios, and runs them.
 
 use super::{
     ConformanceError,
@@ -43,11 +43,11 @@ impl Suite {
         command
     }
 
-    /// What a revision asks of servers, scored or not, in the suite's order.
+    /// The scenarios of a revision for servers, scored or not, in the suite's order.
     pub(super) fn list(&self, revision: &'static str) -> Result<Vec<Case>, ConformanceError> {
         let mut command = self.command();
         command.args(["list", "--server", "--requirements", revision]);
-        let said = command.output().map_err(|source| ProcessError::Start {
+        let output = command.output().map_err(|source| ProcessError::Start {
             line: "the suite's list".into(),
             source,
         })?;
@@ -55,8 +55,8 @@ impl Suite {
             servers,
             required: listed,
             announced,
-        } = Listed::read(&String::from_utf8_lossy(&said.stdout));
-        // An empty or half-read list would pass without having shown anything.
+        } = Listed::read(&String::from_utf8_lossy(&output.stdout));
+        // With an empty or incomplete list the run would pass without having tested anything.
         if listed != announced || servers.is_empty() {
             return Err(ConformanceError::List {
                 revision,
@@ -72,13 +72,13 @@ impl Suite {
     pub(super) fn run(&self, case: &Case, address: SocketAddr, reports: &Path) -> Result<Verdict, ConformanceError> {
         let folder = reports.join(case.revision).join(&case.scenario);
         fs::create_dir_all(&folder)?;
-        let said = File::create(folder.join("output.log"))?;
+        let output = File::create(folder.join("output.log"))?;
         let mut command = self.command();
         command.args(["server", "--url", &format!("http://{address}/mcp")]);
         // Forced, because the scenarios of extensions are on no revision's time line.
         command.args(["--scenario", &case.scenario, "--spec-version", case.revision, "--force"]);
         command.arg("--output-dir").arg(&folder);
-        command.stdout(said.try_clone()?).stderr(said);
+        command.stdout(output.try_clone()?).stderr(output);
         command.status().map_err(|source| ProcessError::Start {
             line: format!("the suite's scenario {}", case.scenario),
             source,
@@ -99,7 +99,7 @@ fn read_checks(folder: &Path) -> Result<Vec<Check>, ConformanceError> {
     Ok(checks)
 }
 
-/// What the suite lists for a revision. It says so in prose:
+/// The suite's list for a revision, which is prose:
 ///
 /// ```text
 /// Required for 2026-07-28 (69 scenarios, frozen; …):
@@ -114,11 +114,11 @@ fn read_checks(folder: &Path) -> Result<Vec<Check>, ConformanceError> {
 /// ```
 #[derive(Default)]
 struct Listed {
-    /// What it lists for servers, scored or not.
+    /// The scenarios for servers, scored or not.
     servers: Vec<String>,
-    /// How many names were read where it lists what is required, of servers and clients together.
+    /// How many required scenarios were read, for servers and clients together.
     required: usize,
-    /// How many it says these are.
+    /// How many required scenarios the list announces.
     announced: usize,
 }
 

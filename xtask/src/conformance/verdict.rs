@@ -1,11 +1,11 @@
-//! What came of a scenario, and how it is told.
+//! The result of a scenario, and its report.
 
 use super::case::{Case, VERSION};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt;
 
-/// A check as the suite writes it down.
+/// A check in the suite's report.
 #[derive(Deserialize)]
 pub(super) struct Check {
     id: String,
@@ -14,15 +14,15 @@ pub(super) struct Check {
     error_message: Option<String>,
 }
 
-/// What came of a scenario.
+/// The result of a scenario.
 #[derive(Serialize)]
 pub(super) struct Verdict {
     revision: &'static str,
     scenario: String,
     passed: usize,
-    /// What the suite itself left out.
+    /// The checks that the suite has skipped.
     skipped: Vec<String>,
-    /// What failed, and why.
+    /// The checks that failed, and why.
     failed: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl Verdict {
                 }
             }
         }
-        // What checked nothing has shown nothing, unless the suite itself left all of it out.
+        // A scenario without checks has tested nothing, unless the suite skipped all of them.
         if verdict.passed + verdict.skipped.len() + verdict.failed.len() == 0 {
             verdict.failed.push("nothing was checked".to_owned());
         }
@@ -57,8 +57,8 @@ impl Verdict {
         self.failed.is_empty()
     }
 
-    /// As progress: what failed, or that nothing did.
-    pub(super) fn tell(&self) {
+    /// Prints the result as progress.
+    pub(super) fn print_progress(&self) {
         eprintln!("conformance: {self}");
         self.failed.iter().for_each(|check| eprintln!("conformance:   {check}"));
     }
@@ -78,7 +78,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A table, or one line of JSON.
+/// Prints a table, or one line of JSON.
 pub(super) fn report(as_json: bool, verdicts: &[Verdict]) {
     if as_json {
         println!("{}", json!({"suite": VERSION, "scenarios": verdicts}));

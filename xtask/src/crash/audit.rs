@@ -29,7 +29,7 @@ pub(super) fn tasks(client: &mut Client, ledger: &Ledger, due: &[String]) -> Vec
 
 fn look(client: &mut Client, ledger: &Ledger, task: &str) -> Result<(), Violation> {
     let before = ledger.entry(task).and_then(|entry| entry.outcome);
-    match client.look(task) {
+    match client.get(task) {
         Ok(look) => ledger.shown(task, before, look),
         Err(trouble @ RequestError::Refused { .. }) => Err(Violation::Lost {
             task: task.to_owned(),

@@ -88,7 +88,7 @@ fn on_some(client: &mut Client, rng: &mut Rng, ledger: &Ledger, action: Action) 
 fn look(client: &mut Client, task: &str, ledger: &Ledger) -> Result<(), Stumble> {
     let before = ledger.entry(task).and_then(|entry| entry.outcome);
     let look = client
-        .look(task)
+        .get(task)
         .map_err(|trouble| lost_or_misbehaved(client, "polling", task, trouble))?;
     Ok(ledger.shown(task, before, look)?)
 }

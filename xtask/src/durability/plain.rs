@@ -40,7 +40,7 @@ pub(super) fn work(address: SocketAddr) -> Result<Acknowledged, RequestError> {
             ));
         };
         modern.cancel(&task)?;
-        let over = clock::wait_for(PATIENCE, || match modern.look(&task) {
+        let over = clock::wait_for(PATIENCE, || match modern.get(&task) {
             Ok(TaskState::Live) => None,
             other => Some(other.map(drop)),
         });
