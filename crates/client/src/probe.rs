@@ -31,9 +31,13 @@ pub(crate) async fn probe(http: &Http, options: &Options, ids: &mut dyn FnMut() 
     tracing::debug!(response, "not a modern server; trying the handshake");
     let legacy = initialize(http, options, ids()).await.map_err(|error| match error {
         error if error.is_transient() => error,
-        error => RequestError::NotMcp(format!(
-            "to a modern client it answers: {response}; to a legacy client: {error}"
-        )),
+        error => {
+            let legacy = describe(&error);
+            RequestError::NotMcp(match legacy == response {
+                true => format!("it answers clients of every revision with {response}"),
+                false => format!("to a modern client it answers: {response}; to a legacy client: {legacy}"),
+            })
+        }
     })?;
     Ok(Era::Legacy(legacy))
 }
@@ -49,10 +53,10 @@ async fn discover(http: &Http, options: &Options, id: u64) -> Result<Finding, Re
         Ok(RpcResponse {
             outcome: Err(failure), ..
         }) => interpret_failure(failure),
-        Err(RequestError::Http { status, body, .. }) if is_client_error(status) => Ok(Finding::NotModern(
-            format!("HTTP status {status} {}", excerpt(&body)).trim_end().to_owned(),
-        )),
-        Err(RequestError::Invalid(reason)) => Ok(Finding::NotModern(reason)),
+        Err(error @ RequestError::Http { status, .. }) if is_client_error(status) => {
+            Ok(Finding::NotModern(describe(&error)))
+        }
+        Err(error @ RequestError::Invalid(_)) => Ok(Finding::NotModern(describe(&error))),
         Err(error) => Err(error),
     }
 }
@@ -93,11 +97,19 @@ fn interpret_failure(failure: RpcFailure) -> Result<Finding, RequestError> {
         // The server refused the request, but with a modern error.
         return Ok(Finding::Modern);
     }
-    Ok(Finding::NotModern(format!(
-        "error {} {}",
-        failure.code,
-        excerpt(&failure.message)
-    )))
+    Ok(Finding::NotModern(describe(&RequestError::Rpc(failure))))
+}
+
+/// A response that is not what an MCP server would send, in the words of either handshake.
+fn describe(error: &RequestError) -> String {
+    match error {
+        RequestError::Http { status, body, .. } => {
+            format!("HTTP status {status} {}", excerpt(body)).trim_end().to_owned()
+        }
+        RequestError::Rpc(failure) => format!("error {} {}", failure.code, excerpt(&failure.message)),
+        RequestError::Invalid(reason) => reason.clone(),
+        error => error.to_string(),
+    }
 }
 
 fn version_list(versions: &Value) -> Vec<Version> {

@@ -66,6 +66,8 @@ async fn a_server_that_is_not_mcp_is_an_error_at_once() {
         .await
         .unwrap_err();
     assert!(matches!(open, OpenError::Request(RequestError::NotMcp(_))), "{open}");
+    let said = open.to_string();
+    assert_eq!(said.matches("404").count(), 1, "{said}");
 
     let starting = is_initialized(|_| plain(503, "starting")).await.unwrap_err();
     assert!(starting.is_transient());
