@@ -281,6 +281,14 @@ impl Reading<'_> {
                         return;
                     }
                 }
+                ReadOption::Setting { start } => {
+                    let place = if start.is_some() { at - 1 } else { at };
+                    let known = words.get(place).and_then(|word| word.known.get(start.unwrap_or(0)..));
+                    if known.is_some_and(|known| interpreter.setting_is_code(known)) {
+                        self.found(place);
+                    }
+                    at += usize::from(start.is_none());
+                }
                 ReadOption::Module => return,
                 ReadOption::Unknown if self.is_program => self.found(at - 1),
                 ReadOption::Unknown => {}
@@ -304,6 +312,7 @@ impl Reading<'_> {
                 Some(code) => self.found(*code),
                 None => self.stdin_is_code(interpreter.reads_stdin_code),
             },
+            Operands::EachCode => operands.iter().for_each(|at| self.found(*at)),
             Operands::Subcommand(name) => {
                 let mut operands = operands.iter();
                 let first = operands.next().and_then(|at| words[*at].literal());
@@ -393,6 +402,8 @@ enum ReadOption {
     CodeFile { attached: bool },
     /// Its value is code.
     Code { attached: bool },
+    /// Its value is a setting, `NAME=VALUE`: attached from this byte of the option on, or the next argument.
+    Setting { start: Option<usize> },
     /// It names what is run, and all that follow are its arguments.
     Module,
     /// A placeholder decides which option it is.

@@ -23,6 +23,11 @@ pub(super) struct Interpreter {
     stdin: &'static str,
     /// Letters of options that name what is run.
     module: &'static str,
+    /// Letters of options whose value is a setting, `NAME=VALUE`.
+    setting: &'static str,
+    long_setting: &'static [&'static str],
+    /// The settings whose value is code, in lower case; `*` stands for any text.
+    code_settings: &'static [&'static str],
     /// `-eval` is one option and not four.
     long_with_one_dash: bool,
     /// All that follows the first code is data.
@@ -43,6 +48,8 @@ pub(super) enum Operands {
     Code(usize),
     /// What follows this word is code.
     Subcommand(&'static str),
+    /// Each may be code.
+    EachCode,
     /// From the one with this index on, they are joined to one command line for a shell.
     Joined { first: usize },
     /// None is code.
@@ -61,6 +68,9 @@ const LANGUAGE: Interpreter = Interpreter {
     attached: "",
     stdin: "",
     module: "",
+    setting: "",
+    long_setting: &[],
+    code_settings: &[],
     long_with_one_dash: false,
     code_ends_options: false,
     permutes: false,
@@ -310,6 +320,96 @@ static INTERPRETERS: &[Interpreter] = &[
         ..LANGUAGE
     },
     Interpreter {
+        // Options of npm stand anywhere before `--`.
+        names: &["npm"],
+        code: "c",
+        long_code: &["call"],
+        value: "wC",
+        long_value: &["package", "workspace", "prefix"],
+        ..TOOL
+    },
+    Interpreter {
+        names: &["npx"],
+        code: "c",
+        long_code: &["call"],
+        value: "pwC",
+        long_value: &["package", "workspace", "prefix"],
+        operands: Operands::Data,
+        ..LANGUAGE
+    },
+    Interpreter {
+        // Behind the subcommand `-c` has other meanings.
+        names: &["git"],
+        code: "",
+        value: "C",
+        long_value: &["git-dir", "work-tree", "namespace", "super-prefix", "config-env"],
+        setting: "c",
+        code_settings: &[
+            "alias.*",
+            "pager.*",
+            "sendemail.*",
+            "*.askpass",
+            "*.clean",
+            "*.cmd",
+            "*.command",
+            "*.difffilter",
+            "*.driver",
+            "*.editor",
+            "*.external",
+            "*.fsmonitor",
+            "*.gitproxy",
+            "*.helper",
+            "*.hookspath",
+            "*.packobjectshook",
+            "*.pager",
+            "*.process",
+            "*.program",
+            "*.smudge",
+            "*.sshcommand",
+            "*.textconv",
+        ],
+        operands: Operands::Data,
+        ..LANGUAGE
+    },
+    Interpreter {
+        // `NAME:=$(shell …)` is expanded at once, and `NAME=$(shell …)` when the variable is used.
+        names: &["make", "gmake"],
+        code: "E",
+        long_code: &["eval"],
+        value: "CfIoW",
+        long_value: &[
+            "directory",
+            "file",
+            "makefile",
+            "include-dir",
+            "old-file",
+            "assume-old",
+            "what-if",
+            "new-file",
+            "assume-new",
+        ],
+        attached: "jlO",
+        operands: Operands::EachCode,
+        ..TOOL
+    },
+    Interpreter {
+        names: &["tar", "gtar", "bsdtar"],
+        code: "IF",
+        long_code: &[
+            "to-command",
+            "use-compress-program",
+            "info-script",
+            "new-volume-script",
+            "rsh-command",
+            "rmt-command",
+        ],
+        value: "fCbTXgHKLNV",
+        long_value: &["file", "directory", "files-from", "exclude-from"],
+        long_setting: &["checkpoint-action"],
+        code_settings: &["exec"],
+        ..TOOL
+    },
+    Interpreter {
         names: &["at", "batch"],
         code: "",
         code_file: "f",
@@ -405,7 +505,20 @@ impl Interpreter {
     }
 
     pub(super) fn has_code_options(&self) -> bool {
-        self.is_shell || !self.code.is_empty() || !self.long_code.is_empty()
+        self.is_shell || !self.code.is_empty() || !self.long_code.is_empty() || !self.code_settings.is_empty()
+    }
+
+    /// Whether the value of a setting is code. `known`: what is known of `NAME=VALUE` before the first placeholder.
+    pub(super) fn setting_is_code(&self, known: &str) -> bool {
+        let Some((name, _)) = known.split_once('=') else {
+            // The placeholder may stand for any name.
+            return true;
+        };
+        let name = name.to_ascii_lowercase();
+        self.code_settings.iter().any(|pattern| match pattern.split_once('*') {
+            Some((start, end)) => name.len() >= pattern.len() && name.starts_with(start) && name.ends_with(end),
+            None => name == *pattern,
+        })
     }
 
     /// Reads an option, of which only the beginning is known if a placeholder is in it.
@@ -430,6 +543,9 @@ impl Interpreter {
         let is = |names: &[&str]| names.contains(&&*name);
         if is(self.long_code) {
             ReadOption::Code { attached }
+        } else if is(self.long_setting) {
+            let start = attached.then(|| "--".len() + name.len() + "=".len());
+            ReadOption::Setting { start }
         } else if is(self.long_code_file) {
             ReadOption::CodeFile { attached }
         } else if is(self.long_value) {
@@ -452,6 +568,9 @@ impl Interpreter {
                 return ReadOption::Code {
                     attached: attached && (is_open || !rest_is_flags),
                 };
+            } else if self.setting.contains(letter) {
+                let start = attached.then(|| "-".len() + index + letter.len_utf8());
+                return ReadOption::Setting { start };
             } else if self.code_file.contains(letter) {
                 return ReadOption::CodeFile { attached };
             } else if self.module.contains(letter) {

@@ -36,6 +36,15 @@ pub(super) fn remedy(command: &[String], element: usize, program: &str) -> Strin
                 list(&["ssh", "HOST", "read -r value; … \"$value\" …"])
             );
         }
+        "make" | "gmake" => {
+            return "pass it through `stdin`, and have the recipe read it from there: make expands `$(shell …)` in the values of variables, also in those \
+                    from the environment"
+                .to_owned();
+        }
+        "git" | "tar" | "gtar" | "bsdtar" => {
+            return "put the program into a script file, and the value where that reads it as data".to_owned();
+        }
+        "npx" | "npm" => list(&[program, "exec", "--", "PROGRAM", &value]),
         "su" | "runuser" => list(&[program, "-c", "… \"$1\" …", "USER", "--", "sh", &value]),
         _ => return "pass it as an argument of its own, after the script, or through `stdin`".to_owned(),
     };
