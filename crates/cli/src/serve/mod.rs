@@ -1,5 +1,6 @@
 //! `longhaul serve`: a server whose tools are the commands of a configuration file.
 
+mod descriptors;
 pub(crate) mod log;
 mod orphans;
 mod port_owner;
@@ -53,6 +54,8 @@ enum ServeError {
     Server(#[from] longhaul::ServeError),
     #[error("cannot listen for signals: {0}")]
     Signals(io::Error),
+    #[error(transparent)]
+    Descriptors(#[from] descriptors::TooFew),
 }
 
 /// Serves until a signal or until `idle_exit`.
@@ -94,24 +97,29 @@ pub(crate) fn run(serve: &args::Serve) -> ExitCode {
 
 /// Opens the store first and closes it last, since its lock is what owns the data directory.
 fn start(config: Config, serve: &args::Serve) -> Result<(), ServeError> {
-    raise_descriptor_limit();
+    descriptors::raise_limit();
+    descriptors::check_limit()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(ServeError::Signals)?;
+    let _file_too_large = {
+        let _context = runtime.enter();
+        // Without a handler, a write beyond the file size limit would kill the process; with one, the write fails. Unlike an ignored signal,
+        // a handler is not inherited by supervisors.
+        signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map_err(ServeError::Signals)?
+    };
     let options = SqliteOptions {
         accept_restored: serve.accept_restored_database,
         ..store_options()
     };
     let store = Arc::new(SqliteStore::open(&config.server.data_dir, options)?);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(ServeError::Signals)?;
     let served = runtime.block_on(self::serve(config, Arc::clone(&store), serve));
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     served
 }
 
 async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> Result<(), ServeError> {
-    // Without a handler, writing beyond a file size limit would kill the process; with one, the write fails.
-    let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map_err(ServeError::Signals)?;
     ignore_hangup()?;
     let ports = Ports::system();
     let Config { server, tools, .. } = config;
@@ -134,6 +142,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         source,
     })?;
     let launcher = Launcher::this_program().map_err(ServeError::Launcher)?;
+    descriptors::check_limit()?;
     let commands = Arc::new(CommandProvider::new(attempts.clone(), launcher, ports.clone()));
     let tool_names = tools.iter().map(|tool| tool.name.clone()).collect();
     let tools = tools::build_all(tools, server.queue_timeout, &commands)?;
@@ -251,19 +260,6 @@ fn stop_signal() -> Result<impl Future<Output = ()>, ServeError> {
             std::process::exit(1);
         }));
     })
-}
-
-/// Raises the soft limit on open files to the hard limit, since each connection needs a descriptor.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::debug!(%error, "could not raise the limit on open files");
-    }
 }
 
 #[cfg(not(debug_assertions))]

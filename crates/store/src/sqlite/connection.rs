@@ -1,6 +1,6 @@
 //! Opening connections, each with the settings of its use.
 
-use super::{Plant, open_error::OpenError, schema};
+use super::{Plant, fault, open_error::OpenError, schema};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{path::Path, time::Duration};
 
@@ -18,6 +18,13 @@ const STATEMENTS: usize = 128;
 /// The one connection that writes; brings the file up to date.
 pub(super) fn writer(path: &Path, plant: Option<Plant>) -> Result<Connection, OpenError> {
     let mut connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    match set_up(&mut connection, path, plant) {
+        Ok(()) => Ok(connection),
+        Err(error) => Err(fault::name_refused_write(error, &connection)),
+    }
+}
+
+fn set_up(connection: &mut Connection, path: &Path, plant: Option<Plant>) -> Result<(), OpenError> {
     let set = |connection: &Connection| {
         // Checkpoints are the writer's own, so that their errors are seen (see `writer`).
         connection.execute_batch(&format!(
@@ -27,13 +34,12 @@ pub(super) fn writer(path: &Path, plant: Option<Plant>) -> Result<Connection, Op
             Plant::synchronous(plant, true)
         ))
     };
-    set(&connection).map_err(|error| schema::because(error, path))?;
-    schema::migrate(&mut connection, path)?;
+    set(connection).map_err(|error| schema::because(error, path))?;
+    schema::migrate(connection, path)?;
     // Plans must not depend on statistics that someone took on a smaller day (`ANALYZE`).
     connection
         .execute_batch("DROP TABLE IF EXISTS sqlite_stat1; DROP TABLE IF EXISTS sqlite_stat4;")
-        .map_err(|error| schema::because(error, path))?;
-    Ok(connection)
+        .map_err(|error| schema::because(error, path))
 }
 
 /// A connection that only reads.

@@ -1,5 +1,6 @@
 //! What SQLite's errors mean for what was asked.
 
+use super::OpenError;
 use longhaul_core::store::StoreError;
 use rusqlite::{Connection, Error, ErrorCode, ffi};
 use std::io;
@@ -14,11 +15,9 @@ pub(super) struct Fault {
 impl Fault {
     /// Of a statement that has just failed on `connection`, before another one runs there.
     pub(super) fn of(error: Error, connection: &Connection) -> Self {
-        #[expect(unsafe_code, reason = "the handle is valid as long as the connection is borrowed")]
-        let errno = unsafe { ffi::sqlite3_system_errno(connection.handle()) };
         Self {
             error,
-            errno: (errno != 0).then_some(errno),
+            errno: errno(connection),
         }
     }
 
@@ -36,6 +35,25 @@ impl Fault {
             }
             _ => StoreError::Full,
         }
+    }
+}
+
+/// Of the latest system call that failed on `connection`.
+fn errno(connection: &Connection) -> Option<i32> {
+    #[expect(unsafe_code, reason = "the handle is valid as long as the connection is borrowed")]
+    let errno = unsafe { ffi::sqlite3_system_errno(connection.handle()) };
+    (errno != 0).then_some(errno)
+}
+
+/// A start that could not write says what the system said, such as "File too large", where SQLite says "disk I/O error".
+pub(super) fn name_refused_write(error: OpenError, connection: &Connection) -> OpenError {
+    match (error, errno(connection)) {
+        (OpenError::Sqlite { path, source }, Some(errno)) if is_refused_write(&source) => OpenError::Io {
+            action: "write to",
+            path,
+            source: io::Error::from_raw_os_error(errno),
+        },
+        (error, _) => error,
     }
 }
 

@@ -1,0 +1,56 @@
+//! Servers whose shell has limited what they may use.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::{
+    fs,
+    process::{Command, Output, Stdio},
+};
+
+/// Runs `longhaul serve` behind `ulimit` with these flags, until it has refused to.
+fn refused(limit: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.toml");
+    let jobs = r#"
+[server]
+name = "test"
+listen = "127.0.0.1:0"
+data_dir = "data"
+
+[[tool]]
+name = "a"
+description = "a"
+command = ["true"]
+"#;
+    fs::write(&file, jobs).unwrap();
+    Command::new("sh")
+        .args(["-c", &format!("ulimit {limit} && exec \"$0\" serve \"$1\"")])
+        .arg(env!("CARGO_BIN_EXE_longhaul"))
+        .arg(&file)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_server_that_may_open_few_files_does_not_start() {
+    // With 24 not even the store can be opened; with 64 it can, and nothing else.
+    for files in [24, 64] {
+        let output = refused(&format!("-n {files}"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains(&format!("at most {files} files may be open at once")) && said.contains("ulimit -n 1024"),
+            "{said}"
+        );
+    }
+}
+
+/// The write fails and is reported; the signal for it does not kill the server.
+#[test]
+fn a_server_that_may_write_little_says_so() {
+    let output = refused("-f 8");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{:?} {said}", output.status);
+    assert!(said.contains("longhaul.db: File too large"), "{said}");
+}
