@@ -165,6 +165,11 @@ pub enum Failure {
          is not known"
     )]
     SupervisorKilled,
+    /// A command ended, the record of how is damaged, and the policy does not allow a second run.
+    #[error(
+        "interrupted: its command ended, but the record of how (the file `exit` of the attempt) is damaged, so its result is not known"
+    )]
+    RecordDamaged,
     /// Every attempt the policy allows ended in a crash.
     #[error("interrupted: {attempts} attempts ended without a result")]
     AttemptsUsedUp {
@@ -203,7 +208,7 @@ impl Failure {
     /// The word in `data.reason`.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Interrupted | Self::SupervisorKilled => "interrupted",
+            Self::Interrupted | Self::SupervisorKilled | Self::RecordDamaged => "interrupted",
             Self::AttemptsUsedUp { .. } => "attempts_used_up",
             Self::QueueTimeout => "queue_timeout",
             Self::Poisoned { .. } => "poisoned",

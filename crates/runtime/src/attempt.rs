@@ -419,9 +419,10 @@ async fn judge(
             };
             (end, failed)
         }
-        End::Crashed | End::SupervisorKilled => {
+        End::Crashed | End::SupervisorKilled | End::RecordDamaged => {
             let interrupted = match end {
                 End::SupervisorKilled => Failure::SupervisorKilled,
+                End::RecordDamaged => Failure::RecordDamaged,
                 _ => Failure::Interrupted,
             };
             let failed = cx.failed(by, said_last.as_deref());

@@ -13,6 +13,8 @@ pub enum End {
     Crashed,
     /// The same, because what supervises the work died with it; this process need not have.
     SupervisorKilled,
+    /// The same, because the record of how it ended is damaged. The work itself has ended.
+    RecordDamaged,
     /// There is no record of how it ended, and what it started may still run: so it is not run again, whatever `retry.on` says. The
     /// outcome says what is known.
     Lost(Outcome),

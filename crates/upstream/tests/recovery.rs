@@ -76,6 +76,16 @@ async fn interrupted_when_the_supervisor_was_killed_and_its_command_with_it() {
 }
 
 #[tokio::test]
+async fn damaged_when_the_exit_record_cannot_be_understood() {
+    let folder = Folder::new();
+    let (dir, _) = folder.run(&folder.command(&["true"])).await;
+    for text in ["", "{", "{}"] {
+        fs::write(dir.path().join("exit"), text).unwrap();
+        assert_eq!(judge(&dir, Live).unwrap(), Verdict::Damaged, "{text:?}");
+    }
+}
+
+#[tokio::test]
 async fn void_when_nothing_was_started_and_nothing_will_be() {
     let folder = Folder::new();
     let dir = folder.dir("task");
@@ -151,7 +161,7 @@ async fn what_is_planted_in_a_folder_is_not_used() {
             } else {
                 let verdict = judged.unwrap();
                 assert!(
-                    matches!(verdict, Verdict::Lost | Verdict::Interrupted),
+                    matches!(verdict, Verdict::Lost | Verdict::Damaged),
                     "{}: {verdict:?}",
                     file.display()
                 );
@@ -280,14 +290,6 @@ async fn invariant_12_one_attempt_has_one_supervisor() {
     started.ask("cancel");
     started.exit();
     pids(&folder.file("pid"), 1);
-}
-
-#[tokio::test]
-async fn a_broken_exit_record_says_nothing() {
-    let folder = Folder::new();
-    let (dir, _) = folder.run(&folder.command(&["true"])).await;
-    std::fs::write(dir.path().join("exit"), "{").unwrap();
-    assert_eq!(judge(&dir, Live).unwrap(), Verdict::Interrupted);
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use super::{
     progress::read_news,
     record::{ExitRecord, Spec, Stopped, SupervisorEvent},
     recovery::{Verdict, connect, judge},
+    supervisor_process::SupervisorProcess,
 };
 use longhaul_core::{AttemptState, BoxFuture, Json, Millis, Outcome, RpcFailure, StopReason, TaskId, UnixMillis};
 use longhaul_runtime::{
@@ -30,6 +31,8 @@ pub const KIND: &str = "command";
 const KILL_GRACE: Millis = 10_000;
 /// Between two tries to reach a supervisor that lives but does not listen: it is starting, or just ending.
 const KNOCK_EVERY: Duration = Duration::from_millis(20);
+/// How long after the SIGKILL that ends a command its supervisor may take to read the rest of its output and record its end.
+const REACTION_TIME: Duration = Duration::from_secs(10);
 /// Between two tries to judge an attempt whose directory cannot be read or written.
 const JUDGE_EVERY: Duration = Duration::from_secs(1);
 
@@ -304,6 +307,7 @@ impl CommandExecutor {
                 }
                 Ok(Verdict::Finished(exit)) => return self.finished(dir, exit, &cx).await,
                 Ok(Verdict::Interrupted) => return End::SupervisorKilled,
+                Ok(Verdict::Damaged) => return End::RecordDamaged,
                 Ok(Verdict::NeverStarted) => {
                     let given_back = || dir.given_back_for();
                     let why = problem.or_else(given_back);
@@ -333,20 +337,33 @@ impl CommandExecutor {
 
     /// Passes news on and requests to stop in, until the supervisor closes the connection.
     async fn attend(&self, mut stream: UnixStream, cx: &TaskContext) {
+        let supervisor = SupervisorProcess::behind(&stream);
         let (events, mut requests) = stream.split();
         let mut events = BufReader::new(events).lines();
-        let mut asked = false;
+        let mut asked = None;
+        let clock = &cx.ports().clock;
+        let mut overdue: BoxFuture<'static, ()> = Box::pin(std::future::pending());
         loop {
             tokio::select! {
                 event = events.next_line() => match event {
                     Ok(Some(line)) => self.report(&line, cx),
                     Ok(None) | Err(_) => return,
                 },
-                reason = cx.stopped(), if !asked => {
-                    asked = true;
+                reason = cx.stopped(), if asked.is_none() => {
+                    asked = Some(reason);
                     if requests.write_all(request(reason)).await.is_err() {
                         return;
                     }
+                    // The connection is still open after the process was looked up, so it is the supervisor. A suspended one could not act.
+                    supervisor.resume();
+                    let grace = Duration::from_millis(self.shared.kill_grace);
+                    overdue = clock.sleep(grace + REACTION_TIME);
+                }
+                () = &mut overdue => {
+                    overdue = Box::pin(std::future::pending());
+                    let status = unanswered(asked.unwrap_or(StopReason::Cancel));
+                    warn!(task = cx.task().short(), supervisor = supervisor.id(), "{status}");
+                    cx.status(status);
                 }
             }
         }
@@ -434,6 +451,18 @@ async fn blocking<T: Send + 'static>(
 fn into_tokio(stream: std::os::unix::net::UnixStream) -> io::Result<UnixStream> {
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
+}
+
+/// The status of a task whose supervisor does not act on a stop.
+fn unanswered(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Cancel => {
+            "cancel requested, but the command's supervisor does not react: it is suspended, frozen or waits for its disk; the command may still run"
+        }
+        StopReason::Deadline => {
+            "deadline passed, but the command's supervisor does not react: it is suspended, frozen or waits for its disk; the command may still run"
+        }
+    }
 }
 
 fn request(reason: StopReason) -> &'static [u8] {

@@ -2,7 +2,8 @@
 //!
 //! The way of a call: [`CommandTool::expand`] makes its command line; [`AttemptDir::prepare`] writes it down; [`Launcher::launch`]
 //! starts a supervisor on it; whoever asks later, this process or its successor, lets [`judge`] say what became of it. The server
-//! never signals a process: it asks the supervisor, which has not yet reaped the command and so cannot mistake another for it.
+//! signals no command: it asks the supervisor, which has not yet reaped the command and so cannot mistake another for it. It only continues a
+//! supervisor that was suspended.
 //!
 //! What survives what: a command survives the server process. It does not survive its supervisor (on Linux it is killed with it),
 //! nor its container or host.
@@ -22,6 +23,7 @@ mod script;
 mod segments;
 mod signal;
 mod supervisor;
+mod supervisor_process;
 mod surroundings;
 mod template;
 mod utf8;

@@ -18,6 +18,8 @@ pub enum Verdict {
     Finished(ExitRecord),
     /// The supervisor died over it: the command may have run, its end was not recorded.
     Interrupted,
+    /// The command ended, and the record of how it did is damaged.
+    Damaged,
     /// Nothing was started, and now nothing will be.
     NeverStarted,
     /// The command may have been started, and the directory that would say what became of it is gone, or what was in it before the start.
@@ -68,8 +70,11 @@ fn examine(dir: &AttemptDir, state: AttemptState) -> io::Result<Verdict> {
     match dir.exit() {
         Ok(Some(exit)) => return Ok(Verdict::Finished(exit)),
         Ok(None) => {}
-        // It was renamed whole: only a broken disk makes it unreadable, and then it says nothing.
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(Verdict::Interrupted),
+        // It was renamed whole: only a broken disk, or someone who wrote to it, makes it unreadable.
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            error!(%error, "the exit record of an attempt is damaged");
+            return Ok(Verdict::Damaged);
+        }
         Err(error) => return Err(error),
     }
     if dir.is_started()? {

@@ -167,3 +167,19 @@ async fn another_versions_directory_is_a_clear_error() {
     kill(server.supervisor(&id));
     until_dead(command);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_exit_record_is_reported_as_such() {
+    let server = Server::running("echo $$ > pids; until [ -e go ]; do sleep 0.01; done");
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    pids(&server.file("pids"), 1);
+    engine.stop();
+    std::fs::write(server.file("go"), "").unwrap();
+    ended(&server.attempts.dir(&id, 1));
+    std::fs::write(server.attempts.dir(&id, 1).path().join("exit"), "{").unwrap();
+    let engine = server.start().await;
+    let (code, message, why) = reason(&outcome(&engine, &id).await);
+    assert_eq!((code, why), (-32603, json!("interrupted")));
+    assert!(message.contains("`exit` of the attempt) is damaged"), "{message}");
+}

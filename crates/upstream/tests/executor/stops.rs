@@ -1,10 +1,16 @@
 //! Cancel and deadline.
 
-use super::fixtures::{alive, ended, pids};
+use super::fixtures::{alive, ended, kill, pids};
 use super::support::{Server, becomes, create, outcome, result, scope};
-use longhaul_core::{CancelMode, Outcome};
+use longhaul_core::{BoxFuture, CancelMode, Clock, Outcome, UnixMillis, store::Record};
 use longhaul_runtime::AttemptExit;
+use longhaul_upstream::command::Verdict;
+use rustix::{
+    fs::FlockOperation,
+    process::{Pid, Signal},
+};
 use serde_json::json;
+use std::{os::unix::net::UnixListener, sync::Arc, time::Duration};
 
 /// The end is `cancelled`, which has no result; how the command ended, and its output so far, is in the status message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -89,4 +95,64 @@ async fn the_deadline_ends_the_command_also_while_the_server_is_down() {
         assert_eq!((&value["content"][0]["text"], is_error), (&json!(expected), true));
         assert_eq!(value["_meta"], json!({"dev.longhaul/exit": {"signal": "TERM"}}));
     }
+}
+
+/// A suspended supervisor cannot see the request, so it is continued.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspended_supervisor_is_continued_to_stop_its_command() {
+    let server = Server::running("echo $$ > pids; exec sleep 1000");
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    let command = pids(&server.file("pids"), 1)[0];
+    let supervisor = Pid::from_raw(server.supervisor(&id)).unwrap();
+    rustix::process::kill_process(supervisor, Signal::STOP).unwrap();
+    engine.cancel(&scope(), &id, CancelMode::Cooperative).await.unwrap();
+    assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
+    assert!(!alive(command));
+}
+
+/// The system's clock with sleeps that take a fiftieth of their time.
+struct ImpatientClock(Arc<dyn Clock>);
+
+impl Clock for ImpatientClock {
+    fn now(&self) -> UnixMillis {
+        self.0.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.monotonic()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.0.sleep(duration / 50)
+    }
+}
+
+/// Here the test is the supervisor: it holds the lock, accepts the server's connection, and does nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_supervisor_that_does_not_react_is_reported() {
+    let mut server = Server::running("echo $$ > pids; exec sleep 1000");
+    server.ports.clock = Arc::new(ImpatientClock(Arc::clone(&server.ports.clock)));
+    let engine = server.start().await;
+    let id = create(&engine, json!({})).await.id;
+    pids(&server.file("pids"), 1);
+    engine.stop();
+    kill(server.supervisor(&id));
+    let dir = server.attempts.dir(&id, 1);
+    assert_eq!(ended(&dir), Verdict::Interrupted);
+    let lock = std::fs::File::open(dir.path().join("lock")).unwrap();
+    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+    std::fs::remove_file(dir.path().join("sock")).unwrap();
+    let listener = UnixListener::bind(dir.path().join("sock")).unwrap();
+
+    let engine = server.start().await;
+    engine.cancel(&scope(), &id, CancelMode::Cooperative).await.unwrap();
+    let told = |record: &Record| {
+        let status = record.task.status.as_deref().unwrap_or_default();
+        status.starts_with("cancel requested, but the command's supervisor does not react")
+    };
+    let record = becomes(&engine, &id, told).await;
+    assert!(!record.task.is_done(), "nobody knows whether the command has ended");
+    drop((listener, lock));
+    assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
 }
