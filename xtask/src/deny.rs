@@ -1,4 +1,4 @@
-//! `cargo xtask deny`: what we depend on, held against `deny.toml`.
+//! `cargo xtask deny`: checks the dependencies against `deny.toml`.
 
 use crate::{
     process::{self, ProcessError},
@@ -6,7 +6,7 @@ use crate::{
     workspace,
 };
 
-/// Why the dependencies are not in order, or could not be looked at.
+/// Why the check failed or could not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DenyError {
     #[error(transparent)]
@@ -15,7 +15,7 @@ pub(crate) enum DenyError {
     Check(#[from] ProcessError),
 }
 
-/// Checks bans, licenses and sources. Advisories are left out: they change without us, and a test must not.
+/// Checks bans, licenses and sources. Not advisories: a test must not fail because the advisories have changed.
 pub(crate) fn run() -> Result<(), DenyError> {
     requirement::cargo_command("deny")?;
     Ok(process::run(workspace::cargo().args([
@@ -29,7 +29,7 @@ pub(crate) fn run() -> Result<(), DenyError> {
     ]))?)
 }
 
-/// Whether it can be run without installing anything.
+/// Whether cargo-deny is installed.
 pub(crate) fn is_installed() -> bool {
     process::answers(workspace::cargo().args(["deny", "--version"]))
 }

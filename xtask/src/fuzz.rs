@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz`: lets libFuzzer search each target for input that breaks a promise.
+//! `cargo xtask fuzz`: fuzzes each target with libFuzzer.
 //!
-//! The targets are ordinary tests, which replay their corpus and try a little chance. Here they are built once more so that
-//! libFuzzer sees which branches an input reaches; stable Rust can do that. What it finds goes to the target's `crashes`, which the
-//! tests replay from then on.
+//! The targets are ordinary tests, which replay their corpus and some random inputs. Here they are built with coverage
+//! instrumentation, which stable Rust supports. Inputs that fail go to the target's folder `crashes`, which the tests replay from
+//! then on.
 
 mod corpus;
 
@@ -19,10 +19,10 @@ use std::{
 
 const PACKAGES: [&str; 2] = ["longhaul-wire", "longhaul-server"];
 
-/// One input may take this long, in seconds.
+/// How long one input may take, in seconds.
 const TIMEOUT: u32 = 20;
 
-/// What has the compiler count branches and comparisons for libFuzzer.
+/// Compiler flags that instrument branches and comparisons for libFuzzer.
 const FLAGS: &[&str] = &[
     "--cfg fuzzing",
     "--cfg fuzzing_libfuzzer",
@@ -38,18 +38,18 @@ const FLAGS: &[&str] = &[
 /// `cargo xtask fuzz`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only this target; all, one after the other, if none is named
+    /// Fuzz only this target
     #[arg(long, value_name = "NAME")]
     target: Vec<String>,
-    /// How long each target is searched
+    /// How long to fuzz each target
     #[arg(long, default_value_t = 5, value_name = "N")]
     minutes: u32,
-    /// Renew the corpus in the repository: the few inputs that together reach the most
+    /// Replace the corpus in the repository: the few inputs that together have the most coverage
     #[arg(long)]
     keep: bool,
 }
 
-/// Why fuzzing failed, or what it found.
+/// Why fuzzing failed, or which target did.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FuzzError {
     #[error("{0} (the targets need a C++ compiler besides Rust)")]
@@ -58,7 +58,7 @@ pub(crate) enum FuzzError {
     Io(#[from] io::Error),
     #[error("there is no target {name}; there are {known}")]
     Unknown { name: String, known: String },
-    #[error("{name}: an input breaks a promise; it is kept in {} and replayed by `cargo nextest run -p {package} {test}`", crashes.display())]
+    #[error("{name}: an input failed; it is kept in {} and replayed by `cargo nextest run -p {package} {test}`", crashes.display())]
     Found {
         name: String,
         package: String,
@@ -67,7 +67,7 @@ pub(crate) enum FuzzError {
     },
 }
 
-/// A target, as its test describes it.
+/// A fuzz target, as its test describes it.
 #[derive(Debug, Deserialize)]
 struct Target {
     exe: PathBuf,
@@ -76,7 +76,7 @@ struct Target {
     test_name: String,
 }
 
-/// Searches the targets; stops at the first that breaks.
+/// Fuzzes the targets; stops at the first that fails.
 pub(crate) fn run(args: &Args) -> Result<(), FuzzError> {
     let targets = targets()?;
     let known = || targets.iter().map(Target::name).collect::<Vec<_>>().join(", ");
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<(), FuzzError> {
     Ok(())
 }
 
-/// Builds the tests for libFuzzer and asks each target where it is.
+/// Builds the tests for libFuzzer and finds their targets.
 fn targets() -> Result<Vec<Target>, FuzzError> {
     let host = host()?;
     process::run(test(&host).arg("--no-run"))?;
@@ -119,7 +119,7 @@ fn targets() -> Result<Vec<Target>, FuzzError> {
     Ok(targets)
 }
 
-/// Cargo, about to run the tests as libFuzzer wants them. Naming the machine's own triple keeps the flags away from build scripts.
+/// Cargo with the flags for libFuzzer. An explicit `--target` keeps the flags away from build scripts.
 fn test(host: &str) -> Command {
     let mut cargo = workspace::cargo();
     cargo.args([
@@ -138,7 +138,7 @@ fn test(host: &str) -> Command {
     cargo
 }
 
-/// The triple of this machine.
+/// The target triple of this machine.
 fn host() -> io::Result<String> {
     let told = Command::new("rustc").arg("-vV").output()?;
     let told = String::from_utf8_lossy(&told.stdout);
@@ -147,24 +147,24 @@ fn host() -> io::Result<String> {
         .ok_or_else(|| io::Error::other("rustc does not say which machine this is"))
 }
 
-/// Where everything lies that is made here.
+/// The folder of all files that fuzzing creates.
 fn home() -> PathBuf {
     workspace::target().join("fuzz")
 }
 
 impl Target {
-    /// Its name: that of its folder.
+    /// The name of the target's folder.
     fn name(&self) -> String {
         let name = self.work_dir.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 
-    /// What the tests replay.
+    /// The folder of the inputs that the tests replay.
     fn corpus(&self) -> PathBuf {
         self.work_dir.join("corpus")
     }
 
-    /// All that searches have found worth keeping so far.
+    /// The folder of the inputs that libFuzzer has kept so far.
     fn finds(&self) -> PathBuf {
         home().join("finds").join(self.name())
     }
@@ -185,7 +185,7 @@ impl Target {
             "-print_final_stats=1".to_owned(),
         ];
         let searched = self.libfuzzer(&arguments);
-        // Empty folders mean nothing and are not kept by git.
+        // Git does not keep empty folders.
         let _ = fs::remove_dir(&crashes);
         searched.map_err(|_| FuzzError::Found {
             name: self.name(),

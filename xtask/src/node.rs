@@ -1,4 +1,4 @@
-//! Node, for what is written for it: the conformance suite, and the clients in TypeScript.
+//! Node, for the conformance suite and the clients in TypeScript.
 
 use crate::{
     process,
@@ -14,11 +14,11 @@ use std::{
 const PACKAGE: &str = "node@22";
 const VERSION_PREFIX: &str = "v22.";
 
-/// A Node of the version we need, whatever the machine has.
+/// A Node of the version that we need, independent of the machine's.
 pub(crate) struct Node(PathBuf);
 
 impl Node {
-    /// Installs it below the target folder, unless it is there.
+    /// Installs Node below the target folder, unless it is installed there.
     pub(crate) fn install() -> Result<Self, RequirementError> {
         let home = workspace::target().join("node");
         let node = Self(home.join("node_modules/node/bin/node"));
@@ -33,13 +33,13 @@ impl Node {
         version.is_ok_and(|said| said.stdout.starts_with(VERSION_PREFIX.as_bytes()))
     }
 
-    /// To run a script with.
+    /// A command that runs Node.
     pub(crate) fn command(&self) -> Command {
         Command::new(&self.0)
     }
 }
 
-/// Has npm work in a folder.
+/// Runs npm in a folder.
 pub(crate) fn npm(folder: &Path, words: &[&str]) -> Result<(), RequirementError> {
     requirement::npm()?;
     let mut npm = Command::new("npm");

@@ -1,11 +1,11 @@
-//! Running other programs to their end.
+//! Runs other programs.
 
 use std::{
     io,
     process::{Command, ExitStatus, Stdio},
 };
 
-/// Why a program did not do what it was for.
+/// Why a program failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProcessError {
     #[error("`{line}` cannot be started: {source}")]
@@ -14,7 +14,7 @@ pub(crate) enum ProcessError {
     Failed { line: String, status: ExitStatus },
 }
 
-/// Runs a program; what it says goes to standard error, since it is progress here.
+/// Runs a program. Its output is progress, so it goes to standard error.
 pub(crate) fn run(command: &mut Command) -> Result<(), ProcessError> {
     let line = line(command);
     eprintln!("$ {line}");
@@ -25,7 +25,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), ProcessError> {
     }
 }
 
-/// Whether a program is there and answers.
+/// Whether a program is installed and can be run.
 pub(crate) fn answers(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())

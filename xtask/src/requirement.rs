@@ -1,4 +1,4 @@
-//! What the commands need from the machine, and how it is got.
+//! Finds or installs the programs that the commands need.
 
 use crate::{
     process::{self, ProcessError},
@@ -6,7 +6,7 @@ use crate::{
 };
 use std::{fs, io, path::Path, process::Command};
 
-/// Why something needed is not there.
+/// Why a needed program is missing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequirementError {
     #[error(transparent)]
@@ -21,11 +21,11 @@ pub(crate) enum RequirementError {
         "python3, 3.11 or later, and its pip are needed for the client in Python; install them, for example with `apt-get install python3-pip`"
     )]
     Python,
-    #[error("{what} cannot be put in place: {source}")]
+    #[error("{what} cannot be installed: {source}")]
     Folder { what: String, source: io::Error },
 }
 
-/// Makes sure of a subcommand of cargo.
+/// Installs a subcommand of cargo, unless it is installed.
 pub(crate) fn cargo_command(name: &str) -> Result<(), RequirementError> {
     if process::answers(workspace::cargo().args([name, "--version"])) {
         return Ok(());
@@ -36,7 +36,7 @@ pub(crate) fn cargo_command(name: &str) -> Result<(), RequirementError> {
     )?)
 }
 
-/// Makes sure of a program that comes in a package of its name; where we may install it, we do.
+/// Checks that a program is installed, and installs the package of the same name if we have the permission.
 pub(crate) fn program(name: &'static str) -> Result<(), RequirementError> {
     let there = || process::answers(Command::new(name).arg("--version"));
     if there() {
@@ -51,20 +51,20 @@ pub(crate) fn program(name: &'static str) -> Result<(), RequirementError> {
                     .args(words),
             )
         };
-        // A list that cannot be refreshed may be fresh enough.
+        // If the package lists cannot be updated, they may be recent enough.
         let _ = apt(&["update", "--quiet"]);
         apt(&["install", "--yes", "--quiet", name])?;
     }
     there().then_some(()).ok_or(RequirementError::Program { name })
 }
 
-/// Makes sure of npm.
+/// Checks that npm is installed.
 pub(crate) fn npm() -> Result<(), RequirementError> {
     let there = process::answers(Command::new("npm").arg("--version"));
     there.then_some(()).ok_or(RequirementError::Npm)
 }
 
-/// Makes sure of Python and pip, and says its version.
+/// Checks that Python and pip are installed. Returns the version of Python.
 pub(crate) fn python() -> Result<String, RequirementError> {
     const VERSION: &str = "import sys; assert sys.version_info >= (3, 11); print(sys.implementation.cache_tag)";
     let version = Command::new("python3").args(["-c", VERSION]).output();
@@ -75,7 +75,7 @@ pub(crate) fn python() -> Result<String, RequirementError> {
     }
 }
 
-/// Fills a folder, under another name until it is whole: an installation that was broken off must not look like one.
+/// Fills a folder under a temporary name and renames it, so that an interrupted installation is not taken for a complete one.
 pub(crate) fn install_whole(
     folder: &Path,
     fill: impl FnOnce(&Path) -> Result<(), RequirementError>,

@@ -1,4 +1,4 @@
-//! A server as a child process: started, waited for, killed.
+//! A server as a child process.
 
 use crate::clock;
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,32 +11,32 @@ use std::{
     time::Duration,
 };
 
-/// How long a start may take. A store that is being opened waits two seconds for an earlier owner.
+/// How long a start may take. Opening a store waits up to two seconds for an earlier owner.
 const START: Duration = Duration::from_secs(20);
 
-/// What went wrong with a server as a process.
+/// Why a server process failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerError {
-    #[error("the server cannot be started, or its log not be read: {0}")]
+    #[error("the server cannot be started or its log cannot be read: {0}")]
     Io(#[from] io::Error),
     #[error("the server ended by itself ({status}); see {log}")]
     Ended { status: ExitStatus, log: PathBuf },
-    #[error("the server did not say its address within {} s; see {log}", START.as_secs())]
+    #[error("the server did not print its address within {} s; see {log}", START.as_secs())]
     Silent { log: PathBuf },
     #[error("the server did not stop within {} s of SIGTERM", .0.as_secs())]
     DoesNotStop(Duration),
 }
 
-/// A server that runs, or is about to. Dropping it kills it.
+/// A running server. Dropping it kills it.
 pub(crate) struct Server {
     child: Child,
     log: PathBuf,
-    /// Where in the log this run begins.
+    /// The length of the log before this run.
     begin: u64,
 }
 
 impl Server {
-    /// Starts a server; all it says is appended to the log.
+    /// Starts a server; its output is appended to the log.
     pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Self, ServerError> {
         let file = OpenOptions::new().create(true).append(true).open(log)?;
         let begin = file.metadata()?.len();
@@ -52,7 +52,7 @@ impl Server {
         })
     }
 
-    /// Waits until it says where it listens: that is the last thing it does before it serves.
+    /// Waits until the server prints its address, the last step before it serves.
     pub(crate) fn ready(&mut self) -> Result<SocketAddr, ServerError> {
         let address = clock::wait_for(START, || match self.child.try_wait() {
             Ok(Some(status)) => Some(Err(ServerError::Ended {
@@ -74,7 +74,7 @@ impl Server {
         Ok(address.and_then(|(address, _)| address.parse().ok()))
     }
 
-    /// Ends it at once, without warning, and waits until it is gone.
+    /// Kills the server with SIGKILL and waits until it has ended.
     pub(crate) fn kill(&mut self) -> Result<(), ServerError> {
         if let Some(status) = self.child.try_wait()? {
             return Err(ServerError::Ended {
@@ -87,14 +87,14 @@ impl Server {
         Ok(())
     }
 
-    /// Asks it to stop and waits until it has.
-    pub(crate) fn stop(&mut self, pid: Pid, patience: Duration) -> Result<ExitStatus, ServerError> {
+    /// Sends SIGTERM and waits until the server has ended.
+    pub(crate) fn stop(&mut self, pid: Pid, timeout: Duration) -> Result<ExitStatus, ServerError> {
         kill_process(pid, Signal::TERM).map_err(io::Error::from)?;
-        let ended = clock::wait_for(patience, || self.child.try_wait().transpose());
-        Ok(ended.ok_or(ServerError::DoesNotStop(patience))??)
+        let ended = clock::wait_for(timeout, || self.child.try_wait().transpose());
+        Ok(ended.ok_or(ServerError::DoesNotStop(timeout))??)
     }
 
-    /// Whether its process has not ended.
+    /// Whether the process is running.
     pub(crate) fn lives(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -106,7 +106,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be gone; then there is nothing to end.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,8 @@
-//! Several pieces of work at a time.
+//! Does several pieces of work concurrently.
 
 use std::sync::Mutex;
 
-/// Does something with each of them, so many at a time; the results come in their order.
+/// Calls `work` with each item, on `at_a_time` threads. The results have the order of the items.
 pub(crate) fn map<T: Send, R: Send>(items: Vec<T>, at_a_time: usize, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let queue = Mutex::new(items.into_iter().enumerate());
     let next = || queue.lock().ok()?.next();

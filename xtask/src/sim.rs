@@ -6,7 +6,7 @@ use crate::{
 };
 use std::{io, process::Command};
 
-/// From so many seeds on an optimised build pays.
+/// From how many seeds on an optimised build is faster.
 const MANY: u64 = 2_000;
 
 /// `cargo xtask sim`
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Break the store on purpose: ack-before-commit, missing-fence or reused-key
     #[arg(long, value_name = "FAULT")]
     pub(crate) plant: Option<String>,
-    /// Write down all that happens, to standard error
+    /// Print all events to standard error
     #[arg(long)]
     pub(crate) log: bool,
     /// Report as one line of JSON
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// Why the simulation did not pass.
+/// Why the simulation failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SimError {
     #[error(transparent)]

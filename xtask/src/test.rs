@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that shows that Longhaul keeps its promises, one part after the other.
+//! `cargo xtask test`: runs all tests, one part after the other.
 
 use crate::{
     attack, clock, conformance, counts, coverage,
@@ -11,19 +11,19 @@ use crate::{
 use serde_json::json;
 use std::{error::Error, time::Duration};
 
-/// Every run of the tests kills the server at the same decisions.
+/// The seed of the crash tests, so that every run kills the server at the same decisions.
 const SEED: u64 = 2663;
 const ROUNDS: u32 = 200;
 const NATIVE_ROUNDS: u32 = 60;
 const RANDOM_REQUESTS: u32 = 500;
-/// Those that do not load the machine.
+/// The attacks that do not load the machine.
 const ATTACKS: [&str; 6] = ["http", "json", "arguments", "folders", "clocks", "processes"];
-/// Others than the tests run, and few enough for a development build.
+/// How many seeds are simulated: few enough for a development build. The tests of `sim` run other seeds.
 const SIMULATED: u64 = 300;
 const SIMULATED_FROM: u64 = 1_000;
-/// A planted fault is found in the first of them, or soon after.
+/// How many seeds are simulated to find a planted fault. The first ones should find it.
 const PLANTED_SEEDS: u64 = 20;
-/// A planted fault is found long before.
+/// How many rounds are run to find a planted fault. Far fewer should find it.
 const PLANTED_ROUNDS: u32 = 40;
 
 /// `cargo xtask test`
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Why the tests did not pass.
+/// Why the tests failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TestError {
     #[error(transparent)]
@@ -43,7 +43,7 @@ pub(crate) enum TestError {
     Part { part: &'static str, why: Box<dyn Error> },
 }
 
-/// A planted fault was not found as what it is.
+/// A planted fault was not found, or found as something else.
 #[derive(Debug, thiserror::Error)]
 enum PlantError {
     #[error("the crash run with acknowledgements before their commits passed, and must not")]
@@ -54,10 +54,10 @@ enum PlantError {
     NotSimulated(&'static str),
 }
 
-/// What is run; its report is JSON if asked for.
+/// A part of the tests; the argument is whether it reports as JSON.
 type Part = fn(json: bool) -> Result<(), Box<dyn Error>>;
 
-/// In the order of what they cost.
+/// The cheapest first.
 const PARTS: [(&str, Part); 8] = [
     ("build", build),
     ("tests", tests),
@@ -69,7 +69,7 @@ const PARTS: [(&str, Part); 8] = [
     ("clients by others", interop),
 ];
 
-/// These look at the server through `/proc` and strace.
+/// The parts that need `/proc` or strace.
 const LINUX_PARTS: [(&str, Part); 5] = [
     ("attacks", attacks),
     ("durability", durability),
@@ -78,7 +78,7 @@ const LINUX_PARTS: [(&str, Part); 5] = [
     ("crashes of durable tools", native_crashes),
 ];
 
-/// Gets what is needed and runs every part, up to the first that fails.
+/// Installs what the parts need, and runs them until one fails.
 pub(crate) fn run(args: &Args) -> Result<(), TestError> {
     requirement::cargo_command("nextest")?;
     requirement::npm()?;
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<(), TestError> {
         parts.extend(LINUX_PARTS);
         match requirement::program("valgrind") {
             Ok(()) => parts.push(("instruction counts", counts)),
-            // They judge nothing, so nothing is lost but figures.
+            // The counts have no limits, so the tests can pass without them.
             Err(why) => eprintln!("no instructions are counted: {why}"),
         }
     } else {
@@ -133,7 +133,7 @@ fn report(as_json: bool, passed: &[(&str, Duration)], failed: Option<&str>) {
     println!("{} passed, {} failed", passed.len(), usize::from(failed.is_some()));
 }
 
-/// All that the other parts run, built at once, so that none of them builds it in another way.
+/// Builds everything that the other parts run in one go, so that they do not rebuild it with other features.
 fn build(_json: bool) -> Result<(), Box<dyn Error>> {
     Ok(process::run(workspace::cargo().args([
         "build",
@@ -187,7 +187,7 @@ fn simulation(json: bool) -> Result<(), Box<dyn Error>> {
     Ok(sim::run(&sim_args(SIMULATED, None, json))?)
 }
 
-/// A simulation that does not find these proves nothing.
+/// Checks that the simulation finds planted faults.
 fn planted_faults(json: bool) -> Result<(), Box<dyn Error>> {
     for plant in ["ack-before-commit", "missing-fence", "reused-key"] {
         match sim::run(&sim_args(PLANTED_SEEDS, Some(plant), json)) {
@@ -236,7 +236,7 @@ fn crashes(json: bool) -> Result<(), Box<dyn Error>> {
     Ok(crash::run(&crash_args(ROUNDS, None, json))?)
 }
 
-/// The harness is worth something only if it finds a loss, and finds it as a loss.
+/// Checks that the crash test finds a lost task, and reports it as lost.
 fn planted_loss(json: bool) -> Result<(), Box<dyn Error>> {
     match crash::run(&crash_args(PLANTED_ROUNDS, Some(crash::Plant::LoseAck), json)) {
         Err(CrashError::Broken { lost, kept, .. }) if lost > 0 => {

@@ -1,4 +1,4 @@
-//! Where things are in this workspace, and how its programs are built.
+//! The folders of this workspace, and how to build its programs.
 
 use crate::process::{self, ProcessError};
 use std::{
@@ -13,14 +13,14 @@ pub(crate) fn root() -> &'static Path {
     xtask.parent().unwrap_or(xtask)
 }
 
-/// The target folder, wherever it was put: this program lies in it, as `<target>/<profile>/xtask`.
+/// The target folder, found from this program's path: `<target>/<profile>/xtask`.
 pub(crate) fn target() -> PathBuf {
     let program = env::current_exe().ok();
     let target = program.as_deref().and_then(Path::parent).and_then(Path::parent);
     target.map_or_else(|| root().join("target"), Path::to_owned)
 }
 
-/// The server, as the development build makes it.
+/// The server, as a development build.
 pub(crate) fn longhaul() -> Program {
     Program {
         package: "longhaul-cli",
@@ -38,7 +38,7 @@ pub(crate) fn fixtures() -> Program {
     }
 }
 
-/// The server with the durable tools that are killed.
+/// The server with the durable tools of the crash test.
 pub(crate) fn under_fire() -> Program {
     Program {
         package: "longhaul",
@@ -47,7 +47,7 @@ pub(crate) fn under_fire() -> Program {
     }
 }
 
-/// The client that is made of the official Rust SDK.
+/// The client with the official Rust SDK.
 pub(crate) fn interop_rmcp() -> Program {
     Program {
         package: "longhaul-interop-rmcp",
@@ -73,12 +73,12 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Where it is once it is built.
+    /// The path of the program after a build.
     pub(crate) fn path(&self) -> PathBuf {
         target().join(self.path)
     }
 
-    /// The one that was asked for, or else this one, built.
+    /// Returns `chosen`, or builds this program and returns its path.
     pub(crate) fn or_build(&self, chosen: Option<&PathBuf>) -> Result<PathBuf, ProcessError> {
         if let Some(chosen) = chosen {
             return Ok(chosen.clone());
@@ -92,7 +92,7 @@ impl Program {
     }
 }
 
-/// Cargo, at the workspace.
+/// Cargo, in the folder of the workspace.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());

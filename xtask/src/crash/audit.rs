@@ -1,4 +1,4 @@
-//! Holding the server to what it acknowledged.
+//! Checks that the server has kept everything that it acknowledged.
 
 use super::{
     journal::History,
@@ -14,36 +14,38 @@ use crate::{
 };
 use std::{collections::BTreeSet, fs, time::Duration};
 
-/// How long the last tasks may take to end. None of them works for longer than a second.
+/// How long the last tasks may take to end.
 const DRAIN: Duration = Duration::from_secs(60);
 
-/// The file that forbids an attempt to start.
+/// The file that prevents an attempt from starting.
 pub(super) const VOID: &str = "void";
 /// The file that says that a command may have been started.
 pub(super) const STARTED: &str = "started";
 
-/// Looks at these tasks, all of which were acknowledged.
+/// Polls these acknowledged tasks, and checks their states.
 pub(super) fn tasks(client: &mut Client, ledger: &Ledger, due: &[String]) -> Vec<Violation> {
-    due.iter().filter_map(|task| look(client, ledger, task).err()).collect()
+    due.iter()
+        .filter_map(|task| check_task(client, ledger, task).err())
+        .collect()
 }
 
-fn look(client: &mut Client, ledger: &Ledger, task: &str) -> Result<(), Violation> {
+fn check_task(client: &mut Client, ledger: &Ledger, task: &str) -> Result<(), Violation> {
     let before = ledger.entry(task).and_then(|entry| entry.outcome);
     match client.get(task) {
-        Ok(look) => ledger.shown(task, before, look),
-        Err(trouble @ RequestError::Refused { .. }) => Err(Violation::Lost {
+        Ok(state) => ledger.record_state(task, before, state),
+        Err(error @ RequestError::Refused { .. }) => Err(Violation::Lost {
             task: task.to_owned(),
-            why: trouble.to_string(),
+            why: error.to_string(),
         }),
-        Err(trouble) => Err(Violation::Misbehaved {
+        Err(error) => Err(Violation::Misbehaved {
             era: client.era().name(),
-            doing: "looking after a restart",
-            problem: trouble.to_string(),
+            doing: "polling after a restart",
+            problem: error.to_string(),
         }),
     }
 }
 
-/// Waits until every acknowledged task is over, and names those that never are.
+/// Waits until every acknowledged task has ended, and reports those that do not.
 pub(super) fn drain(client: &mut Client, ledger: &Ledger) -> Vec<Violation> {
     let mut violations = Vec::new();
     let open = || {
@@ -63,66 +65,71 @@ pub(super) fn drain(client: &mut Client, ledger: &Ledger) -> Vec<Violation> {
     violations
 }
 
-/// Waits until no supervisor is left: attempts that were told to stop may outlive their tasks, but not for ever.
-pub(super) fn silence(site: &Site) -> Vec<Violation> {
+/// Waits until no supervisor is left: attempts that are being stopped may outlive their tasks for a while.
+pub(super) fn supervisors_end(site: &Site) -> Vec<Violation> {
     let attempts = site.attempts();
-    clock::wait_for(DRAIN, || supervisors::living(&attempts).is_empty().then_some(()));
-    let left = supervisors::living(&attempts).into_iter();
+    clock::wait_for(DRAIN, || supervisors::running(&attempts).is_empty().then_some(()));
+    let left = supervisors::running(&attempts).into_iter();
     left.map(|supervisor| Violation::LeftBehind {
         attempt: supervisor.attempt,
     })
     .collect()
 }
 
-/// What happened to attempts from outside.
+/// What the test has done to attempts.
 #[derive(Default)]
-pub(super) struct Fates {
-    /// Their supervisor was killed.
+pub(super) struct Interventions {
+    /// Attempts whose supervisor was killed.
     pub(super) killed: BTreeSet<Attempt>,
-    /// They were running when a server died, and when the next one served.
+    /// Attempts that ran when a server was killed, and when the next one served.
     pub(super) survived: BTreeSet<Attempt>,
-    /// Their supervisor was held back over a restart, before it had begun.
+    /// Attempts whose supervisor was suspended over a restart, before it had started its command.
     pub(super) late: BTreeSet<Attempt>,
 }
 
-/// Judges every outcome against the journal and against what was done to the task. Counts the results that came out of an
-/// attempt which a later server took up.
-pub(super) fn outcomes(ledger: &Ledger, history: &History, fates: &Fates) -> (Vec<Violation>, usize) {
+/// Checks every outcome against the journal and the interventions. Counts the results of attempts
+/// that a later server has taken over.
+pub(super) fn outcomes(ledger: &Ledger, history: &History, interventions: &Interventions) -> (Vec<Violation>, usize) {
     let mut reattached = 0;
     let mut violations = Vec::new();
     for task in ledger.tasks() {
         let Some(entry) = ledger.entry(&task) else { continue };
-        match judge(&task, &entry, history, fates) {
-            Ok(Some(attempt)) => reattached += usize::from(fates.survived.contains(&attempt)),
+        match check_outcome(&task, &entry, history, interventions) {
+            Ok(Some(attempt)) => reattached += usize::from(interventions.survived.contains(&attempt)),
             Ok(None) => {}
             Err(violation) => violations.push(violation),
         }
-        violations.extend(runs(&task, &entry, history, fates).err());
+        violations.extend(runs(&task, &entry, history, interventions).err());
     }
     (violations, reattached)
 }
 
-/// The attempt that gave the outcome, if one did.
-fn judge(task: &str, entry: &Entry, history: &History, fates: &Fates) -> Result<Option<Attempt>, Violation> {
+/// Checks the outcome of a task. Returns the attempt that it is the result of, if any.
+fn check_outcome(
+    task: &str,
+    entry: &Entry,
+    history: &History,
+    interventions: &Interventions,
+) -> Result<Option<Attempt>, Violation> {
     let name = || task.to_owned();
     match &entry.outcome {
         None => Ok(None),
         Some(Outcome::Cancelled) if entry.cancel_sent => Ok(None),
         Some(Outcome::Cancelled) => Err(Violation::CancelledByNobody { task: name() }),
         Some(Outcome::Result { is_error, text }) if *is_error == (entry.kind == Kind::Failing) => {
-            let foreign = || Violation::Foreign {
+            let not_its_own = || Violation::Foreign {
                 task: name(),
                 text: text.chars().take(200).collect(),
             };
-            let attempt = origin(task, entry, text).ok_or_else(foreign)?;
+            let attempt = origin(task, entry, text).ok_or_else(not_its_own)?;
             let run = history
                 .runs
                 .get(&attempt)
                 .filter(|run| run.ended && run.token == entry.token);
-            run.map(|_| Some(attempt)).ok_or_else(foreign)
+            run.map(|_| Some(attempt)).ok_or_else(not_its_own)
         }
-        // Interrupted, which killing the supervisor does, unless the tool is to be tried again.
-        Some(Outcome::Error { .. }) if entry.kind != Kind::Retried && was_killed(task, fates) => Ok(None),
+        // Interrupted because the supervisor was killed, unless the tool has retries.
+        Some(Outcome::Error { .. }) if entry.kind != Kind::Retried && was_killed(task, interventions) => Ok(None),
         Some(outcome) => Err(Violation::CostByRestart {
             task: name(),
             outcome: outcome.clone(),
@@ -130,7 +137,7 @@ fn judge(task: &str, entry: &Entry, history: &History, fates: &Fates) -> Result<
     }
 }
 
-/// The attempt that a result names, in a line of its own: `<task> <epoch> <token>`.
+/// The attempt in a result, from a line `<task> <epoch> <token>`.
 fn origin(task: &str, entry: &Entry, text: &str) -> Option<Attempt> {
     text.lines().find_map(|line| {
         let rest = line.strip_prefix(task)?.strip_prefix(' ')?;
@@ -143,18 +150,18 @@ fn origin(task: &str, entry: &Entry, text: &str) -> Option<Attempt> {
     })
 }
 
-fn was_killed(task: &str, fates: &Fates) -> bool {
-    times_killed(task, fates) > 0
+fn was_killed(task: &str, interventions: &Interventions) -> bool {
+    times_killed(task, interventions) > 0
 }
 
-fn times_killed(task: &str, fates: &Fates) -> usize {
-    fates.killed.range(Attempt::all_of(task)).count()
+fn times_killed(task: &str, interventions: &Interventions) -> usize {
+    interventions.killed.range(Attempt::all_of(task)).count()
 }
 
-/// Only a crash of the supervisor is a reason to start a command again, and only if its tool is to be tried again.
-fn runs(task: &str, entry: &Entry, history: &History, fates: &Fates) -> Result<(), Violation> {
+/// Checks how often a command has run. It may run again only after a crash of its supervisor, and only if its tool has retries.
+fn runs(task: &str, entry: &Entry, history: &History, interventions: &Interventions) -> Result<(), Violation> {
     let retries = if entry.kind == Kind::Retried {
-        times_killed(task, fates)
+        times_killed(task, interventions)
     } else {
         0
     };
@@ -170,15 +177,15 @@ fn runs(task: &str, entry: &Entry, history: &History, fates: &Fates) -> Result<(
     Ok(())
 }
 
-/// What came of the attempts that were declared void.
-pub(super) struct Voids {
+/// How many attempts are void.
+pub(super) struct VoidCounts {
     pub(super) all: usize,
-    /// Those whose supervisor came later.
+    /// Those whose supervisor started later.
     pub(super) refused: usize,
 }
 
-/// Checks that nothing was started where nothing may be.
-pub(super) fn voids(site: &Site, history: &History, fates: &Fates) -> (Vec<Violation>, Voids) {
+/// Checks that no command of a void attempt was started.
+pub(super) fn voids(site: &Site, history: &History, interventions: &Interventions) -> (Vec<Violation>, VoidCounts) {
     let attempts = site.attempts();
     let is_void = |attempt: &&Attempt| attempt.directory(&attempts).join(VOID).exists();
     let started = history.runs.keys().filter(is_void).cloned();
@@ -190,9 +197,9 @@ pub(super) fn voids(site: &Site, history: &History, fates: &Fates) -> (Vec<Viola
     let all = epochs.filter(|epoch| epoch.path().join(VOID).exists()).count();
     (
         violations,
-        Voids {
+        VoidCounts {
             all,
-            refused: fates.late.iter().filter(is_void).count(),
+            refused: interventions.late.iter().filter(is_void).count(),
         },
     )
 }

@@ -1,4 +1,4 @@
-//! What the commands say about themselves, line by line, in one file: the order of its lines is the order of events.
+//! The journal of the commands: one file, whose lines are in the order of events.
 
 use super::{supervisors::Attempt, violation::Violation};
 use std::{
@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-/// The commands' end: each line is one write, so lines of several processes do not mix.
+/// Writes the journal. Each line is one write, so lines of several processes do not mix.
 pub(super) struct Writer(File);
 
 impl Writer {
@@ -24,7 +24,7 @@ impl Writer {
         self.line(format!("end {} {}\n", attempt.task, attempt.epoch))
     }
 
-    /// Another attempt of the task is alive.
+    /// Records that another attempt of the task is running.
     pub(super) fn overlaps(&self, attempt: &Attempt) -> io::Result<()> {
         self.line(format!("overlap {} {}\n", attempt.task, attempt.epoch))
     }
@@ -34,14 +34,14 @@ impl Writer {
     }
 }
 
-/// What a command did, as far as it came.
+/// A run of a command.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
     pub(super) token: String,
     pub(super) ended: bool,
 }
 
-/// The harness's end: everything that was said so far.
+/// Reads the journal.
 pub(super) struct History {
     file: File,
     unread: String,
@@ -59,12 +59,12 @@ impl History {
         })
     }
 
-    /// Reads what is new and judges it.
-    pub(super) fn read_on(&mut self) -> io::Result<Vec<Violation>> {
+    /// Reads and checks the new lines.
+    pub(super) fn read_new(&mut self) -> io::Result<Vec<Violation>> {
         self.file.read_to_string(&mut self.unread)?;
         let whole = self.unread.rfind('\n').map_or(0, |end| end + 1);
         let lines: String = self.unread.drain(..whole).collect();
-        Ok(lines.lines().filter_map(|line| self.judge(line)).collect())
+        Ok(lines.lines().filter_map(|line| self.check(line)).collect())
     }
 
     /// How many commands were started for a task.
@@ -72,15 +72,15 @@ impl History {
         self.runs.range(Attempt::all_of(task)).count()
     }
 
-    fn judge(&mut self, line: &str) -> Option<Violation> {
+    fn check(&mut self, line: &str) -> Option<Violation> {
         let words: Vec<&str> = line.split(' ').collect();
-        let said = match *words {
+        let violation = match *words {
             ["start", task, epoch, token] => Attempt::named(task, epoch).map(|attempt| self.starts(attempt, token)),
             ["end", task, epoch] => Attempt::named(task, epoch).map(|attempt| self.ends(attempt)),
             ["overlap", task, epoch] => Attempt::named(task, epoch).map(|attempt| Some(Violation::Overlap { attempt })),
             _ => None,
         };
-        said.unwrap_or_else(|| Some(Violation::BadLine { line: line.to_owned() }))
+        violation.unwrap_or_else(|| Some(Violation::BadLine { line: line.to_owned() }))
     }
 
     fn starts(&mut self, attempt: Attempt, token: &str) -> Option<Violation> {
@@ -101,12 +101,12 @@ impl History {
     }
 
     fn ends(&mut self, attempt: Attempt) -> Option<Violation> {
-        let overtaken = self.newest.get(&attempt.task) != Some(&attempt.epoch);
+        let is_late = self.newest.get(&attempt.task) != Some(&attempt.epoch);
         match self.runs.get_mut(&attempt) {
             Some(run) if !run.ended => run.ended = true,
             _ => return Some(Violation::RanTwice { attempt }),
         }
-        overtaken.then_some(Violation::Overlap { attempt })
+        is_late.then_some(Violation::Overlap { attempt })
     }
 }
 
@@ -123,32 +123,32 @@ impl Attempt {
 mod tests {
     use super::*;
 
-    fn verdicts(lines: &str) -> Vec<Violation> {
+    fn violations(lines: &str) -> Vec<Violation> {
         let mut history = History::open(Path::new("/dev/null")).unwrap();
-        lines.lines().filter_map(|line| history.judge(line)).collect()
+        lines.lines().filter_map(|line| history.check(line)).collect()
     }
 
     #[test]
     fn attempts_one_after_the_other_are_fine() {
-        assert!(verdicts("start a 1 x\nstart b 1 y\nstart a 2 x\nend a 2\nend b 1\n").is_empty());
+        assert!(violations("start a 1 x\nstart b 1 y\nstart a 2 x\nend a 2\nend b 1\n").is_empty());
     }
 
     #[test]
     fn a_second_run_an_overlap_and_a_late_starter_are_seen() {
         assert!(matches!(
-            verdicts("start a 1 x\nstart a 1 x\n")[..],
+            violations("start a 1 x\nstart a 1 x\n")[..],
             [Violation::RanTwice { .. }]
         ));
         assert!(matches!(
-            verdicts("start a 1 x\nstart a 2 x\nend a 1\n")[..],
+            violations("start a 1 x\nstart a 2 x\nend a 1\n")[..],
             [Violation::Overlap { .. }]
         ));
         assert!(matches!(
-            verdicts("start a 2 x\nstart a 1 x\n\n")[..],
+            violations("start a 2 x\nstart a 1 x\n\n")[..],
             [Violation::Overlap { .. }, Violation::BadLine { .. }]
         ));
         assert!(matches!(
-            verdicts("overlap a 2\nstart a 2 x\n")[..],
+            violations("overlap a 2\nstart a 2 x\n")[..],
             [Violation::Overlap { .. }]
         ));
     }

@@ -1,9 +1,9 @@
-//! The tools of the crash run: each a real command that is hard on the server in its own way.
+//! The tools of the crash test.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-/// The most that a printing command writes, apart from its last line.
+/// How much a printing command writes at most, apart from its last line.
 const MAX_PRINTED: u64 = 4 << 20;
 
 /// What a command does.
@@ -11,31 +11,31 @@ const MAX_PRINTED: u64 = 4 << 20;
 pub(crate) enum Kind {
     /// Ends at once.
     Quick,
-    /// Takes its time.
+    /// Takes a while.
     Slow,
-    /// Takes its time, and is tried again after a crash.
+    /// Takes a while, and is retried after a crash.
     Retried,
-    /// Takes its time and does not listen to SIGTERM.
+    /// Takes a while and ignores SIGTERM.
     Stubborn,
-    /// Writes more than is kept.
+    /// Writes more than the server stores.
     Chatty,
-    /// Says no.
+    /// Fails.
     Failing,
-    /// Is silent for long and then prints much, every byte of which is accounted for.
+    /// Prints nothing for a while and then a lot, of which no byte may be lost.
     Printing,
 }
 
 /// Which tools are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Load {
-    /// All, mostly those that live long enough to be killed.
+    /// All, mostly those that run long enough to be killed.
     Mixed,
-    /// Mostly those that print after a silence. Many run at once, so that the silences overlap.
+    /// Mostly `Kind::Printing`. Many run at once.
     Printing,
 }
 
 impl Load {
-    /// Commands that run at once.
+    /// How many commands run at once.
     pub(super) fn max_running(self) -> usize {
         match self {
             Self::Mixed => 8,
@@ -43,16 +43,16 @@ impl Load {
         }
     }
 
-    /// More open tasks than this make no new ones: the drain would take for ever.
-    pub(super) fn most_open(self) -> usize {
+    /// No tasks are created while this many are open, so that they can all end at the end of the run.
+    pub(super) fn max_open(self) -> usize {
         match self {
             Self::Mixed => 40,
             Self::Printing => 80,
         }
     }
 
-    /// The longest silence, in milliseconds.
-    fn longest_silence(self) -> u64 {
+    /// The maximum time until a command prints, in milliseconds.
+    fn max_silence(self) -> u64 {
         match self {
             Self::Mixed => 1_500,
             Self::Printing => 20_000,
@@ -99,19 +99,19 @@ impl Kind {
         }
     }
 
-    /// Arguments of a call, and its token, which says from outside which call a command belongs to.
+    /// The arguments of a call, and its token, which identifies the call of a command.
     pub(super) fn arguments(self, token: String, load: Load, rng: &mut Rng) -> (Value, String) {
         let millis = match self {
             Self::Slow | Self::Retried => rng.u64(50..600),
             Self::Stubborn => rng.u64(30..300),
             Self::Quick | Self::Chatty | Self::Failing => 0,
-            Self::Printing => rng.u64(0..=load.longest_silence()),
+            Self::Printing => rng.u64(0..=load.max_silence()),
         };
         let (bytes, token) = match self {
             Self::Printing => {
-                // Of every order of magnitude: what is lost may be a byte, or all beyond the first pipe.
-                let most = MAX_PRINTED >> rng.u32(0..=22);
-                let bytes = rng.u64(0..=most);
+                // Of every order of magnitude, because the loss may be a byte or everything after the first pipe buffer.
+                let max = MAX_PRINTED >> rng.u32(0..=22);
+                let bytes = rng.u64(0..=max);
                 (bytes, printing_token(&token, bytes))
             }
             _ => (0, token),

@@ -1,4 +1,4 @@
-//! What the server has acknowledged, and what it has shown since. This is what it is held to.
+//! What the server has acknowledged, and the states that it has returned since.
 
 use super::{kind::Kind, violation::Violation};
 use crate::mcp::{Outcome, TaskState};
@@ -6,42 +6,42 @@ use fastrand::Rng;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 
-/// Clients act on tasks as young as the newest of this many.
-const YOUNG: usize = 60;
+/// Clients use only this many of the newest tasks.
+const NEWEST: usize = 60;
 
 /// An acknowledged task.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) kind: Kind,
     pub(super) token: String,
-    /// As soon as it was seen once.
+    /// Set when it was seen first.
     pub(super) outcome: Option<Outcome>,
-    /// A request to cancel it was sent, answered or not.
+    /// Whether a request to cancel it was sent, answered or not.
     pub(super) cancel_sent: bool,
 }
 
-/// Shared by all clients of a run.
+/// The record that all clients of a run share.
 #[derive(Default)]
-pub(super) struct Ledger(Mutex<Book>);
+pub(super) struct Ledger(Mutex<Records>);
 
 #[derive(Default)]
-struct Book {
+struct Records {
     entries: HashMap<String, Entry>,
     /// In the order of their acknowledgements.
     order: Vec<String>,
-    /// Ended since somebody asked.
-    settled: Vec<String>,
+    /// Tasks that have ended since the last call of `due`.
+    newly_ended: Vec<String>,
     open: usize,
-    /// A request to cancel them was acknowledged.
+    /// Tasks whose cancellation was acknowledged.
     cancelled: HashSet<String>,
 }
 
 impl Ledger {
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, Records> {
         self.0.lock()
     }
 
-    pub(super) fn acknowledged(&self, task: String, kind: Kind, token: String) {
+    pub(super) fn record_acknowledged(&self, task: String, kind: Kind, token: String) {
         let mut book = self.book();
         book.order.push(task.clone());
         book.open += 1;
@@ -65,32 +65,32 @@ impl Ledger {
         self.book().order.clone()
     }
 
-    /// How many have been acknowledged.
+    /// How many tasks have been acknowledged.
     pub(super) fn count(&self) -> usize {
         self.book().order.len()
     }
 
-    /// How many have not been seen to end.
+    /// How many tasks have not been seen to end.
     pub(super) fn open(&self) -> usize {
         self.book().open
     }
 
-    /// Of how many tasks a request to cancel has been acknowledged.
+    /// How many cancellations have been acknowledged.
     pub(super) fn cancelled(&self) -> usize {
         self.book().cancelled.len()
     }
 
-    /// One of the youngest.
+    /// One of the newest tasks.
     pub(super) fn pick(&self, rng: &mut Rng) -> Option<String> {
         let book = self.book();
-        let young = &book.order[book.order.len().saturating_sub(YOUNG)..];
-        (!young.is_empty()).then(|| young[rng.usize(..young.len())].clone())
+        let newest = &book.order[book.order.len().saturating_sub(NEWEST)..];
+        (!newest.is_empty()).then(|| newest[rng.usize(..newest.len())].clone())
     }
 
-    /// Those to look at after a restart: all that are open, all that ended since the last time, and some that ended long ago.
+    /// The tasks to poll after a restart: the open ones, those that ended since the last call, and `old` random ones.
     pub(super) fn due(&self, rng: &mut Rng, old: usize) -> Vec<String> {
         let mut book = self.book();
-        let mut due = std::mem::take(&mut book.settled);
+        let mut due = std::mem::take(&mut book.newly_ended);
         due.extend(
             book.order
                 .iter()
@@ -105,21 +105,21 @@ impl Ledger {
         due
     }
 
-    pub(super) fn cancel_is_sent(&self, task: &str) {
+    pub(super) fn record_cancel_sent(&self, task: &str) {
         if let Some(entry) = self.book().entries.get_mut(task) {
             entry.cancel_sent = true;
         }
     }
 
-    pub(super) fn cancel_is_acknowledged(&self, task: &str) {
+    pub(super) fn record_cancel_acknowledged(&self, task: &str) {
         self.book().cancelled.insert(task.to_owned());
     }
 
-    /// Notes what `tasks/get` showed. `before` is what was known when it was asked: what became known meanwhile is no reason to
-    /// expect it.
-    pub(super) fn shown(&self, task: &str, before: Option<Outcome>, look: TaskState) -> Result<(), Violation> {
-        match (look, before) {
-            (TaskState::Ended(outcome), _) => self.ended(task, outcome),
+    /// Records and checks the result of `tasks/get`. `before` is the outcome that was known before the request; one that became known
+    /// during the request is not expected.
+    pub(super) fn record_state(&self, task: &str, before: Option<Outcome>, state: TaskState) -> Result<(), Violation> {
+        match (state, before) {
+            (TaskState::Ended(outcome), _) => self.record_end(task, outcome),
             (TaskState::EndedStatus(status), Some(was)) if status != legacy_status(&was) => Err(Violation::Changed {
                 task: task.to_owned(),
                 was,
@@ -134,8 +134,8 @@ impl Ledger {
         }
     }
 
-    /// Notes how a task ended. It can end only once.
-    pub(super) fn ended(&self, task: &str, outcome: Outcome) -> Result<(), Violation> {
+    /// Records and checks the outcome of a task, which must not change.
+    pub(super) fn record_end(&self, task: &str, outcome: Outcome) -> Result<(), Violation> {
         let mut book = self.book();
         let Some(entry) = book.entries.get_mut(task) else {
             return Ok(());
@@ -149,7 +149,7 @@ impl Ledger {
             Some(_) => Ok(()),
             None => {
                 entry.outcome = Some(outcome);
-                book.settled.push(task.to_owned());
+                book.newly_ended.push(task.to_owned());
                 book.open -= 1;
                 Ok(())
             }
@@ -157,7 +157,7 @@ impl Ledger {
     }
 }
 
-/// As a legacy client must see it (G1-19).
+/// The status for a legacy client (G1-19).
 fn legacy_status(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Cancelled => "cancelled",

@@ -1,4 +1,4 @@
-//! A client under whose hands the server dies.
+//! A client whose server is killed while it works.
 
 use super::{
     kind::{Kind, Load},
@@ -10,10 +10,10 @@ use fastrand::Rng;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The code that `tasks/*` answers with when the task is unknown, or when it is over and cannot be cancelled.
+/// The error code of `tasks/*` for an unknown task, and for cancelling an ended one.
 const INVALID_PARAMS: i64 = -32602;
 
-/// Works until told to stop, or until the server is gone, and says what was wrong. Connections that break are what this is about.
+/// Works until it is stopped or the server is killed. Returns the violations; a broken connection is not one.
 pub(super) fn work(client: &mut Client, load: Load, seed: u64, ledger: &Ledger, stop: &AtomicBool) -> Vec<Violation> {
     let mut rng = Rng::with_seed(seed);
     let mut violations = Vec::new();
@@ -23,81 +23,74 @@ pub(super) fn work(client: &mut Client, load: Load, seed: u64, ledger: &Ledger, 
         let token = format!("t{seed:x}.{nth}");
         match act(client, load, &mut rng, token, ledger) {
             Ok(()) => {}
-            Err(Stumble::Gone) => break,
-            Err(Stumble::Violation(violation)) => violations.push(violation),
+            Err(Stop::Gone) => break,
+            Err(Stop::Violation(violation)) => violations.push(violation),
         }
     }
     violations
 }
 
-/// Why a client cannot go on.
-enum Stumble {
+/// Why a client stops.
+enum Stop {
     Gone,
     Violation(Violation),
 }
 
-impl From<Violation> for Stumble {
+impl From<Violation> for Stop {
     fn from(violation: Violation) -> Self {
         Self::Violation(violation)
     }
 }
 
-fn act(client: &mut Client, load: Load, rng: &mut Rng, token: String, ledger: &Ledger) -> Result<(), Stumble> {
+fn act(client: &mut Client, load: Load, rng: &mut Rng, token: String, ledger: &Ledger) -> Result<(), Stop> {
     let decision = rng.u8(0..100);
     let kind = Kind::draw(load, rng);
     match (decision, client.era()) {
-        (0..40, _) if ledger.open() < load.most_open() => {
-            create(client, kind, kind.arguments(token, load, rng), ledger)
-        }
+        (0..40, _) if ledger.open() < load.max_open() => create(client, kind, kind.arguments(token, load, rng), ledger),
         (40..43, Era::Legacy) => call(client, Kind::Quick.arguments(token, load, rng)),
-        (43..55, _) => on_some(client, rng, ledger, cancel),
-        (55..60, Era::Legacy) => on_some(client, rng, ledger, result),
-        _ => on_some(client, rng, ledger, look),
+        (43..55, _) => with_random_task(client, rng, ledger, cancel),
+        (55..60, Era::Legacy) => with_random_task(client, rng, ledger, result),
+        _ => with_random_task(client, rng, ledger, poll),
     }
 }
 
-fn create(
-    client: &mut Client,
-    kind: Kind,
-    (arguments, token): (Value, String),
-    ledger: &Ledger,
-) -> Result<(), Stumble> {
+fn create(client: &mut Client, kind: Kind, (arguments, token): (Value, String), ledger: &Ledger) -> Result<(), Stop> {
     let created = client.create(kind.name(), arguments);
-    let task = created.map_err(|trouble| misbehaved(client, "creating a task", trouble))?;
-    ledger.acknowledged(task, kind, token);
+    let task = created.map_err(|error| misbehaved(client, "creating a task", error))?;
+    ledger.record_acknowledged(task, kind, token);
     Ok(())
 }
 
-/// A plain call has nothing to show after a crash. It adds work that must be cleaned up.
-fn call(client: &mut Client, (arguments, _): (Value, String)) -> Result<(), Stumble> {
+/// Makes a plain call: after a crash nothing of it may be left.
+fn call(client: &mut Client, (arguments, _): (Value, String)) -> Result<(), Stop> {
     let called = client.call(Kind::Quick.name(), arguments);
     called
         .map(drop)
-        .map_err(|trouble| misbehaved(client, "calling a tool", trouble))
+        .map_err(|error| misbehaved(client, "calling a tool", error))
 }
 
-type Action = fn(&mut Client, &str, &Ledger) -> Result<(), Stumble>;
+type Action = fn(&mut Client, &str, &Ledger) -> Result<(), Stop>;
 
-fn on_some(client: &mut Client, rng: &mut Rng, ledger: &Ledger, action: Action) -> Result<(), Stumble> {
+fn with_random_task(client: &mut Client, rng: &mut Rng, ledger: &Ledger, action: Action) -> Result<(), Stop> {
     match ledger.pick(rng) {
         Some(task) => action(client, &task, ledger),
         None => Ok(()),
     }
 }
 
-fn look(client: &mut Client, task: &str, ledger: &Ledger) -> Result<(), Stumble> {
+fn poll(client: &mut Client, task: &str, ledger: &Ledger) -> Result<(), Stop> {
     let before = ledger.entry(task).and_then(|entry| entry.outcome);
-    let look = client
+    let state = client
         .get(task)
-        .map_err(|trouble| lost_or_misbehaved(client, "polling", task, trouble))?;
-    Ok(ledger.shown(task, before, look)?)
+        .map_err(|error| lost_or_misbehaved(client, "polling", task, error))?;
+    Ok(ledger.record_state(task, before, state)?)
 }
 
-fn cancel(client: &mut Client, task: &str, ledger: &Ledger) -> Result<(), Stumble> {
-    ledger.cancel_is_sent(task);
+fn cancel(client: &mut Client, task: &str, ledger: &Ledger) -> Result<(), Stop> {
+    ledger.record_cancel_sent(task);
     match client.cancel(task) {
-        Ok(()) => ledger.cancel_is_acknowledged(task),
-        // It is over, says the server. The next look will show whether it is.
+        Ok(()) => ledger.record_cancel_acknowledged(task),
+        // The server says that the task has ended; the next poll checks that.
         Err(RequestError::Refused {
             code: INVALID_PARAMS,
             message,
@@ -105,26 +98,26 @@ fn cancel(client: &mut Client, task: &str, ledger: &Ledger) -> Result<(), Stumbl
         }) if client.era() == Era::Legacy && !is_unknown(&message) => {
             return Ok(());
         }
-        Err(trouble) => return Err(lost_or_misbehaved(client, "cancelling", task, trouble)),
+        Err(error) => return Err(lost_or_misbehaved(client, "cancelling", task, error)),
     }
     match client.era() {
-        Era::Legacy => Ok(ledger.ended(task, crate::mcp::Outcome::Cancelled)?),
+        Era::Legacy => Ok(ledger.record_end(task, crate::mcp::Outcome::Cancelled)?),
         Era::Modern => Ok(()),
     }
 }
 
-fn result(client: &mut Client, task: &str, ledger: &Ledger) -> Result<(), Stumble> {
+fn result(client: &mut Client, task: &str, ledger: &Ledger) -> Result<(), Stop> {
     let outcome = client.result(task);
-    let outcome = outcome.map_err(|trouble| lost_or_misbehaved(client, "waiting for a result", task, trouble))?;
-    Ok(ledger.ended(task, outcome)?)
+    let outcome = outcome.map_err(|error| lost_or_misbehaved(client, "waiting for a result", task, error))?;
+    Ok(ledger.record_end(task, outcome)?)
 }
 
 fn is_unknown(message: &str) -> bool {
     message.contains("not found")
 }
 
-fn lost_or_misbehaved(client: &Client, doing: &'static str, task: &str, trouble: RequestError) -> Stumble {
-    match trouble {
+fn lost_or_misbehaved(client: &Client, doing: &'static str, task: &str, error: RequestError) -> Stop {
+    match error {
         RequestError::Refused {
             code: INVALID_PARAMS,
             message,
@@ -134,25 +127,25 @@ fn lost_or_misbehaved(client: &Client, doing: &'static str, task: &str, trouble:
             why: format!("{doing}: {message}"),
         }
         .into(),
-        trouble => misbehaved(client, doing, trouble),
+        error => misbehaved(client, doing, error),
     }
 }
 
-fn misbehaved(client: &Client, doing: &'static str, trouble: RequestError) -> Stumble {
-    match trouble {
+fn misbehaved(client: &Client, doing: &'static str, error: RequestError) -> Stop {
+    match error {
         RequestError::Broken(error) if error.kind() != std::io::ErrorKind::InvalidData && !timed_out(&error) => {
-            Stumble::Gone
+            Stop::Gone
         }
-        trouble => Violation::Misbehaved {
+        error => Violation::Misbehaved {
             era: client.era().name(),
             doing,
-            problem: trouble.to_string(),
+            problem: error.to_string(),
         }
         .into(),
     }
 }
 
-/// A server that lives and does not answer is no server that was killed.
+/// A timeout does not mean that the server was killed.
 fn timed_out(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),

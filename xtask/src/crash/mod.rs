@@ -1,6 +1,5 @@
-//! `cargo xtask crash`: a real server with real commands is killed again and again under load. After each restart, and at the end,
-//! it is held to what it had acknowledged. Everything is judged from outside: by what clients were told, by what the commands left
-//! behind, by which processes live.
+//! `cargo xtask crash`: kills a real server with real commands repeatedly under load. After each restart, and at the end, checks that
+//! nothing acknowledged is lost. The checks use only the responses to clients, the journal of the commands, and the list of processes.
 
 mod audit;
 mod journal;
@@ -28,8 +27,8 @@ use std::{
 use violation::Violation;
 pub(crate) use worker::{Args as WorkerArgs, run as work};
 
-/// More violations than this say nothing new.
-const SHOWN: usize = 20;
+/// How many violations are printed.
+const MAX_PRINTED: usize = 20;
 
 /// `cargo xtask crash`
 #[derive(Debug, clap::Args)]
@@ -40,16 +39,16 @@ pub(crate) struct Args {
     /// Replay the decisions of an earlier run
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Kill a server with durable tools in Rust, and count what their steps do
+    /// Kill a server with durable tools in Rust, and count the effects of their steps
     #[arg(long, conflicts_with = "plant")]
     pub(crate) native: bool,
-    /// Mostly commands that print up to 4 MiB after a silence of up to 20 s, every byte of which is accounted for
+    /// Run mostly commands that print up to 4 MiB after up to 20 s, and check that no byte is lost
     #[arg(long, conflicts_with_all = ["native", "plant"])]
     pub(crate) prints: bool,
     /// Plant a fault and run until it is found, which is then a failure
     #[arg(long)]
     pub(crate) plant: Option<Plant>,
-    /// Take this server instead of building one
+    /// Use this server instead of building one
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
     /// Report as one line of JSON
@@ -65,14 +64,14 @@ pub(crate) enum Plant {
 }
 
 impl Plant {
-    /// As the server knows it.
+    /// The value of `LONGHAUL_PLANT`.
     fn name(self) -> &'static str {
         match self {
             Self::LoseAck => "lose-ack",
         }
     }
 
-    /// Whether this is the fault itself. What else it breaks on the way is not what the run is to find.
+    /// Whether a violation shows this fault. Others that it causes do not count.
     fn shows_in(self, violation: &Violation) -> bool {
         match self {
             Self::LoseAck => matches!(violation, Violation::Lost { .. }),
@@ -80,19 +79,19 @@ impl Plant {
     }
 }
 
-/// Why a run is no proof.
+/// Why a run failed or has tested nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CrashError {
-    #[error("supervisors and their commands are told apart by /proc, so this needs Linux")]
+    #[error("supervisors and their commands are found through /proc, so this needs Linux")]
     NotLinux,
     #[error(transparent)]
     Build(#[from] ProcessError),
     #[error(transparent)]
     Server(#[from] ServerError),
-    #[error("the run could not be prepared or its traces not be read: {0}")]
+    #[error("a file of the run cannot be used: {0}")]
     Io(#[from] io::Error),
     #[error(
-        "{count} promises broken by round {round} of seed {seed}; data, journal and logs are in {kept}, and \
+        "{count} violations by round {round} of seed {seed}; data, journal and logs are in {kept}, and \
          `cargo xtask crash{flag} --rounds {rounds} --seed {seed}` makes the same decisions again"
     )]
     Broken {
@@ -102,15 +101,15 @@ pub(crate) enum CrashError {
         rounds: u32,
         seed: u64,
         kept: PathBuf,
-        /// What the run was asked for with.
+        /// The option of the run, for repeating it.
         flag: &'static str,
     },
-    #[error("the run shows nothing: no {what} (seed {seed}); more rounds may help")]
+    #[error("the run has tested too little: no {what} (seed {seed}); more rounds may help")]
     Idle { what: &'static str, seed: u64 },
 }
 
-/// What a run is made from, whichever it is.
-struct Seeded {
+/// The options that both kinds of runs have.
+struct RunOptions {
     seed: u64,
     program: Option<PathBuf>,
     json: bool,
@@ -123,12 +122,12 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
     }
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
     if args.native {
-        let seeded = Seeded {
+        let options = RunOptions {
             seed,
             program: args.program.clone(),
             json: args.json,
         };
-        return native::run(args.rounds, seeded);
+        return native::run(args.rounds, options);
     }
     let program = workspace::longhaul().or_build(args.program.as_ref())?;
     eprintln!("crash: {} rounds, seed {seed}", args.rounds);
@@ -144,7 +143,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
         Err(Halt::Server(error)) => Err(error.into()),
         Err(Halt::Io(error)) => Err(error.into()),
         Err(Halt::Broken { round, violations }) => {
-            for violation in violations.iter().take(SHOWN) {
+            for violation in violations.iter().take(MAX_PRINTED) {
                 eprintln!("crash: by round {round}: {violation}");
             }
             let lost = violations
@@ -166,12 +165,12 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
 
 /// Kills all supervisors of the attempts in a folder.
 pub(crate) fn kill_supervisors(attempts: &Path) {
-    for supervisor in supervisors::living(attempts) {
+    for supervisor in supervisors::running(attempts) {
         supervisor.kill();
     }
 }
 
-/// Removes what a run has kept, and ends what still runs there.
+/// Removes the folder of a run, and kills the processes that still use it.
 pub(crate) fn discard(kept: &Path) -> io::Result<()> {
     site::remove(kept)
 }

@@ -1,9 +1,9 @@
-//! The same for durable tools in Rust: their server is killed under load, and what their steps did outside is counted.
+//! The crash test of durable tools in Rust: kills their server under load, and counts the effects of their steps.
 //!
-//! A step leaves a line in a file before it is journaled. So the file shows that nothing was left out, and that a step never happened
-//! again once a later one of its call had: that could only be if it had been journaled and then forgotten.
+//! A step appends a line to a file before its journal entry is written. So the file shows whether a step was left out, and whether one
+//! was repeated after a later step of its call: then its journal entry was lost.
 
-use super::{CrashError, Seeded};
+use super::{CrashError, RunOptions};
 use crate::{
     clock,
     mcp::{Client, Era, Outcome, RequestError},
@@ -21,14 +21,14 @@ use std::{
     time::Duration,
 };
 
-/// Open calls are let to be at most so many.
-const MOST_OPEN: usize = 24;
-/// Calls that a round makes at most.
-const CREATES: usize = 12;
-/// How long the last server may take to end what is left.
+/// How many calls are open at most.
+const MAX_OPEN: usize = 24;
+/// How many calls a round makes at most.
+const MAX_CREATES: usize = 12;
+/// How long the last server may take to complete the open calls.
 const DRAIN: Duration = Duration::from_secs(120);
 const STOP: Duration = Duration::from_secs(15);
-/// As the example has them.
+/// As in the example.
 const BRANCHES: u32 = 3;
 
 /// A call that was acknowledged.
@@ -38,18 +38,18 @@ struct Call {
     steps: u32,
 }
 
-/// What a run came to.
+/// The report of a run.
 struct Report {
     seed: u64,
     rounds: u32,
     acknowledged: usize,
     effects: usize,
-    /// Effects that happened again, because the process died between them and their entries.
+    /// Repeated effects, because the process was killed between an effect and its entry.
     repeated: usize,
 }
 
 /// Kills the server `rounds` times.
-pub(super) fn run(rounds: u32, Seeded { seed, program, json }: Seeded) -> Result<(), CrashError> {
+pub(super) fn run(rounds: u32, RunOptions { seed, program, json }: RunOptions) -> Result<(), CrashError> {
     let program = workspace::under_fire().or_build(program.as_ref())?;
     eprintln!("crash: {rounds} rounds of durable tools, seed {seed}");
     let name = format!("native-{seed}-{}", std::process::id());
@@ -82,9 +82,9 @@ impl Run {
         for round in 1..=rounds {
             let mut server = self.serve()?;
             client.moved(server.ready()?);
-            ended = self.judge(&calls, round, rounds, seed)?.max(ended);
-            for _ in 0..rng.usize(1..=CREATES) {
-                if calls.len() - ended < MOST_OPEN {
+            ended = self.check_effects(&calls, round, rounds, seed)?.max(ended);
+            for _ in 0..rng.usize(1..=MAX_CREATES) {
+                if calls.len() - ended < MAX_OPEN {
                     calls.extend(create(&mut client, &mut rng, calls.len())?);
                 }
             }
@@ -107,7 +107,7 @@ impl Run {
                 return Err(self.broken(format!("call {} came to {outcome:?}", call.token), rounds, rounds, seed));
             }
         }
-        if self.judge(&calls, rounds, rounds, seed)? != calls.len() {
+        if self.check_effects(&calls, rounds, rounds, seed)? != calls.len() {
             return Err(self.broken("a call ended without all of its steps".to_owned(), rounds, rounds, seed));
         }
         let pid = server.pid();
@@ -126,18 +126,18 @@ impl Run {
     fn serve(&self) -> Result<Server, CrashError> {
         let mut command = Command::new(&self.program);
         command.arg("--data-dir").arg(self.root.join("data"));
-        command.arg("--effects").arg(self.side());
+        command.arg("--effects").arg(self.effects_file());
         Ok(Server::start(&mut command, &self.root.join("server.log"))?)
     }
 
-    fn side(&self) -> PathBuf {
+    fn effects_file(&self) -> PathBuf {
         self.root.join("side")
     }
 
-    /// What happened, in order: token and step.
+    /// All effects in their order: token and step.
     fn effects(&self) -> Result<Vec<(String, String)>, CrashError> {
-        let text = if self.side().exists() {
-            fs::read_to_string(self.side())?
+        let text = if self.effects_file().exists() {
+            fs::read_to_string(self.effects_file())?
         } else {
             String::new()
         };
@@ -148,13 +148,13 @@ impl Run {
         Ok(text.lines().filter_map(read).collect())
     }
 
-    /// Holds what happened against the order in which it may; says how many calls have come to their last step.
-    fn judge(&self, calls: &[Call], round: u32, rounds: u32, seed: u64) -> Result<usize, CrashError> {
+    /// Checks the order of the effects. Returns how many calls have reached their last step.
+    fn check_effects(&self, calls: &[Call], round: u32, rounds: u32, seed: u64) -> Result<usize, CrashError> {
         let mut done: HashMap<&str, u32> = HashMap::new();
         let plans: HashMap<&str, &Call> = calls.iter().map(|call| (call.token.as_str(), call)).collect();
         let effects = self.effects()?;
         for (token, step) in &effects {
-            // The acknowledgement may have been lost with its server; then nobody knows how many steps there are.
+            // If the acknowledgement was lost with its server, the number of steps is unknown.
             let Some(call) = plans.get(token.as_str()) else {
                 continue;
             };
@@ -184,7 +184,7 @@ impl Run {
     }
 }
 
-/// Where a step stands among those of its call. Branches come between their step and the next, in any order.
+/// The rank of a step among the steps of its call. Branches are between their step and the next, in any order.
 fn rank(step: &str, steps: u32) -> u32 {
     let (trunk, branch) = step
         .split_once('/')
@@ -199,7 +199,7 @@ fn last(call: &Call) -> u32 {
     call.steps * 2
 }
 
-/// `None` if nobody knows whether there is such a call.
+/// `None` if it is unknown whether the call exists.
 fn create(client: &mut Client, rng: &mut Rng, nth: usize) -> Result<Option<Call>, CrashError> {
     let tool = if rng.u8(0..4) == 0 { "family" } else { "chain" };
     let (token, steps) = (format!("c{nth}.{}", rng.u32(..)), rng.u32(2..9));

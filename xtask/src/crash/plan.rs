@@ -1,33 +1,33 @@
-//! What a round does, drawn from the seed: the same seed makes the same decisions. When the machine carries them out is its own.
+//! The decisions of a round, drawn from the seed. The same seed gives the same decisions, but not the same timing.
 
 use fastrand::Rng;
 use std::time::Duration;
 
-/// Clients at once, of either era in turn.
+/// How many clients run at once, alternately of each era.
 pub(super) const CLIENTS: usize = 4;
 
 /// One round.
 pub(super) struct Plan {
-    /// A server that is killed so soon after its start that it may not have recovered yet.
+    /// When to kill a server that is started before the round's, possibly before it has recovered.
     pub(super) false_start: Option<Duration>,
     /// How long the clients work before the server is killed.
     pub(super) load: Duration,
-    /// Which supervisor dies too, and when.
+    /// Which supervisor is killed too, and when.
     pub(super) victim: Option<Victim>,
-    /// Whether a supervisor that has not begun is held back until the next server has judged its attempt.
+    /// Whether to suspend a supervisor that has not started its command until the next server has recovered its attempt.
     pub(super) late_starter: bool,
     /// The seeds of the clients' decisions.
     pub(super) clients: [u64; CLIENTS],
-    /// The seed of what is looked at after the restart.
+    /// The seed for the choice of tasks that are polled after the restart.
     pub(super) audit: u64,
 }
 
 /// A supervisor to be killed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Victim {
-    /// While the server watches, or once it is gone.
+    /// Whether it is killed while the server runs, or after it.
     pub(super) server_lives: bool,
-    /// Any number; its remainder chooses among those that live.
+    /// Any number; its remainder selects one of the running supervisors.
     pub(super) nth: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What printing commands write, and whether all of it was kept.
+//! The output of printing commands, and the check that all of it is stored.
 
 use super::{
     kind::{Kind, printed_bytes},
@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A text in which each place is known: that of the call with this token, `bytes` bytes long.
+/// The text of the call with this token, `bytes` bytes long; it has no repetition, so a gap can be detected.
 pub(super) fn text(token: &str, bytes: u64) -> Vec<u8> {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     let mut text = Vec::with_capacity(bytes + 64);
@@ -28,30 +28,30 @@ pub(super) fn text(token: &str, bytes: u64) -> Vec<u8> {
     text
 }
 
-/// The last line of every command, which says whose it is.
+/// The last line of every command, which identifies its attempt.
 pub(super) fn identity(attempt: &Attempt, token: &str) -> String {
     format!("{} {} {token}", attempt.task, attempt.epoch)
 }
 
-/// All that a printing command writes.
+/// The whole output of a printing command.
 pub(super) fn whole(attempt: &Attempt, token: &str, bytes: u64) -> Vec<u8> {
     let mut whole = text(token, bytes);
     whole.extend(format!("\n{}\n", identity(attempt, token)).into_bytes());
     whole
 }
 
-/// The account of what was printed.
+/// Counts the output that was checked.
 #[derive(Default)]
 pub(super) struct Account {
     seen: HashSet<String>,
-    /// Commands whose output was found whole.
+    /// Commands whose output was complete.
     pub(super) commands: usize,
     pub(super) bytes: u64,
 }
 
 impl Account {
-    /// Looks at the output of every printing command whose result has been seen since, and removes it from the disk.
-    pub(super) fn settle(&mut self, site: &Site, ledger: &Ledger) -> Vec<Violation> {
+    /// Checks the output of every printing command whose result has been seen since the last call, and removes the output.
+    pub(super) fn check(&mut self, site: &Site, ledger: &Ledger) -> Vec<Violation> {
         let mut violations = Vec::new();
         for task in ledger.tasks() {
             let Some(entry) = ledger.entry(&task).filter(|entry| entry.kind == Kind::Printing) else {
@@ -75,7 +75,7 @@ impl Account {
     }
 }
 
-/// The length of the output, all of which is there.
+/// Checks that the output is complete, and returns its length.
 fn check(site: &Site, task: &str, entry: &Entry, text: &str) -> Result<u64, String> {
     let last = text.lines().last().unwrap_or_default();
     let attempt = last
@@ -95,7 +95,7 @@ fn check(site: &Site, task: &str, entry: &Entry, text: &str) -> Result<u64, Stri
     Ok(whole.len() as u64)
 }
 
-/// Either all of it, or its end under a line that says how much is before that.
+/// Checks a result: it is the whole output, or its end below a line with the length of the rest.
 fn in_result(text: &str, whole: &[u8]) -> Result<(), String> {
     let (dropped, kept) = match text.strip_prefix("[longhaul: the first ") {
         None => (0, text),
@@ -115,7 +115,7 @@ fn in_result(text: &str, whole: &[u8]) -> Result<(), String> {
     }
 }
 
-/// All of it, without a hole. What was found whole is removed: thousands of these would fill the disk.
+/// Checks that a log is complete, and removes it then: thousands of logs would fill the disk.
 fn in_log(folder: &Path, whole: &[u8]) -> io::Result<()> {
     let mut pieces: Vec<(u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -139,7 +139,7 @@ fn in_log(folder: &Path, whole: &[u8]) -> io::Result<()> {
     pieces.into_iter().try_for_each(|(_, path)| fs::remove_file(path))
 }
 
-/// The record of the end counts as much.
+/// Checks the number of bytes in the record of the end.
 fn counted(folder: &Path, bytes: u64) -> Result<(), String> {
     let record = fs::read(folder.join("exit")).map_err(|error| format!("its exit record: {error}"))?;
     let record: serde_json::Value = serde_json::from_slice(&record).map_err(|error| error.to_string())?;
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_is_held_to_every_byte() {
+    fn a_missing_byte_of_a_result_is_found() {
         let attempt = Attempt {
             task: "a".to_owned(),
             epoch: 1,
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_held_to_every_byte() {
+    fn a_missing_byte_of_a_log_is_found() {
         let folder = std::env::temp_dir().join(format!("longhaul-xtask-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();

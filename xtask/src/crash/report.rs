@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The report of a run.
 
 use super::CrashError;
 use serde_json::json;
@@ -8,19 +8,19 @@ pub(super) struct Report {
     pub(super) rounds: u32,
     /// Tasks whose creation was acknowledged.
     pub(super) acknowledged: usize,
-    /// Those of them whose cancellation was.
+    /// Tasks whose cancellation was acknowledged.
     pub(super) cancelled: usize,
-    /// Results of commands that a later server took up while they ran.
+    /// Results of commands that a later server took over while they ran.
     pub(super) reattached: usize,
     pub(super) supervisors_killed: usize,
-    /// Attempts that a restart found not to have been started.
+    /// Attempts that a restart declared void.
     pub(super) voided: usize,
-    /// Supervisors of such attempts that came too late.
+    /// Void attempts whose supervisor started later.
     pub(super) late_starters: usize,
     pub(super) commands: usize,
-    /// Servers that were killed before they had recovered, or just after.
+    /// Servers that were killed before they had recovered, or shortly after.
     pub(super) false_starts: u32,
-    /// Printing commands whose output was found whole, and how much that was.
+    /// Printing commands whose output was complete, and its length.
     pub(super) printed: usize,
     pub(super) bytes: u64,
 }
@@ -61,7 +61,7 @@ impl Report {
         })
     }
 
-    /// A run in which one of these did not happen shows nothing about it.
+    /// Returns an error if one of these did not happen: the run has not tested it.
     pub(super) fn check(&self) -> Result<(), CrashError> {
         let needed = [
             (self.acknowledged, "task was acknowledged"),

@@ -1,7 +1,7 @@
-//! The rounds: start, look, load, kill.
+//! The rounds: start a server, check its tasks, run the load, kill the server.
 
 use super::{
-    audit::{self, Fates},
+    audit::{self, Interventions},
     journal::History,
     ledger::Ledger,
     load,
@@ -9,7 +9,7 @@ use super::{
     printed::Account,
     report::Report,
     site::Site,
-    supervisors::{self, Attempt, Frozen, Supervisor},
+    supervisors::{self, Attempt, Supervisor, Suspended},
     violation::Violation,
 };
 use crate::{
@@ -26,16 +26,16 @@ use std::{
     time::Duration,
 };
 
-/// Ended tasks that are looked at again after each restart, apart from those that ended just before it.
+/// How many old tasks are checked after each restart.
 const OLD: usize = 50;
-/// A stop closes streams and leaves commands alone (design section 9).
+/// How long a stop may take: it closes streams and leaves commands running (design section 9).
 const STOP: Duration = Duration::from_secs(10);
-/// How long to look for a supervisor that has not begun.
-const STARTER: Duration = Duration::from_millis(60);
-/// How long the judgement of an attempt may take before its supervisor goes on all the same.
-const JUDGED: Duration = Duration::from_millis(100);
-/// Rounds between two lines that say how far it is.
-const NEWS_EVERY: u32 = 20;
+/// How long to look for a supervisor that has not started its command.
+const FIND_STARTING: Duration = Duration::from_millis(60);
+/// How long to wait until the attempt of a suspended supervisor is declared void.
+const VOID_TIMEOUT: Duration = Duration::from_millis(100);
+/// The number of rounds between two lines of progress.
+const PROGRESS_EVERY: u32 = 20;
 
 /// Why a run ends early.
 pub(super) enum Halt {
@@ -56,19 +56,19 @@ impl From<io::Error> for Halt {
     }
 }
 
-/// A run and all that is known about it.
+/// A run and its state.
 pub(super) struct Run {
     site: Site,
     ledger: Ledger,
     history: History,
-    fates: Fates,
+    interventions: Interventions,
     account: Account,
     clients: [Client; CLIENTS],
     auditor: Client,
     /// The attempts that ran when the last server died.
     running: Vec<Attempt>,
-    /// A supervisor that is held back.
-    frozen: Option<Frozen>,
+    /// A supervisor that is suspended.
+    frozen: Option<Suspended>,
     false_starts: u32,
     round: u32,
 }
@@ -81,7 +81,7 @@ impl Run {
             history: History::open(&site.journal())?,
             site,
             ledger: Ledger::default(),
-            fates: Fates::default(),
+            interventions: Interventions::default(),
             account: Account::default(),
             clients: std::array::from_fn(|nth| Client::new(eras[nth % eras.len()], nowhere)),
             auditor: Client::new(Era::Modern, nowhere),
@@ -92,7 +92,7 @@ impl Run {
         })
     }
 
-    /// All rounds, and then the end of all tasks under a server that is left alone.
+    /// Runs all rounds, then waits for the end of all tasks with a server that is not killed.
     pub(super) fn all(&mut self, rounds: u32, seed: u64) -> Result<Report, Halt> {
         let mut rng = Rng::with_seed(seed);
         let mut found = Vec::new();
@@ -100,17 +100,17 @@ impl Run {
             self.round = round;
             let plan = Plan::draw(&mut rng);
             if let Some(after) = plan.false_start {
-                self.start_falsely(after)?;
+                self.start_and_kill(after)?;
             }
             let mut server = self.serve()?;
-            // What the load found waits for what the restart shows: that is what this is about.
-            found.extend(self.look_again(plan.audit));
-            found.extend(self.account.settle(&self.site, &self.ledger));
-            self.thaw();
+            // The violations of the load are reported together with those of the restart, which matter more.
+            found.extend(self.check_tasks(plan.audit));
+            found.extend(self.account.check(&self.site, &self.ledger));
+            self.resume_supervisor();
             self.check(std::mem::take(&mut found))?;
             found = self.load(&plan, &mut server)?;
-            self.running = self.living();
-            if round % NEWS_EVERY == 0 {
+            self.running = self.running_attempts();
+            if round % PROGRESS_EVERY == 0 {
                 let (acknowledged, open) = (self.ledger.count(), self.ledger.open());
                 eprintln!("crash: round {round}: {acknowledged} acknowledged, {open} open");
             }
@@ -120,15 +120,15 @@ impl Run {
 
     fn finish(&mut self, mut found: Vec<Violation>, seed: u64) -> Result<Report, Halt> {
         let mut server = self.serve()?;
-        self.thaw();
+        self.resume_supervisor();
         found.extend(audit::drain(&mut self.auditor, &self.ledger));
         found.extend(audit::tasks(&mut self.auditor, &self.ledger, &self.ledger.tasks()));
-        found.extend(audit::silence(&self.site));
-        found.extend(self.account.settle(&self.site, &self.ledger));
-        found.extend(self.history.read_on()?);
-        let (broken, reattached) = audit::outcomes(&self.ledger, &self.history, &self.fates);
+        found.extend(audit::supervisors_end(&self.site));
+        found.extend(self.account.check(&self.site, &self.ledger));
+        found.extend(self.history.read_new()?);
+        let (broken, reattached) = audit::outcomes(&self.ledger, &self.history, &self.interventions);
         found.extend(broken);
-        let (broken, voids) = audit::voids(&self.site, &self.history, &self.fates);
+        let (broken, voids) = audit::voids(&self.site, &self.history, &self.interventions);
         found.extend(broken);
         self.check(found)?;
         let pid = server.pid();
@@ -139,7 +139,7 @@ impl Run {
             acknowledged: self.ledger.count(),
             cancelled: self.ledger.cancelled(),
             reattached,
-            supervisors_killed: self.fates.killed.len(),
+            supervisors_killed: self.interventions.killed.len(),
             voided: voids.all,
             late_starters: voids.refused,
             commands: self.history.runs.len(),
@@ -149,39 +149,41 @@ impl Run {
         })
     }
 
-    /// Starts a server, notes which attempts it has taken over alive, and tells the clients where it is.
+    /// Starts a server, records which attempts have survived, and gives the clients its address.
     fn serve(&mut self) -> Result<Server, Halt> {
         let mut server = self.site.serve()?;
         let address = server.ready()?;
         let ran = std::mem::take(&mut self.running);
-        self.fates
-            .survived
-            .extend(self.living().into_iter().filter(|attempt| ran.contains(attempt)));
+        self.interventions.survived.extend(
+            self.running_attempts()
+                .into_iter()
+                .filter(|attempt| ran.contains(attempt)),
+        );
         self.auditor.moved(address);
         self.clients.iter_mut().for_each(|client| client.moved(address));
         Ok(server)
     }
 
-    /// A server that is killed before it is of any use.
-    fn start_falsely(&mut self, after: Duration) -> Result<(), Halt> {
+    /// Starts a server and kills it after `after`.
+    fn start_and_kill(&mut self, after: Duration) -> Result<(), Halt> {
         let mut server = self.site.serve()?;
         clock::pause(after);
         self.false_starts += 1;
         Ok(server.kill()?)
     }
 
-    /// The attempts that run at this moment.
-    fn living(&self) -> Vec<Attempt> {
-        let living = supervisors::living(&self.site.attempts()).into_iter();
-        living.map(|supervisor| supervisor.attempt).collect()
+    /// The attempts that are running.
+    fn running_attempts(&self) -> Vec<Attempt> {
+        let running = supervisors::running(&self.site.attempts()).into_iter();
+        running.map(|supervisor| supervisor.attempt).collect()
     }
 
-    fn look_again(&mut self, seed: u64) -> Vec<Violation> {
+    fn check_tasks(&mut self, seed: u64) -> Vec<Violation> {
         let due = self.ledger.due(&mut Rng::with_seed(seed), OLD);
         audit::tasks(&mut self.auditor, &self.ledger, &due)
     }
 
-    /// Lets all clients loose; kills the server, and perhaps a supervisor, under their hands.
+    /// Runs all clients, and kills the server, and perhaps a supervisor, while they work.
     fn load(&mut self, plan: &Plan, server: &mut Server) -> Result<Vec<Violation>, Halt> {
         let stop = AtomicBool::new(false);
         let (ledger, stopped, kinds) = (&self.ledger, &stop, self.site.load());
@@ -194,11 +196,18 @@ impl Run {
                 .collect();
             clock::pause(plan.load);
             let victim = |server_lives: bool| plan.victim.filter(|victim| victim.server_lives == server_lives);
-            self.fates.killed.extend(self.site.kill_supervisor(victim(true)));
-            self.frozen = plan.late_starter.then(|| self.site.freeze_starter()).flatten();
+            self.interventions
+                .killed
+                .extend(self.site.kill_supervisor(victim(true)));
+            self.frozen = plan
+                .late_starter
+                .then(|| self.site.suspend_starting_supervisor())
+                .flatten();
             let killed = server.kill();
             stop.store(true, Ordering::Relaxed);
-            self.fates.killed.extend(self.site.kill_supervisor(victim(false)));
+            self.interventions
+                .killed
+                .extend(self.site.kill_supervisor(victim(false)));
             let found = working
                 .into_iter()
                 .map(|client| client.join().unwrap_or_else(|panic| resume_unwind(panic)));
@@ -208,19 +217,19 @@ impl Run {
         })
     }
 
-    /// Lets the supervisor that was held back go on, once its attempt is judged: void, unless it had got further than it seemed.
-    fn thaw(&mut self) {
+    /// Resumes the suspended supervisor once its attempt is void, or after a timeout if it had started its command.
+    fn resume_supervisor(&mut self) {
         if let Some(frozen) = self.frozen.take() {
             let void = frozen.attempt().directory(&self.site.attempts()).join(audit::VOID);
-            clock::wait_for(JUDGED, || void.exists().then_some(()));
-            self.fates.late.insert(frozen.attempt().clone());
+            clock::wait_for(VOID_TIMEOUT, || void.exists().then_some(()));
+            self.interventions.late.insert(frozen.attempt().clone());
         }
     }
 
-    /// Adds what the commands have said meanwhile; anything at all ends the run.
+    /// Adds the violations in the journal's new lines; any violation ends the run.
     fn check(&mut self, mut found: Vec<Violation>) -> Result<(), Halt> {
-        found.extend(self.history.read_on()?);
-        found.retain(|violation| self.site.looks_for(violation));
+        found.extend(self.history.read_new()?);
+        found.retain(|violation| self.site.counts(violation));
         if found.is_empty() {
             return Ok(());
         }
@@ -232,23 +241,23 @@ impl Run {
 }
 
 impl Site {
-    /// Kills the supervisor that the plan means, if any lives.
+    /// Kills the supervisor that the plan selects, if any is running.
     fn kill_supervisor(&self, victim: Option<Victim>) -> Option<Attempt> {
         let nth = victim?.nth;
-        let living = supervisors::living(&self.attempts());
-        let supervisor = living.get(nth.checked_rem(living.len())?)?;
+        let running = supervisors::running(&self.attempts());
+        let supervisor = running.get(nth.checked_rem(running.len())?)?;
         supervisor.kill().then(|| supervisor.attempt.clone())
     }
 
-    /// Stops a supervisor before it begins, if one can be caught so early.
-    fn freeze_starter(&self) -> Option<Frozen> {
+    /// Suspends a supervisor before it starts its command, if one is found in time.
+    fn suspend_starting_supervisor(&self) -> Option<Suspended> {
         let attempts = self.attempts();
         let has_begun = |starter: &Supervisor| starter.attempt.directory(&attempts).join(audit::STARTED).exists();
-        let starter = clock::wait_for(STARTER, || {
-            supervisors::living(&attempts)
+        let starter = clock::wait_for(FIND_STARTING, || {
+            supervisors::running(&attempts)
                 .into_iter()
                 .find(|starter| !has_begun(starter))
         });
-        starter?.freeze()
+        starter?.suspend()
     }
 }

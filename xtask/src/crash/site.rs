@@ -1,12 +1,12 @@
-//! Where a crash run takes place.
+//! The folder of a crash run.
 //!
 //! | path | what |
 //! | --- | --- |
 //! | `data/` | the server's data directory |
-//! | `side/` | what the commands leave behind: the journal, and a lock for each task |
+//! | `side/` | the files of the commands: the journal, and a lock for each task |
 //! | `crash.toml` | the configuration |
-//! | `worker` | a copy of this program, which a build meanwhile cannot replace |
-//! | `server.log` | what the servers said |
+//! | `worker` | a copy of this program, so that a build during the run does not replace it |
+//! | `server.log` | the output of the servers |
 
 use super::{
     Plant,
@@ -23,8 +23,8 @@ use std::{
     time::Duration,
 };
 
-/// How long the processes of a site may take to be gone once they are killed.
-const GONE: Duration = Duration::from_secs(10);
+/// How long the processes of a site may take to end after they are killed.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Site {
     root: PathBuf,
@@ -34,12 +34,12 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Makes a site of its own for this run.
+    /// Creates the folder of this run.
     pub(super) fn prepare(program: PathBuf, seed: u64, plant: Option<Plant>, load: Load) -> io::Result<Self> {
         let name = format!("seed-{seed}-{}", std::process::id());
         let root = workspace::target().join("crash").join(name);
         fs::create_dir_all(&root)?;
-        // As supervisors will have it in their command lines.
+        // Canonical, as in the command lines of supervisors.
         let site = Self {
             root: root.canonicalize()?,
             program,
@@ -53,7 +53,7 @@ impl Site {
         Ok(site)
     }
 
-    /// Starts a server on the site's data.
+    /// Starts a server with the site's data directory.
     pub(super) fn serve(&self) -> Result<Server, ServerError> {
         let mut command = Command::new(&self.program);
         command
@@ -67,8 +67,8 @@ impl Site {
         Server::start(&mut command, &self.root.join("server.log"))
     }
 
-    /// Whether a run here is about this: without a plant it is about everything.
-    pub(super) fn looks_for(&self, violation: &Violation) -> bool {
+    /// Whether a violation counts: with a plant, only those that show it do.
+    pub(super) fn counts(&self, violation: &Violation) -> bool {
         self.plant.is_none_or(|plant| plant.shows_in(violation))
     }
 
@@ -105,11 +105,11 @@ impl Site {
     }
 }
 
-/// Removes a site at whose root nobody is needed any more. Commands outlive the server, and while one runs its supervisor goes on
-/// to make files: so they are ended first.
+/// Removes the folder of a run. Commands outlive the server, and their supervisors create files while they run,
+/// so they are killed first.
 pub(super) fn remove(root: &Path) -> io::Result<()> {
-    let gone = clock::wait_for(GONE, || {
-        for supervisor in supervisors::living(&root.join("data").join("attempts")) {
+    let gone = clock::wait_for(KILL_TIMEOUT, || {
+        for supervisor in supervisors::running(&root.join("data").join("attempts")) {
             supervisor.kill();
         }
         (!supervisors::is_in_use(root)).then_some(())
@@ -148,7 +148,7 @@ fn tool(kind: Kind, site: &Site) -> String {
         "{bytes}",
     ];
     if kind == Kind::Stubborn {
-        // What is ignored stays ignored over exec, and the process stays the supervisor's own child.
+        // An ignored signal stays ignored after exec, and the process stays a child of the supervisor.
         command.splice(0..0, ["sh", "-c", "trap '' TERM; exec \"$0\" \"$@\""]);
     }
     let extra = match kind {

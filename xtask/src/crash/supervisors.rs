@@ -1,4 +1,4 @@
-//! Supervisors as anyone can see them: processes whose command line names an attempt's directory.
+//! Finds supervisors in `/proc`: processes whose command line names an attempt's directory.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -13,7 +13,7 @@ use std::{
 /// The first argument of every supervisor.
 const WORD: &[u8] = b"__longhaul-supervisor";
 
-/// A task's attempt, as its directory is called.
+/// An attempt of a task, as in the name of its directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Attempt {
     pub(super) task: String,
@@ -28,7 +28,7 @@ impl Attempt {
         Some(Self { task, epoch })
     }
 
-    /// All that a task can have.
+    /// The range of all attempts of a task.
     pub(super) fn all_of(task: &str) -> RangeInclusive<Self> {
         let nth = |epoch| Self {
             task: task.to_owned(),
@@ -49,43 +49,43 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// A supervisor that lives.
+/// A running supervisor.
 pub(super) struct Supervisor {
     pid: Pid,
     pub(super) attempt: Attempt,
 }
 
 impl Supervisor {
-    /// Kills it; says whether it was still there.
+    /// Kills it. Returns whether it was still running.
     pub(super) fn kill(&self) -> bool {
         kill_process(self.pid, Signal::KILL).is_ok()
     }
 
-    /// Holds it where it is.
-    pub(super) fn freeze(self) -> Option<Frozen> {
+    /// Suspends it with SIGSTOP.
+    pub(super) fn suspend(self) -> Option<Suspended> {
         kill_process(self.pid, Signal::STOP).ok()?;
-        Some(Frozen(self))
+        Some(Suspended(self))
     }
 }
 
-/// A supervisor that goes on when this is dropped.
-pub(super) struct Frozen(Supervisor);
+/// A suspended supervisor. Dropping this resumes it.
+pub(super) struct Suspended(Supervisor);
 
-impl Frozen {
+impl Suspended {
     pub(super) fn attempt(&self) -> &Attempt {
         &self.0.attempt
     }
 }
 
-impl Drop for Frozen {
+impl Drop for Suspended {
     fn drop(&mut self) {
-        // It cannot have ended, unless somebody killed it.
+        // It can only have ended if it was killed.
         let _ = kill_process(self.0.pid, Signal::CONT);
     }
 }
 
-/// All that live under `attempts`, in the order of their attempts.
-pub(super) fn living(attempts: &Path) -> Vec<Supervisor> {
+/// All running supervisors of attempts below `attempts`, in the order of the attempts.
+pub(super) fn running(attempts: &Path) -> Vec<Supervisor> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let found: HashMap<u32, Attempt> = pids
@@ -94,9 +94,9 @@ pub(super) fn living(attempts: &Path) -> Vec<Supervisor> {
             Some((pid, Attempt::of(&directory)?))
         })
         .collect();
-    // Between fork and exec a command looks like its supervisor.
+    // Between fork and exec a command has the command line of its supervisor.
     let is_command = |pid: u32| parent_of(pid).is_none_or(|parent| found.contains_key(&parent));
-    let mut living: Vec<_> = found
+    let mut running: Vec<_> = found
         .iter()
         .filter(|(pid, _)| !is_command(**pid))
         .filter_map(|(pid, attempt)| {
@@ -106,8 +106,8 @@ pub(super) fn living(attempts: &Path) -> Vec<Supervisor> {
             })
         })
         .collect();
-    living.sort_by(|one, other| one.attempt.cmp(&other.attempt));
-    living
+    running.sort_by(|one, other| one.attempt.cmp(&other.attempt));
+    running
 }
 
 fn parent_of(pid: u32) -> Option<u32> {
@@ -117,7 +117,7 @@ fn parent_of(pid: u32) -> Option<u32> {
         .find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
 }
 
-/// Whether any process has to do with `folder`: a server, a supervisor, a command that outlives its supervisor by a moment.
+/// Whether the command line of any process names `folder`: a server, a supervisor, or a command that outlives its supervisor shortly.
 pub(super) fn is_in_use(folder: &Path) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -132,7 +132,7 @@ pub(super) fn attempt_of(pid: u32) -> Option<Attempt> {
     Attempt::of(&supervised_by(pid)?)
 }
 
-/// A process that has ended and is not reaped yet has no command line.
+/// The attempt directory in a supervisor's command line. A zombie has no command line.
 fn supervised_by(pid: u32) -> Option<PathBuf> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = line.split(|byte| *byte == 0).skip(1);

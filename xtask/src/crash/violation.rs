@@ -1,38 +1,38 @@
-//! A promise that was not kept.
+//! What the server did wrong.
 
 use super::supervisors::Attempt;
 use crate::mcp::Outcome;
 
-/// What the server did wrong, as seen from outside.
+/// Something that the server did wrong.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Violation {
-    #[error("task {task} was acknowledged, and after a restart it is lost: {why}")]
+    #[error("task {task} was acknowledged and is lost after a restart: {why}")]
     Lost { task: String, why: String },
     #[error("task {task} was acknowledged and cannot be found: {why}")]
     NotFound { task: String, why: String },
     #[error("task {task} ended as {was:?} and now shows {now}")]
     Changed { task: String, was: Outcome, now: String },
-    #[error("task {task} is cancelled, and nobody asked for it")]
+    #[error("task {task} is cancelled, and no client has cancelled it")]
     CancelledByNobody { task: String },
-    #[error("task {task} ended as {outcome:?}, though nothing happened to it but restarts of the server")]
+    #[error("task {task} ended as {outcome:?} because of a restart")]
     CostByRestart { task: String, outcome: Outcome },
-    #[error("task {task} has a result that is not its own: {text:?}")]
+    #[error("task {task} has the result of something else: {text:?}")]
     Foreign { task: String, text: String },
-    #[error("task {task} has not ended, and nothing holds it up")]
+    #[error("task {task} has not ended in time")]
     NeverEnds { task: String },
     #[error("the command of {attempt} ran twice")]
     RanTwice { attempt: Attempt },
-    #[error("the command of task {task} was started {runs} times, and its policy and fate allow {allowed}")]
+    #[error("the command of task {task} was started {runs} times, and at most {allowed} are allowed")]
     RanTooOften { task: String, runs: usize, allowed: usize },
     #[error("{attempt} overlaps another attempt of its task")]
     Overlap { attempt: Attempt },
     #[error("{attempt} was declared void and its command was started")]
     StartedThoughVoid { attempt: Attempt },
-    #[error("{attempt} is still supervised, and every task is over")]
+    #[error("{attempt} still has a supervisor, and all tasks have ended")]
     LeftBehind { attempt: Attempt },
-    #[error("not all that the command of task {task} printed was kept: {problem}")]
+    #[error("the output of the command of task {task} is not complete: {problem}")]
     NotAllKept { task: String, problem: String },
-    #[error("a command wrote a line that is none: {line:?}")]
+    #[error("the journal has an invalid line: {line:?}")]
     BadLine { line: String },
     #[error("{era} client, {doing}: {problem}")]
     Misbehaved {

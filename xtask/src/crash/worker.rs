@@ -1,4 +1,4 @@
-//! The command of every tool: it says on the journal when it begins and ends, and whether it is alone.
+//! The command of every tool. It writes to the journal when it starts and ends, and if another attempt is running.
 
 use super::{
     journal,
@@ -18,7 +18,7 @@ use std::{
 /// `cargo xtask worker`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to leave traces
+    /// The folder of the journal and the locks
     #[arg(long)]
     side: PathBuf,
     kind: Kind,
@@ -27,11 +27,11 @@ pub(crate) struct Args {
     bytes: u64,
 }
 
-/// What a failing command exits with.
-const NO: u8 = 7;
-/// Nothing was done and nothing was written: this process was not started by a supervisor, or has outlived it.
+/// The exit status of a failing command.
+const FAILURE: u8 = 7;
+/// The exit status of a command that has no supervisor and has done nothing.
 const ORPHAN: u8 = 99;
-const CHATTER: usize = 4 << 20;
+const CHATTY_BYTES: usize = 4 << 20;
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 fn work(args: &Args, attempt: &Attempt) -> io::Result<ExitCode> {
     let journal = journal::Writer::open(&args.side.join("journal"))?;
-    // Held until this process is no more, however it ends; another attempt of the task that lives finds it taken.
+    // Held until this process ends in any way, so that another attempt of the task finds it locked.
     let lock = File::create(args.side.join("locks").join(&attempt.task))?;
     match lock.try_lock() {
         Ok(()) => {}
@@ -69,18 +69,18 @@ fn work(args: &Args, attempt: &Attempt) -> io::Result<ExitCode> {
     let identity = printed::identity(attempt, &args.token);
     if args.kind == Kind::Failing {
         eprintln!("{identity}");
-        return Ok(ExitCode::from(NO));
+        return Ok(ExitCode::from(FAILURE));
     }
     println!("{identity}");
     Ok(ExitCode::SUCCESS)
 }
 
-/// In pieces of many sizes, small ones first: the last of them are still in the pipe when this process ends.
+/// Prints in pieces of many sizes, small ones first, so that the last ones are still in the pipe when this process ends.
 fn print(args: &Args, attempt: &Attempt) -> io::Result<ExitCode> {
     let whole = printed::whole(attempt, &args.token, args.bytes);
     let mut rest = whole.as_slice();
     let mut size = 1;
-    // Not the standard library's, which writes at each end of a line.
+    // Not the standard library's stdout, which flushes at each line.
     let mut stdout = File::from(rustix::io::dup(rustix::stdio::stdout())?);
     while !rest.is_empty() {
         let (piece, later) = rest.split_at(rest.len().min(size));
@@ -93,7 +93,7 @@ fn print(args: &Args, attempt: &Attempt) -> io::Result<ExitCode> {
 fn chatter() -> io::Result<()> {
     let line = [b"0123456789abcdef".as_slice(); 63].concat();
     let mut stdout = io::stdout().lock();
-    for _ in 0..CHATTER / line.len() {
+    for _ in 0..CHATTY_BYTES / line.len() {
         stdout.write_all(&line)?;
         stdout.write_all(b"\n")?;
     }

@@ -1,9 +1,9 @@
-//! `cargo xtask durability`: shows with strace that no acknowledgement leaves before what it acknowledges is on disk.
+//! `cargo xtask durability`: shows with strace that no acknowledgement is sent before its changes are on disk.
 //!
-//! `kill -9` cannot show this, because the page cache survives it. So the server's system calls are written down while clients of
-//! both eras create and cancel tasks at once, and read afterwards. That the reading is worth something is shown by a second run,
-//! with `synchronous=OFF` planted in the server: that one must be refuted. A third run has plain calls of a tool in Rust among its tasks.
-//! Nothing of those is acknowledged, so they must not wait for a sync; those of them that become tasks must.
+//! `kill -9` cannot show this, because the page cache survives it. So the server's system calls are traced while clients of
+//! both eras create and cancel tasks at once, and checked afterwards. A second run checks the check itself: with
+//! `synchronous=OFF` in the server it must fail. A third run has plain calls of a tool in Rust among its tasks. They acknowledge
+//! nothing, so they must not wait for a sync; those that become tasks must.
 
 mod plain;
 mod proof;
@@ -32,16 +32,16 @@ use std::{
 const CLIENTS: usize = 8;
 /// Tasks of each client; every third is cancelled.
 const TASKS: usize = 12;
-/// Everything is slow under strace.
+/// How long the server may take to stop; everything is slow under strace.
 const STOP: Duration = Duration::from_secs(30);
 
 /// `cargo xtask durability`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Take this server instead of building one
+    /// Use this server instead of building one
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
-    /// Take this server with tools in Rust instead of building the one that is killed
+    /// Use this server with tools in Rust instead of building `under_fire`
     #[arg(long, value_name = "FILE")]
     pub(crate) tools: Option<PathBuf>,
     /// Report as one line of JSON
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// Why nothing was shown, or the contrary.
+/// Why the check failed or could not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DurabilityError {
     #[error("this proof reads what strace writes, so it needs Linux")]
@@ -62,7 +62,7 @@ pub(crate) enum DurabilityError {
     Server(#[from] ServerError),
     #[error("a client was not served: {0}")]
     Client(#[from] RequestError),
-    #[error("the run could not be prepared or its trace not be read: {0}")]
+    #[error("a file of the run cannot be used: {0}")]
     Io(#[from] io::Error),
     #[error("the server's lock file does not name its process: {0:?}")]
     NoOwner(String),
@@ -88,7 +88,7 @@ pub(crate) enum DurabilityError {
     Blind { early: usize, all: usize, trace: PathBuf },
 }
 
-/// Runs the server as it is, and runs it broken.
+/// Runs the server as it is, and with `synchronous=OFF`.
 pub(crate) fn run(args: &Args) -> Result<(), DurabilityError> {
     if !cfg!(target_os = "linux") {
         return Err(DurabilityError::NotLinux);
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<(), DurabilityError> {
     Ok(())
 }
 
-/// Whether every acknowledgement left in time, and no plain call waited.
+/// Checks that no acknowledgement was sent too early, and that no plain call waited.
 fn accepted(seen: Observation) -> Result<Observation, DurabilityError> {
     if let Some(example) = seen.proof.early.first() {
         return Err(DurabilityError::Refuted {
@@ -164,7 +164,7 @@ struct Observation {
     trace: PathBuf,
 }
 
-/// The runs, by their folders.
+/// The folders of the runs.
 const SOUND: &str = "sound";
 const PLAIN: &str = "plain";
 const BROKEN: &str = "synchronous-off";
@@ -174,7 +174,7 @@ fn folder(run: &str) -> PathBuf {
     workspace::target().join("durability").join(name)
 }
 
-/// What the server of commands does while tasks are created and cancelled.
+/// Traces the server of commands while tasks are created and cancelled.
 fn observe(program: &Path, plant: Option<&str>) -> Result<Observation, DurabilityError> {
     let folder = folder(plant.unwrap_or(SOUND));
     fs::create_dir_all(&folder)?;
@@ -193,7 +193,7 @@ fn observe(program: &Path, plant: Option<&str>) -> Result<Observation, Durabilit
     traced(&folder, serve, create_and_cancel)
 }
 
-/// What the server of tools in Rust does while some of their calls are tasks and some are not.
+/// Traces the server of tools in Rust while some calls become tasks and some do not.
 fn observe_plain(program: &Path) -> Result<Observation, DurabilityError> {
     let folder = folder(PLAIN);
     fs::create_dir_all(&folder)?;
@@ -204,7 +204,7 @@ fn observe_plain(program: &Path) -> Result<Observation, DurabilityError> {
     traced(&folder, serve, plain::work)
 }
 
-/// Runs a server under strace and reads what it did.
+/// Runs a server under strace and reads the trace.
 fn traced(
     folder: &Path,
     serve: impl FnOnce(&mut Command, &Path),
@@ -212,7 +212,7 @@ fn traced(
 ) -> Result<Observation, DurabilityError> {
     let (data, trace) = (folder.join("data"), folder.join("trace"));
     let mut command = Command::new("strace");
-    // Children of the server are let go of as they begin a program of their own: commands are not what is asked about.
+    // Children of the server are not traced after their exec: commands do not matter here.
     command.args(["-f", "-b", "execve", "-y", "-xx", "-s", "65536", "-e"]);
     command.arg("trace=fdatasync,fsync,write,writev,pwrite64,pwritev,sendto,sendmsg,read,recvfrom,execve");
     command.arg("-o").arg(&trace);
@@ -228,7 +228,7 @@ fn traced(
     })
 }
 
-/// One slot: most tasks wait, so that it is the creates and cancels that write.
+/// One slot: most tasks are queued, so that most writes are of creates and cancels.
 const CONFIGURATION: &str = r#"
 [server]
 name = "durability"
@@ -241,14 +241,14 @@ description = "Does nothing"
 command = ["true"]
 "#;
 
-/// What the clients were told.
+/// The responses that clients got.
 #[derive(Default)]
 struct Acknowledged {
     created: Vec<String>,
     cancelled: Vec<String>,
-    /// Tasks that were plain calls at first, while nothing else happened.
+    /// Tasks that were plain calls at first, made while nothing else ran.
     promoted: Vec<String>,
-    /// Tokens of calls that were answered with their results, while nothing else happened.
+    /// Tokens of calls that returned their results, made while nothing else ran.
     plain: Vec<String>,
 }
 
@@ -258,7 +258,7 @@ impl Acknowledged {
     }
 }
 
-/// Several clients at once, so that commits are shared.
+/// Runs several clients at once, so that commits are shared.
 fn create_and_cancel(address: SocketAddr) -> Result<Acknowledged, RequestError> {
     std::thread::scope(|scope| {
         let eras = [Era::Legacy, Era::Modern].into_iter().cycle().take(CLIENTS);
@@ -281,9 +281,9 @@ fn work(client: &mut Client) -> Result<Acknowledged, RequestError> {
         let task = client.create("nothing", json!({}))?;
         if nth % 3 == 2 {
             match client.cancel(&task) {
-                // Only a legacy acknowledgement promises anything.
+                // Only in the legacy era the acknowledgement means that the task is cancelled.
                 Ok(()) if client.era() == Era::Legacy => told.cancelled.push(task.clone()),
-                // It has ended before.
+                // The task had ended before.
                 Ok(()) | Err(RequestError::Refused { .. }) => {}
                 Err(trouble) => return Err(trouble),
             }
@@ -293,7 +293,7 @@ fn work(client: &mut Client) -> Result<Acknowledged, RequestError> {
     Ok(told)
 }
 
-/// The server itself, which strace stands before: the lock file of its data directory says `pid 123, …`.
+/// The process id of the server, which is a child of strace: the lock file of its data directory starts with `pid 123, …`.
 fn owner(data: &Path) -> Result<Pid, DurabilityError> {
     let read = || {
         fs::read_to_string(data.join("lock"))

@@ -1,4 +1,4 @@
-//! Plain calls beside tasks: they wait for no sync, and one that becomes a task is acknowledged as such after one, like all others.
+//! Plain calls among tasks: they wait for no sync, and one that becomes a task is acknowledged after one, as every task is.
 
 use super::Acknowledged;
 use crate::{
@@ -8,31 +8,31 @@ use crate::{
 use serde_json::json;
 use std::{net::SocketAddr, panic::resume_unwind, time::Duration};
 
-/// A tool that is no task before so many milliseconds; `under_fire` has the same.
+/// After how many milliseconds a call becomes a task; `under_fire` has the same value.
 const AFTER: u64 = 40;
-/// Longer than any run.
+/// A duration that is longer than any run.
 const ENDLESS: u64 = 3_600_000;
-/// Plain calls, one after the other, while nothing else happens.
+/// How many plain calls are made, one after the other, while nothing else runs.
 const PLAIN: usize = 20;
-/// Calls that become tasks in the same quiet.
+/// How many calls become tasks, also while nothing else runs.
 const PROMOTED: usize = 6;
-/// Of each client, when all are there at once.
+/// How many calls each client makes when all run at once.
 const AT_ONCE: usize = 12;
-/// What a call under strace takes at the most.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a call may take under strace.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// First one after the other, so that it is plain which sync is whose; then everyone at once.
+/// First one call after the other, so that each sync can be attributed; then all clients at once.
 pub(super) fn work(address: SocketAddr) -> Result<Acknowledged, RequestError> {
     let mut told = Acknowledged::default();
     let mut legacy = Client::new(Era::Legacy, address);
-    // Begins the session, whose keys are kept.
+    // Starts the session, whose keys are stored.
     call(&mut legacy, "before".to_owned())?;
     for nth in 0..PLAIN {
         told.plain.push(call(&mut legacy, token("plain", nth))?);
     }
     let mut modern = Client::new(Era::Modern, address);
     for nth in 0..PROMOTED {
-        // It ends only when it is told to, so that its end does not fall into what is looked at.
+        // It runs until it is cancelled, so that its end does not add writes to the trace.
         let wish = json!({"token": token("promo", nth), "millis": ENDLESS});
         let CallResponse::Task(task) = modern.begin("linger", wish)? else {
             return Err(RequestError::Invalid(
@@ -40,7 +40,7 @@ pub(super) fn work(address: SocketAddr) -> Result<Acknowledged, RequestError> {
             ));
         };
         modern.cancel(&task)?;
-        let over = clock::wait_for(PATIENCE, || match modern.get(&task) {
+        let over = clock::wait_for(CALL_TIMEOUT, || match modern.get(&task) {
             Ok(TaskState::Live) => None,
             other => Some(other.map(drop)),
         });
@@ -51,7 +51,7 @@ pub(super) fn work(address: SocketAddr) -> Result<Acknowledged, RequestError> {
     Ok(told)
 }
 
-/// Tasks, calls that become tasks just when they end, and plain calls; what became a task is returned.
+/// Makes tasks, calls that become tasks just when they end, and plain calls. Returns those that became tasks.
 fn at_once(address: SocketAddr) -> Result<Vec<String>, RequestError> {
     let creates = move || {
         let mut client = Client::new(Era::Legacy, address);
@@ -62,7 +62,7 @@ fn at_once(address: SocketAddr) -> Result<Vec<String>, RequestError> {
         let mut client = Client::new(Era::Modern, address);
         let mut tasks = Vec::new();
         for nth in 0..AT_ONCE {
-            // From well before to well after.
+            // From well before the limit to well after it.
             let millis = AFTER / 2 + AFTER * nth as u64 / AT_ONCE as u64;
             let token = token("races", nth);
             match client.begin("linger", json!({"token": token, "millis": millis}))? {
@@ -97,7 +97,7 @@ fn call(client: &mut Client, token: String) -> Result<String, RequestError> {
     own(client.call("linger", json!({"token": token, "millis": 0}))?, token)
 }
 
-/// The token, if it came back.
+/// The token, if the result has it.
 fn own(outcome: Outcome, token: String) -> Result<String, RequestError> {
     match outcome {
         Outcome::Result { is_error: false, text } if text == token => Ok(token),
@@ -105,7 +105,7 @@ fn own(outcome: Outcome, token: String) -> Result<String, RequestError> {
     }
 }
 
-/// All of one length, and none within another.
+/// All tokens have one length, so none is part of another.
 fn token(kind: &str, nth: usize) -> String {
     format!("token-{kind}-{nth:04}-")
 }

@@ -1,34 +1,34 @@
-//! From system calls to a verdict.
+//! Checks the order of system calls.
 //!
-//! A task's row carries its id in clear, so the write-ahead log shows in which transaction it was written. An acknowledgement is
-//! in order if, between that transaction's last frame and the acknowledgement's first byte, the log was synced: begun after the
-//! one, ended before the other.
+//! A task's row contains its id as text, so the write-ahead log shows in which transaction it was written. An acknowledgement is
+//! in order if the log was synced between that transaction's last frame and the acknowledgement's first byte: the sync began after
+//! the one and ended before the other.
 //!
 //! A plain call is in order if its row was written and its answer sent without a sync in between.
 
 use super::{Acknowledged, trace::Call};
 use std::collections::{HashMap, HashSet};
 
-/// A frame of the log begins with a header of this many bytes, written apart from the page.
+/// The length of a frame's header, which is written separately from the page.
 const FRAME_HEADER: usize = 24;
-/// Bytes 4 to 8 of it: zero unless the frame is the last of its transaction.
+/// These bytes of the header are zero unless the frame is the last of its transaction.
 const COMMIT_FIELD: std::ops::Range<usize> = 4..8;
 
-/// What a trace shows.
+/// The result of the check.
 pub(super) struct Proof {
-    /// Acknowledgements looked at.
+    /// How many acknowledgements were checked.
     pub(super) all: usize,
-    /// Plain calls looked at.
+    /// How many plain calls were checked.
     pub(super) plain: usize,
-    /// Those that left too early, or of which the trace shows no trace.
+    /// Acknowledgements that were sent too early or are not in the trace.
     pub(super) early: Vec<String>,
-    /// Plain calls that waited for a sync, or of which the trace shows no trace.
+    /// Plain calls that waited for a sync or are not in the trace.
     pub(super) waited: Vec<String>,
-    /// Syncs of the log.
+    /// How many syncs of the log there were.
     pub(super) syncs: usize,
 }
 
-/// Judges every acknowledgement.
+/// Checks every acknowledgement and every plain call.
 pub(super) fn judge(calls: &[Call], acknowledged: &Acknowledged) -> Proof {
     let Acknowledged {
         created,
@@ -59,7 +59,7 @@ pub(super) fn judge(calls: &[Call], acknowledged: &Acknowledged) -> Proof {
     }
 }
 
-/// Whether what was written about the task since `since` was on disk before `answer` began.
+/// Whether the task's changes since `since` were on disk before `answer` began.
 fn is_covered(log: &Log, task: &str, since: usize, answer: Option<&Call>) -> bool {
     let written = log.written(task, since);
     let synced = written
@@ -68,7 +68,7 @@ fn is_covered(log: &Log, task: &str, since: usize, answer: Option<&Call>) -> boo
     synced.zip(answer).is_some_and(|(synced, answer)| synced < answer.begin)
 }
 
-/// Whether the log held the task, and nothing that was not on disk, before `answer` began. For clients that do one thing after the other.
+/// Whether the log contained the task, and everything in it was on disk, before `answer` began. For clients that make one call at a time.
 fn all_is_covered(log: &Log, task: &str, answer: Option<&Call>) -> bool {
     let Some(answer) = answer.filter(|_| log.written(task, 0).is_some()) else {
         return false;
@@ -78,7 +78,7 @@ fn all_is_covered(log: &Log, task: &str, answer: Option<&Call>) -> bool {
     synced.is_some_and(|synced| synced < answer.begin)
 }
 
-/// Whether a plain call, which this token tells from all others, was written and answered without a sync in between.
+/// Whether the plain call with this token was written and answered without a sync in between.
 fn is_unsynced(log: &Log, calls: &[Call], token: &str) -> bool {
     let asked = (calls.iter()).find(|call| is_socket(call) && !is_sent(call) && holds(&call.data, token));
     let (Some(asked), Some(answer)) = (asked, first_sent(calls, token)) else {
@@ -89,7 +89,7 @@ fn is_unsynced(log: &Log, calls: &[Call], token: &str) -> bool {
     written.is_some_and(|written| written < answer.begin) && !log.syncs.iter().any(while_asked)
 }
 
-/// The first thing any client heard of it.
+/// The first response that contains the name.
 fn first_sent<'a>(calls: &'a [Call], name: &str) -> Option<&'a Call> {
     calls.iter().find(|call| is_sent(call) && holds(&call.data, name))
 }
@@ -130,10 +130,10 @@ struct Sync {
     end: usize,
 }
 
-/// What happened to the write-ahead log. One thread writes it, so its frames come one after the other.
+/// The writes and syncs of the write-ahead log. One thread writes it, so its frames do not overlap.
 struct Log {
     frames: Vec<Frame>,
-    /// By what is looked for, a task's id or a call's token: the frames that hold it.
+    /// The frames that contain a name: a task's id or a call's token.
     names: HashMap<String, Vec<usize>>,
     syncs: Vec<Sync>,
 }
@@ -177,13 +177,13 @@ impl Log {
         log
     }
 
-    /// The first frame since a moment that holds the name.
+    /// The first frame since `since` that contains the name.
     fn written(&self, name: &str, since: usize) -> Option<usize> {
         let frames = self.names.get(name)?;
         frames.iter().copied().find(|nth| self.frames[*nth].begin >= since)
     }
 
-    /// When the transaction of a frame had been written whole.
+    /// When the transaction of a frame was completely written.
     fn committed(&self, nth: usize) -> Option<usize> {
         self.frames[nth..]
             .iter()
@@ -191,7 +191,7 @@ impl Log {
             .map(|frame| frame.end)
     }
 
-    /// When the first sync that began after a moment had ended.
+    /// When the first sync that began after `since` ended.
     fn synced(&self, since: usize) -> Option<usize> {
         self.syncs.iter().find(|sync| sync.begin > since).map(|sync| sync.end)
     }

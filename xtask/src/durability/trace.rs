@@ -1,4 +1,4 @@
-//! Reading what `strace -f -y -xx` writes: each system call with its moment of beginning and of end.
+//! Reads the output of `strace -f -y -xx`: each system call with the moments of its start and end.
 
 use std::{
     collections::HashMap,
@@ -14,16 +14,16 @@ const RESUMED: &str = " resumed>";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) name: String,
-    /// What the descriptor leads to: a path, or `socket:[inode]`.
+    /// What the descriptor refers to: a path, or `socket:[inode]`.
     pub(super) target: String,
-    /// All bytes it carried; of a read that was interrupted, none.
+    /// All bytes that were read or written; none of an interrupted read.
     pub(super) data: Vec<u8>,
     pub(super) begin: usize,
     pub(super) end: usize,
     pub(super) succeeded: bool,
 }
 
-/// Reads a trace. Calls come in the order of their beginnings.
+/// Reads a trace. The calls have the order of their starts.
 pub(super) fn read(path: &Path) -> io::Result<Vec<Call>> {
     let lines = BufReader::new(File::open(path)?).lines();
     let mut reader = Reader::default();
@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<Call>> {
 #[derive(Default)]
 struct Reader {
     calls: Vec<Call>,
-    /// By thread: the call it is in, where that began, and what was written of it.
+    /// The unfinished call of each thread: where it started, and its first part.
     unfinished: HashMap<String, (usize, String)>,
 }
 
@@ -61,7 +61,7 @@ impl Reader {
     }
 }
 
-/// `name(4</a/path>, "bytes", …) = result`; signals and exits are no calls.
+/// Parses `name(4</a/path>, "bytes", …) = result`; `None` for signals and exits.
 fn parse(text: &str, begin: usize, end: usize) -> Option<Call> {
     let (name, rest) = text.split_once('(')?;
     let (arguments, result) = rest.rsplit_once(" = ")?;
@@ -81,7 +81,7 @@ fn parse(text: &str, begin: usize, end: usize) -> Option<Call> {
     })
 }
 
-/// `\x61` is `a`; everything else stands for itself.
+/// Decodes `\x61` to `a`; everything else is unchanged.
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len() / 4);
     let mut rest = text.as_bytes();

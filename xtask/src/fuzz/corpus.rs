@@ -1,4 +1,4 @@
-//! Which inputs are worth a place in the repository.
+//! Selects the inputs for the corpus in the repository.
 
 use super::{FuzzError, Target, files, home};
 use std::{
@@ -7,10 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Enough to reach nearly everything, and few enough to be replayed in a moment.
-const MOST: usize = 40;
+/// Enough for nearly full coverage, and few enough to be replayed quickly.
+const MAX_INPUTS: usize = 40;
 
-/// Puts into the target's corpus the few inputs, of all that were found, that together reach the most.
+/// Replaces the target's corpus by the few of its inputs that together have the most coverage.
 pub(super) fn renew(target: &Target) -> Result<(), FuzzError> {
     let reached = reached(target)?;
     let chosen = choose(&reached, &target.corpus());
@@ -28,7 +28,7 @@ pub(super) fn renew(target: &Target) -> Result<(), FuzzError> {
     Ok(())
 }
 
-/// What each input reaches, in libFuzzer's numbers.
+/// The coverage of each input, as libFuzzer's feature numbers.
 fn reached(target: &Target) -> Result<BTreeMap<PathBuf, HashSet<u64>>, FuzzError> {
     let merged = home().join("merged");
     let control = home().join("merge-control");
@@ -48,32 +48,32 @@ fn reached(target: &Target) -> Result<BTreeMap<PathBuf, HashSet<u64>>, FuzzError
 
 /// Reads libFuzzer's protocol of a merge: two counts, the files' names, and a line `FT <file> <feature>…` for each file.
 fn read(protocol: &str) -> io::Result<BTreeMap<PathBuf, HashSet<u64>>> {
-    let strange = || {
+    let invalid = || {
         io::Error::new(
             io::ErrorKind::InvalidData,
             "libFuzzer's merge protocol is not understood",
         )
     };
     let mut lines = protocol.lines();
-    let count: usize = lines.next().and_then(|line| line.parse().ok()).ok_or_else(strange)?;
+    let count: usize = lines.next().and_then(|line| line.parse().ok()).ok_or_else(invalid)?;
     let names: Vec<&str> = lines.by_ref().skip(1).take(count).collect();
     let mut reached = BTreeMap::new();
     for line in lines {
         let Some(rest) = line.strip_prefix("FT ") else { continue };
         let mut numbers = rest.split(' ').map_while(|number| number.parse().ok());
         let nth = numbers.next().and_then(|nth| usize::try_from(nth).ok());
-        let name = nth.and_then(|nth| names.get(nth)).ok_or_else(strange)?;
+        let name = nth.and_then(|nth| names.get(nth)).ok_or_else(invalid)?;
         reached.insert(PathBuf::from(name), numbers.collect());
     }
     Ok(reached)
 }
 
-/// Takes, as long as it brings anything, the input that reaches the most that is new; of two alike the one that is there already,
+/// Repeatedly takes the input that adds the most coverage, until none adds any; of two alike the one that is in the corpus already,
 /// then the smaller one.
 fn choose(reached: &BTreeMap<PathBuf, HashSet<u64>>, corpus: &Path) -> Vec<PathBuf> {
     let mut seen: HashSet<u64> = HashSet::new();
     let mut chosen = Vec::new();
-    while chosen.len() < MOST {
+    while chosen.len() < MAX_INPUTS {
         let rank = |(file, features): &(&PathBuf, &HashSet<u64>)| {
             let size = fs::metadata(file).map_or(u64::MAX, |found| found.len());
             (

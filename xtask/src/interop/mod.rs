@@ -1,6 +1,6 @@
-//! `cargo xtask interop`: clients by others against the fixture server.
+//! `cargo xtask interop`: clients of other projects against the fixture server.
 //!
-//! What they do is in the folder `interop`, as scripts that also serve as examples. Each tells its steps as lines of JSON.
+//! The scripts are in the folder `interop` and also serve as examples. Each writes one line of JSON for each step.
 
 mod peer;
 mod report;
@@ -22,10 +22,10 @@ use std::{
     time::Duration,
 };
 
-/// For a whole script; each of its steps has a limit of its own.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// The time limit of a script; each step has a limit of its own.
+const SCRIPT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Peers at a time: most of their time they wait for tasks.
+/// How many scripts run at once: most of the time they wait for tasks.
 const AT_A_TIME: usize = 4;
 
 /// How a client reaches the server.
@@ -36,7 +36,7 @@ enum Transport {
     Stdio,
 }
 
-/// What is run, over what.
+/// All scripts, with their transports.
 const RUNS: &[(Peer, Transport)] = &[
     (Peer::Rmcp, Transport::Http),
     (Peer::Python("tasks.py"), Transport::Http),
@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// Only scripts with this in their name, like `python/tasks`; may be given several times
     #[arg(long, value_name = "PART")]
     pub(crate) script: Vec<String>,
-    /// Take this server instead of building one
+    /// Use this server instead of building one
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
     /// Report as one line of JSON
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// Why a client did not get along with the server.
+/// Why the scripts failed or could not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InteropError {
     #[error(transparent)]
@@ -81,7 +81,7 @@ pub(crate) enum InteropError {
     Io(#[from] io::Error),
     #[error("no script has `{0}` in its name")]
     UnknownScript(String),
-    #[error("{failed} of {scripts} scripts did not pass; what they said is in {kept}")]
+    #[error("{failed} of {scripts} scripts did not pass; their output is in {kept}")]
     Failed {
         failed: usize,
         scripts: usize,
@@ -148,31 +148,31 @@ fn run_one(
             None
         }
     };
-    let (said, log) = follow(&mut command, &name, &folder)?;
+    let (output, log) = follow(&mut command, &name, &folder)?;
     drop(running);
-    let verdict = Verdict::read(name, &said, &log);
-    verdict.tell();
+    let verdict = Verdict::read(name, &output, &log);
+    verdict.print_progress();
     Ok(verdict)
 }
 
-/// Runs a script to its end, or to the end of our patience: what it said of its steps, and its log.
+/// Runs a script and kills it after the timeout. Returns the lines of its steps, and its log.
 fn follow(command: &mut Command, name: &str, folder: &Path) -> Result<(String, String), InteropError> {
-    let said = folder.join("steps.jsonl");
+    let output = folder.join("steps.jsonl");
     let log = folder.join("client.log");
     command
         .stdin(Stdio::null())
-        .stdout(File::create(&said)?)
+        .stdout(File::create(&output)?)
         .stderr(File::create(&log)?);
     let mut child = command.spawn().map_err(|source| ProcessError::Start {
         line: name.to_owned(),
         source,
     })?;
-    if clock::wait_for(PATIENCE, || child.try_wait().transpose()).is_none() {
+    if clock::wait_for(SCRIPT_TIMEOUT, || child.try_wait().transpose()).is_none() {
         child.kill()?;
         child.wait()?;
     }
     let log = String::from_utf8_lossy(&fs::read(log)?).into_owned();
-    Ok((fs::read_to_string(said)?, log))
+    Ok((fs::read_to_string(output)?, log))
 }
 
 impl Transport {

@@ -1,4 +1,4 @@
-//! The clients: what each needs, how it is got, how it is run.
+//! The clients: installs what they need, and runs their scripts.
 
 use super::InteropError;
 use crate::{
@@ -15,7 +15,7 @@ use std::{
     process::Command,
 };
 
-/// A client, and what it does: a file in the folder `interop`.
+/// A client and its script in the folder `interop`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     /// A program of this workspace, with the official Rust SDK.
@@ -33,7 +33,7 @@ impl Peer {
         }
     }
 
-    /// How to run it, once all it needs is there.
+    /// Installs what the script needs, and returns the command that runs it.
     pub(super) fn command(self) -> Result<Command, InteropError> {
         match self {
             Self::Rmcp => Ok(Command::new(workspace::interop_rmcp().or_build(None)?)),
@@ -52,14 +52,14 @@ fn python(file: &str) -> Result<Command, InteropError> {
         requirement::install_whole(&packages, |draft| {
             let mut pip = Command::new("python3");
             pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-            // It stays apart from what else is installed.
+            // The folder is separate from everything else that is installed.
             pip.args(["--no-warn-conflicts", "--root-user-action", "ignore"]);
             pip.arg("--requirement").arg(&wanted).arg("--target").arg(draft);
             Ok(process::run(&mut pip)?)
         })?;
     }
     let mut command = Command::new("python3");
-    // Without leaving byte code in the sources.
+    // `-B`: writes no byte code into the source folder.
     command.arg("-B").arg(source.join(file)).env("PYTHONPATH", packages);
     Ok(command)
 }
@@ -76,7 +76,7 @@ fn typescript(file: &str) -> Result<Command, InteropError> {
             node::npm(draft, &["ci"])
         })?;
     }
-    // A script finds its packages beside itself.
+    // Node finds packages beside the script.
     copy(&source, &home, "mjs")?;
     let mut command = Node::install()?.command();
     command.arg(home.join(file));
@@ -87,7 +87,7 @@ fn source(language: &str) -> PathBuf {
     workspace::root().join("interop").join(language)
 }
 
-/// Where that is installed which is described so.
+/// The folder of an installation; `description` identifies its content.
 fn installed(language: &str, description: &impl Hash) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     description.hash(&mut hasher);
@@ -95,7 +95,7 @@ fn installed(language: &str, description: &impl Hash) -> PathBuf {
     workspace::target().join("interop").join(name)
 }
 
-/// Copies the files of a kind.
+/// Copies the files with this extension.
 fn copy(from: &Path, to: &Path, extension: &str) -> io::Result<()> {
     for file in fs::read_dir(from)? {
         let path = file?.path();

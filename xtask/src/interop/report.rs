@@ -1,10 +1,10 @@
-//! What a client said, and how it is told.
+//! Reads the output of a script, and reports it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt;
 
-/// A line of a script.
+/// A line of a script's output.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Line {
@@ -14,23 +14,23 @@ enum Line {
         ok: bool,
         error: Option<String>,
     },
-    /// The last one: how many steps there were.
+    /// The last line, with the number of steps.
     End { done: usize },
 }
 
-/// What came of a script.
+/// The result of a script.
 #[derive(Serialize)]
 pub(super) struct Verdict {
     script: String,
-    /// The client and its version, by its own word.
+    /// The name and version of the client, as the script reports them.
     client: String,
     passed: usize,
-    /// What did not go as it has to, and why.
+    /// The steps that failed, and why.
     failed: Vec<String>,
 }
 
 impl Verdict {
-    /// Reads the lines of a script; its log tells why it broke off.
+    /// Reads the lines of a script. The last line of its log is reported if it did not finish.
     pub(super) fn read(script: String, lines: &str, log: &str) -> Self {
         let mut verdict = Self {
             script,
@@ -54,14 +54,14 @@ impl Verdict {
                     }
                 }
                 Ok(Line::End { done }) => end = Some(done),
-                Err(_) => verdict.failed.push(format!("a line that was not understood: {line}")),
+                Err(_) => verdict.failed.push(format!("an invalid line: {line}")),
             }
         }
-        // A script that broke off has not done the rest; one that did nothing has shown nothing.
+        // A script must have finished, and must have done at least one step.
         if end != Some(verdict.passed + verdict.failed.len()) || end == Some(0) {
-            let last_words = log.lines().rev().find(|line| line.contains(char::is_alphanumeric));
-            let last_words = last_words.map_or("it left no word why", str::trim);
-            verdict.failed.push(format!("it did not come to its end: {last_words}"));
+            let last_line = log.lines().rev().find(|line| line.contains(char::is_alphanumeric));
+            let last_line = last_line.map_or("its log is empty", str::trim);
+            verdict.failed.push(format!("it did not finish: {last_line}"));
         }
         verdict
     }
@@ -70,8 +70,8 @@ impl Verdict {
         self.failed.is_empty()
     }
 
-    /// As progress.
-    pub(super) fn tell(&self) {
+    /// Prints the result as progress.
+    pub(super) fn print_progress(&self) {
         eprintln!("interop: {self}");
     }
 }
@@ -87,7 +87,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A table, or one line of JSON.
+/// Prints a table, or one line of JSON.
 pub(super) fn report(as_json: bool, verdicts: &[Verdict]) {
     if as_json {
         println!("{}", json!({"scripts": verdicts}));
