@@ -199,7 +199,7 @@ fn observe_plain(program: &Path) -> Result<Observation, DurabilityError> {
     fs::create_dir_all(&folder)?;
     let serve = |command: &mut Command, data: &Path| {
         command.arg(program).arg("--data-dir").arg(data);
-        command.arg("--side").arg(folder.join("side"));
+        command.arg("--effects").arg(folder.join("effects"));
     };
     traced(&folder, serve, plain::work)
 }
