@@ -68,7 +68,7 @@ pub(super) struct Run {
     /// The attempts that ran when the last server died.
     running: Vec<Attempt>,
     /// A supervisor that is suspended.
-    frozen: Option<Suspended>,
+    suspended: Option<Suspended>,
     false_starts: u32,
     round: u32,
 }
@@ -86,7 +86,7 @@ impl Run {
             clients: std::array::from_fn(|nth| Client::new(eras[nth % eras.len()], nowhere)),
             auditor: Client::new(Era::Modern, nowhere),
             running: Vec::new(),
-            frozen: None,
+            suspended: None,
             false_starts: 0,
             round: 0,
         })
@@ -199,7 +199,7 @@ impl Run {
             self.interventions
                 .killed
                 .extend(self.site.kill_supervisor(victim(true)));
-            self.frozen = plan
+            self.suspended = plan
                 .late_starter
                 .then(|| self.site.suspend_starting_supervisor())
                 .flatten();
@@ -219,10 +219,10 @@ impl Run {
 
     /// Resumes the suspended supervisor once its attempt is void, or after a timeout if it had started its command.
     fn resume_supervisor(&mut self) {
-        if let Some(frozen) = self.frozen.take() {
-            let void = frozen.attempt().directory(&self.site.attempts()).join(audit::VOID);
+        if let Some(suspended) = self.suspended.take() {
+            let void = suspended.attempt().directory(&self.site.attempts()).join(audit::VOID);
             clock::wait_for(VOID_TIMEOUT, || void.exists().then_some(()));
-            self.interventions.late.insert(frozen.attempt().clone());
+            self.interventions.late.insert(suspended.attempt().clone());
         }
     }
 
