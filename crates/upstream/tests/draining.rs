@@ -166,7 +166,7 @@ proptest! {
 #[tokio::test]
 async fn what_a_left_behind_process_writes_is_kept_until_it_pauses_and_then_its_loss_is_marked() {
     let folder = Folder::new();
-    // It goes on for a moment after the command has ended, says no more for long, and has only one of the outputs open.
+    // It runs for a moment after the command has ended, is silent for long, and has only one of the outputs open.
     let script = "sh -c 'echo $$ > pid; for i in 1 2 3 4 5 6 7 8; do echo late; sleep 0.01; done; exec sleep 1000' 2>/dev/null & echo own";
     let (dir, exit) = folder.run(&folder.script(script)).await;
     let survivor = pids(&folder.file("pid"), 1)[0];

@@ -137,15 +137,15 @@ async fn watchers_hear_the_newest_output() {
         "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); echo $i/100000; done; until [ -e go ]; do sleep 0.01; done";
     let started = folder.start(&folder.script(script)).await;
     let stream = until("the supervisor listens", || connect(&started.dir).ok());
-    let mut heard = 0;
+    let mut events = 0;
     for line in BufReader::new(stream).lines() {
-        heard += 1;
+        events += 1;
         if line.unwrap().contains("100000/100000") {
             std::fs::write(folder.file("go"), "").unwrap();
         }
     }
     // The stream has ended, so the attempt has; and 100000 lines were not 100000 events.
-    assert!(started.exit().ended == Ended::Code(0) && heard < 1000, "{heard}");
+    assert!(started.exit().ended == Ended::Code(0) && events < 1000, "{events}");
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn a_full_disk_loses_output_but_not_the_end() {
         .arg(&small)
         .status();
     if !mounted.is_ok_and(|status| status.success()) {
-        println!("not run: this machine lets nobody mount a file system");
+        println!("not run: file systems cannot be mounted on this machine");
         return;
     }
     let _unmount = Unmount(small.clone());

@@ -111,7 +111,7 @@ async fn void_when_killed_while_preparing() {
     assert!(launcher().launch(&dir).await.is_err());
 }
 
-/// Invariant 12: whatever is missing from the folder of an attempt that may have been started, nobody takes it for one that was not.
+/// Invariant 12: an attempt that may have been started is never judged as not started, whatever is missing from its folder.
 #[tokio::test]
 async fn invariant_12_a_folder_that_was_removed_after_the_start_is_lost() {
     let folder = Folder::new();
@@ -222,7 +222,7 @@ async fn a_supervisor_hands_no_planted_input_to_its_command() {
     assert!(!folder.file("read").exists());
 }
 
-/// Invariant 12, at its narrowest: a supervisor that starts late and a judgement race for the lock; whoever wins, the other knows.
+/// Invariant 12: a supervisor that starts late and a judgement race for the lock; the loser sees what the winner did.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invariant_12_void_races_a_late_starter() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! Cancel and deadline: the whole family goes, and nobody else.
+//! Cancel and deadline end the command and all its descendants, and no other process.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -9,7 +9,7 @@ use longhaul_upstream::command::{Ended, Stopped, connect};
 use std::io::Write;
 
 #[tokio::test]
-async fn cancel_takes_the_whole_family() {
+async fn cancel_ends_the_command_and_all_its_descendants() {
     let folder = Folder::new();
     // One that ignores SIGTERM, one that left for a session of its own, and a grandchild of that one whose parent is gone.
     let mut spec = folder.script(
@@ -20,14 +20,17 @@ async fn cancel_takes_the_whole_family() {
     );
     spec.kill_grace_ms = 100;
     let started = folder.start(&spec).await;
-    let family = pids(&folder.file("pids"), 4);
-    assert!(family.iter().all(|pid| alive(*pid)));
+    let processes = pids(&folder.file("pids"), 4);
+    assert!(processes.iter().all(|pid| alive(*pid)));
     started.ask("cancel");
     let exit = started.exit();
     assert_eq!((exit.stopped, exit.killed), (Some(Stopped::Cancel), true));
     assert_eq!(exit.ended, Ended::Signal(15), "the shell itself followed SIGTERM");
     // Not "will be": they are gone before the end is recorded.
-    assert_eq!(family.into_iter().filter(|pid| alive(*pid)).collect::<Vec<_>>(), [0; 0]);
+    assert_eq!(
+        processes.into_iter().filter(|pid| alive(*pid)).collect::<Vec<_>>(),
+        [0; 0]
+    );
 }
 
 #[tokio::test]
@@ -47,7 +50,7 @@ async fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
 }
 
 #[tokio::test]
-async fn who_follows_sigterm_is_given_the_time() {
+async fn a_process_that_follows_sigterm_has_the_whole_grace() {
     let folder = Folder::new();
     // The shell goes at once; its child in the same group takes a moment to clean up and must not be killed over it.
     let script = "sh -c 'trap \"sleep 0.3; echo cleaned > cleaned; exit\" TERM; echo $$ > pid; while :; do sleep 0.01; done' & wait";
@@ -61,7 +64,7 @@ async fn who_follows_sigterm_is_given_the_time() {
 
 /// The grace begins with the signal, however long nothing has happened by then.
 #[tokio::test]
-async fn a_silence_longer_than_the_grace_leaves_the_whole_grace() {
+async fn a_command_that_was_silent_for_long_has_the_whole_grace() {
     let folder = Folder::new();
     let script = "trap 'sleep 0.3; echo cleaned > cleaned; exit' TERM; echo $$ > pid; sleep 4.2 & wait; echo > silent; while :; do sleep 0.01; done";
     let mut spec = folder.script(script);
@@ -89,7 +92,7 @@ async fn a_suspended_command_can_be_stopped() {
 }
 
 #[tokio::test]
-async fn the_deadline_passes_while_nobody_watches() {
+async fn the_deadline_ends_the_command_without_a_server() {
     let folder = Folder::new();
     let mut spec = folder.script("echo $$ > pid; exec sleep 1000");
     spec.deadline_ms = Some(now_ms() + 1_500);
@@ -102,7 +105,7 @@ async fn the_deadline_passes_while_nobody_watches() {
 }
 
 #[tokio::test]
-async fn past_its_deadline_nothing_is_run() {
+async fn nothing_is_started_after_the_deadline() {
     let folder = Folder::new();
     let mut spec = folder.command(&["touch", "ran"]);
     spec.deadline_ms = Some(now_ms() - 1);
@@ -113,7 +116,7 @@ async fn past_its_deadline_nothing_is_run() {
 }
 
 #[tokio::test]
-async fn survivors_of_an_ordinary_exit_are_left_alone() {
+async fn background_processes_survive_an_ordinary_exit() {
     let folder = Folder::new();
     // In the background with the outputs open: the task must not wait for it, and it must live on.
     let (_, exit) = folder
@@ -126,7 +129,7 @@ async fn survivors_of_an_ordinary_exit_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_stop_that_comes_twice_or_too_late_changes_nothing() {
+async fn only_the_first_stop_counts() {
     let folder = Folder::new();
     let started = folder.start(&folder.script("echo $$ > pid; exec sleep 1000")).await;
     pids(&folder.file("pid"), 1);

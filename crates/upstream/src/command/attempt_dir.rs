@@ -6,7 +6,7 @@
 //! | --- | --- | --- |
 //! | `version` | server | the format of the rest |
 //! | `spec`, `stdin` | server | what to run (mode 0600, as everything here) |
-//! | `lock` | server | who holds its `flock` may decide what becomes of the attempt |
+//! | `lock` | server | the holder of its `flock` decides what becomes of the attempt |
 //! | `void` | either | nothing may be started here any more; a supervisor that could not start its command for want of something writes why |
 //! | `sock` | supervisor | where it listens |
 //! | `started` | supervisor | the command may have run |
@@ -267,7 +267,7 @@ impl AttemptDir {
         (!why.is_empty()).then_some(why)
     }
 
-    /// Removes the folders of earlier attempts of the task in which nothing was started, so that tries which come to nothing do not add up.
+    /// Removes the folders of earlier attempts of the task in which nothing was started, so that failed starts do not accumulate.
     fn remove_unstarted(&self, task_dir: &Path) -> io::Result<()> {
         let epoch = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
         let Some(own) = epoch(&self.path).filter(|own| *own > 1) else {
@@ -342,7 +342,7 @@ impl AttemptDir {
         sync_dir(&self.path)
     }
 
-    /// Whether the directory one works in was removed by someone: nothing can be written to it, ever.
+    /// Whether the current directory of the process was removed: nothing can be written to it any more.
     pub(super) fn is_removed(&self) -> bool {
         std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.nlink() == 0)
     }

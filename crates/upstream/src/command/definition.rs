@@ -109,7 +109,7 @@ pub enum DefinitionError {
         /// The properties there are, for people.
         known: String,
     },
-    /// A placeholder in a script, which nobody has accepted.
+    /// A placeholder in a script that the definition does not accept.
     #[error("{place}: {0}", place = place(.0))]
     Script(ScriptPlaceholder),
     /// The folder is relative, or its name is not text.

@@ -6,8 +6,8 @@ use super::{
     definition::{CommandDefinition, CommandTool, DefinitionError, Invocation},
     launch::{Launcher, environment},
     log,
-    output::{self, Ending},
-    progress::read_news,
+    output::{self, EndedCommand},
+    progress::read_report,
     record::{ExitRecord, Spec, Stopped, SupervisorEvent},
     recovery::{Verdict, connect, judge},
     supervisor_process::SupervisorProcess,
@@ -29,14 +29,14 @@ pub const KIND: &str = "command";
 
 /// From SIGTERM to SIGKILL.
 const KILL_GRACE: Millis = 10_000;
-/// Between two tries to reach a supervisor that lives but does not listen: it is starting, or just ending.
-const KNOCK_EVERY: Duration = Duration::from_millis(20);
+/// Between two attempts to connect to a supervisor that is alive but does not listen: it is starting, or just ending.
+const RECONNECT_EVERY: Duration = Duration::from_millis(20);
 /// How long after the SIGKILL that ends a command its supervisor may take to read the rest of its output and record its end.
 const REACTION_TIME: Duration = Duration::from_secs(10);
-/// Between two tries to judge an attempt whose directory cannot be read or written.
+/// Between two attempts to judge an attempt whose directory cannot be read or written.
 const JUDGE_EVERY: Duration = Duration::from_secs(1);
 
-/// Where commands come from, and where they leave their traces.
+/// Runs commands, with the folders of their attempts in one directory.
 pub struct CommandProvider {
     shared: Arc<Shared>,
     ports: Ports,
@@ -121,7 +121,7 @@ impl Provider for CommandProvider {
         Box::pin(async move {
             let all = tasks.clone();
             let with_folder = move || tasks.into_iter().filter(|task| attempts.has_folder(task)).collect();
-            // While the server stops nobody looks: perhaps all have one.
+            // Nothing could be checked because the server is stopping: all may have one.
             self.ports.blocking(with_folder).await.unwrap_or(all)
         })
     }
@@ -239,7 +239,7 @@ impl Executor for CommandExecutor {
                 }
             };
             if problem.is_none() && attempt.epoch > 1 {
-                // What an attempt before it has said of itself is over.
+                // The status is still that of the attempt before it.
                 cx.status("started");
             }
             self.follow(dir, state, problem, cx).await
@@ -264,7 +264,7 @@ impl CommandExecutor {
             .map_err(|error| error.to_string())
     }
 
-    /// Writes the attempt down. Whatever fails, the directory tells how far it came.
+    /// Writes the folder of the attempt. If this fails, the folder shows how far it got.
     async fn prepare(
         &self,
         dir: &AttemptDir,
@@ -289,7 +289,7 @@ impl CommandExecutor {
         blocking(cx.ports(), move || prepared.prepare(&spec, &invocation.stdin)).await
     }
 
-    /// Watches an attempt to its end, from wherever it stands. `problem`: what kept it from being started, if that is known.
+    /// Follows an attempt to its end, whatever its state. `problem`: what kept it from being started, if that is known.
     async fn follow(&self, dir: AttemptDir, mut state: AttemptState, problem: Option<String>, cx: TaskContext) -> End {
         loop {
             let judged = dir.clone();
@@ -302,7 +302,7 @@ impl CommandExecutor {
                     }
                     match connect(&dir).and_then(into_tokio) {
                         Ok(stream) => self.attend(stream, &cx).await,
-                        Err(_) => cx.ports().clock.sleep(KNOCK_EVERY).await,
+                        Err(_) => cx.ports().clock.sleep(RECONNECT_EVERY).await,
                     }
                 }
                 Ok(Verdict::Finished(exit)) => return self.finished(dir, exit, &cx).await,
@@ -335,7 +335,7 @@ impl CommandExecutor {
         }
     }
 
-    /// Passes news on and requests to stop in, until the supervisor closes the connection.
+    /// Reports new output and passes a request to stop on, until the supervisor closes the connection.
     async fn attend(&self, mut stream: UnixStream, cx: &TaskContext) {
         let supervisor = SupervisorProcess::behind(&stream);
         let (events, mut requests) = stream.split();
@@ -370,16 +370,16 @@ impl CommandExecutor {
     }
 
     fn report(&self, line: &str, cx: &TaskContext) {
-        // What a later supervisor says beyond this is no news to us.
+        // A supervisor of a later release may send events that are not known here.
         let Ok(event) = serde_json::from_str::<SupervisorEvent>(line) else {
             return;
         };
-        let news = read_news(&event.tail, self.tool.progress());
-        if let Some(status) = news.status {
+        let report = read_report(&event.tail, self.tool.progress());
+        if let Some(status) = report.status {
             cx.status(status);
         }
-        if let Some(current) = news.current {
-            cx.progress(current, news.total);
+        if let Some(current) = report.current {
+            cx.progress(current, report.total);
         }
     }
 
@@ -397,27 +397,27 @@ impl CommandExecutor {
             info!(ended = ?exit.ended, killed = exit.killed, ?reason, "a command was stopped");
         }
         let read = move || {
-            let ending = Ending {
+            let command = EndedCommand {
                 tool: &tool,
                 dir: &dir,
                 exit: &exit,
                 log_of: log_of.as_ref(),
             };
             Ok(match (stopped, deadline) {
-                (None, _) => Told::Result(ending.result()?),
-                (Some(StopReason::Deadline), Some(deadline)) => Told::Result(ending.past_deadline(deadline)?),
-                (Some(reason), _) => Told::Stopped(reason, ending.cancelled()?),
+                (None, _) => CommandEnd::Result(command.result()?),
+                (Some(StopReason::Deadline), Some(deadline)) => CommandEnd::Result(command.past_deadline(deadline)?),
+                (Some(reason), _) => CommandEnd::Stopped(reason, command.cancelled()?),
             })
         };
         match (blocking(cx.ports(), read).await, stopped) {
-            (Ok(Told::Stopped(reason, status)), _) => {
+            (Ok(CommandEnd::Stopped(reason, status)), _) => {
                 cx.status(status);
                 End::Stopped(reason)
             }
-            // Not run again, whatever it came to.
-            (Ok(Told::Result(outcome)), Some(_)) => End::Finished(outcome),
-            (Ok(Told::Result(outcome)), None) if succeeded => End::Finished(outcome),
-            (Ok(Told::Result(outcome)), None) => End::Errored(outcome),
+            // Not run again, whatever its outcome.
+            (Ok(CommandEnd::Result(outcome)), Some(_)) => End::Finished(outcome),
+            (Ok(CommandEnd::Result(outcome)), None) if succeeded => End::Finished(outcome),
+            (Ok(CommandEnd::Result(outcome)), None) => End::Errored(outcome),
             (Err(error), stopped) => {
                 warn!(%error, "a command's output cannot be read");
                 let outcome = Outcome::tool_error("the command ended, but its output cannot be read");
@@ -431,8 +431,8 @@ impl CommandExecutor {
     }
 }
 
-/// What is told of a command's end.
-enum Told {
+/// What a command's end means to its task.
+enum CommandEnd {
     Result(Outcome),
     Stopped(StopReason, String),
 }
@@ -472,7 +472,7 @@ fn request(reason: StopReason) -> &'static [u8] {
     }
 }
 
-/// The command may still run, and nobody here can say how it ended.
+/// The outcome of a command that may still run, and of which it is not known how it ends.
 fn interrupted(why: &str) -> Outcome {
     Outcome::RpcError(RpcFailure {
         code: -32603,

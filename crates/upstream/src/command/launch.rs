@@ -77,7 +77,7 @@ impl Launcher {
     /// Starts a supervisor on a prepared directory and waits until it holds the attempt. When this returns `Ok` the command is
     /// recorded as started. On an error [`judge`](super::judge) knows what became of it.
     ///
-    /// The future may be dropped: the supervisor goes on.
+    /// The future may be dropped: the supervisor keeps running.
     ///
     /// # Errors
     /// When no process can be started, or the supervisor refuses; its reason is the error's text.
@@ -90,11 +90,11 @@ impl Launcher {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        let mut said = String::new();
+        let mut answer = String::new();
         if let Some(stdout) = process.stdout.take() {
-            BufReader::new(stdout).read_line(&mut said).await?;
+            BufReader::new(stdout).read_line(&mut answer).await?;
         }
-        match said.trim_end() {
+        match answer.trim_end() {
             READY => Ok(Supervisor { process }),
             "" => Err(io::Error::other("the supervisor ended before it was ready")),
             refusal => Err(io::Error::other(refusal.to_owned())),

@@ -1,7 +1,7 @@
 //! Commands as tools: an argument template, a supervisor that outlives the server, and a directory that outlives both.
 //!
 //! The way of a call: [`CommandTool::expand`] makes its command line; [`AttemptDir::prepare`] writes it down; [`Launcher::launch`]
-//! starts a supervisor on it; whoever asks later, this process or its successor, lets [`judge`] say what became of it. The server
+//! starts a supervisor on it; [`judge`] decides what became of it, for this process and for its successor. The server
 //! signals no command: it asks the supervisor, which has not yet reaped the command and so cannot mistake another for it. It only continues a
 //! supervisor that was suspended.
 //!
@@ -21,10 +21,10 @@ mod record;
 mod recovery;
 mod script;
 mod segments;
+mod shared_lifetime;
 mod signal;
 mod supervisor;
 mod supervisor_process;
-mod surroundings;
 mod template;
 mod utf8;
 
@@ -37,6 +37,6 @@ pub use log::{DEFAULT_READ, MAX_READ, read as read_log};
 pub use record::{Ended, ExitRecord, Spec, Stopped};
 pub use recovery::{Verdict, connect, judge};
 pub use script::{ScriptPlaceholder, placeholders_in_scripts};
+pub use shared_lifetime::{Hazard, hazards};
 pub use supervisor::become_supervisor_if_asked;
-pub use surroundings::{Hazard, hazards};
 pub use template::{Placeholder, Template, TemplateError, TemplateProblem, literal_braces};

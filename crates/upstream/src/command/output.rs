@@ -28,7 +28,7 @@ pub(super) fn succeeded(exit: &ExitRecord) -> bool {
     exit.ended == Ended::Code(0)
 }
 
-/// Whether what is told of a command names its log, if its caller can read that.
+/// Whether the result of a command names its log, if its caller can read that.
 pub(super) fn names_log(tool: &CommandTool, exit: &ExitRecord) -> bool {
     // What is not UTF-8 becomes up to three times as long.
     let may_be_cut = exit.stdout_bytes.saturating_mul(3) > tool.definition().max_output;
@@ -37,7 +37,7 @@ pub(super) fn names_log(tool: &CommandTool, exit: &ExitRecord) -> bool {
 }
 
 /// An ended command, and what is known of it.
-pub(super) struct Ending<'a> {
+pub(super) struct EndedCommand<'a> {
     pub(super) tool: &'a CommandTool,
     pub(super) dir: &'a AttemptDir,
     pub(super) exit: &'a ExitRecord,
@@ -45,7 +45,7 @@ pub(super) struct Ending<'a> {
     pub(super) log_of: Option<&'a TaskId>,
 }
 
-impl Ending<'_> {
+impl EndedCommand<'_> {
     /// The result of a command that was not stopped: exit code 0 gives its standard output, anything else `isError` with the end of both
     /// outputs.
     ///
@@ -82,7 +82,7 @@ impl Ending<'_> {
         self.failed(&headline)
     }
 
-    /// What is told of a command that was cancelled, as a status message: how it ended, where its log is, and the end of its output.
+    /// The status message of a cancelled command: how it ended, where its log is, and the end of its output.
     ///
     /// # Errors
     /// When the outputs cannot be read.

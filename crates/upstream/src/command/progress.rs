@@ -9,9 +9,9 @@ const MAX_STATUS: usize = 400;
 /// A regular expression with a group named `current`, and perhaps one named `total`.
 pub(super) struct ProgressPattern(Regex);
 
-/// What the newest output says about the work.
+/// Status and progress, as the newest output shows them.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct News {
+pub(super) struct OutputReport {
     /// A line for people.
     pub(super) status: Option<String>,
     /// How far it has come.
@@ -48,18 +48,18 @@ impl ProgressPattern {
 
 /// Reads the newest lines of a command's output. With a pattern, the newest line it matches counts, both as status and for its
 /// numbers; without, the newest line does.
-pub(super) fn read_news(tail: &str, pattern: Option<&ProgressPattern>) -> News {
+pub(super) fn read_report(tail: &str, pattern: Option<&ProgressPattern>) -> OutputReport {
     // A progress bar ends its lines with a carriage return.
     let mut lines = newest_first(tail);
     match pattern {
-        None => News {
+        None => OutputReport {
             status: lines.next().map(|line| plain(&line)),
-            ..News::default()
+            ..OutputReport::default()
         },
         Some(pattern) => lines
             .find_map(|line| {
                 let (current, total) = pattern.read(&line)?;
-                Some(News {
+                Some(OutputReport {
                     status: Some(plain(&line)),
                     current: Some(current),
                     total,
@@ -106,34 +106,34 @@ mod tests {
 
     #[test]
     fn the_newest_complete_line_is_the_status() {
-        assert_eq!(read_news("one\ntwo\nthr", None).status.as_deref(), Some("two"));
-        assert_eq!(read_news("one\r 50%\r", None).status.as_deref(), Some("50%"));
-        assert_eq!(read_news("asking: ", None).status.as_deref(), Some("asking:"));
+        assert_eq!(read_report("one\ntwo\nthr", None).status.as_deref(), Some("two"));
+        assert_eq!(read_report("one\r 50%\r", None).status.as_deref(), Some("50%"));
+        assert_eq!(read_report("asking: ", None).status.as_deref(), Some("asking:"));
         assert_eq!(
-            read_news("\u{1b}[32mgreen\u{1b}[0m\n\n", None).status.as_deref(),
+            read_report("\u{1b}[32mgreen\u{1b}[0m\n\n", None).status.as_deref(),
             Some("green")
         );
-        assert_eq!(read_news("", None), News::default());
+        assert_eq!(read_report("", None), OutputReport::default());
     }
 
     #[test]
     fn the_newest_match_gives_the_numbers() {
         let pattern = ProgressPattern::parse(r"(?<current>\d+)/(?<total>\d+)").unwrap();
-        let news = read_news("1/10\n2/10\nchatter\n", Some(&pattern));
+        let report = read_report("1/10\n2/10\nchatter\n", Some(&pattern));
         assert_eq!(
-            news,
-            News {
+            report,
+            OutputReport {
                 status: Some("2/10".into()),
                 current: Some(2.0),
                 total: Some(10.0)
             }
         );
-        assert_eq!(read_news("chatter\n", Some(&pattern)), News::default());
+        assert_eq!(read_report("chatter\n", Some(&pattern)), OutputReport::default());
     }
 
     #[test]
     fn a_long_line_is_cut_between_characters() {
         let line = "é".repeat(1_000);
-        assert!(read_news(&format!("{line}\n"), None).status.unwrap().len() <= MAX_STATUS);
+        assert!(read_report(&format!("{line}\n"), None).status.unwrap().len() <= MAX_STATUS);
     }
 }

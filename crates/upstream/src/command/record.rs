@@ -1,4 +1,4 @@
-//! What the server and a supervisor write down for each other.
+//! The files that the server and a supervisor write for each other.
 
 use super::signal;
 use longhaul_core::{Millis, StopReason, UnixMillis};
@@ -25,7 +25,7 @@ pub struct Spec {
     pub kill_grace_ms: Millis,
 }
 
-/// How a command came to its end.
+/// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
@@ -75,7 +75,7 @@ impl From<Stopped> for StopReason {
     }
 }
 
-/// The end of an attempt: the file `exit`. Whoever reads one can rely on the outputs beside it.
+/// The end of an attempt: the file `exit`. Where there is one, the outputs beside it are complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitRecord {
     /// How the command ended.
@@ -126,7 +126,7 @@ impl ExitRecord {
     }
 }
 
-/// A line from a supervisor to those who watch it.
+/// A line from a supervisor to its clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SupervisorEvent {
     /// The newest output, both streams, the last 2 KiB.

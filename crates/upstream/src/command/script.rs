@@ -10,7 +10,7 @@ use super::template::Template;
 use interpreters::{Interpreter, Operands, basename};
 use std::collections::BTreeSet;
 
-/// A placeholder inside a text that a program runs as code: whoever fills it in runs what they like.
+/// A placeholder inside a text that a program runs as code: a caller could run any code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{{{property}}}` stands in a script that `{program}` runs, so a caller could run any code; {remedy}; `allow_placeholders_in_scripts = true` accepts it as it is"
@@ -129,7 +129,7 @@ struct CommandLine<'a> {
 }
 
 impl CommandLine<'_> {
-    /// Finds the interpreters on the command line. One that is told by an option which text is code is found wherever it stands, because
+    /// Finds the interpreters on the command line. One with an option that takes code is found wherever it stands, because
     /// the programs that start others are too many to know; the rest only where a program's name is expected.
     fn read(&self, scripts: &mut Scripts) {
         let leads = self.words.first().and_then(Word::literal).unwrap_or_default();

@@ -72,7 +72,7 @@ mod tests {
         }
 
         #[test]
-        fn any_cut_of_a_text_is_mended(text in "[aé€😀]{0,12}", at in 0usize..48) {
+        fn any_cut_of_a_text_gives_whole_characters(text in "[aé€😀]{0,12}", at in 0usize..48) {
             let raw = text.as_bytes();
             let at = at.min(raw.len());
             let (front, back) = raw.split_at(at);

@@ -96,7 +96,7 @@ async fn an_attempt_that_was_never_started_costs_nothing() {
     assert_eq!(task.attempts_used, 1);
 }
 
-/// Invariant 12, whatever the retry policy says: the command may still run, and nobody can tell.
+/// Invariant 12, whatever the retry policy says: the command may still run, and its end is not known.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invariant_12_a_command_whose_folder_was_removed_is_not_run_again() {
     for down in [false, true] {
@@ -109,7 +109,7 @@ async fn invariant_12_a_command_whose_folder_was_removed_is_not_run_again() {
         let mut engine = server.start().await;
         let id = create(&engine, json!({})).await.id;
         let command = pids(&server.file("pids"), 1)[0];
-        // The server hears this from the supervisor: it is connected, and waits for the end.
+        // The server is connected to the supervisor and waits for the end.
         becomes(&engine, &id, |record| record.task.status.is_some()).await;
         if down {
             engine.stop();

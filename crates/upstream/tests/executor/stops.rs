@@ -147,12 +147,12 @@ async fn a_supervisor_that_does_not_react_is_reported() {
 
     let engine = server.start().await;
     engine.cancel(&scope(), &id, CancelMode::Cooperative).await.unwrap();
-    let told = |record: &Record| {
+    let reported = |record: &Record| {
         let status = record.task.status.as_deref().unwrap_or_default();
         status.starts_with("cancel requested, but the command's supervisor does not react")
     };
-    let record = becomes(&engine, &id, told).await;
-    assert!(!record.task.is_done(), "nobody knows whether the command has ended");
+    let record = becomes(&engine, &id, reported).await;
+    assert!(!record.task.is_done(), "it is not known whether the command has ended");
     drop((listener, lock));
     assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
 }

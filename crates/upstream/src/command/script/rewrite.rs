@@ -3,7 +3,7 @@
 use super::super::template::Template;
 use super::{Word, basename};
 
-/// The longest script that is written out again with its placeholders mended.
+/// The longest script that is shown rewritten.
 const LONGEST_REWRITE: usize = 200;
 
 pub(super) const STDIN_REMEDY: &str = "put the script into `command` and the value into an argument of its own, or have the script read it from standard input as data";

@@ -13,7 +13,7 @@ use std::{
     path::Path,
 };
 
-/// A supervisor that holds its attempt and has said so on disk. From here on the command may run.
+/// A supervisor that holds its attempt and has recorded that on disk. From here on the command may run.
 pub(super) struct Booted {
     pub(super) dir: AttemptDir,
     pub(super) lock: Lock,
@@ -103,7 +103,7 @@ fn detach() -> Result<(), Refusal> {
 /// Gives every signal its default disposition.
 pub(super) fn default_signals() {
     for number in 1..=64 {
-        // Those that cannot be changed, or do not exist here, refuse; that is as it should be.
+        // Fails for signals that cannot be changed or do not exist here.
         #[expect(
             unsafe_code,
             reason = "SIG_DFL installs no handler, and signal(2) is async-signal-safe"
@@ -139,7 +139,7 @@ fn close_inherited() -> io::Result<()> {
     Ok(())
 }
 
-/// Tells the server, which may be gone, and lets go of its pipe.
+/// Writes a line to the server, which may be gone, and closes its pipe.
 pub(super) fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {

@@ -1,4 +1,4 @@
-//! Starting the command, and hearing of its end.
+//! Starting the command, and being notified of its end.
 
 use super::{
     super::record::{Ended, Spec},
@@ -21,7 +21,7 @@ pub(super) struct Child {
     pub(super) pid: Pid,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
-    pub(super) exits: ExitBell,
+    pub(super) exits: ExitNotifier,
 }
 
 /// Starts the command in a process group of its own.
@@ -50,8 +50,8 @@ pub(super) fn start(spec: &Spec, stdin: Option<File>) -> io::Result<Child> {
     unsafe {
         command.pre_exec(prepare);
     }
-    // Hung before there is anything to wait for: a thread that cannot be had must not leave a command behind.
-    let exits = ExitBell::hang()?;
+    // Started before the command: if no thread can be created, no command is left running.
+    let exits = ExitNotifier::start()?;
     let mut child = command.spawn()?;
     let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(io::ErrorKind::BrokenPipe.into());
@@ -60,10 +60,10 @@ pub(super) fn start(spec: &Spec, stdin: Option<File>) -> io::Result<Child> {
     if let Err(error) = prepare_pipe(&stdout).and_then(|()| prepare_pipe(&stderr)) {
         child.kill()?;
         child.wait()?;
-        // It has run: no number that would say otherwise.
+        // Without an errno that `is_shortage` knows: the command has run.
         return Err(io::Error::other(error.to_string()));
     }
-    exits.listen_again();
+    exits.rearm();
     // The standard library's handle neither waits nor kills when dropped; from here on the pid is ours to reap.
     Ok(Child {
         pid: Pid::from_child(&child),
@@ -86,7 +86,7 @@ fn prepare_pipe(pipe: &OwnedFd) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(pipe, true)?)
 }
 
-/// Makes this process, the command to be, die when the supervisor does, even by SIGKILL. Holds until the program changes its
+/// Makes this process, which becomes the command, die when the supervisor does, even by SIGKILL. Holds until the program changes its
 /// user; for other systems than Linux there is nothing like it.
 #[cfg(target_os = "linux")]
 fn die_with(supervisor: Pid) -> io::Result<()> {
@@ -124,22 +124,22 @@ pub(super) fn ended(status: WaitStatus) -> Ended {
 
 /// Makes the end of a child readable for `poll`: a thread that waits, and a pipe. It reaps nothing; only the thread that also
 /// signals does, so that neither can be wrong about a pid.
-pub(super) struct ExitBell {
+pub(super) struct ExitNotifier {
     pub(super) pipe: OwnedFd,
     again: mpsc::SyncSender<()>,
 }
 
-impl ExitBell {
-    /// One that a test rings.
+impl ExitNotifier {
+    /// One that a test signals.
     #[cfg(test)]
-    pub(super) fn rung_by_hand(pipe: OwnedFd) -> Self {
+    pub(super) fn signalled_by_test(pipe: OwnedFd) -> Self {
         let (again, _) = mpsc::sync_channel(1);
         Self { pipe, again }
     }
 
-    fn hang() -> io::Result<Self> {
-        let (pipe, ring) = rustix::pipe::pipe()?;
-        for end in [&pipe, &ring] {
+    fn start() -> io::Result<Self> {
+        let (pipe, signal) = rustix::pipe::pipe()?;
+        for end in [&pipe, &signal] {
             rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
         }
         rustix::io::ioctl_fionbio(&pipe, true)?;
@@ -148,19 +148,19 @@ impl ExitBell {
             .name("exits".into())
             .stack_size(64 * 1024)
             .spawn(move || {
-                // An exited child is seen again and again until it is reaped, so each look has to be asked for.
-                while asked.recv().is_ok() && wait_for_exit().is_ok() && rustix::io::write(&ring, &[0]).is_ok() {}
+                // An exited child is reported until it is reaped, so each wait has to be requested.
+                while asked.recv().is_ok() && wait_for_exit().is_ok() && rustix::io::write(&signal, &[0]).is_ok() {}
             })?;
         Ok(Self { pipe, again })
     }
 
-    /// Takes the ringing away.
-    pub(super) fn silence(&self) {
+    /// Empties the pipe.
+    pub(super) fn drain(&self) {
         let _ = rustix::io::read(&self.pipe, &mut [0u8; 16]);
     }
 
-    /// Rings for the next exit. Call it after reaping what has exited.
-    pub(super) fn listen_again(&self) {
+    /// Asks to be notified of the next exit. Call it after reaping what has exited.
+    pub(super) fn rearm(&self) {
         let _ = self.again.try_send(());
     }
 }

@@ -1,4 +1,4 @@
-//! Those who watch: servers connected to the socket. They hear the newest output and may ask for a stop.
+//! Servers that are connected to the socket. They are sent the newest output and may ask for a stop.
 
 use super::super::record::{Stopped, SupervisorEvent};
 use std::{
@@ -28,9 +28,9 @@ impl Clients {
         self.0.is_empty()
     }
 
-    /// Takes in whoever waits at the door; says whether someone came.
+    /// Accepts all waiting connections, and returns whether there was one.
     pub(super) fn accept(&mut self, listener: &UnixListener) -> bool {
-        let mut came = false;
+        let mut accepted = false;
         while let Ok((stream, _)) = listener.accept() {
             if self.0.len() < MAX_CLIENTS && stream.set_nonblocking(true).is_ok() {
                 self.0.push(Client {
@@ -38,14 +38,14 @@ impl Clients {
                     request: Vec::new(),
                     unsent: Vec::new(),
                 });
-                came = true;
+                accepted = true;
             }
         }
-        came
+        accepted
     }
 
-    /// Tells everyone. Who has not read the last event misses this one: only the newest counts.
-    pub(super) fn tell(&mut self, event: &SupervisorEvent) {
+    /// Sends an event to every client. One that has not read its last event is not sent this one: only the newest output counts.
+    pub(super) fn send_all(&mut self, event: &SupervisorEvent) {
         let Ok(mut line) = serde_json::to_vec(event) else {
             return;
         };
@@ -58,12 +58,12 @@ impl Clients {
         });
     }
 
-    /// Hears what they ask for and goes on sending.
+    /// Reads requests, and sends what is still unsent.
     pub(super) fn attend(&mut self) -> Option<Stopped> {
         let mut asked = None;
         self.0.retain_mut(|client| {
-            let heard = client.hear(&mut asked);
-            heard.is_ok() && client.send().is_ok()
+            let received = client.read_requests(&mut asked);
+            received.is_ok() && client.send().is_ok()
         });
         asked
     }
@@ -87,7 +87,7 @@ impl Client {
         Ok(())
     }
 
-    fn hear(&mut self, asked: &mut Option<Stopped>) -> io::Result<()> {
+    fn read_requests(&mut self, asked: &mut Option<Stopped>) -> io::Result<()> {
         let mut buffer = [0; MAX_REQUEST];
         loop {
             match self.stream.read(&mut buffer) {

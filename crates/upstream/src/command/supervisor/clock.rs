@@ -22,7 +22,7 @@ pub(super) fn wall() -> UnixMillis {
     UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Between two tries of something only time can mend.
+/// Waits before something is tried again that may succeed later.
 #[expect(clippy::disallowed_methods, reason = "nothing signals that a disk has room again")]
 pub(super) fn pause(span: Duration) {
     std::thread::sleep(span);

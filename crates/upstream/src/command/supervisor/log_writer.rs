@@ -136,7 +136,7 @@ impl LogWriter {
             .get_or_insert(format!("the log could not be written: {error}"));
         self.retry_at = Some(monotonic() + RETRY);
         self.open = None;
-        // A new name would begin at the same place if nothing came to be written.
+        // A file that is named anew would begin at the same offset if nothing was written.
         if let Some(empty) = self.kept.back().copied().filter(|segment| segment.len == 0) {
             self.kept.pop_back();
             let _ = std::fs::remove_file(empty.path(&self.dir));

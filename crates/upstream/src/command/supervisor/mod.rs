@@ -1,15 +1,15 @@
 //! The process between the server and a command: it outlives the first and answers for the second (design section 8).
 //!
 //! A supervisor is the host program itself, started with a private first argument. It is one thread around `poll`, without tokio:
-//! it must be small, start at once, and go on for weeks while the server comes and goes.
+//! it must be small, start at once, and run for weeks while servers stop and start.
 
 mod boot;
 mod child;
 mod clients;
 mod clock;
+mod descendants;
 mod drain;
-mod ending;
-mod family;
+mod exit_recorder;
 mod log_writer;
 mod merged_tail;
 mod system;

@@ -3,7 +3,7 @@
 use super::{
     super::record::Ended,
     child, clock,
-    family::{self, Swept},
+    descendants::{self, Swept},
 };
 use longhaul_core::UnixMillis;
 use rustix::{
@@ -17,11 +17,10 @@ use std::{
 };
 
 pub(super) trait System {
-    /// For spans of time. It goes on while a call of the loop's waits or takes long, so a value of it is used at once and not kept
-    /// for after the next call.
+    /// For durations. Time passes while a call waits or takes long, so a value is used at once and not kept past the next call.
     fn now(&self) -> Instant;
 
-    /// For moments of the world.
+    /// For dates.
     fn wall(&self) -> UnixMillis;
 
     /// Waits until a descriptor is ready or the time is up.
@@ -29,19 +28,19 @@ pub(super) trait System {
 
     fn read(&self, pipe: &OwnedFd, chunk: &mut [u8]) -> Result<usize, Errno>;
 
-    /// See [`family::reap_any`].
+    /// See [`descendants::reap_any`].
     fn reap_any(&self) -> Result<Option<(Pid, Ended)>, Errno>;
 
     /// See [`child::peek`].
     fn peek(&self, pid: Pid) -> Option<Ended>;
 
-    /// See [`family::signal_group`].
+    /// See [`descendants::signal_group`].
     fn signal_group(&self, leader: Pid, signal: Signal);
 
-    /// See [`family::group_lives_on`].
-    fn group_lives_on(&self, leader: Pid) -> bool;
+    /// See [`descendants::group_is_alive`].
+    fn group_is_alive(&self, leader: Pid) -> bool;
 
-    /// See [`family::sweep`].
+    /// See [`descendants::sweep`].
     fn sweep(&self) -> Swept;
 }
 
@@ -71,7 +70,7 @@ impl System for Kernel {
 
     fn reap_any(&self) -> Result<Option<(Pid, Ended)>, Errno> {
         let ended = |(pid, status): (Pid, WaitStatus)| (pid, child::ended(status));
-        family::reap_any().map(|reaped| reaped.map(ended))
+        descendants::reap_any().map(|reaped| reaped.map(ended))
     }
 
     fn peek(&self, pid: Pid) -> Option<Ended> {
@@ -79,14 +78,14 @@ impl System for Kernel {
     }
 
     fn signal_group(&self, leader: Pid, signal: Signal) {
-        family::signal_group(leader, signal);
+        descendants::signal_group(leader, signal);
     }
 
-    fn group_lives_on(&self, leader: Pid) -> bool {
-        family::group_lives_on(leader)
+    fn group_is_alive(&self, leader: Pid) -> bool {
+        descendants::group_is_alive(leader)
     }
 
     fn sweep(&self) -> Swept {
-        family::sweep()
+        descendants::sweep()
     }
 }

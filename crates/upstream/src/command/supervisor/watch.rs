@@ -3,12 +3,12 @@
 use super::{
     super::record::{Ended, ExitRecord, QUOTED, Spec, Stopped, SupervisorEvent},
     boot::Booted,
-    child::{self, Child, ExitBell},
+    child::{self, Child, ExitNotifier},
     clients::Clients,
     clock::wall,
+    descendants::Swept,
     drain::Drain,
-    ending::{self, Outputs},
-    family::Swept,
+    exit_recorder::{self, Outputs},
     log_writer::LogWriter,
     merged_tail::MergedTail,
     system::{Kernel, System},
@@ -26,15 +26,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Watchers hear of new output at most this often, however many lines that is.
-const NEWS_EVERY: Duration = Duration::from_millis(200);
-/// Between two looks at a family that is being stopped: at first, and when it takes its time.
+/// Clients are sent new output at most this often, however many lines that is.
+const EVENT_INTERVAL: Duration = Duration::from_millis(200);
+/// Between two checks of descendants that are being stopped: at first, and when they take long.
 const LOOK_FIRST: Duration = Duration::from_millis(10);
 const LOOK_LAST: Duration = Duration::from_millis(160);
 /// Raw bytes beyond `max_output`, so that the tail is long enough after the character cut by its front is dropped.
 const DECODING_SLACK: u64 = 4;
 const CHUNK: usize = 64 * 1024;
-const NEWS_TAIL: usize = 2 * 1024;
+const EVENT_TAIL: usize = 2 * 1024;
 
 /// Runs the command to its end and records that.
 pub(super) fn run(booted: Booted) {
@@ -59,7 +59,7 @@ pub(super) fn run(booted: Booted) {
             stopped: Some(Stopped::Deadline),
             ..ExitRecord::without_output(ended, wall())
         };
-        return ending::record(&dir, lock, outputs, exit);
+        return exit_recorder::record(&dir, lock, outputs, exit);
     }
     let child = match child::start(&spec, stdin) {
         Ok(child) => child,
@@ -67,14 +67,14 @@ pub(super) fn run(booted: Booted) {
         Err(error) if child::is_shortage(&error) && dir.give_back(&reason(&error)).is_ok() => return drop(lock),
         Err(error) => {
             let exit = ExitRecord::without_output(Ended::NotStarted(error.to_string()), wall());
-            return ending::record(&dir, lock, outputs, exit);
+            return exit_recorder::record(&dir, lock, outputs, exit);
         }
     };
     let mut watch = Watch::over(Kernel, child, listener, outputs, &spec);
     let exit = watch.until_the_end();
     let Watch { outputs, clients, .. } = watch;
-    ending::record(&dir, lock, outputs, exit);
-    // Watchers hear the end as the end of their stream, and by then the lock is free.
+    exit_recorder::record(&dir, lock, outputs, exit);
+    // For clients the end of their stream is the end of the attempt, and by then the lock is free.
     drop(clients);
 }
 
@@ -82,31 +82,31 @@ fn reason(error: &std::io::Error) -> String {
     format!("the command could not be started: {error}")
 }
 
-/// Where the command stands.
+/// The state of the command.
 enum Phase {
     /// It runs. Children it orphaned are reaped as they exit; when it exits itself it is reaped too, and no more signals are sent.
     Running,
     /// SIGTERM was sent to its group, and SIGKILL will be. From here on it stays unreaped until that was done.
     Stopping { kill_at: Instant },
-    /// SIGKILL was sent to the group; what is left of the family is hunted down.
+    /// SIGKILL was sent to the group; other descendants are killed one by one.
     Killing,
     /// It is over; the rest of its output is read.
     Draining(Drain),
 }
 
-/// No moment is kept in a variable here while something is waited for or written: each use reads the clock anew.
+/// No time is kept in a variable across a wait or a write: each use reads the clock again.
 struct Watch<S> {
     system: S,
     pid: Pid,
-    exits: ExitBell,
+    exits: ExitNotifier,
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
     listener: UnixListener,
     clients: Clients,
     outputs: Outputs,
-    news: News,
+    newest: OutputTail,
     phase: Phase,
-    /// Until the next look at a family that is being stopped.
+    /// Until the next check of descendants that are being stopped.
     look: Duration,
     stopped: Option<Stopped>,
     killed: bool,
@@ -115,8 +115,8 @@ struct Watch<S> {
     kill_grace: Duration,
 }
 
-/// The newest output, told when it has changed and not too often.
-struct News {
+/// The newest output, sent when it has changed, and at limited intervals.
+struct OutputTail {
     tail: Tail,
     fresh: bool,
     not_before: Instant,
@@ -125,13 +125,13 @@ struct News {
 /// What `poll` saw.
 struct Ready {
     exits: bool,
-    door: bool,
+    listener_ready: bool,
     stdout: bool,
     stderr: bool,
     clients: bool,
 }
 
-/// When a deadline passes. What is left of it is a length of time, however the world's clock is set from here on.
+/// When a deadline passes. What is left of it is measured by monotonic time, so that setting the system's clock does not change it.
 fn left(system: &impl System, deadline: i64) -> Option<Instant> {
     let left = UnixMillis(deadline).since(system.wall());
     system.now().checked_add(Duration::from_millis(left))
@@ -147,8 +147,8 @@ impl<S: System> Watch<S> {
             listener,
             clients: Clients::default(),
             outputs,
-            news: News {
-                tail: Tail::new(NEWS_TAIL),
+            newest: OutputTail {
+                tail: Tail::new(EVENT_TAIL),
                 fresh: false,
                 not_before: system.now(),
             },
@@ -170,16 +170,16 @@ impl<S: System> Watch<S> {
             if self.is_over() {
                 break;
             }
-            self.tell_news();
+            self.send_event();
             let Ok(ready) = self.wait() else { continue };
             if ready.exits {
-                self.exits.silence();
+                self.exits.drain();
                 self.reap_exited();
             }
             self.read_outputs(&ready, &mut chunk);
-            if ready.door && self.clients.accept(&self.listener) {
-                self.news.fresh = self.news.tail.total() > 0;
-                self.news.not_before = self.system.now();
+            if ready.listener_ready && self.clients.accept(&self.listener) {
+                self.newest.fresh = self.newest.tail.total() > 0;
+                self.newest.not_before = self.system.now();
             }
             if ready.clients
                 && let Some(reason) = self.clients.attend()
@@ -200,7 +200,7 @@ impl<S: System> Watch<S> {
         }
     }
 
-    /// What time and the family's dying bring about.
+    /// Changes the phase when a time has come or processes have ended.
     fn advance(&mut self) {
         match self.phase {
             Phase::Running => {
@@ -209,7 +209,7 @@ impl<S: System> Watch<S> {
                 }
             }
             Phase::Stopping { kill_at } => {
-                let gone = self.has_ended() && !self.system.group_lives_on(self.pid);
+                let gone = self.has_ended() && !self.system.group_is_alive(self.pid);
                 if gone || self.system.now() >= kill_at {
                     self.killed = !gone;
                     self.system.signal_group(self.pid, Signal::KILL);
@@ -270,10 +270,10 @@ impl<S: System> Watch<S> {
                 Ok(None) | Err(_) => break,
             }
         }
-        self.exits.listen_again();
+        self.exits.rearm();
     }
 
-    /// The command is over: what is left is to read the rest of its output.
+    /// The command has ended: reads the rest of its output.
     fn drain(&mut self) {
         let outputs = self.stdout.iter().chain(&self.stderr);
         let buffered = outputs.map(|output| ioctl_fionread(output).unwrap_or(0)).sum();
@@ -305,7 +305,7 @@ impl<S: System> Watch<S> {
             };
             tail.push(read);
             self.outputs.both.push(stream, read);
-            self.news.note(read);
+            self.newest.note(read);
             // Both streams, as they come, make the log.
             self.outputs.log.append(read);
             if let Phase::Draining(drain) = &mut self.phase {
@@ -314,34 +314,34 @@ impl<S: System> Watch<S> {
         }
     }
 
-    fn tell_news(&mut self) {
-        if self.news.fresh && !self.clients.is_empty() && self.system.now() >= self.news.not_before {
-            self.clients.tell(&SupervisorEvent {
-                tail: self.news.tail.to_text(),
+    fn send_event(&mut self) {
+        if self.newest.fresh && !self.clients.is_empty() && self.system.now() >= self.newest.not_before {
+            self.clients.send_all(&SupervisorEvent {
+                tail: self.newest.tail.to_text(),
             });
-            self.news.fresh = false;
-            self.news.not_before = self.system.now() + NEWS_EVERY;
+            self.newest.fresh = false;
+            self.newest.not_before = self.system.now() + EVENT_INTERVAL;
         }
     }
 
     /// How long nothing needs doing unless a descriptor says so.
     fn timeout(&self) -> Option<Duration> {
         let now = self.system.now();
-        let news =
-            (self.news.fresh && !self.clients.is_empty()).then(|| self.news.not_before.saturating_duration_since(now));
+        let event = (self.newest.fresh && !self.clients.is_empty())
+            .then(|| self.newest.not_before.saturating_duration_since(now));
         let phase = match &self.phase {
             Phase::Running => self.deadline.map(|deadline| deadline.saturating_duration_since(now)),
             Phase::Stopping { kill_at } => Some(kill_at.saturating_duration_since(now).min(self.look)),
             Phase::Killing => Some(self.look),
             Phase::Draining(drain) => Some(drain.next_look(now)),
         };
-        news.into_iter().chain(phase).min()
+        event.into_iter().chain(phase).min()
     }
 
     /// # Errors
     /// When nothing was seen, because a signal came.
     fn wait(&self) -> Result<Ready, Errno> {
-        // While a family is stopped its exits are looked for, not rung for; afterwards they are nobody's business.
+        // Exits are notified only while the command runs: later they are polled for, or do not matter.
         let exits = matches!(self.phase, Phase::Running).then_some(&self.exits.pipe);
         let mut polled = vec![PollFd::new(&self.listener, PollFlags::IN)];
         for descriptor in [exits, self.stdout.as_ref(), self.stderr.as_ref()]
@@ -361,11 +361,11 @@ impl<S: System> Watch<S> {
         self.system.poll(&mut polled, self.timeout())?;
         let mut seen = polled.iter().map(|polled| !polled.revents().is_empty());
         let mut next = |there: bool| there && seen.next().unwrap_or(false);
-        let (door, exits) = (next(true), next(exits.is_some()));
+        let (listener_ready, exits) = (next(true), next(exits.is_some()));
         let (stdout, stderr) = (next(self.stdout.is_some()), next(self.stderr.is_some()));
         Ok(Ready {
             exits,
-            door,
+            listener_ready,
             stdout,
             stderr,
             clients: seen.any(|ready| ready),
@@ -373,14 +373,14 @@ impl<S: System> Watch<S> {
     }
 }
 
-impl News {
+impl OutputTail {
     fn note(&mut self, read: &[u8]) {
         self.tail.push(read);
         self.fresh = true;
     }
 }
 
-/// Reads what is there. At its end, or when it fails, the pipe is let go.
+/// Reads what is available. At the end of the output, or on an error, the pipe is closed.
 fn read_some<'a>(system: &impl System, pipe: &mut Option<OwnedFd>, chunk: &'a mut [u8]) -> Option<&'a [u8]> {
     match system.read(pipe.as_ref()?, chunk) {
         Ok(read) if read > 0 => Some(&chunk[..read]),

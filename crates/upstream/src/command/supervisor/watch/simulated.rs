@@ -21,7 +21,7 @@ enum Step {
 struct Actor {
     role: Role,
     steps: VecDeque<Step>,
-    /// When it goes on.
+    /// When its next step begins.
     at: Duration,
     /// A pipe is full.
     blocked: bool,
@@ -41,7 +41,7 @@ struct World {
     elapsed: Duration,
     set: (Duration, i64),
     actors: Vec<Actor>,
-    bell: OwnedFd,
+    exit_signal: OwnedFd,
     /// The server's end of its connection.
     server: UnixStream,
     /// What was written to each pipe, and how much of it before the command's end.
@@ -59,7 +59,7 @@ struct World {
 }
 
 impl World {
-    /// Lets time pass, and everyone do what they do by then.
+    /// Lets time pass, with every step that falls into it.
     fn pass(&mut self, span: Duration) {
         let until = self.elapsed + span;
         while let Some(next) = self.next_step().filter(|at| *at <= until) {
@@ -119,7 +119,7 @@ impl World {
         match actor.role {
             Role::Command => {
                 self.at_end = Some([self.written[0].len(), self.written[1].len()]);
-                rustix::io::write(&self.bell, &[0]).unwrap();
+                rustix::io::write(&self.exit_signal, &[0]).unwrap();
             }
             Role::Descendant => {}
             Role::Server => self.server.write_all(b"cancel\n").unwrap(),
@@ -209,7 +209,7 @@ impl System for Simulation {
         }
     }
 
-    fn group_lives_on(&self, _leader: Pid) -> bool {
+    fn group_is_alive(&self, _leader: Pid) -> bool {
         false
     }
 
@@ -225,7 +225,7 @@ fn command_pid() -> Pid {
 
 /// What happens to a supervisor.
 #[derive(Debug, Clone, Default)]
-struct Story {
+struct Scenario {
     command: Vec<Step>,
     /// What a process does that the command has left behind.
     descendant: Option<Vec<Step>>,
@@ -255,9 +255,9 @@ impl Outcome {
     }
 }
 
-fn tell(story: &Story) -> Outcome {
+fn run(scenario: &Scenario) -> Outcome {
     let pipe = || rustix::pipe::pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).unwrap();
-    let ((stdout, stdout_in), (stderr, stderr_in), (bell, ring)) = (pipe(), pipe(), pipe());
+    let ((stdout, stdout_in), (stderr, stderr_in), (exits, exit_signal)) = (pipe(), pipe(), pipe());
     let folder = tempfile::tempdir().unwrap();
     let listener = UnixListener::bind(folder.path().join("sock")).unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -272,31 +272,36 @@ fn tell(story: &Story) -> Outcome {
             _ => [&stdout_in, &stderr_in].map(|pipe| Some(pipe.try_clone().unwrap())),
         },
     };
-    let mut actors = vec![actor(Role::Command, &story.command)];
-    actors.extend(story.descendant.iter().map(|steps| actor(Role::Descendant, steps)));
-    actors.extend(story.cancel.iter().map(|at| actor(Role::Server, &[Step::Sleep(*at)])));
+    let mut actors = vec![actor(Role::Command, &scenario.command)];
+    actors.extend(scenario.descendant.iter().map(|steps| actor(Role::Descendant, steps)));
+    actors.extend(
+        scenario
+            .cancel
+            .iter()
+            .map(|at| actor(Role::Server, &[Step::Sleep(*at)])),
+    );
     drop((stdout_in, stderr_in));
     let world = World {
         origin: monotonic(),
         elapsed: Duration::ZERO,
-        set: story.set,
+        set: scenario.set,
         actors,
-        bell: ring,
+        exit_signal,
         server,
         written: Default::default(),
         at_end: None,
         reaped: false,
         signals: Vec::new(),
-        cleanup: story.cleanup.clone(),
-        slow_write: story.slow_write,
-        most_lag: story.most_lag,
-        random: story.random | 1,
+        cleanup: scenario.cleanup.clone(),
+        slow_write: scenario.slow_write,
+        most_lag: scenario.most_lag,
+        random: scenario.random | 1,
     };
     let child = Child {
         pid: command_pid(),
         stdout,
         stderr,
-        exits: ExitBell::rung_by_hand(bell),
+        exits: ExitNotifier::signalled_by_test(exits),
     };
     let outputs = Outputs {
         stdout: Tail::new(usize::MAX),
@@ -310,7 +315,7 @@ fn tell(story: &Story) -> Outcome {
         cwd: folder.path().to_owned(),
         max_output: u64::MAX,
         max_log: 0,
-        deadline_ms: story.deadline.map(|deadline| deadline.as_millis() as i64),
+        deadline_ms: scenario.deadline.map(|deadline| deadline.as_millis() as i64),
         kill_grace_ms: GRACE.as_millis() as u64,
     };
     let simulation = Simulation(RefCell::new(world));
@@ -352,16 +357,16 @@ fn steps(most_seconds: u64) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..6)
 }
 
-fn story() -> impl Strategy<Value = Story> {
+fn scenario() -> impl Strategy<Value = Scenario> {
     let descendant = proptest::option::of(steps(3));
     (steps(100_000), descendant, seconds(2), seconds(2), any::<u64>()).prop_map(
-        |(command, descendant, slow_write, most_lag, random)| Story {
+        |(command, descendant, slow_write, most_lag, random)| Scenario {
             command,
             descendant,
             slow_write,
             most_lag,
             random,
-            ..Story::default()
+            ..Scenario::default()
         },
     )
 }
@@ -376,8 +381,8 @@ fn length(steps: &[Step]) -> usize {
 
 proptest! {
     #[test]
-    fn every_byte_that_was_written_is_kept_or_its_loss_is_marked(story in story()) {
-        let outcome = tell(&story);
+    fn every_byte_that_was_written_is_kept_or_its_loss_is_marked(scenario in scenario()) {
+        let outcome = run(&scenario);
         let at_end = outcome.world.at_end.unwrap();
         let open = [outcome.exit.stdout_left_open, outcome.exit.stderr_left_open];
         for stream in 0..2 {
@@ -387,9 +392,9 @@ proptest! {
             prop_assert!(open[stream] || kept == written);
         }
         prop_assert_eq!(outcome.logged as usize, outcome.kept[0].len() + outcome.kept[1].len());
-        if story.descendant.is_none() {
+        if scenario.descendant.is_none() {
             prop_assert_eq!(open, [false, false]);
-            prop_assert_eq!(outcome.logged as usize, length(&story.command));
+            prop_assert_eq!(outcome.logged as usize, length(&scenario.command));
         }
     }
 
@@ -399,10 +404,10 @@ proptest! {
         pauses in proptest::collection::vec(0..300u64, 0..4), said in bytes(), slow_write in 0..300u64,
     ) {
         let step = |pause| [Step::Write(0, said.clone()), Step::Sleep(Duration::from_millis(pause))];
-        let outcome = tell(&Story {
+        let outcome = run(&Scenario {
             descendant: Some(pauses.iter().flat_map(|pause| step(*pause)).collect()),
             slow_write: Duration::from_millis(slow_write),
-            ..Story::default()
+            ..Scenario::default()
         });
         prop_assert!(!outcome.exit.stdout_left_open);
         prop_assert_eq!(outcome.kept[0].len(), pauses.len() * said.len());
@@ -413,11 +418,11 @@ proptest! {
         deadline in 1..10_000u64, at in 1..10_000u64, by in -3_600_000i64..3_600_000,
     ) {
         let deadline = Duration::from_secs(deadline);
-        let outcome = tell(&Story {
+        let outcome = run(&Scenario {
             command: vec![Step::Sleep(Duration::from_secs(1_000_000))],
             deadline: Some(deadline),
             set: (Duration::from_secs(at), by),
-            ..Story::default()
+            ..Scenario::default()
         });
         prop_assert_eq!(outcome.exit.stopped, Some(Stopped::Deadline));
         prop_assert_eq!(outcome.signalled(Signal::TERM), Some(deadline));
@@ -427,14 +432,14 @@ proptest! {
     fn the_grace_counts_from_the_signal(
         silence in seconds(100_000), cleanup in seconds(20), said in bytes(), slow_write in seconds(2), most_lag in seconds(2), random in any::<u64>(),
     ) {
-        let outcome = tell(&Story {
+        let outcome = run(&Scenario {
             command: vec![Step::Write(0, said), Step::Sleep(Duration::from_secs(1_000_000))],
             cancel: Some(silence),
             cleanup: vec![Step::Sleep(cleanup), Step::Write(0, b"cleaned".to_vec())],
             slow_write,
             most_lag,
             random,
-            ..Story::default()
+            ..Scenario::default()
         });
         let (term, kill) = (outcome.signalled(Signal::TERM).unwrap(), outcome.signalled(Signal::KILL).unwrap());
         prop_assert_eq!(outcome.exit.stopped, Some(Stopped::Cancel));
@@ -456,10 +461,10 @@ fn a_descendant_that_never_stops_writing_is_left_and_marked() {
             Step::Write(0, vec![b'x'; bytes]),
             Step::Sleep(Duration::from_millis(pause)),
         ];
-        let outcome = tell(&Story {
+        let outcome = run(&Scenario {
             command: vec![Step::Write(0, b"own".to_vec())],
             descendant: Some((0..400).flat_map(|_| line.clone()).collect()),
-            ..Story::default()
+            ..Scenario::default()
         });
         assert!(outcome.exit.stdout_left_open && outcome.kept[0].starts_with(b"own"));
         let whole = 400 * bytes;

@@ -1,4 +1,4 @@
-//! Would the surroundings kill our supervisors with us? Commands survive the server process only where nothing else ends them.
+//! What would end supervisors together with the server: a container whose main process it is, or a systemd unit.
 
 use std::{
     fmt,
@@ -34,7 +34,7 @@ impl fmt::Display for Hazard {
 /// What would end running commands together with this server, as far as it can be seen. Meant for a warning at start. Only Linux
 /// leaves the marks that are looked for.
 pub fn hazards() -> Vec<Hazard> {
-    Surroundings {
+    HostProcess {
         root: Path::new("/"),
         pid: std::process::id(),
         parent: rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get()),
@@ -43,14 +43,14 @@ pub fn hazards() -> Vec<Hazard> {
     .hazards()
 }
 
-struct Surroundings<'a> {
+struct HostProcess<'a> {
     root: &'a Path,
     pid: u32,
     parent: i32,
     started_by_systemd: bool,
 }
 
-impl Surroundings<'_> {
+impl HostProcess<'_> {
     fn hazards(&self) -> Vec<Hazard> {
         let main_process = self.pid == 1 || (self.parent == 1 && self.in_container());
         let unit = self
@@ -138,7 +138,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        Surroundings {
+        HostProcess {
             root: root.path(),
             pid,
             parent,

@@ -33,7 +33,7 @@ pub(super) enum Swept {
 }
 
 /// Kills every child of ours and reaps the dead. Killing a child makes its children ours (we are their subreaper), so repeated
-/// sweeps reach the whole family, whatever session or group it fled to. A pid read as a child of ours stays that child's until
+/// sweeps reach all descendants, whatever session or group they moved to. A pid read as a child of ours stays that child's until
 /// we reap it, and only we do.
 pub(super) fn sweep() -> Swept {
     let mut reaped = false;
@@ -64,7 +64,7 @@ pub(super) fn sweep() -> Swept {
 }
 
 /// Whether anything but its leader is alive in a group.
-pub(super) fn group_lives_on(leader: Pid) -> bool {
+pub(super) fn group_is_alive(leader: Pid) -> bool {
     let leader = leader.as_raw_nonzero().get();
     processes()
         .iter()
@@ -82,7 +82,7 @@ struct Process {
     group: i32,
 }
 
-/// All processes we can see. Without a proc file system none: then the process group is all there is to the family.
+/// All processes we can see. Without a proc file system none: then only the process group is known.
 fn processes() -> Vec<Process> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Writing down how it ended: the outputs first, then the record that promises them.
+//! Recording how a command ended: its outputs first, then the exit record, whose presence means that they are complete.
 
 use super::{
     super::{
@@ -29,7 +29,7 @@ pub(super) struct Outputs {
     pub(super) log: LogWriter,
 }
 
-/// Records the end. Comes back only when the record is on disk, or nobody can ever look for it; until then the lock says that
+/// Records the end. Returns when the record is on disk, or when its directory was removed; until then the lock shows that
 /// the attempt is not over.
 pub(super) fn record(dir: &AttemptDir, lock: Lock, outputs: Outputs, mut exit: ExitRecord) {
     exit.stdout_bytes = outputs.stdout.total();
