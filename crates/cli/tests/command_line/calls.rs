@@ -1,0 +1,162 @@
+//! `call`, `task` and `check`: what they print, and their exit status.
+
+use super::support::*;
+use serde_json::Value;
+use std::fs;
+
+#[test]
+fn results_go_to_standard_output_and_say_by_exit_status_what_they_are() {
+    let served = Served::start();
+    served.open_gate();
+    let url = served.url.as_str();
+
+    let echo = run(&["call", url, "echo", "words=a b", "words=c"]);
+    assert_eq!((exit(&echo), stdout(&echo), stderr(&echo)), (0, "a b c\n", ""));
+    let through = run(&["call", url, "gate", "code=0"]);
+    assert_eq!((exit(&through), stdout(&through)), (0, "through\n"));
+    let failed = run(&["call", url, "gate", "code=3"]);
+    assert_eq!(exit(&failed), 1);
+    assert!(stdout(&failed).contains("code 3"), "{failed:?}");
+
+    let whole = run(&["call", url, "echo", "words:=[\"x\"]", "--json"]);
+    assert_eq!(
+        (exit(&whole), &json(&whole)["content"][0]["text"]),
+        (0, &Value::from("x\n"))
+    );
+}
+
+/// Clients read all that a task may end with; what they could not read is an error of the tool.
+#[test]
+fn json_output_that_no_client_could_read_is_a_tool_error() {
+    let served = Served::start_with(PRINT);
+    let url = served.url.as_str();
+    let nested = |levels: usize| format!("text={}{}", "[".repeat(levels), "]".repeat(levels));
+
+    let deepest = run(&["call", url, "print", &nested(97), "--json"]);
+    assert_eq!(exit(&deepest), 0, "{deepest:?}");
+    let structured = json(&deepest)["structuredContent"].to_string();
+    assert_eq!(format!("text={structured}"), nested(97));
+
+    for (text, problem) in [
+        (nested(98).as_str(), "nested deeper than 97 levels"),
+        (r#"text={"a":"x\udc00y"}"#, "surrogate"),
+        (r#"text={"a":1e999}"#, "out of range at line 1 column 10"),
+    ] {
+        let refused = run(&["call", url, "print", text]);
+        assert_eq!(exit(&refused), 1, "{refused:?}");
+        assert!(stdout(&refused).contains(problem), "{refused:?}");
+    }
+}
+
+#[test]
+fn mistakes_are_told_apart_by_exit_status() {
+    let served = Served::start();
+    let url = served.url.as_str();
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["call", url, "ech"], 2, "did you mean `echo`?"),
+        (&["call", url, "echo"], 2, "missing `words` (what to say)"),
+        (&["call", url, "echo", "word=x"], 2, "did you mean `words`?"),
+        (&["call", url, "gate", "code=x"], 2, "`code` takes a whole number"),
+        (
+            &["call", "https://localhost/mcp", "echo"],
+            2,
+            "https is not supported yet",
+        ),
+        (&["call", "http://127.0.0.1:1/mcp", "echo"], 3, "cannot be reached"),
+        (&["task", "http://127.0.0.1:1/mcp", "x"], 3, "cannot be reached"),
+        (&["task", url, "nosuch"], 5, "Task not found"),
+        (&["task", url, "nosuch", "--wait", "--cancel"], 2, "cannot be used with"),
+    ];
+    for (words, status, message) in cases {
+        let output = run(words);
+        assert_eq!(exit(&output), status, "{words:?}: {output:?}");
+        assert!(stderr(&output).contains(message), "{words:?}: {output:?}");
+        assert_eq!(stdout(&output), "", "{words:?}");
+    }
+    let unknown = run(&["task", url, "nosuch", "--json"]);
+    assert_eq!(json(&unknown)["error"]["code"], -32602);
+}
+
+#[test]
+fn ctrl_c_leaves_the_task_running_and_says_how_to_get_back() {
+    let served = Served::start();
+    let call = served.begin(&["--json"]);
+    let id = call.id.clone();
+    call.interrupt();
+    let (status, data, notes) = call.finish();
+    assert_eq!(status, 130);
+    assert_eq!(serde_json::from_str::<Value>(&data).unwrap()["taskId"], id.as_str());
+    let way_back = notes.lines().last().unwrap().trim();
+    assert_eq!(way_back, format!("longhaul task {} {id} --wait", served.url));
+
+    let shown = run(&["task", &served.url, &id, "--json"]);
+    assert_eq!((exit(&shown), &json(&shown)["status"]), (0, &Value::from("working")));
+    served.open_gate();
+    let words: Vec<&str> = way_back.split(' ').skip(1).collect();
+    let waited = run(&words);
+    assert_eq!((exit(&waited), stdout(&waited)), (0, "through\n"));
+    let shown = run(&["task", &served.url, &id]);
+    assert!(stdout(&shown).contains("completed"), "{shown:?}");
+    let log = run(&["task", &served.url, &id, "--log"]);
+    assert_eq!((exit(&log), stdout(&log)), (0, "through\n"));
+    let history = run(&["task", &served.url, &id, "--history", "--json"]);
+    let entries = &json(&history)["entries"];
+    assert_eq!(
+        (exit(&history), entries.as_array().map(Vec::len), &entries[0]["exit"]),
+        (0, Some(1), &serde_json::json!({"code": 0})),
+        "its one attempt: {entries}"
+    );
+    let unknown = run(&["task", &served.url, "nobody", "--history"]);
+    assert_eq!(exit(&unknown), 5, "{unknown:?}");
+}
+
+#[test]
+fn a_wait_outlives_the_killed_server() {
+    let mut served = Served::start();
+    let mut call = served.begin(&[]);
+    served.kill();
+    call.line_with("cannot be reached");
+    served.restart();
+    call.line_with("answers again");
+    served.open_gate();
+    let (status, data, _) = call.finish();
+    assert_eq!((status, data.as_str()), (0, "through\n"));
+}
+
+#[test]
+fn a_cancelled_task_ends_the_wait() {
+    let served = Served::start();
+    let call = served.begin(&[]);
+    let cancelled = run(&["task", &served.url, &call.id, "--cancel"]);
+    assert_eq!(exit(&cancelled), 0);
+    let (status, data, _) = call.finish();
+    assert_eq!((status, data.as_str()), (4, ""));
+}
+
+#[test]
+fn check_says_what_would_be_served_or_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.toml");
+    let path = file.to_str().unwrap();
+    fs::write(&file, JOBS).unwrap();
+    let good = run(&["check", path]);
+    assert_eq!(exit(&good), 0);
+    assert!(stdout(&good).contains("  gate  ends when somebody"), "{good:?}");
+    let good = run(&["check", path, "--json"]);
+    assert_eq!(
+        (&json(&good)["ok"], &json(&good)["tools"][0]["name"]),
+        (&Value::from(true), &Value::from("echo"))
+    );
+
+    fs::write(&file, JOBS.replace("task = \"never\"", "tsk = \"never\"")).unwrap();
+    for command in ["check", "serve"] {
+        let bad = run(&[command, path]);
+        assert_eq!((exit(&bad), stdout(&bad)), (2, ""), "{command}");
+        assert_eq!(
+            stderr(&bad),
+            format!("{path}:10: unknown key `tsk` in [[tool]] `echo`; did you mean `task`?\n")
+        );
+    }
+    let bad = run(&["check", path, "--json"]);
+    assert_eq!((exit(&bad), &json(&bad)["problems"][0]["line"]), (2, &Value::from(10)));
+}

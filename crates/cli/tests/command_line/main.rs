@@ -1,0 +1,7 @@
+//! The commands as a user meets them: the real binary, a real server, real commands.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod calls;
+mod serving;
+mod support;
