@@ -10,10 +10,10 @@ pub async fn live_tasks_are_counted(fresh: Fresh) {
     bench.create(new_task("a", bench.node, 1)).await;
     bench.create(new_task("b", bench.node, 1)).await;
     bench.running("c", 1).await;
-    let (parked, fence) = bench.running("d", 1).await;
+    let (suspended, fence) = bench.running("d", 1).await;
     let waits = Event::AttemptEnded(AttemptEnd::Suspended { until: None, woken: 0 });
     bench
-        .apply(&parked.id, Some(fence), vec![asked(1), waits], 2)
+        .apply(&suspended.id, Some(fence), vec![asked(1), waits], 2)
         .await
         .expect("it parks");
     let (blocked, fence) = bench.running("f", 1).await;

@@ -230,7 +230,7 @@ pub async fn entries_are_counted_and_go_with_their_task(fresh: Fresh) {
     bench
         .apply(&task.id, Some(fence), vec![finished("late")], 4)
         .await
-        .expect("let go");
+        .expect("suspended");
     assert_eq!(
         usage().await,
         call + 8 + 7,

@@ -63,11 +63,11 @@ pub async fn a_childs_end_reaches_its_parent_with_it(fresh: Fresh) {
         until: None,
         woken: seen.woken,
     };
-    let parked = bench
+    let suspended = bench
         .apply(&parent.id, Some(fence), vec![Event::AttemptEnded(end)], 6)
         .await
         .expect("it waits");
-    assert!(parked.is_suspended());
+    assert!(suspended.is_suspended());
 
     let bench = bench.restart().await;
     let hints = Arc::new(Mutex::new(Vec::new()));

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// How long a new process waits for an old one to let go: a deploy may overlap a little.
+/// How long a new process waits until an old one has released the lock: a deploy may overlap a little.
 const PATIENCE: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(50);
 const LOCK: &str = "lock";
@@ -141,7 +141,7 @@ fn one_line(note: &str) -> String {
     note.chars().filter(|c| !c.is_control()).collect()
 }
 
-/// Takes the lock, waiting about two seconds for another process to let go; tells whether it was taken.
+/// Takes the lock, waiting about two seconds until another process has released it. Returns whether it was taken.
 #[expect(
     clippy::disallowed_methods,
     reason = "a lock gives no sign when it comes free, and no clock is injected yet"

@@ -69,7 +69,7 @@ const DATABASE: &str = "longhaul.db";
 /// Every acknowledged change has been committed with `synchronous = FULL` on a write-ahead log: it survives the end of the
 /// process at any instruction, and the loss of power as far as the disk keeps what it confirmed. Tasks of which nobody can have
 /// heard, those of plain calls, are committed with `NORMAL`: a loss of power may take the latest of them. Dropping the store finishes
-/// what is queued and lets go of the directory.
+/// what is queued and releases the directory.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -107,7 +107,7 @@ struct OpenedNode {
 impl SqliteStore {
     /// Opens the store in `directory`, creating both if need be, and owns the directory from then on.
     ///
-    /// Waits about two seconds for another process to let go of it. Blocks; call it before the server runs.
+    /// Waits about two seconds until another process has released it. Blocks; call it before the server runs.
     ///
     /// # Errors
     /// [`OpenError`], in words for the person who started the server.

@@ -118,7 +118,7 @@ fn statements() -> Vec<&'static str> {
         read::QUEUED_TOOLS,
         read::COUNT_QUEUED,
         read::COUNT_RUNNING,
-        read::COUNT_PARKED,
+        read::COUNT_SUSPENDED,
         read::COUNT_BLOCKED,
         read::BLOCKED,
         read::CHILDREN,

@@ -89,7 +89,7 @@ pub(super) const CHILDREN_OF_FINISHED_PARENTS: &str = select_tasks!(
 pub(super) const COUNT_QUEUED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_queued WHERE state = 0";
 pub(super) const COUNT_RUNNING: &str =
     "SELECT count(*) FROM tasks INDEXED BY tasks_working WHERE attempt_state < 3 AND state = 1";
-pub(super) const COUNT_PARKED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_parked WHERE state = 2";
+pub(super) const COUNT_SUSPENDED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_parked WHERE state = 2";
 pub(super) const COUNT_BLOCKED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_blocked WHERE state = -1";
 pub(super) const BLOCKED: &str = select_tasks!(
     "",
@@ -318,7 +318,7 @@ pub(super) fn counts(connection: &Connection) -> Result<Counts> {
     Ok(Counts {
         queued: count(COUNT_QUEUED)?,
         running: count(COUNT_RUNNING)?,
-        suspended: count(COUNT_PARKED)?,
+        suspended: count(COUNT_SUSPENDED)?,
         blocked: count(COUNT_BLOCKED)?,
     })
 }

@@ -1,15 +1,15 @@
-//! Chooses the next step: likely ones, unlikely ones, and now and then nonsense.
+//! Chooses the next step: likely ones, unlikely ones, and sometimes an illegal one.
+
+mod events;
 
 use super::step::{Answer, Refusal, Step};
 use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
-    AttemptEnd, Block, BlockReason, CancelMode, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, InputKey,
-    Json, Lineage, NodeId, Origin, Outcome, Owner, Principal, Progress, Quota, RpcFailure, Scope, SessionKey, SpecId,
-    State, StopReason, Store, Task, TaskId, ToolSpec, UnixMillis,
+    AttemptEnd, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, InputKey, Json, Lineage, NodeId, Origin,
+    Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec, UnixMillis,
     store::{Change, Claim, Created, Idempotency, NewTask, Parent},
 };
-use std::sync::Arc;
 
 const TOOLS: [&str; 3] = ["hash", "pack", "hash_all"];
 const PRINCIPALS: [&str; 3] = ["alice", "bob", "local"];

@@ -28,7 +28,7 @@ fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
         let never = Event::AttemptEnded(AttemptEnd::NeverStarted { retry_at: None });
         let stopped = || Event::AttemptEnded(AttemptEnd::Stopped(StopReason::Cancel));
         let cancel = |mode| Event::CancelRequested(mode);
-        let let_go = Event::AttemptEnded(AttemptEnd::Suspended { until: None, woken: 0 });
+        let suspended = Event::AttemptEnded(AttemptEnd::Suspended { until: None, woken: 0 });
         let plain = || world.plain(0);
         let with = |change: fn(&mut NewTask)| {
             let mut new = plain();
@@ -64,7 +64,7 @@ fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
                 vec![(Event::Journaled(step(1, "one")), 1), (ended(), 1)],
                 0,
             ),
-            ("that is let go", plain(), vec![(let_go, 1)], 0),
+            ("that is suspended", plain(), vec![(suspended, 1)], 0),
             ("that is blocked", plain(), vec![(block("v2", 5, 9), 1)], 0),
             (
                 "whose caller has gone",

@@ -1,6 +1,11 @@
 //! Which events a change has, and under which fence.
 
-use super::Chooser;
+use super::{Chooser, NAMES};
+use longhaul_core::{
+    AttemptEnd, Block, BlockReason, CancelMode, Event, Fence, InputKey, NodeId, Progress, RpcFailure, State,
+    StopReason, Task, UnixMillis,
+};
+use std::sync::Arc;
 
 impl Chooser {
     /// Mostly the right one.
