@@ -1,7 +1,7 @@
 //! A request that was admitted, on its way to its method.
 
 use super::caller::Caller;
-use longhaul_core::TaskId;
+use longhaul_core::{SessionKey, TaskId};
 use longhaul_wire::{Headers, Meta, Params, RequestId, RpcError};
 
 /// An admitted request with its sender.
@@ -21,5 +21,10 @@ impl AdmittedRequest<'_> {
     /// −32602 if it names no task.
     pub(crate) fn task_id(&self) -> Result<TaskId, RpcError> {
         self.params.task_id()?.parse().map_err(|_| RpcError::task_not_found())
+    }
+
+    /// The session in which its sender can come back on another connection: one over HTTP. Any other session is its connection.
+    pub(crate) fn resumable_session(&self) -> Option<&SessionKey> {
+        self.headers.and(self.caller.session_key())
     }
 }

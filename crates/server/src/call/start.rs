@@ -18,7 +18,7 @@ use crate::{
     response::{Answer, OwnedRequestId, create_failed, store_failed},
     session::Session,
 };
-use longhaul_core::{BoxFuture, Json, Outcome, Task};
+use longhaul_core::{BoxFuture, Json, Outcome, SessionKey, Task};
 use longhaul_runtime::{Call as ToolCall, HandlerError, Tool};
 use longhaul_wire::{
     Capability, Generation, RpcError, jsonrpc::write_result, legacy as wire, modern, params::TaskMetadata,
@@ -52,6 +52,7 @@ pub(crate) async fn answer(
     }
     // Read before anything starts: a call that is refused for it must not run.
     let notifications = RequestNotifications::requested_by(interaction, request)?;
+    let resumable_session = request.resumable_session().cloned();
     let start = Start {
         calls: Arc::clone(calls),
         id: OwnedRequestId::of(request.id),
@@ -67,8 +68,12 @@ pub(crate) async fn answer(
             requestor,
             idempotency_key: request.meta.idempotency_key()?.map(Arc::from),
             ttl: task_metadata.and_then(|task| task.ttl),
-            cancel_if_caller_leaves: request.caller.generation == Generation::Modern,
+            cancel_if_caller_leaves: match request.caller.generation {
+                Generation::Modern => true,
+                Generation::Legacy => route != Route::Task && resumable_session.is_none(),
+            },
         },
+        resumable_session,
     };
     let output = match (checked, round, &tool.settings().intake) {
         // A result the model can act on.
@@ -129,6 +134,7 @@ struct Start {
     id: OwnedRequestId,
     generation: Generation,
     session: Option<Session>,
+    resumable_session: Option<SessionKey>,
     route: Route,
     asks: InputRequestMode,
     call: ToolCall,
@@ -245,6 +251,7 @@ impl Start {
             generation: self.generation,
             id: self.id,
             notifications,
+            resumable_session: self.resumable_session,
             patience,
             asks: self.asks,
         };

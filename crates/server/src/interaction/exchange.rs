@@ -99,7 +99,7 @@ pub(crate) trait Responder: Send + 'static {
     /// The transport has the response.
     fn answered(&mut self) {}
 
-    /// The client has cancelled the request. A lost connection of a legacy client is no cancellation (T-08).
+    /// The client has cancelled the request. A lost connection of a client that can come back is no cancellation (T-08).
     fn cancel(&mut self) {}
 }
 

@@ -10,10 +10,14 @@ pub(crate) use session_id::Session;
 
 use crate::signer::Signer;
 use in_flight::InFlight;
-use longhaul_core::{Principal, UnixMillis, store::StoreError};
+use longhaul_core::{Principal, SessionKey, UnixMillis, store::StoreError};
 use longhaul_runtime::Engine;
 use preferences::SessionPreferences;
 use replies::PendingReplies;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+/// Ends of sessions that one who waits for an end may be behind; after more it asks the store again.
+const ENDS: usize = 64;
 
 /// What this process knows of legacy sessions.
 pub(crate) struct Sessions {
@@ -22,6 +26,8 @@ pub(crate) struct Sessions {
     pub(crate) preferences: SessionPreferences,
     pub(crate) in_flight: InFlight,
     pub(crate) replies: PendingReplies,
+    /// Which sessions end.
+    ends: broadcast::Sender<SessionKey>,
 }
 
 impl Sessions {
@@ -31,6 +37,7 @@ impl Sessions {
             preferences: SessionPreferences::default(),
             in_flight: InFlight::default(),
             replies: PendingReplies::new(now),
+            ends: broadcast::Sender::new(ENDS),
         }
     }
 
@@ -62,6 +69,23 @@ impl Sessions {
     pub(crate) async fn end(&self, engine: &Engine, session: &Session) -> Result<(), StoreError> {
         engine.store().end_session(&session.key, session.expires_at).await?;
         self.preferences.forget(&session.key);
+        // Fails if nobody waits for an end.
+        let _ = self.ends.send(session.key.clone());
         Ok(())
+    }
+
+    /// Completes when its client has ended the session.
+    pub(crate) async fn ended(&self, engine: &Engine, session: &SessionKey) {
+        let mut ends = self.ends.subscribe();
+        while !engine.store().session_ended(session).await.unwrap_or_default() {
+            loop {
+                match ends.recv().await {
+                    Ok(ended) if ended == *session => return,
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(_)) => break,
+                    Err(RecvError::Closed) => unreachable!("the sender is `self`"),
+                }
+            }
+        }
     }
 }

@@ -208,7 +208,7 @@ impl Duplex {
         }
     }
 
-    /// Ends the connection without further answers. Modern calls are cancelled, legacy ones go on, and so do all tasks.
+    /// Ends the connection without further answers. Plain calls are cancelled, since nobody can get their answers; tasks go on.
     pub(crate) fn close(&self) {
         self.closed.send_replace(true);
     }

@@ -86,6 +86,46 @@ async fn a_legacy_client_that_leaves_cancels_nothing() {
     }
 }
 
+/// Nobody can get the answer of a call that belongs to a connection alone (C-51).
+#[tokio::test]
+async fn a_legacy_client_without_a_session_cancels_its_plain_call_by_leaving() {
+    for accept in [JSON_ONLY, "application/json, text/event-stream"] {
+        let server = Server::start().await;
+        let call = Post::legacy(None, "tools/call", act("optional", "wait")).with("Accept", accept);
+        let mut client = server.connect().await;
+        client.send(&call.to_bytes()).await;
+        server.stage.begun.reaches(1).await;
+        drop(client);
+        server.stage.stopped.reaches(1).await;
+    }
+    let server = Server::start().await;
+    let call = Post::legacy(None, "tools/call", act("optional", "report 1")).progress_token(json!("t"));
+    let mut client = server.connect().await;
+    client.send(&call.to_bytes()).await;
+    assert!(client.head().await.is_stream(), "progress opened it");
+    drop(client);
+    server.stage.stopped.reaches(1).await;
+}
+
+/// The client can make the call again under its key; and the id of a task may have been given away.
+#[tokio::test]
+async fn a_legacy_client_without_a_session_leaves_named_calls_and_tasks_alone() {
+    let server = Server::one_by_one().await;
+    let mut named = Post::legacy(None, "tools/call", act("optional", "wait"));
+    named.body["params"]["_meta"] = json!({"dev.longhaul/idempotency-key": "k"});
+    let mut client = server.connect().await;
+    client.send(&named.to_bytes()).await;
+    server.stage.begun.reaches(1).await;
+    drop(client);
+    let create =
+        Post::legacy(None, "tools/call", act_as_task("optional", "wait")).with("MCP-Protocol-Version", "2025-11-25");
+    let task = task_of(&server.result(&create).await);
+    server.stage.released.count();
+    assert_eq!(server.result(&named).await["content"][0]["text"], "done");
+    server.poll(&task, "completed").await;
+    assert_eq!((server.stage.begun.get(), server.stage.stopped.get()), (2, 0));
+}
+
 #[tokio::test]
 async fn one_connection_carries_request_after_request() {
     let server = Server::one_by_one().await;

@@ -113,6 +113,19 @@ async fn a_post_address_ends_with_its_stream_and_cannot_be_guessed() {
 }
 
 #[tokio::test]
+async fn a_plain_call_ends_with_its_stream() {
+    let server = server().await;
+    let mut client = Client::connect(&server).await;
+    client.answer(&Post::initialize("2024-11-05")).await;
+    client
+        .tell(&Post::legacy(None, "tools/call", act("optional", "wait")))
+        .await;
+    server.stage.begun.reaches(1).await;
+    drop(client);
+    server.stage.stopped.reaches(1).await;
+}
+
+#[tokio::test]
 async fn the_endpoints_of_2024_11_05_are_served_only_if_enabled() {
     let server = Server::start().await;
     let mut client = server.connect().await;

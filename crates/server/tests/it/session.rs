@@ -1,7 +1,7 @@
 //! Legacy sessions: carried by their ids, ended by their clients, survived by their tasks.
 
 use crate::{
-    request::{Post, act_as_task},
+    request::{Post, act, act_as_task},
     server::{Options, Server, get, other, task_of},
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
@@ -44,6 +44,74 @@ async fn a_session_ends_on_delete_and_its_tasks_go_on() {
     server.result(&ping(&untouched)).await;
     server.stage.released.count();
     server.poll(&task, "completed").await;
+}
+
+/// Until then its client may come back (T-08); after it nobody can.
+#[tokio::test]
+async fn a_session_that_ends_cancels_the_plain_calls_that_its_client_has_left() {
+    let server = Server::one_by_one().await;
+    let (session, untouched) = (server.session().await, server.session().await);
+    let mut begun = 0;
+    let mut leave = async |call: Post| {
+        begun += 1;
+        let mut client = server.connect().await;
+        client.send(&call.to_bytes()).await;
+        server.stage.begun.reaches(begun).await;
+    };
+    let wait = |session: &str| Post::legacy(Some(session), "tools/call", act("optional", "wait"));
+    leave(wait(&session)).await;
+    leave(wait(&session).with("Accept", "application/json")).await;
+    leave(wait(&untouched)).await;
+    let mut named = wait(&session);
+    named.body["params"]["_meta"] = json!({"dev.longhaul/idempotency-key": "k"});
+    leave(named).await;
+    let call = Post::legacy(Some(&session), "tools/call", act("optional", "report 1")).progress_token(json!("t"));
+    let mut client = server.connect().await;
+    client.send(&call.to_bytes()).await;
+    assert!(client.head().await.is_stream(), "progress opened it");
+    drop(client);
+    // Answered only once the connections before it are over.
+    server.result(&ping(&session)).await;
+    assert_eq!(server.stage.stopped.get(), 0);
+
+    assert_eq!(delete(&server, &session).await, 204);
+    server.stage.stopped.reaches(3).await;
+    server.stage.released.count();
+    server.stage.finished.reaches(2).await;
+    assert_eq!(
+        server.stage.stopped.get(),
+        3,
+        "the named call and the other session's run on"
+    );
+}
+
+#[tokio::test]
+async fn a_session_that_ends_cancels_the_plain_call_on_an_open_stream() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let call = Post::legacy(Some(&session), "tools/call", act("optional", "report 1")).progress_token(json!("t"));
+    let mut client = server.connect().await;
+    client.send(&call.to_bytes()).await;
+    assert!(client.head().await.is_stream(), "progress opened it");
+    assert_eq!(delete(&server, &session).await, 204);
+    server.stage.stopped.reaches(1).await;
+}
+
+/// What the client left does not keep the session's memory: a call that ends is forgotten before its session.
+#[tokio::test]
+async fn a_call_that_was_left_may_end_before_its_session() {
+    let server = Server::one_by_one().await;
+    let session = server.session().await;
+    let mut client = server.connect().await;
+    let call = Post::legacy(Some(&session), "tools/call", act("optional", "wait"));
+    client.send(&call.to_bytes()).await;
+    server.stage.begun.reaches(1).await;
+    drop(client);
+    server.result(&ping(&session)).await;
+    server.stage.released.count();
+    server.stage.finished.reaches(1).await;
+    assert_eq!(delete(&server, &session).await, 204);
+    assert_eq!(server.stage.stopped.get(), 0);
 }
 
 #[tokio::test]

@@ -300,18 +300,22 @@ async fn a_wait_that_is_longer_than_the_shutdown_is_dropped() {
     client
         .tell(&Post::legacy(None, "tools/call", act("optional", "wait")).id(json!(3)))
         .await;
-    server.stage.begun.reaches(3).await;
+    let mut named = Post::legacy(None, "tools/call", act("optional", "wait")).id(json!(4));
+    named.body["params"]["_meta"] = json!({"dev.longhaul/idempotency-key": "k"});
+    client.tell(&named).await;
+    server.stage.begun.reaches(4).await;
     tokio::time::pause();
     client.finish().await;
     assert_eq!(client.line().await, None);
     client.ended.await.unwrap().unwrap();
     tokio::time::resume();
-    // T-34 and T-08, as over HTTP: the modern call is cancelled, the legacy one runs on, and so does the task.
-    server.stage.stopped.reaches(1).await;
+    // The session was the connection, so nobody can come back for either plain call; for the named one its client can, and for the task.
+    server.stage.stopped.reaches(2).await;
     assert_eq!(server.result(&get(&task)).await["status"], "working");
     server.stage.released.count();
     server.stage.finished.reaches(2).await;
     server.poll(&task, "completed").await;
+    assert_eq!(server.stage.stopped.get(), 2);
 }
 
 #[tokio::test]

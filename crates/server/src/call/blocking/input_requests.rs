@@ -1,6 +1,6 @@
 //! Sends the input requests of a plain call to the client that waits for it.
 
-use super::{BlockingCall, InputRequestMode, OnResponse, store_failed};
+use super::{BlockingCall, CallHold, InputRequestMode, OnResponse, store_failed};
 use crate::interaction::{
     exchange::{Output, Response},
     input_requests::{self, unanswered::UnansweredRequests},
@@ -204,7 +204,7 @@ impl BlockingCall {
     }
 
     fn ask_round(&mut self) -> Result<Response, RpcError> {
-        let (CallInputRequests::Rounds(answers), Some(hold)) = (&self.questions, &mut self.hold) else {
+        let (CallInputRequests::Rounds(answers), CallHold::Request(hold)) = (&self.questions, &mut self.hold) else {
             return Err(gone());
         };
         let ports = self.calls.engine.ports();

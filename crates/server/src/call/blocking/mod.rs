@@ -2,7 +2,7 @@
 
 mod input_requests;
 
-use super::{Calls, between_rounds::Hold, follow_tools::handed_off, policy::WaitPolicy};
+use super::{Calls, between_rounds::Hold, follow_tools::handed_off, policy::WaitPolicy, session_hold::SessionHold};
 use crate::{
     admission::{
         limits::{Busy, Room},
@@ -16,7 +16,7 @@ use crate::{
     response::{OwnedRequestId, store_failed},
 };
 use input_requests::CallInputRequests;
-use longhaul_core::{BoxFuture, Clock, Input, Outcome, Task};
+use longhaul_core::{BoxFuture, Clock, Input, Outcome, SessionKey, Task};
 use longhaul_runtime::{CallState, Promotion, ToolMessage, Waiting};
 use longhaul_wire::{Generation, RequestId, RpcError, jsonrpc::write_result, legacy, modern};
 use std::{sync::Arc, time::Duration};
@@ -34,7 +34,7 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct BlockingCall {
     calls: Arc<Calls>,
     waiting: Waiting,
-    hold: Option<Hold>,
+    hold: CallHold,
     generation: Generation,
     id: OwnedRequestId,
     notifications: RequestNotifications,
@@ -56,7 +56,24 @@ pub(crate) struct BlockingCall {
     in_a_row: u32,
 }
 
-/// What happens to a call between rounds once the client has the response.
+/// The request's claim on its call. Dropping it says that the client has left.
+enum CallHold {
+    /// Of a client that can only come back for a round, or not at all.
+    Request(Hold),
+    /// Of a client that can come back for its stream.
+    Session(SessionHold),
+}
+
+impl CallHold {
+    fn release(&mut self) {
+        match self {
+            Self::Request(hold) => hold.release(),
+            Self::Session(hold) => hold.release(),
+        }
+    }
+}
+
+/// What happens to the call once the client has the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OnResponse {
     /// The call is over, or a task of its own.
@@ -73,6 +90,8 @@ pub(crate) struct CallContext {
     pub(crate) generation: Generation,
     pub(crate) id: OwnedRequestId,
     pub(crate) notifications: RequestNotifications,
+    /// The session in which the client can come back for the answer.
+    pub(crate) resumable_session: Option<SessionKey>,
     /// How long the call is waited for.
     pub(crate) patience: WaitPolicy,
     pub(crate) asks: InputRequestMode,
@@ -100,24 +119,24 @@ impl InputRequestMode {
 }
 
 impl BlockingCall {
-    /// Waits for a call that this request started. It is cancelled when a modern client leaves (T-34), also if it has just become
-    /// a task (C-45); when a legacy client leaves it goes on (T-08).
+    /// Waits for a call that this request started. It is cancelled as soon as nobody can get its answer any more: when the client
+    /// leaves (T-34), also if it has just become a task (C-45), or when the session ends in which the client can come back (T-08).
     pub(crate) fn begun(context: CallContext, waiting: Waiting) -> Self {
-        let modern = context.generation == Generation::Modern;
-        let hold = modern.then(|| {
-            let calls = &context.calls;
-            calls.between_rounds.first(waiting.begun())
-        });
+        let (calls, call) = (&context.calls, waiting.begun());
+        let hold = match &context.resumable_session {
+            Some(session) => CallHold::Session(SessionHold::new(calls, session.clone(), call)),
+            None => CallHold::Request(calls.between_rounds.first(call)),
+        };
         Self::new(context, waiting, hold, OnResponse::Abandon)
     }
 
     /// Waits for a call that an earlier request started and that asked its client something. Its round stays open if this request
     /// fails.
     pub(crate) fn rejoined(context: CallContext, waiting: Waiting, hold: Hold) -> Self {
-        Self::new(context, waiting, Some(hold), OnResponse::Keep)
+        Self::new(context, waiting, CallHold::Request(hold), OnResponse::Keep)
     }
 
-    fn new(context: CallContext, waiting: Waiting, hold: Option<Hold>, error: OnResponse) -> Self {
+    fn new(context: CallContext, waiting: Waiting, hold: CallHold, error: OnResponse) -> Self {
         let clock = &context.calls.engine.ports().clock;
         Self {
             patience: Limit::of(context.patience, &**clock),
@@ -212,7 +231,7 @@ impl BlockingCall {
                 };
                 self.room = room;
                 // Its end is known, so nothing is left to abandon.
-                self.release();
+                self.hold.release();
                 self.end = Some(outcome);
                 self.questions.keep(&[]);
             }
@@ -230,12 +249,6 @@ impl BlockingCall {
         }
         self.stale = false;
         Ok(None)
-    }
-
-    fn release(&mut self) {
-        if let Some(hold) = &mut self.hold {
-            hold.release();
-        }
     }
 
     fn promoted(&self, task: &Task) -> Response {
@@ -288,12 +301,12 @@ impl Responder for BlockingCall {
     }
 
     fn answered(&mut self) {
-        if let Some(hold) = &mut self.hold {
-            match self.on_response {
-                OnResponse::Release => hold.release(),
-                OnResponse::Keep => hold.park(),
-                OnResponse::Abandon => {}
-            }
+        match (self.on_response, &mut self.hold) {
+            (OnResponse::Release, hold) => hold.release(),
+            (OnResponse::Keep, CallHold::Request(hold)) => hold.park(),
+            (OnResponse::Abandon, CallHold::Session(hold)) => hold.abandon(),
+            // Dropping the hold abandons the call; and a session's call has no rounds.
+            (OnResponse::Abandon, CallHold::Request(_)) | (OnResponse::Keep, CallHold::Session(_)) => {}
         }
     }
 

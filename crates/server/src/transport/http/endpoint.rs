@@ -122,7 +122,7 @@ async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response,
     Ok(held_with(response, room))
 }
 
-/// A stream that goes on without its connection, since a legacy client that leaves cancels nothing (T-08).
+/// A stream that goes on without its connection, since a client with a session may come back for it (T-08).
 fn resumable(front: &Arc<Front>, session: &Session, events: Events) -> Response {
     let clock = &front.engine.ports().clock;
     match front.http.replay_buffers.begin(session, events, StreamKind::Answer) {

@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BATCH: usize = 64 * 1024;
 
 /// Serves one connection until its client closes it, or the front drains. Requests that are open then have 5 s to be answered; after
-/// that modern calls are cancelled, legacy ones run on, and tasks are not touched in any case.
+/// that plain calls are cancelled, but for those with an idempotency key. Tasks are not touched in any case.
 ///
 /// ```no_run
 /// # async fn example(front: std::sync::Arc<longhaul_server::Front>) -> std::io::Result<()> {

@@ -1,0 +1,70 @@
+//! Plain calls of legacy sessions over HTTP. A client that loses its connection is not leaving (T-08): it may come back for the stream. So
+//! the call goes on until it ends, and is cancelled if its session ends first, because then nobody can get its answer any more.
+
+use super::Calls;
+use longhaul_core::SessionKey;
+use longhaul_runtime::Begun;
+use std::sync::Arc;
+
+/// A request's claim on the call it waits for. Dropping it leaves the call to its session.
+pub(super) struct SessionHold {
+    calls: Arc<Calls>,
+    session: SessionKey,
+    call: Begun,
+    /// There is nothing to cancel any more.
+    released: bool,
+}
+
+impl SessionHold {
+    pub(super) fn new(calls: &Arc<Calls>, session: SessionKey, call: Begun) -> Self {
+        Self {
+            calls: Arc::clone(calls),
+            session,
+            call,
+            released: false,
+        }
+    }
+
+    /// The client has the outcome, or a task: nothing is to be cancelled.
+    pub(super) fn release(&mut self) {
+        self.released = true;
+    }
+
+    /// The client has an answer after which it does not come back.
+    pub(super) fn abandon(&mut self) {
+        if !std::mem::replace(&mut self.released, true) {
+            self.call.leave();
+        }
+    }
+}
+
+impl Drop for SessionHold {
+    fn drop(&mut self) {
+        if !self.released {
+            let left = cancel_with_session(Arc::clone(&self.calls), self.session.clone(), self.call.clone());
+            self.calls.engine.ports().spawner.spawn(Box::pin(left));
+        }
+    }
+}
+
+/// Cancels a call that its client has left when the session ends before it.
+async fn cancel_with_session(calls: Arc<Calls>, session: SessionKey, call: Begun) {
+    tokio::select! {
+        () = over(&calls, &call) => {}
+        () = calls.interaction.sessions.ended(&calls.engine, &session) => call.leave(),
+        () = calls.interaction.shutdown.closed() => {}
+    }
+}
+
+/// Completes when the call has ended, or has become a task.
+async fn over(calls: &Calls, call: &Begun) {
+    let mut watch = calls.engine.watch(call.id());
+    loop {
+        match calls.engine.store().peek(call.id()).await {
+            Ok(Some(record)) if record.task.is_done() || record.task.announced => return,
+            Ok(None) => return,
+            // What cannot be read now is read after its next change.
+            Ok(Some(_)) | Err(_) => watch.changed().await,
+        }
+    }
+}
