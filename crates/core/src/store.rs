@@ -395,6 +395,15 @@ pub trait Store: Send + Sync + 'static {
     /// [`Event::ChildEnded`]. A repeated call writes nothing of the parent either. Deciding any of it costs the same however many tasks are kept.
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
 
+    /// The task of a call of `tool` that `principal` made before under this key and with these arguments: the one that a
+    /// [`create`](Self::create) of the same call would find now. `None` also if the key stands for other arguments.
+    fn keyed(
+        &self,
+        principal: &Principal,
+        tool: &str,
+        idempotency: &Idempotency,
+    ) -> BoxFuture<'_, Result<Option<Task>, StoreError>>;
+
     /// How much one principal has, or all together.
     fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>>;
 

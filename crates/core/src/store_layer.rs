@@ -4,8 +4,8 @@ use crate::{
     BoxFuture, Entry, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId,
     ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
-        StoreError, ToolLimit,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Listener, NewTask, Page, Record,
+        SigningKey, StoreError, ToolLimit,
     },
 };
 use std::sync::Arc;
@@ -89,6 +89,7 @@ layer! {
     fn put_limit(tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;
     fn limits() -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>>;
     fn create(new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
+    fn keyed(principal: &Principal, tool: &str, idempotency: &Idempotency) -> BoxFuture<'_, Result<Option<Task>, StoreError>>;
     fn usage(of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>>;
     fn apply(change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
     fn claim(claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;

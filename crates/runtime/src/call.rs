@@ -14,7 +14,7 @@ use crate::{
     task_log,
 };
 use longhaul_core::{
-    BoxFuture, CancelMode, Event, Json, Millis, Origin, Outcome, Owner, Scope, Task, TaskId,
+    BoxFuture, CancelMode, Event, Json, Millis, Origin, Outcome, Owner, Principal, Scope, Task, TaskId,
     store::{ApplyError, Change, Claimed, CreateError, Created, Idempotency, NewTask, Record, StoreError},
 };
 use std::sync::Arc;
@@ -107,6 +107,33 @@ impl Engine {
         }
         waiting.keyed = call.idempotency_key.is_some();
         Ok(waiting)
+    }
+
+    /// The task of a call that was made before under the idempotency key `key` with the same arguments, also if its tool has changed or is gone. A
+    /// call made again gets this task.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn find_repeated(
+        &self,
+        principal: &Principal,
+        tool: &str,
+        key: &str,
+        arguments: &Json,
+    ) -> Result<Option<Task>, StoreError> {
+        let idempotency = Idempotency {
+            key: key.into(),
+            digest: canonical::digest(arguments),
+        };
+        self.0.node.store.keyed(principal, tool, &idempotency).await
+    }
+
+    /// Makes a task of a call that was [found](Self::find_repeated): its id may be given away when this completes.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn announce(&self, task: Task) -> Result<Task, StoreError> {
+        self.0.announced(Created::Existing(task)).await
     }
 
     /// Waits again for a call that was [begun](Self::begin); `None` if it is kept no longer. The caller has made sure that it may.

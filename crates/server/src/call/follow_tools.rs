@@ -58,7 +58,7 @@ const WAIT: ToolEntry<'static> = ToolEntry {
 const CANCEL: ToolEntry<'static> = ToolEntry {
     name: "task_cancel",
     title: Some("Cancel a task"),
-    description: Some("InputRequestMode work that an earlier call handed off to stop. Tell its end with task_wait."),
+    description: Some("Asks work that an earlier call handed off to stop. task_wait then tells how it ended."),
     input_schema: r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"}},"required":["task"],"additionalProperties":false}"#,
     output_schema: None,
     annotations: Some(r#"{"readOnlyHint":false,"destructiveHint":true,"idempotentHint":true}"#),

@@ -6,6 +6,7 @@ mod blocking;
 pub(crate) mod follow_tools;
 mod mirrored_headers;
 mod policy;
+pub(crate) mod repeated;
 mod session_hold;
 pub(crate) mod start;
 

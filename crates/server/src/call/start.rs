@@ -111,7 +111,7 @@ fn unroutable(why: RouteError, tool: &str) -> RpcError {
     }
 }
 
-fn caller_mode(request: &AdmittedRequest<'_>, task_metadata: Option<&TaskMetadata>) -> CallerMode {
+pub(super) fn caller_mode(request: &AdmittedRequest<'_>, task_metadata: Option<&TaskMetadata>) -> CallerMode {
     match request.caller.generation {
         Generation::Modern if request.caller.declares_tasks => CallerMode::ModernDeclaring,
         Generation::Modern => CallerMode::ModernPlain,
@@ -121,7 +121,7 @@ fn caller_mode(request: &AdmittedRequest<'_>, task_metadata: Option<&TaskMetadat
 }
 
 /// The `task` member of the request. Revisions without tasks ignore it (G1-05, G2-18).
-fn task_metadata(request: &AdmittedRequest<'_>) -> Result<Option<TaskMetadata>, RpcError> {
+pub(super) fn task_metadata(request: &AdmittedRequest<'_>) -> Result<Option<TaskMetadata>, RpcError> {
     match request.caller.has_core_tasks() {
         true => request.params.task_metadata(),
         false => Ok(None),
@@ -149,13 +149,9 @@ impl Start {
                 if let Some(session) = &self.session {
                     session_stream::follow(&self.calls.interaction, session, &task);
                 }
-                Ok(created(
-                    &self.calls,
-                    &self.id,
-                    self.generation,
-                    &task,
-                    Some(&meanwhile(&tool)),
-                ))
+                let hint = meanwhile(&tool);
+                let response = created(&self.calls, &self.id, self.generation, &task, Some(&hint));
+                Ok(Output::Response(response))
             }
             Route::Wait(_) => {
                 let (context, call) = self.context(notifications);
@@ -188,13 +184,9 @@ impl Start {
         // An accepted augmented call is owed a task, also one that can never run.
         if self.is_task_of_legacy() {
             let task = self.calls.engine.create_ended(self.call, outcome).await;
-            return Ok(created(
-                &self.calls,
-                &self.id,
-                self.generation,
-                &task.map_err(create_failed)?,
-                None,
-            ));
+            let task = task.map_err(create_failed)?;
+            let response = created(&self.calls, &self.id, self.generation, &task, None);
+            return Ok(Output::Response(response));
         }
         let response = blocking::response(&self.calls, &self.id, self.generation, &outcome);
         Ok(Output::Response(response))
@@ -260,7 +252,7 @@ impl Start {
 }
 
 /// The text for the model while the task runs (G1-15).
-fn meanwhile(tool: &Tool) -> Cow<'_, str> {
+pub(super) fn meanwhile(tool: &Tool) -> Cow<'_, str> {
     let settings = tool.settings();
     match &settings.immediate_response {
         Some(text) => text.into(),
@@ -271,12 +263,18 @@ fn meanwhile(tool: &Tool) -> Cow<'_, str> {
     }
 }
 
-fn created(calls: &Calls, id: &OwnedRequestId, generation: Generation, task: &Task, hint: Option<&str>) -> Output {
+pub(super) fn created(
+    calls: &Calls,
+    id: &OwnedRequestId,
+    generation: Generation,
+    task: &Task,
+    hint: Option<&str>,
+) -> Response {
     let now = calls.engine.ports().clock.read();
     let mut text = String::with_capacity(512);
     write_result(&mut text, id.get(), |out| match generation {
         Generation::Legacy => wire::tasks::write_created(out, task, hint, now),
         Generation::Modern => modern::tasks::write_created(out, task, &calls.identity, now),
     });
-    Output::Response(Response::of(text))
+    Response::of(text)
 }

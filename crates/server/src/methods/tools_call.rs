@@ -5,7 +5,7 @@ use crate::{
     admission::request::AdmittedRequest,
     call::{
         follow_tools::{self, FollowTool},
-        start,
+        repeated, start,
     },
     interaction::rounds::Asked,
     response::Answer,
@@ -23,7 +23,11 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         state: params.request_state.as_deref(),
     };
     let catalog = methods.engine.catalog();
-    if let Some(tool) = catalog.tool(&params.name) {
+    let tool = catalog.tool(&params.name);
+    if let Some(task) = repeated::find(&methods.calls, request, &asked).await? {
+        return repeated::answer(&methods.calls, request, task, tool.as_deref(), asked).await;
+    }
+    if let Some(tool) = tool {
         return start::answer(&methods.calls, request, tool, params.arguments, asked).await;
     }
     match FollowTool::named(&params.name, &catalog.snapshot()) {

@@ -33,6 +33,7 @@ mod promotion;
 mod push;
 mod questions;
 mod queued;
+mod repeats;
 mod replies;
 mod resource;
 mod resume;

@@ -2,7 +2,7 @@
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{
-    Event, Principal, Quota, State, UnixMillis,
+    Event, Principal, Quota, State, Task, UnixMillis,
     store::{CreateError, Created, Idempotency, NewTask},
 };
 
@@ -16,6 +16,16 @@ fn keyed(name: &str, bench: &Bench, key: &str, arguments: u8) -> NewTask {
     }
 }
 
+/// What a read finds under `key`.
+async fn found(bench: &Bench, principal: &str, tool: &str, arguments: u8) -> Option<Task> {
+    let idempotency = Idempotency {
+        key: "key".into(),
+        digest: [arguments; 32],
+    };
+    let found = bench.store.keyed(&Principal::named(principal), tool, &idempotency);
+    found.await.expect("a read")
+}
+
 /// The repeat gets the task as it now is, also after a restart and when it is over, and nothing else was written.
 pub async fn the_same_call_is_made_once(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
@@ -25,6 +35,7 @@ pub async fn the_same_call_is_made_once(fresh: Fresh) {
     let mut again = keyed("b", &bench, "key", 1);
     again.claim = Some((bench.node, None));
     again.arguments = longhaul_core::Json::trusted("{ }");
+    assert_eq!(found(&bench, "alice", "tool", 1).await, Some(first.clone()));
     assert_eq!(bench.store.create(again).await, Ok(Created::Existing(first)));
     assert_eq!(bench.store.peek(&id("b")).await, Ok(None));
 
@@ -38,6 +49,7 @@ pub async fn the_same_call_is_made_once(fresh: Fresh) {
     let bench = bench.restart().await;
     let over = bench.peek(&id("a")).await.task;
     assert!(over.is_done() && over.keyed);
+    assert_eq!(found(&bench, "alice", "tool", 1).await, Some(over.clone()));
     let late = bench.store.create(keyed("c", &bench, "key", 1)).await;
     assert_eq!(late, Ok(Created::Existing(over)));
     assert_eq!(bench.store.usage(None).await, usage);
@@ -54,6 +66,7 @@ pub async fn a_key_is_not_used_for_another_call(fresh: Fresh) {
     let first = bench.create(keyed("a", &bench, "key", 1)).await;
     let other = bench.store.create(keyed("b", &bench, "key", 2)).await;
     assert_eq!(other, Err(CreateError::KeyTaken));
+    assert_eq!(found(&bench, "alice", "tool", 2).await, None);
     assert_eq!(bench.store.peek(&id("b")).await, Ok(None));
     assert_eq!(bench.peek(&first.id).await.task, first);
     bench.create(keyed("b", &bench, "another key", 2)).await;
@@ -63,6 +76,8 @@ pub async fn a_key_is_not_used_for_another_call(fresh: Fresh) {
 pub async fn a_key_belongs_to_principal_and_tool(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     bench.create(keyed("a", &bench, "key", 1)).await;
+    assert_eq!(found(&bench, "bob", "tool", 1).await, None);
+    assert_eq!(found(&bench, "alice", "another tool", 1).await, None);
     let mut theirs = keyed("b", &bench, "key", 2);
     theirs.owner.principal = Principal::named("bob");
     bench.create(theirs).await;
@@ -83,6 +98,7 @@ pub async fn a_key_lives_as_long_as_its_task(fresh: Fresh) {
     let other = bench.store.create(keyed("b", &bench, "key", 2)).await;
     assert_eq!(other, Err(CreateError::KeyTaken));
     assert_eq!(bench.store.delete(vec![id("a")], deletable).await, Ok(1));
+    assert_eq!(found(&bench, "alice", "tool", 1).await, None);
     bench.create(keyed("b", &bench, "key", 2)).await;
 }
 

@@ -6,8 +6,8 @@ use crate::{
     refusal,
 };
 use longhaul_core::{
-    Event, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
-    store::{ApplyError, Change, Claimed, CreateError, Created, Hint, Listener, NewTask, SigningKey},
+    Event, Principal, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
+    store::{ApplyError, Change, Claimed, CreateError, Created, Hint, Idempotency, Listener, NewTask, SigningKey},
     transition,
 };
 use std::{
@@ -40,14 +40,19 @@ impl Everything {
     /// What the same call came to when it was made before.
     fn repeated(&self, new: &NewTask) -> Option<Result<Created, CreateError>> {
         let idempotency = new.idempotency.as_ref()?;
-        let call = index::call(&new.owner.principal, &new.tool, idempotency);
-        let ((), id) = self.tasks.index().keyed.of(&call).next()?;
-        let first = self.tasks.get(id)?;
+        let first = self.keyed(&new.owner.principal, &new.tool, idempotency)?;
         Some(if first.idempotency.as_ref() == Some(idempotency) {
             Ok(Created::Existing(first.task.clone()))
         } else {
             Err(CreateError::KeyTaken)
         })
+    }
+
+    /// The call with this key, whatever its arguments are.
+    pub(super) fn keyed(&self, principal: &Principal, tool: &str, idempotency: &Idempotency) -> Option<&StoredTask> {
+        let call = index::call(principal, tool, idempotency);
+        let ((), id) = self.tasks.index().keyed.of(&call).next()?;
+        self.tasks.get(id)
     }
 
     fn admit(&self, new: &StoredTask, quota: Quota) -> Result<(), QuotaExceeded> {

@@ -165,6 +165,6 @@ fn keyed(of: Indexed<'_>) -> Option<(Call, ())> {
     Some((call(&of.task.owner.principal, &of.task.tool, of.idempotency?), ()))
 }
 
-pub(super) fn call(owner: &Principal, tool: &Arc<str>, idempotency: &Idempotency) -> Call {
-    (owner.clone(), Arc::clone(tool), Arc::clone(&idempotency.key))
+pub(super) fn call(owner: &Principal, tool: &str, idempotency: &Idempotency) -> Call {
+    (owner.clone(), tool.into(), Arc::clone(&idempotency.key))
 }

@@ -12,8 +12,8 @@ use longhaul_core::{
     BoxFuture, Entry, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
-        StoreError, ToolLimit,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Listener, NewTask, Page, Record,
+        SigningKey, StoreError, ToolLimit,
     },
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -88,6 +88,18 @@ impl Store for MemoryStore {
 
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         answer(self.lock().create(new))
+    }
+
+    fn keyed(
+        &self,
+        principal: &Principal,
+        tool: &str,
+        idempotency: &Idempotency,
+    ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
+        let all = self.lock();
+        let found = all.keyed(principal, tool, idempotency);
+        let found = found.filter(|stored| stored.idempotency.as_ref() == Some(idempotency));
+        answer(Ok(found.map(|stored| stored.task.clone())))
     }
 
     fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {

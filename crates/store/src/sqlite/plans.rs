@@ -121,6 +121,7 @@ fn statements() -> Vec<&'static str> {
         read::COUNT_SUSPENDED,
         read::COUNT_BLOCKED,
         read::BLOCKED,
+        read::KEYED,
         read::CHILDREN,
         read::CHILDREN_OF_FINISHED_PARENTS,
         journal::READ,
@@ -130,7 +131,6 @@ fn statements() -> Vec<&'static str> {
         read::SIGNING_KEYS,
     ];
     let writes = [
-        write::KEYED,
         write::CLAIM,
         write::ADOPT,
         write::DELETABLE,

@@ -96,6 +96,11 @@ pub(super) const BLOCKED: &str = select_tasks!(
     "INDEXED BY tasks_blocked CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE tasks.state = -1 AND tasks.id > ?1 ORDER BY tasks.id LIMIT ?2"
 );
+pub(super) const KEYED: &str = select_tasks!(
+    ", idempotency_digest",
+    "INDEXED BY tasks_keyed CROSS JOIN specs ON specs.seq = tasks.spec \
+     WHERE principal = ?1 AND tool = ?2 AND idempotency_key = ?3"
+);
 pub(super) const SIGNING_KEYS: &str = "SELECT id, secret FROM signing_keys WHERE purpose = ?1 ORDER BY id DESC";
 
 /// [`longhaul_core::Store::get`].
@@ -106,6 +111,21 @@ pub(super) fn get(connection: &Connection, scope: &Scope, id: &TaskId) -> Result
 /// [`longhaul_core::Store::peek`].
 pub(super) fn peek(connection: &Connection, id: &TaskId) -> Result<Option<Record>> {
     record(connection, PEEK, params![id.as_str()])
+}
+
+/// The task of the call with this key, and the digest of its arguments.
+pub(super) fn keyed(
+    connection: &Connection,
+    principal: &Principal,
+    tool: &str,
+    key: &str,
+) -> Result<Option<(Task, [u8; 32])>> {
+    connection
+        .prepare_cached(KEYED)?
+        .query_row(params![principal.as_str(), tool, key], |row| {
+            Ok((row::task(row)?.1, row.get(MORE)?))
+        })
+        .optional()
 }
 
 fn record(connection: &Connection, sql: &str, by: impl Params) -> Result<Option<Record>> {

@@ -6,8 +6,8 @@ use longhaul_core::{
     AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId,
     Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Page, Record, SigningKey,
-        StoreError, ToolLimit,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Listener, NewTask, Page, Record,
+        SigningKey, StoreError, ToolLimit,
     },
 };
 use rusqlite::Connection;
@@ -79,6 +79,18 @@ impl Store for SqliteStore {
         Box::pin(self.write(weight(bytes), Durability::of_creation(&task), move |tx| {
             write::create(tx, &new, &task, outcome.as_ref())
         }))
+    }
+
+    fn keyed(
+        &self,
+        principal: &Principal,
+        tool: &str,
+        idempotency: &Idempotency,
+    ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
+        self.at_once(|connection| {
+            let found = read::keyed(connection, principal, tool, &idempotency.key)?;
+            Ok(found.and_then(|(task, digest)| (digest == idempotency.digest).then_some(task)))
+        })
     }
 
     fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {

@@ -34,11 +34,6 @@ pub(super) const ADOPT: &str = select_tasks!(
      WHERE attempt_state < 3 AND attempt_node < ?1 AND (attempt_host IS NULL OR attempt_host = ?2) \
      ORDER BY attempt_node, tasks.id LIMIT ?3"
 );
-pub(super) const KEYED: &str = select_tasks!(
-    ", idempotency_digest",
-    "INDEXED BY tasks_keyed CROSS JOIN specs ON specs.seq = tasks.spec \
-     WHERE principal = ?1 AND tool = ?2 AND idempotency_key = ?3"
-);
 /// With the bytes that go with it, of which SQLite knows the lengths without reading them.
 pub(super) const DELETABLE: &str = "SELECT seq, principal, \
      (SELECT octet_length(json) + octet_length(requestor) FROM arguments WHERE task = tasks.seq) \
@@ -113,11 +108,7 @@ fn repeated(connection: &Connection, new: &NewTask) -> Result<Option<Result<Crea
     let Some(idempotency) = &new.idempotency else {
         return Ok(None);
     };
-    let by = params![new.owner.principal.as_str(), &new.tool, &idempotency.key];
-    let first = connection
-        .prepare_cached(KEYED)?
-        .query_row(by, |row| Ok((row::task(row)?.1, row.get::<_, [u8; 32]>(MORE)?)))
-        .optional()?;
+    let first = read::keyed(connection, &new.owner.principal, &new.tool, &idempotency.key)?;
     Ok(first.map(|(task, digest)| {
         if digest == idempotency.digest {
             Ok(Created::Existing(task))

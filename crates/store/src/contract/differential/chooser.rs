@@ -133,7 +133,12 @@ impl Chooser {
             740..750 => Step::QueuedTools,
             750..765 => Step::NextReady(self.pick(&TOOLS).into()),
             765..800 => Step::Get(self.scope(), self.id()),
-            800..815 => Step::Peek(self.id_or_unknown()),
+            800..810 => Step::Peek(self.id_or_unknown()),
+            810..815 => Step::Keyed(
+                Principal::named(self.pick(&PRINCIPALS)),
+                self.pick(&TOOLS).into(),
+                self.any_idempotency(),
+            ),
             815..840 => self.question(),
             840..844 => Step::Requestor(self.id_or_unknown()),
             844..848 => Step::Journal(self.parent_or_any(), self.rng.u32(0..3), limit),
@@ -348,10 +353,14 @@ impl Chooser {
     }
 
     fn idempotency(&mut self) -> Option<Idempotency> {
-        self.one_in(4).then(|| Idempotency {
+        self.one_in(4).then(|| self.any_idempotency())
+    }
+
+    fn any_idempotency(&mut self) -> Idempotency {
+        Idempotency {
             key: self.pick(&KEYS).into(),
             digest: [u8::from(self.one_in(3)); 32],
-        })
+        }
     }
 
     fn any_task(&mut self) -> NewTask {

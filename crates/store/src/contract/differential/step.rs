@@ -4,7 +4,8 @@ use longhaul_core::{
     Entry, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
     UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, NewTask, Page, Record, SigningKey, StoreError,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, NewTask, Page, Record,
+        SigningKey, StoreError,
     },
 };
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub(crate) enum Step {
     NextReady(Arc<str>),
     Get(Scope, TaskId),
     Peek(TaskId),
+    Keyed(Principal, Arc<str>, Idempotency),
     Answer(TaskId, InputKey),
     Journal(TaskId, u32, usize),
     Emitted(TaskId, u32, usize),
@@ -115,6 +117,13 @@ pub(crate) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Re
         }
         Step::NextReady(tool) => Answer::Moment(store.next_ready(&tool).await?),
         Step::Get(scope, id) => Answer::Record(store.get(&scope, &id).await?),
+        Step::Keyed(principal, tool, idempotency) => Answer::Tasks(
+            store
+                .keyed(&principal, &tool, &idempotency)
+                .await?
+                .into_iter()
+                .collect(),
+        ),
         Step::Peek(id) => Answer::Record(store.peek(&id).await?),
         Step::Answer(id, key) => Answer::Input(store.input(&id, &key).await?),
         Step::Journal(id, after, limit) => Answer::Entries(store.journal(&id, after, limit).await?),

@@ -1,0 +1,100 @@
+//! A call made again under its idempotency key. It comes to what the first came to, also if its tool has changed or is gone by now, so it is looked
+//! for before anything of the request is compared with the tool.
+
+use super::{
+    Calls,
+    blocking::{BlockingCall, CallContext, InputRequestMode},
+    policy::{CallerMode, Route, WaitPolicy},
+    start::{caller_mode, created, meanwhile, task_metadata},
+};
+use crate::{
+    admission::request::AdmittedRequest,
+    interaction::{
+        exchange,
+        notifications::RequestNotifications,
+        push::session_stream,
+        rounds::{Asked, Round},
+    },
+    response::{Answer, OwnedRequestId, store_failed},
+};
+use longhaul_core::{Json, Task};
+use longhaul_runtime::Tool;
+use longhaul_wire::RpcError;
+use std::sync::Arc;
+
+/// The task of the first call, if this is the same call again. Without a key nothing is looked up, nor for a request that comes back from a round: its state
+/// names its call.
+///
+/// # Errors
+/// −32602 for a key that is none; the store's.
+pub(crate) async fn find(
+    calls: &Calls,
+    request: &AdmittedRequest<'_>,
+    asked: &Asked<'_>,
+) -> Result<Option<Task>, RpcError> {
+    let Some(key) = request.meta.idempotency_key()? else {
+        return Ok(None);
+    };
+    if asked.state.is_some() {
+        return Ok(None);
+    }
+    let none = Json::trusted("{}");
+    let arguments = asked.arguments.as_ref().unwrap_or(&none);
+    let found = (calls.engine).find_repeated(request.caller.principal(), asked.target, &key, arguments);
+    found.await.map_err(store_failed)
+}
+
+/// Answers with what the first call comes to: its task to a client that asks for one, else its outcome. `tool` is what goes by the name
+/// now.
+///
+/// # Errors
+/// Those of the request's shape, and the store's.
+pub(crate) async fn answer(
+    calls: &Arc<Calls>,
+    request: &AdmittedRequest<'_>,
+    task: Task,
+    tool: Option<&Tool>,
+    asked: Asked<'_>,
+) -> Result<Answer, RpcError> {
+    let mode = caller_mode(request, task_metadata(request)?.as_ref());
+    let (id, generation) = (OwnedRequestId::of(request.id), request.caller.generation);
+    match route(tool, mode, &task) {
+        Route::Task => {
+            let task = calls.engine.announce(task).await.map_err(store_failed)?;
+            session_stream::follow_for(&calls.interaction, &request.caller, &task);
+            let hint = tool.map(meanwhile);
+            Ok(created(calls, &id, generation, &task, hint.as_deref()).into())
+        }
+        Route::Wait(patience) => {
+            let round = Round::of(&calls.interaction, request, asked)?;
+            let context = CallContext {
+                calls: Arc::clone(calls),
+                generation,
+                id,
+                notifications: RequestNotifications::requested_by(&calls.interaction, request)?,
+                resumable_session: request.resumable_session().cloned(),
+                patience,
+                asks: InputRequestMode::of(request, round),
+            };
+            let waiting = calls.engine.rejoin(&task.id).await.map_err(store_failed)?;
+            // Its retention may have passed since it was found.
+            let waiting = waiting.ok_or_else(|| RpcError::unknown_tool(&task.tool))?;
+            let call = BlockingCall::begun(context, waiting);
+            Ok(exchange::answer(&calls.interaction, request, Box::new(call)))
+        }
+    }
+}
+
+/// A task stays one for a client that copes with tasks. Otherwise the tool's policy decides, where it still allows the call.
+fn route(tool: Option<&Tool>, mode: CallerMode, task: &Task) -> Route {
+    let copes = matches!(mode, CallerMode::LegacyTask | CallerMode::ModernDeclaring);
+    if copes && task.announced {
+        return Route::Task;
+    }
+    let settings = tool.map(Tool::settings);
+    let route = settings.and_then(|settings| Route::of(settings.policy, settings.handoff, mode).ok());
+    route.unwrap_or(match copes {
+        true => Route::Task,
+        false => Route::Wait(WaitPolicy::Unlimited),
+    })
+}
