@@ -1,6 +1,7 @@
 //! Everything a client is told or asked besides the response to its request: progress, log messages, input requests, push streams and
 //! subscriptions.
 
+mod cancelled_exits;
 pub(crate) mod exchange;
 pub(crate) mod input_requests;
 pub(crate) mod notifications;
@@ -11,6 +12,7 @@ pub(crate) mod rounds;
 pub(crate) mod subscription;
 
 use crate::{admission::Admission, session::Sessions, shutdown::Shutdown, signer::Signer};
+pub(crate) use cancelled_exits::CancelledExits;
 use input_requests::InputRequests;
 use longhaul_runtime::Engine;
 use longhaul_wire::ServerInfo;
@@ -28,6 +30,7 @@ pub(crate) struct Interaction {
     pub(crate) push: Push,
     pub(crate) input_requests: InputRequests,
     pub(crate) resource_watchers: ResourceWatchers,
+    pub(crate) cancelled_exits: CancelledExits,
     /// Signs the state that a modern client carries from one round to the next.
     pub(crate) round_states: Signer,
 }

@@ -4,7 +4,7 @@ use super::Methods;
 use crate::{
     admission::request::AdmittedRequest,
     interaction::push::session_stream,
-    response::{Answer, exit_of_cancelled, store_failed},
+    response::{Answer, store_failed},
 };
 use longhaul_core::{Origin, Task, store::Record};
 use longhaul_runtime::Engine;
@@ -21,7 +21,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     // A session that asks about a task gets its messages from then on, also if an earlier session created it.
     session_stream::follow_for(&methods.interaction, &request.caller, &record.task);
     say_what_it_waits_for(engine, &mut record.task).await?;
-    let exit = exit_of_cancelled(engine, &record.task).await;
+    let exit = methods.interaction.cancelled_exits.of(engine, &record.task).await;
     let now = engine.ports().clock.read();
     Ok(Answer::result(request.id, |out| match request.caller.generation {
         Generation::Legacy => legacy::tasks::write_get(out, &record, exit.as_deref(), now),
@@ -33,7 +33,11 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
 async fn answer_core(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     let mut record = core_task(methods, request).await?;
     say_what_it_waits_for(&methods.engine, &mut record.task).await?;
-    let exit = exit_of_cancelled(&methods.engine, &record.task).await;
+    let exit = methods
+        .interaction
+        .cancelled_exits
+        .of(&methods.engine, &record.task)
+        .await;
     Ok(write_core(methods, request, &record, exit.as_deref()))
 }
 

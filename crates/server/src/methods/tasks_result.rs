@@ -15,7 +15,7 @@ use crate::{
         },
     },
     response::{
-        Answer, OwnedRequestId, exit_of_cancelled, shutting_down, store_failed,
+        Answer, OwnedRequestId, shutting_down, store_failed,
         stream::{self, Gone, KEEP_ALIVE, Sink},
     },
     session::in_flight::Entry,
@@ -135,7 +135,11 @@ impl Wait {
         let mut text = String::new();
         if *outcome == Outcome::Cancelled {
             let output = self.written(&record.task).await;
-            let exit = exit_of_cancelled(&self.interaction.engine, &record.task).await;
+            let exit = self
+                .interaction
+                .cancelled_exits
+                .of(&self.interaction.engine, &record.task)
+                .await;
             let error = RpcError::task_cancelled(self.task.as_str(), output.as_deref(), exit.as_deref());
             error.write_response(&mut text, Some(self.id.get()));
             return Some(text);

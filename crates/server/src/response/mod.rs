@@ -7,14 +7,13 @@ use crate::{
     session::Session,
 };
 use longhaul_core::{
-    BoxFuture, State, Task, Verdict,
+    BoxFuture,
     store::{CreateError, StoreError},
 };
-use longhaul_runtime::Engine;
 use longhaul_wire::{RequestId, RpcError, jsonrpc::write_result};
 use serde_json::value::RawValue;
 use stream::{Events, Text};
-use tracing::{error, warn};
+use tracing::error;
 
 /// The answer to one message.
 pub(crate) enum Answer {
@@ -121,17 +120,6 @@ impl OwnedRequestId {
     pub(crate) fn get(&self) -> RequestId<'_> {
         RequestId::from_raw(&self.0).unwrap_or_else(|| unreachable!("it was an id before"))
     }
-}
-
-/// How the command of a cancelled task ended, as JSON. Its outcome cannot say so, as the results of other commands do. `None` while the
-/// command still stops, and of tasks that run none.
-pub(crate) async fn exit_of_cancelled(engine: &Engine, task: &Task) -> Option<String> {
-    if task.state != State::Done(Verdict::Cancelled) {
-        return None;
-    }
-    let exit = engine.last_exit(task).await;
-    let exit = exit.inspect_err(|why| warn!(why, "how a command ended cannot be read"));
-    Some(exit.ok()??.to_json()?.to_string())
 }
 
 /// The error for a client when the store fails. The store's own text goes to the log.

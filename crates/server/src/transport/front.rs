@@ -4,7 +4,9 @@ use super::http::{HttpContext, HttpOptions};
 use crate::{
     admission::{Admission, limits::Limits},
     dispatch::Dispatcher,
-    interaction::{Interaction, input_requests::InputRequests, push::Push, resource_watch::ResourceWatchers},
+    interaction::{
+        CancelledExits, Interaction, input_requests::InputRequests, push::Push, resource_watch::ResourceWatchers,
+    },
     session::Sessions,
     shutdown::Shutdown,
     signer::Signer,
@@ -83,6 +85,7 @@ impl Front {
             push: Push::default(),
             input_requests: InputRequests::default(),
             resource_watchers: ResourceWatchers::default(),
+            cancelled_exits: CancelledExits::default(),
             round_states,
         });
         let http = HttpContext::new(http, engine.ports(), &shutdown, event_ids);

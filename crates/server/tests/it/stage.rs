@@ -25,6 +25,8 @@ pub(crate) struct Stage {
     pub(crate) logged: Counter,
     /// Whether the commands that the acts pass for have ended.
     pub(crate) exited: Counter,
+    /// How often it was read how they ended.
+    pub(crate) exits_read: Counter,
 }
 
 #[derive(Clone)]
@@ -72,6 +74,7 @@ impl Stage {
             released: Counter::new(),
             logged: Counter::new(),
             exited: Counter::new(),
+            exits_read: Counter::new(),
         }
     }
 
@@ -359,6 +362,7 @@ impl Provider for Logs {
         _after: u32,
         _limit: usize,
     ) -> BoxFuture<'_, Result<Vec<PastAttempt>, LogError>> {
+        self.0.exits_read.count();
         let exit = (self.0.exited.get() > 0).then(|| AttemptExit::Signal("TERM".to_owned()));
         let attempt = PastAttempt {
             epoch,

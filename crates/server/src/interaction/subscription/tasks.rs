@@ -1,7 +1,7 @@
 //! The tasks of a subscription: read again at each hint of a change, so that a notification shows the state at that time. Several
 //! changes may be one notification; the last, which ends the task, is never left out.
 
-use crate::{interaction::Interaction, response::exit_of_cancelled};
+use crate::interaction::Interaction;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use longhaul_core::{
     BoxFuture, Scope, TaskId,
@@ -9,7 +9,10 @@ use longhaul_core::{
 };
 use longhaul_runtime::{Engine, Watch};
 use longhaul_wire::{RequestId, modern};
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    sync::Arc,
+    {collections::VecDeque, time::Duration},
+};
 use tracing::warn;
 
 /// When the store could not be read.
@@ -32,7 +35,7 @@ type Changed = (Box<Record>, Watch);
 pub(crate) struct ChangedTask {
     record: Box<Record>,
     /// How the command of a cancelled task ended.
-    exit: Option<String>,
+    exit: Option<Arc<str>>,
 }
 
 impl ChangedTask {
@@ -80,7 +83,7 @@ impl SubscribedTasks {
             self.pending.extend(self.watched.next().await?);
         }
         let (record, _) = self.pending.front()?;
-        let exit = exit_of_cancelled(&interaction.engine, &record.task).await;
+        let exit = interaction.cancelled_exits.of(&interaction.engine, &record.task).await;
         let (record, watch) = self.pending.pop_front()?;
         if !record.task.is_done() {
             let (engine, scope) = (interaction.engine.clone(), self.scope.clone());
