@@ -86,20 +86,22 @@ impl Outcome {
         Self::tool_error(&format!("deadline of {} passed", format_duration(deadline)))
     }
 
-    /// Why it is no success, for people: the first line of what it says that is not blank, or the start of one that is longer than
-    /// [`MAX_STATUS_BYTES`](crate::MAX_STATUS_BYTES). `None` for a success and for what was cancelled.
+    /// Why it is no success, for people: the first line of what it says that is not blank, with the next one if it ends with a colon; or the start of
+    /// one that is longer than [`MAX_STATUS_BYTES`](crate::MAX_STATUS_BYTES). `None` for a success and for what was cancelled.
     ///
     /// ```
     /// use longhaul_core::Outcome;
     /// let refused = Outcome::tool_error("no such file\nused `in.txt`");
     /// assert_eq!(refused.failure_line().as_deref(), Some("no such file"));
+    /// let refused = Outcome::tool_error("2 files are missing:\n- in.txt\n- out.txt");
+    /// assert_eq!(refused.failure_line().as_deref(), Some("2 files are missing: in.txt"));
     /// ```
     pub fn failure_line(&self) -> Option<Arc<str>> {
         match self {
-            Self::RpcError(failure) => Some(first_line(&failure.message, "it failed").into()),
+            Self::RpcError(failure) => Some(first_line(&failure.message, "it failed")),
             Self::Result { json, is_error: true } => {
                 let text = first_text(json.as_str()).unwrap_or_default();
-                Some(first_line(&text, "the tool reported an error").into())
+                Some(first_line(&text, "the tool reported an error"))
             }
             Self::Result { is_error: false, .. } | Self::Cancelled => None,
         }
@@ -121,11 +123,18 @@ pub fn text_result(text: &str, is_error: bool) -> Json {
     Json::from(json!({"content": [{"type": "text", "text": text}], "isError": is_error}))
 }
 
-/// The first line with anything in it, as far as a status goes; `blank` if there is none.
-fn first_line<'a>(text: &'a str, blank: &'static str) -> &'a str {
-    let mut lines = text.lines().map(str::trim);
-    let line = lines.find(|line| !line.is_empty()).unwrap_or(blank);
-    truncate(line, MAX_STATUS_BYTES)
+/// The first line with anything in it, as far as a status goes; `blank` if there is none. One that ends with a colon says too little without
+/// the first item of its list.
+fn first_line(text: &str, blank: &'static str) -> Arc<str> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = lines.next().unwrap_or(blank);
+    match lines.next().filter(|_| line.ends_with(':')) {
+        Some(item) => {
+            let whole = format!("{line} {}", item.strip_prefix("- ").unwrap_or(item));
+            truncate(&whole, MAX_STATUS_BYTES).into()
+        }
+        None => truncate(line, MAX_STATUS_BYTES).into(),
+    }
 }
 
 /// The first text among the content blocks of a `CallToolResult`.

@@ -305,7 +305,7 @@ impl Inner {
         let spec = spec.ok_or("its definition is not in the store")?;
         let provider = self
             .provider(&spec.kind)
-            .ok_or_else(|| format!("nothing here runs tools of kind {}", spec.kind))?;
+            .ok_or("this server has no code for it any more; start a version that has the tool, or cancel the task")?;
         let (retry, definition) = thaw(&spec)?;
         Ok((provider.revive(&definition)?, retry))
     }

@@ -102,7 +102,10 @@ fn what_could_harm_is_refused() {
         (&["{path}"], json!({"path": "-delete"}), LeadingDash("path".into())),
         (&["{path}"], json!({"path": -5}), Negative("path".into())),
         (&["{path}"], json!({"path": [1, -5]}), Negative("path".into())),
-        (&["{path}"], json!({"path": "-5"}), LeadingDash("path".into())),
+        (&["{path}"], json!({"path": "-5"}), Negative("path".into())),
+        (&["{path}"], json!({"path": "-.5e3"}), Negative("path".into())),
+        (&["{path}"], json!({"path": "-inf"}), LeadingDash("path".into())),
+        (&["{path}"], json!({"path": "-5.tar"}), LeadingDash("path".into())),
         (&["{path}"], json!({"path": ["a", "-exec"]}), LeadingDash("path".into())),
         // Whoever stands first in an argument makes it an option.
         (

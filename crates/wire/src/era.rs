@@ -125,7 +125,7 @@ fn modern<'a>(
         .client_capabilities()?
         .ok_or_else(|| lacks(meta::CLIENT_CAPABILITIES))?;
     if let Transport::Http { headers, .. } = peer {
-        headers.check_version(named)?;
+        headers.check_version(named, method)?;
     }
     let version = Version::parse(named)
         .filter(|version| version.generation() == Generation::Modern)

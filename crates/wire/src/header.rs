@@ -5,6 +5,7 @@ use crate::{
     error::RpcError,
     method::{Method, NameSource},
     params::Params,
+    version::Generation,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::borrow::Cow;
@@ -68,14 +69,32 @@ impl<'a> Headers<'a> {
             .filter_map(move |(known, value)| known.eq_ignore_ascii_case(name).then_some(*value))
     }
 
-    /// Checks that `MCP-Protocol-Version` is present and equals the version in the body (T-23).
-    pub(crate) fn check_version(&self, body: &str) -> Result<(), RpcError> {
+    /// Checks that `MCP-Protocol-Version` is present and equals the version in the body (T-23). If it is not there, the error names all required headers of a
+    /// request of `method` that are missing, so that who writes one by hand learns of them at once.
+    pub(crate) fn check_version(&self, body: &str, method: Option<&str>) -> Result<(), RpcError> {
         match self.protocol_version {
-            None => Err(RpcError::header_mismatch("Header MCP-Protocol-Version is missing")),
+            None => Err(RpcError::header_mismatch(self.missing(method))),
             Some(header) if header == body.as_bytes() => Ok(()),
             Some(_) => Err(RpcError::header_mismatch(
                 "Header MCP-Protocol-Version does not equal the protocolVersion in _meta",
             )),
+        }
+    }
+
+    fn missing(&self, method: Option<&str>) -> String {
+        let mut missing = vec!["MCP-Protocol-Version"];
+        if self.method.is_none() && method.is_some() {
+            missing.push("Mcp-Method");
+        }
+        let known = method.and_then(|method| Method::parse(method, Generation::Modern));
+        if self.name.is_none()
+            && known.is_some_and(|known| known.name_source().is_some() && !known.name_may_be_absent())
+        {
+            missing.push("Mcp-Name");
+        }
+        match *missing {
+            [only] => format!("Header {only} is missing"),
+            _ => format!("Headers are missing: {}", missing.join(", ")),
         }
     }
 

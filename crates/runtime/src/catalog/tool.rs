@@ -6,7 +6,7 @@ use longhaul_core::{Json, Millis, OnNonDeterminism, Retry, SpecId, TaskPolicy, T
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
-use std::{fmt::Write, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 /// How long a task stays blocked before it ends, unless its tool says otherwise: 7 days.
 pub const BLOCKED_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
@@ -192,7 +192,7 @@ impl Tool {
     /// # Errors
     /// What is wrong and where, for the model to mend.
     pub fn check(&self, arguments: &str) -> Result<(), ArgumentError> {
-        let value: Value = serde_json::from_str(arguments).map_err(|error| ArgumentError(error.to_string()))?;
+        let value: Value = serde_json::from_str(arguments).map_err(|error| unreadable(arguments, &error))?;
         let mut violations = self.input.iter_errors(&value).peekable();
         if violations.peek().is_some() {
             return Err(ArgumentError(describe(&self.settings.name, violations)));
@@ -202,6 +202,16 @@ impl Tool {
         let checked = self.settings.executor.check(arguments, members);
         checked.map_err(|objection| ArgumentError(shorten(&objection, LONGEST_OBJECTION).into_owned()))
     }
+}
+
+/// Legal JSON may hold lone surrogates and numbers beyond 64-bit floats. Says which argument does.
+fn unreadable(arguments: &str, error: &serde_json::Error) -> ArgumentError {
+    let members = serde_json::from_str::<BTreeMap<String, &RawValue>>(arguments).unwrap_or_default();
+    let culprit = members.iter().find_map(|(name, raw)| {
+        let error = serde_json::from_str::<Value>(raw.get()).err()?;
+        Some(format!("{}: {error}", shorten(name, LONGEST_VIOLATION)))
+    });
+    ArgumentError(culprit.unwrap_or_else(|| error.to_string()))
 }
 
 fn describe<'a>(tool: &str, violations: impl Iterator<Item = jsonschema::ValidationError<'a>>) -> String {

@@ -109,6 +109,18 @@ fn what_would_fit_is_told_of_alternatives() {
 }
 
 #[test]
+fn an_argument_that_programs_cannot_hold_is_named() {
+    let tool = with_schema(json!({"type": "object"})).unwrap();
+    for (value, problem) in [(r#""x\udc00y""#, "surrogate"), ("1e999", "number out of range")] {
+        let told = tool
+            .check(&format!(r#"{{"good": 1, "bad": [{value}]}}"#))
+            .unwrap_err()
+            .0;
+        assert!(told.starts_with("bad: ") && told.contains(problem), "{told}");
+    }
+}
+
+#[test]
 fn schemas_that_do_not_compile_or_look_elsewhere_are_refused() {
     for schema in [
         json!({"type": "objekt"}),

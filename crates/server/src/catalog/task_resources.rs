@@ -4,7 +4,7 @@ use crate::{
     admission::request::AdmittedRequest,
     response::{Answer, store_failed},
 };
-use longhaul_core::{Task, UnixMillis, push_timestamp};
+use longhaul_core::{StopReason, Task, UnixMillis, push_timestamp};
 use longhaul_runtime::{AttemptExit, Engine, EntryStatus, EntrySummary, JournalPage, LogRange, PastAttempt, Snapshot};
 use longhaul_wire::{
     CacheHints, CacheScope, Generation, InvalidTaskUri, LogPage, OutputPage, RpcError, ServerInfo, TaskPart, TaskUri,
@@ -33,7 +33,7 @@ const OUTPUT_TEMPLATE: &str = concat!(
 const HISTORY_TEMPLATE: &str = concat!(
     r#"{"uriTemplate":"longhaul://task/{id}/history{?after,limit}","name":"task_history","title":"History of a task","#,
     r#""mimeType":"application/json","description":"What a task's code has come to, entry by entry, without values, or the attempts of its command: place, what, at, state "#,
-    "(done, failed, running, waiting, unanswered, given up), tookMs, question, exit (code or signal), until, why, by (what ended a failed attempt: crash, panic, error, store, non_determinism), and the ",
+    "(done, failed, cancelled, deadline, running, waiting, unanswered, given up), tookMs, question, exit (code or signal), until, why, by (what ended a failed attempt: crash, panic, error, store, non_determinism), and the ",
     r#"tries that failed. At most 100 at once; read on after next, until that is total."}"#,
 );
 
@@ -214,10 +214,23 @@ fn past(task: &Task, attempt: &PastAttempt) -> Value {
     let is_current = task
         .active_attempt()
         .is_some_and(|active| active.epoch == attempt.epoch);
+    // Only the latest one was there to be stopped. One that ended by itself before had failed.
+    let stop = task.stop.filter(|stop| {
+        let is_latest = task
+            .attempt
+            .as_ref()
+            .is_some_and(|latest| latest.epoch == attempt.epoch);
+        is_latest && attempt.ended.is_none_or(|ended| ended >= stop.at)
+    });
+    let failed = match stop.map(|stop| stop.reason) {
+        Some(StopReason::Cancel) => "cancelled",
+        Some(StopReason::Deadline) => "deadline",
+        None => "failed",
+    };
     let (state, why) = match &attempt.exit {
         Some(AttemptExit::Code(0)) => ("done", None),
-        Some(AttemptExit::Code(code)) => ("failed", Some(format!("exit code {code}"))),
-        Some(AttemptExit::Signal(name)) => ("failed", Some(format!("killed by signal {name}"))),
+        Some(AttemptExit::Code(code)) => (failed, Some(format!("exit code {code}"))),
+        Some(AttemptExit::Signal(name)) => (failed, Some(format!("killed by signal {name}"))),
         Some(AttemptExit::NotStarted(why)) => ("failed", Some(format!("not started: {why}"))),
         None if is_current && attempt.began.is_some() => ("running", None),
         None if is_current => ("waiting", None),

@@ -24,7 +24,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         return Err(RpcError::invalid_request("Accept must list text/event-stream").with_status(406));
     }
     let permit = interaction.admission.meter.stream(request.caller.principal())?;
-    let for_tasks = !params.task_ids.is_empty();
+    let names_something = !params.task_ids.is_empty() || !params.resource_subscriptions.is_empty();
     // What cannot be an id names nothing (S-05).
     let ids = params.task_ids.iter().filter_map(|id| id.parse().ok()).collect();
     let tasks = accepted_tasks(interaction, request.caller.scope(), ids)
@@ -47,7 +47,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         interaction,
         OwnedRequestId::of(request.id),
         &accepted,
-        (tasks, for_tasks),
+        (tasks, names_something),
         held,
     );
     let events = stream::events(interaction.engine.ports(), |sink| async move {

@@ -5,7 +5,7 @@ use crate::{
     server::{Server, get, task_of},
     stage::exit,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Of a cancelled task's `_meta`.
 const EXIT: &str = "dev.longhaul/exit";
@@ -87,6 +87,13 @@ async fn a_cancelled_task_stops_and_shows_it() {
     assert_eq!(shown["_meta"].get(EXIT), None, "there is none of work that left none");
     server.stage.exited.count();
     assert_eq!(server.result(&get(&task)).await["_meta"][EXIT], exit());
+    let read = server.stage.exits_read.get();
+    assert_eq!(server.result(&get(&task)).await["_meta"][EXIT], exit());
+    assert_eq!(server.stage.exits_read.get(), read, "it is final, so it is read once");
+    let history = json!({"uri": format!("longhaul://task/{task}/history")});
+    let history = server.result(&Post::modern("resources/read", history)).await;
+    let history: Value = serde_json::from_str(history["contents"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(history["entries"][0]["state"], "cancelled", "{history}");
 }
 
 #[tokio::test]
@@ -151,4 +158,27 @@ async fn arguments_that_do_not_fit_start_nothing() {
     let unknown = Post::modern("tools/call", json!({"name": "nobody", "arguments": {}}));
     assert_eq!(server.error(&unknown).await, (200, -32602));
     assert_eq!(server.stage.begun.get(), 0);
+}
+
+/// Whoever writes a request by hand learns of all required headers at once.
+#[tokio::test]
+async fn all_missing_headers_are_named_together() {
+    let server = Server::start().await;
+    for (method, params, missing) in [
+        (
+            "tools/call",
+            act("optional", "say"),
+            "Headers are missing: MCP-Protocol-Version, Mcp-Method, Mcp-Name",
+        ),
+        (
+            "tools/list",
+            json!({}),
+            "Headers are missing: MCP-Protocol-Version, Mcp-Method",
+        ),
+    ] {
+        let bare = Post::of(Post::modern_plain(method, params).body);
+        let reply = server.connect().await.exchange(&bare).await;
+        assert_eq!(reply.error(), (400, -32020));
+        assert_eq!(reply.json()["error"]["message"], missing);
+    }
 }

@@ -221,6 +221,22 @@ async fn a_subscription_to_unknown_tasks_alone_ends_at_once() {
     assert!(!open.has_news());
 }
 
+/// With nothing acknowledged, as for tasks.
+#[tokio::test]
+async fn a_subscription_to_unknown_resources_alone_ends_at_once() {
+    let server = Server::start().await;
+    for named in [json!({}), json!({"taskIds": ["nobodys"]})] {
+        let mut wanted = named;
+        wanted["resourceSubscriptions"] = json!(["acme://nobodys", "longhaul://task/nobodys/log"]);
+        let post = listen(wanted);
+        let (mut client, accepted) = subscribe(&server, &post).await;
+        assert_eq!(accepted, json!({}));
+        let rest = client.messages_of(&post).await;
+        assert_eq!(rest.len(), 1, "{rest:?}");
+        assert_eq!(rest[0]["result"]["resultType"], "complete");
+    }
+}
+
 #[tokio::test]
 async fn u_22_a_server_that_stops_ends_its_subscriptions_with_their_result() {
     let server = Server::start().await;

@@ -247,7 +247,11 @@ impl Rules<'_> {
         if !word.text.starts_with('-') || self.allow_leading_dash.contains(name) {
             return Ok(());
         }
-        Err(if word.is_number {
+        // An argument without a type in the schema may come as the text of a number.
+        let digits = word.text.trim_start_matches('-').trim_start_matches('.');
+        let is_number =
+            word.is_number || (word.text.parse::<f64>().is_ok() && digits.starts_with(|c: char| c.is_ascii_digit()));
+        Err(if is_number {
             ArgumentError::Negative(name.to_owned())
         } else {
             ArgumentError::LeadingDash(name.to_owned())

@@ -30,7 +30,7 @@ pub(crate) struct Subscription {
     updated: HashSet<Arc<str>>,
     updates: broadcast::Receiver<Arc<str>>,
     tasks: SubscribedTasks,
-    /// Whether it is for tasks and nothing else, so that it ends when these are over.
+    /// Whether nothing but tasks was accepted of what it names, so that it ends when these are over.
     ends_with_tasks: bool,
     /// Guards of the subscriptions to resources.
     _held: Vec<SubscriptionGuard>,
@@ -53,13 +53,13 @@ enum Event {
 }
 
 impl Subscription {
-    /// A subscription to what is `accepted`, of which these are the tasks. One that is `for_tasks` and in which nothing else was accepted
-    /// ends with them; if none of them was, at once.
+    /// A subscription to what is `accepted`, of which these are the tasks. One that `names_something`, tasks or resources, and in which nothing but tasks was
+    /// accepted ends with them; if nothing was accepted at all, at once.
     pub(crate) fn new(
         interaction: &Arc<Interaction>,
         id: OwnedRequestId,
         accepted: &SubscriptionFilter<'_>,
-        (tasks, for_tasks): (SubscribedTasks, bool),
+        (tasks, names_something): (SubscribedTasks, bool),
         held: Vec<SubscriptionGuard>,
     ) -> Self {
         let lists = [
@@ -80,7 +80,7 @@ impl Subscription {
             interaction: Arc::clone(interaction),
             id,
             tasks,
-            ends_with_tasks: for_tasks && nothing_else,
+            ends_with_tasks: names_something && nothing_else,
             _held: held,
         }
     }
