@@ -25,6 +25,17 @@ pub struct Usage {
     pub bytes: u64,
 }
 
+impl std::ops::Add for Usage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            live: self.live.saturating_add(other.live),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+}
+
 /// Whose limit it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum QuotaScope {

@@ -148,6 +148,9 @@ pub struct NewTask {
     pub front: NodeId,
     /// Whether its id is given away at once.
     pub announced: bool,
+    /// Whether a store that [keeps plain calls in memory](StoreCapabilities::plain_calls_in_memory) may keep this one there: it is lost when the
+    /// process ends, and nobody would ask for it then. Other stores ignore it.
+    pub in_memory: bool,
     /// The arguments, as they came.
     pub arguments: Json,
     /// Who calls: an object that the runtime writes and reads, and that is no part of the task's [`Record`].
@@ -242,6 +245,28 @@ impl NewTask {
         match event.map(|event| crate::transition(&task, &event, self.at)) {
             Some(Ok(first)) => first,
             _ => (task, None),
+        }
+    }
+}
+
+/// A plain call that was kept in memory until now, to be written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnwrittenCall {
+    /// The task as it is: live, without a parent, a journal or questions.
+    pub task: Task,
+    /// The arguments, as they came.
+    pub arguments: Json,
+    /// Who calls, as [`NewTask::requestor`] said.
+    pub requestor: Json,
+}
+
+impl UnwrittenCall {
+    /// All that a reader may see of it.
+    pub fn record(&self) -> Record {
+        Record {
+            task: self.task.clone(),
+            outcome: None,
+            inputs: Vec::new(),
         }
     }
 }
@@ -355,12 +380,32 @@ pub struct Counts {
 }
 
 /// Says that `task` has reached at least `version`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Hint {
     /// Which task.
     pub task: TaskId,
     /// At least this version.
     pub version: u64,
+    /// The record of a task that is over, if the store has it at hand: whoever waits for the end need not read it.
+    pub ended: Option<Arc<Record>>,
+}
+
+impl Hint {
+    /// Of a task as it is, live or without its record.
+    pub fn of(task: &Task) -> Self {
+        Self {
+            task: task.id.clone(),
+            version: task.version,
+            ended: None,
+        }
+    }
+}
+
+/// What a store does beyond what every store [promises](self).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StoreCapabilities {
+    /// It keeps plain calls that [may be kept in memory](NewTask::in_memory) there, and their creation and end complete without waiting.
+    pub plain_calls_in_memory: bool,
 }
 
 /// Called after each commit, in commit order per task, with what it changed. Must return quickly and must not call the store.
@@ -403,6 +448,13 @@ pub trait Store: Send + Sync + 'static {
         tool: &str,
         idempotency: &Idempotency,
     ) -> BoxFuture<'_, Result<Option<Task>, StoreError>>;
+
+    /// Writes a call that was kept in memory, with `change` applied to it in the same write. Its quota was decided when it began. `change` is
+    /// legal for the call as it is, and may be without events.
+    ///
+    /// If a task with its id is there, an earlier write whose answer was lost has written it, change and all: that task is returned as it is, and
+    /// nothing is written.
+    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
 
     /// How much one principal has, or all together.
     fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>>;
@@ -525,4 +577,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Calls `listener` after every commit from now on, with what it changed. Everything must also work without hints.
     fn listen(&self, listener: Listener);
+
+    /// What it does beyond what every store promises. Never changes.
+    fn capabilities(&self) -> StoreCapabilities {
+        StoreCapabilities::default()
+    }
 }

@@ -5,7 +5,7 @@ use crate::{
     ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Listener, NewTask, Page, Record,
-        SigningKey, StoreError, ToolLimit,
+        SigningKey, StoreCapabilities, StoreError, ToolLimit, UnwrittenCall,
     },
 };
 use std::sync::Arc;
@@ -30,6 +30,11 @@ macro_rules! layer {
                 answer
             }
 
+            /// [`Store::capabilities`]. By default the inner store's.
+            fn capabilities(&self) -> StoreCapabilities {
+                self.inner().capabilities()
+            }
+
             $(
                 #[doc = concat!("[`Store::", stringify!($name), "`]. By default the inner store's.")]
                 fn $name(&self, $($argument: $of),*) $(-> $answer)? {
@@ -39,6 +44,10 @@ macro_rules! layer {
         }
 
         impl<L: StoreLayer> Store for L {
+            fn capabilities(&self) -> StoreCapabilities {
+                StoreLayer::capabilities(self)
+            }
+
             $(
                 fn $name(&self, $($argument: $of),*) $(-> $answer)? {
                     StoreLayer::$name(self, $($argument),*)
@@ -90,6 +99,7 @@ layer! {
     fn limits() -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>>;
     fn create(new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
     fn keyed(principal: &Principal, tool: &str, idempotency: &Idempotency) -> BoxFuture<'_, Result<Option<Task>, StoreError>>;
+    fn write_call(call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
     fn usage(of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>>;
     fn apply(change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
     fn claim(claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;

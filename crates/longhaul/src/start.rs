@@ -7,7 +7,7 @@ use crate::{
 use longhaul_core::{HostId, Store};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Snapshot};
 use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, ServerInfo};
-use longhaul_store::{MemoryStore, ReadsOnly, SqliteOptions, SqliteStore};
+use longhaul_store::{MemoryStore, PlainCallStore, ReadsOnly, SqliteOptions, SqliteStore};
 use std::{collections::HashSet, sync::Arc};
 
 impl ServerHandle {
@@ -25,6 +25,7 @@ impl ServerHandle {
         if let Some(wrap) = server.wrap_store {
             store = wrap(store);
         }
+        let store: Arc<dyn Store> = Arc::new(PlainCallStore::in_front_of(store));
         let (engine, recovered) = Engine::start(EngineOptions {
             store,
             ports,

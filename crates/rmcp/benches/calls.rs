@@ -147,6 +147,7 @@ async fn retained(count: usize) -> Arc<MemoryStore> {
             origin: Origin::Modern,
             front: NodeId(0),
             announced: true,
+            in_memory: false,
             arguments: Json::trusted(r#"{"a":1,"b":2}"#),
             requestor: Json::trusted("{}"),
             at: UnixMillis(now),

@@ -100,6 +100,9 @@ impl Engine {
     /// As for [`create`](Self::create).
     pub async fn begin(&self, call: Call) -> Result<Waiting, CreateError> {
         let new = self.0.new_task(&call, false);
+        if new.in_memory && self.0.node.store.capabilities().plain_calls_in_memory {
+            return self.0.begin_in_memory(new).await;
+        }
         // Before it begins, so that nothing it says is missed.
         let mut waiting = Waiting::on(&self.0.node, &new.id);
         if let Created::Existing(task) = self.0.submit(new, call.cancel_if_caller_leaves).await? {
@@ -167,13 +170,24 @@ impl Engine {
     }
 }
 
-/// A call whose client waits. Dropping it changes nothing about the call.
+/// A call whose client waits. Its attempt may run in the task that waits, until there is something to tell the client; dropping this hands it
+/// over, and changes nothing about the call.
 pub struct Waiting {
     node: Arc<Node>,
     id: TaskId,
     watch: Watch,
     progress: ProgressStream,
     keyed: bool,
+    /// Whether the call may have changed before this wait began, and was not read since.
+    unread: bool,
+    /// The attempt, if it runs in the task that waits.
+    attempt: Option<BoxFuture<'static, ()>>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.hand_over();
+    }
 }
 
 /// A call that was begun, in the hands of whoever decides whether it goes on. Dropping it changes nothing.
@@ -220,12 +234,26 @@ impl Waiting {
             watch: node.change_feed.watch(id),
             progress: node.progress_streams.subscribe(id),
             keyed: false,
+            unread: true,
+            attempt: None,
+        }
+    }
+
+    /// Lets the attempt run on its own from now on.
+    fn hand_over(&mut self) {
+        if let Some(attempt) = self.attempt.take() {
+            self.node.ports.spawner.spawn(attempt);
         }
     }
 
     /// The task behind the call; not to be given away unless promoted.
     pub fn id(&self) -> &TaskId {
         &self.id
+    }
+
+    /// Whether the call should be [read](Self::look) before anything is waited for: it may have changed before this wait began.
+    pub fn is_unread(&self) -> bool {
+        self.unread
     }
 
     /// Says whether the call goes on without those who wait.
@@ -247,7 +275,7 @@ impl Waiting {
                 CallState::Ended(outcome) => return Ok(outcome),
                 CallState::Changed(record) => changed(&record.task),
             }
-            self.watch.changed().await;
+            self.changed().await;
         }
     }
 
@@ -256,31 +284,65 @@ impl Waiting {
     /// # Errors
     /// The store's.
     pub async fn look(&mut self) -> Result<CallState, StoreError> {
+        self.unread = false;
+        if let Some(outcome) = self.watch.ended().and_then(|record| record.outcome.clone()) {
+            return Ok(CallState::Ended(outcome));
+        }
         let record = self.node.store.peek(&self.id).await?;
+        // It may have ended since.
+        if let Some(outcome) = self.watch.ended().and_then(|record| record.outcome.clone()) {
+            return Ok(CallState::Ended(outcome));
+        }
         let record = record.ok_or_else(|| StoreError::Failed("a call that is waited for has vanished".to_owned()))?;
         Ok(match record.outcome {
             Some(outcome) => CallState::Ended(outcome),
-            None => CallState::Changed(Box::new(record)),
+            None => {
+                if !record.inputs.is_empty() {
+                    // Whoever is asked may be slow.
+                    self.hand_over();
+                }
+                CallState::Changed(Box::new(record))
+            }
         })
     }
 
     /// Completes when there is something new to [`look`](Self::look) at.
     pub async fn changed(&mut self) {
-        self.watch.changed().await;
+        let Self { watch, attempt, .. } = self;
+        with_attempt(attempt, watch.changed()).await;
     }
 
     /// Completes when the work says something, or there is something new to [`look`](Self::look) at.
     pub async fn next(&mut self) -> Option<ToolMessage> {
-        tokio::select! {
-            biased;
-            said = self.progress.next() => Some(said),
-            () = self.watch.changed() => None,
-        }
+        let Self {
+            watch,
+            progress,
+            attempt,
+            ..
+        } = self;
+        let news = async {
+            tokio::select! {
+                biased;
+                said = progress.next() => Some(said),
+                () = watch.changed() => None,
+            }
+        };
+        let said = with_attempt(attempt, news).await;
+        self.not_held_up_by(said)
     }
 
     /// What the work has said and has not been taken.
     pub fn said(&mut self) -> Option<ToolMessage> {
-        self.progress.try_next()
+        let said = self.progress.try_next();
+        self.not_held_up_by(said)
+    }
+
+    /// A client that is slow to take a message must not slow the attempt.
+    fn not_held_up_by(&mut self, said: Option<ToolMessage>) -> Option<ToolMessage> {
+        if said.is_some() {
+            self.hand_over();
+        }
+        said
     }
 
     /// Makes the call a task, whose id may then be given away, unless it has ended.
@@ -288,6 +350,7 @@ impl Waiting {
     /// # Errors
     /// The store's; the call is as it was.
     pub async fn promote(&mut self) -> Result<Promotion, StoreError> {
+        self.hand_over();
         let at = self.node.now();
         match self.node.commit(Change::of(&self.id, Event::Promoted, at)).await {
             Ok(task) if !task.is_done() => Ok(Promotion::Task(Box::new(task))),
@@ -301,9 +364,65 @@ impl Waiting {
     }
 }
 
+/// Waits for `news`, and runs the attempt meanwhile.
+async fn with_attempt<T>(attempt: &mut Option<BoxFuture<'static, ()>>, news: impl Future<Output = T>) -> T {
+    let mut news = std::pin::pin!(news);
+    if let Some(running) = attempt {
+        tokio::select! {
+            biased;
+            news = &mut news => return news,
+            () = running => *attempt = None,
+        }
+    }
+    news.await
+}
+
 impl Inner {
+    /// Begins a call that the store keeps in memory. Once it is there, nothing is waited for until it is in the hands of the caller.
+    ///
+    /// An attempt that can begin at once runs in the task that waits for it: handing it to another thread, and its outcome back, would cost
+    /// more than most calls.
+    async fn begin_in_memory(self: &Arc<Self>, mut new: NewTask) -> Result<Waiting, CreateError> {
+        let mut waiting = Waiting::on(&self.node, &new.id);
+        let arrival = self.arrive(&mut new);
+        let (arguments, requestor) = (new.arguments.clone(), new.requestor.clone());
+        let missed = self.node.active.missed();
+        let task = self.node.store.create(new).await?.into_task();
+        waiting.watch.mark_seen();
+        waiting.unread = false;
+        task_log::created(&task);
+        self.node.changed(&task);
+        match arrival {
+            Arrival::Slot(slot) => {
+                let claimed = Claimed {
+                    task,
+                    arguments,
+                    requestor,
+                };
+                let attempt = attempt::drive(Arc::clone(self), claimed, slot, Begin::Fresh, missed);
+                waiting.attempt = Some(Box::pin(self.node.until_stopped(attempt)));
+            }
+            // Only now: the task is in its queue, and the queue is offered.
+            Arrival::Queue(place) => drop(place),
+        }
+        Ok(waiting)
+    }
+
+    /// A slot for a new task, which is claimed with it, or its place in the queue.
+    fn arrive(&self, new: &mut NewTask) -> Arrival {
+        let arrival = self.node.queues.arrive(&new.tool, new.at, || self.free_slot(&new.tool));
+        if matches!(arrival, Arrival::Slot(_)) {
+            new.claim = Some((self.node.id, self.binding(&new.tool)));
+        }
+        arrival
+    }
+
     fn new_task(&self, call: &Call, announced: bool) -> NewTask {
         let settings = call.tool.settings();
+        let executor = &settings.executor;
+        let keyed = call.idempotency_key.is_some();
+        let outlives_process = executor.replays() || executor.host_bound() || executor.asks_again();
+        let in_memory = !announced && !keyed && !outlives_process;
         let at = self.node.now();
         NewTask {
             id: TaskId::mint(at, &*self.node.ports.entropy),
@@ -313,6 +432,7 @@ impl Inner {
             origin: call.origin,
             front: self.node.id,
             announced,
+            in_memory,
             arguments: call.arguments.clone(),
             requestor: call.requestor.to_json(),
             at,
@@ -338,10 +458,7 @@ impl Inner {
         mut new: NewTask,
         cancel_unread: bool,
     ) -> BoxFuture<'static, Result<Created, CreateError>> {
-        let arrival = self.node.queues.arrive(&new.tool, new.at, || self.free_slot(&new.tool));
-        if matches!(arrival, Arrival::Slot(_)) {
-            new.claim = Some((self.node.id, self.binding(&new.tool)));
-        }
+        let arrival = self.arrive(&mut new);
         // Not this future but the engine carries it through: should the client leave between commit and start, a claimed task
         // must still be driven.
         let (tell, told) = tokio::sync::oneshot::channel();

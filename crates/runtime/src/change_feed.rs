@@ -1,6 +1,9 @@
 //! Who waits for which task to change.
 
-use longhaul_core::{TaskId, store::Hint};
+use longhaul_core::{
+    TaskId,
+    store::{Hint, Record},
+};
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -14,9 +17,16 @@ use tokio::sync::watch;
 /// Passes the store's hints on to those who wait. Costs nothing for tasks nobody waits for.
 #[derive(Default)]
 pub(crate) struct ChangeFeed {
-    watched: Mutex<HashMap<TaskId, watch::Sender<u64>>>,
+    watched: Mutex<HashMap<TaskId, watch::Sender<Seen>>>,
     /// Mirrors the map's size, so that a commit takes no lock while nobody waits.
     count: AtomicUsize,
+}
+
+/// The latest that is known of a task.
+#[derive(Default)]
+struct Seen {
+    version: u64,
+    ended: Option<Arc<Record>>,
 }
 
 impl ChangeFeed {
@@ -29,8 +39,11 @@ impl ChangeFeed {
         for hint in hints {
             if let Some(sender) = watched.get(&hint.task) {
                 sender.send_if_modified(|seen| {
-                    let newer = hint.version > *seen;
-                    *seen = hint.version.max(*seen);
+                    let newer = hint.version > seen.version;
+                    seen.version = hint.version.max(seen.version);
+                    if hint.ended.is_some() {
+                        seen.ended.clone_from(&hint.ended);
+                    }
                     newer
                 });
             }
@@ -43,7 +56,7 @@ impl ChangeFeed {
         let receiver = match watched.entry(task.clone()) {
             Entry::Occupied(entry) => entry.get().subscribe(),
             Entry::Vacant(entry) => {
-                let (sender, receiver) = watch::channel(0);
+                let (sender, receiver) = watch::channel(Seen::default());
                 entry.insert(sender);
                 self.count.fetch_add(1, Ordering::SeqCst);
                 receiver
@@ -61,10 +74,22 @@ impl ChangeFeed {
 pub struct Watch {
     change_feed: Arc<ChangeFeed>,
     task: TaskId,
-    receiver: Option<watch::Receiver<u64>>,
+    receiver: Option<watch::Receiver<Seen>>,
 }
 
 impl Watch {
+    /// The record of the task, if its end was hinted with it.
+    pub(crate) fn ended(&self) -> Option<Arc<Record>> {
+        self.receiver.as_ref()?.borrow().ended.clone()
+    }
+
+    /// What has changed so far is known.
+    pub(crate) fn mark_seen(&mut self) {
+        if let Some(receiver) = &mut self.receiver {
+            receiver.mark_unchanged();
+        }
+    }
+
     /// Completes when the task has changed since the last call, or since the watch began.
     pub async fn changed(&mut self) {
         let has_changed = match &mut self.receiver {
@@ -99,6 +124,7 @@ mod tests {
         [Hint {
             task: "t1".parse().unwrap(),
             version,
+            ended: None,
         }]
     }
 

@@ -10,6 +10,7 @@ use crate::{
 };
 use longhaul_core::Quota;
 use longhaul_runtime::{Catalog, Engine, EngineOptions};
+use longhaul_store::PlainCallStore;
 use std::{
     sync::{
         Arc,
@@ -145,7 +146,7 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
         return;
     };
     let options = EngineOptions {
-        store: Arc::new(NodeStore::new(&world, process)),
+        store: Arc::new(PlainCallStore::in_front_of(Arc::new(NodeStore::new(&world, process)))),
         ports: ports::ports(&world.executor, process, &skew, world.fork_rng()),
         host: world.host.clone(),
         catalog,

@@ -6,6 +6,7 @@ use longhaul_core::{
     UnixMillis,
     store::{
         ApplyError, Change, Claim, Claimed, CreateError, Created, Listener, NewTask, Record, SigningKey, StoreError,
+        UnwrittenCall,
     },
 };
 use parking_lot::Mutex;
@@ -135,6 +136,31 @@ impl World {
             format!("creates {} {}: {what}", checker.name(&new.id), new.tool)
         });
         created
+    }
+
+    /// A call that was in the memory of a process is seen for the first time.
+    fn write_call(&self, process: Process, call: UnwrittenCall, change: Change) -> Result<Task, ApplyError> {
+        let written = self.task(&call.task.id).is_some();
+        let before = call.task.clone();
+        let result = disk::now(self.disk.write_call(call.clone(), change.clone()));
+        if !written && result.is_ok() {
+            self.check(|checker| {
+                checker.call_written(&self.disk, &call);
+                checker.applied(&self.disk, process, &change, Some(&before), &result);
+            });
+        }
+        self.note(process, |checker| {
+            let what = match &result {
+                Ok(task) => format!("{:?} v{}", task.state, task.version),
+                Err(error) => error.to_string(),
+            };
+            format!(
+                "writes {} {}: {what}",
+                checker.name(&change.task),
+                describe(&change.events)
+            )
+        });
+        result
     }
 
     fn apply(&self, process: Process, mut change: Change) -> Result<Task, ApplyError> {
@@ -291,6 +317,15 @@ impl StoreLayer for NodeStore {
             _ => None,
         };
         self.operate(true, early.map(Ok), move |world, process| world.apply(process, change))
+    }
+
+    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        if self.is_full() {
+            return Box::pin(std::future::ready(Err(StoreError::Full.into())));
+        }
+        self.operate(true, None, move |world, process| {
+            world.write_call(process, call, change)
+        })
     }
 
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {

@@ -42,6 +42,7 @@ fn new_task(at: u64, outcome: Option<Outcome>) -> NewTask {
         origin: Origin::Modern,
         front: NODE,
         announced: true,
+        in_memory: false,
         arguments: Json::trusted(r#"{"a":1,"b":2}"#),
         requestor: Json::trusted("{}"),
         at,

@@ -2,6 +2,7 @@
 //!
 //! - [`SqliteStore`]: one file in one directory, owned by one process; every acknowledged change survives the loss of power.
 //! - [`MemoryStore`]: maps and sets; it forgets everything when it is dropped. The model that other stores are compared with.
+//! - [`PlainCallStore`]: in front of another store; it keeps plain calls in memory until somebody outside may know them.
 //! - [`contract`]: what every store must pass, shipped as library code so that a store written elsewhere can prove itself too.
 //!
 //! What the methods promise is written on [`longhaul_core::Store`].
@@ -14,6 +15,6 @@ mod refusal;
 pub mod sqlite;
 mod usage;
 
-pub use memory::MemoryStore;
+pub use memory::{MemoryStore, PlainCallStore};
 pub use reads_only::ReadsOnly;
 pub use sqlite::{Disagreement, OpenError, SqliteOptions, SqliteStore};

@@ -3,7 +3,7 @@
 use crate::sqlite::SqliteStore;
 use longhaul_core::{
     BoxFuture, HostId, NodeId, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis,
-    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, StoreError},
+    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, StoreError, UnwrittenCall},
 };
 use std::{future::ready, sync::Arc};
 
@@ -49,6 +49,10 @@ impl StoreLayer for ReadsOnly {
     }
 
     fn apply(&self, _change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        at_once(Err(StoreError::ReadsOnly.into()))
+    }
+
+    fn write_call(&self, _call: UnwrittenCall, _change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         at_once(Err(StoreError::ReadsOnly.into()))
     }
 

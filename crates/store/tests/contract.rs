@@ -1,8 +1,8 @@
-//! The contract: over the model, over a layer that passes everything on, and over SQLite.
+//! The contract: over the model, over a layer that passes everything on, behind plain calls in memory, and over SQLite.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use longhaul_core::{BoxFuture, Store, StoreLayer};
-use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore, contract::Subject};
+use longhaul_store::{MemoryStore, PlainCallStore, SqliteOptions, SqliteStore, contract::Subject};
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -40,6 +40,13 @@ impl StoreLayer for Layer {
 
 fn layer() -> BoxFuture<'static, Box<dyn Subject>> {
     Box::pin(async { Box::new(Kept(Arc::new(Layer::default()))) as Box<dyn Subject> })
+}
+
+fn plain_calls() -> BoxFuture<'static, Box<dyn Subject>> {
+    Box::pin(async {
+        let store = PlainCallStore::in_front_of(Arc::new(MemoryStore::new()));
+        Box::new(Kept(Arc::new(store))) as Box<dyn Subject>
+    })
 }
 
 struct Sqlite {
@@ -84,6 +91,11 @@ mod over_the_model {
 mod over_a_layer {
     use super::{block_on, layer};
     longhaul_store::contract_tests!(layer, block_on);
+}
+
+mod over_plain_calls {
+    use super::{block_on, plain_calls};
+    longhaul_store::contract_tests!(plain_calls, block_on);
 }
 
 mod over_sqlite {

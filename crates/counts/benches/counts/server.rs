@@ -5,7 +5,7 @@ use gungraun::prelude::*;
 use longhaul_core::{HostId, Json, Outcome, Quota, TaskPolicy, text_result};
 use longhaul_runtime::{Catalog, End, Engine, EngineOptions, Tool, ToolSettings};
 use longhaul_server::{Front, FrontOptions, Limits, bench_api};
-use longhaul_store::MemoryStore;
+use longhaul_store::{MemoryStore, PlainCallStore};
 use longhaul_upstream::in_process::{self, function};
 use longhaul_wire::Headers;
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ impl Case {
 
 async fn serve() -> Arc<Front> {
     let (engine, _) = Engine::start(EngineOptions {
-        store: Arc::new(MemoryStore::default()),
+        store: Arc::new(PlainCallStore::in_front_of(Arc::new(MemoryStore::default()))),
         ports: deterministic::ports(),
         host: HostId("counted".into()),
         catalog: Catalog::new([tool("add", TaskPolicy::Never), tool("slow_add", TaskPolicy::Always)]).unwrap(),

@@ -44,6 +44,7 @@ fn record() -> Writing {
         origin: Origin::Modern,
         front: NodeId(1),
         announced: true,
+        in_memory: false,
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
         at: NOW,

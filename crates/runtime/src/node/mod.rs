@@ -117,15 +117,23 @@ impl Node {
 
     /// Runs `work` until it ends or the node stops.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.ports.spawner.spawn(Box::pin(self.until_stopped(work)));
+    }
+
+    /// `work`, until the node stops.
+    pub(crate) fn until_stopped(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let mut stop = self.stop.subscribe();
-        self.ports.spawner.spawn(Box::pin(async move {
+        async move {
             tokio::select! {
                 // First, so that nothing begins after the stop.
                 biased;
                 _ = stop.wait_for(|stop| *stop) => {}
                 () = work => {}
             }
-        }));
+        }
     }
 
     /// Ends everything that was spawned, at once.

@@ -13,6 +13,7 @@ mod durability;
 mod durable;
 mod fences;
 mod isolated_retry;
+mod plain_calls;
 mod questions;
 mod queues;
 mod quotas;

@@ -72,6 +72,7 @@ fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTa
         origin: Origin::Modern,
         front: node,
         announced: true,
+        in_memory: false,
         arguments: Json::trusted(r#"{"a":1,"b":2}"#),
         requestor: Json::trusted("{}"),
         at,

@@ -3,7 +3,7 @@
 use longhaul_core::{HostId, Json, Store, TaskPolicy};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Executor, Ports, Tool, ToolError, ToolSettings};
 use longhaul_server::{Front, FrontOptions, http::Listener};
-use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore};
+use longhaul_store::{MemoryStore, PlainCallStore, SqliteOptions, SqliteStore};
 use longhaul_upstream::in_process;
 use serde_json::{Value, json};
 use std::{error::Error, net::SocketAddr, path::PathBuf, sync::Arc};
@@ -48,7 +48,7 @@ pub(crate) fn run(tools: impl FnOnce() -> Result<Vec<Tool>, ToolError>) -> Outco
 async fn serve(listen: SocketAddr, store: Arc<dyn Store>, catalog: Catalog) -> Outcome<()> {
     let listener = Listener::bind(listen).await?;
     let (engine, _) = Engine::start(EngineOptions {
-        store,
+        store: Arc::new(PlainCallStore::in_front_of(store)),
         ports: Ports::system(),
         host: HostId("data-dir".into()),
         catalog,

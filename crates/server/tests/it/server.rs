@@ -12,7 +12,7 @@ use longhaul_server::{
     Front, FrontOptions, Limits,
     http::{HttpOptions, Listener, PATH},
 };
-use longhaul_store::MemoryStore;
+use longhaul_store::{MemoryStore, PlainCallStore};
 use serde_json::{Value, json};
 use std::{net::SocketAddr, sync::Arc};
 use tokio::sync::oneshot;
@@ -73,7 +73,7 @@ impl Server {
     pub(crate) async fn with(options: Options) -> Self {
         let stage = Stage::new();
         let (engine, _) = Engine::start(EngineOptions {
-            store: options.store,
+            store: Arc::new(PlainCallStore::in_front_of(options.store)),
             ports: Ports {
                 clock: Arc::new(options.clock),
                 ..Ports::system()

@@ -4,7 +4,7 @@ use super::{Invariant, MAX_QUEUED, MAX_STOPPING, is_settled};
 use crate::disk::{self, entries};
 use longhaul_core::{
     Entry, EntryKind, InputKey, InputState, Json, NodeId, Outcome, State, Task, TaskId, UnixMillis, Verdict,
-    store::{NewTask, Record},
+    store::Record,
 };
 use longhaul_store::MemoryStore;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,8 +44,8 @@ struct Question {
 }
 
 impl KnownTask {
-    pub(super) fn new(nth: usize, new: &NewTask) -> Self {
-        let arguments: serde_json::Value = serde_json::from_str(new.arguments.as_str()).unwrap_or_default();
+    pub(super) fn new(nth: usize, arguments: &Json) -> Self {
+        let arguments: serde_json::Value = serde_json::from_str(arguments.as_str()).unwrap_or_default();
         Self {
             nth,
             call: arguments["call"].as_u64().unwrap_or_default(),

@@ -12,7 +12,7 @@ use known_task::KnownTask;
 use longhaul_core::{
     AttemptEnd, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, InputKey, Json, NodeId, Outcome, State, Task,
     TaskId, UnixMillis, Verdict,
-    store::{ApplyError, Change, NewTask, Record},
+    store::{ApplyError, Change, NewTask, Record, UnwrittenCall},
 };
 use longhaul_store::MemoryStore;
 use serde::Serialize;
@@ -151,12 +151,20 @@ impl Checker {
     /// A task was written.
     pub(crate) fn created(&mut self, disk: &MemoryStore, process: Process, new: &NewTask, parent: Option<&Task>) {
         let nth = self.tasks.len();
-        self.tasks.insert(new.id.clone(), KnownTask::new(nth, new));
+        self.tasks.insert(new.id.clone(), KnownTask::new(nth, &new.arguments));
         if let (Some(start), Some(before)) = (&new.parent, parent) {
             self.check_fence(process, before, Some(start.fence), "a child was started");
             self.check_task(disk, &start.lineage.parent);
         }
         self.check_task(disk, &new.id);
+    }
+
+    /// A call that was kept in memory was written.
+    pub(crate) fn call_written(&mut self, disk: &MemoryStore, call: &UnwrittenCall) {
+        let nth = self.tasks.len();
+        let id = &call.task.id;
+        self.tasks.insert(id.clone(), KnownTask::new(nth, &call.arguments));
+        self.check_task(disk, id);
     }
 
     /// A change was applied or refused.

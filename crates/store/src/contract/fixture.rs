@@ -135,6 +135,7 @@ pub(crate) fn new_task(name: &str, front: NodeId, at: i64) -> NewTask {
         origin: Origin::Modern,
         front,
         announced: true,
+        in_memory: false,
         arguments: Json::trusted(format!(r#"{{"of":"{name}"}}"#)),
         requestor: Json::trusted(format!(r#"{{"by":"{name}"}}"#)),
         at: UnixMillis(at),

@@ -30,6 +30,7 @@ pub(crate) mod fixture;
 pub mod acknowledged_is_kept;
 pub mod all_or_nothing;
 pub mod blocked;
+pub mod calls;
 pub mod claims;
 pub mod counts;
 pub mod differential;
@@ -74,6 +75,8 @@ macro_rules! contract_tests {
             all_or_nothing: a_refused_change_leaves_no_trace, a_refused_task_leaves_no_trace;
             blocked: blocked_work_is_told_and_not_woken, blocked_work_holds_nothing, a_block_lasts_until_an_entry,
                 blocked_tasks_are_found_in_order, an_entry_says_which_attempt_wrote_it;
+            calls: a_call_is_written_once_with_its_change, a_call_is_written_with_its_question_or_with_nothing,
+                a_refused_call_leaves_no_trace_and_a_written_one_is_counted, a_hint_of_an_end_may_bring_the_record;
             claims: no_task_is_given_to_two_claimers, a_queue_is_in_order_of_readiness, a_task_may_be_claimed_as_it_is_created;
             counts: live_tasks_are_counted;
             done_is_final: invariant_2_a_done_task_never_changes, a_task_may_be_over_as_it_is_created;

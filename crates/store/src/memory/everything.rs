@@ -6,8 +6,11 @@ use crate::{
     refusal,
 };
 use longhaul_core::{
-    Event, Principal, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis,
-    store::{ApplyError, Change, Claimed, CreateError, Created, Hint, Idempotency, Listener, NewTask, SigningKey},
+    Event, Principal, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    store::{
+        ApplyError, Change, Claimed, CreateError, Created, Hint, Idempotency, Listener, NewTask, SigningKey,
+        UnwrittenCall,
+    },
     transition,
 };
 use std::{
@@ -55,14 +58,26 @@ impl Everything {
         self.tasks.get(id)
     }
 
-    fn admit(&self, new: &StoredTask, quota: Quota) -> Result<(), QuotaExceeded> {
-        let (tally, more) = (self.tasks.tally(), new.indexed().usage());
-        let mine = tally.usage(Some(&new.task.owner.principal));
-        quota.admit(QuotaScope::Principal, mine, more)?;
-        quota.admit(QuotaScope::All, tally.usage(None), more)
+    /// Whether `more` of `principal` fits, beside what is here and `elsewhere`.
+    pub(super) fn admit(
+        &self,
+        principal: &Principal,
+        quota: Quota,
+        more: Usage,
+        elsewhere: [Usage; 2],
+    ) -> Result<(), QuotaExceeded> {
+        let tally = self.tasks.tally();
+        let [mine, all] = elsewhere;
+        quota.admit(QuotaScope::Principal, tally.usage(Some(principal)) + mine, more)?;
+        quota.admit(QuotaScope::All, tally.usage(None) + all, more)
     }
 
     pub(super) fn create(&mut self, new: NewTask) -> Result<Created, CreateError> {
+        self.create_beside(new, [Usage::default(); 2])
+    }
+
+    /// As [`create`](Self::create), for a quota that also counts what is kept elsewhere: by the principal, and in all.
+    pub(super) fn create_beside(&mut self, new: NewTask, elsewhere: [Usage; 2]) -> Result<Created, CreateError> {
         if let Some(first) = self.repeated(&new) {
             return first;
         }
@@ -71,7 +86,8 @@ impl Everything {
         let start = start.as_ref().map(|change| self.decided_start(change)).transpose();
         let start = start.map_err(CreateError::Parent)?;
         let kept = StoredTask::new(new);
-        self.admit(&kept, quota)?;
+        let more = kept.indexed().usage();
+        self.admit(&kept.task.owner.principal, quota, more, elsewhere)?;
         if !self.specs.contains_key(&kept.task.spec) {
             return Err(refusal::spec_unknown().into());
         }
@@ -89,6 +105,25 @@ impl Everything {
             self.tell_parent(&change);
         }
         Ok(Created::New(task))
+    }
+
+    /// [`longhaul_core::Store::write_call`].
+    pub(super) fn write_call(&mut self, call: UnwrittenCall, change: &Change) -> Result<Task, ApplyError> {
+        if let Some(written) = self.tasks.task(&call.task.id) {
+            return Ok(written.clone());
+        }
+        if !self.specs.contains_key(&call.task.spec) {
+            return Err(refusal::spec_unknown().into());
+        }
+        let decision = decide(&call.task, change)?;
+        let task = decision.task.clone();
+        // The change gives the hint.
+        self.tasks.insert(StoredTask::from(call));
+        match change.events.is_empty() {
+            true => self.tell(&[Hint::of(&task)]),
+            false => self.write(decision, change.at),
+        }
+        Ok(task)
     }
 
     fn decided_start<'a>(&self, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
@@ -138,6 +173,22 @@ impl Everything {
         }
         self.tell(&hints);
         taken
+    }
+
+    pub(super) fn queued_before(&self, task: &Task, most: usize) -> usize {
+        let queue = self.tasks.index().queued.of(&*task.tool);
+        let before = queue.take_while(|(ready_at, id)| (*ready_at, id) < (task.ready_at, &task.id));
+        before.take(most).count()
+    }
+
+    pub(super) fn due(&self, at: UnixMillis, limit: usize) -> Vec<Task> {
+        let due = self.tasks.index().waking.of(&()).take_while(|(wake, _)| *wake <= at);
+        self.found(due).take(limit).cloned().collect()
+    }
+
+    pub(super) fn next_wake(&self) -> Option<UnixMillis> {
+        let first = self.tasks.index().waking.of(&()).next();
+        first.map(|(wake, _)| *wake)
     }
 
     pub(super) fn hasten(&mut self, at: UnixMillis) {

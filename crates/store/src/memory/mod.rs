@@ -3,9 +3,12 @@
 mod ended_sessions;
 mod everything;
 mod index;
+mod plain_calls;
 mod stored_task;
 mod tally;
 mod tasks;
+
+pub use plain_calls::PlainCallStore;
 
 use everything::Everything;
 use longhaul_core::{
@@ -13,7 +16,7 @@ use longhaul_core::{
     TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Listener, NewTask, Page, Record,
-        SigningKey, StoreError, ToolLimit,
+        SigningKey, StoreError, ToolLimit, UnwrittenCall,
     },
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -102,6 +105,10 @@ impl Store for MemoryStore {
         answer(Ok(found.map(|stored| stored.task.clone())))
     }
 
+    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        answer(self.lock().write_call(call, &change))
+    }
+
     fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
         answer(Ok(self.lock().tasks.tally().usage(of)))
     }
@@ -164,10 +171,7 @@ impl Store for MemoryStore {
     }
 
     fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
-        let all = self.lock();
-        let queue = all.tasks.index().queued.of(&*task.tool);
-        let before = queue.take_while(|(ready_at, id)| (*ready_at, id) < (task.ready_at, &task.id));
-        answer(Ok(before.take(most).count()))
+        answer(Ok(self.lock().queued_before(task, most)))
     }
 
     fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
@@ -254,15 +258,11 @@ impl Store for MemoryStore {
     }
 
     fn due(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        let all = self.lock();
-        let due = all.tasks.index().waking.of(&()).take_while(|(wake, _)| *wake <= at);
-        answer(Ok(all.found(due).take(limit).cloned().collect()))
+        answer(Ok(self.lock().due(at, limit)))
     }
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        let all = self.lock();
-        let first = all.tasks.index().waking.of(&()).next();
-        answer(Ok(first.map(|(wake, _)| *wake)))
+        answer(Ok(self.lock().next_wake()))
     }
 
     fn hasten(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -6,7 +6,7 @@ use crate::{
 };
 use longhaul_core::{
     Entry, EntryKind, Input, InputKey, InputState, Json, Outcome, Task, UnixMillis, Usage,
-    store::{Idempotency, NewTask, Record},
+    store::{Idempotency, NewTask, Record, UnwrittenCall},
 };
 use std::{collections::BTreeMap, mem};
 
@@ -23,6 +23,22 @@ pub(super) struct StoredTask {
     emitted: Vec<u32>,
     /// Of all payloads, counted as they come and go.
     bytes: u64,
+}
+
+impl From<UnwrittenCall> for StoredTask {
+    fn from(call: UnwrittenCall) -> Self {
+        Self {
+            bytes: usage::bytes(&call.arguments) + usage::bytes(&call.requestor),
+            task: call.task,
+            arguments: call.arguments,
+            requestor: call.requestor,
+            idempotency: None,
+            outcome: None,
+            inputs: BTreeMap::new(),
+            journal: Vec::new(),
+            emitted: Vec::new(),
+        }
+    }
 }
 
 /// All that decides where a task is found and what it counts for.
@@ -57,6 +73,15 @@ impl StoredTask {
             inputs: BTreeMap::new(),
             journal: Vec::new(),
             emitted: Vec::new(),
+        }
+    }
+
+    /// The call as it is.
+    pub(super) fn unwritten(self) -> UnwrittenCall {
+        UnwrittenCall {
+            task: self.task,
+            arguments: self.arguments,
+            requestor: self.requestor,
         }
     }
 

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::decision::Decision;
 use longhaul_core::{Task, TaskId, store::Hint};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Tasks are changed by [`insert`](Self::insert), [`write`](Self::write) and [`remove`](Self::remove) alone, and each of them shifts
 /// what is derived, all of it; so no writer can forget an index.
@@ -55,7 +55,7 @@ impl Tasks {
 
     /// Takes in one whose id is new. Returns what there is to tell.
     pub(super) fn insert(&mut self, kept: StoredTask) -> Hint {
-        let (id, hint) = (kept.task.id.clone(), hint(&kept.task));
+        let (id, hint) = (kept.task.id.clone(), hint(&kept));
         self.derived.shift(&id, None, Some(kept.indexed()));
         self.kept.insert(id, Box::new(kept));
         hint
@@ -73,14 +73,14 @@ impl Tasks {
             ..after
         };
         self.derived.shift(&task.id, Some(before), Some(after));
-        (task.version != kept.task.version).then(|| hint(&kept.task))
+        (task.version != kept.task.version).then(|| hint(kept))
     }
 
-    /// Forgets one with all that belongs to it.
-    pub(super) fn remove(&mut self, id: &TaskId) {
-        if let Some(kept) = self.kept.remove(id) {
-            self.derived.shift(id, Some(kept.indexed()), None);
-        }
+    /// Takes one out, with all that belongs to it.
+    pub(super) fn remove(&mut self, id: &TaskId) -> Option<StoredTask> {
+        let kept = self.kept.remove(id)?;
+        self.derived.shift(id, Some(kept.indexed()), None);
+        Some(*kept)
     }
 
     /// Whether what was shifted with each change is what all tasks come to.
@@ -101,9 +101,10 @@ impl Tasks {
     }
 }
 
-fn hint(task: &Task) -> Hint {
+fn hint(kept: &StoredTask) -> Hint {
     Hint {
-        task: task.id.clone(),
-        version: task.version,
+        task: kept.task.id.clone(),
+        version: kept.task.version,
+        ended: kept.task.is_done().then(|| Arc::new(kept.record())),
     }
 }

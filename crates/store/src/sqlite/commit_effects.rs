@@ -2,12 +2,12 @@
 
 use super::{durability::DurabilityChanges, ended::Ended};
 use longhaul_core::{
-    SessionKey, Task, TaskId, UnixMillis,
-    store::{Hint, Listener, MOST_ENDED_SESSIONS},
+    Outcome, SessionKey, Task, TaskId, UnixMillis,
+    store::{Hint, Listener, MOST_ENDED_SESSIONS, Record},
 };
 use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 /// What takes effect once a transaction is committed, collected while it runs.
 #[derive(Default)]
@@ -24,20 +24,28 @@ enum SessionEffect {
 }
 
 impl CommitEffects {
-    pub(super) fn created(&mut self, task: &Task) {
+    pub(super) fn created(&mut self, task: &Task, outcome: Option<&Outcome>) {
         self.durability.created(task);
-        self.hint(task);
+        self.hint(task, outcome);
     }
 
-    pub(super) fn changed(&mut self, before: &Task, after: &Task) {
+    pub(super) fn changed(&mut self, before: &Task, after: &Task, outcome: Option<&Outcome>) {
         self.durability.changed(before, after);
-        self.hint(after);
+        self.hint(after, outcome);
     }
 
-    fn hint(&mut self, task: &Task) {
+    /// With the record, if the task has just ended: none of its questions is open then.
+    fn hint(&mut self, task: &Task, outcome: Option<&Outcome>) {
+        let record = |outcome: &Outcome| {
+            Arc::new(Record {
+                task: task.clone(),
+                outcome: Some(outcome.clone()),
+                inputs: Vec::new(),
+            })
+        };
         self.hints.push(Hint {
-            task: task.id.clone(),
-            version: task.version,
+            ended: outcome.map(record),
+            ..Hint::of(task)
         });
     }
 

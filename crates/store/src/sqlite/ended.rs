@@ -171,6 +171,7 @@ mod tests {
             origin: Origin::Modern,
             front: NodeId(1),
             announced: true,
+            in_memory: false,
             arguments: Json::trusted("{}"),
             requestor: Json::trusted("{}"),
             at: UnixMillis(1),

@@ -183,6 +183,7 @@ fn finished(n: usize) -> NewTask {
         origin: Origin::Legacy,
         front: NodeId(1),
         announced: true,
+        in_memory: false,
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
         at: UnixMillis(n as i64),

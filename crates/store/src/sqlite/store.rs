@@ -7,7 +7,7 @@ use longhaul_core::{
     Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Listener, NewTask, Page, Record,
-        SigningKey, StoreError, ToolLimit,
+        SigningKey, StoreError, ToolLimit, UnwrittenCall,
     },
 };
 use rusqlite::Connection;
@@ -91,6 +91,14 @@ impl Store for SqliteStore {
             let found = read::keyed(connection, principal, tool, &idempotency.key)?;
             Ok(found.and_then(|(task, digest)| (digest == idempotency.digest).then_some(task)))
         })
+    }
+
+    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        let events: u64 = change.events.iter().map(event_bytes).sum();
+        let bytes = events + usage::bytes(&call.arguments) + usage::bytes(&call.requestor);
+        Box::pin(self.write(weight(bytes), Durability::Synced, move |tx| {
+            write::write_call(tx, &call, &change)
+        }))
     }
 
     fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {

@@ -4,7 +4,7 @@ use super::{
     commit_effects::CommitEffects,
     ledger::{Entry, Ledger},
 };
-use longhaul_core::{Principal, SessionKey, Task, TaskId, UnixMillis, Usage};
+use longhaul_core::{Outcome, Principal, SessionKey, Task, TaskId, UnixMillis, Usage};
 use rusqlite::{Connection, Error};
 
 /// The transaction that a change runs in.
@@ -40,12 +40,12 @@ impl<'c> Tx<'c> {
         self.ledger.usage(self.connection, of)
     }
 
-    pub(super) fn created(&mut self, task: &Task) {
-        self.effects.created(task);
+    pub(super) fn created(&mut self, task: &Task, outcome: Option<&Outcome>) {
+        self.effects.created(task, outcome);
     }
 
-    pub(super) fn changed(&mut self, before: &Task, after: &Task) {
-        self.effects.changed(before, after);
+    pub(super) fn changed(&mut self, before: &Task, after: &Task, outcome: Option<&Outcome>) {
+        self.effects.changed(before, after, outcome);
     }
 
     pub(super) fn deleted(&mut self, id: &TaskId) {

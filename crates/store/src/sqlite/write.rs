@@ -15,9 +15,9 @@ use crate::{
     refusal, usage,
 };
 use longhaul_core::{
-    Event, HostId, NodeId, Outcome, Principal, QuotaExceeded, QuotaScope, SessionKey, Task, TaskId, ToolSpec,
+    Event, HostId, Json, NodeId, Outcome, Principal, QuotaExceeded, QuotaScope, SessionKey, Task, TaskId, ToolSpec,
     UnixMillis, Usage,
-    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, SigningKey, StoreError},
+    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, SigningKey, StoreError, UnwrittenCall},
     transition,
 };
 use rusqlite::{CachedStatement, Connection, Error, OptionalExtension, Params, Result, Row, ffi, params};
@@ -80,19 +80,47 @@ pub(super) fn create(
         Ok(seq) => seq,
         Err(error) => return refused_insert(error).map(|refused| Err(refused.into())),
     };
-    tx.connection
-        .prepare_cached("INSERT INTO arguments (task, json, requestor) VALUES (?, ?, ?)")?
-        .execute(params![seq, new.arguments.as_str(), new.requestor.as_str()])?;
+    insert_arguments(tx, seq, &new.arguments, &new.requestor)?;
     if let Some(outcome) = outcome {
         row::insert_outcome(tx.connection, seq, outcome)?;
     }
     tx.book(&task.owner.principal, usage.into());
-    tx.created(task);
+    tx.created(task, outcome);
     if let Some((seq, before, decision)) = &start {
         write(tx, *seq, before, decision)?;
     }
     tell_parent(tx, task, outcome, new.at)?;
     Ok(Ok(Created::New(task.clone())))
+}
+
+fn insert_arguments(tx: &Tx<'_>, seq: i64, arguments: &Json, requestor: &Json) -> Result<()> {
+    tx.connection
+        .prepare_cached("INSERT INTO arguments (task, json, requestor) VALUES (?, ?, ?)")?
+        .execute(params![seq, arguments.as_str(), requestor.as_str()])?;
+    Ok(())
+}
+
+/// [`longhaul_core::Store::write_call`].
+pub(super) fn write_call(tx: &mut Tx<'_>, call: &UnwrittenCall, change: &Change) -> Result<Result<Task, ApplyError>> {
+    if let Some((_, written)) = read::load(tx.connection, &call.task.id)? {
+        return Ok(Ok(written));
+    }
+    let decision = match decide(&call.task, change) {
+        Ok(decision) => decision,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let seq = match row::insert(tx.connection, &call.task, None) {
+        Ok(seq) => seq,
+        Err(error) => return refused_insert(error).map(|refused| Err(refused.into())),
+    };
+    insert_arguments(tx, seq, &call.arguments, &call.requestor)?;
+    let begun = Usage {
+        live: 1,
+        bytes: usage::bytes(&call.arguments) + usage::bytes(&call.requestor),
+    };
+    tx.book(&call.task.owner.principal, begun.into());
+    write(tx, seq, &call.task, &decision)?;
+    Ok(Ok(decision.task))
 }
 
 /// What the start of a task is to its parent.
@@ -176,7 +204,7 @@ fn write(tx: &mut Tx<'_>, seq: i64, before: &Task, decision: &Decision<'_>) -> R
     };
     tx.book(&before.owner.principal, entry);
     if decision.task.version != before.version {
-        tx.changed(before, &decision.task);
+        tx.changed(before, &decision.task, decision.outcome.as_ref());
     }
     Ok(())
 }
@@ -269,7 +297,7 @@ fn take(
             continue;
         };
         row::update(tx.connection, seq, &before, &task)?;
-        tx.changed(&before, &task);
+        tx.changed(&before, &task, None);
         taken.push(Claimed {
             task,
             arguments,

@@ -48,6 +48,7 @@ pub(crate) fn new_task(name: &str, node: NodeId, bytes: usize) -> NewTask {
         origin: Origin::Modern,
         front: node,
         announced: true,
+        in_memory: false,
         arguments: Json::from(serde_json::json!("x".repeat(bytes))),
         requestor: Json::trusted("{}"),
         at: UnixMillis(1_000),

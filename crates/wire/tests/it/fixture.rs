@@ -29,6 +29,7 @@ pub(crate) fn task(id: &str, ttl: u64) -> Task {
         origin: Origin::Legacy,
         front: NodeId(1),
         announced: true,
+        in_memory: false,
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
         at: NINE,

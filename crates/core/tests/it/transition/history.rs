@@ -146,6 +146,7 @@ prop_compose! {
             origin: Origin::Modern,
             front: NodeId(1),
             announced,
+            in_memory: false,
             arguments: Json::trusted("{}"),
             requestor: Json::trusted("{}"),
             at: UnixMillis(0),

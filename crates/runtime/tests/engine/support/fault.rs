@@ -1,6 +1,6 @@
 use longhaul_core::{
     BoxFuture, Event, Store, StoreLayer, Task, TaskId, UnixMillis,
-    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, Record, StoreError},
+    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, Record, StoreError, UnwrittenCall},
 };
 use std::sync::{
     Arc, Mutex,
@@ -139,6 +139,17 @@ impl StoreLayer for FaultyStore {
             }
             released(&self.hold_applied).await;
             applied
+        })
+    }
+
+    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        Box::pin(async move {
+            if self.is_full_for(&change) {
+                return Err(StoreError::Full.into());
+            }
+            let written = self.inner.write_call(call, change).await;
+            released(&self.hold_applied).await;
+            written
         })
     }
 

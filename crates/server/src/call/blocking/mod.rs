@@ -16,7 +16,7 @@ use crate::{
     response::{OwnedRequestId, store_failed},
 };
 use input_requests::CallInputRequests;
-use longhaul_core::{BoxFuture, Clock, Input, Outcome, SessionKey, Task};
+use longhaul_core::{BoxFuture, Clock, Input, Outcome, SessionKey, Task, store::StoreError};
 use longhaul_runtime::{CallState, Promotion, ToolMessage, Waiting};
 use longhaul_wire::{Generation, RequestId, RpcError, jsonrpc::write_result, legacy, modern};
 use std::{sync::Arc, time::Duration};
@@ -26,6 +26,9 @@ const MISSING_CAPABILITY: i32 = -32021;
 
 /// Messages sent in a row before the call is read again: one that reports without a pause may ask something, too.
 const MOST_IN_A_ROW: u32 = 128;
+
+/// Between two promotions of a call that cannot be written.
+const PROMOTION_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long an outcome waits for memory until its client is told to retry; the call itself is kept for longer.
 const ROOM_PATIENCE: Duration = Duration::from_secs(30);
@@ -142,12 +145,12 @@ impl BlockingCall {
             patience: Limit::of(context.patience, &**clock),
             questions: CallInputRequests::of(context.asks, &context.calls.interaction.input_requests.unanswered),
             calls: context.calls,
+            stale: waiting.is_unread(),
             waiting,
             hold,
             generation: context.generation,
             id: context.id,
             notifications: context.notifications,
-            stale: true,
             open: Vec::new(),
             end: None,
             room: None,
@@ -192,9 +195,14 @@ impl BlockingCall {
                 () = self.patience.is_over() => {
                     // If this future is dropped during the promotion, the next read finds a task.
                     self.stale = true;
-                    match self.waiting.promote().await.map_err(store_failed)? {
-                        Promotion::Task(task) => return Ok(Output::Response(self.promoted(&task))),
-                        Promotion::Ended(outcome) => self.end = Some(outcome),
+                    match self.waiting.promote().await {
+                        Ok(Promotion::Task(task)) => return Ok(Output::Response(self.promoted(&task))),
+                        Ok(Promotion::Ended(outcome)) => self.end = Some(outcome),
+                        Err(StoreError::Closed) => return Err(store_failed(StoreError::Closed)),
+                        Err(error) => {
+                            tracing::warn!(%error, "a call could not become a task; it goes on, and is tried again");
+                            self.patience.renew(PROMOTION_PAUSE, &*self.calls.engine.ports().clock);
+                        }
                     }
                 }
             }
@@ -341,6 +349,11 @@ impl Limit {
             over: millis.map(|millis| clock.sleep(Duration::from_millis(millis))),
             answer,
         }
+    }
+
+    /// Completes again in a while.
+    fn renew(&mut self, pause: Duration, clock: &dyn Clock) {
+        self.over = Some(clock.sleep(pause));
     }
 
     /// Completes once; never for a call that is waited for as long as it takes.

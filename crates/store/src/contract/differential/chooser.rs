@@ -382,6 +382,7 @@ impl Chooser {
             origin: self.pick(&[Origin::Legacy, Origin::Modern]),
             front: NodeId(self.node),
             announced: !self.one_in(4),
+            in_memory: false,
             arguments: self.json("arguments"),
             requestor: self.json("client"),
             at: UnixMillis(self.now),

@@ -1,0 +1,124 @@
+//! Calls that were kept in memory by someone else until they were written.
+
+use super::{Fresh, fixture::*};
+use longhaul_core::{
+    Event, Principal, Quota, State, Task, Usage,
+    store::{ApplyError, NewTask, UnwrittenCall},
+};
+
+/// A call whose attempt runs, as whoever kept it has it.
+fn unwritten(name: &str, bench: &Bench) -> UnwrittenCall {
+    let new = NewTask {
+        announced: false,
+        claim: Some((bench.node, None)),
+        ..new_task(name, bench.node, 1)
+    };
+    UnwrittenCall {
+        task: new.task().0,
+        arguments: new.arguments,
+        requestor: new.requestor,
+    }
+}
+
+/// A call is written as it was, with the change that made it known, in one write; the same write again finds it.
+pub async fn a_call_is_written_once_with_its_change(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let call = unwritten("a", &bench);
+    let (id, right) = (call.task.id.clone(), fence(&call.task));
+    let promote = change(&id, None, vec![Event::Promoted], 2);
+    let task = bench
+        .store
+        .write_call(call.clone(), promote)
+        .await
+        .expect("it is written");
+    let promoted = Task {
+        announced: true,
+        version: call.task.version + 1,
+        ..call.task.clone()
+    };
+    assert_eq!(task, promoted);
+    assert_eq!(bench.get("alice", &id).await.expect("it is announced").task, promoted);
+    let nothing = change(&id, None, Vec::new(), 3);
+    assert_eq!(bench.store.write_call(call.clone(), nothing).await, Ok(promoted));
+    let ended = bench
+        .apply(&id, Some(right), vec![Event::Started, finished("done")], 4)
+        .await;
+    assert!(ended.expect("its attempt goes on").is_done());
+    let kept = bench.store.requestor(&id).await.expect("a read");
+    assert_eq!(kept, Some(call.requestor), "who called is kept with it");
+}
+
+/// A call may be written without a change, and one that asks is written with its question.
+pub async fn a_call_is_written_with_its_question_or_with_nothing(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let call = unwritten("a", &bench);
+    let (id, right) = (call.task.id.clone(), fence(&call.task));
+    let ask = change(&id, Some(right), vec![Event::Started, asked(1)], 2);
+    let task = bench.store.write_call(call, ask).await.expect("it is written");
+    assert_eq!((task.state, task.inputs_asked), (State::Running, 1));
+    assert!(bench.input(&id, 1).await.is_some());
+    let silent = unwritten("b", &bench);
+    let nothing = change(&silent.task.id, None, Vec::new(), 2);
+    assert_eq!(
+        bench.store.write_call(silent.clone(), nothing).await,
+        Ok(silent.task.clone())
+    );
+    assert_eq!(bench.peek(&silent.task.id).await.task, silent.task);
+}
+
+/// A change that is not legal writes nothing, and a call that is written is counted, whatever the quota.
+pub async fn a_refused_call_leaves_no_trace_and_a_written_one_is_counted(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let call = unwritten("a", &bench);
+    let id = call.task.id.clone();
+    let fired = change(&id, None, vec![Event::TimerFired], 2);
+    let refused = bench.store.write_call(call.clone(), fired).await;
+    assert!(matches!(refused, Err(ApplyError::Illegal(_))), "{refused:?}");
+    assert!(bench.store.peek(&id).await.expect("a read").is_none());
+    let alice = Principal::named("alice");
+    assert_eq!(bench.store.usage(Some(&alice)).await, Ok(Usage::default()));
+    let promote = change(&id, None, vec![Event::Promoted], 2);
+    bench
+        .store
+        .write_call(call.clone(), promote)
+        .await
+        .expect("it is written");
+    let bytes = (call.arguments.as_str().len() + call.requestor.as_str().len()) as u64;
+    assert_eq!(bench.store.usage(Some(&alice)).await, Ok(Usage { live: 1, bytes }));
+    let mut another = new_task("b", bench.node, 3);
+    another.quota = Quota {
+        live_per_principal: Some(1),
+        ..Quota::default()
+    };
+    assert!(bench.store.create(another).await.is_err(), "it counts toward the quota");
+}
+
+/// The end of a task is hinted with its record or without, and never with another one.
+pub async fn a_hint_of_an_end_may_bring_the_record(fresh: Fresh) {
+    use std::sync::{Arc, Mutex, mpsc};
+    let bench = Bench::fresh(fresh).await;
+    let (send, receive) = mpsc::channel();
+    let send = Mutex::new(send);
+    bench
+        .store
+        .listen(Arc::new(move |hints: &[longhaul_core::store::Hint]| {
+            let send = send.lock().expect("the listener's lock");
+            hints.iter().for_each(|hint| drop(send.send(hint.clone())));
+        }));
+    let (task, right) = bench.running("a", 1).await;
+    let end = vec![Event::Started, finished("done")];
+    bench.apply(&task.id, Some(right), end, 2).await.expect("it ends");
+    let record = bench.peek(&task.id).await;
+    loop {
+        let hint = receive
+            .recv_timeout(std::time::Duration::from_secs(30))
+            .expect("a hint for the last version");
+        if let Some(ended) = &hint.ended {
+            assert_eq!(**ended, record);
+        }
+        if hint.version == record.task.version {
+            break;
+        }
+        assert!(hint.ended.is_none(), "it was not over then");
+    }
+}

@@ -1,0 +1,520 @@
+//! Plain calls in memory, in front of a store that keeps all else.
+//!
+//! The client of a plain call waits for the answer and knows no task id. When the process ends, the call is over, so its row would only be
+//! cancelled by the next start. Such a call is kept here, under the same [`transition`](longhaul_core::transition) as every task, and written
+//! when somebody outside is about to know of it: when it is promoted, and when it asks a question.
+//!
+//! | a call is | where it is found | a change of it |
+//! | --- | --- | --- |
+//! | in memory | here | is applied here, and removes the call if it ends it |
+//! | being written | in the store if it has it, else as it was | waits until the write is over |
+//! | written | in the store | is the store's |
+//!
+//! A write whose answer is lost may have been made. The call then stays "being written", and the next change of it writes it again first:
+//! the store finds its own row by the id.
+
+use super::{answer, everything::Everything, stored_task::StoredTask};
+use crate::{decision::decide, usage};
+use longhaul_core::{
+    AttemptEnd, BoxFuture, Event, Json, Principal, QuotaScope, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis,
+    Usage,
+    store::{
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Record, StoreCapabilities,
+        StoreError, UnwrittenCall,
+    },
+};
+use parking_lot::{Mutex, MutexGuard};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+/// How long what a principal has in the store is taken to be what it was: other nodes write too. Milliseconds.
+const USAGE_KEPT: u64 = 1_000;
+/// So many principals' usage is remembered.
+const MOST_PRINCIPALS: usize = 1_024;
+
+/// A store that keeps plain calls in memory, in front of another one that keeps everything else.
+///
+/// A call that [may stay in memory](NewTask::in_memory) costs the store nothing until it is promoted or asks a question. Its quota is decided when
+/// it begins: of what the calls here have, exactly; of what the store has, as it was at most a second ago.
+///
+/// ```
+/// use longhaul_core::Store;
+/// use longhaul_store::{MemoryStore, PlainCallStore};
+/// use std::sync::Arc;
+///
+/// let store = PlainCallStore::in_front_of(Arc::new(MemoryStore::new()));
+/// assert!(store.capabilities().plain_calls_in_memory);
+/// ```
+pub struct PlainCallStore {
+    store: Arc<dyn Store>,
+    calls: Mutex<Calls>,
+    stored_usage: StoredUsage,
+}
+
+#[derive(Default)]
+struct Calls {
+    kept: Everything,
+    being_written: HashMap<TaskId, Arc<BeingWritten>>,
+}
+
+/// A call on its way to the store.
+struct BeingWritten {
+    call: UnwrittenCall,
+    /// Locked while a write is under way.
+    write: Arc<AsyncMutex<Write>>,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Write {
+    /// Nobody knows: it is under way, or its answer was lost.
+    Unknown,
+    /// The call is in the store, or in memory again.
+    Settled,
+}
+
+/// Where a change of a task is to be made.
+enum Route {
+    /// It was made here, or refused.
+    Here(Result<Task, ApplyError>),
+    /// It writes the call.
+    Write(Arc<BeingWritten>, OwnedMutexGuard<Write>),
+    /// It waits for the write of its call.
+    Wait(Arc<BeingWritten>),
+    /// It is the store's.
+    Store,
+}
+
+impl PlainCallStore {
+    /// Keeps plain calls in front of `store`. Everything that happens to the tasks of this process must go through what is returned.
+    pub fn in_front_of(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            calls: Mutex::default(),
+            stored_usage: StoredUsage::default(),
+        }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock()
+    }
+
+    async fn create_call(&self, new: NewTask) -> Result<Created, CreateError> {
+        let stored = self.stored_usage.of_quota(&*self.store, &new).await?;
+        let created = self.calls().kept.create_beside(new.clone(), stored.usage);
+        match created {
+            Err(CreateError::Quota(_)) if stored.remembered => {
+                let now = self.stored_usage.read(&*self.store, &new).await?;
+                self.calls().kept.create_beside(new, now)
+            }
+            created => created,
+        }
+    }
+
+    async fn create_task(&self, new: NewTask) -> Result<Created, CreateError> {
+        // A call made before gets its task, whatever the quota.
+        if new.idempotency.is_none() {
+            self.admit_beside_calls(&new).await?;
+        }
+        let created = self.store.create(new).await;
+        self.stored_usage.changed();
+        created
+    }
+
+    /// The store does not know of the calls here.
+    async fn admit_beside_calls(&self, new: &NewTask) -> Result<(), CreateError> {
+        if self.calls().kept.tasks.tally().usage(None).live == 0 {
+            return Ok(());
+        }
+        let more = Usage {
+            live: 1,
+            bytes: usage::bytes(&new.arguments) + usage::bytes(&new.requestor),
+        };
+        let stored = self.stored_usage.of_quota(&*self.store, new).await?;
+        let admit = |stored| self.calls().kept.admit(&new.owner.principal, new.quota, more, stored);
+        if admit(stored.usage).is_err() {
+            admit(self.stored_usage.read(&*self.store, new).await?)?;
+        }
+        Ok(())
+    }
+
+    /// Applies `change` if its task is a call here that it does not make known.
+    fn route(&self, change: &Change) -> Route {
+        let mut calls = self.calls();
+        if let Some(being_written) = calls.being_written.get(&change.task) {
+            return Route::Wait(Arc::clone(being_written));
+        }
+        let Some(task) = calls.kept.tasks.task(&change.task) else {
+            return Route::Store;
+        };
+        if change.events.iter().all(stays_in_memory) {
+            let applied = calls.kept.apply(change);
+            if applied.as_ref().is_ok_and(Task::is_done) {
+                calls.kept.tasks.remove(&change.task);
+            }
+            return Route::Here(applied);
+        }
+        if let Err(refused) = decide(task, change) {
+            return Route::Here(Err(refused));
+        }
+        let write = Arc::new(AsyncMutex::new(Write::Unknown));
+        let (Some(call), Ok(writing)) = (
+            calls.kept.tasks.remove(&change.task),
+            Arc::clone(&write).try_lock_owned(),
+        ) else {
+            return Route::Store;
+        };
+        let being_written = Arc::new(BeingWritten {
+            call: call.unwritten(),
+            write,
+        });
+        calls
+            .being_written
+            .insert(change.task.clone(), Arc::clone(&being_written));
+        Route::Write(being_written, writing)
+    }
+
+    async fn apply_here_or_there(&self, change: Change) -> Result<Task, ApplyError> {
+        loop {
+            match self.route(&change) {
+                Route::Here(applied) => return applied,
+                Route::Store => return self.store.apply(change).await,
+                Route::Write(call, mut writing) => return self.write(&call, &mut writing, change).await,
+                Route::Wait(call) => {
+                    let mut writing = call.write.lock().await;
+                    if *writing == Write::Unknown {
+                        let nothing_more = Change {
+                            events: Vec::new(),
+                            ..change.clone()
+                        };
+                        self.write(&call, &mut writing, nothing_more).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes a call with `change`. If it cannot be written it is in memory as it was.
+    async fn write(&self, call: &BeingWritten, writing: &mut Write, change: Change) -> Result<Task, ApplyError> {
+        let first = !change.events.is_empty();
+        let written = self.store.write_call(call.call.clone(), change).await;
+        let known = match &written {
+            Ok(_) => true,
+            // An earlier write of it may still have been made.
+            Err(_) if !first => false,
+            Err(ApplyError::Store(StoreError::Failed(_))) => false,
+            Err(_) => true,
+        };
+        if known {
+            let mut calls = self.calls();
+            calls.being_written.remove(&call.call.task.id);
+            if written.is_err() {
+                calls.kept.tasks.insert(StoredTask::from(call.call.clone()));
+            }
+            *writing = Write::Settled;
+        }
+        if written.is_ok() {
+            self.stored_usage.changed();
+        }
+        written
+    }
+
+    /// A call that is not written, as it is.
+    fn find<T>(&self, id: &TaskId, found: impl FnOnce(&StoredTask) -> T) -> Option<T> {
+        self.calls().kept.tasks.get(id).map(found)
+    }
+
+    fn being_written(&self, id: &TaskId) -> Option<Arc<BeingWritten>> {
+        self.calls().being_written.get(id).cloned()
+    }
+
+    /// When the first queued call of `tool` is ready.
+    fn first_ready(&self, tool: &str) -> Option<UnixMillis> {
+        let calls = self.calls();
+        let first = calls.kept.tasks.index().queued.of(tool).next();
+        first.map(|(ready, _)| *ready)
+    }
+
+    /// The oldest queued call.
+    fn claim_call(&self, claim: &Claim) -> Option<Claimed> {
+        let mut calls = self.calls();
+        let first = calls.kept.tasks.index().queued.of(&*claim.tool).next();
+        let id = first
+            .filter(|(ready, _)| *ready <= claim.at)
+            .map(|(_, id)| id.clone())?;
+        let event = Event::Claimed {
+            node: claim.node,
+            host: claim.host.clone(),
+        };
+        calls.kept.take(&[id], &event, claim.at).pop()
+    }
+
+    async fn claim_in_order(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
+        let mut claimed = Vec::new();
+        while claimed.len() < claim.limit {
+            let call_ready = self.first_ready(&claim.tool).filter(|ready| *ready <= claim.at);
+            let Some(call_ready) = call_ready else {
+                let rest = Claim {
+                    limit: claim.limit - claimed.len(),
+                    ..claim.clone()
+                };
+                claimed.extend(self.store.claim(rest).await?);
+                break;
+            };
+            let task_ready = self.store.next_ready(&claim.tool).await?;
+            let next = if task_ready.is_some_and(|task_ready| task_ready <= call_ready) {
+                let one = Claim {
+                    limit: 1,
+                    ..claim.clone()
+                };
+                self.store.claim(one).await?.pop()
+            } else {
+                None
+            };
+            // Another node may have been quicker.
+            match next.or_else(|| self.claim_call(&claim)) {
+                Some(next) => claimed.push(next),
+                None => break,
+            }
+        }
+        Ok(claimed)
+    }
+}
+
+/// Whether an event tells nobody outside of the call. Every other one writes it.
+fn stays_in_memory(event: &Event) -> bool {
+    match event {
+        Event::Claimed { .. }
+        | Event::Started
+        | Event::Reported { .. }
+        | Event::CancelRequested(_)
+        | Event::DeadlinePassed
+        | Event::QueueTimedOut
+        | Event::Abandoned(_) => true,
+        Event::AttemptEnded(end) => !matches!(end, AttemptEnd::Suspended { .. } | AttemptEnd::Blocked(_)),
+        _ => false,
+    }
+}
+
+impl StoreLayer for PlainCallStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    fn capabilities(&self) -> StoreCapabilities {
+        StoreCapabilities {
+            plain_calls_in_memory: true,
+        }
+    }
+
+    fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.store.put_spec(spec.clone()).await?;
+            self.calls().kept.specs.entry(spec.id.clone()).or_insert(spec);
+            Ok(())
+        })
+    }
+
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
+        let in_memory = new.in_memory
+            && !new.announced
+            && new.idempotency.is_none()
+            && new.parent.is_none()
+            && new.outcome.is_none();
+        match in_memory {
+            true => Box::pin(self.create_call(new)),
+            false => Box::pin(self.create_task(new)),
+        }
+    }
+
+    fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
+        let here = self.calls().kept.tasks.tally().usage(of);
+        let stored = self.store.usage(of);
+        Box::pin(async move { Ok(stored.await? + here) })
+    }
+
+    fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        match self.route(&change) {
+            Route::Here(applied) => answer(applied),
+            Route::Store => self.store.apply(change),
+            Route::Write(call, mut writing) => Box::pin(async move { self.write(&call, &mut writing, change).await }),
+            Route::Wait(_) => Box::pin(self.apply_here_or_there(change)),
+        }
+    }
+
+    fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        match self.first_ready(&claim.tool) {
+            None => self.store.claim(claim),
+            Some(_) => Box::pin(self.claim_in_order(claim)),
+        }
+    }
+
+    fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        Box::pin(async move {
+            let mut tools = self.store.queued_tools().await?;
+            let calls = self.calls();
+            for (tool, _) in calls.kept.tasks.index().queued.groups() {
+                if !tools.contains(tool) {
+                    tools.push(Arc::clone(tool));
+                }
+            }
+            Ok(tools)
+        })
+    }
+
+    fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        let here = self.first_ready(tool);
+        let stored = self.store.next_ready(tool);
+        Box::pin(async move { Ok(earliest(stored.await?, here)) })
+    }
+
+    fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>> {
+        let here = self.calls().kept.queued_before(task, most);
+        let stored = self.store.queued_before(task, most);
+        Box::pin(async move { Ok((stored.await? + here).min(most)) })
+    }
+
+    fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        if let Some(record) = self.find(id, StoredTask::record) {
+            return answer(Ok(Some(record)));
+        }
+        let stored = self.store.peek(id);
+        match self.being_written(id) {
+            None => stored,
+            // The store's is newer.
+            Some(call) => Box::pin(async move { Ok(Some(stored.await?.unwrap_or_else(|| call.call.record()))) }),
+        }
+    }
+
+    fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
+        let here = self.find(id, |call| call.requestor.clone());
+        let here = here.or_else(|| Some(self.being_written(id)?.call.requestor.clone()));
+        match here {
+            Some(requestor) => answer(Ok(Some(requestor))),
+            None => self.store.requestor(id),
+        }
+    }
+
+    fn due(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        Box::pin(async move {
+            let mut due = self.store.due(at, limit).await?;
+            due.extend(self.calls().kept.due(at, limit));
+            due.sort_by_key(Task::wake_at);
+            due.truncate(limit);
+            Ok(due)
+        })
+    }
+
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        let here = self.calls().kept.next_wake();
+        let stored = self.store.next_wake();
+        Box::pin(async move { Ok(earliest(stored.await?, here)) })
+    }
+
+    fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
+        let deleted = self.store.delete(ids, at);
+        Box::pin(async move {
+            let deleted = deleted.await;
+            self.stored_usage.changed();
+            deleted
+        })
+    }
+
+    fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {
+        let here = self.calls().kept.tasks.tally().counts();
+        let stored = self.store.counts();
+        Box::pin(async move {
+            let stored = stored.await?;
+            Ok(Counts {
+                queued: stored.queued + here.queued,
+                running: stored.running + here.running,
+                suspended: stored.suspended + here.suspended,
+                blocked: stored.blocked + here.blocked,
+            })
+        })
+    }
+
+    fn listen(&self, listener: Listener) {
+        self.calls().kept.listeners.push(Arc::clone(&listener));
+        self.store.listen(listener);
+    }
+}
+
+fn earliest(one: Option<UnixMillis>, other: Option<UnixMillis>) -> Option<UnixMillis> {
+    one.into_iter().chain(other).min()
+}
+
+/// What principals have in the store, as it was a moment ago.
+#[derive(Default)]
+struct StoredUsage {
+    /// How often more was written through this process.
+    changes: AtomicU64,
+    read: Mutex<HashMap<Principal, ReadUsage>>,
+}
+
+#[derive(Clone, Copy)]
+struct ReadUsage {
+    changes: u64,
+    at: UnixMillis,
+    /// By the principal, and in all.
+    usage: [Usage; 2],
+}
+
+/// What a quota is decided by.
+struct OfQuota {
+    usage: [Usage; 2],
+    /// Whether it was read before.
+    remembered: bool,
+}
+
+impl StoredUsage {
+    /// More was written.
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Nothing is read for a quota without limits.
+    async fn of_quota(&self, store: &dyn Store, new: &NewTask) -> Result<OfQuota, StoreError> {
+        let limited = [QuotaScope::Principal, QuotaScope::All].map(|scope| new.quota.limits(scope));
+        if limited == [false; 2] {
+            let usage = [Usage::default(); 2];
+            return Ok(OfQuota {
+                usage,
+                remembered: false,
+            });
+        }
+        let changes = self.changes.load(Ordering::SeqCst);
+        let read = self.read.lock().get(&new.owner.principal).copied();
+        let fresh =
+            |read: &ReadUsage| read.changes == changes && new.at >= read.at && new.at.since(read.at) < USAGE_KEPT;
+        match read.filter(fresh) {
+            Some(read) => Ok(OfQuota {
+                usage: read.usage,
+                remembered: true,
+            }),
+            None => Ok(OfQuota {
+                usage: self.read(store, new).await?,
+                remembered: false,
+            }),
+        }
+    }
+
+    async fn read(&self, store: &dyn Store, new: &NewTask) -> Result<[Usage; 2], StoreError> {
+        let changes = self.changes.load(Ordering::SeqCst);
+        let principal = &new.owner.principal;
+        let usage = [store.usage(Some(principal)).await?, store.usage(None).await?];
+        let mut read = self.read.lock();
+        if read.len() >= MOST_PRINCIPALS {
+            read.clear();
+        }
+        let at = new.at;
+        read.insert(principal.clone(), ReadUsage { changes, at, usage });
+        Ok(usage)
+    }
+}

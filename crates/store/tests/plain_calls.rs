@@ -1,0 +1,406 @@
+//! Plain calls in memory, in front of a store that can fail.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use futures_util::FutureExt;
+use longhaul_core::{
+    AttemptEnd, BoxFuture, CancelMode, Event, Fence, HostId, InputKey, Json, NodeId, Origin, Outcome, Owner, Principal,
+    Quota, QuotaExceeded, SpecId, State, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis, Verdict,
+    store::{ApplyError, Change, Claim, CreateError, Created, Hint, NewTask, StoreError, UnwrittenCall},
+};
+use longhaul_store::{MemoryStore, PlainCallStore};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+const HOUR: u64 = 3_600_000;
+
+/// What becomes of the next write of a call.
+#[derive(Clone, Copy, Default)]
+enum NextWrite {
+    #[default]
+    Made,
+    Full,
+    /// Made, and its answer is lost.
+    MadeAndFailed,
+    /// Not made, but nobody can tell.
+    Failed,
+    /// Made, and never answered.
+    MadeAndSilent,
+    /// Not made until its future is dropped, and never answered.
+    Silent,
+}
+
+#[derive(Default)]
+struct Disk {
+    kept: MemoryStore,
+    next: Mutex<NextWrite>,
+    writes: AtomicUsize,
+}
+
+impl Disk {
+    fn next(&self, next: NextWrite) {
+        *self.next.lock().unwrap() = next;
+    }
+
+    fn writes(&self) -> usize {
+        self.writes.load(Ordering::SeqCst)
+    }
+
+    fn has(&self, id: &TaskId) -> bool {
+        self.kept.peek(id).now_or_never().unwrap().unwrap().is_some()
+    }
+}
+
+struct Front(Arc<Disk>);
+
+impl StoreLayer for Front {
+    fn inner(&self) -> &dyn Store {
+        &self.0.kept
+    }
+
+    fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
+        self.0.writes.fetch_add(1, Ordering::SeqCst);
+        self.0.kept.create(new)
+    }
+
+    fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        self.0.writes.fetch_add(1, Ordering::SeqCst);
+        self.0.kept.apply(change)
+    }
+
+    fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
+        self.0.writes.fetch_add(1, Ordering::SeqCst);
+        let next = std::mem::take(&mut *self.0.next.lock().unwrap());
+        let failed = || Err(StoreError::Failed("the connection broke".to_owned()).into());
+        match next {
+            NextWrite::Made => self.0.kept.write_call(call, change),
+            NextWrite::Full => Box::pin(async { Err(StoreError::Full.into()) }),
+            NextWrite::Failed => Box::pin(async move { failed() }),
+            NextWrite::MadeAndFailed => Box::pin(async move {
+                self.0.kept.write_call(call, change).await.unwrap();
+                failed()
+            }),
+            NextWrite::MadeAndSilent => Box::pin(async move {
+                self.0.kept.write_call(call, change).await.unwrap();
+                std::future::pending().await
+            }),
+            NextWrite::Silent => Box::pin(std::future::pending()),
+        }
+    }
+}
+
+struct Bench {
+    disk: Arc<Disk>,
+    store: Arc<dyn Store>,
+    node: NodeId,
+}
+
+/// The store in memory answers at once.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("an answer at once")
+}
+
+impl Bench {
+    fn new() -> Self {
+        let disk = Arc::new(Disk::default());
+        let store: Arc<dyn Store> = Arc::new(PlainCallStore::in_front_of(Arc::new(Front(Arc::clone(&disk)))));
+        let spec = ToolSpec {
+            id: SpecId::named("spec"),
+            kind: "in_process".into(),
+            definition: Json::trusted("{}"),
+        };
+        now(store.put_spec(spec)).unwrap();
+        let node = now(store.open_node(&HostId("here".into()), UnixMillis(0))).unwrap();
+        Self { disk, store, node }
+    }
+
+    fn new_call(&self, name: &str, at: i64) -> NewTask {
+        NewTask {
+            id: name.parse().unwrap(),
+            owner: Owner {
+                principal: Principal::named("alice"),
+                session: None,
+            },
+            tool: "tool".into(),
+            spec: SpecId::named("spec"),
+            origin: Origin::Modern,
+            front: self.node,
+            announced: false,
+            in_memory: true,
+            arguments: Json::trusted("{}"),
+            requestor: Json::trusted("{}"),
+            at: UnixMillis(at),
+            deadline: None,
+            queue_timeout: None,
+            retention: HOUR,
+            claim: None,
+            outcome: None,
+            idempotency: None,
+            quota: Quota::default(),
+            parent: None,
+        }
+    }
+
+    fn create(&self, new: NewTask) -> Task {
+        match now(self.store.create(new)).unwrap() {
+            Created::New(task) => task,
+            Created::Existing(task) => panic!("{} is not new", task.id),
+        }
+    }
+
+    /// A call whose attempt runs.
+    fn running(&self, name: &str) -> (Task, Fence) {
+        let task = self.create(NewTask {
+            claim: Some((self.node, None)),
+            ..self.new_call(name, 1)
+        });
+        let fence = task.active_attempt().unwrap().fence();
+        self.apply(&task.id, Some(fence), Event::Started).unwrap();
+        (task, fence)
+    }
+
+    fn change(id: &TaskId, fence: Option<Fence>, event: Event) -> Change {
+        Change {
+            task: id.clone(),
+            fence,
+            events: vec![event],
+            at: UnixMillis(5),
+        }
+    }
+
+    fn apply(&self, id: &TaskId, fence: Option<Fence>, event: Event) -> Result<Task, ApplyError> {
+        now(self.store.apply(Self::change(id, fence, event)))
+    }
+
+    fn find(&self, id: &TaskId) -> Option<Task> {
+        now(self.store.peek(id)).unwrap().map(|record| record.task)
+    }
+}
+
+fn done() -> Event {
+    let outcome = Outcome::result(Json::trusted(r#"{"content":[]}"#));
+    Event::AttemptEnded(AttemptEnd::Finished(outcome))
+}
+
+#[test]
+fn a_call_that_only_waits_for_its_answer_writes_nothing() {
+    let bench = Bench::new();
+    let hints: Arc<Mutex<Vec<Hint>>> = Arc::default();
+    let noted = Arc::clone(&hints);
+    bench
+        .store
+        .listen(Arc::new(move |hints| noted.lock().unwrap().extend_from_slice(hints)));
+    let (task, fence) = bench.running("a");
+    assert_eq!(now(bench.store.counts()).unwrap().running, 1);
+    let ended = bench.apply(&task.id, Some(fence), done()).unwrap();
+    assert_eq!(ended.state, State::Done(Verdict::Succeeded));
+    assert_eq!(bench.disk.writes(), 0);
+    let last = hints.lock().unwrap().pop().unwrap();
+    let record = last.ended.expect("whoever waits has the outcome from the hint");
+    assert!(record.outcome.is_some() && record.task == ended);
+    assert!(bench.find(&task.id).is_none(), "nothing of it is kept");
+    assert_eq!(now(bench.store.usage(None)).unwrap(), longhaul_core::Usage::default());
+}
+
+#[test]
+fn a_promoted_call_is_written_as_it_is_and_goes_on() {
+    let bench = Bench::new();
+    let (task, fence) = bench.running("a");
+    assert!(!bench.disk.has(&task.id));
+    let promoted = bench.apply(&task.id, None, Event::Promoted).unwrap();
+    assert!(promoted.announced && bench.disk.has(&task.id));
+    assert_eq!(bench.find(&task.id), Some(promoted));
+    assert_eq!(now(bench.store.counts()).unwrap().running, 1, "it is counted once");
+    bench.apply(&task.id, Some(fence), done()).unwrap();
+    assert!(bench.find(&task.id).unwrap().is_done());
+}
+
+#[test]
+fn a_call_that_asks_is_written_with_its_question() {
+    let bench = Bench::new();
+    let (task, fence) = bench.running("a");
+    let question = Event::InputRequested {
+        key: InputKey::nth(1),
+        name: None,
+        request: Json::trusted("{}"),
+    };
+    bench.apply(&task.id, Some(fence), question).unwrap();
+    let record = now(bench.disk.kept.peek(&task.id)).unwrap().unwrap();
+    assert_eq!(record.inputs.len(), 1);
+}
+
+#[test]
+fn a_promotion_that_finds_no_room_changes_nothing() {
+    let bench = Bench::new();
+    let (task, fence) = bench.running("a");
+    bench.disk.next(NextWrite::Full);
+    let refused = bench.apply(&task.id, None, Event::Promoted);
+    assert_eq!(refused, Err(StoreError::Full.into()));
+    assert!(!bench.find(&task.id).unwrap().announced);
+    assert!(bench.apply(&task.id, None, Event::Promoted).unwrap().announced);
+    assert!(bench.apply(&task.id, Some(fence), done()).unwrap().is_done());
+}
+
+#[test]
+fn a_refused_promotion_writes_nothing() {
+    let bench = Bench::new();
+    let (task, _) = bench.running("a");
+    bench
+        .apply(&task.id, None, Event::CancelRequested(CancelMode::Cooperative))
+        .unwrap();
+    let refused = bench.apply(&task.id, None, Event::Promoted);
+    assert!(matches!(refused, Err(ApplyError::Illegal(_))), "{refused:?}");
+    assert_eq!(bench.disk.writes(), 0);
+}
+
+/// Whatever became of a promotion whose answer was lost: the call's end is written, once, to the promoted task.
+#[test]
+fn a_promotion_whose_answer_is_lost_is_settled_by_the_next_change() {
+    for next in [NextWrite::Failed, NextWrite::MadeAndFailed] {
+        let bench = Bench::new();
+        let (task, fence) = bench.running("a");
+        bench.disk.next(next);
+        let lost = bench.apply(&task.id, None, Event::Promoted);
+        assert!(
+            matches!(lost, Err(ApplyError::Store(StoreError::Failed(_)))),
+            "{lost:?}"
+        );
+        assert!(bench.find(&task.id).is_some(), "it can be read meanwhile");
+        // The store fails a second time.
+        bench.disk.next(NextWrite::Failed);
+        assert!(bench.apply(&task.id, Some(fence), done()).is_err());
+        assert!(bench.apply(&task.id, Some(fence), done()).unwrap().is_done());
+        assert!(bench.disk.has(&task.id));
+        assert_eq!(now(bench.store.counts()).unwrap().running, 0);
+    }
+}
+
+#[test]
+fn a_promotion_whose_caller_leaves_is_settled_by_the_next_change() {
+    for next in [NextWrite::Silent, NextWrite::MadeAndSilent] {
+        let bench = Bench::new();
+        let (task, fence) = bench.running("a");
+        bench.disk.next(next);
+        let mut promotion = bench.store.apply(Bench::change(&task.id, None, Event::Promoted));
+        assert!((&mut promotion).now_or_never().is_none());
+        let mut end = bench.store.apply(Bench::change(&task.id, Some(fence), done()));
+        assert!((&mut end).now_or_never().is_none(), "it waits for the promotion");
+        drop(promotion);
+        assert!(now(end).unwrap().is_done());
+        assert!(bench.disk.has(&task.id));
+    }
+}
+
+#[test]
+fn calls_and_stored_tasks_are_claimed_in_order_of_arrival() {
+    let bench = Bench::new();
+    let stored = |name: &str, at| NewTask {
+        announced: true,
+        in_memory: false,
+        ..bench.new_call(name, at)
+    };
+    for new in [
+        bench.new_call("a", 1),
+        stored("b", 2),
+        bench.new_call("c", 3),
+        stored("d", 4),
+        stored("e", 5),
+        bench.new_call("f", 6),
+    ] {
+        bench.create(new);
+    }
+    assert_eq!(now(bench.store.queued_tools()).unwrap(), ["tool".into()]);
+    let last = bench.find(&"f".parse().unwrap()).unwrap();
+    assert_eq!(now(bench.store.queued_before(&last, 10)).unwrap(), 5);
+    assert_eq!(now(bench.store.queued_before(&last, 3)).unwrap(), 3);
+    let claim = |limit, at| {
+        let claim = Claim {
+            tool: "tool".into(),
+            node: bench.node,
+            host: None,
+            limit,
+            at: UnixMillis(at),
+        };
+        let claimed = now(bench.store.claim(claim)).unwrap();
+        claimed
+            .into_iter()
+            .map(|claimed| claimed.task.id.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(claim(1, 9), ["a"]);
+    assert_eq!(claim(3, 9), ["b", "c", "d"]);
+    assert_eq!(now(bench.store.next_ready("tool")).unwrap(), Some(UnixMillis(5)));
+    assert_eq!(claim(9, 5), ["e"], "the last is not ready then");
+    assert_eq!(claim(9, 9), ["f"]);
+    assert!(claim(9, 9).is_empty());
+}
+
+#[test]
+fn what_is_due_of_calls_and_stored_tasks_comes_earliest_first() {
+    let bench = Bench::new();
+    let due_in = |millis, new: NewTask| NewTask {
+        deadline: Some(millis),
+        ..new
+    };
+    bench.create(due_in(20, bench.new_call("a", 1)));
+    bench.create(due_in(
+        10,
+        NewTask {
+            announced: true,
+            in_memory: false,
+            ..bench.new_call("b", 1)
+        },
+    ));
+    assert_eq!(now(bench.store.next_wake()).unwrap(), Some(UnixMillis(11)));
+    let due = |limit| {
+        let due = now(bench.store.due(UnixMillis(100), limit)).unwrap();
+        due.into_iter().map(|task| task.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(due(9), ["b", "a"]);
+    assert_eq!(due(1), ["b"]);
+}
+
+/// One quota for both, exact for what this process does.
+#[test]
+fn calls_and_stored_tasks_share_a_quota() {
+    let bench = Bench::new();
+    let limited = |new: NewTask| NewTask {
+        quota: Quota {
+            live_per_principal: Some(2),
+            ..Quota::default()
+        },
+        ..new
+    };
+    let call = |name| limited(bench.new_call(name, 1));
+    let task = |name| {
+        limited(NewTask {
+            announced: true,
+            in_memory: false,
+            ..bench.new_call(name, 1)
+        })
+    };
+    let refused = |new| {
+        let refused = now(bench.store.create(new)).unwrap_err();
+        let CreateError::Quota(QuotaExceeded::TooManyLive { limit: 2, .. }) = refused else {
+            panic!("{refused:?}")
+        };
+    };
+    bench.create(call("a"));
+    bench.create(task("b"));
+    refused(call("c"));
+    refused(task("c"));
+    // A stored task ends: what was read before is not held against the next call.
+    let b: TaskId = "b".parse().unwrap();
+    bench
+        .apply(&b, None, Event::CancelRequested(CancelMode::AtOnce))
+        .unwrap();
+    bench.create(call("c"));
+    refused(task("d"));
+    let a: TaskId = "a".parse().unwrap();
+    bench
+        .apply(&a, None, Event::CancelRequested(CancelMode::AtOnce))
+        .unwrap();
+    bench.create(task("d"));
+    refused(call("e"));
+}
