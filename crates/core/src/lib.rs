@@ -55,7 +55,7 @@ pub use quota::{Quota, QuotaExceeded, QuotaScope, Usage};
 pub use spec::{SpecId, ToolSpec};
 pub use store::Store;
 pub use store_layer::StoreLayer;
-pub use task::{Origin, Progress, State, Stop, StopReason, Task};
+pub use task::{Origin, Progress, State, Stop, StopReason, Task, TaskHeader};
 pub use time::{BoxFuture, Clock, Millis, Now, UnixMillis};
 pub use timestamp::push_timestamp;
 pub use transition::{IllegalEvent, Reason, transition};

@@ -16,10 +16,10 @@
 //! - **Hints, not news.** A change hint says that a task has reached *at least* a version; readers look for themselves.
 
 use crate::{
-    BoxFuture, Entry, Event, Fence, HostId, IllegalEvent, Input, Json, Lineage, Millis, NodeId, Origin, Outcome, Owner,
-    Principal, Quota, QuotaExceeded, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    BoxFuture, Entry, Event, Fence, HostId, IllegalEvent, Input, Json, NodeId, Outcome, Principal, Quota,
+    QuotaExceeded, Scope, SessionKey, SpecId, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Usage,
 };
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 /// How many ended sessions a store remembers. One that is forgotten before its id expires would come back to life, so beyond these no session is
 /// ended.
@@ -131,21 +131,11 @@ impl std::fmt::Debug for Idempotency {
     }
 }
 
-/// A task to be created.
+/// A task to be created. The fields of its header can be read as its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewTask {
-    /// Freshly minted.
-    pub id: TaskId,
-    /// Whom it belongs to.
-    pub owner: Owner,
-    /// The tool called.
-    pub tool: Arc<str>,
-    /// The tool's definition, which must have been put before.
-    pub spec: SpecId,
-    /// Which generation creates it.
-    pub origin: Origin,
-    /// The node that received the call.
-    pub front: NodeId,
+    /// What will never change about it: its id is freshly minted, its definition has been put before, and it is created now.
+    pub header: TaskHeader,
     /// Whether its id is given away at once.
     pub announced: bool,
     /// Whether a store that [keeps plain calls in memory](StoreCapabilities::plain_calls_in_memory) may keep this one there: it is lost when the
@@ -155,14 +145,6 @@ pub struct NewTask {
     pub arguments: Json,
     /// Who calls: an object that the runtime writes and reads, and that is no part of the task's [`Record`].
     pub requestor: Json,
-    /// Now.
-    pub at: UnixMillis,
-    /// From creation to the end of all work.
-    pub deadline: Option<Millis>,
-    /// The longest wait for a slot.
-    pub queue_timeout: Option<Millis>,
-    /// From the end to deletion.
-    pub retention: Millis,
     /// Claim it in the same write, for a node that has a free slot.
     pub claim: Option<(NodeId, Option<HostId>)>,
     /// End it in the same write: a legacy call with bad arguments is owed a task, and the task is over at once.
@@ -171,56 +153,53 @@ pub struct NewTask {
     pub idempotency: Option<Idempotency>,
     /// How much may be kept with it.
     pub quota: Quota,
-    /// The task that starts it, if one does. Its journal is written in the same write.
-    pub parent: Option<Parent>,
+    /// What the parent writes, if the header's lineage names one, in the same write.
+    pub parent: Option<ParentEntry>,
 }
 
-/// What a task writes of itself when it starts another.
+/// What a task writes when it starts another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parent {
-    /// Where the new task comes from.
-    pub lineage: Lineage,
-    /// The parent's worker's right to start it.
+pub struct ParentEntry {
+    /// The right of the parent's attempt to write.
     pub fence: Fence,
-    /// The parent's entry, whose place is the [`Lineage::entry`].
+    /// The parent's entry, whose place is the [`Lineage::entry`](crate::Lineage::entry).
     pub entry: Entry,
 }
 
-impl Parent {
-    /// The change of the parent that goes with the creation.
-    pub fn change(&self, at: UnixMillis) -> Change {
-        Change {
-            task: self.lineage.parent.clone(),
-            fence: Some(self.fence),
-            events: vec![Event::Journaled(self.entry.clone())],
-            at,
-        }
+impl Deref for NewTask {
+    type Target = TaskHeader;
+
+    fn deref(&self) -> &TaskHeader {
+        &self.header
     }
 }
 
 impl NewTask {
+    /// The change of the parent that goes with the creation; `None` without a parent.
+    pub fn parent_change(&self) -> Option<Change> {
+        let (parent, lineage) = (self.parent.as_ref()?, self.lineage.as_ref()?);
+        Some(Change {
+            task: lineage.parent.clone(),
+            fence: Some(parent.fence),
+            events: vec![Event::Journaled(parent.entry.clone())],
+            at: self.created_at,
+        })
+    }
+
     /// The task as it is first written: queued, or claimed, or over and with its outcome.
     pub fn task(&self) -> (Task, Option<Outcome>) {
+        let now = self.created_at;
         let task = Task {
-            id: self.id.clone(),
-            owner: self.owner.clone(),
-            tool: Arc::clone(&self.tool),
-            spec: self.spec.clone(),
-            origin: self.origin,
-            front: self.front,
+            header: Arc::new(self.header.clone()),
             announced: self.announced,
             keyed: self.idempotency.is_some(),
             state: crate::State::Queued,
             stop: None,
             attempt: None,
             attempts_used: 0,
-            created_at: self.at,
-            updated_at: self.at,
-            ready_at: self.at,
-            queue_timeout: self.queue_timeout,
-            deadline: self.deadline,
-            retention: self.retention,
-            announced_until: self.at.plus(self.retention),
+            updated_at: now,
+            ready_at: now,
+            announced_until: now.plus(self.retention),
             ended_at: None,
             status: None,
             progress: None,
@@ -230,7 +209,6 @@ impl NewTask {
             woken: 0,
             resume_at: None,
             blocked: None,
-            lineage: self.parent.as_ref().map(|parent| parent.lineage.clone()),
             version: 1,
         };
         let event = match (&self.outcome, &self.claim) {
@@ -242,7 +220,7 @@ impl NewTask {
             (None, None) => None,
         };
         // A queued task that is ready takes either event; should that ever change, it stays queued and is claimed like any other.
-        match event.map(|event| crate::transition(&task, &event, self.at)) {
+        match event.map(|event| crate::transition(&task, &event, now)) {
             Some(Ok(first)) => first,
             _ => (task, None),
         }

@@ -4,7 +4,7 @@ use crate::{
     Attempt, AttemptState, Blocked, Fence, HostId, InputKey, Lineage, Millis, NodeId, Owner, SpecId, TaskId,
     UnixMillis, Verdict,
 };
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, ops::Deref, sync::Arc};
 
 /// Where a task stands. Cancellation and deadlines lie over it ([`Task::stop`]) instead of multiplying it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,22 +59,39 @@ pub struct Progress {
     pub total: Option<f64>,
 }
 
-/// One long tool call: the record every store keeps. Arguments, outcome and input texts are kept apart from it, so that reading
-/// a task costs the same however much it carries.
+/// What never changes about a task. Its fields can be read as the task's own.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Task {
-    /// Its name.
+pub struct TaskHeader {
+    /// Its id.
     pub id: TaskId,
     /// Whom it belongs to.
     pub owner: Owner,
     /// The tool called; also the name of its queue.
     pub tool: Arc<str>,
-    /// The tool's definition as it was then.
+    /// The tool's definition at the time of the call.
     pub spec: SpecId,
     /// Which generation created it.
     pub origin: Origin,
-    /// The node whose front received the call. While the task is not announced, only that node's caller waits for it.
+    /// The node that received the call. While the task is not announced, only that node's caller waits for it.
     pub front: NodeId,
+    /// When it was created. Time to live and deadline count from here.
+    pub created_at: UnixMillis,
+    /// How long it may wait for a slot each time it is queued.
+    pub queue_timeout: Option<Millis>,
+    /// How long the work may take from creation, over queueing and all attempts.
+    pub deadline: Option<Millis>,
+    /// How long it is kept after its end.
+    pub retention: Millis,
+    /// The task that started this one, if one did.
+    pub lineage: Option<Lineage>,
+}
+
+/// One long tool call: the record every store keeps. Arguments, outcome and input texts are kept apart from it, so that reading
+/// a task costs the same however much it carries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    /// What never changes. Shared, so that a copy of the task is cheap.
+    pub header: Arc<TaskHeader>,
     /// Whether its id was (or is about to be) given away. Until then nobody can ask for it: a plain call, or `after`.
     pub announced: bool,
     /// Whether the caller can come back for it by an idempotency key. Also unannounced it is then kept, and carried through a restart.
@@ -87,18 +104,10 @@ pub struct Task {
     pub attempt: Option<Attempt>,
     /// Attempts that count against the retry policy.
     pub attempts_used: u32,
-    /// When it was created. Time to live and deadline count from here.
-    pub created_at: UnixMillis,
     /// The last visible change (C-48).
     pub updated_at: UnixMillis,
     /// Not to be claimed before. Orders the queue of its tool.
     pub ready_at: UnixMillis,
-    /// How long it may wait for a slot each time it is queued.
-    pub queue_timeout: Option<Millis>,
-    /// How long the work may take from creation, over queueing and all attempts.
-    pub deadline: Option<Millis>,
-    /// How long it is kept after its end.
-    pub retention: Millis,
     /// Until when its readers were told it is kept. Only ever grows (C-15).
     pub announced_until: UnixMillis,
     /// When it ended.
@@ -111,18 +120,24 @@ pub struct Task {
     pub open_inputs: Vec<InputKey>,
     /// How many questions were ever asked: the next key's number, less one.
     pub inputs_asked: u32,
-    /// Places in its journal.
+    /// The number of entries in its journal.
     pub journaled: u32,
     /// How often something came that suspended work may wait for: an answer, the end of a child.
     pub woken: u32,
     /// When the earliest timer of suspended work fires, or a blocked task is tried again.
     pub resume_at: Option<UnixMillis>,
-    /// Why it is blocked, or was when it last came no further: kept until a new journal entry shows that it goes on.
+    /// Why it is blocked, or was when it last made no forward progress: kept until a new journal entry clears it.
     pub blocked: Option<Arc<Blocked>>,
-    /// The task that started this one, if one did.
-    pub lineage: Option<Lineage>,
     /// Counts changes; a reader who has seen version v has nothing to learn until it is higher.
     pub version: u64,
+}
+
+impl Deref for Task {
+    type Target = TaskHeader;
+
+    fn deref(&self) -> &TaskHeader {
+        &self.header
+    }
 }
 
 impl Task {

@@ -13,7 +13,8 @@
 
 use longhaul::ServerHandle;
 use longhaul_core::{
-    Json, NodeId, Origin, Outcome, Owner, Principal, Quota, SpecId, Store, ToolSpec, UnixMillis, store::NewTask,
+    Json, NodeId, Origin, Outcome, Owner, Principal, Quota, SpecId, Store, TaskHeader, ToolSpec, UnixMillis,
+    store::NewTask,
 };
 use longhaul_store::MemoryStore;
 use rmcp::{
@@ -137,23 +138,26 @@ async fn retained(count: usize) -> Arc<MemoryStore> {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as i64;
     for nth in 0..count {
         let new = NewTask {
-            id: format!("00-{nth:07}").parse().unwrap(),
-            owner: Owner {
-                principal: Principal::local(),
-                session: None,
+            header: TaskHeader {
+                id: format!("00-{nth:07}").parse().unwrap(),
+                owner: Owner {
+                    principal: Principal::local(),
+                    session: None,
+                },
+                tool: "add".into(),
+                spec: SpecId::named("add"),
+                origin: Origin::Modern,
+                front: NodeId(0),
+                created_at: UnixMillis(now),
+                deadline: None,
+                queue_timeout: None,
+                retention: 86_400_000,
+                lineage: None,
             },
-            tool: "add".into(),
-            spec: SpecId::named("add"),
-            origin: Origin::Modern,
-            front: NodeId(0),
             announced: true,
             in_memory: false,
             arguments: Json::trusted(r#"{"a":1,"b":2}"#),
             requestor: Json::trusted("{}"),
-            at: UnixMillis(now),
-            deadline: None,
-            queue_timeout: None,
-            retention: 86_400_000,
             claim: None,
             outcome: Some(Outcome::result(Json::trusted(r#"{"content":[]}"#))),
             idempotency: None,

@@ -296,7 +296,7 @@ async fn released(node: &Node) -> UnixMillis {
 /// happened, and its backtrace, are on standard error only.
 fn panicked(cx: &TaskContext, panic: &(dyn Any + Send)) -> WorkEnd {
     let message = panic_message(panic);
-    error!(tool = %cx.shared.tool, task = cx.task().short(), message, "an executor panicked");
+    error!(tool = %cx.shared.header.tool, task = cx.task().short(), message, "an executor panicked");
     match &cx.shared.journal {
         None => WorkEnd::Ended(End::Errored(panic_outcome(message))),
         Some(journal) => match journal.has_diverged() {

@@ -14,7 +14,7 @@ use crate::{
     task_log,
 };
 use longhaul_core::{
-    BoxFuture, CancelMode, Event, Json, Millis, Origin, Outcome, Owner, Principal, Scope, Task, TaskId,
+    BoxFuture, CancelMode, Event, Json, Millis, Origin, Outcome, Owner, Principal, Scope, Task, TaskHeader, TaskId,
     store::{ApplyError, Change, Claimed, CreateError, Created, Idempotency, NewTask, Record, StoreError},
 };
 use std::sync::Arc;
@@ -410,7 +410,10 @@ impl Inner {
 
     /// A slot for a new task, which is claimed with it, or its place in the queue.
     fn arrive(&self, new: &mut NewTask) -> Arrival {
-        let arrival = self.node.queues.arrive(&new.tool, new.at, || self.free_slot(&new.tool));
+        let arrival = self
+            .node
+            .queues
+            .arrive(&new.tool, new.created_at, || self.free_slot(&new.tool));
         if matches!(arrival, Arrival::Slot(_)) {
             new.claim = Some((self.node.id, self.binding(&new.tool)));
         }
@@ -425,20 +428,23 @@ impl Inner {
         let in_memory = !announced && !keyed && !outlives_process;
         let at = self.node.now();
         NewTask {
-            id: TaskId::mint(at, &*self.node.ports.entropy),
-            owner: call.owner.clone(),
-            tool: Arc::clone(&settings.name),
-            spec: call.tool.spec().id.clone(),
-            origin: call.origin,
-            front: self.node.id,
+            header: TaskHeader {
+                id: TaskId::mint(at, &*self.node.ports.entropy),
+                owner: call.owner.clone(),
+                tool: Arc::clone(&settings.name),
+                spec: call.tool.spec().id.clone(),
+                origin: call.origin,
+                front: self.node.id,
+                created_at: at,
+                deadline: settings.deadline,
+                queue_timeout: settings.queue_timeout,
+                retention: settings.retention_for(call.ttl),
+                lineage: None,
+            },
             announced,
             in_memory,
             arguments: call.arguments.clone(),
             requestor: call.requestor.to_json(),
-            at,
-            deadline: settings.deadline,
-            queue_timeout: settings.queue_timeout,
-            retention: settings.retention_for(call.ttl),
             claim: None,
             outcome: None,
             idempotency: call.idempotency_key.as_ref().map(|key| Idempotency {
@@ -539,8 +545,8 @@ impl StartChild for Inner {
         let call = Call {
             tool,
             arguments,
-            owner: parent.shared.owner.clone(),
-            origin: parent.shared.origin,
+            owner: parent.shared.header.owner.clone(),
+            origin: parent.shared.header.origin,
             // The client knows the parent only, so a child can neither ask it nor report to it.
             requestor: Requestor {
                 abilities: Abilities::default(),
@@ -579,7 +585,7 @@ impl Drop for Receipt {
             && self.cancel_unread
             && !task.keyed
         {
-            self.node.cancel_soon(task.id, CancelMode::AtOnce);
+            self.node.cancel_soon(task.id.clone(), CancelMode::AtOnce);
         }
     }
 }

@@ -76,7 +76,7 @@ async fn apply(node: &Arc<Node>, task: Task, now: UnixMillis) -> Result<bool, Ap
         return Ok(false);
     }
     let change = Change {
-        task: task.id,
+        task: task.id.clone(),
         fence: None,
         events,
         at: now,

@@ -122,7 +122,7 @@ impl NodeStore {
 
 impl World {
     fn create(&self, process: Process, new: NewTask) -> Result<Created, CreateError> {
-        let parent = new.parent.as_ref().and_then(|start| self.task(&start.lineage.parent));
+        let parent = new.lineage.as_ref().and_then(|lineage| self.task(&lineage.parent));
         let created = disk::now(self.disk.create(new.clone()));
         if matches!(created, Ok(Created::New(_))) {
             self.check(|checker| checker.created(&self.disk, process, &new, parent.as_ref()));

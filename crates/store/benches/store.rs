@@ -6,7 +6,7 @@
 
 use longhaul_core::{
     AttemptEnd, Entropy, Entry, EntryKey, EntryKind, Event, Json, NodeId, Origin, Outcome, Owner, Principal, Scope,
-    SpecId, Store, TaskId, ToolSpec, UnixMillis,
+    SpecId, Store, TaskHeader, TaskId, ToolSpec, UnixMillis,
     store::{Change, NewTask},
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
@@ -32,23 +32,26 @@ impl Entropy for Random {
 fn new_task(at: u64, outcome: Option<Outcome>) -> NewTask {
     let at = UnixMillis(1_700_000_000_000 + at as i64);
     NewTask {
-        id: TaskId::mint(at, &Random),
-        owner: Owner {
-            principal: Principal::local(),
-            session: None,
+        header: TaskHeader {
+            id: TaskId::mint(at, &Random),
+            owner: Owner {
+                principal: Principal::local(),
+                session: None,
+            },
+            tool: "add".into(),
+            spec: SpecId::named("spec"),
+            origin: Origin::Modern,
+            front: NODE,
+            created_at: at,
+            deadline: None,
+            queue_timeout: Some(86_400_000),
+            retention: 86_400_000,
+            lineage: None,
         },
-        tool: "add".into(),
-        spec: SpecId::named("spec"),
-        origin: Origin::Modern,
-        front: NODE,
         announced: true,
         in_memory: false,
         arguments: Json::trusted(r#"{"a":1,"b":2}"#),
         requestor: Json::trusted("{}"),
-        at,
-        deadline: None,
-        queue_timeout: Some(86_400_000),
-        retention: 86_400_000,
         claim: None,
         outcome,
         idempotency: None,
@@ -190,7 +193,7 @@ async fn keep(store: &Arc<SqliteStore>, count: u64) -> Vec<TaskId> {
         let (store, ids, outcome) = (store.clone(), ids.clone(), outcome.clone());
         async move {
             let task = store.create(new_task(n / 100, Some(outcome))).await.unwrap();
-            ids.lock().unwrap().push(task.into_task().id);
+            ids.lock().unwrap().push(task.into_task().id.clone());
         }
     })
     .await;
@@ -243,7 +246,13 @@ async fn main() {
     };
     store.put_spec(spec).await.unwrap();
 
-    let one = store.create(new_task(0, Some(result()))).await.unwrap().into_task().id;
+    let one = store
+        .create(new_task(0, Some(result())))
+        .await
+        .unwrap()
+        .into_task()
+        .id
+        .clone();
     gets(&store, Arc::new(vec![one])).await;
     let ids = Arc::new(keep(&store, kept).await);
     gets(&store, ids.clone()).await;

@@ -4,7 +4,7 @@
 use futures_util::FutureExt;
 use longhaul_core::{
     AttemptEnd, BoxFuture, CancelMode, Event, Fence, HostId, InputKey, Json, NodeId, Origin, Outcome, Owner, Principal,
-    Quota, QuotaExceeded, SpecId, State, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis, Verdict,
+    Quota, QuotaExceeded, SpecId, State, Store, StoreLayer, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
     store::{ApplyError, Change, Claim, CreateError, Created, Hint, NewTask, StoreError, UnwrittenCall},
 };
 use longhaul_store::{MemoryStore, PlainCallStore};
@@ -117,23 +117,26 @@ impl Bench {
 
     fn new_call(&self, name: &str, at: i64) -> NewTask {
         NewTask {
-            id: name.parse().unwrap(),
-            owner: Owner {
-                principal: Principal::named("alice"),
-                session: None,
+            header: TaskHeader {
+                id: name.parse().unwrap(),
+                owner: Owner {
+                    principal: Principal::named("alice"),
+                    session: None,
+                },
+                tool: "tool".into(),
+                spec: SpecId::named("spec"),
+                origin: Origin::Modern,
+                front: self.node,
+                created_at: UnixMillis(at),
+                deadline: None,
+                queue_timeout: None,
+                retention: HOUR,
+                lineage: None,
             },
-            tool: "tool".into(),
-            spec: SpecId::named("spec"),
-            origin: Origin::Modern,
-            front: self.node,
             announced: false,
             in_memory: true,
             arguments: Json::trusted("{}"),
             requestor: Json::trusted("{}"),
-            at: UnixMillis(at),
-            deadline: None,
-            queue_timeout: None,
-            retention: HOUR,
             claim: None,
             outcome: None,
             idempotency: None,
@@ -339,9 +342,9 @@ fn calls_and_stored_tasks_are_claimed_in_order_of_arrival() {
 #[test]
 fn what_is_due_of_calls_and_stored_tasks_comes_earliest_first() {
     let bench = Bench::new();
-    let due_in = |millis, new: NewTask| NewTask {
-        deadline: Some(millis),
-        ..new
+    let due_in = |millis, mut new: NewTask| {
+        new.header.deadline = Some(millis);
+        new
     };
     bench.create(due_in(20, bench.new_call("a", 1)));
     bench.create(due_in(

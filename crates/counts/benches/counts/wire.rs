@@ -3,7 +3,7 @@
 use crate::peer;
 use gungraun::prelude::*;
 use longhaul_core::{
-    Json, NodeId, Origin, Outcome, Owner, Principal, Quota, SpecId, UnixMillis,
+    Json, NodeId, Origin, Outcome, Owner, Principal, Quota, SpecId, TaskHeader, UnixMillis,
     store::{NewTask, Record},
     text_result,
 };
@@ -34,23 +34,26 @@ fn body() -> Vec<u8> {
 fn record() -> Writing {
     let outcome = Outcome::result(text_result("3", false));
     let ended = NewTask {
-        id: "01m7wd8gm1ab0rxgpgf87dz6r4ydxyfvz8yb".parse().unwrap(),
-        owner: Owner {
-            principal: Principal::local(),
-            session: None,
+        header: TaskHeader {
+            id: "01m7wd8gm1ab0rxgpgf87dz6r4ydxyfvz8yb".parse().unwrap(),
+            owner: Owner {
+                principal: Principal::local(),
+                session: None,
+            },
+            tool: "add".into(),
+            spec: SpecId::named("spec"),
+            origin: Origin::Modern,
+            front: NodeId(1),
+            created_at: NOW,
+            deadline: None,
+            queue_timeout: None,
+            retention: 3_600_000,
+            lineage: None,
         },
-        tool: "add".into(),
-        spec: SpecId::named("spec"),
-        origin: Origin::Modern,
-        front: NodeId(1),
         announced: true,
         in_memory: false,
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
-        at: NOW,
-        deadline: None,
-        queue_timeout: None,
-        retention: 3_600_000,
         claim: None,
         outcome: Some(outcome),
         idempotency: None,

@@ -316,7 +316,7 @@ async fn tasks_with_different_status_messages_share_a_definition() {
         let shown = tasks.get_task(&task.task_id).await.unwrap().task;
         assert_eq!(shown.status_message, Some(format!("resizing {name}")));
         let record = store.peek(&task.task_id.parse().unwrap()).await.unwrap().unwrap();
-        specs.insert(record.task.spec);
+        specs.insert(record.task.spec.clone());
     }
     assert_eq!(specs.len(), 1);
 }

@@ -61,14 +61,14 @@ impl TaskContext {
         let question = question.into();
         let fits = question.fits(&self.shared.requestor.abilities);
         fits.map_err(|unfit| {
-            if self.shared.lineage.is_some() {
+            if self.shared.header.lineage.is_some() {
                 AskError::Child
             } else {
                 unfit
             }
         })?;
         // Watched before it is written, so that no answer is missed.
-        let watch = self.shared.node.change_feed.watch(&self.shared.task);
+        let watch = self.shared.node.change_feed.watch(&self.shared.header.id);
         let open = self.open_question(question).await?;
         let mut pending = PendingQuestion {
             cx: self,
@@ -139,7 +139,7 @@ impl TaskContext {
         if self.shared.asked_before == 0 || question.name.is_none() {
             return Ok(None);
         }
-        let (store, task) = (&self.shared.node.store, &self.shared.task);
+        let (store, task) = (&self.shared.node.store, &self.shared.header.id);
         for nth in 1..=self.shared.asked_before {
             let asked = store.input(task, &InputKey::nth(nth)).await?;
             let found = asked.filter(|input| input.name == question.name && input.state != InputState::Withdrawn);
@@ -152,7 +152,7 @@ impl TaskContext {
 
     /// How a question stands in the store.
     async fn input_state(&self, key: &InputKey) -> Result<InputState, AskError> {
-        let input = self.shared.node.store.input(&self.shared.task, key).await?;
+        let input = self.shared.node.store.input(&self.shared.header.id, key).await?;
         Ok(input.map_or(InputState::Withdrawn, |input| input.state))
     }
 

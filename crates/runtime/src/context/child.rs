@@ -136,7 +136,12 @@ impl TaskContext {
 
     /// What the child with the entry of place `seq` came to, if it is over: the store has written it there.
     pub(crate) async fn child_outcome(&self, seq: u32) -> Result<Option<Outcome>, JournalError> {
-        let entries = self.shared.node.store.journal(&self.shared.task, seq - 1, 1).await?;
+        let entries = self
+            .shared
+            .node
+            .store
+            .journal(&self.shared.header.id, seq - 1, 1)
+            .await?;
         let Some(entry) = entries.into_iter().find(|entry| entry.seq == seq) else {
             return Ok(None);
         };
@@ -192,8 +197,8 @@ impl TaskContext {
 
     /// Where a child comes from whose entry has this place.
     pub(super) fn lineage_of_child(&self, entry: u32) -> Lineage {
-        let parent = self.shared.task.clone();
-        let above = self.shared.lineage.as_ref();
+        let parent = self.shared.header.id.clone();
+        let above = self.shared.header.lineage.as_ref();
         Lineage {
             entry,
             root: above.map_or_else(|| parent.clone(), |above| above.root.clone()),

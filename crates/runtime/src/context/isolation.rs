@@ -40,7 +40,10 @@ impl TaskContext {
         let node = &self.shared.node;
         let turn = async {
             let turn = Arc::clone(&node.isolation_lock.0).lock_owned().await;
-            let slot = node.slots.take_back(&self.shared.tool, self.shared.concurrency).await;
+            let slot = node
+                .slots
+                .take_back(&self.shared.header.tool, self.shared.concurrency)
+                .await;
             (turn, slot)
         };
         let (turn, slot) = tokio::select! {

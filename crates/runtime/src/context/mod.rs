@@ -37,7 +37,7 @@ use crate::{
     suspension::Activity,
 };
 use longhaul_core::{
-    AttemptState, Event, Fence, Lineage, Millis, Origin, Owner, Principal, StopReason, Task, TaskId, UnixMillis,
+    AttemptState, Event, Fence, Millis, Principal, StopReason, Task, TaskHeader, TaskId, UnixMillis,
     store::{ApplyError, Change},
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -59,13 +59,8 @@ pub struct TaskContext {
 pub(crate) struct Shared {
     pub(crate) node: Arc<Node>,
     pub(crate) children: Arc<dyn StartChild>,
-    pub(crate) task: TaskId,
-    pub(crate) tool: Arc<str>,
+    pub(crate) header: Arc<TaskHeader>,
     pub(crate) concurrency: Option<usize>,
-    pub(crate) owner: Owner,
-    pub(crate) origin: Origin,
-    pub(crate) lineage: Option<Lineage>,
-    deadline: Option<Millis>,
     pub(crate) requestor: Arc<Requestor>,
     pub(crate) fence: Fence,
     /// How long a question waits that does not say so itself.
@@ -100,7 +95,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// How many tasks are above this one.
     pub(crate) fn depth(&self) -> u32 {
-        self.lineage.as_ref().map_or(0, |lineage| lineage.depth)
+        self.header.lineage.as_ref().map_or(0, |lineage| lineage.depth)
     }
 }
 
@@ -128,13 +123,8 @@ impl TaskContext {
         let shared = Shared {
             node: Arc::clone(node),
             children,
-            task: task.id.clone(),
-            tool: Arc::clone(&task.tool),
+            header: Arc::clone(&task.header),
             concurrency: terms.concurrency,
-            owner: task.owner.clone(),
-            origin: task.origin,
-            lineage: task.lineage.clone(),
-            deadline: task.deadline,
             requestor,
             fence: terms.fence,
             input_timeout: terms.input_timeout,
@@ -162,12 +152,12 @@ impl TaskContext {
 
     /// The task.
     pub fn task(&self) -> &TaskId {
-        &self.shared.task
+        &self.shared.header.id
     }
 
     /// Whom it belongs to.
     pub fn principal(&self) -> &Principal {
-        &self.shared.owner.principal
+        &self.shared.header.owner.principal
     }
 
     /// What the sender of the call said about itself.
@@ -177,12 +167,12 @@ impl TaskContext {
 
     /// How long after its creation the task is to be over, if that is bounded.
     pub fn deadline(&self) -> Option<Millis> {
-        self.shared.deadline
+        self.shared.header.deadline
     }
 
     /// Whether its owner may know the task, as far as the store can say: then its log and its like can be read.
     pub async fn is_announced(&self) -> bool {
-        let record = self.shared.node.store.peek(&self.shared.task).await;
+        let record = self.shared.node.store.peek(&self.shared.header.id).await;
         record.is_ok_and(|record| record.is_some_and(|record| record.task.announced))
     }
 
@@ -276,7 +266,7 @@ impl TaskContext {
     /// Writes events under this attempt's fence.
     pub(crate) async fn apply(&self, events: Vec<Event>) -> Result<Task, ApplyError> {
         let change = Change {
-            task: self.shared.task.clone(),
+            task: self.shared.header.id.clone(),
             fence: Some(self.shared.fence),
             events,
             at: self.now(),

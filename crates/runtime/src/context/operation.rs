@@ -95,7 +95,7 @@ impl TaskContext {
             let slot = tokio::select! {
                 biased;
                 reason = self.stopped() => return Err(JournalError::Stopped(reason)),
-                slot = slots.take_back(&self.shared.tool, self.shared.concurrency) => slot,
+                slot = slots.take_back(&self.shared.header.tool, self.shared.concurrency) => slot,
             };
             self.hold(slot);
         }
@@ -121,7 +121,7 @@ impl TaskContext {
     /// Tells whoever watches that a step's effect may happen now.
     pub(super) fn step_observer(&self, key: &EntryKey) {
         if let Some(step_observer) = &self.shared.node.step_observer {
-            step_observer.step_begins(&self.shared.task, self.shared.fence, key);
+            step_observer.step_begins(&self.shared.header.id, self.shared.fence, key);
         }
     }
 }

@@ -98,7 +98,7 @@ impl TaskContext {
     }
 
     fn say(&self, said: ToolMessage) {
-        self.shared.node.progress_streams.publish(&self.shared.task, said);
+        self.shared.node.progress_streams.publish(&self.shared.header.id, said);
     }
 
     /// Whether this branch, or one it has forked into, has yet to come to what is in the journal.

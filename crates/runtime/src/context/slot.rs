@@ -40,7 +40,7 @@ impl TaskContext {
     /// Some of the code goes on, though nobody has waited for a slot: what was waited for is given up.
     pub(crate) fn end_waiting(&self) {
         if self.is_waiting() {
-            self.set_hold(Hold::Slot(self.shared.node.slots.take_anyway(&self.shared.tool)));
+            self.set_hold(Hold::Slot(self.shared.node.slots.take_anyway(&self.shared.header.tool)));
         }
     }
 
@@ -103,7 +103,7 @@ impl TaskContext {
         let Some(waits) = self.shared.activity.waits() else {
             return Ok(None);
         };
-        let Some(record) = self.shared.node.store.peek(&self.shared.task).await? else {
+        let Some(record) = self.shared.node.store.peek(&self.shared.header.id).await? else {
             return Ok(None);
         };
         let clock = &*self.ports().clock;

@@ -9,8 +9,8 @@ use crate::{
     question::{Question, QuestionEntry},
 };
 use longhaul_core::{
-    Entry, Event, InputKey, Json, StopReason, TaskId, UnixMillis,
-    store::{ApplyError, CreateError, NewTask, Parent, StoreError},
+    Entry, Event, InputKey, Json, StopReason, TaskHeader, TaskId, UnixMillis,
+    store::{ApplyError, CreateError, NewTask, ParentEntry, StoreError},
 };
 use std::{convert::Infallible, sync::Arc};
 use tokio::sync::oneshot;
@@ -317,13 +317,16 @@ impl TaskContext {
         let node = &self.shared.node;
         let create = || async {
             // Each try as if it were the first: the child's times are not to run while nobody could start it.
-            let parent = Parent {
-                lineage: self.lineage_of_child(seq),
+            let parent = ParentEntry {
                 fence: self.shared.fence,
                 entry: self.entry(&draft, seq, draft.value.clone()),
             };
             let new = NewTask {
-                at: self.now(),
+                header: TaskHeader {
+                    created_at: self.now(),
+                    lineage: Some(self.lineage_of_child(seq)),
+                    ..new.header.clone()
+                },
                 parent: Some(parent),
                 ..new.clone()
             };

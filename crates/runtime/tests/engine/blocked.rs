@@ -85,7 +85,7 @@ impl Deploys {
             world
                 .until(&engine, &task.id, |task| task.state == State::Suspended)
                 .await;
-            task.id
+            task.id.clone()
         })
     }
 
@@ -233,7 +233,7 @@ fn a_deploy_without_the_tool_blocks_tasks_that_have_not_begun() {
     let no_longer_durable = || tool("ship", Script::new().0);
     let id = Process::run(deploys.directory.path(), &deploys.clock, async |world| {
         let engine = world.with_slots(0).start([ship(&deploys.effects, GOOD)]).await;
-        engine.create(engine.call("ship")).await.unwrap().id
+        engine.create(engine.call("ship")).await.unwrap().id.clone()
     });
     without("without", None, 0, &id);
     without("not durable", Some(no_longer_durable()), 1, &id);

@@ -213,7 +213,7 @@ fn work_that_was_stopping_when_the_server_died_is_stopped_by_the_next() {
             let run = runs.next().await;
             engine.cancel(&scope(), &task.id, mode).await.unwrap();
             guarded("the stop", run.cx.stopped()).await;
-            task.id
+            task.id.clone()
         });
         clock.advance(1);
         Process::run(directory.path(), &clock, async |world| {

@@ -123,7 +123,7 @@ async fn watch(sets: &BTreeMap<i64, i64>) -> (BTreeMap<&'static str, i64>, Vec<(
     let [_deadline, queue_timeout, backoff, retention, queue] = &mut all_runs[..] else {
         panic!("five scripts")
     };
-    let create = async |name: &str| engine.create(engine.call(name)).await.unwrap().id;
+    let create = async |name: &str| engine.create(engine.call(name)).await.unwrap().id.clone();
     create("queue timeout").await;
     let _held = queue_timeout.next().await;
     let mut waited = Vec::new();
@@ -210,7 +210,7 @@ async fn a_date_goes_by_the_world_s_clock() {
         let world = World::in_memory();
         let until = world.clock.now().plus(2 * HOUR as u64);
         let engine = world.start([sleeper(move || until)]).await;
-        let id = engine.create(engine.call("date")).await.unwrap().id;
+        let id = engine.create(engine.call("date")).await.unwrap().id.clone();
         pass(&world, before).await;
         let expected = if before == 1 { State::Running } else { State::Suspended };
         assert_eq!(world.state(&id).await, expected);
@@ -237,7 +237,7 @@ fn what_was_queued_before_a_restart_does_not_wait_for_a_clock_that_was_set_back(
         let first = engine.create(engine.call("a")).await.unwrap();
         runs.next().await;
         let second = engine.create(engine.call("a")).await.unwrap();
-        [first.id, second.id]
+        [first.id.clone(), second.id.clone()]
     });
     clock.jump(-HOUR);
     Process::run(directory.path(), &clock, async |world| {
@@ -252,7 +252,7 @@ fn what_was_queued_before_a_restart_does_not_wait_for_a_clock_that_was_set_back(
             order.push(run.attempt.task.clone());
             run.finish("done");
         }
-        assert_eq!(order, [&queued[..], &[newer.id]].concat());
+        assert_eq!(order, [&queued[..], &[newer.id.clone()]].concat());
     });
 }
 

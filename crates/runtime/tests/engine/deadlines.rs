@@ -179,8 +179,8 @@ fn deadlines_pass_also_while_the_server_is_down() {
         let world = world.with_slots(1);
         let (script, mut runs) = Script::bound(true);
         let engine = world.start([with_deadline(script)]).await;
-        let running = engine.create(engine.call("a")).await.unwrap().id;
-        let queued = engine.create(engine.call("a")).await.unwrap().id;
+        let running = engine.create(engine.call("a")).await.unwrap().id.clone();
+        let queued = engine.create(engine.call("a")).await.unwrap().id.clone();
         runs.next().await;
         (running, queued)
     });

@@ -18,7 +18,7 @@ fn create_beside(engine: &Engine, call: Call) -> JoinHandle<()> {
 async fn the_task(world: &World, engine: &Engine) -> TaskId {
     let page = engine.list(&scope(), None, 2).await.unwrap();
     assert_eq!(page.tasks.len(), 1);
-    world.task(&page.tasks[0].id).await.id
+    world.task(&page.tasks[0].id).await.id.clone()
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ fn invariant_11_an_acknowledged_task_is_done_by_the_next_process() {
         let engine = world.start([tool("a", script)]).await;
         let mut tasks = Vec::new();
         for _ in 0..4 {
-            tasks.push(engine.create(engine.call("a")).await.unwrap().id);
+            tasks.push(engine.create(engine.call("a")).await.unwrap().id.clone());
         }
         runs.next().await.finish("before the end");
         world.outcome(&engine, &tasks[0]).await;

@@ -91,7 +91,7 @@ fn an_answer_while_nobody_runs_is_found_by_the_next_process() {
         let engine = world.start([asks_between_two_steps(&effects)]).await;
         let task = engine.create(engine.call("asks")).await.unwrap();
         suspended(&world, &engine, &task.id).await;
-        task.id
+        task.id.clone()
     });
     Process::run(directory.path(), &clock, async |world| {
         let engine = world.start([asks_between_two_steps(&effects)]).await;
@@ -115,7 +115,7 @@ fn invariant_10_a_journaled_step_is_never_run_again() {
         world
             .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
             .await;
-        task.id
+        task.id.clone()
     });
     Process::run(directory.path(), &clock, async |world| {
         let engine = world.start([asks_between_two_steps(&effects)]).await;
@@ -237,7 +237,7 @@ fn an_announced_stop_costs_no_attempt() {
         engine.stop();
         let left = world.task(&task.id).await;
         assert_eq!((left.state, left.attempts_used), (State::Queued, 0));
-        task.id
+        task.id.clone()
     });
     Process::run(directory.path(), &clock, async |world| {
         let engine = world.start([asks_between_two_steps(&effects)]).await;
@@ -303,7 +303,7 @@ fn a_history_says_when_each_attempt_failed_and_what_ended_it() {
         let engine = world.start([bad()]).await;
         let task = engine.create(engine.call("bad")).await.unwrap();
         world.until(&engine, &task.id, |_| effects.count() == 2).await;
-        task.id
+        task.id.clone()
     });
     clock.advance(1_000);
     Process::run(directory.path(), &clock, async |world| {
@@ -469,7 +469,7 @@ fn code_that_was_changed_is_told_where_it_differs() {
             let engine = world.start([version(&effects, steps)]).await;
             let task = engine.create(engine.call("changes")).await.unwrap();
             suspended(&world, &engine, &task.id).await;
-            task.id
+            task.id.clone()
         })
     };
     let end = |id: &TaskId, steps: &'static [&'static str]| {

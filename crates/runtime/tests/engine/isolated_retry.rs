@@ -102,7 +102,7 @@ impl Lives {
         let begin = async |engine: &Engine| {
             for tool in tools {
                 let task = engine.create(engine.call(tool)).await.unwrap();
-                created.lock().unwrap().push(task.id);
+                created.lock().unwrap().push(task.id.clone());
             }
         };
         assert!(self.live(begin, async || false));
@@ -188,7 +188,7 @@ fn what_only_waits_is_not_blocked_for_crashes() {
             let engine = world.start(tools()).await;
             let id = match task {
                 Some(id) => id,
-                None => engine.create(engine.call("asks")).await.unwrap().id,
+                None => engine.create(engine.call("asks")).await.unwrap().id.clone(),
             };
             for _ in 0..50 {
                 settle().await;

@@ -186,7 +186,7 @@ async fn a_queued_task_says_what_it_waits_for() {
     let engine = world.start([settings]).await;
     let mut tasks = Vec::new();
     for _ in 0..104 {
-        tasks.push(engine.create(engine.call("a")).await.unwrap().id);
+        tasks.push(engine.create(engine.call("a")).await.unwrap().id.clone());
         world.clock.advance(1);
     }
     let said = async |nth: usize| {
@@ -322,7 +322,7 @@ impl Model {
     async fn create(&mut self, tool: usize, count: usize) {
         let calls = (0..count).map(|_| self.engine.create(self.engine.call(&tool.to_string())));
         for created in futures_util::future::join_all(calls).await {
-            self.created.push(created.unwrap().id);
+            self.created.push(created.unwrap().id.clone());
         }
     }
 

@@ -87,7 +87,7 @@ async fn caller(engine: Engine, number: usize) -> Option<TaskId> {
         0 => {
             let mut waiting = engine.begin(call).await.unwrap();
             match waiting.promote().await.unwrap() {
-                Promotion::Task(task) => return Some(task.id),
+                Promotion::Task(task) => return Some(task.id.clone()),
                 Promotion::Ended(_) => return Some(waiting.id().clone()),
             }
         }
@@ -114,7 +114,7 @@ async fn caller(engine: Engine, number: usize) -> Option<TaskId> {
         cancel_if_caller_leaves: false,
         ..call
     };
-    let id = engine.create(call).await.unwrap().id;
+    let id = engine.create(call).await.unwrap().id.clone();
     match number % 5 {
         0 => cancel(&id, CancelMode::AtOnce).await,
         1 => cancel(&id, CancelMode::Cooperative).await,

@@ -17,7 +17,7 @@ fn forsaken_calls_are_cancelled_and_their_work_is_stopped() {
         let world = world.with_slots(2);
         let (script, mut runs) = Script::bound(true);
         let engine = world.start([tool("a", script)]).await;
-        let announced = engine.create(engine.call("a")).await.unwrap().id;
+        let announced = engine.create(engine.call("a")).await.unwrap().id.clone();
         let running = engine.begin(engine.call("a")).await.unwrap();
         let queued = engine.begin(engine.call("a")).await.unwrap();
         runs.next().await;
@@ -72,7 +72,7 @@ fn work_that_died_with_the_process_is_retried_or_ends_interrupted() {
             let engine = world.start([settings(script)]).await;
             let task = engine.create(engine.call("a")).await.unwrap();
             runs.next().await;
-            task.id
+            task.id.clone()
         });
         clock.advance(1);
         Process::run(directory.path(), &clock, async |world| {
@@ -99,7 +99,7 @@ fn what_never_started_is_started_by_the_next_process() {
         let engine = world.start([tool("a", script)]).await;
         let task = engine.create(engine.call("a")).await.unwrap();
         runs.next().await;
-        task.id
+        task.id.clone()
     });
     clock.advance(1);
     Process::run(directory.path(), &clock, async |world| {
@@ -126,7 +126,7 @@ fn resumed_work_counts_against_the_slots() {
             engine.create(engine.call("a")).await.unwrap();
             runs.next().await;
         }
-        engine.create(engine.call("a")).await.unwrap().id
+        engine.create(engine.call("a")).await.unwrap().id.clone()
     });
     clock.advance(1);
     Process::run(directory.path(), &clock, async |world| {
@@ -161,7 +161,7 @@ fn queue_timeouts_pass_while_the_server_is_down() {
         let engine = world.start([settings(script)]).await;
         engine.create(engine.call("a")).await.unwrap();
         runs.next().await;
-        engine.create(engine.call("a")).await.unwrap().id
+        engine.create(engine.call("a")).await.unwrap().id.clone()
     });
     clock.advance(10_000);
     Process::run(directory.path(), &clock, async |world| {

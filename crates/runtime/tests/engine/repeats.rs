@@ -15,7 +15,7 @@ fn keyed(engine: &Engine, arguments: &str) -> Call {
 
 async fn list(engine: &Engine) -> Vec<TaskId> {
     let page = engine.list(&scope(), None, 10).await.unwrap();
-    page.tasks.into_iter().map(|task| task.id).collect()
+    page.tasks.into_iter().map(|task| task.id.clone()).collect()
 }
 
 /// However the arguments are written. The repeat holds no slot, and gets the task also when it is over.
@@ -38,7 +38,10 @@ async fn the_same_call_is_started_once() {
     run.finish("done");
     world.outcome(&engine, &first.id).await;
     let late = engine.create(keyed(&engine, r#"{"a":1,"b":[2]}"#)).await.unwrap();
-    assert_eq!((late.id, late.state), (first.id, world.task(&again.id).await.state));
+    assert_eq!(
+        (late.id.clone(), late.state),
+        (first.id.clone(), world.task(&again.id).await.state)
+    );
     settle().await;
     assert!(runs.started().is_none());
 }
@@ -59,7 +62,7 @@ async fn a_key_with_other_arguments_is_refused_and_nothing_starts() {
     assert_eq!(refused, Err(CreateError::KeyTaken));
     settle().await;
     assert!(runs.started().is_none());
-    assert_eq!(list(&engine).await, [first.id]);
+    assert_eq!(list(&engine).await, [first.id.clone()]);
 }
 
 /// As when a client that saw no answer tries again at once.
@@ -71,7 +74,7 @@ async fn of_calls_at_the_same_time_one_is_started() {
     let calls: Vec<_> = (0..8)
         .map(|_| {
             let engine = engine.clone();
-            beside(async move { engine.create(keyed(&engine, "{}")).await.unwrap().id })
+            beside(async move { engine.create(keyed(&engine, "{}")).await.unwrap().id.clone() })
         })
         .collect();
     let mut ids = Vec::new();

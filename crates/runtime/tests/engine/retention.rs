@@ -72,7 +72,7 @@ async fn finished_in(mut world: World, count: usize) -> (World, Arc<Files>, Vec<
         let task = engine.create(engine.call("a")).await.unwrap();
         runs.next().await.finish("done");
         world.outcome(&engine, &task.id).await;
-        ids.push(task.id);
+        ids.push(task.id.clone());
     }
     world.clock.sleeper(2_000).await;
     (world, files, ids)

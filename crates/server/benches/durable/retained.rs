@@ -2,8 +2,8 @@
 
 use futures_util::{StreamExt, stream};
 use longhaul_core::{
-    Entropy, HostId, Json, NodeId, Origin, Outcome, Owner, Principal, SpecId, Store, TaskId, ToolSpec, UnixMillis,
-    store::NewTask, text_result,
+    Entropy, HostId, Json, NodeId, Origin, Outcome, Owner, Principal, SpecId, Store, TaskHeader, TaskId, ToolSpec,
+    UnixMillis, store::NewTask, text_result,
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use std::{path::Path, time::SystemTime};
@@ -53,7 +53,7 @@ pub(crate) fn fill(directory: &Path, count: usize, result_bytes: usize) -> TaskI
         while let Some((nth, created)) = creates.next().await {
             let task = created.unwrap();
             if nth == count / 2 {
-                middle = Some(task.into_task().id);
+                middle = Some(task.into_task().id.clone());
             }
         }
         middle.unwrap()
@@ -62,23 +62,26 @@ pub(crate) fn fill(directory: &Path, count: usize, result_bytes: usize) -> TaskI
 
 fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTask {
     NewTask {
-        id: TaskId::mint(at, &System),
-        owner: Owner {
-            principal: Principal::local(),
-            session: None,
+        header: TaskHeader {
+            id: TaskId::mint(at, &System),
+            owner: Owner {
+                principal: Principal::local(),
+                session: None,
+            },
+            tool: "add".into(),
+            spec: spec.clone(),
+            origin: Origin::Modern,
+            front: node,
+            created_at: at,
+            deadline: None,
+            queue_timeout: None,
+            retention: DAY,
+            lineage: None,
         },
-        tool: "add".into(),
-        spec: spec.clone(),
-        origin: Origin::Modern,
-        front: node,
         announced: true,
         in_memory: false,
         arguments: Json::trusted(r#"{"a":1,"b":2}"#),
         requestor: Json::trusted("{}"),
-        at,
-        deadline: None,
-        queue_timeout: None,
-        retention: DAY,
         claim: None,
         outcome: Some(Outcome::result(result.clone())),
         idempotency: None,

@@ -43,7 +43,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
 
 /// For a modern client that declares the legacy `tasks` and not the extension: as a legacy client cancels, at once and once.
 async fn answer_core(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
-    let id = core_task(methods, request).await?.task.id;
+    let id = core_task(methods, request).await?.task.id.clone();
     let cancelled = methods
         .engine
         .cancel(&request.caller.scope(), &id, CancelMode::AtOnce)

@@ -154,7 +154,7 @@ impl Checker {
         self.tasks.insert(new.id.clone(), KnownTask::new(nth, &new.arguments));
         if let (Some(start), Some(before)) = (&new.parent, parent) {
             self.check_fence(process, before, Some(start.fence), "a child was started");
-            self.check_task(disk, &start.lineage.parent);
+            self.check_task(disk, &before.id);
         }
         self.check_task(disk, &new.id);
     }

@@ -41,7 +41,7 @@ pub async fn a_refused_task_leaves_no_trace(fresh: Fresh) {
     ));
     assert_eq!(bench.peek(&task.id).await.task, task);
     let mut unknown = new_task("b", bench.node, 2);
-    unknown.spec = SpecId::named("never put");
+    unknown.header.spec = SpecId::named("never put");
     assert!(matches!(
         bench.store.create(unknown).await,
         Err(CreateError::Store(StoreError::Failed(_)))

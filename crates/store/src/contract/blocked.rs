@@ -19,7 +19,7 @@ async fn blocked(bench: &Bench, name: &str) -> (Task, Fence) {
 }
 
 fn ids(tasks: Vec<Task>) -> Vec<TaskId> {
-    tasks.into_iter().map(|task| task.id).collect()
+    tasks.into_iter().map(|task| task.id.clone()).collect()
 }
 
 /// What it waits for is recorded when it comes, and does not queue it.

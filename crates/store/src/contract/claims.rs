@@ -35,7 +35,7 @@ pub async fn a_queue_is_in_order_of_readiness(fresh: Fresh) {
         bench.create(new_task(name, bench.node, at)).await;
     }
     let mut other = new_task("0", bench.node, 1);
-    other.tool = "other".into();
+    other.header.tool = "other".into();
     bench.create(other).await;
     let names = |claimed: Vec<longhaul_core::store::Claimed>| -> Vec<String> {
         claimed.iter().map(|claimed| claimed.task.id.to_string()).collect()

@@ -3,8 +3,8 @@
 use super::Fresh;
 use longhaul_core::{
     AttemptEnd, Block, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey, Json, Millis,
-    NodeId, Origin, Outcome, Owner, Principal, RpcFailure, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
-    UnixMillis,
+    NodeId, Origin, Outcome, Owner, Principal, RpcFailure, Scope, SessionKey, SpecId, Store, Task, TaskHeader, TaskId,
+    ToolSpec, UnixMillis,
     store::{ApplyError, Change, Claim, Claimed, Created, NewTask, Record},
 };
 use std::sync::Arc;
@@ -125,23 +125,26 @@ pub(crate) fn spec(name: &str) -> ToolSpec {
 /// An announced task of `alice`, in the queue of `tool`, kept an hour.
 pub(crate) fn new_task(name: &str, front: NodeId, at: i64) -> NewTask {
     NewTask {
-        id: id(name),
-        owner: Owner {
-            principal: Principal::named("alice"),
-            session: None,
+        header: TaskHeader {
+            id: id(name),
+            owner: Owner {
+                principal: Principal::named("alice"),
+                session: None,
+            },
+            tool: "tool".into(),
+            spec: SpecId::named("spec"),
+            origin: Origin::Modern,
+            front,
+            created_at: UnixMillis(at),
+            deadline: None,
+            queue_timeout: None,
+            retention: HOUR,
+            lineage: None,
         },
-        tool: "tool".into(),
-        spec: SpecId::named("spec"),
-        origin: Origin::Modern,
-        front,
         announced: true,
         in_memory: false,
         arguments: Json::trusted(format!(r#"{{"of":"{name}"}}"#)),
         requestor: Json::trusted(format!(r#"{{"by":"{name}"}}"#)),
-        at: UnixMillis(at),
-        deadline: None,
-        queue_timeout: None,
-        retention: HOUR,
         claim: None,
         outcome: None,
         idempotency: None,
@@ -151,7 +154,7 @@ pub(crate) fn new_task(name: &str, front: NodeId, at: i64) -> NewTask {
 }
 
 pub(super) fn of_session(mut new: NewTask, session: &str) -> NewTask {
-    new.owner.session = Some(SessionKey::named(session));
+    new.header.owner.session = Some(SessionKey::named(session));
     new
 }
 

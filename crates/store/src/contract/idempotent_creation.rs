@@ -79,10 +79,10 @@ pub async fn a_key_belongs_to_principal_and_tool(fresh: Fresh) {
     assert_eq!(found(&bench, "bob", "tool", 1).await, None);
     assert_eq!(found(&bench, "alice", "another tool", 1).await, None);
     let mut theirs = keyed("b", &bench, "key", 2);
-    theirs.owner.principal = Principal::named("bob");
+    theirs.header.owner.principal = Principal::named("bob");
     bench.create(theirs).await;
     let mut elsewhere = keyed("c", &bench, "key", 3);
-    elsewhere.tool = "another tool".into();
+    elsewhere.header.tool = "another tool".into();
     bench.create(elsewhere).await;
 }
 

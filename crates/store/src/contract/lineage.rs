@@ -4,7 +4,7 @@ use super::{Fresh, fixture::*};
 use longhaul_core::{
     AttemptEnd, CancelMode, ChildEntry, Event, Fence, Lineage, MAX_ENTRY_BYTES, NodeId, Outcome, Quota, Reason, State,
     Task, TaskId, UnixMillis,
-    store::{ApplyError, Change, CreateError, Created, Hint, Idempotency, NewTask, Parent},
+    store::{ApplyError, Change, CreateError, Created, Hint, Idempotency, NewTask, ParentEntry},
 };
 use std::sync::{Arc, Mutex};
 
@@ -18,17 +18,14 @@ fn child(name: &str, parent: &TaskId, fence: Fence, entry: u32) -> NewTask {
     let mut place = step(entry, "tests");
     place.key.kind = longhaul_core::EntryKind::Child;
     place.value = started.to_json();
-    new.tool = "tests".into();
-    new.parent = Some(Parent {
-        lineage: Lineage {
-            parent: parent.clone(),
-            entry,
-            root: parent.clone(),
-            depth: 1,
-        },
-        fence,
-        entry: place,
+    new.header.tool = "tests".into();
+    new.header.lineage = Some(Lineage {
+        parent: parent.clone(),
+        entry,
+        root: parent.clone(),
+        depth: 1,
     });
+    new.parent = Some(ParentEntry { fence, entry: place });
     new
 }
 
@@ -45,7 +42,7 @@ fn ended(name: &str, outcome: Outcome) -> ChildEntry {
 }
 
 fn ids(tasks: Result<Vec<Task>, longhaul_core::store::StoreError>) -> Vec<TaskId> {
-    tasks.expect("tasks").into_iter().map(|task| task.id).collect()
+    tasks.expect("tasks").into_iter().map(|task| task.id.clone()).collect()
 }
 
 /// Whoever sees that the child is over finds what it came to in its parent's journal, and the parent queued.
@@ -170,7 +167,7 @@ pub async fn a_child_is_written_with_its_parents_entry_or_not_at_all(fresh: Fres
     };
     assert!(matches!(refused(too_much).await, CreateError::Quota(_)));
     let mut unknown = child("b", &parent.id, fence, 1);
-    unknown.spec = longhaul_core::SpecId::named("never put");
+    unknown.header.spec = longhaul_core::SpecId::named("never put");
     assert!(matches!(refused(unknown).await, CreateError::Store(_)));
 
     bench.create(child("b", &parent.id, fence, 1)).await;

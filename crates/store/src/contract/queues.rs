@@ -14,7 +14,7 @@ pub async fn queues_are_known_by_their_tools(fresh: Fresh) {
         ("d", "pack", 40),
     ] {
         let mut new = new_task(name, bench.node, at);
-        new.tool = tool.into();
+        new.header.tool = tool.into();
         bench.create(new).await;
     }
     let tools = bench.store.queued_tools().await.expect("the tools");
@@ -40,7 +40,7 @@ pub async fn the_place_in_a_queue_is_known(fresh: Fresh) {
         ("d", "pack", 30),
     ] {
         let mut new = new_task(name, bench.node, at);
-        new.tool = tool.into();
+        new.header.tool = tool.into();
         tasks.push(bench.create(new).await);
     }
     for (task, most, before) in [(0, 9, 1), (1, 9, 0), (2, 9, 0), (3, 9, 2), (3, 1, 1)] {

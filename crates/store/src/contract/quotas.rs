@@ -8,7 +8,7 @@ use longhaul_core::{
 
 fn of(who: &str, name: &str, bench: &Bench, quota: Quota) -> NewTask {
     let mut new = new_task(name, bench.node, 1);
-    new.owner.principal = Principal::named(who);
+    new.header.owner.principal = Principal::named(who);
     new.quota = quota;
     new
 }

@@ -104,7 +104,7 @@ pub async fn what_it_waits_for_wakes_suspended_work(fresh: Fresh) {
         .expect("a child");
     assert_eq!(bench.store.next_wake().await, Ok(Some(UnixMillis(100))));
     let due = bench.store.due(UnixMillis(100), 10).await.expect("what is due");
-    let mut due: Vec<_> = due.into_iter().map(|task| task.id).collect();
+    let mut due: Vec<_> = due.into_iter().map(|task| task.id.clone()).collect();
     due.sort();
     assert_eq!(due, ["c", "d"].map(id), "what was woken waits for no timer");
     let task = bench.peek(&id("c")).await.task;
@@ -151,7 +151,7 @@ async fn claimed(bench: &Bench, at: i64) -> Vec<TaskId> {
         .claim("tool", 10, at)
         .await
         .into_iter()
-        .map(|claimed| claimed.task.id)
+        .map(|claimed| claimed.task.id.clone())
         .collect();
     claimed.sort();
     claimed

@@ -9,7 +9,7 @@ pub async fn what_is_due_comes_earliest_first(fresh: Fresh) {
     assert_eq!(bench.store.next_wake().await, Ok(None));
     for (name, deadline) in [("a", 300), ("b", 100), ("c", 200)] {
         let mut new = new_task(name, bench.node, 0);
-        new.deadline = Some(deadline);
+        new.header.deadline = Some(deadline);
         bench.create(new).await;
     }
     let names = |tasks: Vec<longhaul_core::Task>| tasks.iter().map(|task| task.id.to_string()).collect::<Vec<_>>();

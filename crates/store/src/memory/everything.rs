@@ -81,8 +81,8 @@ impl Everything {
         if let Some(first) = self.repeated(&new) {
             return first;
         }
-        let (at, quota) = (new.at, new.quota);
-        let start = new.parent.as_ref().map(|parent| parent.change(at));
+        let (at, quota) = (new.created_at, new.quota);
+        let start = new.parent_change();
         let start = start.as_ref().map(|change| self.decided_start(change)).transpose();
         let start = start.map_err(CreateError::Parent)?;
         let kept = StoredTask::new(new);

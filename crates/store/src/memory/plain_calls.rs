@@ -495,8 +495,9 @@ impl StoredUsage {
         }
         let changes = self.changes.load(Ordering::SeqCst);
         let read = self.read.lock().get(&new.owner.principal).copied();
-        let fresh =
-            |read: &ReadUsage| read.changes == changes && new.at >= read.at && new.at.since(read.at) < USAGE_KEPT;
+        let fresh = |read: &ReadUsage| {
+            read.changes == changes && new.created_at >= read.at && new.created_at.since(read.at) < USAGE_KEPT
+        };
         match read.filter(fresh) {
             Some(read) => Ok(OfQuota {
                 usage: read.usage,
@@ -517,7 +518,7 @@ impl StoredUsage {
         if read.len() >= MOST_PRINCIPALS {
             read.clear();
         }
-        let at = new.at;
+        let at = new.created_at;
         read.insert(principal.clone(), ReadUsage { changes, at, usage });
         Ok(usage)
     }

@@ -157,27 +157,32 @@ fn weight(record: &Record) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_core::{Json, NodeId, Origin, Outcome, Owner, Principal, Quota, SpecId, UnixMillis, store::NewTask};
+    use longhaul_core::{
+        Json, NodeId, Origin, Outcome, Owner, Principal, Quota, SpecId, TaskHeader, UnixMillis, store::NewTask,
+    };
 
     fn record(n: usize, bytes: usize) -> Record {
         let new = NewTask {
-            id: format!("t{n}").parse().unwrap(),
-            owner: Owner {
-                principal: Principal::local(),
-                session: None,
+            header: TaskHeader {
+                id: format!("t{n}").parse().unwrap(),
+                owner: Owner {
+                    principal: Principal::local(),
+                    session: None,
+                },
+                tool: "tool".into(),
+                spec: SpecId::named("spec"),
+                origin: Origin::Modern,
+                front: NodeId(1),
+                created_at: UnixMillis(1),
+                deadline: None,
+                queue_timeout: None,
+                retention: 1,
+                lineage: None,
             },
-            tool: "tool".into(),
-            spec: SpecId::named("spec"),
-            origin: Origin::Modern,
-            front: NodeId(1),
             announced: true,
             in_memory: false,
             arguments: Json::trusted("{}"),
             requestor: Json::trusted("{}"),
-            at: UnixMillis(1),
-            deadline: None,
-            queue_timeout: None,
-            retention: 1,
             claim: None,
             outcome: Some(Outcome::result(Json::trusted("x".repeat(bytes)))),
             idempotency: None,

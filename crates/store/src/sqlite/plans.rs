@@ -2,8 +2,8 @@
 
 use super::{SqliteOptions, SqliteStore, journal, ledger, read, write};
 use longhaul_core::{
-    Json, NodeId, Origin, Outcome, Owner, Principal, SessionKey, SpecId, Store, TaskId, ToolSpec, UnixMillis,
-    store::NewTask,
+    Json, NodeId, Origin, Outcome, Owner, Principal, SessionKey, SpecId, Store, TaskHeader, TaskId, ToolSpec,
+    UnixMillis, store::NewTask,
 };
 use rusqlite::Connection;
 use std::{env, sync::Arc};
@@ -173,23 +173,26 @@ async fn keep(store: &Arc<SqliteStore>, count: usize) {
 
 fn finished(n: usize) -> NewTask {
     NewTask {
-        id: format!("t{n:08}").parse::<TaskId>().unwrap(),
-        owner: Owner {
-            principal: Principal::local(),
-            session: Some(SessionKey::named("session")),
+        header: TaskHeader {
+            id: format!("t{n:08}").parse::<TaskId>().unwrap(),
+            owner: Owner {
+                principal: Principal::local(),
+                session: Some(SessionKey::named("session")),
+            },
+            tool: "tool".into(),
+            spec: SpecId::named("spec"),
+            origin: Origin::Legacy,
+            front: NodeId(1),
+            created_at: UnixMillis(n as i64),
+            deadline: None,
+            queue_timeout: None,
+            retention: 1_000,
+            lineage: None,
         },
-        tool: "tool".into(),
-        spec: SpecId::named("spec"),
-        origin: Origin::Legacy,
-        front: NodeId(1),
         announced: true,
         in_memory: false,
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
-        at: UnixMillis(n as i64),
-        deadline: None,
-        queue_timeout: None,
-        retention: 1_000,
         claim: None,
         outcome: Some(Outcome::tool_error("no")),
         idempotency: None,

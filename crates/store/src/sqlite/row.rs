@@ -3,7 +3,7 @@
 use super::code::{self, ATTEMPT_STATES, ORIGINS, STOP_REASONS};
 use longhaul_core::{
     Attempt, Blocked, HostId, InputKey, Json, Lineage, Millis, NodeId, Outcome, Owner, Principal, Progress, RpcFailure,
-    SessionKey, SpecId, State, Stop, Task, TaskId, UnixMillis, Verdict, store::Idempotency,
+    SessionKey, SpecId, State, Stop, Task, TaskHeader, TaskId, UnixMillis, Verdict, store::Idempotency,
 };
 use rusqlite::{
     CachedStatement, Connection, Result, Row, ToSql, params,
@@ -224,7 +224,7 @@ pub(super) fn insert_outcome(connection: &Connection, seq: i64, outcome: &Outcom
 
 /// Reads the task from a row of [`select_tasks`], with its `seq`.
 pub(super) fn task(row: &Row<'_>) -> Result<(i64, Task)> {
-    let task = Task {
+    let header = TaskHeader {
         id: id(row, 1)?,
         owner: Owner {
             principal: Principal::named(row.get::<_, Arc<str>>(2)?),
@@ -234,18 +234,22 @@ pub(super) fn task(row: &Row<'_>) -> Result<(i64, Task)> {
         spec: SpecId::named(row.get::<_, Arc<str>>(5)?),
         origin: code::read(row, 6, &ORIGINS)?,
         front: NodeId(row.get(7)?),
+        created_at: UnixMillis(row.get(17)?),
+        queue_timeout: length(row, 20)?,
+        deadline: length(row, 21)?,
+        retention: row.get::<_, i64>(22)?.cast_unsigned(),
+        lineage: lineage(row)?,
+    };
+    let task = Task {
+        header: Arc::new(header),
         announced: row.get(8)?,
         keyed: row.get(31)?,
         state: code::read_state(row, 9)?,
         stop: stop(row)?,
         attempt: attempt(row)?,
         attempts_used: row.get(16)?,
-        created_at: UnixMillis(row.get(17)?),
         updated_at: UnixMillis(row.get(18)?),
         ready_at: UnixMillis(row.get(19)?),
-        queue_timeout: length(row, 20)?,
-        deadline: length(row, 21)?,
-        retention: row.get::<_, i64>(22)?.cast_unsigned(),
         announced_until: UnixMillis(row.get(23)?),
         ended_at: row.get::<_, Option<i64>>(24)?.map(UnixMillis),
         status: row.get(25)?,
@@ -262,7 +266,6 @@ pub(super) fn task(row: &Row<'_>) -> Result<(i64, Task)> {
         woken: row.get(33)?,
         resume_at: row.get::<_, Option<i64>>(34)?.map(UnixMillis),
         blocked: blocked(row)?,
-        lineage: lineage(row)?,
         version: row.get::<_, i64>(30)?.cast_unsigned(),
     };
     Ok((row.get(0)?, task))

@@ -66,7 +66,7 @@ pub(super) fn create(
     if let Some(first) = repeated(tx.connection, new)? {
         return Ok(first);
     }
-    let start = new.parent.as_ref().map(|parent| parent.change(new.at));
+    let start = new.parent_change();
     let start = match start.as_ref().map(|change| parent(tx, change)).transpose()? {
         Some(Err(refused)) => return Ok(Err(CreateError::Parent(refused))),
         Some(Ok(start)) => Some(start),
@@ -89,7 +89,7 @@ pub(super) fn create(
     if let Some((seq, before, decision)) = &start {
         write(tx, *seq, before, decision)?;
     }
-    tell_parent(tx, task, outcome, new.at)?;
+    tell_parent(tx, task, outcome, new.created_at)?;
     Ok(Ok(Created::New(task.clone())))
 }
 

@@ -2,8 +2,8 @@
 
 use longhaul_core::{
     AttemptEnd, ChildEntry, Entry, EntryKey, EntryKind, Event, HostId, Json, Lineage, NodeId, Origin, Outcome, Owner,
-    Principal, SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
-    store::{ApplyError, Change, CreateError, NewTask, Parent, StoreError},
+    Principal, SpecId, Store, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Usage,
+    store::{ApplyError, Change, CreateError, NewTask, ParentEntry, StoreError},
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use rusqlite::Connection;
@@ -38,23 +38,26 @@ pub(crate) fn id(name: &str) -> TaskId {
 /// A task claimed by `node`, with arguments of about `bytes` bytes.
 pub(crate) fn new_task(name: &str, node: NodeId, bytes: usize) -> NewTask {
     NewTask {
-        id: id(name),
-        owner: Owner {
-            principal: Principal::local(),
-            session: None,
+        header: TaskHeader {
+            id: id(name),
+            owner: Owner {
+                principal: Principal::local(),
+                session: None,
+            },
+            tool: "tool".into(),
+            spec: SpecId::named("spec"),
+            origin: Origin::Modern,
+            front: node,
+            created_at: UnixMillis(1_000),
+            deadline: None,
+            queue_timeout: None,
+            retention: 60_000,
+            lineage: None,
         },
-        tool: "tool".into(),
-        spec: SpecId::named("spec"),
-        origin: Origin::Modern,
-        front: node,
         announced: true,
         in_memory: false,
         arguments: Json::from(serde_json::json!("x".repeat(bytes))),
         requestor: Json::trusted("{}"),
-        at: UnixMillis(1_000),
-        deadline: None,
-        queue_timeout: None,
-        retention: 60_000,
         claim: Some((node, None)),
         outcome: None,
         idempotency: None,
@@ -119,16 +122,13 @@ pub(crate) async fn create_child(
         epoch: fence.epoch,
     };
     let mut new = new_task(name, fence.node, 100);
-    new.parent = Some(Parent {
-        lineage: Lineage {
-            parent: parent.id.clone(),
-            entry: entry.seq,
-            root: parent.id.clone(),
-            depth: 1,
-        },
-        fence,
-        entry,
+    new.header.lineage = Some(Lineage {
+        parent: parent.id.clone(),
+        entry: entry.seq,
+        root: parent.id.clone(),
+        depth: 1,
     });
+    new.parent = Some(ParentEntry { fence, entry });
     Ok(store.create(new).await?.into_task())
 }
 

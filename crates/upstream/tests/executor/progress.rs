@@ -9,7 +9,7 @@ async fn status_and_progress_are_reported_and_the_log_is_readable() {
     let mut server = Server::running("echo 3/8; until [ -e go ]; do sleep 0.01; done; echo 8/8");
     server.definition.progress = Some(r"(?<current>\d+)/(?<total>\d+)".to_owned());
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     let record = becomes(&engine, &id, |record| record.task.progress.is_some()).await;
     let progress = record.task.progress.unwrap();
     assert_eq!(

@@ -14,7 +14,7 @@ use std::path::Path;
 async fn a_restart_finds_the_command_running() {
     let server = Server::running("echo $$ >> pids; until [ -e go ]; do sleep 0.01; done; echo done");
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     let command = pids(&server.file("pids"), 1)[0];
     engine.stop();
     drop(engine);
@@ -29,7 +29,7 @@ async fn a_restart_finds_the_command_running() {
 async fn a_restart_finds_the_command_ended() {
     let server = Server::running("echo $$ >> pids; until [ -e go ]; do sleep 0.01; done; echo done");
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     pids(&server.file("pids"), 1);
     engine.stop();
     std::fs::write(server.file("go"), "").unwrap();
@@ -44,7 +44,7 @@ async fn a_crash_is_interrupted_or_retried() {
     let script = "echo $$ >> pids; [ \"$(wc -l < pids)\" -ge 2 ] && echo second && exit; exec sleep 1000";
     let server = Server::running(script);
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     pids(&server.file("pids"), 1);
     kill(server.supervisor(&id));
     let (code, message, why) = reason(&outcome(&engine, &id).await);
@@ -62,7 +62,7 @@ async fn a_crash_is_interrupted_or_retried() {
         on: vec![RetryOn::Crash],
     };
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     let first = pids(&server.file("pids"), 1)[0];
     kill(server.supervisor(&id));
     assert_eq!(text(&outcome(&engine, &id).await), ("second\n".to_owned(), false));
@@ -85,7 +85,7 @@ async fn an_attempt_that_was_never_started_costs_nothing() {
     let server = Server::running("echo $$ >> pids; echo ran");
     let no_supervisor = Launcher::program(Path::new("/bin/false")).unwrap();
     let engine = server.start_with(no_supervisor).await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     let second = |record: &Record| record.task.attempt.as_ref().is_some_and(|attempt| attempt.epoch >= 2);
     becomes(&engine, &id, second).await;
     engine.stop();
@@ -107,7 +107,7 @@ async fn invariant_12_a_command_whose_folder_was_removed_is_not_run_again() {
             on: vec![RetryOn::Crash, RetryOn::Error],
         };
         let mut engine = server.start().await;
-        let id = create(&engine, json!({})).await.id;
+        let id = create(&engine, json!({})).await.id.clone();
         let command = pids(&server.file("pids"), 1)[0];
         // The server is connected to the supervisor and waits for the end.
         becomes(&engine, &id, |record| record.task.status.is_some()).await;
@@ -134,7 +134,7 @@ async fn invariant_12_a_command_whose_folder_was_removed_is_not_run_again() {
 async fn a_cancelled_command_whose_folder_was_removed_is_cancelled() {
     let server = Server::running("echo $$ >> pids; until [ -e go ]; do sleep 0.01; done");
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     let command = pids(&server.file("pids"), 1)[0];
     engine.stop();
     std::fs::remove_dir_all(server.attempts.dir(&id, 1).path()).unwrap();
@@ -156,7 +156,7 @@ async fn a_cancelled_command_whose_folder_was_removed_is_cancelled() {
 async fn another_versions_directory_is_a_clear_error() {
     let server = Server::running("echo $$ > pids; exec sleep 1000");
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     let command = pids(&server.file("pids"), 1)[0];
     engine.stop();
     std::fs::write(server.attempts.dir(&id, 1).path().join("version"), "7").unwrap();
@@ -172,7 +172,7 @@ async fn another_versions_directory_is_a_clear_error() {
 async fn a_damaged_exit_record_is_reported_as_such() {
     let server = Server::running("echo $$ > pids; until [ -e go ]; do sleep 0.01; done");
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     pids(&server.file("pids"), 1);
     engine.stop();
     std::fs::write(server.file("go"), "").unwrap();

@@ -130,7 +130,7 @@ async fn an_output_that_could_not_be_kept_is_marked() {
     let mut server = Server::running("until [ -e go ]; do sleep 0.01; done; head -c 90000 /dev/zero | tr '\\0' x");
     server.definition.max_output = 100_000;
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     let limit = Rlimit {
         current: Some(16 * 1024),
         maximum: Some(16 * 1024),

@@ -19,7 +19,7 @@ use std::{
 async fn directories_go_with_their_task() {
     let server = Server::running("echo x");
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     outcome(&engine, &id).await;
     until("the supervisor is reaped", || children().is_empty().then_some(()));
     let provider = CommandProvider::new(server.attempts.clone(), launcher(), Ports::system());
@@ -73,9 +73,9 @@ async fn a_copy_from_before_folders_were_removed_runs_no_command_again() {
     let store = open(false);
     server.store = Arc::clone(&store) as Arc<dyn Store>;
     let engine = server.start().await;
-    let running = create(&engine, json!({})).await.id;
+    let running = create(&engine, json!({})).await.id.clone();
     pids(&server.file("pids"), 1);
-    let queued = create(&engine, json!({})).await.id;
+    let queued = create(&engine, json!({})).await.id.clone();
     store.backup_to(&copy).await.unwrap();
     std::fs::write(server.file("go"), "").unwrap();
     outcome(&engine, &running).await;

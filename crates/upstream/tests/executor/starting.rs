@@ -48,7 +48,7 @@ async fn nothing_is_started_before_the_start_is_committed() {
         });
         server.store = Arc::clone(&store) as Arc<dyn Store>;
         let mut engine = server.start().await;
-        let id = create(&engine, json!({})).await.id;
+        let id = create(&engine, json!({})).await.id.clone();
         until("the start was to be written, twice", || {
             (store.asked.load(Ordering::SeqCst) >= 2).then_some(())
         });
@@ -82,7 +82,7 @@ async fn a_command_that_finds_no_descriptors_is_queued_again() {
     let server = Server::running("echo $$ >> pids; echo ran");
     std::fs::write(server.file("shortage"), "").unwrap();
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     let third = |record: &Record| record.task.attempt.as_ref().is_some_and(|attempt| attempt.epoch >= 3);
     let waiting = becomes(&engine, &id, third).await.task;
     let folders = std::fs::read_dir(server.file("attempts").join(id.as_str()))
@@ -119,7 +119,7 @@ async fn a_server_that_finds_no_descriptors_queues_the_task_again() {
         },
     )
     .unwrap();
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     let third = |record: &Record| record.task.attempt.as_ref().is_some_and(|attempt| attempt.epoch >= 3);
     let waiting = becomes(&engine, &id, third).await.task;
     setrlimit(Resource::Nofile, before).unwrap();

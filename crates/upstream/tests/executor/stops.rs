@@ -18,7 +18,7 @@ async fn cancel_stops_the_command_also_after_a_restart() {
     for restart in [false, true] {
         let server = Server::running("echo half done; echo $$ > pids; exec sleep 1000");
         let mut engine = server.start().await;
-        let id = create(&engine, json!({})).await.id;
+        let id = create(&engine, json!({})).await.id.clone();
         let command = pids(&server.file("pids"), 1)[0];
         if restart {
             engine.stop();
@@ -45,7 +45,7 @@ async fn how_a_command_ends_is_known_once_it_has_stopped() {
     );
     server.kill_grace = 60_000;
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     pids(&server.file("pids"), 1);
     let cancelled = engine.cancel(&scope(), &id, CancelMode::AtOnce).await.unwrap();
     assert!(cancelled.is_done());
@@ -59,7 +59,7 @@ async fn how_a_command_ends_is_known_once_it_has_stopped() {
 async fn a_command_that_had_to_be_killed_says_so() {
     let server = Server::running("trap '' TERM; echo $$ > pids; while :; do sleep 1000; done");
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     pids(&server.file("pids"), 1);
     engine.cancel(&scope(), &id, CancelMode::Cooperative).await.unwrap();
     assert_eq!(outcome(&engine, &id).await, Outcome::Cancelled);
@@ -76,7 +76,7 @@ async fn the_deadline_ends_the_command_also_while_the_server_is_down() {
         let mut server = Server::running("echo so far; echo and this >&2; echo $$ > pids; exec sleep 1000");
         server.deadline = Some(1_500);
         let mut engine = server.start().await;
-        let id = create(&engine, json!({})).await.id;
+        let id = create(&engine, json!({})).await.id.clone();
         let command = pids(&server.file("pids"), 1)[0];
         if down {
             engine.stop();
@@ -102,7 +102,7 @@ async fn the_deadline_ends_the_command_also_while_the_server_is_down() {
 async fn a_suspended_supervisor_is_continued_to_stop_its_command() {
     let server = Server::running("echo $$ > pids; exec sleep 1000");
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     let command = pids(&server.file("pids"), 1)[0];
     let supervisor = Pid::from_raw(server.supervisor(&id)).unwrap();
     rustix::process::kill_process(supervisor, Signal::STOP).unwrap();
@@ -134,7 +134,7 @@ async fn a_supervisor_that_does_not_react_is_reported() {
     let mut server = Server::running("echo $$ > pids; exec sleep 1000");
     server.ports.clock = Arc::new(ImpatientClock(Arc::clone(&server.ports.clock)));
     let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id;
+    let id = create(&engine, json!({})).await.id.clone();
     pids(&server.file("pids"), 1);
     engine.stop();
     kill(server.supervisor(&id));

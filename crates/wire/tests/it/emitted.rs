@@ -7,6 +7,7 @@ use longhaul_wire::{
     notification::{write_cancelled, write_progress},
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 pub(crate) fn every_record() -> Vec<Record> {
     let task = || task("tsk_1", 60_000);
@@ -273,10 +274,8 @@ fn a_tasks_parent_and_root_are_in_meta() {
         entry: 3,
         depth: 2,
     };
-    let child = longhaul_core::Task {
-        lineage: Some(lineage.clone()),
-        ..task()
-    };
+    let mut child = task();
+    Arc::make_mut(&mut child.header).lineage = Some(lineage.clone());
     let record = done(child.clone(), result(&json!({"content": [], "_meta": {"mine": 1}})));
     let asking = request(r#"{"jsonrpc":"2.0","id":"r","method":"m"}"#);
     let shown = |meta: &Value| {

@@ -2,7 +2,7 @@
 
 use longhaul_core::{
     BlockReason, Blocked, Failure, Input, InputKey, InputState, Json, NodeId, Origin, Outcome, Owner, Principal,
-    RpcFailure, SpecId, State, Task, TaskId, UnixMillis, Verdict,
+    RpcFailure, SpecId, State, Task, TaskHeader, TaskId, UnixMillis, Verdict,
     store::{NewTask, Record},
 };
 use longhaul_wire::{CacheHints, CacheScope, Message, Request, ServerInfo, jsonrpc::write_result};
@@ -19,23 +19,26 @@ pub(crate) fn at(hms: &str) -> UnixMillis {
 
 pub(crate) fn task(id: &str, ttl: u64) -> Task {
     let new = NewTask {
-        id: id.parse::<TaskId>().unwrap(),
-        owner: Owner {
-            principal: Principal::local(),
-            session: None,
+        header: TaskHeader {
+            id: id.parse::<TaskId>().unwrap(),
+            owner: Owner {
+                principal: Principal::local(),
+                session: None,
+            },
+            tool: "render_video".into(),
+            spec: SpecId::named("spec"),
+            origin: Origin::Legacy,
+            front: NodeId(1),
+            created_at: NINE,
+            deadline: None,
+            queue_timeout: None,
+            retention: ttl,
+            lineage: None,
         },
-        tool: "render_video".into(),
-        spec: SpecId::named("spec"),
-        origin: Origin::Legacy,
-        front: NodeId(1),
         announced: true,
         in_memory: false,
         arguments: Json::trusted("{}"),
         requestor: Json::trusted("{}"),
-        at: NINE,
-        deadline: None,
-        queue_timeout: None,
-        retention: ttl,
         claim: None,
         outcome: None,
         idempotency: None,

@@ -22,6 +22,7 @@ use longhaul_wire::{
     params::TaskMetadata,
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The `nth` example (from 0) that contains `needle`.
 fn example(text: &'static str, needle: &str, nth: usize) -> &'static str {
@@ -116,7 +117,7 @@ fn legacy_answers() {
         });
     });
     let mut stopped = crate::fixture::task("tsk_Qq8", 600_000);
-    stopped.created_at = at("09:10:00");
+    Arc::make_mut(&mut stopped.header).created_at = at("09:10:00");
     stopped.announced_until = at("09:20:00");
     let stopped = cancelled(updated(with_status(stopped, "Cancelled by the client."), "09:12:00"));
     answers(LEGACY, "11", |out, rid| {

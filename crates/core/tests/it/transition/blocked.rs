@@ -2,6 +2,7 @@
 
 use super::place::{NODE, NOW, block, entry, task_at};
 use longhaul_core::{AttemptEnd, Blocked, EntryKind, Event, State, Task, UnixMillis, transition};
+use std::sync::Arc;
 
 fn apply(task: &Task, event: Event, at: UnixMillis) -> Task {
     transition(task, &event, at).unwrap().0
@@ -61,7 +62,7 @@ fn a_block_and_its_end_are_seen() {
         "blocked (non-determinism): the tool's code does not follow its journal: as the test says"
     );
     let (mut waiting, later) = (blocked.clone(), NOW.plus(51));
-    waiting.deadline = None;
+    Arc::make_mut(&mut waiting.header).deadline = None;
     assert_eq!(waiting.due(later), [Event::TimerFired]);
     assert_eq!(apply(&waiting, Event::TimerFired, later).updated_at, later);
     let put_off = apply(

@@ -6,7 +6,7 @@ use super::{
 };
 use longhaul_core::{
     AttemptEnd, CancelMode, EntryKind, Event, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome, Owner,
-    Principal, Progress, RpcFailure, SpecId, StopReason, Task, TaskId, UnixMillis,
+    Principal, Progress, RpcFailure, SpecId, StopReason, Task, TaskHeader, TaskId, UnixMillis,
     store::{Idempotency, NewTask},
     transition,
 };
@@ -139,20 +139,23 @@ prop_compose! {
         keyed in any::<bool>(),
     ) -> Task {
         let new = NewTask {
-            id: "task".parse::<TaskId>().unwrap(),
-            owner: Owner { principal: Principal::local(), session: None },
-            tool: "tool".into(),
-            spec: SpecId::named("spec"),
-            origin: Origin::Modern,
-            front: NodeId(1),
+            header: TaskHeader {
+                id: "task".parse::<TaskId>().unwrap(),
+                owner: Owner { principal: Principal::local(), session: None },
+                tool: "tool".into(),
+                spec: SpecId::named("spec"),
+                origin: Origin::Modern,
+                front: NodeId(1),
+                created_at: UnixMillis(0),
+                deadline,
+                queue_timeout,
+                retention: retention.unwrap_or(60_000),
+                lineage: None,
+            },
             announced,
             in_memory: false,
             arguments: Json::trusted("{}"),
             requestor: Json::trusted("{}"),
-            at: UnixMillis(0),
-            deadline,
-            queue_timeout,
-            retention: retention.unwrap_or(60_000),
             claim: claim.then_some((NodeId(1), None)),
             outcome: None,
             idempotency: keyed.then(|| Idempotency { key: "key".into(), digest: [0; 32] }),

@@ -2,7 +2,8 @@
 
 use longhaul_core::{
     Attempt, AttemptState, Block, BlockReason, Blocked, Entry, EntryKey, EntryKind, Failure, InputKey, Json, NodeId,
-    Origin, Outcome, Owner, Principal, Progress, SpecId, State, Stop, StopReason, Task, UnixMillis, Verdict,
+    Origin, Outcome, Owner, Principal, Progress, SpecId, State, Stop, StopReason, Task, TaskHeader, UnixMillis,
+    Verdict,
 };
 use std::sync::Arc;
 
@@ -43,15 +44,22 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
     };
     let begun = matches!(state, State::Running | State::Suspended | State::Blocked);
     Task {
-        id: "task".parse().unwrap(),
-        owner: Owner {
-            principal: Principal::local(),
-            session: None,
-        },
-        tool: "tool".into(),
-        spec: SpecId::named("spec"),
-        origin: Origin::Legacy,
-        front: NodeId(1),
+        header: Arc::new(TaskHeader {
+            id: "task".parse().unwrap(),
+            owner: Owner {
+                principal: Principal::local(),
+                session: None,
+            },
+            tool: "tool".into(),
+            spec: SpecId::named("spec"),
+            origin: Origin::Legacy,
+            front: NodeId(1),
+            created_at: UnixMillis(1_000),
+            queue_timeout: Some(5_000),
+            deadline: Some(8_000),
+            retention: 60_000,
+            lineage: None,
+        }),
         announced: true,
         keyed: false,
         state,
@@ -66,12 +74,8 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
             host: None,
             state,
         }),
-        created_at: UnixMillis(1_000),
         updated_at: UnixMillis(4_000),
         ready_at: UnixMillis(2_000),
-        queue_timeout: Some(5_000),
-        deadline: Some(8_000),
-        retention: 60_000,
         announced_until: UnixMillis(61_000),
         ended_at: matches!(state, State::Done(_)).then_some(UnixMillis(4_000)),
         status: None,
@@ -85,7 +89,6 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
         woken: 3,
         resume_at: matches!(state, State::Suspended | State::Blocked).then_some(NOW),
         blocked: (state == State::Blocked).then(|| blocked_until(NOW)),
-        lineage: None,
         version: 7,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::place::{NODE, NOW, task_at};
 use longhaul_core::{AttemptEnd, CancelMode, Event, State, UnixMillis, transition};
+use std::sync::Arc;
 
 /// Waiting costs no attempt, however often the work is woken.
 #[test]
@@ -52,7 +53,7 @@ fn a_stop_ends_suspended_work_and_work_that_would_be_suspended() {
 fn suspended_work_wakes_for_its_timer_its_deadline_and_its_readers() {
     let mut task = task_at("Suspended", "Ended");
     task.resume_at = Some(UnixMillis(500_000));
-    task.deadline = None;
+    Arc::make_mut(&mut task.header).deadline = None;
     assert_eq!(
         task.wake_at(),
         Some(UnixMillis(31_000)),
@@ -68,7 +69,7 @@ fn suspended_work_wakes_for_its_timer_its_deadline_and_its_readers() {
     assert_eq!(task.wake_at(), task.resume_at);
     assert_eq!(task.due(UnixMillis(499_999)), []);
     assert_eq!(task.due(UnixMillis(500_000)), [Event::TimerFired]);
-    task.deadline = Some(499_000);
+    Arc::make_mut(&mut task.header).deadline = Some(499_000);
     assert_eq!(
         task.due(UnixMillis(500_000)),
         [Event::DeadlinePassed],

@@ -9,6 +9,7 @@ use longhaul_core::{
     UnixMillis, Verdict, transition,
 };
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What each event does in each place. A cell is the state and the attempt afterwards (`RL`: Running, Live), or why it is illegal.
 ///
@@ -257,16 +258,16 @@ pub(crate) fn event_named(name: &str, task: &mut Task) -> Event {
         "cancel" => Event::CancelRequested(CancelMode::Cooperative),
         "deadline" => Event::DeadlinePassed,
         "deadline too early" => {
-            task.deadline = Some(9_001);
+            Arc::make_mut(&mut task.header).deadline = Some(9_001);
             Event::DeadlinePassed
         }
         "deadline, not set" => {
-            task.deadline = None;
+            Arc::make_mut(&mut task.header).deadline = None;
             Event::DeadlinePassed
         }
         "queue timeout" => Event::QueueTimedOut,
         "queue, too early" => {
-            task.queue_timeout = Some(8_001);
+            Arc::make_mut(&mut task.header).queue_timeout = Some(8_001);
             Event::QueueTimedOut
         }
         "queue, journal" => {

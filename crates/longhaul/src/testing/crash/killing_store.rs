@@ -224,7 +224,7 @@ impl StoreLayer for KillingStore {
             let created = self.inner.create(new.clone()).await;
             if let Ok(Created::New(_)) = &created {
                 // A child's creation also changes its parent.
-                let change = new.parent.as_ref().map(|parent| parent.change(new.at));
+                let change = new.parent_change();
                 if let Some(change) = &change {
                     self.trace_acknowledged(change).await;
                 }

@@ -7,8 +7,9 @@ use crate::MemoryStore;
 use fastrand::Rng;
 use longhaul_core::{
     AttemptEnd, ChildEntry, Entry, EntryKey, EntryKind, Event, Fence, HostId, InputKey, Json, Lineage, NodeId, Origin,
-    Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec, UnixMillis,
-    store::{Change, Claim, Created, Idempotency, NewTask, Parent},
+    Outcome, Owner, Principal, Quota, RpcFailure, Scope, SessionKey, SpecId, Store, Task, TaskHeader, TaskId, ToolSpec,
+    UnixMillis,
+    store::{Change, Claim, Created, Idempotency, NewTask, ParentEntry},
 };
 
 const TOOLS: [&str; 3] = ["hash", "pack", "hash_all"];
@@ -266,8 +267,11 @@ impl Chooser {
 
     async fn new_task(&mut self, model: &MemoryStore) -> NewTask {
         let mut new = self.any_task();
-        if self.one_in(3) {
-            new.parent = self.parent(model, &new.id).await;
+        if self.one_in(3)
+            && let Some((lineage, parent)) = self.parent(model, &new.id).await
+        {
+            new.header.lineage = Some(lineage);
+            new.parent = Some(parent);
         }
         if self.one_in(6) {
             new.quota = self.tight_quota(model, &new.owner.principal).await;
@@ -276,7 +280,7 @@ impl Chooser {
     }
 
     /// Mostly one that can start a task.
-    async fn parent(&mut self, model: &MemoryStore, child: &TaskId) -> Option<Parent> {
+    async fn parent(&mut self, model: &MemoryStore, child: &TaskId) -> Option<(Lineage, ParentEntry)> {
         let id = if self.one_in(30) {
             fixed_id(1_000_000)
         } else {
@@ -301,16 +305,14 @@ impl Chooser {
             outcome: None,
         };
         entry.value = started.to_json();
-        Some(Parent {
-            lineage: Lineage {
-                parent: id.clone(),
-                entry: entry.seq,
-                root: id,
-                depth: self.rng.u32(1..9),
-            },
-            fence: held.filter(|_| !self.one_in(20)).unwrap_or(unheld),
-            entry,
-        })
+        let lineage = Lineage {
+            parent: id.clone(),
+            entry: entry.seq,
+            root: id,
+            depth: self.rng.u32(1..9),
+        };
+        let fence = held.filter(|_| !self.one_in(20)).unwrap_or(unheld);
+        Some((lineage, ParentEntry { fence, entry }))
     }
 
     /// Mostly the next one, sometimes one that is there, rarely one out of order.
@@ -368,27 +370,30 @@ impl Chooser {
         let claimed = self.one_in(4);
         let over = self.one_in(12);
         NewTask {
-            id: if taken { self.any_id() } else { fixed_id(self.ids.len()) },
-            owner: Owner {
-                principal: Principal::named(self.pick(&PRINCIPALS)),
-                session: self.rng.bool().then(|| self.session()),
+            header: TaskHeader {
+                id: if taken { self.any_id() } else { fixed_id(self.ids.len()) },
+                owner: Owner {
+                    principal: Principal::named(self.pick(&PRINCIPALS)),
+                    session: self.rng.bool().then(|| self.session()),
+                },
+                tool: self.pick(&TOOLS).into(),
+                spec: SpecId::named(if self.one_in(40) {
+                    SPECS[2]
+                } else {
+                    self.pick(&SPECS[..2])
+                }),
+                origin: self.pick(&[Origin::Legacy, Origin::Modern]),
+                front: NodeId(self.node),
+                created_at: UnixMillis(self.now),
+                deadline: self.length(),
+                queue_timeout: self.length(),
+                retention: self.pick(&[0, 1, 50, 1_000, 90_000, u64::MAX]),
+                lineage: None,
             },
-            tool: self.pick(&TOOLS).into(),
-            spec: SpecId::named(if self.one_in(40) {
-                SPECS[2]
-            } else {
-                self.pick(&SPECS[..2])
-            }),
-            origin: self.pick(&[Origin::Legacy, Origin::Modern]),
-            front: NodeId(self.node),
             announced: !self.one_in(4),
             in_memory: false,
             arguments: self.json("arguments"),
             requestor: self.json("client"),
-            at: UnixMillis(self.now),
-            deadline: self.length(),
-            queue_timeout: self.length(),
-            retention: self.pick(&[0, 1, 50, 1_000, 90_000, u64::MAX]),
             claim: if claimed {
                 Some((NodeId(self.node), self.host()))
             } else {

@@ -4,7 +4,7 @@ use super::{World, plain_id};
 use crate::contract::fixture::{answered, asked, block, fence, finished, host, step};
 use longhaul_core::{
     AttemptEnd, CancelMode, Event, Lineage, Outcome, StopReason, Store, UnixMillis,
-    store::{Claim, Idempotency, NewTask, Parent},
+    store::{Claim, Idempotency, NewTask, ParentEntry},
 };
 
 /// How many syncs each of a task's changes costs, its creation first.
@@ -80,7 +80,7 @@ fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
             ),
             (
                 "that passes its deadline",
-                with(|new| new.deadline = Some(1)),
+                with(|new| new.header.deadline = Some(1)),
                 vec![(Event::DeadlinePassed, 1), (ended(), 1)],
                 0,
             ),
@@ -109,7 +109,7 @@ fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
             ),
         ];
         for (nth, (name, mut new, changes, creation)) in cases.into_iter().enumerate() {
-            new.id = plain_id(nth);
+            new.header.id = plain_id(nth);
             let (task, syncs) = world.syncs(world.create(new)).await;
             assert_eq!(syncs, creation, "{name}: its creation");
             for (event, expected) in changes {
@@ -130,13 +130,13 @@ fn a_parent_is_heard_of_and_what_is_claimed_is_not() {
         let (parent, syncs) = world.syncs(world.create(world.plain(1))).await;
         assert_eq!(syncs, 0);
         let mut new = world.plain(2);
-        new.parent = Some(Parent {
-            lineage: Lineage {
-                parent: parent.id.clone(),
-                entry: 1,
-                root: parent.id.clone(),
-                depth: 1,
-            },
+        new.header.lineage = Some(Lineage {
+            parent: parent.id.clone(),
+            entry: 1,
+            root: parent.id.clone(),
+            depth: 1,
+        });
+        new.parent = Some(ParentEntry {
             fence: fence(&parent),
             entry: step(1, "child"),
         });

@@ -171,7 +171,7 @@ impl World {
 
     fn plain(&self, nth: usize) -> NewTask {
         let mut new = new_task("any", self.node, 1);
-        new.id = plain_id(nth);
+        new.header.id = plain_id(nth);
         new.announced = false;
         new.claim = Some((self.node, None));
         new

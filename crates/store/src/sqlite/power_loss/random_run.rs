@@ -53,7 +53,7 @@ impl Told {
                     return !matches!(new.claim, Some((_, Some(_))));
                 }
                 // The parent's journal has another entry.
-                let parent = new.parent.as_ref().map(|parent| parent.lineage.parent.clone());
+                let parent = new.lineage.as_ref().map(|lineage| lineage.parent.clone());
                 if let Some(parent) = parent {
                     self.quiet.remove(&parent);
                     self.known.insert(parent);
