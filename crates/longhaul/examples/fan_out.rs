@@ -94,7 +94,7 @@ async fn count(cx: &TaskContext, file: &PathBuf) -> ToolResult<Option<usize>> {
 /// Waits a minute for the answer. Then the question is withdrawn, and the files are left out.
 async fn leave_out(cx: &TaskContext, files: usize) -> ToolResult<bool> {
     // The client's capabilities are stored with the task, so they are the same in every attempt.
-    if !cx.capabilities().has(Capability::ElicitForm) {
+    if !cx.capabilities().has(Capability::ElicitationForm) {
         return Ok(true);
     }
     let question = format!("{files} of the files cannot be counted. Go on without?");

@@ -66,10 +66,11 @@ pub mod internals {
     pub use longhaul_store as store;
 }
 
+pub use longhaul_core::{Capability, ClientCapabilities as Capabilities};
 pub use longhaul_core::{
     Json as RawJson, LogLevel, OnNonDeterminism, Outcome, Principal, Quota, RetryOn, StopReason, TaskId, TaskPolicy,
 };
-pub use longhaul_runtime::{Abilities as Capabilities, Ability as Capability, JournalError, Question};
+pub use longhaul_runtime::{JournalError, Question};
 pub use longhaul_server::{
     Limits,
     http::{HostName, HttpOptions, Origin},

@@ -10,11 +10,12 @@ use crate::{
     node::Node,
     progress_stream::{ProgressStream, ToolMessage},
     queues::Arrival,
-    requestor::{Abilities, Requestor},
+    requestor::Requestor,
     task_log,
 };
 use longhaul_core::{
-    BoxFuture, CancelMode, Event, Json, Millis, Origin, Outcome, Owner, Principal, Scope, Task, TaskHeader, TaskId,
+    BoxFuture, CancelMode, ClientCapabilities, Event, Json, Millis, Origin, Outcome, Owner, Principal, Scope, Task,
+    TaskHeader, TaskId,
     store::{ApplyError, Change, Claimed, CreateError, Created, Idempotency, NewTask, Record, StoreError},
 };
 use std::sync::Arc;
@@ -549,7 +550,7 @@ impl StartChild for Inner {
             origin: parent.shared.header.origin,
             // The client knows the parent only, so a child can neither ask it nor report to it.
             requestor: Requestor {
-                abilities: Abilities::default(),
+                capabilities: ClientCapabilities::default(),
                 progress_token: None,
                 asks_first: false,
                 ..Requestor::clone(&parent.shared.requestor)

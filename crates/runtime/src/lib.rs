@@ -72,7 +72,7 @@ pub use question::{AskError, Question};
 pub use recovery::Recovered;
 pub use reply::{Reply, read_answer};
 pub use request::{RequestContext, Requesting};
-pub use requestor::{Abilities, Ability, Requestor, Trace};
+pub use requestor::{Requestor, Trace};
 pub use start::StartError;
 pub use step_observer::StepObserver;
 pub use suspension::SUSPEND_AFTER;

@@ -1,12 +1,8 @@
 //! A question to the client, from the asking to the answer.
 
-use crate::{
-    execution_end::End,
-    journal::JournalError,
-    requestor::{Abilities, Ability, Requestor},
-};
+use crate::{execution_end::End, journal::JournalError, requestor::Requestor};
 use longhaul_core::{
-    InputKey, Json, Millis, Outcome, RpcFailure, StopReason, UnixMillis,
+    Capability, ClientCapabilities, InputKey, Json, Millis, Outcome, RpcFailure, StopReason, UnixMillis,
     store::{ApplyError, StoreError},
 };
 use serde::{Deserialize, Serialize};
@@ -20,7 +16,7 @@ pub struct Question {
     /// `{"method": …, "params": …}` as MCP embeds it (U-15).
     pub request: Json,
     /// What the client must have declared to be asked this (U-13, G1-42).
-    pub needs: Option<Ability>,
+    pub needs: Option<Capability>,
     /// How long an answer is waited for; `None` for as long as the tool says.
     pub within: Option<Duration>,
 }
@@ -43,13 +39,13 @@ impl Question {
         }
     }
 
-    /// Whether a client of these abilities can be asked.
+    /// Whether a client that has declared these can be asked.
     ///
     /// # Errors
     /// [`AskError::Unsupported`].
-    pub fn fits(&self, abilities: &Abilities) -> Result<(), AskError> {
+    pub fn fits(&self, declared: &ClientCapabilities) -> Result<(), AskError> {
         match self.needs {
-            Some(ability) if !abilities.has(ability) => Err(AskError::Unsupported(ability)),
+            Some(capability) if !declared.has(capability) => Err(AskError::Unsupported(capability)),
             _ => Ok(()),
         }
     }
@@ -67,7 +63,7 @@ impl From<Json> for Question {
 pub enum AskError {
     /// The client has not declared that it can be asked this.
     #[error("the client has not declared {0}")]
-    Unsupported(Ability),
+    Unsupported(Capability),
     /// The task was started by another one: the client has called that, and knows nothing of this.
     #[error(
         "a task that another one has started cannot ask the client: ask before it is called, and hand the answer down"
@@ -98,7 +94,7 @@ impl AskError {
     /// generation, anything else ends as the tool's own error.
     pub fn into_end(self, requestor: &Requestor) -> End {
         match self {
-            Self::Unsupported(ability) => End::Finished(requestor.lacks(ability)),
+            Self::Unsupported(capability) => End::Finished(requestor.missing_capability(capability)),
             Self::Stopped(reason) => End::Stopped(reason),
             other => End::Errored(Outcome::tool_error(&other.to_string())),
         }

@@ -64,7 +64,7 @@ impl RequestContext {
     /// [`AskError::Unsupported`] if the client has not declared that it can be asked this.
     pub async fn ask(&self, question: impl Into<Question>) -> Result<Json, AskError> {
         let question = question.into();
-        question.fits(&self.0.requestor.abilities)?;
+        question.fits(&self.0.requestor.capabilities)?;
         self.0.requesting.ask(question).await
     }
 

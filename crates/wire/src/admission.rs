@@ -1,8 +1,6 @@
 //! The checks a request must pass before its method sees it, in the order that docs/protocol-coverage.md gives.
 
 use crate::{
-    client_capabilities::Capability,
-    client_capabilities::ClientCapabilities,
     era::{Era, LegacyPhase, Transport, detect_era},
     error::RpcError,
     jsonrpc::Request,
@@ -11,6 +9,7 @@ use crate::{
     params::Params,
     version::Version,
 };
+use longhaul_core::{Capability, ClientCapabilities};
 
 /// The server's side of the checks in [`admit`].
 #[derive(Debug, Clone, Copy)]

@@ -1,62 +1,8 @@
 //! Client capabilities: what a client declares in `initialize`, or in each modern request.
 
 use crate::{json, object::object};
+use longhaul_core::ClientCapabilities;
 use serde_json::value::RawValue;
-
-/// The client capabilities Longhaul acts on. A legacy client declares them for a session, a modern one in each request.
-///
-/// A capability counts as declared if its member is an object, whatever the object holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub struct ClientCapabilities {
-    /// `extensions["io.modelcontextprotocol/tasks"]`: accepts a task as the answer to a call.
-    pub tasks: bool,
-    /// `tasks`: the legacy capability. In a modern request it only gives access to the client's own legacy tasks.
-    pub legacy_tasks: bool,
-    /// `tasks.requests.elicitation.create`: hosts tasks for elicitation itself.
-    pub hosts_elicitation: bool,
-    /// `tasks.requests.sampling.createMessage`: hosts tasks for sampling itself.
-    pub hosts_sampling: bool,
-    /// `elicitation`, empty or with `form`.
-    pub elicitation_form: bool,
-    /// `elicitation.url`.
-    pub elicitation_url: bool,
-    /// `sampling`.
-    pub sampling: bool,
-    /// `sampling.tools`.
-    pub sampling_tools: bool,
-    /// `roots`.
-    pub roots: bool,
-}
-
-/// A client capability that a request or an input request can require.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Capability {
-    /// The tasks extension.
-    Tasks,
-    /// Elicitation by form.
-    ElicitationForm,
-    /// Elicitation by URL.
-    ElicitationUrl,
-    /// Sampling: requests to the client's model.
-    Sampling,
-    /// Sampling with tools the model may call.
-    SamplingTools,
-    /// Listing the client's roots.
-    Roots,
-}
-
-impl Capability {
-    pub(crate) fn as_json(self) -> &'static str {
-        match self {
-            Self::Tasks => r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
-            Self::ElicitationForm => r#"{"elicitation":{"form":{}}}"#,
-            Self::ElicitationUrl => r#"{"elicitation":{"url":{}}}"#,
-            Self::Sampling => r#"{"sampling":{}}"#,
-            Self::SamplingTools => r#"{"sampling":{"tools":{}}}"#,
-            Self::Roots => r#"{"roots":{}}"#,
-        }
-    }
-}
 
 object! {
     struct Declared {
@@ -90,38 +36,25 @@ fn declared(raw: Option<&RawValue>) -> bool {
     raw.is_some_and(json::is_object)
 }
 
-impl ClientCapabilities {
-    /// Reads a `capabilities` object; `None` if `raw` is not an object.
-    pub fn read(raw: &RawValue) -> Option<Self> {
-        let mut top = Declared::default();
-        top.fill(raw.get()).ok()?;
-        let requests = read!(Requests, read!(Tasks, top.tasks).requests);
-        let modes = read!(Modes, top.elicitation);
-        Some(Self {
-            tasks: declared(read!(Extensions, top.extensions).tasks),
-            legacy_tasks: declared(top.tasks),
-            hosts_elicitation: declared(read!(Modes, requests.elicitation).create),
-            hosts_sampling: declared(read!(Sampling, requests.sampling).create_message),
-            // An empty object means form mode: URL mode was added later.
-            elicitation_form: declared(top.elicitation) && (declared(modes.form) || modes.url.is_none()),
-            elicitation_url: declared(modes.url),
-            sampling: declared(top.sampling),
-            sampling_tools: declared(read!(Sampling, top.sampling).tools),
-            roots: declared(top.roots),
-        })
-    }
-
-    /// Whether the client has declared `capability` (for [`Capability::Tasks`]: the modern extension).
-    pub fn has(&self, capability: Capability) -> bool {
-        match capability {
-            Capability::Tasks => self.tasks,
-            Capability::ElicitationForm => self.elicitation_form,
-            Capability::ElicitationUrl => self.elicitation_url,
-            Capability::Sampling => self.sampling,
-            Capability::SamplingTools => self.sampling_tools,
-            Capability::Roots => self.roots,
-        }
-    }
+/// Reads a `capabilities` object; `None` if `raw` is not an object. A capability counts as declared if its
+/// member is an object, whatever the object holds.
+pub fn read(raw: &RawValue) -> Option<ClientCapabilities> {
+    let mut top = Declared::default();
+    top.fill(raw.get()).ok()?;
+    let requests = read!(Requests, read!(Tasks, top.tasks).requests);
+    let modes = read!(Modes, top.elicitation);
+    Some(ClientCapabilities {
+        tasks: declared(read!(Extensions, top.extensions).tasks),
+        legacy_tasks: declared(top.tasks),
+        hosts_elicitation: declared(read!(Modes, requests.elicitation).create),
+        hosts_sampling: declared(read!(Sampling, requests.sampling).create_message),
+        // An empty object means form mode: URL mode was added later.
+        elicitation_form: declared(top.elicitation) && (declared(modes.form) || modes.url.is_none()),
+        elicitation_url: declared(modes.url),
+        sampling: declared(top.sampling),
+        sampling_tools: declared(read!(Sampling, top.sampling).tools),
+        roots: declared(top.roots),
+    })
 }
 
 #[cfg(test)]
@@ -129,7 +62,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> ClientCapabilities {
-        ClientCapabilities::read(serde_json::from_str(text).unwrap()).unwrap()
+        super::read(serde_json::from_str(text).unwrap()).unwrap()
     }
 
     #[test]

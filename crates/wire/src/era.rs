@@ -1,13 +1,13 @@
 //! Which generation of the protocol a message belongs to. It is detected for each message alone.
 
 use crate::{
-    client_capabilities::ClientCapabilities,
     error::RpcError,
     header::Headers,
     meta::{self, Meta},
     method::Method,
     version::{Generation, Version},
 };
+use longhaul_core::ClientCapabilities;
 use serde_json::value::RawValue;
 
 /// How a message was received.

@@ -4,12 +4,12 @@
 //! −32004, the rest of −32000..−32099).
 
 use crate::{
-    client_capabilities::Capability,
     json,
     meta_keys::EXIT,
     request_id::RequestId,
     version::{Generation, Version},
 };
+use longhaul_core::{Capability, Json, RpcFailure};
 use std::{borrow::Cow, time::Duration};
 
 const BAD_REQUEST: u16 = 400;
@@ -169,11 +169,9 @@ impl RpcError {
 
     /// −32021, HTTP 400: the request needs a capability that the client has not declared.
     pub fn missing_capability(capability: Capability) -> Self {
-        Self::new(-32021, BAD_REQUEST, "Missing required client capability").with_data(|out| {
-            out.push_str(r#"{"requiredCapabilities":"#);
-            out.push_str(capability.as_json());
-            out.push('}');
-        })
+        let RpcFailure { code, message, data } = capability.missing("Missing required client capability");
+        let error = Self::new(code.into(), BAD_REQUEST, message.to_string());
+        error.with_data(|out| out.push_str(data.as_ref().map_or("null", Json::as_str)))
     }
 
     /// −32022, HTTP 400: the revision `requested` is not served. The data lists the supported revisions: only the modern ones if a

@@ -1,6 +1,7 @@
 //! Input requests, `{"method":…,"params":…}`: what a client must declare for each, and which answers are valid.
 
-use crate::{client_capabilities::Capability, error::RpcError, json, object::object};
+use crate::{error::RpcError, json, object::object};
+use longhaul_core::Capability;
 use serde_json::value::RawValue;
 
 object! { struct Members { method = "method", params = "params", } }
@@ -14,7 +15,8 @@ object! { struct Root { uri = "uri", } }
 /// An input request: an elicitation, a sampling request, or a request for the roots.
 ///
 /// ```
-/// use longhaul_wire::{Capability, InputRequest};
+/// use longhaul_core::Capability;
+/// use longhaul_wire::InputRequest;
 /// let request = InputRequest::read(r#"{"method":"elicitation/create","params":{"mode":"url","url":"https://acme.example","message":"Pay"}}"#).unwrap();
 /// assert_eq!(request.capability(), Capability::ElicitationUrl);
 /// request.check(serde_json::from_str(r#"{"action":"accept"}"#).unwrap()).unwrap();

@@ -1,13 +1,13 @@
 //! The members of `params._meta` that Longhaul reads and writes.
 
 use crate::{
-    client_capabilities::ClientCapabilities,
+    client_capabilities,
     error::RpcError,
     json, log_level,
     object::{ObjectError, object},
     request_id::RequestId,
 };
-use longhaul_core::LogLevel;
+use longhaul_core::{ClientCapabilities, LogLevel};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -90,7 +90,7 @@ impl<'a> Meta<'a> {
     /// −32602/400 if they are present and not an object.
     pub fn client_capabilities(&self) -> Result<Option<ClientCapabilities>, RpcError> {
         let read = |raw| {
-            ClientCapabilities::read(raw).ok_or_else(|| {
+            client_capabilities::read(raw).ok_or_else(|| {
                 RpcError::malformed_meta(format!("_meta member {CLIENT_CAPABILITIES} must be an object"))
             })
         };

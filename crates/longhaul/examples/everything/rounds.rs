@@ -92,7 +92,7 @@ async fn two_rounds(cx: TaskContext) -> ToolResult<String> {
 }
 
 async fn what_the_client_can(cx: TaskContext) -> Result<String, Error> {
-    if cx.capabilities().elicit_form {
+    if cx.capabilities().elicitation_form {
         return greet(cx).await;
     }
     capital(cx).await

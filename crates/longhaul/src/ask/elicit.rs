@@ -2,8 +2,7 @@
 
 use super::{Ask, AskError, Form, QuestionKind};
 use crate::RequestContext;
-use longhaul_core::BoxFuture;
-use longhaul_runtime::Ability as Capability;
+use longhaul_core::{BoxFuture, Capability};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -171,7 +170,7 @@ impl<T: DeserializeOwned + Send + 'static> QuestionKind for Elicitation<T> {
         let params = json!({"mode": "form", "message": message, "requestedSchema": form.schema()});
         Ok((
             json!({"method": "elicitation/create", "params": params}),
-            Capability::ElicitForm,
+            Capability::ElicitationForm,
         ))
     }
 

@@ -13,8 +13,8 @@ pub use roots::{Root, RootsQuestion};
 pub use sample::{CreateMessageResult, IntoMessages, SampleTool, Sampling, ToolChoice};
 
 use crate::{AskError, RequestContext};
-use longhaul_core::{BoxFuture, Json};
-use longhaul_runtime::{Ability as Capability, Question};
+use longhaul_core::{BoxFuture, Capability, Json};
+use longhaul_runtime::Question;
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -2,8 +2,7 @@
 
 use super::{Ask, AskError, ElicitResult, QuestionKind, elicit::Answer};
 use crate::{Era, RequestContext};
-use longhaul_core::BoxFuture;
-use longhaul_runtime::Ability as Capability;
+use longhaul_core::{BoxFuture, Capability};
 use serde_json::{Value, json};
 use std::{fmt, future::IntoFuture, sync::Arc};
 
@@ -94,7 +93,7 @@ impl QuestionKind for PageQuestion {
         }
         Ok((
             json!({"method": "elicitation/create", "params": params}),
-            Capability::ElicitUrl,
+            Capability::ElicitationUrl,
         ))
     }
 

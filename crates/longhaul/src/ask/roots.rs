@@ -2,8 +2,7 @@
 
 use super::{Ask, AskError, QuestionKind};
 use crate::RequestContext;
-use longhaul_core::BoxFuture;
-use longhaul_runtime::Ability as Capability;
+use longhaul_core::{BoxFuture, Capability};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::future::IntoFuture;

@@ -2,8 +2,7 @@
 
 use super::{Ask, AskError, QuestionKind};
 use crate::{Audience, Content, Message, RequestContext, message, schema};
-use longhaul_core::BoxFuture;
-use longhaul_runtime::Ability as Capability;
+use longhaul_core::{BoxFuture, Capability};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -9,8 +9,8 @@ pub use progress_value::ProgressValue;
 pub use task::{Checkpoint, TaskContext};
 
 use crate::{AskError, ServerHandle};
-use longhaul_core::{BoxFuture, Json, LogLevel, Principal};
-use longhaul_runtime::{Abilities as Capabilities, Ports, Question, Requestor, Trace};
+use longhaul_core::{BoxFuture, ClientCapabilities as Capabilities, Json, LogLevel, Principal};
+use longhaul_runtime::{Ports, Question, Requestor, Trace};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -89,13 +89,13 @@ impl RequestContext {
     /// ```
     /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<&'static str> {
     /// use longhaul::Capability;
-    /// if !cx.capabilities().has(Capability::ElicitForm) {
+    /// if !cx.capabilities().has(Capability::ElicitationForm) {
     ///     return Ok("not confirmed: your client shows no forms");
     /// }
     /// # Ok("") }
     /// ```
     pub fn capabilities(&self) -> Capabilities {
-        self.requestor().abilities
+        self.requestor().capabilities
     }
 
     /// The principal that the request belongs to.

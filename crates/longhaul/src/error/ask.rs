@@ -1,7 +1,7 @@
 //! The error of questions.
 
-use longhaul_core::{RpcFailure, StopReason, store::ApplyError};
-use longhaul_runtime::{Ability as Capability, AskError as RuntimeAskError, JournalError};
+use longhaul_core::{Capability, RpcFailure, StopReason, store::ApplyError};
+use longhaul_runtime::{AskError as RuntimeAskError, JournalError};
 
 /// A question could not be asked, or has no answer that the function could use. `?` ends the tool with it: the client reads why.
 ///

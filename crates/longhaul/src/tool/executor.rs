@@ -70,7 +70,9 @@ impl Function {
                 ErrorKind::Journal(JournalError::Task(_)) => End::Crashed,
                 ErrorKind::Journal(error) => End::Errored(Outcome::tool_error(&error.to_string())),
                 ErrorKind::Ask(AskError::Task(_)) if self.durable => End::Crashed,
-                ErrorKind::Ask(AskError::Unsupported(capability)) => End::Finished(requestor.lacks(capability)),
+                ErrorKind::Ask(AskError::Unsupported(capability)) => {
+                    End::Finished(requestor.missing_capability(capability))
+                }
                 ErrorKind::Ask(error) => End::Errored(Outcome::tool_error(&error.to_string())),
             },
         }

@@ -111,13 +111,13 @@ impl Caller {
 
 /// The client's capabilities, without tasks: Longhaul makes the tasks, and the handler returns results.
 fn capabilities(requestor: &Requestor) -> ClientCapabilities {
-    let has = requestor.abilities;
+    let has = requestor.capabilities;
     let mut declared = Map::new();
     let mut elicitation = Map::new();
-    if has.elicit_form {
+    if has.elicitation_form {
         elicitation.insert("form".to_owned(), json!({}));
     }
-    if has.elicit_url {
+    if has.elicitation_url {
         elicitation.insert("url".to_owned(), json!({}));
     }
     if !elicitation.is_empty() {

@@ -14,8 +14,8 @@ use futures_util::{
     future::{AbortHandle, Abortable, Aborted, BoxFuture, FutureExt, join_all},
     stream::FuturesUnordered,
 };
-use longhaul_core::{Json, LogLevel, StopReason};
-use longhaul_runtime::{Ability, AskError, Question};
+use longhaul_core::{Capability, Json, LogLevel, StopReason};
+use longhaul_runtime::{AskError, Question};
 use rmcp::{
     ErrorData,
     model::{
@@ -184,7 +184,7 @@ fn question_of(request: Value) -> Question {
     let request = Json::from(request);
     Question {
         name: None,
-        needs: Ability::needed_by(&request),
+        needs: Capability::needed_by(&request),
         request,
         within: None,
     }

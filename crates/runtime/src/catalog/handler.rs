@@ -1,11 +1,7 @@
 //! Handlers that answer a request while it lasts. Work that may outlast its request is a tool's ([`Executor`](crate::Executor)).
 
-use crate::{
-    question::AskError,
-    request::RequestContext,
-    requestor::{Ability, Requestor},
-};
-use longhaul_core::{BoxFuture, Json, Outcome, RpcFailure};
+use crate::{question::AskError, request::RequestContext, requestor::Requestor};
+use longhaul_core::{BoxFuture, Capability, Json, Outcome, RpcFailure};
 use std::sync::Arc;
 
 /// A handler could not answer.
@@ -16,7 +12,7 @@ pub enum HandlerError {
     Rpc(RpcFailure),
     /// The client cannot be asked what the handler needs to know.
     #[error("the client has not declared {0}")]
-    Lacks(Ability),
+    Lacks(Capability),
     /// There is nothing of this name; the front words it for the generation that asks.
     #[error("not found")]
     NotFound,
@@ -27,7 +23,7 @@ impl HandlerError {
     pub fn into_outcome(self, requestor: &Requestor) -> Outcome {
         match self {
             Self::Rpc(failure) => Outcome::RpcError(failure),
-            Self::Lacks(ability) => requestor.lacks(ability),
+            Self::Lacks(capability) => requestor.missing_capability(capability),
             Self::NotFound => Outcome::tool_error("not found"),
         }
     }
@@ -36,7 +32,7 @@ impl HandlerError {
 impl From<AskError> for HandlerError {
     fn from(error: AskError) -> Self {
         match error {
-            AskError::Unsupported(ability) => Self::Lacks(ability),
+            AskError::Unsupported(capability) => Self::Lacks(capability),
             other => Self::Rpc(RpcFailure {
                 code: -32603,
                 message: other.to_string().into(),

@@ -59,7 +59,7 @@ impl TaskContext {
     /// if the store failed.
     pub async fn ask(&self, question: impl Into<Question>) -> Result<Json, AskError> {
         let question = question.into();
-        let fits = question.fits(&self.shared.requestor.abilities);
+        let fits = question.fits(&self.shared.requestor.capabilities);
         fits.map_err(|unfit| {
             if self.shared.header.lineage.is_some() {
                 AskError::Child

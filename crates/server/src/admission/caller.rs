@@ -1,8 +1,8 @@
 //! The sender of a message, as methods need it.
 
-use crate::{capabilities, session::Session};
-use longhaul_core::{Origin, Owner, Principal, Scope, SessionKey};
-use longhaul_runtime::{Abilities, Requestor, Trace};
+use crate::session::Session;
+use longhaul_core::{ClientCapabilities, Origin, Owner, Principal, Scope, SessionKey};
+use longhaul_runtime::{Requestor, Trace};
 use longhaul_wire::{Era, Generation, LegacyPhase, Meta, RpcError, Version};
 use serde_json::{Value, value::RawValue};
 
@@ -28,7 +28,7 @@ pub(crate) struct Caller {
     reach: PeerScope,
     principal: Principal,
     session: Option<Session>,
-    abilities: Abilities,
+    capabilities: ClientCapabilities,
 }
 
 impl Caller {
@@ -39,18 +39,14 @@ impl Caller {
         takes_stream: bool,
         reach: PeerScope,
     ) -> Self {
-        let (version, declares_tasks, abilities) = match era {
+        let (version, declares_tasks, capabilities) = match era {
             // Without a session the client's capabilities are not known, so it is asked nothing (C-51).
             Era::Legacy(legacy) => (
                 LegacyPhase::version(*legacy),
                 false,
-                session.map_or(Abilities::default(), |session| session.abilities),
+                session.map_or(ClientCapabilities::default(), |session| session.capabilities),
             ),
-            Era::Modern(modern) => (
-                Some(modern.version),
-                modern.capabilities.tasks,
-                capabilities::from_declared(&modern.capabilities),
-            ),
+            Era::Modern(modern) => (Some(modern.version), modern.capabilities.tasks, modern.capabilities),
         };
         let generation = era.generation();
         Self {
@@ -62,7 +58,7 @@ impl Caller {
             principal,
             // A modern message stands alone, also beside a session (L-07).
             session: session.filter(|_| generation == Generation::Legacy).cloned(),
-            abilities,
+            capabilities,
         }
     }
 
@@ -87,7 +83,7 @@ impl Caller {
                     .and_then(|info| serde_json::from_str(info).ok()),
                 None => meta.client_info().and_then(value),
             },
-            abilities: self.abilities,
+            capabilities: self.capabilities,
             progress_token: meta
                 .progress_token()?
                 .and_then(|token| serde_json::from_str(token.as_json()).ok()),

@@ -13,13 +13,11 @@ use crate::{
     response::Answer,
 };
 use longhaul_core::{
-    BoxFuture, CancelMode, InputKey, Json, Millis, Outcome, Scope, Task, TaskId, TaskPolicy,
+    BoxFuture, CancelMode, Capability, InputKey, Json, Millis, Outcome, Scope, Task, TaskId, TaskPolicy,
     store::{Record, StoreError},
     text_result,
 };
-use longhaul_runtime::{
-    Ability, AskError, CancelError, Engine, HandlerError, Question, RequestContext, Snapshot, ToolMessage,
-};
+use longhaul_runtime::{AskError, CancelError, Engine, HandlerError, Question, RequestContext, Snapshot, ToolMessage};
 use longhaul_wire::{Generation, RpcError, ToolEntry, legacy, modern};
 use serde::Deserialize;
 use serde_json::json;
@@ -218,12 +216,13 @@ struct Relayed {
 impl Relayed {
     /// Asks this client what the work has asked, if it can be asked that; otherwise somebody else has to answer.
     fn of(record: &Record, cx: &RequestContext) -> Option<Self> {
-        let abilities = &cx.requestor().abilities;
-        let input = (record.inputs.iter())
-            .find(|input| Ability::needed_by(&input.request).is_some_and(|ability| abilities.has(ability)))?;
+        let capabilities = &cx.requestor().capabilities;
+        let input = (record.inputs.iter()).find(|input| {
+            Capability::needed_by(&input.request).is_some_and(|capability| capabilities.has(capability))
+        })?;
         let question = Question {
             name: Some(input.key.as_str().into()),
-            needs: Ability::needed_by(&input.request),
+            needs: Capability::needed_by(&input.request),
             request: input.request.clone(),
             within: None,
         };

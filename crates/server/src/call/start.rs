@@ -18,11 +18,9 @@ use crate::{
     response::{Answer, OwnedRequestId, create_failed, store_failed},
     session::Session,
 };
-use longhaul_core::{BoxFuture, Json, Outcome, SessionKey, Task};
+use longhaul_core::{BoxFuture, Capability, Json, Outcome, SessionKey, Task};
 use longhaul_runtime::{Call as ToolCall, HandlerError, Tool};
-use longhaul_wire::{
-    Capability, Generation, RpcError, jsonrpc::write_result, legacy as wire, modern, params::TaskMetadata,
-};
+use longhaul_wire::{Generation, RpcError, jsonrpc::write_result, legacy as wire, modern, params::TaskMetadata};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, sync::Arc};
 

@@ -8,7 +8,6 @@ mod replay;
 
 use crate::{
     admission::request::AdmittedRequest,
-    capabilities,
     interaction::{
         Interaction,
         exchange::{self, Output, Responder, Response},
@@ -19,8 +18,8 @@ use crate::{
 };
 use client_requests::ClientRequests;
 use futures_util::FutureExt;
-use longhaul_core::{BoxFuture, Json, RpcFailure};
-use longhaul_runtime::{Ability, AskError, HandlerError, Question, RequestContext, Requesting, Requestor, ToolMessage};
+use longhaul_core::{BoxFuture, Capability, Json, RpcFailure};
+use longhaul_runtime::{AskError, HandlerError, Question, RequestContext, Requesting, Requestor, ToolMessage};
 use longhaul_wire::{Generation, RequestId, RpcError, ServerInfo, legacy, modern};
 use outbox::{Outbox, OutboxItem};
 use replay::Replay;
@@ -69,7 +68,7 @@ pub(crate) fn answer(
                 Response::of(text)
             }
             Err(HandlerError::NotFound) => Response::error(&id, &not_found),
-            Err(HandlerError::Lacks(ability)) => Response::error(&id, &undeclared(ability, generation)),
+            Err(HandlerError::Lacks(capability)) => Response::error(&id, &undeclared(capability, generation)),
             Err(HandlerError::Rpc(failure)) => Response::of(failed(&id, generation, &failure)),
         };
         Box::pin(std::future::ready(Ok(Output::Response(response)))) as _
@@ -118,10 +117,10 @@ pub(crate) fn run(
     }))
 }
 
-fn undeclared(missing: Ability, generation: Generation) -> RpcError {
+fn undeclared(missing: Capability, generation: Generation) -> RpcError {
     match generation {
         Generation::Legacy => RpcError::internal(format!("The client has not declared {missing}")),
-        Generation::Modern => RpcError::missing_capability(capabilities::required(missing)),
+        Generation::Modern => RpcError::missing_capability(missing),
     }
 }
 

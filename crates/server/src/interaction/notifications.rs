@@ -36,7 +36,7 @@ impl RequestNotifications {
             elicitation_complete: request
                 .caller
                 .session()
-                .is_some_and(|session| session.abilities.elicit_url),
+                .is_some_and(|session| session.capabilities.elicitation_url),
         })
     }
 

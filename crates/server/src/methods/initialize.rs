@@ -1,17 +1,17 @@
 //! `initialize` (legacy): negotiates a revision and starts a session that its id carries.
 
 use super::Methods;
-use crate::{admission::request::AdmittedRequest, capabilities, catalog::features, response::Answer, session::Session};
+use crate::{admission::request::AdmittedRequest, catalog::features, response::Answer, session::Session};
 use longhaul_wire::{RpcError, Version, jsonrpc::write_result, legacy};
 
 pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     let params = request.params.initialize()?;
     let version = Version::negotiate(&params.protocol_version);
-    let abilities = capabilities::from_declared(&params.capabilities);
+    let capabilities = params.capabilities;
     let ports = methods.engine.ports();
     let session = Session::begin(
         version,
-        abilities,
+        capabilities,
         request.caller.principal().clone(),
         params.client_info,
         ports.clock.now(),

@@ -11,7 +11,8 @@ use crate::{
     response::{Answer, OwnedRequestId, store_failed, stream},
     session::preferences::SubscriptionGuard,
 };
-use longhaul_wire::{Capability, RpcError, modern::subscription::write_acknowledged, params::SubscriptionFilter};
+use longhaul_core::Capability;
+use longhaul_wire::{RpcError, modern::subscription::write_acknowledged, params::SubscriptionFilter};
 use std::{borrow::Cow, sync::Arc};
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {

@@ -6,9 +6,9 @@ use crate::{
     interaction::push::session_stream,
     response::{Answer, store_failed},
 };
-use longhaul_core::{Origin, Task, store::Record};
+use longhaul_core::{Capability, Origin, Task, store::Record};
 use longhaul_runtime::Engine;
-use longhaul_wire::{Capability, Generation, RpcError, legacy, modern};
+use longhaul_wire::{Generation, RpcError, legacy, modern};
 
 pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
     if request.caller.declares_core_tasks_only() {

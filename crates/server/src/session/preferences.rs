@@ -174,15 +174,15 @@ fn taken(uri: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_core::ClientCapabilities;
     use longhaul_core::Principal;
-    use longhaul_runtime::Abilities;
     use longhaul_wire::Version;
 
     fn session(nth: usize) -> Session {
         Session {
             key: SessionKey::named(nth.to_string()),
             version: Version::V2025_11_25,
-            abilities: Abilities::default(),
+            capabilities: ClientCapabilities::default(),
             principal: Principal::local(),
             expires_at: UnixMillis(i64::try_from(nth).unwrap()),
             client: None,

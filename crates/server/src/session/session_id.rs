@@ -7,8 +7,7 @@ use crate::{
     capabilities,
     signer::{Signer, Verified},
 };
-use longhaul_core::{Entropy, Millis, Principal, SessionKey, UnixMillis};
-use longhaul_runtime::Abilities;
+use longhaul_core::{ClientCapabilities, Entropy, Millis, Principal, SessionKey, UnixMillis};
 use longhaul_wire::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -29,7 +28,7 @@ pub(crate) struct Session {
     /// The negotiated revision.
     pub version: Version,
     /// What the client can be asked.
-    pub abilities: Abilities,
+    pub capabilities: ClientCapabilities,
     /// Who initialized it.
     pub principal: Principal,
     /// Not honoured after this.
@@ -42,7 +41,7 @@ impl Session {
     /// A new session, beginning `now`.
     pub(crate) fn begin(
         version: Version,
-        abilities: Abilities,
+        capabilities: ClientCapabilities,
         principal: Principal,
         client: Option<&RawValue>,
         now: UnixMillis,
@@ -53,7 +52,7 @@ impl Session {
         Self {
             key: name_of(&bytes),
             version,
-            abilities,
+            capabilities,
             principal,
             expires_at: now.plus(LIFETIME),
             client: client.and_then(short),
@@ -69,7 +68,7 @@ impl Session {
                 .position(|known| *known == self.version)
                 .unwrap_or(0) as u8,
         );
-        body.push(capabilities::to_bits(self.abilities));
+        body.push(capabilities::to_bits(self.capabilities));
         body.extend(self.expires_at.0.to_be_bytes());
         let client = self.client.as_deref().unwrap_or_default();
         // `short` has cut it.
@@ -93,7 +92,7 @@ impl Session {
         Some(Self {
             key: name_of(head[..KEY_BYTES].try_into().ok()?),
             version: *Version::ALL.get(usize::from(head[KEY_BYTES]))?,
-            abilities: capabilities::from_bits(head[KEY_BYTES + 1]),
+            capabilities: capabilities::from_bits(head[KEY_BYTES + 1]),
             principal: Principal::named(std::str::from_utf8(principal).ok()?),
             expires_at,
             client: (!client.is_empty()).then(|| client.into()),
@@ -145,17 +144,17 @@ mod tests {
     }
 
     fn session() -> Session {
-        let abilities = Abilities {
-            elicit_form: true,
+        let capabilities = ClientCapabilities {
+            elicitation_form: true,
             sampling: true,
             hosts_sampling: true,
-            ..Abilities::default()
+            ..ClientCapabilities::default()
         };
         let info = json!({"name": "n".repeat(1000), "version": "1", "icons": ["…"]});
         let client = RawValue::from_string(info.to_string()).unwrap();
         Session::begin(
             Version::V2025_06_18,
-            abilities,
+            capabilities,
             Principal::local(),
             Some(&client),
             UnixMillis(1_000),

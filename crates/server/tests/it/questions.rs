@@ -98,7 +98,7 @@ async fn without_a_session_a_response_is_refused() {
     let server = Server::start().await;
     let call = Post::legacy(None, "tools/call", act("optional", "ask"));
     let result = server.result(&call).await;
-    // The question needs no ability, so it was asked, and was not brought to anyone.
+    // The question needs no capability, so it was asked, and was not brought to anyone.
     assert_eq!(result["content"][0]["text"], r#"{"action":"cancel"}"#);
 }
 

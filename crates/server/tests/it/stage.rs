@@ -1,10 +1,12 @@
 //! Tools that do what a test tells them, and tell what was done to them.
 
 use futures_util::future::try_join_all;
-use longhaul_core::{BoxFuture, Json, LogLevel, Outcome, RpcFailure, StopReason, TaskId, TaskPolicy, text_result};
+use longhaul_core::{
+    BoxFuture, Capability, Json, LogLevel, Outcome, RpcFailure, StopReason, TaskId, TaskPolicy, text_result,
+};
 use longhaul_runtime::{
-    Ability, AskError, Attempt, AttemptExit, Catalog, End, Executor, LogChunk, LogError, LogRange, PastAttempt,
-    Provider, Question, TaskContext, Tool, ToolSettings,
+    AskError, Attempt, AttemptExit, Catalog, End, Executor, LogChunk, LogError, LogRange, PastAttempt, Provider,
+    Question, TaskContext, Tool, ToolSettings,
 };
 use longhaul_upstream::in_process::{self, function};
 use serde_json::{Value, json};
@@ -309,7 +311,7 @@ pub(crate) fn form(name: &str) -> Question {
     Question {
         name: Some(name.into()),
         request: Json::from(json!({"method": "elicitation/create", "params": params})),
-        needs: Some(Ability::ElicitForm),
+        needs: Some(Capability::ElicitationForm),
         within: None,
     }
 }
@@ -320,7 +322,7 @@ fn sampling() -> Question {
     Question {
         name: Some("capital".into()),
         request: Json::from(request),
-        needs: Some(Ability::Sampling),
+        needs: Some(Capability::Sampling),
         within: None,
     }
 }

@@ -12,7 +12,7 @@ pub use input_responses::{InputResponses, MAX_INPUT_RESPONSES};
 pub use listen::{MAX_WATCHED, SubscriptionFilter};
 
 use crate::{
-    client_capabilities::ClientCapabilities,
+    client_capabilities,
     error::RpcError,
     json, log_level,
     meta::{Meta, ProgressToken},
@@ -20,7 +20,7 @@ use crate::{
     object::{ObjectError, for_each_member, object},
     request_id::RequestId,
 };
-use longhaul_core::LogLevel;
+use longhaul_core::{ClientCapabilities, LogLevel};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -184,7 +184,7 @@ impl<'a> Params<'a> {
         let capabilities = required(self.0.capabilities, "capabilities", "an object")?;
         Ok(Initialize {
             protocol_version: text(self.0.protocol_version, "protocolVersion")?,
-            capabilities: ClientCapabilities::read(capabilities).ok_or_else(|| wrong("capabilities", "an object"))?,
+            capabilities: client_capabilities::read(capabilities).ok_or_else(|| wrong("capabilities", "an object"))?,
             client_info: self.0.client_info,
         })
     }

@@ -1,9 +1,9 @@
 //! Whatever the state of a task, what is written about it matches the official schemas.
 
 use crate::{fixture::*, schema};
-use longhaul_core::{Lineage, Outcome, Progress, TaskId, UnixMillis, store::Record};
+use longhaul_core::{Capability, Lineage, Outcome, Progress, TaskId, UnixMillis, store::Record};
 use longhaul_wire::{
-    Capability, Generation, Message, Rejection, RpcError, Version, legacy, modern,
+    Generation, Message, Rejection, RpcError, Version, legacy, modern,
     notification::{write_cancelled, write_progress},
 };
 use serde_json::{Value, json};

@@ -1,14 +1,15 @@
 //! Questions to a client: deliveries to a legacy one, tasks it hosts, and the answers that fit.
 
 use crate::{fixture::written, schema};
-use longhaul_core::TaskId;
+use longhaul_core::{Capability, ClientCapabilities, TaskId};
 use longhaul_wire::{
-    Capability, ClientCapabilities, InputRequest, Message, RemoteError, RpcError, TaskStatus, legacy,
+    InputRequest, Message, RemoteError, RpcError, TaskStatus, legacy,
     legacy::{
         client_task::{self, ClientTask},
         input_request::{Delivery, strip_related_task, write_elicitation_complete},
     },
     params::TaskMetadata,
+    read_client_capabilities,
 };
 use serde_json::{Value, json, value::RawValue};
 
@@ -148,7 +149,7 @@ fn an_input_request_needs_a_declared_capability() {
         let refused = RpcError::missing_capability(capability);
         let data: Value = serde_json::from_str(refused.data().unwrap()).unwrap();
         assert_eq!(data, json!({"requiredCapabilities": needs}));
-        let declared = |capabilities: &Value| ClientCapabilities::read(&raw(capabilities)).unwrap();
+        let declared = |capabilities: &Value| read_client_capabilities(&raw(capabilities)).unwrap();
         assert!(declared(&needs).has(capability), "{needs}");
         assert!(!declared(&json!({})).has(capability), "{needs}");
     }
@@ -166,9 +167,9 @@ fn an_input_request_needs_a_declared_capability() {
         assert_eq!(InputRequest::read(question).unwrap().capability(), capability);
     }
     // A part is not the whole.
-    let sampling = ClientCapabilities::read(&raw(&json!({"sampling": {}}))).unwrap();
+    let sampling = read_client_capabilities(&raw(&json!({"sampling": {}}))).unwrap();
     assert!(!sampling.has(Capability::SamplingTools));
-    let url = ClientCapabilities::read(&raw(&json!({"elicitation": {"url": {}}}))).unwrap();
+    let url = read_client_capabilities(&raw(&json!({"elicitation": {"url": {}}}))).unwrap();
     assert!(!url.has(Capability::ElicitationForm));
     assert!(!ClientCapabilities::default().has(Capability::Tasks));
 }

@@ -7,10 +7,10 @@ use crate::{
     examples::{LEGACY, MODERN, lines},
     fixture::*,
 };
-use longhaul_core::{Progress, TaskPolicy};
+use longhaul_core::{Capability, Progress, TaskPolicy};
 use longhaul_wire::{
-    AdmissionRules, CacheHints, CacheScope, Capability, Generation, Headers, InputRequest, ListCapability, Message,
-    Params, RpcError, ServerCapabilities, ServerInfo, SessionState, TaskStatus, ToolEntry, Transport, Version, admit,
+    AdmissionRules, CacheHints, CacheScope, Generation, Headers, InputRequest, ListCapability, Message, Params,
+    RpcError, ServerCapabilities, ServerInfo, SessionState, TaskStatus, ToolEntry, Transport, Version, admit,
     jsonrpc::write_result,
     legacy::{
         self,

@@ -8,8 +8,8 @@ use crate::{
     interaction::Interaction,
     session::{Session, replies::PendingReply},
 };
-use longhaul_core::{InputKey, Json, Scope, SessionKey, TaskId};
-use longhaul_runtime::{Abilities, Reply, Watch};
+use longhaul_core::{ClientCapabilities, InputKey, Json, Scope, SessionKey, TaskId};
+use longhaul_runtime::{Reply, Watch};
 use longhaul_wire::{InputRequest, TaskStatus, legacy::client_task as wire, params::TaskMetadata};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
@@ -103,7 +103,7 @@ impl Drop for Registration {
 }
 
 /// The `task` member that goes with an input request, if the client has declared that it makes tasks of such requests.
-pub(crate) fn task_metadata(declared: &Abilities, request: &InputRequest<'_>) -> Option<TaskMetadata> {
+pub(crate) fn task_metadata(declared: &ClientCapabilities, request: &InputRequest<'_>) -> Option<TaskMetadata> {
     capabilities::allow_client_task(declared, request).then_some(TaskMetadata { ttl: Some(TTL) })
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn take(
     answer: &Json,
 ) -> bool {
     let wished = InputRequest::read(request.as_str())
-        .is_ok_and(|question| capabilities::allow_client_task(&session.abilities, &question));
+        .is_ok_and(|question| capabilities::allow_client_task(&session.capabilities, &question));
     if !wished {
         return false;
     }

@@ -2,7 +2,6 @@
 
 use super::carrier::{CandidateKind, CarrierCandidate};
 use crate::{
-    capabilities,
     interaction::{Interaction, input_requests::client_tasks},
     response::{
         OwnedRequestId,
@@ -116,7 +115,7 @@ impl TaskMessages {
                 notification::write_log(&mut text, level, logger.as_deref(), data.as_str(), Some(&self.task));
                 self.candidate.sink().message(text).await
             }
-            ToolMessage::ElicitationComplete { id } if self.session.abilities.elicit_url => {
+            ToolMessage::ElicitationComplete { id } if self.session.capabilities.elicitation_url => {
                 let mut text = String::new();
                 write_elicitation_complete(&mut text, &id);
                 self.candidate.sink().message(text).await
@@ -156,11 +155,11 @@ impl TaskMessages {
             );
             return Ok(());
         };
-        if !capabilities::allow(&self.session.abilities, &question) {
+        if !self.session.capabilities.has(question.capability()) {
             return Ok(());
         }
         let hosting = &self.interaction.input_requests.client_tasks;
-        let wish = client_tasks::task_metadata(&self.session.abilities, &question)
+        let wish = client_tasks::task_metadata(&self.session.capabilities, &question)
             .filter(|_| !hosting.must_ask_without_task(session, task, &input.key));
         let id = self.interaction.sessions.replies.delivery(task, &input.key);
         let mut text = String::new();
