@@ -3,8 +3,9 @@
 //! Their work lives and dies with the process: what ran when it died ends as interrupted, or runs again if the tool's retry
 //! policy says so.
 
-use longhaul_core::{BoxFuture, Json, StopReason};
+use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{Attempt, End, Executor, TaskContext};
+use serde_json::{Map, Value};
 use std::{sync::Arc, time::Duration};
 
 /// The kind of executor, as kept with each tool's definition. No provider revives it: a closure cannot be stored.
@@ -13,10 +14,7 @@ pub const KIND: &str = "in_process";
 /// How long a function may take to follow a request to stop before it is dropped.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// An async function as a tool.
-///
-/// The function is given the arguments as they came and the attempt's context. It should return [`End::Stopped`] soon after
-/// [`TaskContext::stopped`]; 10 s later its future is dropped. A panic ends the attempt as an error, like [`End::Errored`].
+/// An async function as a tool: [`Function::new`], ready for a catalog.
 ///
 /// ```
 /// use longhaul_core::{Outcome, text_result};
@@ -25,37 +23,84 @@ const GRACE: Duration = Duration::from_secs(10);
 /// let greet = function(|_arguments, _cx| async { End::Finished(Outcome::result(text_result("Hello!", false))) });
 /// assert!(!greet.host_bound());
 /// ```
-pub fn function<F, W>(function: F) -> Arc<dyn Executor>
+pub fn function<F, W>(run: F) -> Arc<dyn Executor>
 where
     F: Fn(Json, TaskContext) -> W + Send + Sync + 'static,
     W: Future<Output = End> + Send + 'static,
 {
-    Arc::new(Function(function))
+    Arc::new(Function::new(run))
 }
 
-struct Function<F>(F);
+type Check = Box<dyn Fn(&Map<String, Value>) -> Result<(), String> + Send + Sync>;
+
+/// An async function as an executor.
+///
+/// The function is given the arguments as they came and the attempt's context. It should return [`End::Stopped`] soon after
+/// [`TaskContext::stopped`]; 10 s later its future is dropped. A panic ends the attempt as an error, like [`End::Errored`].
+pub struct Function<F> {
+    run: F,
+    durable: bool,
+    check: Option<Check>,
+}
+
+impl<F, W> Function<F>
+where
+    F: Fn(Json, TaskContext) -> W + Send + Sync + 'static,
+    W: Future<Output = End> + Send + 'static,
+{
+    /// A function without a journal that takes all arguments that fit its tool's schema.
+    pub fn new(run: F) -> Self {
+        Self {
+            run,
+            durable: false,
+            check: None,
+        }
+    }
+
+    /// Whether the function keeps a journal, and so [replays](Executor::replays).
+    #[must_use]
+    pub fn durable(self, durable: bool) -> Self {
+        Self { durable, ..self }
+    }
+
+    /// Checks arguments that fit the schema before a task is created; the error tells the caller what to change.
+    #[must_use]
+    pub fn check(self, check: impl Fn(&Map<String, Value>) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self {
+            check: Some(Box::new(check)),
+            ..self
+        }
+    }
+}
 
 impl<F, W> Executor for Function<F>
 where
     F: Fn(Json, TaskContext) -> W + Send + Sync + 'static,
     W: Future<Output = End> + Send + 'static,
 {
+    fn check(&self, _: &str, members: &Map<String, Value>) -> Result<(), String> {
+        self.check.as_ref().map_or(Ok(()), |check| check(members))
+    }
+
+    fn replays(&self) -> bool {
+        self.durable
+    }
+
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
         Box::pin(async move {
-            let work = (self.0)(attempt.arguments, cx.clone());
+            // Inside of the future, where a panic is caught.
+            let work = (self.run)(attempt.arguments, cx.clone());
+            let grace_is_over = async {
+                let reason = cx.stopped().await;
+                cx.ports().clock.sleep(GRACE).await;
+                reason
+            };
             tokio::select! {
-                // Work that is done is done, however late.
+                // Work that has finished counts, however late.
                 biased;
                 end = work => end,
-                reason = outlasted(&cx) => End::Stopped(reason),
+                reason = grace_is_over => End::Stopped(reason),
             }
         })
     }
-}
-
-/// Completes when a request to stop is older than the grace, 10 s: the work is then to be dropped.
-pub async fn outlasted(cx: &TaskContext) -> StopReason {
-    let reason = cx.stopped().await;
-    cx.ports().clock.sleep(GRACE).await;
-    reason
 }

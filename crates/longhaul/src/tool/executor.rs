@@ -1,46 +1,54 @@
-//! Runs a tool's function.
+//! A tool's function as an executor.
 
 use super::{ToolOutput, handler::BoxedToolHandler};
 use crate::{AskError, Error, ServerHandle, TaskContext, error::ErrorKind};
-use longhaul_core::{BoxFuture, Outcome, RpcFailure};
-use longhaul_runtime::{Attempt, End, Executor, JournalError, Requestor};
-use longhaul_upstream::in_process;
-use serde_json::{Map, Value};
+use longhaul_core::{Json, Outcome, RpcFailure};
+use longhaul_runtime::{End, Executor, JournalError, Requestor};
+use longhaul_upstream::in_process::Function;
+use serde_json::Value;
 use std::sync::Arc;
 
-/// A function, and the schema that its results are checked against.
-pub(super) struct Function {
-    durable: bool,
-    tool: Arc<str>,
+/// Runs a tool's function. Its results are checked against the output schema.
+///
+/// # Errors
+/// What is wrong with the output schema.
+pub(super) fn function_executor(
+    tool: &Arc<str>,
     handler: BoxedToolHandler,
-    output: Option<jsonschema::Validator>,
+    durable: bool,
+    output: Option<&Value>,
     server: ServerHandle,
+) -> Result<Arc<dyn Executor>, String> {
+    let schema = output.map(jsonschema::validator_for).transpose();
+    let results = Arc::new(Results {
+        durable,
+        tool: Arc::clone(tool),
+        schema: schema.map_err(|error| format!("the output schema is not usable: {error}"))?,
+    });
+    let BoxedToolHandler { call, check } = handler;
+    let function = move |arguments: Json, cx: longhaul_runtime::TaskContext| {
+        let context = TaskContext::new(cx.clone(), server.clone());
+        let (work, results) = (call(context, arguments.as_str()), Arc::clone(&results));
+        async move { results.end(work.await, cx.requestor()) }
+    };
+    Ok(Arc::new(
+        Function::new(function)
+            .durable(durable)
+            .check(move |members| check(members)),
+    ))
 }
 
-impl Function {
-    /// # Errors
-    /// What is wrong with the output schema.
-    pub(super) fn new(
-        tool: &Arc<str>,
-        handler: BoxedToolHandler,
-        durable: bool,
-        output: Option<&Value>,
-        server: ServerHandle,
-    ) -> Result<Arc<Self>, String> {
-        let output = output.map(jsonschema::validator_for).transpose();
-        let output = output.map_err(|error| format!("the output schema is not usable: {error}"))?;
-        Ok(Arc::new(Self {
-            durable,
-            tool: Arc::clone(tool),
-            handler,
-            output,
-            server,
-        }))
-    }
+/// What a function's results mean for its attempt.
+struct Results {
+    durable: bool,
+    tool: Arc<str>,
+    schema: Option<jsonschema::Validator>,
+}
 
+impl Results {
     /// A result that does not fit the output schema is the server's fault and must not be stored as a success.
     fn check_output(&self, output: ToolOutput) -> Outcome {
-        let Some(validator) = self.output.as_ref().filter(|_| !output.is_error()) else {
+        let Some(validator) = self.schema.as_ref().filter(|_| !output.is_error()) else {
             return Outcome::result(output.into_json());
         };
         let nothing = Value::Null;
@@ -76,31 +84,5 @@ impl Function {
                 ErrorKind::Ask(error) => End::Errored(Outcome::tool_error(&error.to_string())),
             },
         }
-    }
-}
-
-impl Executor for Function {
-    fn check(&self, _: &str, members: &Map<String, Value>) -> Result<(), String> {
-        (self.handler.check)(members)
-    }
-
-    fn replays(&self) -> bool {
-        self.durable
-    }
-
-    fn run(self: Arc<Self>, attempt: Attempt, cx: longhaul_runtime::TaskContext) -> BoxFuture<'static, End> {
-        Box::pin(async move {
-            let Attempt { arguments, .. } = attempt;
-            let context = TaskContext::new(cx.clone(), self.server.clone());
-            let work = (self.handler.call)(context, arguments.as_str());
-            drop(arguments);
-            let outlasted = async { End::Stopped(in_process::outlasted(&cx).await) };
-            tokio::select! {
-                // A result counts, however late it is.
-                biased;
-                result = work => self.end(result, cx.requestor()),
-                end = outlasted => end,
-            }
-        })
     }
 }

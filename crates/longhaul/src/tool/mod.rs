@@ -14,7 +14,7 @@ use crate::{
     Arguments, DefinitionError, Error, Icon, RequestContext, ServerHandle, content::icons_json, schema,
     time::whole_millis,
 };
-use executor::Function;
+use executor::function_executor;
 use handler::BoxedToolHandler;
 use longhaul_core::{Json as RawJson, OnNonDeterminism, Retry, RetryOn, TaskPolicy};
 use longhaul_runtime::{Executor, Intake, ToolSettings};
@@ -483,13 +483,9 @@ impl Tool {
                 executor,
             } => (kind, definition, executor),
             Implementation::Function { handler, durable } => {
-                let function = Function::new(&name, handler, durable, self.output_schema.as_ref(), server.clone())
+                let function = function_executor(&name, handler, durable, self.output_schema.as_ref(), server.clone())
                     .map_err(wrong)?;
-                (
-                    in_process::KIND.into(),
-                    RawJson::trusted("{}"),
-                    function as Arc<dyn Executor>,
-                )
+                (in_process::KIND.into(), RawJson::trusted("{}"), function)
             }
         };
         let settings = ToolSettings {
