@@ -1,17 +1,17 @@
 //! One attempt, from claim to end.
 
 use crate::{
-    active::Missed,
+    active_attempts::Missed,
     backoff::Backoff,
     blocked,
     catalog::{INPUT_TIMEOUT, Intake},
-    context::{TaskContext, Terms, write_drafts},
+    context::{ContextOptions, TaskContext, write_drafts},
     engine::{Inner, Runner, Unavailable},
-    execution_end::End,
+    execution_end::ExecutionEnd,
     executor::{Attempt, Executor},
     intake,
     isolated_retry::{Isolation, NotStarted},
-    journal::{Divergence, Journal, bounded, words},
+    journal::{Divergence, Journal, beginning_of, message_of},
     node::Node,
     requestor::Requestor,
     slots::Slot,
@@ -27,16 +27,16 @@ use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe, sync::Arc, tim
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
-/// PendingReport of one task are written at most this often (design section 5).
+/// Reports of a task are written at most this often (design section 5).
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// So many crashed attempts a failure names.
+/// How many crashed attempts a failure names.
 const MOST_HISTORY: usize = 20;
 
 /// Entries read at once.
 const JOURNAL_PAGE: usize = 1_000;
 
-/// How an attempt comes to this process.
+/// How this process got an attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begin {
     /// Just claimed: nothing has happened yet.
@@ -57,18 +57,18 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
         return inner.node.changed(&task);
     };
     let stop = enter(&inner.node, &task, missed).await;
-    let Ok((runner, terms)) = prepare(&inner, &task, fence).await else {
-        // The store is closed: what was begun is adopted at the next start.
+    let Ok((runner, options)) = prepare(&inner, &task, fence).await else {
+        // The store is closed; the attempt is adopted at the next start.
         return inner.node.active.leave(&task.id);
     };
-    let _replaying = terms.journal.is_some().then(|| inner.node.active.replays());
+    let _replaying = options.journal.is_some().then(|| inner.node.active.replays());
     let requestor = Arc::new(Requestor::from_json(&requestor));
     let cx = TaskContext::new(
         &inner.node,
         Arc::clone(&inner) as _,
         &task,
         requestor,
-        terms,
+        options,
         stop,
         slot,
     );
@@ -87,19 +87,18 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
                 deadline_at: task.deadline_at(),
             };
             let executor = Arc::clone(&runner.executor);
-            let left = work(&inner, &cx, (executor, intake), attempt, begin).await;
-            judge(&inner, &cx, &task, &runner, begin, left).await
+            let end_of_work = work(&inner, &cx, (executor, intake), attempt, begin).await;
+            decide_end(&inner, &cx, &task, &runner, begin, end_of_work).await
         }
         Err(why) => (end_of_unavailable(&inner, &cx, &task, why).await, None),
     };
     inner.node.active.leave(&task.id);
-    // The slot goes back first: whoever learns of the end may at once ask for the next.
+    // The slot is freed before the end is written: a client that reads the end may start the next call at once.
     cx.close();
     write_end(&inner.node, &cx, end, failed).await;
 }
 
-/// Nothing here runs the tool. The task of a durable one waits for a deploy that offers it again; any other is over, because a definition in
-/// the store would have brought its tool back.
+/// The end of an attempt that no tool of this server can run. A durable task is blocked until a deploy offers its tool again; any other fails.
 async fn end_of_unavailable(inner: &Inner, cx: &TaskContext, task: &Task, unavailable: Unavailable) -> AttemptEnd {
     let failure = Failure::Unavailable(unavailable.why);
     match unavailable.durable {
@@ -112,14 +111,14 @@ async fn end_of_unavailable(inner: &Inner, cx: &TaskContext, task: &Task, unavai
     }
 }
 
-/// What runs the task, and what its attempt runs under: with the journal, if there is one.
+/// Finds what runs the task, and reads its journal if it is durable.
 async fn prepare(
     inner: &Arc<Inner>,
     task: &Task,
     fence: Fence,
-) -> Result<(Result<Runner, Unavailable>, Terms), ApplyError> {
+) -> Result<(Result<Runner, Unavailable>, ContextOptions), ApplyError> {
     let runner = inner.runner(task).await?;
-    let mut terms = Terms {
+    let mut options = ContextOptions {
         fence,
         concurrency: None,
         input_timeout: INPUT_TIMEOUT,
@@ -128,16 +127,16 @@ async fn prepare(
         isolation: None,
     };
     if let Ok(runner) = &runner {
-        terms.concurrency = runner.concurrency;
-        terms.input_timeout = runner.input_timeout;
-        terms.asks_again = runner.executor.asks_again();
+        options.concurrency = runner.concurrency;
+        options.input_timeout = runner.input_timeout;
+        options.asks_again = runner.executor.asks_again();
         if runner.executor.replays() {
             let journal = Journal::of(read_journal(&inner.node, task).await?, task.created_at);
-            terms.isolation = Isolation::of(task, &runner.retry, &journal);
-            terms.journal = Some(journal);
+            options.isolation = Isolation::of(task, &runner.retry, &journal);
+            options.journal = Some(journal);
         }
     }
-    Ok((runner, terms))
+    Ok((runner, options))
 }
 
 async fn read_journal(node: &Node, task: &Task) -> Result<Vec<Entry>, ApplyError> {
@@ -154,7 +153,7 @@ async fn read_journal(node: &Node, task: &Task) -> Result<Vec<Entry>, ApplyError
     Ok(entries)
 }
 
-/// Makes the attempt known, so that it can be asked to stop, and asks whether that has happened already.
+/// Registers the attempt, so that it can be asked to stop, and checks whether that has happened already.
 async fn enter(node: &Node, task: &Task, missed: Missed) -> watch::Receiver<Option<StopReason>> {
     let (stop, unsure) = node.active.enter(&task.id, task.stop.map(|stop| stop.reason), missed);
     if unsure {
@@ -171,24 +170,24 @@ async fn look_for_stop(node: &Node, id: &TaskId) {
             }
         }
         Ok(None) => {}
-        // The answer to the next news tells as well.
+        // The next report reads it, too.
         Err(error) => warn!(%error, "whether a task was asked to stop could not be read"),
     }
 }
 
-/// Why work is not done any longer.
+/// Why the work of an attempt ended.
 enum WorkEnd {
-    /// Its executor has said so.
-    Ended(End),
-    /// It keeps a journal, and its executor could not say anything; a panic's message, if there is one.
+    /// Its executor returned.
+    Ended(ExecutionEnd),
+    /// It is durable, and its executor did not return; with the message of a panic, if there was one.
     Broken(EndedBy, Option<String>),
-    /// It keeps a journal, and does not follow it.
+    /// It diverged from its journal.
     Diverged(Divergence),
-    /// All of it waits, and it can be run again from its start.
+    /// All of it waits, and it can be replayed.
     Suspended {
         /// When the earliest of its timers fires.
         until: Option<UnixMillis>,
-        /// What the task had been woken by then.
+        /// How many wake-ups the task had seen by then.
         woken: u32,
     },
 }
@@ -196,17 +195,17 @@ enum WorkEnd {
 impl From<NotStarted> for WorkEnd {
     fn from(not_started: NotStarted) -> Self {
         match not_started {
-            NotStarted::Stopped(reason) => Self::Ended(End::Stopped(reason)),
+            NotStarted::Stopped(reason) => Self::Ended(ExecutionEnd::Stopped(reason)),
             NotStarted::Released(now) => Self::Suspended {
                 until: Some(now),
                 woken: 0,
             },
-            NotStarted::Unwritten(error) => Self::Ended(End::NeverStarted(error.to_string())),
+            NotStarted::Unwritten(error) => Self::Ended(ExecutionEnd::NeverStarted(error.to_string())),
         }
     }
 }
 
-/// Does the work and writes its news on the way. Work that is to stop already is not begun.
+/// Runs the work, and writes its drafts and reports meanwhile. Work that was asked to stop already is not started.
 async fn work(
     inner: &Arc<Inner>,
     cx: &TaskContext,
@@ -217,13 +216,13 @@ async fn work(
     if begin == Begin::Fresh {
         let late = attempt.deadline_at.is_some_and(|deadline| deadline <= inner.node.now());
         if let Some(reason) = cx.stop_requested().or(late.then_some(StopReason::Deadline)) {
-            return WorkEnd::Ended(End::Stopped(reason));
+            return WorkEnd::Ended(ExecutionEnd::Stopped(reason));
         }
     }
     if begin == Begin::Resumed && cx.keeps_journal() {
-        // Its process is gone, and its code with it. It runs again from its start, if it may.
+        // Its process and its code are gone. It is replayed, if the retry policy allows it.
         return match cx.was_waiting_for_isolation() {
-            true => WorkEnd::Ended(End::NeverStarted("it waited for its turn".to_owned())),
+            true => WorkEnd::Ended(ExecutionEnd::NeverStarted("it waited for isolation".to_owned())),
             false => WorkEnd::Broken(EndedBy::Crash, None),
         };
     }
@@ -248,14 +247,14 @@ async fn work(
     let run = std::future::poll_fn(|waker| {
         let polled = run.as_mut().poll(waker);
         if polled.is_pending() {
-            cx.rest();
+            cx.polled();
         }
         polled
     });
-    let left = tokio::select! {
+    let end = tokio::select! {
         biased;
         end = run => match end {
-            Ok(end) => followed(cx, end),
+            Ok(end) => check_replay(cx, end),
             Err(panic) => panicked(cx, &*panic),
         },
         divergence = cx.diverged() => WorkEnd::Diverged(divergence),
@@ -263,42 +262,42 @@ async fn work(
         until = released(&inner.node), if cx.keeps_journal() => WorkEnd::Suspended { until: Some(until), woken: 0 },
         never = write_drafts(cx) => match never {},
         never = write_reports(&inner.node, cx) => match never {},
-        never = cx.watch_isolated() => match never {},
+        never = cx.end_isolation_in_time() => match never {},
     };
-    // Before the code is dropped, so that what it drops on the way is not taken for its wish.
+    // Closed before the code is dropped, so that questions and children that are dropped with it are not withdrawn and cancelled.
     cx.close();
-    left
+    end
 }
 
-/// An end of code that did not follow its journal is worth nothing, whatever it says. Code that was told to stop, or has crashed, need
-/// not have come to its end.
-fn followed(cx: &TaskContext, end: End) -> WorkEnd {
+/// The result of code that has diverged from its journal does not count. Code that was asked to stop, or has crashed, need not have reached all
+/// entries.
+fn check_replay(cx: &TaskContext, end: ExecutionEnd) -> WorkEnd {
     let Some(journal) = cx.shared.journal.as_ref().filter(|_| cx.stop_requested().is_none()) else {
         return WorkEnd::Ended(end);
     };
-    let followed = match end {
-        End::Finished(_) | End::Errored(_) => journal.finish(),
+    let checked = match end {
+        ExecutionEnd::Finished(_) | ExecutionEnd::Errored(_) => journal.finish(),
         _ => journal.has_diverged(),
     };
-    match followed {
+    match checked {
         Ok(()) => WorkEnd::Ended(end),
         Err(divergence) => WorkEnd::Diverged(divergence),
     }
 }
 
-/// Completes when the work is to go on in another process, at once.
+/// Completes when the server is stopping; the work resumes in the next process at once.
 async fn released(node: &Node) -> UnixMillis {
     node.released().await;
     node.now()
 }
 
-/// What a panic means: the end of code that does not follow its journal, a crash of other code that keeps one, else an error. Where it
-/// happened, and its backtrace, are on standard error only.
+/// A panic is a non-determinism error if the code has diverged, a crash of other durable code, else an error of the tool. Its location and
+/// backtrace are on standard error only.
 fn panicked(cx: &TaskContext, panic: &(dyn Any + Send)) -> WorkEnd {
     let message = panic_message(panic);
     error!(tool = %cx.shared.header.tool, task = cx.task().short(), message, "an executor panicked");
     match &cx.shared.journal {
-        None => WorkEnd::Ended(End::Errored(panic_outcome(message))),
+        None => WorkEnd::Ended(ExecutionEnd::Errored(panic_outcome(message))),
         Some(journal) => match journal.has_diverged() {
             Err(divergence) if cx.stop_requested().is_none() => WorkEnd::Diverged(divergence),
             _ => WorkEnd::Broken(EndedBy::Panic, message.map(str::to_owned)),
@@ -310,7 +309,7 @@ fn panicked(cx: &TaskContext, panic: &(dyn Any + Send)) -> WorkEnd {
 fn panic_message(panic: &(dyn Any + Send)) -> Option<&str> {
     let literal = panic.downcast_ref::<&'static str>().copied();
     let message = literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str))?;
-    Some(bounded(message))
+    Some(beginning_of(message))
 }
 
 fn panic_outcome(message: Option<&str>) -> Outcome {
@@ -325,13 +324,13 @@ fn panic_outcome(message: Option<&str>) -> Outcome {
     })
 }
 
-/// Writes news as they come, the latest only. They are best effort: what matters is written at the end.
+/// Writes the latest reports. Best effort: what matters is written at the end.
 async fn write_reports(node: &Arc<Node>, cx: &TaskContext) -> Infallible {
     loop {
         cx.has_report().await;
         let report = cx.take_report();
         match cx.apply(report.events()).await {
-            // Should a request to stop have passed us by, here it is.
+            // The task may have been asked to stop.
             Ok(task) => node.changed(&task),
             Err(ApplyError::Store(error)) => {
                 debug!(%error, "a report could not be written");
@@ -343,18 +342,17 @@ async fn write_reports(node: &Arc<Node>, cx: &TaskContext) -> Infallible {
     }
 }
 
-/// When to try again what could not be started just now, as in want of room or of processes: later each time, and not all at once. What was
-/// voided in an earlier process had nothing in its way, and goes back to its queue at once.
-fn put_off(cx: &TaskContext, task: &Task, why: &str) -> UnixMillis {
-    // What keeps a journal has attempts that cost nothing for other reasons.
+/// When to retry an attempt that could not be started, for want of disk space or processes: later each time, with jitter.
+fn delay_after_failed_start(cx: &TaskContext, task: &Task, why: &str) -> UnixMillis {
+    // A durable task has attempts that do not count for other reasons.
     let earlier = match cx.keeps_journal() {
         true => 0,
         false => cx.shared.fence.epoch.saturating_sub(task.attempts_used),
     };
-    let wait = Backoff::default().after(earlier.saturating_add(1), cx.spread());
+    let wait = Backoff::default().after(earlier.saturating_add(1), cx.random());
     warn!(
         tool = &*task.tool,
-        why, wait, "an attempt could not be started; its task is queued again, at no cost of attempts"
+        why, wait, "an attempt could not be started; its task is queued again, and the attempt does not count"
     );
     cx.status(format!(
         "not started yet: {why}; next try within {}",
@@ -363,28 +361,28 @@ fn put_off(cx: &TaskContext, task: &Task, why: &str) -> UnixMillis {
     cx.now().plus(wait)
 }
 
-/// What the end of the work means under the retry policy, and what is to be kept of an attempt that came to nothing. Whether a stop was
-/// asked for meanwhile is decided by the transition.
-async fn judge(
+/// Decides the attempt's end by the retry policy, and what is recorded of a failed attempt. Whether a stop was requested meanwhile is decided by
+/// the transition.
+async fn decide_end(
     inner: &Inner,
     cx: &TaskContext,
     task: &Task,
     runner: &Runner,
     begin: Begin,
-    left: WorkEnd,
+    end: WorkEnd,
 ) -> (AttemptEnd, Option<FailedAttempt>) {
     let retry = &runner.retry;
     let block =
         |reason, failure| blocked::block(inner, cx, task, &runner.spec, runner.blocked_timeout, reason, failure);
     let used = cx.attempts_used(task);
     let asks_again = cx.shared.asks_again;
-    // A retry that could only begin after the deadline would never be: the work's own words are the better end.
+    // A retry after the deadline would never run, so the work's own error is the better end.
     let again = |why| {
         let at = inner.node.now().plus(retry.wait_after(used, why)?);
         task.deadline_at().is_none_or(|deadline| at < deadline).then_some(at)
     };
-    let mut said_last = None;
-    let (end, by) = match left {
+    let mut panic_message = None;
+    let (end, by) = match end {
         WorkEnd::Suspended { until, woken } => return (AttemptEnd::Suspended { until, woken }, None),
         WorkEnd::Diverged(divergence) => {
             let divergence = divergence.to_string();
@@ -398,20 +396,20 @@ async fn judge(
                 }
             };
         }
-        WorkEnd::Broken(by, said) => {
-            said_last = said;
-            (End::Crashed, by)
+        WorkEnd::Broken(by, message) => {
+            panic_message = message;
+            (ExecutionEnd::Crashed, by)
         }
-        // Only an executor that cannot keep what its work comes to says that this has crashed.
+        // An executor returns `Crashed` only if its results could not be stored.
         WorkEnd::Ended(end) => (end, EndedBy::Store),
     };
     match end {
-        End::Finished(outcome) => (AttemptEnd::Finished(outcome.within_max_depth()), None),
-        End::Errored(outcome) => {
+        ExecutionEnd::Finished(outcome) => (AttemptEnd::Finished(outcome.within_max_depth()), None),
+        ExecutionEnd::Errored(outcome) => {
             let outcome = outcome.within_max_depth();
             let retry_at = again(RetryOn::Error);
-            // An error that is the end is told by the outcome itself.
-            let failed = retry_at.map(|_| cx.failed(EndedBy::Error, words(&outcome).as_deref()));
+            // A final error is in the outcome itself.
+            let failed = retry_at.map(|_| cx.failed(EndedBy::Error, message_of(&outcome).as_deref()));
             let end = AttemptEnd::Failed {
                 outcome,
                 retry_at,
@@ -419,13 +417,13 @@ async fn judge(
             };
             (end, failed)
         }
-        End::Crashed | End::SupervisorKilled | End::RecordDamaged => {
+        ExecutionEnd::Crashed | ExecutionEnd::SupervisorKilled | ExecutionEnd::RecordDamaged => {
             let interrupted = match end {
-                End::SupervisorKilled => Failure::SupervisorKilled,
-                End::RecordDamaged => Failure::RecordDamaged,
+                ExecutionEnd::SupervisorKilled => Failure::SupervisorKilled,
+                ExecutionEnd::RecordDamaged => Failure::RecordDamaged,
                 _ => Failure::Interrupted,
             };
-            let failed = cx.failed(by, said_last.as_deref());
+            let failed = cx.failed(by, panic_message.as_deref());
             let retry_at = again(RetryOn::Crash);
             let outcome = match &cx.shared.journal {
                 Some(journal) => {
@@ -445,7 +443,7 @@ async fn judge(
             };
             (end, Some(failed))
         }
-        End::Lost(outcome) => {
+        ExecutionEnd::Lost(outcome) => {
             let end = AttemptEnd::Failed {
                 outcome,
                 retry_at: None,
@@ -453,9 +451,9 @@ async fn judge(
             };
             (end, None)
         }
-        End::Stopped(reason) => (AttemptEnd::Stopped(reason), None),
-        End::NeverStarted(why) => {
-            let retry_at = (begin == Begin::Fresh).then(|| put_off(cx, task, &why));
+        ExecutionEnd::Stopped(reason) => (AttemptEnd::Stopped(reason), None),
+        ExecutionEnd::NeverStarted(why) => {
+            let retry_at = (begin == Begin::Fresh).then(|| delay_after_failed_start(cx, task, &why));
             (AttemptEnd::NeverStarted { retry_at }, None)
         }
     }
@@ -469,7 +467,7 @@ fn crashed(retry: &Retry, attempts: u32, interrupted: Failure) -> Outcome {
     }
 }
 
-/// Why code is given up that came no further, with what is known of its latest attempts.
+/// The failure of a task that crashes without forward progress, with its latest attempts.
 fn poisoned(journal: &Journal, attempts: u32, last: FailedAttempt) -> Failure {
     let before = usize::try_from(attempts.saturating_sub(1)).unwrap_or(usize::MAX);
     let mut history = journal.latest_failures(before.min(MOST_HISTORY - 1));
@@ -478,7 +476,7 @@ fn poisoned(journal: &Journal, attempts: u32, last: FailedAttempt) -> Failure {
 }
 
 impl TaskContext {
-    /// Attempts since the work last came further, this one included.
+    /// Attempts since the last forward progress, this one included.
     fn attempts_used(&self, task: &Task) -> u32 {
         let journal = self.shared.journal.as_ref();
         match journal.is_some_and(|journal| journal.has_advanced()) {
@@ -488,11 +486,11 @@ impl TaskContext {
     }
 }
 
-/// Writes the end, with the last news if they may still be told, and insists on it: a finished outcome is not to be lost.
+/// Writes the end, with the last reports if they are still legal. Retried while the store fails: an outcome must not be lost.
 async fn write_end(node: &Arc<Node>, cx: &TaskContext, end: AttemptEnd, failed: Option<FailedAttempt>) {
     const WHAT: &str = "writing the end of an attempt";
-    // What the work had handed in may still be on its way: the entry that says how it failed comes after that, and not in its place.
-    let _turn = cx.shared.asked.lock().await;
+    // Drafts of the work may still be being written; the entry of its failure must come after them.
+    let _drafts_are_written = cx.shared.asked.lock().await;
     let retry_at = match &end {
         AttemptEnd::Failed { retry_at, .. } => *retry_at,
         _ => None,
@@ -514,7 +512,7 @@ async fn write_end(node: &Arc<Node>, cx: &TaskContext, end: AttemptEnd, failed: 
             }
             node.changed(&task);
         }
-        // Another node has taken the attempt over, or the store is closed: what it becomes is no longer ours to say.
+        // Another node has reclaimed the attempt, or the store is closed.
         Err(error) => warn!(%error, task = cx.task().short(), "the end of an attempt was not written"),
     }
 }

@@ -1,8 +1,8 @@
-//! Durable tasks that cannot go on with the code there is: when each is tried again.
+//! Blocked tasks: durable tasks that cannot go on with the present code, and when each is retried.
 //!
-//! A task is blocked instead of failed when its code does not follow its journal, or has crashed too often at one point. It is tried again by
-//! code that it was not blocked under, when an operator asks for it ([`Engine::unblock`]), and now and then in any case. Of many that were
-//! blocked at once, as by a bad deploy, a restart with the same code tries none again, and their own times are spread.
+//! A task is blocked when its code has diverged from its journal, or has crashed too often at one point. It is retried by other code, when an
+//! operator asks for it ([`Engine::unblock`]), and on a timer. A restart with the same code retries none of them, and the timers of many that
+//! were blocked at once, as by a bad deploy, are spread.
 
 use crate::{Engine, backoff::Backoff, catalog::BLOCKED_TIMEOUT, context::TaskContext, engine::Inner, node::Node};
 use longhaul_core::{
@@ -12,12 +12,12 @@ use longhaul_core::{
 use std::sync::Arc;
 use tracing::warn;
 
-/// When a blocked task is tried again though nothing is known to have changed: what made it diverge may be outside of the code.
+/// The timer of retries by the same code: what made it diverge may be outside the code.
 const RETRIES: Backoff = Backoff {
     first: 5 * 60 * 1000,
     longest: 6 * 60 * 60 * 1000,
 };
-/// A try that is later than this was missed while no server ran, and others with it: they are spread over [`SPREAD`].
+/// A retry that is later than this, in milliseconds, was missed while no server ran, with others: they are spread over [`SPREAD`].
 const LATE: Millis = 60_000;
 const SPREAD: Millis = 10 * 60 * 1000;
 
@@ -67,7 +67,7 @@ pub(crate) async fn block_without_tool(inner: &Inner, cx: &TaskContext, task: &T
 }
 
 impl Engine {
-    /// Up to `limit` blocked tasks whose ids come after `after`, in order of their ids; whoever owns them: for an operator.
+    /// Up to `limit` blocked tasks of all principals whose ids come after `after`, ordered by id: for an operator.
     ///
     /// # Errors
     /// The store's.
@@ -75,10 +75,10 @@ impl Engine {
         self.0.node.store.blocked(after, limit).await
     }
 
-    /// Tries a blocked task again now, whatever has changed; says whether it was blocked. For an operator, whoever owns the task.
+    /// Retries a blocked task now, whoever owns it; returns whether it was blocked. For an operator.
     ///
     /// # Errors
-    /// The store's; it may be tried again all the same.
+    /// The store's; the task may be retried all the same.
     pub async fn unblock(&self, id: &TaskId) -> Result<bool, StoreError> {
         let at = self.0.node.now();
         let change = Change::of(id, Event::Unblocked { ready_at: at }, at);
@@ -90,7 +90,8 @@ impl Engine {
     }
 }
 
-/// Tries those blocked tasks again (of one tool, if named) that were not blocked under the code there is now. Insists: nobody else looks.
+/// Retries blocked tasks (of one tool, if named) that were not blocked under the present code. Store errors are retried, since nothing else
+/// does this.
 pub(crate) async fn try_changed_code(inner: Arc<Inner>, tool: Option<Arc<str>>) {
     let mut after: Option<TaskId> = None;
     loop {
@@ -115,7 +116,7 @@ pub(crate) async fn try_changed_code(inner: Arc<Inner>, tool: Option<Arc<str>>) 
     }
 }
 
-/// Whether the code that would run a blocked task is other code than it was blocked under.
+/// Whether a blocked task would be run by other code than it was blocked under.
 async fn has_changed(inner: &Inner, task: &Task) -> bool {
     let (Some(blocked), Some(tool)) = (task.block(), inner.catalog.tool(&task.tool)) else {
         return false;
@@ -124,7 +125,7 @@ async fn has_changed(inner: &Inner, task: &Task) -> bool {
     !blocked.is_known_for(&code)
 }
 
-/// What is due of `task`, its retry put off if many others may have missed theirs too.
+/// The due events of `task`; a retry that is late is delayed, since many others may be late, too.
 pub(crate) fn spread_late_retry(node: &Node, task: &Task, now: UnixMillis, due: Vec<Event>) -> Vec<Event> {
     let late = task.block().is_some() && task.resume_at.is_some_and(|at| now.since(at) > LATE);
     let spread = |event| match event {

@@ -5,7 +5,7 @@ use longhaul_core::{CodeFingerprint, SpecId};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
-/// ToolMessage of a build whose name could not be found out: all such are taken to be one.
+/// The name of builds whose name is unknown: they all count as the same build.
 const UNKNOWN: &str = "unknown";
 
 type Find = Box<dyn FnOnce() -> Option<String> + Send>;

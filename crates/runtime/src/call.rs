@@ -1,11 +1,11 @@
-//! What the fronts ask of the engine: create, wait, promote, cancel, answer.
+//! Calls: create, wait, promote, cancel.
 
 use crate::{
     attempt::{self, Begin},
     canonical,
     catalog::Tool,
     change_feed::Watch,
-    context::{Refusal, StartChild, TaskContext},
+    context::{ChildRefusal, StartChild, TaskContext},
     engine::{Engine, Inner},
     node::Node,
     progress_stream::{ProgressStream, ToolMessage},
@@ -30,15 +30,15 @@ pub struct Call {
     pub owner: Owner,
     /// In which generation.
     pub origin: Origin,
-    /// What the caller said about itself.
+    /// What is known about the caller.
     pub requestor: Requestor,
     /// The caller's name for the call, unique with principal and tool while its task is kept. A call made again under it gets the
     /// task of the first.
     pub idempotency_key: Option<Arc<str>>,
-    /// How long the client would have its task kept, if it says so: see [`ToolSettings::retention_for`](crate::ToolSettings::retention_for).
+    /// The retention that the client asks for, in milliseconds: see [`ToolSettings::retention_for`](crate::ToolSettings::retention_for).
     pub ttl: Option<Millis>,
-    /// Whether the call is to be cancelled if its caller has gone before it was told that it was written (C-45). The task is
-    /// never deleted for that, only cancelled; with an idempotency key not even that, since its caller can come back.
+    /// Whether the call is cancelled if its caller leaves before the creation is acknowledged (C-45). With an idempotency key it is not, since
+    /// its caller can come back.
     pub cancel_if_caller_leaves: bool,
 }
 
@@ -56,7 +56,7 @@ pub enum CancelError {
     Store(#[from] StoreError),
 }
 
-/// What became of a call that its client stopped waiting for.
+/// The result of a promotion.
 #[derive(Debug)]
 pub enum Promotion {
     /// It is a task now.
@@ -79,7 +79,7 @@ impl Engine {
         Ok(self.0.announced(created).await?)
     }
 
-    /// Makes a task that is over from its beginning: a legacy call with bad arguments is owed one.
+    /// Creates a task that has ended already: a legacy call with bad arguments gets a failed task.
     ///
     /// # Errors
     /// [`CreateError`].
@@ -94,8 +94,8 @@ impl Engine {
         Ok(self.0.announced(created).await?)
     }
 
-    /// Begins a call whose client waits for the answer. It is written before it starts, but nobody is told its id. The same call
-    /// under the same idempotency key begins nothing, and waits for what the first comes to.
+    /// Starts a plain call. It is written before it starts, but its id is not given away. The same call under the same idempotency key starts
+    /// nothing, and waits for the result of the first.
     ///
     /// # Errors
     /// As for [`create`](Self::create).
@@ -104,7 +104,7 @@ impl Engine {
         if new.in_memory && self.0.node.store.capabilities().plain_calls_in_memory {
             return self.0.begin_in_memory(new).await;
         }
-        // Before it begins, so that nothing it says is missed.
+        // Subscribed before the start, so that no message is missed.
         let mut waiting = Waiting::on(&self.0.node, &new.id);
         if let Created::Existing(task) = self.0.submit(new, call.cancel_if_caller_leaves).await? {
             waiting = Waiting::on(&self.0.node, &task.id);
@@ -140,7 +140,7 @@ impl Engine {
         self.0.announced(Created::Existing(task)).await
     }
 
-    /// Waits again for a call that was [begun](Self::begin); `None` if it is kept no longer. The caller has made sure that it may.
+    /// Waits again for a call that was [started](Self::begin); `None` if it was deleted. The caller has checked who owns it.
     ///
     /// # Errors
     /// The store's.
@@ -153,7 +153,7 @@ impl Engine {
         }))
     }
 
-    /// Cancels a task of `scope`: at once or by asking its work to stop. The wish is written when this completes.
+    /// Cancels a task of `scope`: at once or by asking its work to stop. The request is written when this completes.
     ///
     /// # Errors
     /// [`CancelError`].
@@ -191,7 +191,7 @@ impl Drop for Waiting {
     }
 }
 
-/// A call that was begun, in the hands of whoever decides whether it goes on. Dropping it changes nothing.
+/// Cancels a plain call. Dropping it changes nothing about the call.
 #[derive(Clone)]
 pub struct Begun {
     node: Arc<Node>,
@@ -205,23 +205,23 @@ impl Begun {
         &self.id
     }
 
-    /// The client has gone. Asks for the call to stop, without waiting for it, unless the client can come back for it.
+    /// Cancels the call in the background because its client left, unless the client can come back for it.
     pub fn leave(&self) {
         if !self.keyed {
             self.abandon();
         }
     }
 
-    /// The client has changed its mind. Asks for the call to stop, without waiting for it.
+    /// Cancels the call in the background.
     pub fn abandon(&self) {
         self.node.cancel_soon(self.id.clone(), CancelMode::AtOnce);
     }
 }
 
-/// What a waiting front learns next.
+/// The state of a plain call.
 #[derive(Debug)]
 pub enum CallState {
-    /// The call goes on; something about it changed.
+    /// The call runs; something about it changed.
     Changed(Box<Record>),
     /// It ended.
     Ended(Outcome),
@@ -257,7 +257,7 @@ impl Waiting {
         self.unread
     }
 
-    /// Says whether the call goes on without those who wait.
+    /// What can cancel the call.
     pub fn begun(&self) -> Begun {
         Begun {
             node: Arc::clone(&self.node),
@@ -266,10 +266,10 @@ impl Waiting {
         }
     }
 
-    /// Waits for the end, telling each change on the way to `changed`.
+    /// Waits for the end, and passes each change to `changed`.
     ///
     /// # Errors
-    /// The store's; the call goes on.
+    /// The store's; the call continues.
     pub async fn ended(&mut self, mut changed: impl FnMut(&Task)) -> Result<Outcome, StoreError> {
         loop {
             match self.look().await? {
@@ -280,7 +280,7 @@ impl Waiting {
         }
     }
 
-    /// How the call stands now.
+    /// The present state of the call.
     ///
     /// # Errors
     /// The store's.
@@ -313,7 +313,7 @@ impl Waiting {
         with_attempt(attempt, watch.changed()).await;
     }
 
-    /// Completes when the work says something, or there is something new to [`look`](Self::look) at.
+    /// Completes with the next message of the work, or with `None` when there is a new state to [`look`](Self::look) at.
     pub async fn next(&mut self) -> Option<ToolMessage> {
         let Self {
             watch,
@@ -332,7 +332,7 @@ impl Waiting {
         self.not_held_up_by(said)
     }
 
-    /// What the work has said and has not been taken.
+    /// The next message of the work, if there is one already.
     pub fn said(&mut self) -> Option<ToolMessage> {
         let said = self.progress.try_next();
         self.not_held_up_by(said)
@@ -457,7 +457,7 @@ impl Inner {
         }
     }
 
-    /// Writes a task, claimed at once if a slot is free and nobody of the same tool waits for one, and starts it.
+    /// Writes a task, claimed at once if a slot is free and no other task of the tool waits for one, and starts it.
     ///
     /// Boxed, since what it starts may submit children in its turn.
     pub(crate) fn submit(
@@ -466,8 +466,7 @@ impl Inner {
         cancel_unread: bool,
     ) -> BoxFuture<'static, Result<Created, CreateError>> {
         let arrival = self.arrive(&mut new);
-        // Not this future but the engine carries it through: should the client leave between commit and start, a claimed task
-        // must still be driven.
+        // Spawned, because a claimed task must run even if this future is dropped between commit and start.
         let (tell, told) = tokio::sync::oneshot::channel();
         let inner = Arc::clone(self);
         self.node.spawn(async move {
@@ -475,18 +474,18 @@ impl Inner {
             let missed = inner.node.active.missed();
             let created = match inner.node.store.create(new).await {
                 Ok(created) => created,
-                Err(error) => match inner.kept_all_the_same(&id, &error).await {
+                Err(error) => match inner.written_despite_error(&id, &error).await {
                     Some(task) => Created::New(task),
                     None => return drop(tell.send(Err(error))),
                 },
             };
-            // If the caller has gone, this is dropped unread, here or in the channel.
+            // If the caller has left, this is dropped unread, here or in the channel.
             let _ = tell.send(Ok(Receipt {
                 node: Arc::clone(&inner.node),
                 created: Some(created.clone()),
                 cancel_unread,
             }));
-            // A call made before has its slot, or had it.
+            // A repeated call runs already, or has ended.
             let Created::New(task) = created else { return };
             task_log::created(&task);
             inner.node.changed(&task);
@@ -506,9 +505,9 @@ impl Inner {
         Box::pin(async move { told.await.unwrap_or(Err(StoreError::Closed.into()))?.read() })
     }
 
-    /// The task of a create that failed, if it is there: nobody else can have made one of this id, and if nobody knew of it, nobody would run
-    /// it. A store that is full or closed has written nothing.
-    async fn kept_all_the_same(&self, id: &TaskId, error: &CreateError) -> Option<Task> {
+    /// The task of a create that failed, if it was written all the same: then this node has to run it. A store that is full or closed has
+    /// written nothing.
+    async fn written_despite_error(&self, id: &TaskId, error: &CreateError) -> Option<Task> {
         match error {
             CreateError::Store(StoreError::Failed(_)) => Some(self.node.store.peek(id).await.ok()??.task),
             _ => None,
@@ -539,10 +538,10 @@ impl Inner {
 }
 
 impl StartChild for Inner {
-    fn new_child(&self, parent: &TaskContext, tool: &str, arguments: Json) -> Result<NewTask, Refusal> {
-        let tool = self.catalog.tool(tool).ok_or(Refusal::UnknownTool)?;
+    fn new_child(&self, parent: &TaskContext, tool: &str, arguments: Json) -> Result<NewTask, ChildRefusal> {
+        let tool = self.catalog.tool(tool).ok_or(ChildRefusal::UnknownTool)?;
         tool.check(arguments.as_str())
-            .map_err(|error| Refusal::Arguments(error.0))?;
+            .map_err(|error| ChildRefusal::Arguments(error.0))?;
         let call = Call {
             tool,
             arguments,
@@ -567,7 +566,7 @@ impl StartChild for Inner {
     }
 }
 
-/// Tells a caller that its task is written. Dropped unread, it cancels the task if the call said so (C-45).
+/// The acknowledgement of a creation. Dropped unread, it cancels the task if the call asks for that (C-45).
 struct Receipt {
     node: Arc<Node>,
     created: Option<Created>,

@@ -2,7 +2,7 @@
 
 use crate::{
     BuildId, Ports,
-    catalog::{BLOCKED_TIMEOUT, Catalog, INPUT_TIMEOUT, Intake, Tool, is_durable, thaw},
+    catalog::{BLOCKED_TIMEOUT, Catalog, INPUT_TIMEOUT, Intake, Tool, is_durable, retry_and_definition},
     change_feed::Watch,
     executor::Executor,
     node::{Node, NodeOptions},
@@ -22,9 +22,9 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 /// The longest queue that [`Engine::describe_wait`] counts.
 const MOST_COUNTED: usize = 100;
 
-/// What an engine is made of.
+/// The parts and settings of an engine.
 pub struct EngineOptions {
-    /// Keeps the tasks.
+    /// Stores the tasks.
     pub store: Arc<dyn Store>,
     /// Time, randomness, concurrency.
     pub ports: Ports,
@@ -38,12 +38,13 @@ pub struct EngineOptions {
     pub max_running: Option<usize>,
     /// How much callers may have live and stored.
     pub quota: Quota,
-    /// How long the code of durable work is kept in memory while all of it waits: [`SUSPEND_AFTER`](crate::SUSPEND_AFTER), but in tests that want to
-    /// see it let go, and run again, without the wait. At least a millisecond. What of it waits longest is let go sooner where too much waits.
+    /// How long the code of a durable task stays in memory while all of it waits, before the task is suspended: usually
+    /// [`SUSPEND_AFTER`](crate::SUSPEND_AFTER), less in tests. At least a millisecond. If too many attempts wait, the oldest are suspended
+    /// earlier.
     pub suspend_after: Duration,
-    /// The build of the program: a blocked task is tried again by another one.
+    /// The build of the program: another build retries blocked tasks.
     pub build: BuildId,
-    /// Watches steps, in tests.
+    /// Observes steps, in tests.
     pub step_observer: Option<Arc<dyn StepObserver>>,
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct Inner {
 }
 
 impl Engine {
-    /// Stops working at once. What lives outside the process lives on; what does not is adopted, or found lost, at the next start.
+    /// Stops at once. Work outside this process continues; at the next start it is adopted, and other attempts count as crashed.
     pub fn stop(&self) {
         self.0.node.stop();
     }
@@ -72,12 +73,12 @@ impl Engine {
         &self.0.catalog
     }
 
-    /// The ports. The clock is the engine's own: it goes on steadily, whatever becomes of the world's.
+    /// The ports. Their clock is the engine's own, which does not jump when the system's clock is set.
     pub fn ports(&self) -> &Ports {
         &self.0.node.ports
     }
 
-    /// The store, for what the engine has no opinion on: signing keys, ended sessions.
+    /// The store, for what is not the engine's: signing keys, ended sessions.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.0.node.store
     }
@@ -153,25 +154,25 @@ impl Engine {
     }
 }
 
-/// What runs a task: the catalog's tool if it is still the same, else what was frozen with the task.
+/// What runs a task: the catalog's tool if it is still the same, else the definition that was stored with the task.
 pub(crate) struct Runner {
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) retry: Retry,
     pub(crate) concurrency: Option<usize>,
     pub(crate) input_timeout: Millis,
-    /// What asks first, of a task that was announced before.
+    /// Asks for missing arguments, if the task was announced before that.
     pub(crate) intake: Option<Arc<dyn Intake>>,
-    /// The definition that runs, which may be a newer one than the task's.
+    /// The definition that runs, which may be newer than the task's.
     pub(crate) spec: SpecId,
     pub(crate) on_non_determinism: OnNonDeterminism,
     pub(crate) blocked_timeout: Millis,
 }
 
-/// Nothing here can run a task.
+/// No tool or provider of this server can run a task.
 pub(crate) struct Unavailable {
     /// Why, for people.
     pub(crate) why: String,
-    /// Whether the task's tool was durable: another deploy may offer it again, and the task waits for that.
+    /// Whether the task's tool was durable: then the task is blocked until a deploy offers the tool again.
     pub(crate) durable: bool,
 }
 
@@ -306,7 +307,7 @@ impl Inner {
         let provider = self
             .provider(&spec.kind)
             .ok_or("this server has no code for it any more; start a version that has the tool, or cancel the task")?;
-        let (retry, definition) = thaw(&spec)?;
+        let (retry, definition) = retry_and_definition(&spec)?;
         Ok((provider.revive(&definition)?, retry))
     }
 }

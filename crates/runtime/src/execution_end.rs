@@ -2,24 +2,24 @@
 
 use longhaul_core::{Outcome, StopReason};
 
-/// How an attempt ended. What follows from it is the runtime's business.
+/// How an attempt ended. What follows is decided by the runtime.
 #[derive(Debug, Clone, PartialEq)]
-pub enum End {
-    /// The tool gave its answer.
+pub enum ExecutionEnd {
+    /// The tool returned its result.
     Finished(Outcome),
-    /// The tool ended and said that it failed (`retry.on` names this `error`); the outcome counts if it is not run again.
+    /// The tool returned an error (`retry.on` calls this `error`). The outcome counts if there is no retry.
     Errored(Outcome),
-    /// There is no record of how it ended (`retry.on` names this `crash`).
+    /// There is no record of how it ended (`retry.on` calls this `crash`).
     Crashed,
-    /// The same, because what supervises the work died with it; this process need not have.
+    /// The same, because the supervisor of the work died with it.
     SupervisorKilled,
     /// The same, because the record of how it ended is damaged. The work itself has ended.
     RecordDamaged,
-    /// There is no record of how it ended, and what it started may still run: so it is not run again, whatever `retry.on` says. The
-    /// outcome says what is known.
+    /// There is no record of how it ended, and what it started may still run. So it is not retried, whatever `retry.on` says. The outcome says
+    /// what is known.
     Lost(Outcome),
-    /// It was made to stop, for this reason.
+    /// It was stopped, for this reason.
     Stopped(StopReason),
-    /// It is certain that nothing was started, and that nothing will be: the attempt costs nothing. The text is for the log.
+    /// Nothing was started, and nothing will be: the attempt does not count. The text is for the log.
     NeverStarted(String),
 }

@@ -1,6 +1,6 @@
-//! The port behind which work is done.
+//! The port that runs the attempts of tools.
 
-use crate::{context::TaskContext, execution_end::End};
+use crate::{context::TaskContext, execution_end::ExecutionEnd};
 use longhaul_core::{AttemptState, BoxFuture, Json, TaskId, UnixMillis};
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ pub struct Attempt {
     pub task: TaskId,
     /// The attempt's number, from 1, never used twice for a task.
     pub epoch: u32,
-    /// Where the store had it when this process came to it: [`AttemptState::Starting`] until its start was
+    /// Its state in the store when this process claimed or adopted it: [`AttemptState::Starting`] until its start was
     /// [recorded](crate::TaskContext::record_start).
     pub state: AttemptState,
     /// The arguments, as they came; they passed [`Executor::check`] when the task was created.
     pub arguments: Json,
-    /// When the task's deadline passes. The runtime asks for a stop then; an executor whose work outlives the process must see to
-    /// it by itself as well.
+    /// When the task's deadline passes. The runtime asks for a stop then; an executor whose work outlives the process must also
+    /// enforce it by itself.
     pub deadline_at: Option<UnixMillis>,
 }
 
 /// Runs the attempts of one tool, in one definition of it.
 ///
 /// The future may be dropped at any await (the server stops); what lives outside the process lives on and is adopted by
-/// [`Executor::resume`] in the next one. A panic ends the attempt as [`End::Errored`] with the panic's message; of work that
-/// [replays](Executor::replays) as [`End::Crashed`].
+/// [`Executor::resume`] in the next one. A panic ends the attempt as [`ExecutionEnd::Errored`] with the panic's message; of work that
+/// [replays](Executor::replays) as [`ExecutionEnd::Crashed`].
 pub trait Executor: Send + Sync + 'static {
     /// Whether the work lives outside the process, so that only this host can adopt it.
     fn host_bound(&self) -> bool {
@@ -36,31 +36,30 @@ pub trait Executor: Send + Sync + 'static {
     /// schema saw them, where a number may have lost digits.
     ///
     /// # Errors
-    /// A sentence that says what to change, for the caller to read.
+    /// A sentence for the caller that says what to change.
     fn check(&self, arguments: &str, members: &serde_json::Map<String, serde_json::Value>) -> Result<(), String> {
         let _ = (arguments, members);
         Ok(())
     }
 
-    /// Whether the work keeps what it comes to in the journal, so that it can be run again from its start at any time: after its process
-    /// has died, and after a long wait, for which it is dropped.
+    /// Whether the work is durable: its results are in the journal, so it can be replayed after its process has died, and dropped during a
+    /// long wait.
     fn replays(&self) -> bool {
         false
     }
 
-    /// Whether work that is run again asks again, under the same name, what an attempt before it asked; no two questions of a task have the
-    /// same name then. A question that is open when an attempt is lost stays open, and is the one that the next attempt asks; what was
-    /// answered is answered.
+    /// Whether each attempt asks the same questions under the same names, which are then unique in the task. A question that is open when an
+    /// attempt is lost stays open, and the next attempt finds it, or its answer.
     fn asks_again(&self) -> bool {
         false
     }
 
     /// Runs an attempt from its start. Not called for an attempt that was asked to stop, or passed its deadline, before that.
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End>;
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd>;
 
-    /// Adopts an attempt that an earlier process began, or was about to begin.
-    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    /// Adopts an attempt that an earlier process started, or was about to start.
+    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         let _ = (attempt, cx);
-        Box::pin(async { End::Crashed })
+        Box::pin(async { ExecutionEnd::Crashed })
     }
 }

@@ -1,10 +1,10 @@
-//! A task's journal for those who look at the task: what it has given out, and what it has come to. Page by page, so that a look costs the
-//! same however much a task keeps; and what was given out is found without a look at what lies in between.
+//! A task's journal as clients see it: its output and its history. Both are read in bounded pages, so that a read costs the same however
+//! long the journal is; the store finds output without reading the entries in between.
 
 use crate::{
     Engine,
     context::{ChildDetails, is_join, read_child, read_poll, read_step},
-    journal::{EntryDetails, EntryStatus, StepTry, read_failure},
+    journal::{EntryDetails, EntryStatus, FailedTry, read_failure},
     question::{Gone, QuestionEntry},
 };
 use longhaul_core::{
@@ -15,48 +15,48 @@ use serde_json::Value;
 
 /// How many entries are read at once.
 const BATCH: usize = 16;
-/// How many bytes one look reads at most; the last batch may go beyond.
+/// How many bytes one page reads at most; the last batch may go beyond.
 const MOST_BYTES: usize = 1 << 20;
 
 /// A part of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalPage<T> {
-    /// What was looked for, in order, each with its place.
+    /// What was found, in order, each with its position.
     pub found: Vec<(u32, T)>,
-    /// The last place that was looked at: where to go on.
+    /// The last position that was read: where the next page continues.
     pub next: u32,
-    /// The last place there is. There is more to look at while `next` is less.
+    /// The last position there is. There is more to read while `next` is less.
     pub total: u32,
 }
 
-/// An entry of a task's journal, without what it came to: that may be long, or nobody else's business.
+/// An entry of a task's journal without its value, which may be long or secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntrySummary {
     /// What it is about.
     pub key: EntryKey,
     /// When it began.
     pub at: UnixMillis,
-    /// How it stands.
+    /// Its status.
     pub status: EntryStatus,
-    /// Of an attempt that came to nothing: what ended it, if that is known.
+    /// Of a failed attempt: what ended it, if that is known.
     pub ended_by: Option<EndedBy>,
-    /// The latest tries that failed, oldest first.
-    pub failed: Vec<StepTry>,
+    /// The latest failed tries, oldest first.
+    pub failed: Vec<FailedTry>,
     /// How many tries have failed.
     pub tries_failed: u32,
     /// The task that it has started.
     pub child: Option<TaskId>,
-    /// How long it took, in milliseconds, if that is known: a step's last try, a timer, a child, a
-    /// question until it was answered or withdrawn, a poll up to the look that found it ready.
+    /// How long it took, in milliseconds, if that is known: a step's last try, a timer, a child, a question until it was answered or
+    /// withdrawn, a poll until it was ready.
     pub took: Option<Millis>,
     /// What a question asks.
     pub question: Option<String>,
-    /// A race that is a join: all branches are waited for, unless one fails.
+    /// Whether a race is a join, which waits for all branches unless one fails.
     pub is_join: bool,
 }
 
 impl Engine {
-    /// Up to `limit` blocks of content that a task has given out, of those after place `after`. The caller has already been found to own it.
+    /// Up to `limit` blocks of a task's output, of those after position `after`. The caller has checked who owns the task.
     ///
     /// # Errors
     /// The store's.
@@ -71,7 +71,7 @@ impl Engine {
         })
     }
 
-    /// Up to `limit` entries of a task's journal, of those after place `after`. The caller has already been found to own it.
+    /// Up to `limit` entries of a task's journal, of those after position `after`. The caller has checked who owns the task.
     ///
     /// # Errors
     /// The store's.
@@ -132,8 +132,8 @@ impl Engine {
             }
         };
         let status = match status.unwrap_or(EntryStatus::Unreadable) {
-            // Nothing of it goes on any more.
-            EntryStatus::Waiting(_) if task.is_done() => EntryStatus::GivenUp,
+            // The task has ended, so nothing waits any more.
+            EntryStatus::Waiting(_) if task.is_done() => EntryStatus::Withdrawn,
             status => status,
         };
         let now = self.ports().clock.read();
@@ -182,7 +182,7 @@ fn read_question(asked: &QuestionEntry, input: Option<Input>) -> EntryDetails {
         Some(InputState::Open) => EntryStatus::Waiting(Some(asked.until)),
         Some(InputState::Answered(_)) => EntryStatus::Done,
         Some(InputState::Withdrawn) | None if asked.gone == Some(Gone::Unanswered) => EntryStatus::Unanswered,
-        Some(InputState::Withdrawn) | None => EntryStatus::GivenUp,
+        Some(InputState::Withdrawn) | None => EntryStatus::Withdrawn,
     };
     EntryDetails {
         took,
@@ -190,10 +190,10 @@ fn read_question(asked: &QuestionEntry, input: Option<Input>) -> EntryDetails {
     }
 }
 
-/// Bytes of a question that the history shows.
+/// How much of a question the history shows, in bytes.
 const LONGEST_QUESTION: usize = 300;
 
-/// What a question asks, if it is asked in words: a form's or page's message, or the last message to a model.
+/// The text of a question, if it has one: the message of a form or page, or the last message to a model.
 fn text_of(input: &Input) -> Option<String> {
     let request: Value = serde_json::from_str(input.request.as_str()).ok()?;
     let params = &request["params"];
@@ -202,7 +202,7 @@ fn text_of(input: &Input) -> Option<String> {
     Some(shorten(text, LONGEST_QUESTION).into_owned())
 }
 
-/// What `read` finds after a place, batch after batch.
+/// Reads batches of entries after a position, up to a page.
 async fn page<'a>(
     task: &Task,
     after: u32,
@@ -225,7 +225,7 @@ async fn page<'a>(
             page.found.push((entry.seq, entry));
         }
         if is_last {
-            // Of all that there was when the task was read, nothing else is one.
+            // Everything up to the total of the task has been read.
             page.next = page.next.max(page.total);
             break;
         }

@@ -1,23 +1,23 @@
-//! Asking first within a task: a client of 2025-11-25 that asked for a task is given it before its user is asked anything (G1-11).
+//! Intakes inside a task: a client of 2025-11-25 that asked for a task gets it before its user is asked anything (G1-11).
 
 use crate::{
     catalog::{HandlerError, Intake},
     context::{StepError, StepPolicy, TaskContext},
-    execution_end::End,
+    execution_end::ExecutionEnd,
     journal::JournalError,
     progress_stream::ToolMessage,
     question::{AskError, Question},
-    request::{RequestContext, Requesting},
+    request::{RequestChannel, RequestContext},
 };
 use longhaul_core::{BoxFuture, Json, Outcome};
 use std::sync::Arc;
 
-/// What a journal calls the arguments that the intake gave.
+/// The step that records the arguments of an intake.
 const STEP: &str = "ask_before";
 
-/// The arguments that the work runs with, or how the attempt ends without them. Work that keeps a journal is given the same ones at
-/// each attempt: the intake is run again, answered by the journal, and what it gave at first counts.
-pub(crate) async fn take(intake: Arc<dyn Intake>, arguments: Json, cx: &TaskContext) -> Result<Json, End> {
+/// The arguments that the work runs with, or how the attempt ends without them. A durable task gets the same ones in each attempt: they are
+/// recorded as a step.
+pub(crate) async fn take(intake: Arc<dyn Intake>, arguments: Json, cx: &TaskContext) -> Result<Json, ExecutionEnd> {
     let asking = Arc::new(WithinTask(cx.clone()));
     let request = RequestContext::new(
         cx.principal().clone(),
@@ -28,7 +28,7 @@ pub(crate) async fn take(intake: Arc<dyn Intake>, arguments: Json, cx: &TaskCont
     let taken = tokio::select! {
         biased;
         taken = intake.take(arguments, request) => taken,
-        reason = cx.stopped() => return Err(End::Stopped(reason)),
+        reason = cx.stopped() => return Err(ExecutionEnd::Stopped(reason)),
     };
     let taken = taken.map_err(|error| refused(error, cx))?;
     if !cx.keeps_journal() {
@@ -38,29 +38,29 @@ pub(crate) async fn take(intake: Arc<dyn Intake>, arguments: Json, cx: &TaskCont
         .step(STEP, &StepPolicy::default(), || std::future::ready(Ok(taken.clone())))
         .await;
     kept.map_err(|error| match error {
-        StepError::Journal(JournalError::Stopped(reason)) => End::Stopped(reason),
-        other => End::Finished(Outcome::tool_error(&other.to_string())),
+        StepError::Journal(JournalError::Stopped(reason)) => ExecutionEnd::Stopped(reason),
+        other => ExecutionEnd::Finished(Outcome::tool_error(&other.to_string())),
     })
 }
 
-/// Nothing is tried again: whoever was asked has said no, or cannot be asked.
-fn refused(error: HandlerError, cx: &TaskContext) -> End {
+/// The attempt is not retried: the client has refused, or cannot be asked.
+fn refused(error: HandlerError, cx: &TaskContext) -> ExecutionEnd {
     match cx.stop_requested() {
-        Some(reason) => End::Stopped(reason),
-        None => End::Finished(error.into_outcome(cx.requestor())),
+        Some(reason) => ExecutionEnd::Stopped(reason),
+        None => ExecutionEnd::Finished(error.into_outcome(cx.requestor())),
     }
 }
 
-/// The way from an intake to the client of its task.
+/// Carries an intake's questions and messages to the client of its task.
 struct WithinTask(TaskContext);
 
-impl Requesting for WithinTask {
+impl RequestChannel for WithinTask {
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<Json, AskError>> {
         let cx = self.0.clone();
         Box::pin(async move { cx.ask(question).await })
     }
 
-    fn say(&self, said: ToolMessage) {
+    fn send(&self, said: ToolMessage) {
         match said {
             ToolMessage::Progress {
                 current,

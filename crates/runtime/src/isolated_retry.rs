@@ -1,57 +1,58 @@
-//! Attempts that may be at fault for the death of their process: they go on one at a time.
+//! Isolated retries: attempts that may have crashed the process run one at a time.
 //!
-//! A process that dies takes with it all that it runs, and nothing says whose fault that was, so each attempt pays for it. So that no task is
-//! blocked for the crashes of another one, the last attempts of a task wait for a turn. Waiting holds no slot, and costs no attempt if the
-//! process dies meanwhile. Whoever has the turn is watched until it has come further, has ended, or has run for twice as long as any attempt
-//! before it can have: then it is past the point where those died, and they are forgiven.
+//! When a process dies, nothing says which of its attempts was at fault, so the crash counts as one attempt for each. So that no task is
+//! blocked for the crashes of another one, the last attempts of a task run in isolation. An attempt that waits for that holds no slot, and a
+//! crash meanwhile does not count for it. Isolation ends when the attempt makes forward progress, ends, or has run for twice as long as any
+//! crashed attempt before it can have: then it is past the point where those crashed, and they no longer count.
 
 use crate::journal::Journal;
 use longhaul_core::{Millis, Retry, StopReason, Task, UnixMillis, store::ApplyError};
 use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// So many last attempts wait for a turn; never the first.
-const LAST: u32 = 2;
-/// The shortest watch: starting itself takes its time.
+/// How many of the last attempts are isolated; never the first.
+const ISOLATED_ATTEMPTS: u32 = 2;
+/// The shortest isolation, in milliseconds: starting takes time, too.
 const SHORTEST: Millis = 10_000;
-/// The longest. What died later than half of this is not forgiven by time.
+/// The longest isolation, in milliseconds. Crashes later than half of this are not cleared by time.
 const LONGEST: Millis = 600_000;
 
-/// Whose turn it is in this process.
+/// Held by the one isolated attempt of this process.
 #[derive(Default)]
 pub(crate) struct IsolationLock(pub(crate) Arc<Mutex<()>>);
 
-/// Held by the one who is watched.
+/// Ends the isolation when it is dropped.
 pub(crate) type IsolationGuard = OwnedMutexGuard<()>;
 
-/// That an attempt is to be watched, and how.
+/// How an attempt is isolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Isolation {
-    pub(crate) watch: Millis,
-    /// Whether it is past the point where those before it died once the watch is over.
+    /// How long at most, in milliseconds.
+    pub(crate) time: Millis,
+    /// Whether the attempt is past the crashes before it after this time, so that they no longer count.
     pub(crate) clears: bool,
 }
 
 impl Isolation {
-    /// Of an attempt of `task`, if it is one of the last and its process died under one before it.
+    /// `None` unless the attempt is one of the last, and the process died during one before it.
     pub(crate) fn of(task: &Task, retry: &Retry, journal: &Journal) -> Option<Self> {
         let used = task.attempts_used;
-        if used < 2 || used + LAST <= retry.attempts {
+        if used < 2 || used + ISOLATED_ATTEMPTS <= retry.attempts {
             return None;
         }
-        let watch = journal.longest_crash(used - 1)?.saturating_mul(2).max(SHORTEST);
+        let time = journal.longest_crash(used - 1)?.saturating_mul(2).max(SHORTEST);
         Some(Self {
-            watch: watch.min(LONGEST),
-            clears: watch <= LONGEST,
+            time: time.min(LONGEST),
+            clears: time <= LONGEST,
         })
     }
 }
 
-/// Why an attempt was not begun though it was its turn, or before it was.
+/// Why an isolated attempt was not started.
 pub(crate) enum NotStarted {
     Stopped(StopReason),
-    /// The server stops.
+    /// The server is stopping.
     Released(UnixMillis),
-    /// It could not be written that it begins.
+    /// Its start could not be written.
     Unwritten(ApplyError),
 }

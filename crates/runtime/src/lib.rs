@@ -1,11 +1,10 @@
 //! What makes tasks happen: slots, claims, attempts, retries, timers, cancellation, retention.
 //!
-//! The [`Engine`] stands between the fronts and a [`Store`](longhaul_core::Store). A call comes in ([`Engine::create`],
-//! [`Engine::begin`]), gets a slot or a place in its tool's queue, is run by an [`Executor`], and its end is written. Decisions
-//! about a task are the store's (through `longhaul_core::transition`); what is kept here can be lost at any moment and is found
-//! again from the store at the next start.
+//! The [`Engine`] stands between the server and a [`Store`](longhaul_core::Store). A call ([`Engine::create`], [`Engine::begin`]) gets a slot or
+//! is queued, an [`Executor`] runs it, and its end is written. The store decides about tasks (by `longhaul_core::transition`); what the engine
+//! holds in memory is rebuilt from the store at the next start.
 
-mod active;
+mod active_attempts;
 mod alarm;
 mod answer;
 mod attempt;
@@ -19,6 +18,7 @@ mod change_feed;
 mod context;
 mod dispatch;
 mod engine;
+mod engine_clock;
 mod execution_end;
 mod executor;
 mod history;
@@ -43,7 +43,6 @@ mod start;
 mod step_observer;
 mod suspension;
 mod task_log;
-mod timeline;
 mod timers;
 mod tools;
 
@@ -61,17 +60,17 @@ pub use context::{
     ChildEnd, ChildError, Fork, Pace, Polled, Race, StepError, StepFailure, StepPolicy, TaskContext, step_is_settled,
 };
 pub use engine::{Engine, EngineOptions};
-pub use execution_end::End;
+pub use execution_end::ExecutionEnd;
 pub use executor::{Attempt, Executor};
 pub use history::{EntrySummary, JournalPage};
-pub use journal::{Divergence, EntryStatus, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES, StepTry, Trail};
+pub use journal::{Divergence, EntryStatus, FailedTries, FailedTry, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES};
 pub use ports::{Ports, Spawner};
 pub use progress_stream::{ProgressStream, ToolMessage};
 pub use provider::{AttemptExit, LogChunk, LogError, LogRange, PastAttempt, Provider};
 pub use question::{AskError, Question};
 pub use recovery::Recovered;
 pub use reply::{Reply, read_answer};
-pub use request::{RequestContext, Requesting};
+pub use request::{RequestChannel, RequestContext};
 pub use requestor::{Requestor, Trace};
 pub use start::StartError;
 pub use step_observer::StepObserver;

@@ -1,56 +1,60 @@
-//! What is known about running work and not yet written.
+//! Reports of running work that are not written yet.
 
 use longhaul_core::{Event, MAX_STATUS_BYTES, Progress, truncate};
 use std::sync::Arc;
 
-/// PendingReport of one attempt: the latest of each kind only.
+/// The reports of one attempt: the latest of each kind.
 #[derive(Default)]
 pub(crate) struct PendingReport {
-    begun: Begun,
+    start: StartReport,
     status: Option<Arc<str>>,
     progress: Option<Progress>,
 }
 
-/// Whether the work has begun, which is told once.
+/// The report that the work has started, which is written once.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Begun {
-    NotYet,
-    ToTell,
+enum StartReport {
+    NotStarted,
+    Pending,
     #[default]
-    Told,
+    Written,
 }
 
 impl PendingReport {
-    /// Of an attempt that is `starting`, or is known to have begun.
+    /// Of an attempt that is `starting`, or is known to have started.
     pub(crate) fn of_attempt(starting: bool) -> Self {
         Self {
-            begun: if starting { Begun::NotYet } else { Begun::Told },
+            start: if starting {
+                StartReport::NotStarted
+            } else {
+                StartReport::Written
+            },
             ..Self::default()
         }
     }
 
     pub(crate) fn started(&mut self) {
-        if self.begun == Begun::NotYet {
-            self.begun = Begun::ToTell;
+        if self.start == StartReport::NotStarted {
+            self.start = StartReport::Pending;
         }
     }
 
-    /// Whether the work is known to have begun.
-    pub(crate) fn have_begun(&self) -> bool {
-        self.begun != Begun::NotYet
+    /// Whether the work is known to have started.
+    pub(crate) fn has_started(&self) -> bool {
+        self.start != StartReport::NotStarted
     }
 
-    /// Whether its beginning is written, or about to be.
-    pub(crate) fn is_begun_told(&self) -> bool {
-        self.begun == Begun::Told
+    /// Whether its start is written, or about to be.
+    pub(crate) fn is_start_written(&self) -> bool {
+        self.start == StartReport::Written
     }
 
-    /// Notes that its beginning is written already.
-    pub(crate) fn begun_is_told(&mut self) {
-        self.begun = Begun::Told;
+    /// Notes that its start is written already.
+    pub(crate) fn start_is_written(&mut self) {
+        self.start = StartReport::Written;
     }
 
-    /// A line for people, or as much of it as is one.
+    /// Sets the status line, cut to the longest that is stored.
     pub(crate) fn status(&mut self, line: Arc<str>) {
         self.status = Some(match line.len() {
             0..=MAX_STATUS_BYTES => line,
@@ -62,29 +66,29 @@ impl PendingReport {
         self.progress = Some(progress);
     }
 
-    /// Whether there is nothing to tell. Work that is `replayed` has only begun: its lines and figures are old ones.
-    pub(crate) fn is_empty(&self, replayed: bool) -> bool {
-        self.begun != Begun::ToTell && (replayed || (self.status.is_none() && self.progress.is_none()))
+    /// Whether there is nothing to write. During replay only the start is written, since status and progress are old.
+    pub(crate) fn is_empty(&self, replaying: bool) -> bool {
+        self.start != StartReport::Pending && (replaying || (self.status.is_none() && self.progress.is_none()))
     }
 
-    /// Takes what is to be told.
-    pub(crate) fn take(&mut self, replayed: bool) -> Self {
-        let begun = match self.begun {
-            Begun::NotYet => Begun::NotYet,
-            Begun::ToTell | Begun::Told => Begun::Told,
+    /// Takes what is to be written.
+    pub(crate) fn take(&mut self, replaying: bool) -> Self {
+        let start = match self.start {
+            StartReport::NotStarted => StartReport::NotStarted,
+            StartReport::Pending | StartReport::Written => StartReport::Written,
         };
         let kept = Self {
-            begun,
-            status: self.status.take_if(|_| replayed),
-            progress: self.progress.take_if(|_| replayed),
+            start,
+            status: self.status.take_if(|_| replaying),
+            progress: self.progress.take_if(|_| replaying),
         };
         std::mem::replace(self, kept)
     }
 
-    /// Adds what `older` has where there is nothing newer.
+    /// Adds from `older` what has no newer value.
     pub(crate) fn fill_from(&mut self, older: Self) {
-        if older.begun == Begun::ToTell {
-            self.begun = Begun::ToTell;
+        if older.start == StartReport::Pending {
+            self.start = StartReport::Pending;
         }
         self.status = self.status.take().or(older.status);
         self.progress = self.progress.take().or(older.progress);
@@ -92,7 +96,7 @@ impl PendingReport {
 
     pub(crate) fn events(&self) -> Vec<Event> {
         let mut events = Vec::new();
-        if self.begun == Begun::ToTell {
+        if self.start == StartReport::Pending {
             events.push(Event::Started);
         }
         if self.status.is_some() || self.progress.is_some() {

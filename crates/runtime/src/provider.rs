@@ -1,4 +1,4 @@
-//! The port behind which executors of one kind come from and leave their traces.
+//! The port that brings executors of one kind back from stored definitions, and reads what their attempts left.
 
 use crate::executor::Executor;
 use longhaul_core::{BoxFuture, Json, TaskId, UnixMillis};
@@ -12,7 +12,7 @@ pub struct LogChunk {
     pub text: String,
     /// Where the text begins, in bytes of the whole log.
     pub offset: u64,
-    /// Where to go on reading.
+    /// Where the next chunk begins.
     pub next: u64,
     /// Bytes written so far.
     pub total: u64,
@@ -69,10 +69,10 @@ impl AttemptExit {
 
 /// A kind of executor.
 pub trait Provider: Send + Sync + 'static {
-    /// The word for the kind, kept with each tool's definition.
+    /// The name of the kind, stored with each tool's definition.
     fn kind(&self) -> &'static str;
 
-    /// Makes an executor from a definition that was frozen with a task, whose tool may since have been changed or removed.
+    /// Makes an executor from a definition that was stored with a task, whose tool may since have been changed or removed.
     ///
     /// # Errors
     /// Why it cannot, for the caller to read.

@@ -1,6 +1,6 @@
-//! A question to the client, from the asking to the answer.
+//! Questions to the client, and why they fail.
 
-use crate::{execution_end::End, journal::JournalError, requestor::Requestor};
+use crate::{execution_end::ExecutionEnd, journal::JournalError, requestor::Requestor};
 use longhaul_core::{
     Capability, ClientCapabilities, InputKey, Json, Millis, Outcome, RpcFailure, StopReason, UnixMillis,
     store::{ApplyError, StoreError},
@@ -8,21 +8,21 @@ use longhaul_core::{
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-/// Something to ask a client.
+/// A question to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// How its author calls it. Rounds before there is a task show it by this name (U-10); a task's own keys are minted (G2-34).
+    /// Its author's name for it. Rounds before there is a task use it as the key (U-10); a task's own keys are minted (G2-34).
     pub name: Option<Arc<str>>,
     /// `{"method": …, "params": …}` as MCP embeds it (U-15).
     pub request: Json,
     /// What the client must have declared to be asked this (U-13, G1-42).
     pub needs: Option<Capability>,
-    /// How long an answer is waited for; `None` for as long as the tool says.
+    /// How long to wait for an answer; `None` for the tool's timeout.
     pub within: Option<Duration>,
 }
 
 impl Question {
-    /// How long an answer is waited for, from when it is asked.
+    /// How long to wait for an answer, in milliseconds.
     pub(crate) fn waits(&self, otherwise: Millis) -> Millis {
         self.within.map_or(otherwise, |within| {
             u64::try_from(within.as_millis()).unwrap_or(u64::MAX)
@@ -64,15 +64,15 @@ pub enum AskError {
     /// The client has not declared that it can be asked this.
     #[error("the client has not declared {0}")]
     Unsupported(Capability),
-    /// The task was started by another one: the client has called that, and knows nothing of this.
+    /// The task was started by another one, and the client knows only that one.
     #[error(
         "a task that another one has started cannot ask the client: ask before it is called, and hand the answer down"
     )]
     Child,
-    /// The work is asked to stop; nobody waits for the answer any more.
+    /// The work was asked to stop.
     #[error("the work is to stop")]
     Stopped(StopReason),
-    /// The question was withdrawn: the task is over, or nobody can be reached any more.
+    /// The question was withdrawn: the task has ended, or its client cannot be reached any more.
     #[error("the question was withdrawn")]
     Withdrawn,
     /// Nobody answered in time; the question was withdrawn.
@@ -81,7 +81,7 @@ pub enum AskError {
     /// The client answered with an error.
     #[error("the client refused: {}", .0.message)]
     Refused(RpcFailure),
-    /// The tool's code does not follow its journal, or the journal has no room.
+    /// The tool's code has diverged from its journal, or the journal is full.
     #[error(transparent)]
     Journal(JournalError),
     /// The task could not be changed, or the store failed.
@@ -90,13 +90,13 @@ pub enum AskError {
 }
 
 impl AskError {
-    /// What becomes of work that cannot go on without the answer: a client that could not be asked is told so in the way of its
-    /// generation, anything else ends as the tool's own error.
-    pub fn into_end(self, requestor: &Requestor) -> End {
+    /// The end of an attempt that cannot continue without the answer. A client that has not declared the capability gets the error of its
+    /// generation; anything else is the tool's own error.
+    pub fn into_end(self, requestor: &Requestor) -> ExecutionEnd {
         match self {
-            Self::Unsupported(capability) => End::Finished(requestor.missing_capability(capability)),
-            Self::Stopped(reason) => End::Stopped(reason),
-            other => End::Errored(Outcome::tool_error(&other.to_string())),
+            Self::Unsupported(capability) => ExecutionEnd::Finished(requestor.missing_capability(capability)),
+            Self::Stopped(reason) => ExecutionEnd::Stopped(reason),
+            other => ExecutionEnd::Errored(Outcome::tool_error(&other.to_string())),
         }
     }
 }

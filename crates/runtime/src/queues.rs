@@ -1,4 +1,4 @@
-//! Which tools have tasks waiting for a slot, and whose turn it is. The queues themselves are the store's.
+//! Which tools have queued tasks, and in which order the tools get slots. The queues themselves are in the store.
 
 use crate::slots::Slot;
 use longhaul_core::UnixMillis;
@@ -28,7 +28,7 @@ struct Waiting {
 struct Place {
     /// When its first task is ready, if it is known to have one.
     ready_at: Option<UnixMillis>,
-    /// Looks at it and additions to it that are under way: until they are over it may hold anything.
+    /// Reads of the queue and additions to it in progress: until they end it may hold anything.
     unsettled: usize,
 }
 
@@ -97,7 +97,7 @@ impl Queues {
     ) -> Arrival {
         let mut waiting = self.lock();
         let behind = (waiting.places.get(tool)).is_some_and(|place| place.may_be_ready(now));
-        // Under the lock: nobody who comes later may find a slot that we have just missed.
+        // Under the lock, so that no later task gets a slot that was just missed.
         match if behind { None } else { take_slot() } {
             Some(slot) => Arrival::Slot(slot),
             None => Arrival::Queue(self.unsettle(&mut waiting, tool)),
@@ -117,7 +117,7 @@ impl Queues {
             .find_map(|(position, tool)| Some((position, take_slot(tool)?)))?;
         let tool = waiting.order.remove(position)?;
         waiting.order.push_back(Arc::clone(&tool));
-        // The look will tell. What is offered meanwhile counts beside it.
+        // The claim sets it again; so does an offer meanwhile.
         waiting.place(&tool).ready_at = None;
         Some((self.unsettle(&mut waiting, &tool), slot))
     }

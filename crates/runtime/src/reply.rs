@@ -1,4 +1,4 @@
-//! What a client says to a question of ours, and how it is kept until the one who asked reads it.
+//! Responses of legacy clients to input requests, and how they are stored as answers.
 
 use crate::question::AskError;
 use longhaul_core::{Json, RpcFailure};
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use std::borrow::Cow;
 
-/// How a refusal begins when it is kept as an answer. Whoever sends the same as an answer refuses its own question.
+/// How the stored answer of a refusal begins. A client that sends the same as its answer refuses, too.
 const REFUSED: &str = r#"{"dev.longhaul/refused":"#;
 
 /// A client's response to a question that was sent to it as a request.
@@ -14,15 +14,14 @@ const REFUSED: &str = r#"{"dev.longhaul/refused":"#;
 pub enum Reply {
     /// Its result, as it came.
     Result(Json),
-    /// It answered with an error: the question will not be answered.
+    /// An error: the client refuses to answer.
     Error(RpcFailure),
 }
 
 impl Reply {
-    /// The answer to keep for `request`, `{"method":…,"params":…}`.
+    /// The answer to store for `request`, `{"method":…,"params":…}`.
     ///
-    /// A form that a client failed to show is one that nobody filled in: `cancel`. There is no such word for the others, so the one
-    /// who asked reads [`AskError::Refused`].
+    /// An error for an elicitation is stored as `cancel`. Other requests have no such answer, so the tool gets [`AskError::Refused`].
     pub fn into_answer(self, request: &Json) -> Json {
         match self {
             Self::Result(answer) => answer,
@@ -44,7 +43,7 @@ fn is_elicitation(request: &Json) -> bool {
     serde_json::from_str(request.as_str()).is_ok_and(|Request { method }| method == "elicitation/create")
 }
 
-/// Reads an answer as it was kept.
+/// Reads a stored answer.
 ///
 /// # Errors
 /// [`AskError::Refused`] if the client refused to give one.

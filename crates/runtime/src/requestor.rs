@@ -1,4 +1,4 @@
-//! Who calls: what a request or its session said about its sender, kept with the tasks it creates.
+//! What a request or its session says about its sender; stored with the tasks that it creates.
 
 use longhaul_core::{Capability, ClientCapabilities, Json, Origin, Outcome};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct Requestor {
     /// What the client calls itself, for display only (`clientInfo`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<Value>,
-    /// What it can be asked.
+    /// Which capabilities it has declared.
     #[serde(rename = "abilities")]
     pub capabilities: ClientCapabilities,
     /// Where its progress belongs (G1-46).
@@ -63,12 +63,12 @@ impl Requestor {
         Outcome::RpcError(capability.missing(why))
     }
 
-    /// As it is kept with a task.
+    /// As it is stored with a task.
     pub fn to_json(&self) -> Json {
         Json::trusted(serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned()))
     }
 
-    /// As it was kept. What cannot be read says nothing about its sender.
+    /// Reads the stored form. Unreadable JSON gives the default.
     pub fn from_json(json: &Json) -> Self {
         serde_json::from_str(json.as_str()).unwrap_or_default()
     }

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, oneshot};
 pub(crate) struct Slots {
     limit: Option<usize>,
     taken: Mutex<Taken>,
-    /// Told when a slot is free again.
+    /// Notified when a slot is free again.
     freed: Notify,
 }
 
@@ -19,14 +19,14 @@ pub(crate) struct Slots {
 struct Taken {
     all: usize,
     by_tool: HashMap<Arc<str>, usize>,
-    /// Work under way that gave its slot back for a while. It goes before all that has not begun, oldest first.
+    /// Attempts that wait to get their slot back, oldest first. They come before tasks that have not started.
     returning: VecDeque<Returning>,
 }
 
 struct Returning {
     tool: Arc<str>,
     limit: Option<usize>,
-    hand: oneshot::Sender<Slot>,
+    sender: oneshot::Sender<Slot>,
 }
 
 impl Taken {
@@ -51,9 +51,9 @@ impl Taken {
         }
     }
 
-    /// The oldest of those who want their slot back and for whom there is room; it is counted.
+    /// The oldest attempt that waits for its slot and for which there is room; it is counted.
     fn next_returning(&mut self, all: Option<usize>) -> Option<Returning> {
-        self.returning.retain(|returning| !returning.hand.is_closed());
+        self.returning.retain(|returning| !returning.sender.is_closed());
         let position =
             (self.returning.iter()).position(|returning| self.has_room(all, &returning.tool, returning.limit))?;
         let returning = self.returning.remove(position)?;
@@ -95,23 +95,23 @@ impl Slots {
 
     /// Waits for a slot for work that had one before.
     pub(crate) async fn take_back(self: &Arc<Self>, tool: &Arc<str>, limit: Option<usize>) -> Slot {
-        let handed = {
+        let receiver = {
             let mut taken = self.lock();
             if taken.has_room(self.limit, tool, limit) {
                 taken.count(tool);
                 return self.slot(tool);
             }
-            let (hand, handed) = oneshot::channel();
+            let (sender, receiver) = oneshot::channel();
             taken.returning.push_back(Returning {
                 tool: Arc::clone(tool),
                 limit,
-                hand,
+                sender,
             });
-            handed
+            receiver
         };
-        match handed.await {
+        match receiver.await {
             Ok(slot) => slot,
-            // Nobody drops a hand that is waited for.
+            // The sender is dropped only after this receiver.
             Err(_) => std::future::pending().await,
         }
     }
@@ -147,7 +147,7 @@ impl Drop for Slot {
         };
         match returning {
             // Should its taker leave at this very moment, the slot comes back here.
-            Some(Returning { tool, hand, .. }) => drop(hand.send(self.slots.slot(&tool))),
+            Some(Returning { tool, sender, .. }) => drop(sender.send(self.slots.slot(&tool))),
             None => self.slots.freed.notify_waiters(),
         }
     }

@@ -3,11 +3,10 @@
 use crate::{
     blocked, dispatch,
     engine::{Engine, EngineOptions, Inner},
+    engine_clock::EngineClock,
     node::Node,
     recovery::{self, Recovered},
-    retention,
-    timeline::Timeline,
-    timers,
+    retention, timers,
 };
 use longhaul_core::{Clock, store::StoreError};
 use std::{sync::Arc, time::Duration};
@@ -38,10 +37,10 @@ impl Engine {
                 .put_limit(&tool.settings().name, tool.settings().concurrency)
                 .await?;
         }
-        let timeline = Timeline::begin(Arc::clone(&options.ports.clock), store.newest().await?);
-        let timeline = Arc::new(timeline);
-        options.ports.clock = timeline.clone();
-        let node = store.open_node(&options.host, timeline.now()).await?;
+        let engine_clock = EngineClock::begin(Arc::clone(&options.ports.clock), store.newest().await?);
+        let engine_clock = Arc::new(engine_clock);
+        options.ports.clock = engine_clock.clone();
+        let node = store.open_node(&options.host, engine_clock.now()).await?;
         let inner = Inner::new(options, node, limits);
         let engine = Self(Arc::clone(&inner));
         let recovered = recovery::recover(&inner).await.inspect_err(|_| {
@@ -51,7 +50,7 @@ impl Engine {
         inner.node.spawn(dispatch::run(Arc::clone(&inner)));
         inner.node.spawn(timers::run(Arc::clone(&inner.node)));
         inner.node.spawn(retention::run(Arc::clone(&inner)));
-        inner.node.spawn(follow_clock(Arc::clone(&inner.node), timeline));
+        inner.node.spawn(follow_clock(Arc::clone(&inner.node), engine_clock));
         inner.node.spawn(blocked::try_changed_code(Arc::clone(&inner), None));
         let node = Arc::clone(&inner.node);
         inner
@@ -62,10 +61,10 @@ impl Engine {
 }
 
 /// Wakes suspended tasks whenever the system's clock was set: some wait for a date.
-async fn follow_clock(node: Arc<Node>, timeline: Arc<Timeline>) {
+async fn follow_clock(node: Arc<Node>, engine_clock: Arc<EngineClock>) {
     loop {
-        timeline.sleep(LOOK_EVERY).await;
-        if let Some(millis) = timeline.step() {
+        engine_clock.sleep(LOOK_EVERY).await;
+        if let Some(millis) = engine_clock.step() {
             let span = longhaul_core::format_duration(millis.unsigned_abs());
             let way = if millis < 0 { "back" } else { "forward" };
             warn!("the system's clock was set {way} by {span}; timers go on as they were");

@@ -1,8 +1,8 @@
-//! Whoever watches from inside what no store can see.
+//! Observing steps, which no store can see begin.
 
 use longhaul_core::{EntryKey, Fence, TaskId};
 
-/// Is told of what leaves no trace of its own: for tests and the simulation, which hold invariant 10 to it.
+/// Is notified of what is not stored: for tests and the simulation, which check invariant 10 with it.
 pub trait StepObserver: Send + Sync + 'static {
     /// A step is about to run, and its effect may happen from now on. `fence` is that of the attempt it runs in: one that has lost its
     /// lease may begin a step that another has journaled, and cannot journal it any more.

@@ -1,4 +1,4 @@
-//! Waiting without holding anything: first the slot is given back, then the code itself is let go.
+//! Suspension: an attempt whose code only waits first frees its slot, and later ends, so that its code can be dropped.
 
 use longhaul_core::{Clock, InputKey, Millis, UnixMillis};
 use parking_lot::{Mutex, MutexGuard};
@@ -9,30 +9,30 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// How long code that waits is kept in memory, unless the engine's options say otherwise.
+/// How long code that waits usually stays in memory.
 pub const SUSPEND_AFTER: Duration = Duration::from_secs(30);
-/// How many are kept at most; beyond that the ones that have waited longest are let go at once.
+/// How many waiting attempts stay in memory; beyond that the oldest are suspended at once.
 const MOST: usize = 1_000;
-/// The shortest time that code is kept, in milliseconds: what has just come, and is about to be read, is not looked for in a hot loop.
+/// The shortest time that code stays in memory, in milliseconds, so that an answer that is about to be read does not cause a busy loop.
 const SHORTEST: Millis = 1;
-/// The longest time without a look: the system's clock may jump.
+/// How long to sleep at most before the clock is read again, in milliseconds: the system's clock may jump.
 const LONGEST_SLEEP: u64 = 60_000;
 
-/// Something that may take long to come.
+/// What a branch waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// An answer, until a moment.
+    /// An answer, until it times out.
     Input(InputKey, UnixMillis),
-    /// A moment of the engine's time.
+    /// A time of the engine's clock.
     Timer(UnixMillis),
-    /// A moment of the world's clock.
+    /// A time of the system's clock.
     Date(UnixMillis),
-    /// The end of the child with the entry of this place.
+    /// The end of the child whose entry has this position.
     Child(u32),
 }
 
 impl Wait {
-    /// When, in the engine's time, time alone ends it; for a date, unless the world's clock is set meanwhile.
+    /// When time alone ends the wait, by the engine's clock; for a date, unless the system's clock is set meanwhile.
     pub(crate) fn until(&self, clock: &dyn Clock) -> Option<UnixMillis> {
         match self {
             Self::Input(_, until) | Self::Timer(until) => Some(*until),
@@ -42,38 +42,38 @@ impl Wait {
     }
 }
 
-/// What the branches of an attempt's code are doing, as far as its context knows.
+/// Which branches of an attempt's code wait.
 pub(crate) struct Activity(Mutex<Branches>);
 
 struct Branches {
-    lines: HashMap<Arc<str>, Line>,
-    /// Lines that may go on by themselves.
+    by_path: HashMap<Arc<str>, BranchActivity>,
+    /// The number of branches that may continue by themselves.
     busy: usize,
     waits: BTreeMap<u64, Wait>,
     next: u64,
 }
 
 #[derive(Default)]
-struct Line {
+struct BranchActivity {
     waits: u32,
     works: u32,
-    /// Branches it has begun and waits for.
+    /// Branches that it has started and waits for.
     forks: u32,
 }
 
-impl Line {
-    /// Code about which nothing is known is taken to do something.
+impl BranchActivity {
+    /// A branch that neither waits nor works is taken to be busy.
     fn is_busy(&self) -> bool {
         self.forks == 0 && (self.works > 0 || self.waits == 0)
     }
 }
 
-/// What a change made of the attempt as a whole.
+/// How a change affects the attempt as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ActivityChange {
     /// The last busy branch waits now.
     AllWait,
-    /// A branch goes on, after all waited.
+    /// A branch continues after all waited.
     Resumed,
     /// Neither.
     None,
@@ -81,9 +81,9 @@ pub(crate) enum ActivityChange {
 
 impl Activity {
     pub(crate) fn new() -> Self {
-        let trunk = (Arc::from(""), Line::default());
+        let trunk = (Arc::from(""), BranchActivity::default());
         Self(Mutex::new(Branches {
-            lines: HashMap::from([trunk]),
+            by_path: HashMap::from([trunk]),
             busy: 1,
             waits: BTreeMap::new(),
             next: 0,
@@ -96,7 +96,7 @@ impl Activity {
         let id = all.next;
         all.next += 1;
         all.waits.insert(id, wait);
-        let change = all.change(path, |line| line.waits += 1);
+        let change = all.change(path, |branch| branch.waits += 1);
         (id, change)
     }
 
@@ -104,42 +104,42 @@ impl Activity {
     pub(crate) fn waited(&self, path: &Arc<str>, id: u64) -> ActivityChange {
         let mut all = self.lock();
         all.waits.remove(&id);
-        all.change(path, |line| line.waits -= 1)
+        all.change(path, |branch| branch.waits -= 1)
     }
 
     /// A branch begins to work on something beside what it may wait for.
     pub(crate) fn work(&self, path: &Arc<str>) -> ActivityChange {
-        self.lock().change(path, |line| line.works += 1)
+        self.lock().change(path, |branch| branch.works += 1)
     }
 
     /// It works on it no longer.
     pub(crate) fn worked(&self, path: &Arc<str>) -> ActivityChange {
-        self.lock().change(path, |line| line.works -= 1)
+        self.lock().change(path, |branch| branch.works -= 1)
     }
 
-    /// A branch begins one that runs beside others, and waits for it.
+    /// A branch starts another one, and waits for it.
     pub(crate) fn fork(&self, path: &Arc<str>, into: &Arc<str>) -> ActivityChange {
         let mut all = self.lock();
         let before = all.is_busy(path);
-        if let Some(line) = all.lines.get_mut(path) {
-            line.forks += 1;
+        if let Some(branch) = all.by_path.get_mut(path) {
+            branch.forks += 1;
         }
-        all.lines.insert(Arc::clone(into), Line::default());
+        all.by_path.insert(Arc::clone(into), BranchActivity::default());
         let after = all.is_busy(path) + 1;
         all.settle(before, after)
     }
 
-    /// Branches that were begun by one are over; it goes on with the last of them. In one go, so that what goes on is not taken to wait
-    /// in between, which would cost it its slot.
+    /// Branches end, and the one that started them continues with the last of them. In one step, so that the attempt does not seem to wait in
+    /// between, which would free its slot.
     pub(crate) fn over(&self, path: &Arc<str>, branches: &[Arc<str>]) -> ActivityChange {
         let mut all = self.lock();
         let mut before = all.is_busy(path);
         for branch in branches {
             before += all.is_busy(branch);
-            if all.lines.remove(branch).is_some()
-                && let Some(line) = all.lines.get_mut(path)
+            if all.by_path.remove(branch).is_some()
+                && let Some(branch) = all.by_path.get_mut(path)
             {
-                line.forks -= 1;
+                branch.forks -= 1;
             }
         }
         let after = all.is_busy(path);
@@ -151,9 +151,9 @@ impl Activity {
         self.lock().busy == 0
     }
 
-    /// Whether a branch waits for others that it has begun.
+    /// Whether a branch waits for others that it has started.
     pub(crate) fn has_forked(&self, path: &str) -> bool {
-        self.lock().lines.get(path).is_some_and(|line| line.forks > 0)
+        self.lock().by_path.get(path).is_some_and(|branch| branch.forks > 0)
     }
 
     /// What is waited for, if all branches wait.
@@ -162,7 +162,7 @@ impl Activity {
         (all.busy == 0).then(|| all.waits.clone())
     }
 
-    /// Whether all branches wait, and for no less and no more than this.
+    /// Whether all branches wait for exactly this.
     pub(crate) fn all_wait_for(&self, waits: &BTreeMap<u64, Wait>) -> bool {
         let all = self.lock();
         all.busy == 0 && all.waits.keys().eq(waits.keys())
@@ -174,20 +174,20 @@ impl Activity {
 }
 
 impl Branches {
-    fn change(&mut self, path: &Arc<str>, change: impl FnOnce(&mut Line)) -> ActivityChange {
+    fn change(&mut self, path: &Arc<str>, change: impl FnOnce(&mut BranchActivity)) -> ActivityChange {
         let before = self.is_busy(path);
-        // What a branch still held when it was over, nobody counts any more.
-        let Some(line) = self.lines.get_mut(path) else {
+        // A branch that has ended does not count any more.
+        let Some(branch) = self.by_path.get_mut(path) else {
             return ActivityChange::None;
         };
-        change(line);
+        change(branch);
         let after = self.is_busy(path);
         self.settle(before, after)
     }
 
-    /// 1 if a line may go on by itself.
+    /// 1 if a branch may continue by itself.
     fn is_busy(&self, path: &str) -> usize {
-        usize::from(self.lines.get(path).is_some_and(Line::is_busy))
+        usize::from(self.by_path.get(path).is_some_and(BranchActivity::is_busy))
     }
 
     fn settle(&mut self, before: usize, after: usize) -> ActivityChange {
@@ -201,9 +201,9 @@ impl Branches {
     }
 }
 
-/// The code that waits in this process, in the order in which it is to be let go.
+/// The attempts of this process that wait, in the order in which they will be suspended.
 pub(crate) struct WaitingAttempts {
-    /// How long it is kept.
+    /// How long they stay in memory.
     kept: Millis,
     waiting: Mutex<Waiting>,
     moved: Notify,
@@ -215,7 +215,7 @@ struct Waiting {
     next: u64,
 }
 
-/// A place among those who wait; dropping it leaves.
+/// One waiting attempt; dropping it removes the attempt.
 pub(crate) struct WaitingEntry {
     waiting_attempts: Arc<WaitingAttempts>,
     key: (UnixMillis, u64),
@@ -236,7 +236,7 @@ impl WaitingAttempts {
         })
     }
 
-    /// Begins to wait. `suspend` is notified when the code has waited long enough, or too many wait; at once if it `must_suspend`.
+    /// Adds an attempt. `suspend` is notified when it has waited long enough or too many wait; at once if it `must_suspend`.
     pub(crate) fn enter(self: &Arc<Self>, now: UnixMillis, must_suspend: bool, suspend: &Arc<Notify>) -> WaitingEntry {
         let mut waiting = self.lock();
         let end = now.plus(if must_suspend { SHORTEST } else { self.kept });
@@ -260,11 +260,11 @@ impl WaitingAttempts {
         }
     }
 
-    /// Lets go whoever has waited long enough, until the engine stops.
+    /// Suspends attempts that have waited long enough, until the engine stops.
     pub(crate) async fn run(&self, clock: &dyn Clock) {
         loop {
             let now = clock.now();
-            let wait = match self.let_go_of_the_oldest(now) {
+            let wait = match self.suspend_due(now) {
                 Some(wait) => wait.min(LONGEST_SLEEP),
                 None => {
                     self.moved.notified().await;
@@ -279,8 +279,8 @@ impl WaitingAttempts {
         }
     }
 
-    /// How long the next one may stay.
-    fn let_go_of_the_oldest(&self, now: UnixMillis) -> Option<u64> {
+    /// Suspends those that have waited long enough; returns how long the next one may stay, in milliseconds.
+    fn suspend_due(&self, now: UnixMillis) -> Option<u64> {
         let mut waiting = self.lock();
         while let Some(entry) = waiting.by_end.first_entry() {
             let end = entry.key().0;
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_parked_when_its_last_branch_waits() {
+    fn an_attempt_waits_when_its_last_branch_waits() {
         let activity = Activity::new();
         let branches = [path("0.0"), path("0.1")];
         for branch in &branches {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trunk_goes_on_after_its_branches_without_having_waited() {
+    fn the_trunk_continues_after_its_branches_without_waiting() {
         let activity = Activity::new();
         let branches = [path("0.0"), path("0.1")];
         for branch in &branches {
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_that_also_works_is_not_parked() {
+    fn a_branch_that_also_works_does_not_wait() {
         let activity = Activity::new();
         activity.work(&path(""));
         assert_eq!(
@@ -355,19 +355,19 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_most_the_oldest_is_let_go_at_once() {
+    fn beyond_the_limit_the_oldest_attempt_is_suspended_at_once() {
         let waiting_attempts = WaitingAttempts::new(SUSPEND_AFTER);
-        let signs: Vec<Arc<Notify>> = (0..=MOST).map(|_| Arc::default()).collect();
-        let tickets: Vec<WaitingEntry> = (signs.iter().zip(1..))
-            .map(|(sign, at)| waiting_attempts.enter(UnixMillis(at), false, sign))
+        let notifies: Vec<Arc<Notify>> = (0..=MOST).map(|_| Arc::default()).collect();
+        let entries: Vec<WaitingEntry> = (notifies.iter().zip(1..))
+            .map(|(notify, at)| waiting_attempts.enter(UnixMillis(at), false, notify))
             .collect();
-        let told = |nth: usize| {
-            let mut notified = std::pin::pin!(signs[nth].notified());
+        let is_suspended = |nth: usize| {
+            let mut notified = std::pin::pin!(notifies[nth].notified());
             notified.as_mut().enable()
         };
-        assert!(told(0));
-        assert!(!told(1));
-        drop(tickets);
+        assert!(is_suspended(0));
+        assert!(!is_suspended(1));
+        drop(entries);
         assert!(waiting_attempts.lock().by_end.is_empty());
     }
 }

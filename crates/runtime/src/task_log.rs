@@ -1,5 +1,5 @@
-//! What the server's log says of a task's life. A line has the tool, a part of the id and the principal, and never arguments, results or what a
-//! command printed. Tasks are told at `info`, plain calls at `debug`.
+//! The log lines about tasks. A line has the tool, a part of the id and the principal, and never arguments, results or output. Tasks are logged at
+//! `info`, plain calls at `debug`.
 
 use longhaul_core::{Origin, State, StopReason, Task, UnixMillis, Verdict};
 use tracing::{debug, info};
@@ -28,7 +28,7 @@ pub(crate) fn attempt_started(task: &Task) {
     say!(task, "attempt started", attempt = attempt(task));
 }
 
-/// An attempt of an earlier process is followed further.
+/// An attempt of an earlier process was adopted.
 pub(crate) fn attempt_adopted(task: &Task) {
     say!(task, "attempt adopted", attempt = attempt(task));
 }
@@ -42,7 +42,7 @@ pub(crate) fn retry(task: &Task, at: UnixMillis, now: UnixMillis) {
     );
 }
 
-/// The end of an attempt was written. Of a call that was cancelled at once the end is written, and told, before that of its attempt.
+/// The end of an attempt was written. A call that was cancelled at once has ended, and was logged, before its attempt.
 pub(crate) fn attempt_ended(task: &Task) {
     let at_once = task.origin == Origin::Legacy || !task.announced;
     let cancelled_before = task

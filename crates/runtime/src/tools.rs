@@ -5,7 +5,7 @@ use longhaul_core::store::StoreError;
 use std::sync::Arc;
 
 impl Engine {
-    /// Offers a tool, in the place of one of the same name. Its tasks may outlive it, so its definition is written first.
+    /// Adds a tool, or replaces the one of the same name. Its definition is stored first, since its tasks may outlive it.
     ///
     /// # Errors
     /// The store's; the tool is not offered then.
@@ -20,11 +20,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Offers a tool no longer; says whether there was one. Its tasks go on.
+    /// Removes a tool; returns whether there was one. Its tasks continue.
     pub fn remove_tool(&self, name: &str) -> bool {
         if let Some(tool) = self.0.catalog.tool(name) {
             let settings = tool.settings();
-            // Before it is gone, so that no slot is given in between without a limit.
+            // Before it is removed, so that no slot is given without a limit in between.
             match settings.concurrency {
                 Some(most) => self.0.last_limits().insert(Arc::clone(&settings.name), most),
                 None => self.0.last_limits().remove(&settings.name),

@@ -6,7 +6,7 @@
 mod support;
 
 use longhaul_core::{Json, Outcome, TaskPolicy, text_result};
-use longhaul_runtime::{End, Executor, TaskContext, Tool, ToolError};
+use longhaul_runtime::{ExecutionEnd, Executor, TaskContext, Tool, ToolError};
 use longhaul_upstream::in_process::function;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -57,7 +57,7 @@ fn sleep() -> Arc<dyn Executor> {
         let millis = value(&arguments)["ms"].as_u64().unwrap_or_default();
         tokio::select! {
             () = cx.ports().clock.sleep(Duration::from_millis(millis)) => said(&unix_nanos().to_string()),
-            reason = cx.stopped() => End::Stopped(reason),
+            reason = cx.stopped() => ExecutionEnd::Stopped(reason),
         }
     })
 }
@@ -73,8 +73,8 @@ fn unix_nanos() -> u128 {
         .as_nanos()
 }
 
-fn said(text: &str) -> End {
-    End::Finished(Outcome::result(text_result(text, false)))
+fn said(text: &str) -> ExecutionEnd {
+    ExecutionEnd::Finished(Outcome::result(text_result(text, false)))
 }
 
 fn value(json: &Json) -> Value {

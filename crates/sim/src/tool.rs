@@ -9,7 +9,7 @@ use crate::{
 use futures_util::future::{Either, join, select};
 use longhaul_core::{BoxFuture, EntryKey, Fence, Json, Outcome, Retry, RetryOn, StopReason, TaskId, text_result};
 use longhaul_runtime::{
-    AskError, Attempt, Backoff, ChildError, End, Executor, JournalError, Pace, Polled, Question, StepError,
+    AskError, Attempt, Backoff, ChildError, ExecutionEnd, Executor, JournalError, Pace, Polled, Question, StepError,
     StepFailure, StepObserver, StepPolicy, TaskContext, Tool, ToolSettings,
 };
 use serde_json::json;
@@ -90,7 +90,7 @@ impl Executor for Durable {
         true
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             self.0.report_attempt(&attempt);
             let seed = seed(&attempt.arguments);
@@ -99,15 +99,15 @@ impl Executor for Durable {
                 let result = run_program(&self.0, cx.clone(), &program).await;
                 let fails = seed.is_multiple_of(7);
                 match result {
-                    Ok(()) if fails => End::Errored(Outcome::tool_error("as the program says")),
-                    Ok(()) => End::Finished(Outcome::result(text_result("done", false))),
+                    Ok(()) if fails => ExecutionEnd::Errored(Outcome::tool_error("as the program says")),
+                    Ok(()) => ExecutionEnd::Finished(Outcome::result(text_result("done", false))),
                     Err(fault) => fault.into(),
                 }
             });
             let outlasted = std::pin::pin!(async {
                 let reason = cx.stopped().await;
                 self.0.world.sleep(GRACE).await;
-                End::Stopped(reason)
+                ExecutionEnd::Stopped(reason)
             });
             match select(work, outlasted).await {
                 Either::Left((end, _)) | Either::Right((end, _)) => end,
@@ -119,7 +119,7 @@ impl Executor for Durable {
 struct Plain(RunContext);
 
 impl Executor for Plain {
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             let RunContext { world, .. } = &self.0;
             self.0.report_attempt(&attempt);
@@ -134,22 +134,22 @@ impl Executor for Plain {
                     };
                     match cx.ask(asked).await {
                         Ok(_) => {}
-                        Err(AskError::Stopped(reason)) => return End::Stopped(reason),
-                        Err(error) => return End::Errored(Outcome::tool_error(&error.to_string())),
+                        Err(AskError::Stopped(reason)) => return ExecutionEnd::Stopped(reason),
+                        Err(error) => return ExecutionEnd::Errored(Outcome::tool_error(&error.to_string())),
                     }
                 }
                 cx.progress(1.0, Some(2.0));
                 match world.between(0..=12) {
                     0 if !world.faults_are_over() => resume_unwind(Box::new("as drawn")),
-                    1 if !world.faults_are_over() => End::NeverStarted("as drawn".to_owned()),
-                    2 => End::Errored(Outcome::tool_error("as drawn")),
-                    _ => End::Finished(Outcome::result(text_result("done", false))),
+                    1 if !world.faults_are_over() => ExecutionEnd::NeverStarted("as drawn".to_owned()),
+                    2 => ExecutionEnd::Errored(Outcome::tool_error("as drawn")),
+                    _ => ExecutionEnd::Finished(Outcome::result(text_result("done", false))),
                 }
             });
             let stopped = std::pin::pin!(async {
                 let reason = cx.stopped().await;
                 world.sleep(world.between(0..=GRACE)).await;
-                End::Stopped(reason)
+                ExecutionEnd::Stopped(reason)
             });
             match select(work, stopped).await {
                 Either::Left((end, _)) | Either::Right((end, _)) => end,
@@ -185,7 +185,7 @@ impl From<JournalError> for ProgramError {
     }
 }
 
-impl From<ProgramError> for End {
+impl From<ProgramError> for ExecutionEnd {
     fn from(fault: ProgramError) -> Self {
         match fault {
             ProgramError::Stopped(reason) => Self::Stopped(reason),

@@ -4,7 +4,7 @@
 //! policy says so.
 
 use longhaul_core::{BoxFuture, Json};
-use longhaul_runtime::{Attempt, End, Executor, TaskContext};
+use longhaul_runtime::{Attempt, ExecutionEnd, Executor, TaskContext};
 use serde_json::{Map, Value};
 use std::{sync::Arc, time::Duration};
 
@@ -18,15 +18,15 @@ const GRACE: Duration = Duration::from_secs(10);
 ///
 /// ```
 /// use longhaul_core::{Outcome, text_result};
-/// use longhaul_runtime::{End, Executor};
+/// use longhaul_runtime::{ExecutionEnd, Executor};
 /// use longhaul_upstream::in_process::function;
-/// let greet = function(|_arguments, _cx| async { End::Finished(Outcome::result(text_result("Hello!", false))) });
+/// let greet = function(|_arguments, _cx| async { ExecutionEnd::Finished(Outcome::result(text_result("Hello!", false))) });
 /// assert!(!greet.host_bound());
 /// ```
 pub fn function<F, W>(run: F) -> Arc<dyn Executor>
 where
     F: Fn(Json, TaskContext) -> W + Send + Sync + 'static,
-    W: Future<Output = End> + Send + 'static,
+    W: Future<Output = ExecutionEnd> + Send + 'static,
 {
     Arc::new(Function::new(run))
 }
@@ -35,8 +35,8 @@ type Check = Box<dyn Fn(&Map<String, Value>) -> Result<(), String> + Send + Sync
 
 /// An async function as an executor.
 ///
-/// The function is given the arguments as they came and the attempt's context. It should return [`End::Stopped`] soon after
-/// [`TaskContext::stopped`]; 10 s later its future is dropped. A panic ends the attempt as an error, like [`End::Errored`].
+/// The function is given the arguments as they came and the attempt's context. It should return [`ExecutionEnd::Stopped`] soon after
+/// [`TaskContext::stopped`]; 10 s later its future is dropped. A panic ends the attempt as an error, like [`ExecutionEnd::Errored`].
 pub struct Function<F> {
     run: F,
     durable: bool,
@@ -46,7 +46,7 @@ pub struct Function<F> {
 impl<F, W> Function<F>
 where
     F: Fn(Json, TaskContext) -> W + Send + Sync + 'static,
-    W: Future<Output = End> + Send + 'static,
+    W: Future<Output = ExecutionEnd> + Send + 'static,
 {
     /// A function without a journal that takes all arguments that fit its tool's schema.
     pub fn new(run: F) -> Self {
@@ -76,7 +76,7 @@ where
 impl<F, W> Executor for Function<F>
 where
     F: Fn(Json, TaskContext) -> W + Send + Sync + 'static,
-    W: Future<Output = End> + Send + 'static,
+    W: Future<Output = ExecutionEnd> + Send + 'static,
 {
     fn check(&self, _: &str, members: &Map<String, Value>) -> Result<(), String> {
         self.check.as_ref().map_or(Ok(()), |check| check(members))
@@ -86,7 +86,7 @@ where
         self.durable
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             // Inside of the future, where a panic is caught.
             let work = (self.run)(attempt.arguments, cx.clone());
@@ -99,7 +99,7 @@ where
                 // Work that has finished counts, however late.
                 biased;
                 end = work => end,
-                reason = grace_is_over => End::Stopped(reason),
+                reason = grace_is_over => ExecutionEnd::Stopped(reason),
             }
         })
     }

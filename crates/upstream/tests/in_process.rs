@@ -5,7 +5,9 @@ use longhaul_core::{
     BoxFuture, CancelMode, Clock, HostId, Json, Millis, Origin, Outcome, Owner, Principal, Retry, RetryOn, Scope,
     StopReason, Task, TaskPolicy, UnixMillis, text_result,
 };
-use longhaul_runtime::{Call, Catalog, End, Engine, EngineOptions, Executor, Ports, TaskContext, Tool, ToolSettings};
+use longhaul_runtime::{
+    Call, Catalog, Engine, EngineOptions, ExecutionEnd, Executor, Ports, TaskContext, Tool, ToolSettings,
+};
 use longhaul_store::MemoryStore;
 use longhaul_upstream::in_process::{self, function};
 use std::{
@@ -114,7 +116,7 @@ async fn outcome(engine: &Engine, task: &Task) -> Outcome {
 
 #[tokio::test]
 async fn a_function_is_given_its_arguments_as_they_came() {
-    let echo = function(|arguments, _cx| async move { End::Finished(says(arguments.as_str())) });
+    let echo = function(|arguments, _cx| async move { ExecutionEnd::Finished(says(arguments.as_str())) });
     assert!(!echo.host_bound());
     let engine = serve(echo, Retry::default(), None).await;
     let arguments = r#"{ "b": 1.50,  "a" : [] }"#;
@@ -132,7 +134,7 @@ async fn a_panic_fails_the_attempt_and_the_policy_decides() {
         assert!(call != 0, "at once");
         async move {
             assert!(call != 1, "on the way");
-            End::Finished(says("third time lucky"))
+            ExecutionEnd::Finished(says("third time lucky"))
         }
     });
     let retry = Retry {
@@ -152,7 +154,7 @@ async fn a_function_is_told_to_stop_and_says_why_it_did() {
     let begins = Arc::clone(&begun);
     let polite = function(move |_arguments, cx| {
         begins.add_permits(1);
-        async move { End::Stopped(cx.stopped().await) }
+        async move { ExecutionEnd::Stopped(cx.stopped().await) }
     });
     let engine = serve(Arc::clone(&polite), Retry::default(), None).await;
     let task = create(&engine, "{}").await;
@@ -209,7 +211,7 @@ async fn a_function_may_finish_all_the_same() {
         begins.add_permits(1);
         async move {
             assert_eq!(cx.stopped().await, StopReason::Cancel);
-            End::Finished(says("tidied up"))
+            ExecutionEnd::Finished(says("tidied up"))
         }
     });
     let engine = serve(tidy, Retry::default(), None).await;

@@ -3,7 +3,7 @@
 use crate::deterministic;
 use gungraun::prelude::*;
 use longhaul_core::{HostId, Json, Outcome, Quota, TaskPolicy, text_result};
-use longhaul_runtime::{Catalog, End, Engine, EngineOptions, Tool, ToolSettings};
+use longhaul_runtime::{Catalog, Engine, EngineOptions, ExecutionEnd, Tool, ToolSettings};
 use longhaul_server::{Front, FrontOptions, Limits, bench_api};
 use longhaul_store::{MemoryStore, PlainCallStore};
 use longhaul_upstream::in_process::{self, function};
@@ -125,7 +125,7 @@ async fn serve() -> Arc<Front> {
 }
 
 fn tool(name: &str, policy: TaskPolicy) -> Tool {
-    let executor = function(|_, _| async { End::Finished(Outcome::result(text_result("3", false))) });
+    let executor = function(|_, _| async { ExecutionEnd::Finished(Outcome::result(text_result("3", false))) });
     Tool::new(ToolSettings {
         description: "Adds two numbers".to_owned(),
         input_schema: json!({

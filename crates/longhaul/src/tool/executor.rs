@@ -3,7 +3,7 @@
 use super::{ToolOutput, handler::BoxedToolHandler};
 use crate::{AskError, Error, ServerHandle, TaskContext, error::ErrorKind};
 use longhaul_core::{Json, Outcome, RpcFailure};
-use longhaul_runtime::{End, Executor, JournalError, Requestor};
+use longhaul_runtime::{ExecutionEnd, Executor, JournalError, Requestor};
 use longhaul_upstream::in_process::Function;
 use serde_json::Value;
 use std::sync::Arc;
@@ -66,22 +66,22 @@ impl Results {
         }
     }
 
-    fn end(&self, result: Result<ToolOutput, Error>, requestor: &Requestor) -> End {
+    fn end(&self, result: Result<ToolOutput, Error>, requestor: &Requestor) -> ExecutionEnd {
         match result {
-            Ok(output) => End::Finished(self.check_output(output)),
+            Ok(output) => ExecutionEnd::Finished(self.check_output(output)),
             Err(Error(kind)) => match kind {
-                ErrorKind::Text(text) => End::Errored(Outcome::tool_error(&text)),
-                ErrorKind::Rpc(failure) => End::Errored(Outcome::RpcError(failure)),
-                ErrorKind::NotFound => End::Errored(Outcome::tool_error("not found")),
-                ErrorKind::Stopped(reason) => End::Stopped(reason),
+                ErrorKind::Text(text) => ExecutionEnd::Errored(Outcome::tool_error(&text)),
+                ErrorKind::Rpc(failure) => ExecutionEnd::Errored(Outcome::RpcError(failure)),
+                ErrorKind::NotFound => ExecutionEnd::Errored(Outcome::tool_error("not found")),
+                ErrorKind::Stopped(reason) => ExecutionEnd::Stopped(reason),
                 // The store failed, not the tool: replay it.
-                ErrorKind::Journal(JournalError::Task(_)) => End::Crashed,
-                ErrorKind::Journal(error) => End::Errored(Outcome::tool_error(&error.to_string())),
-                ErrorKind::Ask(AskError::Task(_)) if self.durable => End::Crashed,
+                ErrorKind::Journal(JournalError::Task(_)) => ExecutionEnd::Crashed,
+                ErrorKind::Journal(error) => ExecutionEnd::Errored(Outcome::tool_error(&error.to_string())),
+                ErrorKind::Ask(AskError::Task(_)) if self.durable => ExecutionEnd::Crashed,
                 ErrorKind::Ask(AskError::Unsupported(capability)) => {
-                    End::Finished(requestor.missing_capability(capability))
+                    ExecutionEnd::Finished(requestor.missing_capability(capability))
                 }
-                ErrorKind::Ask(error) => End::Errored(Outcome::tool_error(&error.to_string())),
+                ErrorKind::Ask(error) => ExecutionEnd::Errored(Outcome::tool_error(&error.to_string())),
             },
         }
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use longhaul::{RetryOn, Tool};
 use longhaul_core::{BoxFuture, Json, Outcome};
-use longhaul_runtime::{Attempt, End, Executor, Provider, TaskContext};
+use longhaul_runtime::{Attempt, ExecutionEnd, Executor, Provider, TaskContext};
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ struct ToolExecutor {
 }
 
 impl Executor for ToolExecutor {
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             cx.started();
             let request = || {
@@ -96,11 +96,11 @@ impl Executor for ToolExecutor {
             let result = self.handler.request(request, &Caller::Task(cx)).await;
             match result.and_then(|result| exchange::text(&result)) {
                 Ok(result) => match Outcome::result(result) {
-                    failed @ Outcome::Result { is_error: true, .. } => End::Errored(failed),
-                    outcome => End::Finished(outcome),
+                    failed @ Outcome::Result { is_error: true, .. } => ExecutionEnd::Errored(failed),
+                    outcome => ExecutionEnd::Finished(outcome),
                 },
-                Err(RequestFailure::Refused(error)) => End::Errored(Outcome::RpcError(failure(error))),
-                Err(RequestFailure::Stopped(reason)) => End::Stopped(reason),
+                Err(RequestFailure::Refused(error)) => ExecutionEnd::Errored(Outcome::RpcError(failure(error))),
+                Err(RequestFailure::Stopped(reason)) => ExecutionEnd::Stopped(reason),
                 Err(RequestFailure::Ask(error)) => error.into_end(&requestor),
                 // rmcp has caught the panic. The engine handles it like that of any other executor.
                 Err(RequestFailure::Panicked) => std::panic::resume_unwind(Box::new("the handler panicked")),

@@ -2,7 +2,7 @@
 
 use super::{TaskContext, conversion};
 use longhaul_core::{BoxFuture, Entropy, Json, Outcome, RpcFailure, StopReason, ToolSpec};
-use longhaul_runtime::{Attempt, End, Executor, Provider};
+use longhaul_runtime::{Attempt, ExecutionEnd, Executor, Provider};
 use parking_lot::Mutex;
 use rmcp::{
     ErrorData,
@@ -131,22 +131,22 @@ impl Executor for TaskExecutor {
         true
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: longhaul_runtime::TaskContext) -> BoxFuture<'static, End> {
+    fn run(self: Arc<Self>, attempt: Attempt, cx: longhaul_runtime::TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             let Ok(stored) = serde_json::from_str::<StoredArguments>(attempt.arguments.as_str()) else {
-                return End::Crashed;
+                return ExecutionEnd::Crashed;
             };
             if let Some(line) = stored.status_message {
                 cx.status(line);
             }
             cx.started();
             let Some(code) = self.start(stored.arguments, TaskContext::new(cx.clone())) else {
-                return End::Crashed;
+                return ExecutionEnd::Crashed;
             };
             tokio::select! {
                 biased;
                 exit = code => end(exit),
-                () = expired(&cx) => End::Finished(failed(conversion::expired())),
+                () = expired(&cx) => ExecutionEnd::Finished(failed(conversion::expired())),
             }
         })
     }
@@ -160,8 +160,8 @@ async fn expired(cx: &longhaul_runtime::TaskContext) {
 }
 
 /// The outcome is what the code returns, also after a cancel.
-fn end(exit: Result<CallToolResult, TaskExit>) -> End {
-    End::Finished(match exit {
+fn end(exit: Result<CallToolResult, TaskExit>) -> ExecutionEnd {
+    ExecutionEnd::Finished(match exit {
         Ok(result) => match serde_json::to_value(&result) {
             Ok(result) => Outcome::result(Json::from(result)),
             Err(error) => failed(ErrorData::internal_error(

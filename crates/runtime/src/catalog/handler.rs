@@ -7,19 +7,19 @@ use std::sync::Arc;
 /// A handler could not answer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum HandlerError {
-    /// The client is to read this error.
+    /// This error is sent to the client.
     #[error("{}", .0.message)]
     Rpc(RpcFailure),
     /// The client cannot be asked what the handler needs to know.
     #[error("the client has not declared {0}")]
     Lacks(Capability),
-    /// There is nothing of this name; the front words it for the generation that asks.
+    /// There is nothing of this name; the server words the error for the client's generation.
     #[error("not found")]
     NotFound,
 }
 
 impl HandlerError {
-    /// What a tool's call comes to when this happens before its work begins.
+    /// The outcome of a tool call whose intake failed with this.
     pub fn into_outcome(self, requestor: &Requestor) -> Outcome {
         match self {
             Self::Rpc(failure) => Outcome::RpcError(failure),
@@ -42,10 +42,10 @@ impl From<AskError> for HandlerError {
     }
 }
 
-/// Asks for what is missing before a call becomes a task, and gives the arguments the work is run with.
+/// Asks for missing arguments before a call becomes a task, and returns the arguments that the tool runs with.
 ///
-/// In the modern generation it is run again from its start with each round of answers, so it must do nothing but ask. A legacy client
-/// that asks for a task has it first, and the intake is the beginning of each attempt ([`Requestor::asks_first`](crate::Requestor::asks_first)).
+/// For a modern client it runs again from its start with each round of answers, so it must do nothing but ask. A legacy client
+/// that asks for a task gets the task first, and the intake runs at the beginning of each attempt ([`Requestor::asks_first`](crate::Requestor::asks_first)).
 pub trait Intake: Send + Sync + 'static {
     /// `arguments` have passed the tool's checks.
     fn take(self: Arc<Self>, arguments: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>>;

@@ -1,14 +1,14 @@
-//! What a server offers: tools, prompts, resources. It may change while the server runs.
+//! The catalog: the tools, prompts and resources that a server offers. It may change while the server runs.
 //!
-//! Readers take a [`Snapshot`], which never changes; a writer puts a new one in its place and says which kind of thing has changed.
+//! Readers take a [`Snapshot`], which never changes. A writer replaces the snapshot, and increments the version of what it has changed.
 
 mod handler;
 mod method;
-mod misfit;
 mod prompt;
 mod resource;
 mod tool;
 mod uri_template;
+mod violation;
 
 pub use handler::{Completer, HandlerError, Intake};
 pub use method::{CustomMethod, InvalidMethodName, MethodHandler};
@@ -17,7 +17,7 @@ pub use resource::{Resource, ResourceHandler, ResourceTemplate};
 pub use tool::{ArgumentError, BLOCKED_TIMEOUT, INPUT_TIMEOUT, Tool, ToolError, ToolSettings};
 pub use uri_template::{InvalidTemplate, UriTemplate};
 
-pub(crate) use tool::{is_durable, thaw};
+pub(crate) use tool::{is_durable, retry_and_definition};
 
 use arc_swap::ArcSwap;
 use indexmap::IndexMap;
@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::{broadcast, watch};
 
-/// How many updates of resources a slow listener may be behind before it misses some.
+/// How many resource updates a slow listener may be behind before it misses some.
 const UPDATES_KEPT: usize = 256;
 
 /// Entries by name, in the order they were first put.
@@ -42,7 +42,7 @@ pub struct Versions {
     pub resources: u64,
 }
 
-/// All that was offered at one moment.
+/// Everything that was offered at one moment.
 #[derive(Clone, Default)]
 pub struct Snapshot {
     /// By name.
@@ -55,7 +55,7 @@ pub struct Snapshot {
     pub templates: Entries<ResourceTemplate>,
     /// By name.
     pub methods: Entries<CustomMethod>,
-    /// Tells whether a list that was made from another snapshot is still good.
+    /// A list that was made from a snapshot of the same version is still valid.
     pub versions: Versions,
 }
 
@@ -114,7 +114,7 @@ impl Catalog {
         self.now.load().tools.get(name).cloned()
     }
 
-    /// Offers a prompt, in the place of one of the same name.
+    /// Adds a prompt, or replaces the one of the same name.
     pub fn put_prompt(&self, prompt: Prompt) {
         self.change(|new| {
             new.prompts.insert(Arc::clone(&prompt.name), Arc::new(prompt));
@@ -122,7 +122,7 @@ impl Catalog {
         });
     }
 
-    /// Offers a prompt no longer; says whether there was one.
+    /// Removes a prompt; returns whether there was one.
     pub fn remove_prompt(&self, name: &str) -> bool {
         self.change(|new| {
             let removed = new.prompts.shift_remove(name).is_some();
@@ -131,7 +131,7 @@ impl Catalog {
         })
     }
 
-    /// Offers a resource, in the place of one of the same URI.
+    /// Adds a resource, or replaces the one of the same URI.
     pub fn put_resource(&self, resource: Resource) {
         self.change(|new| {
             new.resources.insert(Arc::clone(&resource.uri), Arc::new(resource));
@@ -139,7 +139,7 @@ impl Catalog {
         });
     }
 
-    /// Offers a resource no longer; says whether there was one.
+    /// Removes a resource; returns whether there was one.
     pub fn remove_resource(&self, uri: &str) -> bool {
         self.change(|new| {
             let removed = new.resources.shift_remove(uri).is_some();
@@ -148,7 +148,7 @@ impl Catalog {
         })
     }
 
-    /// Offers a family of resources, in the place of one of the same template.
+    /// Adds a resource template, or replaces the one of the same URI template.
     pub fn put_template(&self, template: ResourceTemplate) {
         self.change(|new| {
             let key = Arc::clone(template.uri_template.as_str());
@@ -157,7 +157,7 @@ impl Catalog {
         });
     }
 
-    /// Offers a family of resources no longer; says whether there was one.
+    /// Removes a resource template; returns whether there was one.
     pub fn remove_template(&self, uri_template: &str) -> bool {
         self.change(|new| {
             let removed = new.templates.shift_remove(uri_template).is_some();
@@ -166,22 +166,22 @@ impl Catalog {
         })
     }
 
-    /// The method of this name that is none of the protocol's.
+    /// The custom method of this name.
     pub fn method(&self, name: &str) -> Option<Arc<CustomMethod>> {
         self.now.load().methods.get(name).cloned()
     }
 
-    /// Answers a method of one's own from now on, in the place of one of the same name.
+    /// Adds a custom method, or replaces the one of the same name.
     pub fn put_method(&self, method: CustomMethod) {
         self.change(|new| new.methods.insert(Arc::clone(method.name()), Arc::new(method)));
     }
 
-    /// Answers it no longer; says whether it was answered.
+    /// Removes a custom method; returns whether there was one.
     pub fn remove_method(&self, name: &str) -> bool {
         self.change(|new| new.methods.shift_remove(name).is_some())
     }
 
-    /// Says that the content of a resource has changed.
+    /// Reports that the content of a resource has changed.
     pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
         // Nobody may be listening.
         let _ = self.updated.send(uri.into());

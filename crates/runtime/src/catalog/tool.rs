@@ -1,6 +1,6 @@
-//! A tool: what its author or operator says about it, checked and ready.
+//! Tools: their settings, checked.
 
-use super::{Intake, misfit};
+use super::{Intake, violation};
 use crate::executor::Executor;
 use longhaul_core::{Json, Millis, OnNonDeterminism, Retry, SpecId, TaskPolicy, ToolSpec, shorten};
 use serde::Deserialize;
@@ -8,19 +8,19 @@ use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
-/// How long a task stays blocked before it ends, unless its tool says otherwise: 7 days.
+/// How long a task usually stays blocked before it ends: 7 days.
 pub const BLOCKED_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
 
-/// How long a question waits whose tool does not say: 7 days.
+/// The usual timeout of a question: 7 days.
 pub const INPUT_TIMEOUT: Millis = 7 * 24 * 60 * 60 * 1000;
 
 /// How many violations of a schema one answer lists.
 const LISTED_VIOLATIONS: usize = 5;
 /// How many of the others are counted.
 const COUNTED_VIOLATIONS: usize = 1_000;
-/// Bytes of what is said about one of them. Names and places in arguments can be as long as a request.
+/// The longest description of one, in bytes: names and paths in arguments can be as long as a request.
 const LONGEST_VIOLATION: usize = 300;
-/// Bytes of what an executor says about arguments.
+/// The longest objection of an executor to arguments, in bytes.
 const LONGEST_OBJECTION: usize = 1_000;
 
 /// A tool's definition as its author or operator gives it.
@@ -53,15 +53,15 @@ pub struct ToolSettings {
     pub deadline: Option<Millis>,
     /// The longest wait for a slot.
     pub queue_timeout: Option<Millis>,
-    /// How long a question of its work waits for an answer if it does not say so itself; [`INPUT_TIMEOUT`] is usual.
+    /// The timeout of questions without one of their own, in milliseconds; [`INPUT_TIMEOUT`] is usual.
     pub input_timeout: Millis,
     /// From the end to deletion.
     pub retention: Millis,
-    /// The longest retention that a client can wish for; no longer than `retention` if absent.
+    /// The longest retention that a client can ask for, in milliseconds; no longer than `retention` if absent.
     pub max_retention: Option<Millis>,
     /// At once on this node; `None` for no limit of its own.
     pub concurrency: Option<usize>,
-    /// After which ends it is run again.
+    /// When failed attempts are retried.
     pub retry: Retry,
     /// What becomes of a task whose code does not follow its journal, if it keeps one.
     pub on_non_determinism: OnNonDeterminism,
@@ -76,13 +76,13 @@ pub struct ToolSettings {
 }
 
 impl ToolSettings {
-    /// How long an ended task is kept unless its tool says otherwise: a day.
+    /// The usual retention of a finished task: a day.
     pub const RETENTION: Millis = 24 * 60 * 60 * 1000;
 
-    /// As good as for ever, as a retention.
+    /// A retention that never ends.
     pub const FOREVER: Millis = Millis::MAX;
-    /// No client's wish shortens a retention below this: a minute. Whoever polls must be able to read the end.
-    const LEAST_WISHED: Millis = 60 * 1000;
+    /// The shortest retention that a client can ask for: a minute, so that a client that polls can read the result.
+    const SHORTEST_ASKED: Millis = 60 * 1000;
 
     /// How long a task is kept after its end if its client asks for `ttl`.
     pub fn retention_for(&self, ttl: Option<Millis>) -> Millis {
@@ -90,12 +90,12 @@ impl ToolSettings {
             .max_retention
             .map_or(self.retention, |most| most.max(self.retention));
         ttl.map_or(self.retention, |ttl| {
-            ttl.clamp(self.retention.min(Self::LEAST_WISHED), most)
+            ttl.clamp(self.retention.min(Self::SHORTEST_ASKED), most)
         })
     }
 
-    /// A tool of which nothing is known but who runs it: any object is an argument, a call is a task if the client can cope with one, no limit, no
-    /// retry, [`Self::RETENTION`].
+    /// The settings of a tool with defaults: any object as arguments, a call is a task if the client supports tasks, no limits, no retries,
+    /// [`Self::RETENTION`].
     ///
     /// `kind` and `definition` are what the executor is found again by after a restart, see [`Provider`](crate::Provider).
     pub fn new(
@@ -153,7 +153,7 @@ pub enum ToolError {
     },
 }
 
-/// Arguments that a tool cannot be called with; the text says what to change.
+/// Arguments that a tool does not accept; the text says what to change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ArgumentError(pub String);
@@ -166,13 +166,13 @@ impl Tool {
     pub fn new(settings: ToolSettings) -> Result<Self, ToolError> {
         let input = jsonschema::validator_for(&settings.input_schema).map_err(|error| ToolError::InputSchema {
             tool: Arc::clone(&settings.name),
-            why: misfit::describe_schema(&error),
+            why: violation::describe_schema(&error),
         })?;
-        let spec = freeze(&settings);
+        let spec = spec_of(&settings);
         Ok(Self { settings, spec, input })
     }
 
-    /// What it was made from.
+    /// Its settings.
     pub fn settings(&self) -> &ToolSettings {
         &self.settings
     }
@@ -182,7 +182,7 @@ impl Tool {
         &self.settings.name
     }
 
-    /// What is kept with its tasks.
+    /// The definition that is stored with its tasks.
     pub fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -190,7 +190,7 @@ impl Tool {
     /// Checks arguments against the schema and then against the executor's own rules.
     ///
     /// # Errors
-    /// What is wrong and where, for the model to mend.
+    /// What is wrong and where, so that the model can mend it.
     pub fn check(&self, arguments: &str) -> Result<(), ArgumentError> {
         let value: Value = serde_json::from_str(arguments).map_err(|error| unreadable(arguments, &error))?;
         let mut violations = self.input.iter_errors(&value).peekable();
@@ -217,13 +217,9 @@ fn unreadable(arguments: &str, error: &serde_json::Error) -> ArgumentError {
 fn describe<'a>(tool: &str, violations: impl Iterator<Item = jsonschema::ValidationError<'a>>) -> String {
     let mut text = format!("The arguments do not fit {tool}:");
     let mut violations = violations;
-    for violation in violations.by_ref().take(LISTED_VIOLATIONS) {
+    for found in violations.by_ref().take(LISTED_VIOLATIONS) {
         // Writing to a string cannot fail.
-        let _ = write!(
-            text,
-            "\n- {}",
-            shorten(&misfit::describe(&violation), LONGEST_VIOLATION)
-        );
+        let _ = write!(text, "\n- {}", shorten(&violation::describe(&found), LONGEST_VIOLATION));
     }
     let _ = match violations.take(COUNTED_VIOLATIONS).count() {
         0 => Ok(()),
@@ -233,9 +229,9 @@ fn describe<'a>(tool: &str, violations: impl Iterator<Item = jsonschema::Validat
     text
 }
 
-/// What a task needs when its tool is gone: the executor's definition, the retry policy, and whether the tool is durable.
+/// What a task needs when its tool was removed: the executor's definition, the retry policy, and whether the tool is durable.
 #[derive(Deserialize)]
-struct Frozen {
+struct StoredDefinition {
     retry: Retry,
     executor: Box<RawValue>,
     /// Only written if it is, so that the digests of all other definitions stay what earlier versions made them.
@@ -243,7 +239,7 @@ struct Frozen {
     durable: bool,
 }
 
-fn freeze(settings: &ToolSettings) -> ToolSpec {
+fn spec_of(settings: &ToolSettings) -> ToolSpec {
     let retry = serde_json::to_string(&settings.retry).unwrap_or_default();
     let durable = if settings.executor.replays() {
         r#","durable":true"#
@@ -273,17 +269,17 @@ fn freeze(settings: &ToolSettings) -> ToolSpec {
     }
 }
 
-/// Takes a frozen definition apart again.
-pub(crate) fn thaw(spec: &ToolSpec) -> Result<(Retry, Json), String> {
-    let frozen = read_frozen(spec).map_err(|error| error.to_string())?;
-    Ok((frozen.retry, Json::from(&*frozen.executor)))
+/// The retry policy and the executor's definition of a stored definition.
+pub(crate) fn retry_and_definition(spec: &ToolSpec) -> Result<(Retry, Json), String> {
+    let stored = read_definition(spec).map_err(|error| error.to_string())?;
+    Ok((stored.retry, Json::from(&*stored.executor)))
 }
 
-/// Whether the tool of this definition keeps a journal.
+/// Whether the tool of this definition is durable.
 pub(crate) fn is_durable(spec: &ToolSpec) -> bool {
-    read_frozen(spec).is_ok_and(|frozen| frozen.durable)
+    read_definition(spec).is_ok_and(|stored| stored.durable)
 }
 
-fn read_frozen(spec: &ToolSpec) -> Result<Frozen, serde_json::Error> {
+fn read_definition(spec: &ToolSpec) -> Result<StoredDefinition, serde_json::Error> {
     serde_json::from_str(spec.definition.as_str())
 }

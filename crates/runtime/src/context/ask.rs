@@ -18,7 +18,7 @@ use longhaul_core::{
 };
 use std::sync::Arc;
 
-/// What takes a question back, and overwrites its entry, if it has one.
+/// The withdrawal of a question, which overwrites its entry, if it has one.
 fn withdrawal(key: InputKey, until: UnixMillis, gone: Gone, entry: Option<EntryDraft>) -> Draft {
     let entry = entry.map(|entry| {
         let value = QuestionEntry {
@@ -34,29 +34,33 @@ fn withdrawal(key: InputKey, until: UnixMillis, gone: Gone, entry: Option<EntryD
     Draft::Withdraw(key, entry)
 }
 
-/// A question that is open, and its place in the journal if there is one.
-struct Open {
+/// An open question, and its operation in a durable task.
+struct OpenQuestion {
     key: InputKey,
     until: UnixMillis,
-    place: Option<Operation>,
+    operation: Option<Operation>,
 }
 
-impl Open {
+impl OpenQuestion {
     fn withdrawal(&self, gone: Gone) -> Draft {
-        let entry = self.place.as_ref().map(|place| place.entry(Json::trusted("null")));
+        let entry = self
+            .operation
+            .as_ref()
+            .map(|operation| operation.entry(Json::trusted("null")));
         withdrawal(self.key.clone(), self.until, gone, entry)
     }
 }
 
 impl TaskContext {
-    /// Asks the client a question and waits for the answer; meanwhile the attempt holds no slot, and after a while nothing at all.
+    /// Asks the client a question and waits for the answer. Meanwhile the attempt's slot is free, and after a while a durable task is
+    /// suspended.
     ///
     /// Several questions may be open at once. Those asked together, as with `join!`, are shown together. Dropping the future withdraws
-    /// the question. In a tool that keeps a journal a question that was asked stays asked when its code is run again.
+    /// the question. In a durable task, replay waits for the question that was asked before.
     ///
     /// # Errors
-    /// [`AskError`] if the client cannot be asked this, if nobody answers in time, if the work is asked to stop, if the task is over, or
-    /// if the store failed.
+    /// [`AskError`] if the client cannot be asked this, nobody answers in time, the work is asked to stop, the task has ended, or the store
+    /// fails.
     pub async fn ask(&self, question: impl Into<Question>) -> Result<Json, AskError> {
         let question = question.into();
         let fits = question.fits(&self.shared.requestor.capabilities);
@@ -67,7 +71,7 @@ impl TaskContext {
                 unfit
             }
         })?;
-        // Watched before it is written, so that no answer is missed.
+        // The watch begins before the write, so that no answer is missed.
         let watch = self.shared.node.change_feed.watch(&self.shared.header.id);
         let open = self.open_question(question).await?;
         let mut pending = PendingQuestion {
@@ -75,40 +79,40 @@ impl TaskContext {
             open: Some(open),
         };
         let answer = pending.answer(watch).await;
-        // Whatever came of it, the question is settled, or ends with the task.
+        // In any case the question is settled now, or ends with the task.
         pending.open = None;
         read_answer(answer?)
     }
 
-    /// Asks, unless it was asked before.
-    async fn open_question(&self, question: Question) -> Result<Open, AskError> {
+    /// Asks, or finds the question that was asked before.
+    async fn open_question(&self, question: Question) -> Result<OpenQuestion, AskError> {
         let within = question.waits(self.shared.input_timeout);
         if let Some(asked) = self.asked_before(&question).await? {
-            return Ok(Open {
+            return Ok(OpenQuestion {
                 key: asked.key,
                 until: asked.asked_at.plus(within),
-                place: None,
+                operation: None,
             });
         }
         let name = question.name.clone().unwrap_or_else(|| Arc::from(""));
-        let place = match &self.shared.journal {
+        let operation = match &self.shared.journal {
             Some(_) => Some(self.begin(EntryKind::Input, &name)?),
             None => None,
         };
-        let read = |place: &Operation| {
-            let (_, value) = place.found.as_ref()?;
-            Some(place.read_with(value, QuestionEntry::from_json))
+        let read = |operation: &Operation| {
+            let (_, value) = operation.found.as_ref()?;
+            Some(operation.read_with(value, QuestionEntry::from_json))
         };
-        if let Some(found) = place.as_ref().and_then(read).transpose()? {
+        if let Some(found) = operation.as_ref().and_then(read).transpose()? {
             let QuestionEntry { key, until, gone } = found;
             return match gone {
                 Some(gone) => Err(gone.into()),
-                None => Ok(Open { key, until, place }),
+                None => Ok(OpenQuestion { key, until, operation }),
             };
         }
-        let entry = match &place {
-            // The writer says until when, at the moment at which it is asked.
-            Some(place) => Some(place.draft(Json::trusted("null"))?),
+        let entry = match &operation {
+            // The writer fills in the value.
+            Some(operation) => Some(operation.draft(Json::trusted("null"))?),
             None => None,
         };
         let Written { seq, input } = self
@@ -116,25 +120,25 @@ impl TaskContext {
             .await
             .map_err(JournalError::from)?;
         let (key, until) = input.ok_or(StoreError::Closed)?;
-        let Some(mut place) = place else {
-            // Kept nowhere, so it counts from here.
+        let Some(mut operation) = operation else {
+            // The timeout is not stored, so it counts from here.
             let until = self.now().plus(within);
-            return Ok(Open {
+            return Ok(OpenQuestion {
                 key,
                 until,
-                place: None,
+                operation: None,
             });
         };
-        // The writer has written the same, with the key.
-        place.written(seq, Json::trusted("null"));
-        Ok(Open {
+        // The real value, with the key, is not needed any more.
+        operation.written(seq, Json::trusted("null"));
+        Ok(OpenQuestion {
             key,
             until,
-            place: Some(place),
+            operation: Some(operation),
         })
     }
 
-    /// The question of this name that an earlier attempt has asked, if it is open or answered.
+    /// The question of this name that an earlier attempt asked, if it is open or answered.
     async fn asked_before(&self, question: &Question) -> Result<Option<Input>, StoreError> {
         if self.shared.asked_before == 0 || question.name.is_none() {
             return Ok(None);
@@ -150,22 +154,22 @@ impl TaskContext {
         Ok(None)
     }
 
-    /// How a question stands in the store.
+    /// The state of a question in the store.
     async fn input_state(&self, key: &InputKey) -> Result<InputState, AskError> {
         let input = self.shared.node.store.input(&self.shared.header.id, key).await?;
         Ok(input.map_or(InputState::Withdrawn, |input| input.state))
     }
 
-    /// Gives up what this branch has asked and begun, in earlier attempts too: its questions are withdrawn, in one write, and its children
-    /// cancelled. Completes when that is written.
+    /// Withdraws the questions of this branch, in one write, and cancels its children, those of earlier attempts too. Completes when that is
+    /// written.
     pub(crate) async fn abandon(&self) -> Result<(), JournalError> {
         let Some(journal) = &self.shared.journal else {
             return Ok(());
         };
         let mut withdrawals = Vec::new();
-        let given_up = journal.abandon(&self.path);
-        self.note_replayed();
-        for (key, seq, value) in given_up {
+        let abandoned = journal.abandon(&self.path);
+        self.entry_replayed();
+        for (key, seq, value) in abandoned {
             match key.kind {
                 EntryKind::Input => withdrawals.extend(withdrawal_of(key, seq, &value)),
                 EntryKind::Child => {
@@ -180,8 +184,14 @@ impl TaskContext {
         try_join_all(written).await.map(drop)
     }
 
-    /// Withdraws a question that was written while the one who asked it went away.
-    pub(crate) fn take_back_question(&self, key: InputKey, until: UnixMillis, entry: Option<EntryDraft>, seq: u32) {
+    /// Withdraws a question whose future was dropped while it was written.
+    pub(super) fn withdraw_unwaited_question(
+        &self,
+        key: InputKey,
+        until: UnixMillis,
+        entry: Option<EntryDraft>,
+        seq: u32,
+    ) {
         if entry.as_ref().is_some_and(|entry| self.is_abandoned(&entry.key.path)) {
             return;
         }
@@ -189,11 +199,11 @@ impl TaskContext {
             seq: Some(seq),
             ..entry
         });
-        // Refused if the attempt is over.
-        let _ = self.hand_in(withdrawal(key, until, Gone::Withdrawn, entry));
+        // Refused if the attempt has ended.
+        let _ = self.queue_draft(withdrawal(key, until, Gone::Withdrawn, entry));
     }
 
-    /// Writes a withdrawal, unless the question was answered, or withdrawn, meanwhile.
+    /// Writes a withdrawal, unless the question was answered or withdrawn meanwhile.
     async fn write_if_open(&self, withdrawal: Draft) -> Result<(), JournalError> {
         match self.write(withdrawal).await {
             Ok(_) | Err(WriteError::Apply(ApplyError::Illegal(_))) => Ok(()),
@@ -202,7 +212,7 @@ impl TaskContext {
     }
 }
 
-/// What takes back the question that an entry is about, if that is not settled already.
+/// The withdrawal of the question of an entry, unless it is settled already.
 fn withdrawal_of(key: EntryKey, seq: u32, value: &Json) -> Option<Draft> {
     let open = QuestionEntry::from_json(value)
         .ok()
@@ -211,16 +221,16 @@ fn withdrawal_of(key: EntryKey, seq: u32, value: &Json) -> Option<Draft> {
         key,
         beside: false,
         seq: Some(seq),
-        again: false,
+        is_second_write: false,
         value: Json::trusted("null"),
     };
     Some(withdrawal(open.key, open.until, Gone::Withdrawn, Some(entry)))
 }
 
-/// A question whose answer is waited for; dropping this withdraws it, unless the whole attempt goes.
+/// A question whose answer is waited for. Dropping this withdraws it, unless the whole attempt has ended.
 struct PendingQuestion<'a> {
     cx: &'a TaskContext,
-    open: Option<Open>,
+    open: Option<OpenQuestion>,
 }
 
 impl PendingQuestion<'_> {
@@ -234,23 +244,23 @@ impl PendingQuestion<'_> {
                 InputState::Open => {}
                 InputState::Answered(answer) => {
                     if let Some(waiting) = waiting {
-                        cx.go_on(waiting).await?;
+                        cx.end_wait(waiting).await?;
                     }
                     return Ok(answer);
                 }
                 InputState::Withdrawn => return Err(AskError::Withdrawn),
             }
-            waiting.get_or_insert_with(|| cx.wait(Wait::Input(open.key.clone(), open.until)));
+            waiting.get_or_insert_with(|| cx.begin_wait(Wait::Input(open.key.clone(), open.until)));
             tokio::select! {
                 biased;
                 reason = cx.stopped() => return Err(AskError::Stopped(reason)),
                 () = watch.changed() => {}
                 () = cx.reach(open.until) => match self.expire(open).await {
-                    // Answered at the last moment.
+                    // Answered meanwhile.
                     Err(WriteError::Apply(ApplyError::Illegal(_))) => {}
                     Ok(()) => {
                         if let Some(waiting) = waiting.take() {
-                            cx.go_on(waiting).await?;
+                            cx.end_wait(waiting).await?;
                         }
                         return Err(AskError::Unanswered);
                     }
@@ -260,7 +270,7 @@ impl PendingQuestion<'_> {
         }
     }
 
-    async fn expire(&self, open: &Open) -> Result<(), WriteError> {
+    async fn expire(&self, open: &OpenQuestion) -> Result<(), WriteError> {
         self.cx.write(open.withdrawal(Gone::Unanswered)).await.map(drop)
     }
 }
@@ -270,8 +280,8 @@ impl Drop for PendingQuestion<'_> {
         if let Some(open) = self.open.take()
             && !self.cx.is_abandoned(&self.cx.path)
         {
-            // Refused if the attempt is over: then the question stays for the next one, or ends with the task.
-            let _ = self.cx.hand_in(open.withdrawal(Gone::Withdrawn));
+            // Refused if the attempt has ended: then the question stays open for the next one, or ends with the task.
+            let _ = self.cx.queue_draft(open.withdrawal(Gone::Withdrawn));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     TaskContext,
-    start_child::{DEEPEST, Refusal},
+    start_child::{ChildRefusal, DEEPEST},
     writer::{Draft, WriteError, Written},
 };
 use crate::{
@@ -14,7 +14,7 @@ use longhaul_core::{CancelMode, ChildEntry, EntryKind, Json, Lineage, Outcome, T
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What a child came to.
+/// A child that has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChildEnd {
     /// Its id.
@@ -26,27 +26,27 @@ pub struct ChildEnd {
 /// A child could not be started or waited for.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ChildError {
-    /// It was not started, for this reason: the same each time the code comes to it.
+    /// It was not started, for this reason, which replay returns again.
     #[error("{0}")]
     Refused(Arc<str>),
-    /// The journal cannot be gone along.
+    /// The journal could not be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
 
-/// What the entry of a child says that was not started.
+/// The entry of a child that was not started.
 #[derive(Serialize, Deserialize)]
 struct RefusedEntry {
     refused: String,
 }
 
-/// How a child stands, and who it is.
+/// The child that an entry names, and its status.
 pub(crate) struct ChildDetails {
     pub(crate) task: Option<TaskId>,
     pub(crate) details: EntryDetails,
 }
 
-/// How a child stands whose entry says this.
+/// Reads the entry of a child.
 pub(crate) fn read_child(value: &Json) -> ChildDetails {
     if let Ok(RefusedEntry { refused }) = serde_json::from_str(value.as_str()) {
         return ChildDetails {
@@ -74,21 +74,21 @@ pub(crate) fn read_child(value: &Json) -> ChildDetails {
 }
 
 impl TaskContext {
-    /// Calls another tool as a task of its own, and waits for its end. A call that was begun before is not begun again. Dropping the
+    /// Calls another tool as a child task, and waits for its end. Replay waits for the child that was started before. Dropping the
     /// future cancels the child; so does the end of this task.
     ///
-    /// The child belongs to the same caller, but cannot ask it anything: the caller knows this task only.
+    /// The child belongs to the same principal, but cannot ask the client: the client knows only this task.
     ///
     /// # Errors
-    /// [`ChildError`]. That the child fails is not one: its outcome says so.
+    /// [`ChildError`]. A child that fails is no error here: its outcome says so.
     pub async fn call(&self, tool: &str, arguments: Json) -> Result<ChildEnd, ChildError> {
-        let mut place = self.begin(EntryKind::Child, &Arc::from(tool))?;
-        let (seq, child, mut watch) = match place.found.clone() {
+        let mut operation = self.begin(EntryKind::Child, &Arc::from(tool))?;
+        let (seq, child, mut watch) = match operation.found.clone() {
             Some((seq, value)) => {
                 if let Ok(RefusedEntry { refused }) = serde_json::from_str(value.as_str()) {
                     return Err(ChildError::Refused(refused.into()));
                 }
-                let entry = place.read_with(&value, ChildEntry::from_json)?;
+                let entry = operation.read_with(&value, ChildEntry::from_json)?;
                 if let Some(outcome) = entry.outcome {
                     return Ok(ChildEnd {
                         task: entry.task,
@@ -98,9 +98,9 @@ impl TaskContext {
                 let watch = self.shared.node.change_feed.watch(&entry.task);
                 (seq, entry.task, watch)
             }
-            None => match self.start_child(&mut place, tool, arguments).await? {
+            None => match self.start_child(&mut operation, tool, arguments).await? {
                 Ok(started) => started,
-                Err(refusal) => return Err(self.refuse(&mut place, &refusal).await?),
+                Err(refusal) => return Err(self.refuse(&mut operation, &refusal).await?),
             },
         };
         let pending = PendingChild {
@@ -108,7 +108,7 @@ impl TaskContext {
             child: Some(child.clone()),
         };
         let outcome = self.end_of(seq, &mut watch).await;
-        // Told to stop, the parent's end cancels it.
+        // If this task was asked to stop, its end cancels the child.
         pending.settle();
         Ok(ChildEnd {
             task: child,
@@ -121,11 +121,11 @@ impl TaskContext {
         loop {
             if let Some(outcome) = self.child_outcome(seq).await? {
                 if let Some(waiting) = waiting {
-                    self.go_on(waiting).await?;
+                    self.end_wait(waiting).await?;
                 }
                 return Ok(outcome);
             }
-            waiting.get_or_insert_with(|| self.wait(Wait::Child(seq)));
+            waiting.get_or_insert_with(|| self.begin_wait(Wait::Child(seq)));
             tokio::select! {
                 biased;
                 reason = self.stopped() => return Err(JournalError::Stopped(reason)),
@@ -134,7 +134,7 @@ impl TaskContext {
         }
     }
 
-    /// What the child with the entry of place `seq` came to, if it is over: the store has written it there.
+    /// The outcome of the child whose entry is at position `seq`, if it has ended: the store has written it there.
     pub(crate) async fn child_outcome(&self, seq: u32) -> Result<Option<Outcome>, JournalError> {
         let entries = self
             .shared
@@ -145,39 +145,39 @@ impl TaskContext {
         let Some(entry) = entries.into_iter().find(|entry| entry.seq == seq) else {
             return Ok(None);
         };
-        let child = ChildEntry::from_json(&entry.value).map_err(|error| JournalError::Garbled {
+        let child = ChildEntry::from_json(&entry.value).map_err(|error| JournalError::Unreadable {
             asked: entry.key,
             why: error.to_string(),
         })?;
         Ok(child.outcome)
     }
 
-    /// Starts a child: the entry's place, the child, and what watches it.
+    /// Starts a child. Returns the position of its entry, its id, and a watch on it.
     async fn start_child(
         &self,
-        place: &mut Operation,
+        operation: &mut Operation,
         tool: &str,
         arguments: Json,
-    ) -> Result<Result<(u32, TaskId, Watch), Refusal>, JournalError> {
+    ) -> Result<Result<(u32, TaskId, Watch), ChildRefusal>, JournalError> {
         if self.shared.depth() >= DEEPEST {
-            return Ok(Err(Refusal::TooDeep));
+            return Ok(Err(ChildRefusal::TooDeep));
         }
         let new = match self.shared.children.new_child(self, tool, arguments) {
             Ok(new) => new,
             Err(refusal) => return Ok(Err(refusal)),
         };
         let child = new.id.clone();
-        // Watched before it is written, so that its end is not missed.
+        // The watch begins before the write, so that the child's end is not missed.
         let watch = self.shared.node.change_feed.watch(&child);
         let value = ChildEntry {
             task: child.clone(),
             outcome: None,
         }
         .to_json();
-        let draft = place.draft(value.clone())?;
+        let draft = operation.draft(value.clone())?;
         match self.write(Draft::Child(Box::new(new), draft)).await {
             Ok(Written { seq, .. }) => {
-                place.written(seq, value);
+                operation.written(seq, value);
                 Ok(Ok((seq, child, watch)))
             }
             Err(WriteError::Refused(refusal)) => Ok(Err(refusal)),
@@ -185,17 +185,20 @@ impl TaskContext {
         }
     }
 
-    /// Keeps that there is no child, so that the code is told the same the next time.
-    async fn refuse(&self, place: &mut Operation, refusal: &Refusal) -> Result<ChildError, JournalError> {
+    /// Records the refusal, so that replay returns it too.
+    async fn refuse(&self, operation: &mut Operation, refusal: &ChildRefusal) -> Result<ChildError, JournalError> {
         let entry = RefusedEntry {
             refused: refusal.to_string(),
         };
-        self.settle(place, Json::trusted(serde_json::to_string(&entry).unwrap_or_default()))
-            .await?;
+        self.record(
+            operation,
+            Json::trusted(serde_json::to_string(&entry).unwrap_or_default()),
+        )
+        .await?;
         Ok(ChildError::Refused(entry.refused.into()))
     }
 
-    /// Where a child comes from whose entry has this place.
+    /// The lineage of a child whose entry has this position.
     pub(super) fn lineage_of_child(&self, entry: u32) -> Lineage {
         let parent = self.shared.header.id.clone();
         let above = self.shared.header.lineage.as_ref();
@@ -207,13 +210,13 @@ impl TaskContext {
         }
     }
 
-    /// Asks a child to stop that nobody waits for any more.
+    /// Asks a child to stop, in the background.
     pub(crate) fn cancel_child(&self, child: &TaskId) {
         self.shared.node.cancel_soon(child.clone(), CancelMode::Cooperative);
     }
 }
 
-/// A child that is waited for; dropping this cancels it, unless the whole attempt goes.
+/// A child that is waited for. Dropping this cancels it, unless the whole attempt has ended.
 struct PendingChild<'a> {
     cx: &'a TaskContext,
     child: Option<TaskId>,

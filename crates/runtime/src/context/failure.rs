@@ -1,28 +1,28 @@
 //! What is recorded of an attempt that failed.
 
 use super::TaskContext;
-use crate::journal::{bounded, failure_value};
+use crate::journal::{beginning_of, failure_value};
 use longhaul_core::{EndedBy, Entry, EntryKey, EntryKind, Event, FailedAttempt};
 use std::sync::Arc;
 
 impl TaskContext {
-    /// What is to be told of this attempt, which has come to nothing; `said` is what is known beside where it was.
-    pub(crate) fn failed(&self, by: EndedBy, said: Option<&str>) -> FailedAttempt {
+    /// Describes this attempt, which has failed, for its entry; `message` is its own error or panic message.
+    pub(crate) fn failed(&self, by: EndedBy, message: Option<&str>) -> FailedAttempt {
         let latest = self.shared.journal.as_ref().and_then(|journal| journal.latest());
-        let place = match latest {
+        let position = match latest {
             Some(latest) => format!("after {latest}"),
-            None => "before it had come to anything".to_owned(),
+            None => "before its first journal entry".to_owned(),
         };
         let mut why = match by {
-            EndedBy::Crash => format!("its process died {place}"),
-            EndedBy::Panic => format!("it panicked {place}"),
-            EndedBy::Store => format!("what it came to {place} could not be kept"),
+            EndedBy::Crash => format!("its process died {position}"),
+            EndedBy::Panic => format!("it panicked {position}"),
+            EndedBy::Store => format!("the store failed {position}"),
             EndedBy::NonDeterminism => "it did not follow its journal".to_owned(),
-            EndedBy::Error => format!("it returned an error {place}"),
+            EndedBy::Error => format!("it returned an error {position}"),
         };
-        if let Some(said) = said {
+        if let Some(message) = message {
             why.push_str(": ");
-            why.push_str(bounded(said));
+            why.push_str(beginning_of(message));
         }
         FailedAttempt {
             at: self.now(),
@@ -31,7 +31,7 @@ impl TaskContext {
         }
     }
 
-    /// The entry that keeps it, in the next place; `None` if the attempt keeps no journal.
+    /// The entry of a failed attempt; `None` if the task is not durable.
     pub(crate) fn failure_entry(&self, failed: FailedAttempt) -> Option<Event> {
         let journal = self.shared.journal.as_ref()?;
         let FailedAttempt { at, by, why } = failed;

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 impl TaskContext {
-    /// Forks into `count` branches, none of which has begun.
+    /// Forks into `count` branches, none of which has started.
     ///
     /// # Errors
     /// [`JournalError::None`], [`JournalError::Forked`].
     pub fn fork(&self, count: usize) -> Result<Fork, JournalError> {
         let journal = self.shared.journal.as_ref().ok_or(JournalError::None)?;
-        self.is_its_own()?;
+        self.check_not_forked()?;
         Ok(Fork {
             trunk: self.clone(),
             paths: journal.fork(&self.path, count),
@@ -21,24 +21,24 @@ impl TaskContext {
     }
 }
 
-/// Branches of the code that run beside each other; made by [`TaskContext::fork`]. The branch that has forked waits for all that have
-/// begun until they are over, or this is dropped.
+/// Concurrent branches of the code, made by [`TaskContext::fork`]. The branch that forked waits until all that have started are over, or
+/// this is dropped.
 pub struct Fork {
     trunk: TaskContext,
     paths: Vec<Arc<str>>,
 }
 
 impl Fork {
-    /// Begins a branch; `None` if there is none of this number. To be called once for each, and before another's [`over`](Self::over)
-    /// which it takes the place of.
+    /// Starts a branch; `None` if there is none of this number. Call it once for each; a branch that replaces another one must start before
+    /// the other is [`over`](Self::over).
     pub fn begin(&self, nth: usize) -> Option<TaskContext> {
         let path = self.paths.get(nth)?;
         let change = self.trunk.shared.activity.fork(&self.trunk.path, path);
-        self.trunk.turned(change);
+        self.trunk.activity_changed(change);
         Some(self.branch(path))
     }
 
-    /// Says that a branch has come to its end: it is not waited for any more.
+    /// Ends a branch: it is not waited for any more.
     pub fn over(&self, nth: usize) {
         if let Some(path) = self.paths.get(nth) {
             self.end(std::slice::from_ref(path));
@@ -47,7 +47,7 @@ impl Fork {
 
     fn end(&self, paths: &[Arc<str>]) {
         let change = self.trunk.shared.activity.over(&self.trunk.path, paths);
-        self.trunk.turned(change);
+        self.trunk.activity_changed(change);
     }
 
     fn branch(&self, path: &Arc<str>) -> TaskContext {
@@ -57,24 +57,24 @@ impl Fork {
         }
     }
 
-    /// Which branch won, if that was decided before.
+    /// The winner, if it is recorded already.
     ///
     /// # Errors
     /// [`JournalError`].
     pub fn winner(&self) -> Result<Race, JournalError> {
-        let place = self.trunk.begin(EntryKind::Select, &Arc::from(""))?;
-        let winner = match &place.found {
-            Some((_, value)) => Some(place.read::<Decided>(value)?.nth()),
+        let operation = self.trunk.begin(EntryKind::Select, &Arc::from(""))?;
+        let winner = match &operation.found {
+            Some((_, value)) => Some(operation.read::<Decided>(value)?.nth()),
             None => None,
         };
         Ok(Race {
-            place,
+            operation,
             winner,
             is_join: false,
         })
     }
 
-    /// As [`winner`](Self::winner), for branches that are all waited for unless one fails: the history calls it a join.
+    /// The same for branches that are all waited for unless one fails: the history shows it as a join.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -83,10 +83,10 @@ impl Fork {
         Ok(Race { is_join: true, ..race })
     }
 
-    /// Writes down that branch `nth` won, and gives up what the others wait for: their questions are withdrawn, their children cancelled.
-    /// A number beyond the branches says that none did, and nothing is given up.
+    /// Records that branch `nth` won, withdraws the questions of the others, and cancels their children. A number beyond the branches records
+    /// that none won, and changes nothing else.
     ///
-    /// Their futures are to be dropped after this, not before: what they give up while nothing is decided yet could win the race in the
+    /// Drop the futures of the others after this, not before: while the winner is not recorded, a branch that was dropped could win in the
     /// next attempt.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl Fork {
                 false => Decided::Race(nth),
             };
             let value = Json::trusted(serde_json::to_string(&decided).unwrap_or_default());
-            self.trunk.settle(&mut race.place, value).await?;
+            self.trunk.record(&mut race.operation, value).await?;
         }
         if nth < self.paths.len() {
             for (_, loser) in self.paths.iter().enumerate().filter(|(other, _)| *other != nth) {
@@ -115,15 +115,15 @@ impl Drop for Fork {
     }
 }
 
-/// A race of branches, decided or not.
+/// A race between branches, decided or not.
 pub struct Race {
-    place: Operation,
-    /// Who won, if it is decided.
+    operation: Operation,
+    /// The winner, if the race is decided.
     pub winner: Option<usize>,
     is_join: bool,
 }
 
-/// What the entry of a race says: which branch won, or which of a join has failed.
+/// The entry of a race: the branch that won, or of a join the one that failed.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Decided {

@@ -7,20 +7,20 @@ use parking_lot::MutexGuard;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 impl TaskContext {
-    /// Whether this attempt, of a process that has died, had not begun because it waited for its turn.
+    /// Whether this attempt, of a process that has died, had not started because it waited for isolation.
     pub(crate) fn was_waiting_for_isolation(&self) -> bool {
-        self.shared.isolation.is_some() && !self.pending_report().have_begun()
+        self.shared.isolation.is_some() && !self.pending_report().has_started()
     }
 
-    /// Whether the attempt is watched.
+    /// Whether the attempt runs in isolation now.
     pub(crate) fn is_isolated(&self) -> bool {
         self.isolation_guard().is_some()
     }
 
-    /// Begins or ends the watch.
+    /// Begins or ends the isolation.
     pub(crate) fn set_isolation_guard(&self, guard: Option<IsolationGuard>) {
         let old = std::mem::replace(&mut *self.isolation_guard(), guard);
-        // Outside of the lock: this wakes the next one.
+        // After the lock is released: this wakes the next attempt.
         drop(old);
     }
 
@@ -28,7 +28,7 @@ impl TaskContext {
         self.shared.isolation_guard.lock()
     }
 
-    /// Waits for the turn of an attempt that is to be watched. Any other goes on at once.
+    /// Waits until an attempt that needs isolation can have it. Any other starts at once.
     ///
     /// # Errors
     /// [`NotStarted`].
@@ -36,39 +36,41 @@ impl TaskContext {
         if self.shared.isolation.is_none() {
             return Ok(());
         }
-        self.give_slot_back();
+        self.free_slot();
         let node = &self.shared.node;
-        let turn = async {
-            let turn = Arc::clone(&node.isolation_lock.0).lock_owned().await;
+        let isolated = async {
+            let guard = Arc::clone(&node.isolation_lock.0).lock_owned().await;
             let slot = node
                 .slots
                 .take_back(&self.shared.header.tool, self.shared.concurrency)
                 .await;
-            (turn, slot)
+            (guard, slot)
         };
-        let (turn, slot) = tokio::select! {
+        let (guard, slot) = tokio::select! {
             biased;
             reason = self.stopped() => return Err(NotStarted::Stopped(reason)),
             () = node.released() => return Err(NotStarted::Released(node.now())),
-            turn = turn => turn,
+            isolated = isolated => isolated,
         };
         self.hold(slot);
-        // Before anything is done: an attempt of which this is not written was still waiting when its process died.
-        let begun = node.retry_store("beginning an attempt", || self.apply(vec![Event::Started]));
-        let task = begun.await.map_err(NotStarted::Unwritten)?;
+        // Written first, because an attempt without this event counts as one that was still waiting when its process died.
+        let started = node.retry_store("starting an isolated attempt", || self.apply(vec![Event::Started]));
+        let task = started.await.map_err(NotStarted::Unwritten)?;
         node.changed(&task);
-        self.has_begun();
-        self.set_isolation_guard(Some(turn));
+        self.start_is_written();
+        self.set_isolation_guard(Some(guard));
         Ok(())
     }
 
-    /// Ends the watch over this attempt when it has run for long enough; never completes.
-    pub(crate) async fn watch_isolated(&self) -> Infallible {
-        if let Some(Isolation { watch, clears }) = self.shared.isolation {
+    /// Ends the isolation of this attempt when it has run for long enough; never completes.
+    pub(crate) async fn end_isolation_in_time(&self) -> Infallible {
+        if let Some(Isolation { time, clears }) = self.shared.isolation {
             let node = &self.shared.node;
-            node.ports.clock.sleep(Duration::from_millis(watch)).await;
+            node.ports.clock.sleep(Duration::from_millis(time)).await;
             if clears && self.is_isolated() {
-                let cleared = node.retry_store("clearing an attempt", || self.apply(vec![Event::Advanced]));
+                let cleared = node.retry_store("ending the isolation of an attempt", || {
+                    self.apply(vec![Event::Advanced])
+                });
                 if let (Ok(task), Some(journal)) = (cleared.await, &self.shared.journal) {
                     journal.advance();
                     node.changed(&task);

@@ -1,4 +1,4 @@
-//! What running work may ask of Longhaul.
+//! What the code of a running task calls: one file for each operation.
 
 mod ask;
 mod child;
@@ -21,7 +21,7 @@ pub(crate) use fork::is_join;
 pub use fork::{Fork, Race};
 pub(crate) use poll::read_poll;
 pub use poll::{Pace, Polled};
-pub(crate) use start_child::{Refusal, StartChild};
+pub(crate) use start_child::{ChildRefusal, StartChild};
 pub(crate) use step::read_step;
 pub use step::{StepError, StepFailure, StepPolicy, step_is_settled};
 pub(crate) use writer::write_drafts;
@@ -41,18 +41,18 @@ use longhaul_core::{
     store::{ApplyError, Change},
 };
 use parking_lot::{Mutex, MutexGuard};
-use slot::Hold;
+use slot::SlotState;
 use std::sync::Arc;
 use tokio::sync::{Notify, watch};
-use writer::Pending;
+use writer::QueuedDraft;
 
-/// A running attempt's door to its task: reports out, stop requests and answers in, and the journal. Cheap to clone.
+/// What a running attempt uses to report, to ask, to read requests to stop, and to write its journal. Cheap to clone.
 ///
-/// Each is the door of one branch of the code; [`fork`](Self::fork) makes more.
+/// A context belongs to one branch of the code; [`fork`](Self::fork) makes contexts for more.
 #[derive(Clone)]
 pub struct TaskContext {
     pub(crate) shared: Arc<Shared>,
-    /// Which branch of the code this is: empty for its trunk.
+    /// The branch of the code: empty for its trunk.
     pub(crate) path: Arc<str>,
 }
 
@@ -63,33 +63,33 @@ pub(crate) struct Shared {
     pub(crate) concurrency: Option<usize>,
     pub(crate) requestor: Arc<Requestor>,
     pub(crate) fence: Fence,
-    /// How long a question waits that does not say so itself.
+    /// The timeout of questions without one of their own.
     pub(crate) input_timeout: Millis,
-    /// What the code has come to, if its executor keeps that.
+    /// Only durable tasks have one.
     pub(crate) journal: Option<Arc<Journal>>,
-    /// What the branches of the code are doing.
+    /// Which branches of the code wait.
     pub(crate) activity: Activity,
     /// See [`Executor::asks_again`](crate::Executor::asks_again).
     pub(crate) asks_again: bool,
-    /// Set if the attempt may be at fault for the death of its process.
+    /// Set if an earlier attempt of the task may have crashed its process.
     pub(crate) isolation: Option<Isolation>,
-    /// Held while it is watched for that.
+    /// Held while the attempt runs in isolation.
     isolation_guard: Mutex<Option<IsolationGuard>>,
-    /// How many questions earlier attempts have asked that this one may ask again.
+    /// The number of questions that earlier attempts have asked and this one may ask again.
     pub(crate) asked_before: u32,
-    /// How many questions the task has ever asked. Held while something is written whose number must be the next one.
+    /// The number of questions the task has ever asked. Locked while a question or an entry is written, since each must get the next number.
     pub(crate) asked: tokio::sync::Mutex<u32>,
-    /// What is to be written; `None` once the attempt is over.
-    drafts: Mutex<Option<Vec<Pending>>>,
+    /// What the writer has yet to write; `None` once the attempt has ended.
+    drafts: Mutex<Option<Vec<QueuedDraft>>>,
     pub(crate) drafted: Notify,
-    /// Held by a branch that waits for the slot to come back.
+    /// Locked by the branch that waits for a slot.
     pub(crate) returning: tokio::sync::Mutex<()>,
-    /// Told when the code has waited long enough to be let go.
+    /// Notified when the code has waited long enough to be suspended.
     pub(crate) suspend: Arc<Notify>,
     stop: watch::Receiver<Option<StopReason>>,
     pending_report: Mutex<PendingReport>,
     report_changed: Notify,
-    hold: Mutex<Hold>,
+    slot: Mutex<SlotState>,
 }
 
 impl Shared {
@@ -99,8 +99,8 @@ impl Shared {
     }
 }
 
-/// What an attempt runs under.
-pub(crate) struct Terms {
+/// What a context takes from the tool and its executor.
+pub(crate) struct ContextOptions {
     pub(crate) fence: Fence,
     pub(crate) concurrency: Option<usize>,
     pub(crate) input_timeout: Millis,
@@ -115,7 +115,7 @@ impl TaskContext {
         children: Arc<dyn StartChild>,
         task: &Task,
         requestor: Arc<Requestor>,
-        terms: Terms,
+        options: ContextOptions,
         stop: watch::Receiver<Option<StopReason>>,
         slot: Slot,
     ) -> Self {
@@ -124,16 +124,16 @@ impl TaskContext {
             node: Arc::clone(node),
             children,
             header: Arc::clone(&task.header),
-            concurrency: terms.concurrency,
+            concurrency: options.concurrency,
             requestor,
-            fence: terms.fence,
-            input_timeout: terms.input_timeout,
-            journal: terms.journal,
+            fence: options.fence,
+            input_timeout: options.input_timeout,
+            journal: options.journal,
             activity: Activity::new(),
-            asks_again: terms.asks_again,
-            isolation: terms.isolation,
+            asks_again: options.asks_again,
+            isolation: options.isolation,
             isolation_guard: Mutex::default(),
-            asked_before: if terms.asks_again { task.inputs_asked } else { 0 },
+            asked_before: if options.asks_again { task.inputs_asked } else { 0 },
             asked: tokio::sync::Mutex::new(task.inputs_asked),
             drafts: Mutex::new(Some(Vec::new())),
             drafted: Notify::new(),
@@ -142,7 +142,7 @@ impl TaskContext {
             stop,
             pending_report: Mutex::new(PendingReport::of_attempt(starting)),
             report_changed: Notify::new(),
-            hold: Mutex::new(Hold::Slot(slot)),
+            slot: Mutex::new(SlotState::Held(slot)),
         };
         Self {
             shared: Arc::new(shared),
@@ -155,33 +155,33 @@ impl TaskContext {
         &self.shared.header.id
     }
 
-    /// Whom it belongs to.
+    /// Who owns the task.
     pub fn principal(&self) -> &Principal {
         &self.shared.header.owner.principal
     }
 
-    /// What the sender of the call said about itself.
+    /// What is known about the sender of the call.
     pub fn requestor(&self) -> &Arc<Requestor> {
         &self.shared.requestor
     }
 
-    /// How long after its creation the task is to be over, if that is bounded.
+    /// The task's deadline, in milliseconds from its creation.
     pub fn deadline(&self) -> Option<Millis> {
         self.shared.header.deadline
     }
 
-    /// Whether its owner may know the task, as far as the store can say: then its log and its like can be read.
+    /// Whether the task's id was given to its client, which can then read its log and its output. `false` if the store fails.
     pub async fn is_announced(&self) -> bool {
         let record = self.shared.node.store.peek(&self.shared.header.id).await;
         record.is_ok_and(|record| record.is_some_and(|record| record.task.announced))
     }
 
-    /// Now, in the engine's time: for what ends after a length of time.
+    /// Now, by the engine's clock: for durations.
     pub fn now(&self) -> UnixMillis {
         self.shared.node.now()
     }
 
-    /// What the world's clock says, for what is meant as a date.
+    /// Now, by the system's clock: for dates.
     pub fn wall(&self) -> UnixMillis {
         self.shared.node.ports.clock.wall()
     }
@@ -191,7 +191,7 @@ impl TaskContext {
         &self.shared.node.ports
     }
 
-    /// Why the work is asked to stop, if it is.
+    /// Why the work was asked to stop, if it was.
     pub fn stop_requested(&self) -> Option<StopReason> {
         *self.shared.stop.borrow()
     }
@@ -201,13 +201,13 @@ impl TaskContext {
         let mut stop = self.shared.stop.clone();
         match stop.wait_for(Option::is_some).await.map(|reason| *reason) {
             Ok(Some(reason)) => reason,
-            // The attempt is over and nobody can ask any more.
+            // The attempt has ended, so nothing can stop it any more.
             _ => std::future::pending().await,
         }
     }
 
-    /// The drafts handed in since this last completed; at least one.
-    pub(crate) async fn next_drafts(&self) -> Vec<Pending> {
+    /// The drafts queued since this last completed; at least one.
+    pub(crate) async fn next_drafts(&self) -> Vec<QueuedDraft> {
         loop {
             let drafts = self.drafts().as_mut().map(std::mem::take).unwrap_or_default();
             if !drafts.is_empty() {
@@ -217,39 +217,38 @@ impl TaskContext {
         }
     }
 
-    pub(crate) fn drafts(&self) -> MutexGuard<'_, Option<Vec<Pending>>> {
+    pub(crate) fn drafts(&self) -> MutexGuard<'_, Option<Vec<QueuedDraft>>> {
         self.shared.drafts.lock()
     }
 
-    /// Whether what the work comes to is kept in a journal.
+    /// Whether the task is durable, and so has a journal.
     pub fn keeps_journal(&self) -> bool {
         self.shared.journal.is_some()
     }
 
-    /// Which branch of the code this is: empty for its trunk, `1.0` for the first branch of the trunk's second fork.
+    /// The branch of the code: empty for its trunk, `1.0` for the first branch of the trunk's second fork.
     pub fn branch(&self) -> &str {
         &self.path
     }
 
-    /// Whether a branch has lost a race, and what it had asked and begun is given up already.
+    /// Whether a branch has lost a race, and its questions and children are withdrawn and cancelled already.
     pub(crate) fn is_abandoned(&self, path: &str) -> bool {
         let journal = self.shared.journal.as_ref();
         journal.is_some_and(|journal| journal.is_abandoned(path))
     }
 
-    /// Whether the attempt has ended as far as its code is concerned: what it drops from now on is not its wish. Code that has diverged wishes
-    /// nothing that counts.
+    /// Whether questions and children that the code drops stay as they are: its attempt has ended, or it has diverged.
     pub(crate) fn is_over(&self) -> bool {
-        self.has_diverged() || matches!(*self.hold_lock(), Hold::Over)
+        self.has_diverged() || matches!(*self.slot_state(), SlotState::Released)
     }
 
-    /// Whether the code does not follow its journal.
+    /// Whether the code has diverged from its journal.
     pub(crate) fn has_diverged(&self) -> bool {
         let journal = self.shared.journal.as_ref();
         journal.is_some_and(|journal| journal.has_diverged().is_err())
     }
 
-    /// Completes when the code does not follow its journal. Code that is to stop need not.
+    /// Completes when the code diverges from its journal. Code that was asked to stop may leave entries unreached, so it does not count.
     pub(crate) async fn diverged(&self) -> Divergence {
         match &self.shared.journal {
             Some(journal) => {
@@ -263,7 +262,7 @@ impl TaskContext {
         }
     }
 
-    /// Writes events under this attempt's fence.
+    /// Writes events under this attempt's fencing token.
     pub(crate) async fn apply(&self, events: Vec<Event>) -> Result<Task, ApplyError> {
         let change = Change {
             task: self.shared.header.id.clone(),

@@ -1,8 +1,8 @@
-//! What the operations of the journal have in common: a place is begun, waited at, and settled.
+//! What all journaled operations have in common: they begin, wait, and are recorded.
 
 use super::{
     TaskContext, step,
-    writer::{Draft, Pending, Told, WriteError, Written},
+    writer::{Draft, PendingWrite, QueuedDraft, WriteError, Written},
 };
 use crate::{
     journal::{JournalError, Operation},
@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 impl TaskContext {
     pub(crate) fn begin(&self, kind: EntryKind, name: &Arc<str>) -> Result<Operation, JournalError> {
         let journal = self.shared.journal.as_ref().ok_or(JournalError::None)?;
-        // Both before it counts: in another attempt this may not be come to at all.
-        if let Some(step) = step::under_way() {
+        // Both checks come before the operation gets its ordinal, since the next attempt may not reach it.
+        if let Some(step) = step::current_step() {
             let asked = EntryKey {
                 path: Arc::clone(&self.path),
                 kind,
@@ -25,71 +25,71 @@ impl TaskContext {
             };
             return Err(JournalError::InsideStep { asked, step });
         }
-        self.is_its_own()?;
-        let place = journal.begin(&self.path, kind, name)?;
-        if place.found.is_some() {
-            self.note_replayed();
+        self.check_not_forked()?;
+        let operation = journal.begin(&self.path, kind, name)?;
+        if operation.found.is_some() {
+            self.entry_replayed();
         }
         match self.stop_requested() {
-            // What is known is known; new work is not begun.
-            Some(reason) if place.found.is_none() => Err(JournalError::Stopped(reason)),
-            _ => Ok(place),
+            // Recorded results are still returned; nothing new is begun.
+            Some(reason) if operation.found.is_none() => Err(JournalError::Stopped(reason)),
+            _ => Ok(operation),
         }
     }
 
-    /// What several branches share cannot tell them apart: which of them comes first may be another the next time.
-    pub(super) fn is_its_own(&self) -> Result<(), JournalError> {
+    /// Refuses a context whose branch has forked: the order in which several branches use one context can differ in the next attempt.
+    pub(super) fn check_not_forked(&self) -> Result<(), JournalError> {
         match self.shared.activity.has_forked(&self.path) {
             true => Err(JournalError::Forked),
             false => Ok(()),
         }
     }
 
-    /// Writes what a place came to, or has come to by now.
-    pub(crate) async fn settle(&self, place: &mut Operation, value: Json) -> Result<(), JournalError> {
-        let draft = place.draft(value.clone())?;
+    /// Writes the operation's entry, or overwrites it.
+    pub(crate) async fn record(&self, operation: &mut Operation, value: Json) -> Result<(), JournalError> {
+        let draft = operation.draft(value.clone())?;
         let Written { seq, .. } = self.write(Draft::Entry(draft)).await?;
-        place.written(seq, value);
+        operation.written(seq, value);
         Ok(())
     }
 
-    /// Has something written, and waits until it is.
+    /// Queues a draft for the writer, and waits until it is written.
     pub(crate) async fn write(&self, draft: Draft) -> Result<Written, WriteError> {
-        // While it is written the branch goes on, though by other hands.
-        let working = self.works();
-        let begun = draft.begun();
-        let receiver = self.hand_in(draft).ok_or(WriteError::Apply(ApplyError::Stale))?;
-        let told = Told {
+        // The branch does not count as waiting while its draft is written.
+        let working = self.begin_work();
+        let undo = draft.undo();
+        let receiver = self.queue_draft(draft).ok_or(WriteError::Apply(ApplyError::Stale))?;
+        let pending = PendingWrite {
             cx: self,
-            begun,
+            undo,
             receiver,
         };
-        let written = told.written().await;
+        let written = pending.written().await;
         drop(working);
         written
     }
 
-    /// Has something written; `None` if the attempt is over, as it is once its code has diverged.
-    pub(crate) fn hand_in(&self, draft: Draft) -> Option<oneshot::Receiver<Result<Written, WriteError>>> {
+    /// Queues a draft for the writer; `None` if the attempt has ended, or its code has diverged.
+    pub(crate) fn queue_draft(&self, draft: Draft) -> Option<oneshot::Receiver<Result<Written, WriteError>>> {
         if self.has_diverged() {
             return None;
         }
-        let (tell, told) = oneshot::channel();
-        self.drafts().as_mut()?.push(Pending { draft, tell });
+        let (reply, receiver) = oneshot::channel();
+        self.drafts().as_mut()?.push(QueuedDraft { draft, reply });
         self.shared.drafted.notify_one();
-        Some(told)
+        Some(receiver)
     }
 
-    /// Begins to wait for something. With the last of its branches the whole attempt waits: its slot is free then.
-    pub(crate) fn wait(&self, wait: Wait) -> Waiting {
+    /// Begins a wait of this branch. While all branches wait, the attempt's slot is free.
+    pub(crate) fn begin_wait(&self, wait: Wait) -> WaitGuard {
         let (id, change) = self.shared.activity.wait(&self.path, wait);
-        self.turned(change);
-        Waiting { cx: self.clone(), id }
+        self.activity_changed(change);
+        WaitGuard { cx: self.clone(), id }
     }
 
-    /// Goes on after a wait, with a slot, which all of the code may have to wait for.
-    pub(crate) async fn go_on(&self, waiting: Waiting) -> Result<(), JournalError> {
-        let _turn = self.shared.returning.lock().await;
+    /// Ends a wait. If all branches waited, this first waits for a slot.
+    pub(crate) async fn end_wait(&self, waiting: WaitGuard) -> Result<(), JournalError> {
+        let _only_one = self.shared.returning.lock().await;
         if self.is_waiting() {
             let slots = &self.shared.node.slots;
             let slot = tokio::select! {
@@ -103,14 +103,14 @@ impl TaskContext {
         Ok(())
     }
 
-    /// Says that the branch does something until this is dropped, whatever else it waits for.
-    pub(crate) fn works(&self) -> Working {
+    /// The branch counts as working until the guard is dropped, whatever else it waits for.
+    pub(crate) fn begin_work(&self) -> WorkGuard {
         let change = self.shared.activity.work(&self.path);
-        self.turned(change);
-        Working { cx: self.clone() }
+        self.activity_changed(change);
+        WorkGuard { cx: self.clone() }
     }
 
-    pub(crate) fn turned(&self, change: ActivityChange) {
+    pub(crate) fn activity_changed(&self, change: ActivityChange) {
         match change {
             ActivityChange::AllWait => self.begin_waiting(),
             ActivityChange::Resumed => self.end_waiting(),
@@ -118,35 +118,35 @@ impl TaskContext {
         }
     }
 
-    /// Tells whoever watches that a step's effect may happen now.
-    pub(super) fn step_observer(&self, key: &EntryKey) {
-        if let Some(step_observer) = &self.shared.node.step_observer {
-            step_observer.step_begins(&self.shared.header.id, self.shared.fence, key);
+    /// Notifies the observer, if there is one, that a step's effect may happen from now on.
+    pub(super) fn notify_step_observer(&self, key: &EntryKey) {
+        if let Some(observer) = &self.shared.node.step_observer {
+            observer.step_begins(&self.shared.header.id, self.shared.fence, key);
         }
     }
 }
 
 /// A branch waits until this is dropped.
-pub(crate) struct Waiting {
+pub(crate) struct WaitGuard {
     cx: TaskContext,
     id: u64,
 }
 
-impl Drop for Waiting {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
         let change = self.cx.shared.activity.waited(&self.cx.path, self.id);
-        self.cx.turned(change);
+        self.cx.activity_changed(change);
     }
 }
 
 /// A branch works until this is dropped.
-pub(crate) struct Working {
+pub(crate) struct WorkGuard {
     cx: TaskContext,
 }
 
-impl Drop for Working {
+impl Drop for WorkGuard {
     fn drop(&mut self) {
         let change = self.cx.shared.activity.worked(&self.cx.path);
-        self.cx.turned(change);
+        self.cx.activity_changed(change);
     }
 }

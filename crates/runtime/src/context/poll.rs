@@ -1,4 +1,4 @@
-//! Looking at something outside until it is ready.
+//! Polls: checks of something outside until it is ready.
 
 use super::{
     TaskContext,
@@ -6,21 +6,21 @@ use super::{
 };
 use crate::{
     backoff::Backoff,
-    journal::{EntryDetails, EntryStatus, JournalError, Trail},
+    journal::{EntryDetails, EntryStatus, FailedTries, JournalError},
 };
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::{sync::Arc, time::Duration};
 
-/// How often to look, and how many looks in a row may fail.
+/// How often to poll, and how many polls in a row may fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// Between the first two looks, in milliseconds.
+    /// The first pause between two polls, in milliseconds.
     pub first: Millis,
-    /// The longest pause between two looks, in milliseconds. The pause grows with the time that has passed, to a tenth of it.
+    /// The longest pause, in milliseconds. The pause is a tenth of the time that has passed.
     pub longest: Millis,
-    /// Looks that may fail one after the other before the failure counts.
+    /// How many polls in a row may fail before the operation fails.
     pub failures: u32,
 }
 
@@ -35,36 +35,36 @@ impl Default for Pace {
     }
 }
 
-/// What a look found.
+/// What a poll found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Polled {
-    /// It is ready, with this.
+    /// It is ready, with this result.
     Ready(Json),
-    /// Not yet. If the outside says when to look again, after so long.
+    /// Not yet. Poll again after this time, if there is one.
     Pending(Option<Duration>),
 }
 
-/// What an entry says: one, overwritten at each look.
+/// The value of a poll's entry, which is overwritten at each poll.
 #[derive(Serialize, Deserialize, Default)]
 struct Layout {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     ready: Option<Box<RawValue>>,
     looks: u64,
-    /// When it was looked at first, and is looked at next.
+    /// When the first poll was, and the next is, in unix milliseconds.
     since: i64,
     next: i64,
-    /// Failures since the last look that did not fail.
-    #[serde(default, skip_serializing_if = "Trail::is_empty")]
-    failed: Trail,
-    /// From the first look to the one that found it ready, in milliseconds.
+    /// Failures since the last poll that succeeded.
+    #[serde(default, skip_serializing_if = "FailedTries::is_empty")]
+    failed: FailedTries,
+    /// The time from the first poll to the last, in milliseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     took: Millis,
-    /// Whether the failures have come to an end.
+    /// Whether the operation has failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     over: bool,
 }
 
-/// How a poll stands whose entry says this.
+/// Reads the entry of a poll.
 pub(crate) fn read_poll(value: &Json) -> EntryDetails {
     let Ok(known) = serde_json::from_str::<Layout>(value.as_str()) else {
         return EntryDetails::default();
@@ -82,17 +82,17 @@ pub(crate) fn read_poll(value: &Json) -> EntryDetails {
 }
 
 impl TaskContext {
-    /// Runs `look` at a pace until it finds what it looks for. Looks again after a restart, and never once it was found.
+    /// Calls `poll` until it is ready, and records the result. Polling continues after a restart, and not once the result is recorded.
     ///
     /// # Errors
     /// [`StepError`].
-    pub async fn poll_until<F>(&self, name: &str, pace: Pace, mut look: impl FnMut() -> F) -> Result<Json, StepError>
+    pub async fn poll_until<F>(&self, name: &str, pace: Pace, mut poll: impl FnMut() -> F) -> Result<Json, StepError>
     where
         F: Future<Output = Result<Polled, StepFailure>>,
     {
-        let mut place = self.begin(EntryKind::Poll, &Arc::from(name))?;
-        let mut known = match &place.found {
-            Some((_, value)) => place.read::<Layout>(value)?,
+        let mut operation = self.begin(EntryKind::Poll, &Arc::from(name))?;
+        let mut known = match &operation.found {
+            Some((_, value)) => operation.read::<Layout>(value)?,
             None => Layout {
                 since: self.now().0,
                 ..Layout::default()
@@ -109,20 +109,20 @@ impl TaskContext {
             if let Some(reason) = self.stop_requested() {
                 return Err(JournalError::Stopped(reason).into());
             }
-            place.has_room()?;
-            let working = self.works();
-            let looked = inside(&place.key.name, async { look().await }).await;
-            self.note(&mut known, pace, looked);
+            operation.has_room()?;
+            let working = self.begin_work();
+            let polled = inside(&operation.key.name, async { poll().await }).await;
+            self.note(&mut known, pace, polled);
             let value = Json::trusted(serde_json::to_string(&known).unwrap_or_default());
-            self.settle(&mut place, value).await?;
+            self.record(&mut operation, value).await?;
             drop(working);
         }
     }
 
-    fn note(&self, known: &mut Layout, pace: Pace, looked: Result<Polled, StepFailure>) {
+    fn note(&self, known: &mut Layout, pace: Pace, polled: Result<Polled, StepFailure>) {
         let now = self.now();
         known.looks += 1;
-        match looked {
+        match polled {
             Ok(Polled::Ready(value)) => match bounded(value) {
                 Ok(value) => {
                     known.ready = serde_json::from_str(value.as_str()).ok();
@@ -134,7 +134,7 @@ impl TaskContext {
                 }
             },
             Ok(Polled::Pending(hint)) => {
-                known.failed = Trail::default();
+                known.failed = FailedTries::default();
                 let hint = hint.map(|hint| u64::try_from(hint.as_millis()).unwrap_or(u64::MAX));
                 let passed = now.since(UnixMillis(known.since));
                 let pause = hint.unwrap_or_else(|| (passed / 10).clamp(pace.first, pace.longest.max(pace.first)));
@@ -148,7 +148,7 @@ impl TaskContext {
                     first: pace.first,
                     longest: pace.longest,
                 };
-                known.next = now.plus(backoff.after(failures, self.spread())).0;
+                known.next = now.plus(backoff.after(failures, self.random())).0;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What is drawn once and stays: time, randomness, the winner of a race, the version of the code. And what is given out on the way.
+//! Values that are recorded when they are first needed: the time, random bytes, the version of the code. And the task's output.
 
 use super::TaskContext;
 use crate::journal::{JournalError, MAX_ENTRY_BYTES};
@@ -6,26 +6,26 @@ use longhaul_core::{EntryKind, Json, UnixMillis};
 use std::sync::Arc;
 
 impl TaskContext {
-    /// What the world's clock said when this was first reached.
+    /// The system's clock when this was first reached.
     ///
     /// # Errors
     /// [`JournalError`].
     pub async fn draw_now(&self) -> Result<UnixMillis, JournalError> {
-        let draw = || Json::trusted(self.wall().0.to_string());
-        Ok(UnixMillis(self.draw(EntryKind::Now, "", draw).await?))
+        let make = || Json::trusted(self.wall().0.to_string());
+        Ok(UnixMillis(self.recorded(EntryKind::Now, "", make).await?))
     }
 
-    /// Random bytes, the same each time this is reached.
+    /// Random bytes, the same in each replay.
     ///
     /// # Errors
     /// [`JournalError`].
     pub async fn draw_random<const N: usize>(&self) -> Result<[u8; N], JournalError> {
-        let draw = || {
+        let make = || {
             let mut bytes = [0; N];
             self.ports().entropy.fill(&mut bytes);
             Json::from(serde_json::Value::from(bytes.as_slice()))
         };
-        let bytes: Vec<u8> = self.draw(EntryKind::Random, "", draw).await?;
+        let bytes: Vec<u8> = self.recorded(EntryKind::Random, "", make).await?;
         let mut drawn = [0; N];
         for (to, from) in drawn.iter_mut().zip(bytes) {
             *to = from;
@@ -33,8 +33,8 @@ impl TaskContext {
         Ok(drawn)
     }
 
-    /// Whether the task runs the code that was written under `name`: true for every task that had not passed this point when that code
-    /// came, and false for those that had. Decided when this is first reached in a branch, for all of the branch.
+    /// Whether the task runs the change of its code called `name`: not if it had passed this point before the change was deployed. Decided
+    /// when this is first reached in a branch, for the whole branch.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -43,38 +43,40 @@ impl TaskContext {
         if let Some(decided) = journal.version(&self.path, name) {
             return Ok(decided);
         }
-        let is_new = self.draw(EntryKind::Version, name, || Json::trusted("true")).await?;
+        let is_new = self
+            .recorded(EntryKind::Version, name, || Json::trusted("true"))
+            .await?;
         journal.decide_version(&self.path, name, is_new);
         Ok(is_new)
     }
 
-    /// Appends to the task's output. Once, however often the code is run.
+    /// Appends to the task's output, once for all replays.
     ///
     /// # Errors
     /// [`JournalError`].
     pub async fn emit(&self, content: Json) -> Result<(), JournalError> {
         let bytes = content.as_str().len();
         if bytes > MAX_ENTRY_BYTES {
-            // Before it has a place, since it will never have an entry.
-            return Err(JournalError::TooMuch { bytes });
+            // Checked before the operation begins, since it will never have an entry.
+            return Err(JournalError::OutputTooLarge { bytes });
         }
-        let _: serde::de::IgnoredAny = self.draw(EntryKind::Emit, "", || content).await?;
+        let _: serde::de::IgnoredAny = self.recorded(EntryKind::Emit, "", || content).await?;
         Ok(())
     }
 
-    /// What was drawn before, or is now.
-    async fn draw<T: serde::de::DeserializeOwned>(
+    /// The recorded value, or a new one from `make`.
+    async fn recorded<T: serde::de::DeserializeOwned>(
         &self,
         kind: EntryKind,
         name: &str,
-        draw: impl FnOnce() -> Json,
+        make: impl FnOnce() -> Json,
     ) -> Result<T, JournalError> {
-        let mut place = self.begin(kind, &Arc::from(name))?;
-        if let Some((_, value)) = &place.found {
-            return place.read(value);
+        let mut operation = self.begin(kind, &Arc::from(name))?;
+        if let Some((_, value)) = &operation.found {
+            return operation.read(value);
         }
-        let value = draw();
-        self.settle(&mut place, value.clone()).await?;
-        place.read(&value)
+        let value = make();
+        self.record(&mut operation, value.clone()).await?;
+        operation.read(&value)
     }
 }

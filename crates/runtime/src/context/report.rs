@@ -1,26 +1,25 @@
 //! Status lines, progress and log messages of running work.
 
 use super::TaskContext;
-use crate::{execution_end::End, pending_report::PendingReport, progress_stream::ToolMessage};
+use crate::{execution_end::ExecutionEnd, pending_report::PendingReport, progress_stream::ToolMessage};
 use longhaul_core::{Event, Json, LogLevel, Progress};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 
 impl TaskContext {
-    /// Says that the work has begun. Best effort, like all reports. For work that lives in this process; of any other the start is
+    /// Reports that the work has started. Best effort, like all reports. For work inside this process; the start of any other work is
     /// [recorded](Self::record_start).
     pub fn started(&self) {
-        self.tell(PendingReport::started);
+        self.update_report(PendingReport::started);
     }
 
-    /// Commits that the attempt starts work outside of this process; to be called when everything is ready and nothing is started yet. From
-    /// here on a later process does not take missing records of the attempt for one that was never started. Once it is committed, a
-    /// second call does nothing.
+    /// Commits that the attempt starts work outside this process. Call it when everything is ready and nothing is started yet: from here on,
+    /// a later process does not take an attempt without records for one that never started. A second call does nothing.
     ///
     /// # Errors
     /// The end of the attempt: nothing may be started.
-    pub async fn record_start(&self) -> Result<(), End> {
-        if self.pending_report().is_begun_told() {
+    pub async fn record_start(&self) -> Result<(), ExecutionEnd> {
+        if self.pending_report().is_start_written() {
             return Ok(());
         }
         let node = &self.shared.node;
@@ -28,57 +27,57 @@ impl TaskContext {
         let written = tokio::select! {
             biased;
             written = started => written,
-            // A store without room may keep it waiting. If it was written after all, that does no harm: nothing is started.
-            reason = self.stopped() => return Err(End::Stopped(reason)),
+            // A full store may take long. If the start is written after all, that does no harm: nothing has started.
+            reason = self.stopped() => return Err(ExecutionEnd::Stopped(reason)),
         };
         match written {
             Ok(task) => {
-                self.has_begun();
+                self.start_is_written();
                 node.changed(&task);
-                task.stop.map_or(Ok(()), |stop| Err(End::Stopped(stop.reason)))
+                task.stop.map_or(Ok(()), |stop| Err(ExecutionEnd::Stopped(stop.reason)))
             }
-            Err(error) => Err(End::NeverStarted(error.to_string())),
+            Err(error) => Err(ExecutionEnd::NeverStarted(error.to_string())),
         }
     }
 
-    /// A line for people, of which 1 KiB is kept: the latest one is shown as the task's status message, at most twice a second. While code is run again through its
-    /// journal, it is kept back: only the latest is shown once there is nothing more that was before.
+    /// Sets the task's status message, of which 1 KiB is kept. The latest one is written at most twice a second. During replay none is written;
+    /// after it, the latest is.
     pub fn status(&self, line: impl Into<Arc<str>>) {
         let line = line.into();
-        self.tell(|report| report.status(line));
+        self.update_report(|report| report.status(line));
     }
 
-    /// How far the work has come. A client that waits hears every figure; of a task the latest is kept, at most twice a second. NaN
-    /// and infinities are no figures, and are not told. Nor is what code says that is run again, while it comes to what was before.
+    /// Reports progress. A client that waits is sent every value; for a task the latest is written, at most twice a second. NaN and
+    /// infinities are ignored, and so is everything during replay.
     pub fn progress(&self, current: f64, total: Option<f64>) {
         self.report(current, total, None);
     }
 
-    /// As [`progress`](Self::progress), with a line for people, which becomes the status message too.
+    /// As [`progress`](Self::progress), with a message, which becomes the status message too.
     pub fn report(&self, current: f64, total: Option<f64>, message: Option<&str>) {
         let message: Option<Arc<str>> = message.map(Arc::from);
-        let said = ToolMessage::progress(current, total, message.clone());
-        self.tell(|report| {
-            if let Some(ToolMessage::Progress { current, total, .. }) = said {
+        let sent = ToolMessage::progress(current, total, message.clone());
+        self.update_report(|report| {
+            if let Some(ToolMessage::Progress { current, total, .. }) = sent {
                 report.progress(Progress { current, total });
             }
             if let Some(line) = message {
                 report.status(line);
             }
         });
-        if let Some(said) = said
+        if let Some(sent) = sent
             && self.shared.node.progress_streams.has_subscribers()
-            && !self.is_behind()
+            && !self.is_branch_replaying()
         {
-            self.say(said);
+            self.send(sent);
         }
     }
 
-    /// A log message for a client that waits and wants those. Nothing of it is kept. Code that is run again is not heard while it comes to
-    /// what was before.
+    /// Sends a log message to the clients that wait for the task and have asked for such messages. It is not stored. Suppressed during
+    /// replay.
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: Json) {
-        if self.shared.node.progress_streams.has_subscribers() && !self.is_behind() {
-            self.say(ToolMessage::Log {
+        if self.shared.node.progress_streams.has_subscribers() && !self.is_branch_replaying() {
+            self.send(ToolMessage::Log {
                 level,
                 logger: logger.map(Arc::from),
                 data,
@@ -86,40 +85,44 @@ impl TaskContext {
         }
     }
 
-    /// Says that what there was to do on a page is done; `id` is the `elicitationId` of the question that sent a person there. Only clients of
-    /// 2025-11-25 are told, and nothing of it is kept.
+    /// Reports that the user has finished with a page that a question sent them to; `id` is the question's `elicitationId`. Only clients of
+    /// 2025-11-25 are sent this. It is not stored.
     pub fn elicitation_complete(&self, id: &Arc<str>) {
-        self.say(ToolMessage::ElicitationComplete { id: Arc::clone(id) });
+        self.send(ToolMessage::ElicitationComplete { id: Arc::clone(id) });
     }
 
-    /// Says that there is nothing to say for a while, so that a legacy stream may be closed until then.
+    /// Reports that nothing will be sent for a while, so that a legacy stream may be closed and resumed later.
     pub fn quiet(&self) {
-        self.say(ToolMessage::Quiet);
+        self.send(ToolMessage::Quiet);
     }
 
-    fn say(&self, said: ToolMessage) {
-        self.shared.node.progress_streams.publish(&self.shared.header.id, said);
+    fn send(&self, message: ToolMessage) {
+        self.shared
+            .node
+            .progress_streams
+            .publish(&self.shared.header.id, message);
     }
 
-    /// Whether this branch, or one it has forked into, has yet to come to what is in the journal.
-    pub(super) fn is_behind(&self) -> bool {
+    /// Whether this branch, or one forked from it, is being replayed.
+    fn is_branch_replaying(&self) -> bool {
         let journal = self.shared.journal.as_ref();
-        journal.is_some_and(|journal| journal.is_behind(&self.path))
+        journal.is_some_and(|journal| journal.is_branch_replaying(&self.path))
     }
 
-    fn is_replayed(&self) -> bool {
+    /// Whether any branch is being replayed.
+    fn is_replaying(&self) -> bool {
         let journal = self.shared.journal.as_ref();
-        journal.is_some_and(|journal| journal.is_replayed())
+        journal.is_some_and(|journal| journal.is_replaying())
     }
 
-    /// The code has come to something that was before. What it had said on the way is told now, if that was the last.
-    pub(crate) fn note_replayed(&self) {
-        if !self.is_replayed() {
+    /// An entry was replayed. If it was the last one, reports that replay has held back are written now.
+    pub(crate) fn entry_replayed(&self) {
+        if !self.is_replaying() {
             self.shared.report_changed.notify_one();
         }
     }
 
-    fn tell(&self, write: impl FnOnce(&mut PendingReport)) {
+    fn update_report(&self, write: impl FnOnce(&mut PendingReport)) {
         write(&mut self.pending_report());
         self.shared.report_changed.notify_one();
     }
@@ -128,11 +131,11 @@ impl TaskContext {
         self.shared.pending_report.lock()
     }
 
-    /// Completes when there are reports that were not taken.
+    /// Completes when there is a report to write.
     pub(crate) async fn has_report(&self) {
         loop {
-            let replayed = self.is_replayed();
-            if !self.pending_report().is_empty(replayed) {
+            let replaying = self.is_replaying();
+            if !self.pending_report().is_empty(replaying) {
                 return;
             }
             self.shared.report_changed.notified().await;
@@ -140,17 +143,16 @@ impl TaskContext {
     }
 
     pub(crate) fn take_report(&self) -> PendingReport {
-        let replayed = self.is_replayed();
-        self.pending_report().take(replayed)
+        let replaying = self.is_replaying();
+        self.pending_report().take(replaying)
     }
 
-    /// Keeps reports that could not be written for the next try; what was said since counts more.
+    /// Keeps a report that could not be written for the next try, except for what newer reports replace.
     pub(crate) fn put_back(&self, older: PendingReport) {
         self.pending_report().fill_from(older);
     }
 
-    /// Notes that it is written that the work has begun.
-    pub(crate) fn has_begun(&self) {
-        self.pending_report().begun_is_told();
+    pub(crate) fn start_is_written(&self) {
+        self.pending_report().start_is_written();
     }
 }

@@ -9,85 +9,84 @@ use crate::{
 use longhaul_core::UnixMillis;
 use parking_lot::MutexGuard;
 
-/// The attempt's hold on its slot.
-pub(super) enum Hold {
-    Slot(#[expect(dead_code, reason = "held for its drop")] Slot),
-    /// All of the code waits.
+pub(super) enum SlotState {
+    Held(#[expect(dead_code, reason = "held for its drop")] Slot),
+    /// Free, since all of the code waits. A durable attempt is among those that can be suspended.
     Waiting(#[expect(dead_code, reason = "held for its drop")] Option<WaitingEntry>),
-    /// The attempt has ended; whoever still has its context gets no slot any more.
-    Over,
+    /// Free for good: the attempt has ended, though its context may still be in use.
+    Released,
 }
 
 impl TaskContext {
-    /// All of the code waits: its slot is free. If it can be run again, it is let go when it has waited long enough.
+    /// Frees the slot, since all of the code waits. A durable attempt is suspended when it has waited long enough.
     pub(crate) fn begin_waiting(&self) {
-        let ticket = self.shared.journal.as_ref().map(|_| {
+        let entry = self.shared.journal.as_ref().map(|_| {
             let node = &self.shared.node;
-            // On the last attempts it is suspended at once, so that further crashes of its process cost it nothing.
+            // An isolated attempt is suspended at once, so that later crashes of the process cost it nothing.
             let must_suspend = self.shared.isolation.is_some();
             (node.waiting_attempts).enter(node.now(), must_suspend, &self.shared.suspend)
         });
-        self.set_hold(Hold::Waiting(ticket));
+        self.set_slot(SlotState::Waiting(entry));
     }
 
-    /// The code has done what it can for now. If one of several waits is over, and nothing came of it but that, all of it waits again.
-    pub(crate) fn rest(&self) {
+    /// Frees the slot again if the code was polled and all of it still waits, as when one of several waits has ended and started nothing.
+    pub(crate) fn polled(&self) {
         if self.shared.activity.all_wait() && !self.is_waiting() {
             self.begin_waiting();
         }
     }
 
-    /// Some of the code goes on, though nobody has waited for a slot: what was waited for is given up.
+    /// Takes a slot, even beyond the limit, for code that stopped waiting by itself.
     pub(crate) fn end_waiting(&self) {
         if self.is_waiting() {
-            self.set_hold(Hold::Slot(self.shared.node.slots.take_anyway(&self.shared.header.tool)));
+            let slot = self.shared.node.slots.take_anyway(&self.shared.header.tool);
+            self.set_slot(SlotState::Held(slot));
         }
     }
 
-    /// Takes a slot for work that goes on.
     pub(crate) fn hold(&self, slot: Slot) {
-        self.set_hold(Hold::Slot(slot));
+        self.set_slot(SlotState::Held(slot));
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
-        matches!(*self.hold_lock(), Hold::Waiting(_))
+        matches!(*self.slot_state(), SlotState::Waiting(_))
     }
 
-    /// Gives the slot back for good, whoever still holds this context, and takes no draft any more.
+    /// Frees the slot for good and accepts no more drafts, even if the context is still in use.
     pub(crate) fn close(&self) {
         let drafts = self.drafts().take();
         drop(drafts);
         self.set_isolation_guard(None);
-        self.set_hold(Hold::Over);
+        self.set_slot(SlotState::Released);
     }
 
-    /// Gives the slot back for as long as nothing is begun.
-    pub(crate) fn give_slot_back(&self) {
-        self.set_hold(Hold::Waiting(None));
+    /// Frees the slot until [`hold`](Self::hold).
+    pub(crate) fn free_slot(&self) {
+        self.set_slot(SlotState::Waiting(None));
     }
 
-    /// The lock is let go before the old hold is, since giving a slot back wakes others.
-    pub(super) fn set_hold(&self, new: Hold) {
-        let mut hold = self.hold_lock();
-        if matches!(*hold, Hold::Over) {
+    fn set_slot(&self, new: SlotState) {
+        let mut slot = self.slot_state();
+        if matches!(*slot, SlotState::Released) {
             return;
         }
-        let old = std::mem::replace(&mut *hold, new);
-        drop(hold);
+        let old = std::mem::replace(&mut *slot, new);
+        // Dropping the old state may wake others, so the lock is released first.
+        drop(slot);
         drop(old);
     }
 
-    pub(super) fn hold_lock(&self) -> MutexGuard<'_, Hold> {
-        self.shared.hold.lock()
+    pub(super) fn slot_state(&self) -> MutexGuard<'_, SlotState> {
+        self.shared.slot.lock()
     }
 
-    /// Completes when the code can be let go, with what its attempt ends in then.
+    /// Completes when the code can be suspended: until when, and how many wake-ups the task has seen.
     pub(crate) async fn suspend(&self) -> (Option<UnixMillis>, u32) {
         loop {
             self.shared.suspend.notified().await;
             match self.suspension().await {
                 Ok(Some(suspension)) => return suspension,
-                // Something has come, and the code goes on, or it still waits, and enters again.
+                // A wait has ended, so the code continues; or the store failed, so it waits for the next turn.
                 Ok(None) | Err(_) => {
                     if self.shared.activity.all_wait() {
                         self.begin_waiting();
@@ -97,8 +96,8 @@ impl TaskContext {
         }
     }
 
-    /// When the earliest timer of all that is waited for fires, and what the task had been woken by when all of it was still to come;
-    /// `None` if something has come, or the code has gone on.
+    /// When the earliest timer that is waited for fires, and how many wake-ups the task had seen while all waits were still open; `None` if
+    /// one of them has ended, or the code has continued.
     async fn suspension(&self) -> Result<Option<(Option<UnixMillis>, u32)>, JournalError> {
         let Some(waits) = self.shared.activity.waits() else {
             return Ok(None);
@@ -112,17 +111,17 @@ impl TaskContext {
             return Ok(None);
         }
         for wait in waits.values() {
-            let has_come = match wait {
+            let has_ended = match wait {
                 Wait::Input(key, _) => !record.task.open_inputs.contains(key),
-                // After the record: an end that is not seen here is not counted there either.
+                // Read after the record: a child's end that is not seen here is not counted in the record's `woken` either.
                 Wait::Child(entry) => self.child_outcome(*entry).await?.is_some(),
                 Wait::Timer(_) | Wait::Date(_) => false,
             };
-            if has_come {
+            if has_ended {
                 return Ok(None);
             }
         }
-        // The code may have gone on during the reads, for a reason of its own: what it does now is not to be cut off.
+        // The code may have continued during the reads; then it must not be dropped.
         let still_waits = self.shared.activity.all_wait_for(&waits);
         Ok(still_waits.then_some((until, record.task.woken)))
     }

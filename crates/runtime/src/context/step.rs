@@ -1,9 +1,9 @@
-//! Work with an effect: done, and then never again.
+//! Steps: work with an effect that is not run again once its result is recorded.
 
 use super::TaskContext;
 use crate::{
     backoff::Backoff,
-    journal::{EntryDetails, EntryStatus, JournalError, MAX_ENTRY_BYTES, Operation, Trail},
+    journal::{EntryDetails, EntryStatus, FailedTries, JournalError, MAX_ENTRY_BYTES, Operation},
 };
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -19,12 +19,13 @@ pub struct StepPolicy {
     pub backoff: Backoff,
     /// How long one try may take; `None` for as long as it likes.
     pub timeout: Option<Duration>,
-    /// What the outside knows the effect by: kept with the entry, for whoever has to find out what became of it.
+    /// The name of the effect outside, such as an idempotency key: recorded with the entry, for an operator who has to find out what became
+    /// of it.
     pub key: Option<Arc<str>>,
 }
 
 impl Default for StepPolicy {
-    /// One try, as long as it takes.
+    /// One try without a timeout.
     fn default() -> Self {
         Self {
             attempts: 1,
@@ -44,31 +45,31 @@ pub struct StepFailure {
     pub retriable: bool,
 }
 
-/// A step that failed for good: the same each time the code comes to it.
+/// A step that failed for good. Replay returns the same error.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StepError {
-    /// It was tried as often as it may be, or failed in a way that no other try mends.
+    /// All tries failed, or one failed in a way that a retry cannot mend.
     #[error(transparent)]
-    Failed(Trail),
-    /// The journal cannot be gone along.
+    Failed(FailedTries),
+    /// The journal could not be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
 
-/// What an entry says of a step.
+/// The value of a step's entry.
 #[derive(Serialize, Deserialize, Default)]
 struct Layout {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     ok: Option<Box<RawValue>>,
-    /// Tries that failed; final if there is neither a result nor a next try.
-    #[serde(default, skip_serializing_if = "Trail::is_empty")]
-    failed: Trail,
-    /// When it is tried next.
+    /// Failed tries; final if there is neither a result nor a next try.
+    #[serde(default, skip_serializing_if = "FailedTries::is_empty")]
+    failed: FailedTries,
+    /// When the next try is due, in unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     next: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
-    /// How long the try took that the entry was written after, in milliseconds.
+    /// How long the latest try took, in milliseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     took: Millis,
 }
@@ -78,28 +79,28 @@ pub(super) fn is_zero(millis: &Millis) -> bool {
     *millis == 0
 }
 
-/// Whether the value of a step's entry says how the step ended: then its work is never begun again (invariant 10). For tests.
+/// Whether the value of a step's entry is final, so that its work never runs again (invariant 10). For tests.
 pub fn step_is_settled(entry: &Json) -> bool {
     let known = serde_json::from_str::<Layout>(entry.as_str()).unwrap_or_default();
     known.ok.is_some() || (known.next.is_none() && !known.failed.is_empty())
 }
 
 tokio::task_local! {
-    /// The step that this is polled inside of.
-    static UNDER_WAY: Arc<str>;
+    /// The step or poll whose work is being polled.
+    static CURRENT_STEP: Arc<str>;
 }
 
-/// The step that asks, if it is not the tool's code itself.
-pub(super) fn under_way() -> Option<Arc<str>> {
-    UNDER_WAY.try_with(Arc::clone).ok()
+/// The step or poll whose work is calling.
+pub(super) fn current_step() -> Option<Arc<str>> {
+    CURRENT_STEP.try_with(Arc::clone).ok()
 }
 
-/// Has `work` known to be inside of a step, or a poll, of this name.
+/// Runs `work` as the work of a step or poll of this name.
 pub(super) fn inside<W: Future>(name: &Arc<str>, work: W) -> impl Future<Output = W::Output> {
-    UNDER_WAY.scope(Arc::clone(name), work)
+    CURRENT_STEP.scope(Arc::clone(name), work)
 }
 
-/// What may be kept of a result: a longer one would never have an entry, and the step would be repeated for ever.
+/// Refuses a result that is too long for an entry: the step could never be recorded, and would run at every attempt.
 pub(super) fn bounded(value: Json) -> Result<Json, StepFailure> {
     let bytes = value.as_str().len();
     if bytes <= LONGEST_RESULT {
@@ -113,10 +114,10 @@ pub(super) fn bounded(value: Json) -> Result<Json, StepFailure> {
     })
 }
 
-/// The rest of an entry is for the trail.
+/// The longest result, in bytes. The rest of an entry is for its failed tries.
 const LONGEST_RESULT: usize = MAX_ENTRY_BYTES - 128 * 1024;
 
-/// How a step stands whose entry says this.
+/// Reads the entry of a step.
 pub(crate) fn read_step(value: &Json) -> EntryDetails {
     let Ok(known) = serde_json::from_str::<Layout>(value.as_str()) else {
         return EntryDetails::default();
@@ -134,8 +135,8 @@ pub(crate) fn read_step(value: &Json) -> EntryDetails {
 }
 
 impl TaskContext {
-    /// Runs `work` until it is in the journal that it was done; from then on its result comes from there. What it did before may be
-    /// repeated: the process can die between the effect and the entry.
+    /// Runs `work` and records its result; replay returns the recorded result. The process can die between the effect and the record, so the
+    /// work runs at least once.
     ///
     /// # Errors
     /// [`StepError`].
@@ -143,9 +144,9 @@ impl TaskContext {
     where
         F: Future<Output = Result<Json, StepFailure>>,
     {
-        let mut place = self.begin(EntryKind::Step, &Arc::from(name))?;
-        let mut known = match &place.found {
-            Some((_, value)) => place.read::<Layout>(value)?,
+        let mut operation = self.begin(EntryKind::Step, &Arc::from(name))?;
+        let mut known = match &operation.found {
+            Some((_, value)) => operation.read::<Layout>(value)?,
             None => Layout {
                 key: policy.key.as_deref().map(str::to_owned),
                 ..Layout::default()
@@ -160,14 +161,14 @@ impl TaskContext {
                 None if known.failed.is_empty() => {}
                 None => return Err(StepError::Failed(known.failed)),
             }
-            known = self.attempt_step(&mut place, known, policy, &mut work).await?;
+            known = self.attempt_step(&mut operation, known, policy, &mut work).await?;
         }
     }
 
-    /// One try, and what it makes of the entry.
+    /// One try. Returns the new value of the entry.
     async fn attempt_step<F>(
         &self,
-        place: &mut Operation,
+        operation: &mut Operation,
         mut known: Layout,
         policy: &StepPolicy,
         work: &mut impl FnMut() -> F,
@@ -178,11 +179,11 @@ impl TaskContext {
         if let Some(reason) = self.stop_requested() {
             return Err(JournalError::Stopped(reason));
         }
-        place.has_room()?;
-        let working = self.works();
-        self.step_observer(&place.key);
+        operation.has_room()?;
+        let working = self.begin_work();
+        self.notify_step_observer(&operation.key);
         let began = self.now();
-        let work = inside(&place.key.name, async { work().await });
+        let work = inside(&operation.key.name, async { work().await });
         let tried = match policy.timeout {
             None => work.await,
             Some(limit) => (self.ports().within(limit, work).await).unwrap_or_else(|| Err(timed_out(limit))),
@@ -191,34 +192,35 @@ impl TaskContext {
         known.took = self.now().since(began);
         match tried.and_then(bounded) {
             Ok(value) => {
-                // What is JSON already can be read as such.
+                // A `Json` is always readable.
                 known.ok = serde_json::from_str(value.as_str()).ok();
             }
             Err(failure) => {
-                // What fails once the work is to stop most likely fails for that.
+                // A failure after a request to stop most likely comes from the stop.
                 if let Some(reason) = self.stop_requested() {
                     return Err(JournalError::Stopped(reason));
                 }
                 known.failed.push(self.now(), &failure.message);
                 let tries = known.failed.tries;
                 if failure.retriable && tries < policy.attempts {
-                    let wait = policy.backoff.after(tries, self.spread());
+                    let wait = policy.backoff.after(tries, self.random());
                     known.next = Some(self.now().plus(wait).0);
                 }
             }
         }
         let value = Json::trusted(serde_json::to_string(&known).unwrap_or_default());
-        self.settle(place, value).await?;
+        self.record(operation, value).await?;
         drop(working);
         Ok(known)
     }
 
-    pub(crate) fn spread(&self) -> u64 {
+    /// Any number, for a [`Backoff`].
+    pub(crate) fn random(&self) -> u64 {
         self.shared.node.random()
     }
 }
 
-/// A value that is there, also if it is null: steps may well return nothing.
+/// Reads a member that is present, also if it is null: a step may return null.
 pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::deserialize(deserializer).map(Some)
 }

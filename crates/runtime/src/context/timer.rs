@@ -1,16 +1,16 @@
-//! Waiting for a moment.
+//! Durable timers.
 
 use super::TaskContext;
 use crate::{journal::JournalError, suspension::Wait};
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
 use std::{sync::Arc, time::Duration};
 
-/// The longest sleep without a look at the clock: the world's may be set, and the machine may sleep.
+/// How long to sleep at most before the clock is read again, in milliseconds: the system's clock may be set, and the machine may sleep.
 const LONGEST_SLEEP: u64 = 60_000;
 
 impl TaskContext {
-    /// Waits for `time`, from when this was first reached, over restarts of the process. Holds no slot meanwhile, and if it is long,
-    /// nothing at all. However the system's clock is set, it takes as long.
+    /// Waits for `time` from when this was first reached, also over restarts. The slot is free meanwhile, and during a long wait the task is
+    /// suspended. Setting the system's clock does not change how long it takes.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -20,7 +20,7 @@ impl TaskContext {
         self.wait_until(until).await
     }
 
-    /// Waits until the world's clock says `at`, which counts as it was when this was first reached.
+    /// Waits until `at` by the system's clock. Replay keeps the time that was passed when this was first reached.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -29,18 +29,18 @@ impl TaskContext {
         self.wait_for(Wait::Date(at), || at.since(self.wall())).await
     }
 
-    /// The moment that was kept when this was first reached.
+    /// The time that was recorded when this was first reached.
     async fn timer(&self, at: impl FnOnce() -> UnixMillis) -> Result<UnixMillis, JournalError> {
-        let mut place = self.begin(EntryKind::Timer, &Arc::from(""))?;
-        if let Some((_, value)) = &place.found {
-            return Ok(UnixMillis(place.read(value)?));
+        let mut operation = self.begin(EntryKind::Timer, &Arc::from(""))?;
+        if let Some((_, value)) = &operation.found {
+            return Ok(UnixMillis(operation.read(value)?));
         }
         let until = at();
-        self.settle(&mut place, Json::trusted(until.0.to_string())).await?;
+        self.record(&mut operation, Json::trusted(until.0.to_string())).await?;
         Ok(until)
     }
 
-    /// Waits for a moment that is in the journal.
+    /// Waits for a time that is recorded already.
     pub(super) async fn wait_until(&self, until: UnixMillis) -> Result<(), JournalError> {
         self.wait_for(Wait::Timer(until), || until.since(self.now())).await
     }
@@ -49,21 +49,21 @@ impl TaskContext {
         if left() == 0 {
             return Ok(());
         }
-        let waiting = self.wait(wait);
+        let waiting = self.begin_wait(wait);
         tokio::select! {
             biased;
             reason = self.stopped() => return Err(JournalError::Stopped(reason)),
             () = self.pass(left) => {}
         }
-        self.go_on(waiting).await
+        self.end_wait(waiting).await
     }
 
-    /// Completes when the clock says `until`.
+    /// Completes at `until`, by the engine's clock.
     pub(crate) async fn reach(&self, until: UnixMillis) {
         self.pass(|| until.since(self.now())).await;
     }
 
-    /// Completes when nothing is `left`.
+    /// Completes when no time is `left`, in milliseconds.
     async fn pass(&self, left: impl Fn() -> Millis) {
         loop {
             let left = left();

@@ -1,8 +1,8 @@
-//! Writing what the code has come to: one write for all that came together.
+//! Writes what the branches of the code hand in: one change for all that came at one time.
 
 use super::{
     TaskContext,
-    start_child::{MOST_CHILDREN, Refusal},
+    start_child::{ChildRefusal, MOST_CHILDREN},
 };
 use crate::{
     journal::{EntryDraft, JournalError},
@@ -15,20 +15,20 @@ use longhaul_core::{
 use std::{convert::Infallible, sync::Arc};
 use tokio::sync::oneshot;
 
-/// Something to be written under the attempt's fence.
+/// Something to be written under the attempt's fencing token.
 pub(crate) enum Draft {
-    /// An entry: at its place, if it has one already.
+    /// An entry, new or overwritten.
     Entry(EntryDraft),
-    /// A question, with its entry if the attempt keeps a journal. The entry's value names the question's key.
+    /// A question, with its entry if the task is durable. The writer fills in the entry's value, since it assigns the question's key.
     Ask(Question, Option<EntryDraft>),
-    /// A question that nobody needs answered any more.
+    /// The withdrawal of a question.
     Withdraw(InputKey, Option<EntryDraft>),
-    /// Another task, with the entry that names it.
+    /// A child, with the entry that names it.
     Child(Box<NewTask>, EntryDraft),
 }
 
 impl Draft {
-    /// What is written to the journal with it, if anything is.
+    /// The journal entry that is written with it.
     fn entry(&self) -> Option<&EntryDraft> {
         match self {
             Self::Ask(_, entry) | Self::Withdraw(_, entry) => entry.as_ref(),
@@ -36,31 +36,31 @@ impl Draft {
         }
     }
 
-    /// What goes on by itself once this is written.
-    pub(crate) fn begun(&self) -> Begun {
+    /// What undoes it if nobody waits for it any more once it is written.
+    pub(super) fn undo(&self) -> Undo {
         match self {
-            Self::Ask(_, entry) => Begun::Question(entry.clone()),
-            Self::Child(new, entry) => Begun::Child(new.id.clone(), Arc::clone(&entry.key.path)),
-            Self::Entry(_) | Self::Withdraw(..) => Begun::Nothing,
+            Self::Ask(_, entry) => Undo::WithdrawQuestion(entry.clone()),
+            Self::Child(new, entry) => Undo::CancelChild(new.id.clone(), Arc::clone(&entry.key.path)),
+            Self::Entry(_) | Self::Withdraw(..) => Undo::Nothing,
         }
     }
 }
 
-/// What is to be given up if the one who has had it written goes away meanwhile.
-pub(crate) enum Begun {
+/// What has to happen if the future that wanted a draft written is dropped before it learns of the write.
+pub(super) enum Undo {
     Nothing,
-    /// A question, with what was drafted as its entry.
-    Question(Option<EntryDraft>),
-    /// A child of this branch.
-    Child(TaskId, Arc<str>),
+    /// Withdraw the question, which has this entry.
+    WithdrawQuestion(Option<EntryDraft>),
+    /// Cancel the child, which belongs to this branch.
+    CancelChild(TaskId, Arc<str>),
 }
 
-/// What was written.
+/// The result of a write.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Written {
-    /// The entry's place, or 0 if there is no entry.
+    /// The entry's position in the journal, or 0 if there is no entry.
     pub(crate) seq: u32,
-    /// The new question's key, and until when an answer is waited for.
+    /// The new question's key, and when it times out.
     pub(crate) input: Option<(InputKey, UnixMillis)>,
 }
 
@@ -68,10 +68,10 @@ pub(crate) struct Written {
 #[derive(Debug, Clone)]
 pub(crate) enum WriteError {
     Apply(ApplyError),
-    /// The child is not to be.
-    Refused(Refusal),
+    /// The child is refused.
+    Refused(ChildRefusal),
     Stopped(StopReason),
-    /// It is not to have an entry.
+    /// The journal does not accept it.
     Journal(JournalError),
 }
 
@@ -81,69 +81,73 @@ impl From<WriteError> for JournalError {
             WriteError::Apply(error) => Self::Task(error),
             WriteError::Stopped(reason) => Self::Stopped(reason),
             WriteError::Journal(error) => error,
-            // Whoever starts a child keeps why it is not to be.
+            // A refused child is recorded by `call`, so this does not happen.
             WriteError::Refused(refusal) => Self::Task(ApplyError::Store(StoreError::Failed(refusal.to_string()))),
         }
     }
 }
 
-/// A draft with someone waiting for it.
-pub(crate) struct Pending {
+/// A draft that waits for the writer, and where its result goes.
+pub(crate) struct QueuedDraft {
     pub(crate) draft: Draft,
-    pub(crate) tell: oneshot::Sender<Result<Written, WriteError>>,
+    pub(crate) reply: oneshot::Sender<Result<Written, WriteError>>,
 }
 
-/// Writes drafts as the work hands them in. What it hands in without waiting in between is written at once, so that a reader who sees one
-/// question of several sees all (G2-28): the work has been polled before this is.
+/// Writes queued drafts until it is dropped. Drafts that the code queues in one poll are written together, so that a reader who sees one of
+/// several questions sees all (G2-28): the code is polled before this is.
 pub(crate) async fn write_drafts(cx: &TaskContext) -> Infallible {
     loop {
         let batch = cx.next_drafts().await;
         let (done, written) = oneshot::channel();
-        let carrier = cx.clone();
-        // Not this future, which ends with the work, but the engine carries them through: a write that was begun must be known of.
+        let writer = cx.clone();
+        // Spawned, because this future is dropped with the code, and the result of a write must not be lost.
         cx.shared.node.spawn(async move {
-            carrier.write_batch(batch).await;
+            writer.write_batch(batch).await;
             let _ = done.send(());
         });
         let _ = written.await;
     }
 }
 
-/// A wait for something to be written. Dropping it gives up what was begun by that, also if it had been written and not been heard of.
-pub(crate) struct Told<'a> {
+/// A draft that is being written. Dropping this undoes the draft, also if it was just written.
+pub(super) struct PendingWrite<'a> {
     pub(crate) cx: &'a TaskContext,
-    pub(crate) begun: Begun,
+    pub(super) undo: Undo,
     pub(crate) receiver: oneshot::Receiver<Result<Written, WriteError>>,
 }
 
-impl Told<'_> {
+impl PendingWrite<'_> {
     pub(crate) async fn written(mut self) -> Result<Written, WriteError> {
         let written = (&mut self.receiver).await;
         written.unwrap_or(Err(WriteError::Apply(ApplyError::Stale)))
     }
 }
 
-impl Drop for Told<'_> {
+impl Drop for PendingWrite<'_> {
     fn drop(&mut self) {
-        // From here on the writer knows.
+        // From here on the writer sees that nobody waits, and undoes the draft itself.
         self.receiver.close();
         if let Ok(Ok(written)) = self.receiver.try_recv() {
-            let begun = std::mem::replace(&mut self.begun, Begun::Nothing);
-            self.cx.take_back(begun, written);
+            let undo = std::mem::replace(&mut self.undo, Undo::Nothing);
+            self.cx.undo(undo, written);
         }
     }
 }
 
 impl TaskContext {
-    fn take_back(&self, begun: Begun, written: Written) {
-        match (begun, written.input) {
-            (Begun::Question(entry), Some((key, until))) => self.take_back_question(key, until, entry, written.seq),
-            (Begun::Child(child, path), _) if !self.is_over() && !self.is_abandoned(&path) => self.cancel_child(&child),
+    fn undo(&self, undo: Undo, written: Written) {
+        match (undo, written.input) {
+            (Undo::WithdrawQuestion(entry), Some((key, until))) => {
+                self.withdraw_unwaited_question(key, until, entry, written.seq)
+            }
+            (Undo::CancelChild(child, path), _) if !self.is_over() && !self.is_abandoned(&path) => {
+                self.cancel_child(&child)
+            }
             _ => {}
         }
     }
 
-    async fn write_batch(&self, batch: Vec<Pending>) {
+    async fn write_batch(&self, batch: Vec<QueuedDraft>) {
         let mut together = Vec::new();
         for pending in batch {
             if matches!(pending.draft, Draft::Child(..)) {
@@ -156,19 +160,19 @@ impl TaskContext {
         self.write_together(together).await;
     }
 
-    async fn write_together(&self, batch: Vec<Pending>) {
+    async fn write_together(&self, batch: Vec<QueuedDraft>) {
         if batch.is_empty() {
             return;
         }
         match self.write_events(&batch).await {
             Ok(written) => {
-                for (Pending { draft, tell }, written) in batch.into_iter().zip(written) {
-                    if let Err(Ok(written)) = tell.send(written) {
-                        self.take_back(draft.begun(), written);
+                for (QueuedDraft { draft, reply }, written) in batch.into_iter().zip(written) {
+                    if let Err(Ok(written)) = reply.send(written) {
+                        self.undo(draft.undo(), written);
                     }
                 }
             }
-            // One of them is not legal any more, as a question that was answered meanwhile; the others have nothing to do with that.
+            // One of them is no longer legal, such as the withdrawal of a question that was answered meanwhile; the others may be.
             Err(WriteError::Apply(ApplyError::Illegal(_))) if batch.len() > 1 => {
                 for pending in batch {
                     Box::pin(self.write_together(vec![pending])).await;
@@ -176,26 +180,26 @@ impl TaskContext {
             }
             Err(error) => {
                 for pending in batch {
-                    let _ = pending.tell.send(Err(error.clone()));
+                    let _ = pending.reply.send(Err(error.clone()));
                 }
             }
         }
     }
 
-    /// One write. What the journal is to keep is not to be lost: while the store cannot write, it is tried again. What it has no room for
-    /// is told so after the rest is written: only then is that sure.
-    async fn write_events(&self, batch: &[Pending]) -> Result<Vec<Result<Written, WriteError>>, WriteError> {
+    /// One change for the whole batch. Journal entries must not be lost, so it is retried while the store fails. A draft for which the journal
+    /// has no room is refused after the others are written, since only then is that certain.
+    async fn write_events(&self, batch: &[QueuedDraft]) -> Result<Vec<Result<Written, WriteError>>, WriteError> {
         let mut asked = self.shared.asked.lock().await;
-        self.follows()?;
+        self.check_not_diverged()?;
         let mut next = self.shared.journal.as_ref().map_or(0, |journal| journal.next());
         let mut ever = *asked;
         let mut events = Vec::new();
         let mut all = Vec::with_capacity(batch.len());
         let mut entries = Vec::new();
-        // The questions whose time is in their entries.
+        // Questions with an entry, which says when they time out.
         let mut asks = Vec::new();
         let mut again = false;
-        for Pending { draft, .. } in batch {
+        for QueuedDraft { draft, .. } in batch {
             if let Err(error) = self.has_room(draft, next) {
                 all.push(Err(WriteError::Journal(error)));
                 continue;
@@ -226,14 +230,14 @@ impl TaskContext {
                     events.push(Event::InputWithdrawn { key: key.clone() });
                     entry = draft.as_ref().map(|draft| (draft, draft.value.clone()));
                 }
-                // Written by itself.
+                // Written on its own.
                 Draft::Child(..) => {}
             }
             if let Some((draft, value)) = entry {
                 let seq = draft.seq.unwrap_or(next);
                 next = next.max(seq + 1);
                 written.seq = seq;
-                again |= draft.again;
+                again |= draft.is_second_write;
                 events.push(Event::Journaled(self.entry(draft, seq, value.clone())));
                 entries.push((seq, draft.key.clone(), value));
             }
@@ -250,7 +254,7 @@ impl TaskContext {
         } else {
             let node = &self.shared.node;
             node.retry_store("writing to a journal", || {
-                // Each try as if it were the first: no time is to run while nothing can be written.
+                // Each try takes the present time: timeouts must not run while the store fails.
                 let now = self.now();
                 for (question, key, written, event, entry) in &asks {
                     let until = now.plus(question.waits(self.shared.input_timeout));
@@ -291,18 +295,18 @@ impl TaskContext {
         Ok(all)
     }
 
-    async fn write_child(&self, Pending { draft, tell }: Pending) {
+    async fn write_child(&self, QueuedDraft { draft, reply }: QueuedDraft) {
         let Draft::Child(new, draft) = draft else { return };
-        let begun = Begun::Child(new.id.clone(), Arc::clone(&draft.key.path));
-        if let Err(Ok(written)) = tell.send(self.create_child(*new, draft).await) {
-            self.take_back(begun, written);
+        let undo = Undo::CancelChild(new.id.clone(), Arc::clone(&draft.key.path));
+        if let Err(Ok(written)) = reply.send(self.create_child(*new, draft).await) {
+            self.undo(undo, written);
         }
     }
 
     async fn create_child(&self, new: NewTask, draft: EntryDraft) -> Result<Written, WriteError> {
-        // One at a time: the place must be the next one.
-        let _turn = self.shared.asked.lock().await;
-        self.follows()?;
+        // Locked, because the position must be the next one.
+        let _next_position = self.shared.asked.lock().await;
+        self.check_not_diverged()?;
         if let Some(reason) = self.stop_requested() {
             return Err(WriteError::Stopped(reason));
         }
@@ -312,11 +316,11 @@ impl TaskContext {
         let seq = journal.next();
         journal.has_room(seq, &draft.key).map_err(WriteError::Journal)?;
         if journal.children() >= MOST_CHILDREN {
-            return Err(WriteError::Refused(Refusal::TooMany));
+            return Err(WriteError::Refused(ChildRefusal::TooMany));
         }
         let node = &self.shared.node;
         let create = || async {
-            // Each try as if it were the first: the child's times are not to run while nobody could start it.
+            // Each try takes the present time: the child's deadline must not run while the store fails.
             let parent = ParentEntry {
                 fence: self.shared.fence,
                 entry: self.entry(&draft, seq, draft.value.clone()),
@@ -346,14 +350,14 @@ impl TaskContext {
         Ok(Written { seq, input: None })
     }
 
-    /// What was handed in before the code diverged, and is not written yet, is not written any more: a journal takes nothing past that.
-    fn follows(&self) -> Result<(), WriteError> {
+    /// Refuses everything once the code has diverged, also drafts that were queued before.
+    fn check_not_diverged(&self) -> Result<(), WriteError> {
         let journal = self.shared.journal.as_ref();
         let followed = journal.map_or(Ok(()), |journal| journal.has_diverged());
         followed.map_err(|divergence| WriteError::Journal(divergence.into()))
     }
 
-    /// Whether the entry of a draft, if it is a new one, may have the place `seq`.
+    /// Whether the journal has room for the draft's entry, if that is a new one, at position `seq`.
     fn has_room(&self, draft: &Draft, seq: u32) -> Result<(), JournalError> {
         match (&self.shared.journal, draft.entry()) {
             (Some(journal), Some(entry)) if entry.seq.is_none() => journal.has_room(seq, &entry.key),

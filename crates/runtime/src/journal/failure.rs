@@ -1,25 +1,25 @@
-//! Attempts that came to nothing: each leaves an entry, which is nothing that the code comes to.
+//! Failed attempts: each has an entry, which replay does not look up.
 
 use super::{EntryDetails, EntryStatus, Journal};
 use longhaul_core::{EndedBy, Entry, FailedAttempt, Json, Millis, Outcome};
 use serde::{Deserialize, Serialize};
 
-/// How much is kept of what an attempt said itself, in characters.
-const MOST_WORDS: usize = 500;
+/// The longest message of an attempt that is kept, in characters.
+const MAX_MESSAGE: usize = 500;
 
-/// What such an entry says; the moment is the entry's own.
+/// The value of such an entry; its time is the entry's.
 #[derive(Serialize, Deserialize)]
-struct Kept {
-    /// Earlier versions did not say.
+struct FailureValue {
+    /// Earlier versions did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<EndedBy>,
     why: String,
 }
 
-/// What an entry says of an attempt that failed.
+/// Reads the entry of a failed attempt.
 pub(crate) fn read_failure(value: &Json) -> EntryDetails {
     match serde_json::from_str(value.as_str()) {
-        Ok(Kept { by, why }) => EntryDetails {
+        Ok(FailureValue { by, why }) => EntryDetails {
             ended_by: by,
             ..EntryDetails::of(EntryStatus::Failed(why))
         },
@@ -27,26 +27,25 @@ pub(crate) fn read_failure(value: &Json) -> EntryDetails {
     }
 }
 
-/// Such an entry, and what is known of how long its attempt ran.
-pub(super) struct Failed {
+/// The entry of a failed attempt, and how long the attempt can have run.
+pub(super) struct RecordedFailure {
     pub(super) entry: Entry,
-    /// Since the entry before it: it cannot have run for longer.
+    /// The time since the entry before it, in milliseconds; the attempt cannot have run for longer.
     pub(super) within: Millis,
 }
 
-impl Failed {
-    /// Of an attempt that crashed. What did not follow its journal says nothing of how long the code runs before it crashes, and does not
-    /// count as a crash.
-    pub(super) fn crash(entry: Entry, within: Millis) -> Option<Self> {
+impl RecordedFailure {
+    /// `None` for a non-determinism error, which is no crash.
+    pub(super) fn of_crash(entry: Entry, within: Millis) -> Option<Self> {
         let by = serde_json::from_str(entry.value.as_str())
             .ok()
-            .and_then(|Kept { by, .. }| by);
+            .and_then(|FailureValue { by, .. }| by);
         (by != Some(EndedBy::NonDeterminism)).then_some(Self { entry, within })
     }
 }
 
 impl Journal {
-    /// Of the latest attempts that came to nothing, if the process died under one: how long the longest of them can have run.
+    /// How long, in milliseconds, the longest of the latest `most` failed attempts can have run, if the process died during one of them.
     pub(crate) fn longest_crash(&self, most: u32) -> Option<Millis> {
         let failures = self.latest_failures(most as usize);
         let crashed = |failed: &FailedAttempt| matches!(failed.by, None | Some(EndedBy::Crash));
@@ -58,12 +57,12 @@ impl Journal {
         latest.map(|failed| failed.within).max()
     }
 
-    /// The latest attempts that came to nothing, oldest first.
+    /// The latest `most` failed attempts, oldest first.
     pub(crate) fn latest_failures(&self, most: usize) -> Vec<FailedAttempt> {
         let state = self.lock();
         let entries = &state.failures;
-        let read = |Failed { entry, .. }: &Failed| {
-            let Kept { by, why } = serde_json::from_str(entry.value.as_str()).ok()?;
+        let read = |RecordedFailure { entry, .. }: &RecordedFailure| {
+            let FailureValue { by, why } = serde_json::from_str(entry.value.as_str()).ok()?;
             let at = entry.at;
             Some(FailedAttempt { at, by, why })
         };
@@ -74,19 +73,22 @@ impl Journal {
 
 /// The value of the entry of an attempt that failed.
 pub(crate) fn failure_value(by: Option<EndedBy>, why: String) -> Json {
-    Json::trusted(serde_json::to_string(&Kept { by, why }).unwrap_or_default())
+    Json::trusted(serde_json::to_string(&FailureValue { by, why }).unwrap_or_default())
 }
 
-/// The beginning of what an attempt said.
-pub(crate) fn bounded(said: &str) -> &str {
-    let end = said.char_indices().nth(MOST_WORDS).map_or(said.len(), |(at, _)| at);
-    &said[..end]
+/// The beginning of a message.
+pub(crate) fn beginning_of(message: &str) -> &str {
+    let end = message
+        .char_indices()
+        .nth(MAX_MESSAGE)
+        .map_or(message.len(), |(at, _)| at);
+    &message[..end]
 }
 
-/// What an outcome says for people.
-pub(crate) fn words(outcome: &Outcome) -> Option<String> {
+/// The message of a failed outcome.
+pub(crate) fn message_of(outcome: &Outcome) -> Option<String> {
     #[derive(Deserialize)]
-    struct ToolMessage {
+    struct ToolResult {
         content: Vec<Block>,
     }
     #[derive(Deserialize)]
@@ -95,8 +97,8 @@ pub(crate) fn words(outcome: &Outcome) -> Option<String> {
     }
     Some(match outcome {
         Outcome::Result { json, .. } => {
-            let said: ToolMessage = serde_json::from_str(json.as_str()).ok()?;
-            said.content.into_iter().find_map(|block| block.text)?
+            let result: ToolResult = serde_json::from_str(json.as_str()).ok()?;
+            result.content.into_iter().find_map(|block| block.text)?
         }
         Outcome::RpcError(failure) => failure.message.to_string(),
         Outcome::Cancelled => return None,
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
     use longhaul_core::{EntryKey, EntryKind, UnixMillis};
 
-    /// As versions wrote it that did not say what had ended an attempt.
+    /// As written by versions that did not record what had ended an attempt.
     #[test]
     fn an_entry_without_a_kind_is_read() {
         let value = Json::trusted(r#"{"why":"it ended, or ended the process, after step \"a\""}"#);

@@ -1,22 +1,21 @@
-//! The journal of an attempt: what the tool's code, run again from its start, has already come to.
+//! The journal of a durable task: the recorded results of its operations, by which its code is replayed.
 //!
-//! Whatever must come out the same each time is a *place*: it is [begun](Journal::begin), which forms its key and says what is known of
-//! it, and written, which makes it known for good. The order in which one branch of the code begins its places
-//! is what the journal is held to; see [`Divergence`].
+//! An operation [begins](Journal::begin) by forming its key and looking it up, and is recorded when it has a result. Code that begins other
+//! operations than its journal has, in a branch where their order is fixed, has diverged; see [`Divergence`].
 
 mod error;
+mod failed_tries;
 mod failure;
 mod operation;
 mod status;
-mod trail;
 
 pub use error::{Divergence, JournalError};
+pub use failed_tries::{FailedTries, FailedTry};
 pub use longhaul_core::MAX_ENTRY_BYTES;
 pub use status::EntryStatus;
-pub use trail::{StepTry, Trail};
 
-use failure::Failed;
-pub(crate) use failure::{bounded, failure_value, read_failure, words};
+use failure::RecordedFailure;
+pub(crate) use failure::{beginning_of, failure_value, message_of, read_failure};
 pub(crate) use operation::{EntryDraft, Operation};
 pub(crate) use status::EntryDetails;
 
@@ -31,74 +30,73 @@ use tokio::sync::Notify;
 /// How many entries a task may have.
 pub const MAX_ENTRIES: u32 = 10_000;
 
-/// What is known of a task's journal, and how far the code of this attempt has come along it.
+/// A task's journal, and how far the code of this attempt has been replayed.
 pub(crate) struct Journal {
     state: Mutex<State>,
-    /// Told when the code diverges.
+    /// Notified when the code diverges.
     diverged: Notify,
 }
 
 struct State {
-    known: HashMap<EntryKey, Known>,
+    known: HashMap<EntryKey, KnownEntry>,
     branches: HashMap<Arc<str>, Branch>,
-    /// Entries that the code has not come to yet, in all branches.
-    ahead: usize,
-    /// The latest place that was written.
+    /// The number of entries that replay has not reached yet, in all branches.
+    unreached: usize,
+    /// The position of the last entry.
     last: u32,
-    /// Whether this attempt has come further than those before it.
-    further: bool,
+    /// Whether this attempt has made forward progress.
+    advanced: bool,
     children: u32,
-    failures: Vec<Failed>,
+    failures: Vec<RecordedFailure>,
     divergence: Option<Divergence>,
-    /// Whether there was no room for something that the code came to.
-    overfull: bool,
+    /// Whether an operation was refused because the journal is full.
+    was_full: bool,
 }
 
-/// An entry, and whether the code has come to it.
-struct Known {
+/// A recorded entry.
+struct KnownEntry {
     seq: u32,
     value: Json,
 }
 
-/// A line of code that does one thing after the other.
+/// A branch of the code, which does one thing after the other.
 #[derive(Default)]
 struct Branch {
-    /// How many places of each kind and name were begun.
+    /// How many operations of each kind and name have begun.
     begun: HashMap<(EntryKind, Arc<str>), u32>,
     /// How often it has forked.
     forks: u32,
-    /// By which versions of the code it goes, of those it was asked about.
+    /// The versions that were asked for, and whether the branch runs them.
     versions: HashMap<Arc<str>, bool>,
-    /// Places that are begun and not settled.
+    /// How many operations are open.
     open: u32,
-    /// Entries that were begun with nothing else open, and that the code has not come to yet. While there are any, it can only come to
-    /// what is in the journal.
-    ahead: BTreeMap<u32, EntryKey>,
-    /// Other entries that it has not come to.
-    ahead_beside: BTreeMap<u32, EntryKey>,
-    /// The forks that the journal knows entries of, each with its first one.
+    /// Unreached entries whose operations began while no other one was open. While there are any, the code may begin only what the journal has.
+    unreached: BTreeMap<u32, EntryKey>,
+    /// The other unreached entries.
+    unreached_concurrent: BTreeMap<u32, EntryKey>,
+    /// The forks that have entries, each with its first one.
     forked: BTreeMap<u32, EntryKey>,
-    /// The same of entries that were begun with something else open.
-    forked_beside: BTreeSet<u32>,
-    /// Whether something else was open when it was forked off, in the branch that it comes from: then it stands in no order to that one.
-    beside: bool,
-    /// Whether it has lost a race: what it had asked and begun is given up.
+    /// The forks that have entries of operations that began while another one was open.
+    forked_concurrent: BTreeSet<u32>,
+    /// Whether an operation was open when this branch was forked off: then the two have no fixed order.
+    concurrent: bool,
+    /// Whether it has lost a race.
     abandoned: bool,
 }
 
 impl Journal {
-    /// What earlier attempts came to, in the order of its places, of a task that was `created` then.
+    /// The journal of a task that was `created` then, with the entries of earlier attempts in order.
     pub(crate) fn of(entries: Vec<Entry>, created: UnixMillis) -> Arc<Self> {
         let mut state = State {
             known: HashMap::with_capacity(entries.len()),
             branches: HashMap::new(),
-            ahead: 0,
+            unreached: 0,
             last: 0,
-            further: false,
+            advanced: false,
             children: 0,
             failures: Vec::new(),
             divergence: None,
-            overfull: false,
+            was_full: false,
         };
         let mut before = created;
         for entry in entries {
@@ -106,9 +104,9 @@ impl Journal {
             let within = entry.at.since(before);
             before = entry.at;
             match entry.key.kind {
-                // Nothing that the code does.
+                // No operation of the code.
                 EntryKind::Failure => {
-                    state.failures.extend(Failed::crash(entry, within));
+                    state.failures.extend(RecordedFailure::of_crash(entry, within));
                     continue;
                 }
                 EntryKind::Child => state.children += 1,
@@ -116,14 +114,14 @@ impl Journal {
             }
             state.know_forks(&entry);
             let branch = state.branches.entry(Arc::clone(&entry.key.path)).or_default();
-            let ahead = if entry.beside {
-                &mut branch.ahead_beside
+            let unreached = if entry.beside {
+                &mut branch.unreached_concurrent
             } else {
-                &mut branch.ahead
+                &mut branch.unreached
             };
-            ahead.insert(entry.seq, entry.key.clone());
-            state.ahead += 1;
-            let known = Known {
+            unreached.insert(entry.seq, entry.key.clone());
+            state.unreached += 1;
+            let known = KnownEntry {
                 seq: entry.seq,
                 value: entry.value,
             };
@@ -135,10 +133,10 @@ impl Journal {
         })
     }
 
-    /// Begins the next place of this kind and name in a branch.
+    /// Begins the next operation of this kind and name in a branch.
     ///
     /// # Errors
-    /// [`JournalError::Diverged`] if the journal says that something else came here.
+    /// [`JournalError::Diverged`] if the journal has another operation next.
     pub(crate) fn begin(
         self: &Arc<Self>,
         path: &Arc<str>,
@@ -161,11 +159,11 @@ impl Journal {
         };
         let found = match state.known.get(&key) {
             Some(known) => {
-                let was_ahead = branch
-                    .ahead
+                let was_unreached = branch
+                    .unreached
                     .remove(&known.seq)
-                    .or_else(|| branch.ahead_beside.remove(&known.seq));
-                state.ahead -= usize::from(was_ahead.is_some());
+                    .or_else(|| branch.unreached_concurrent.remove(&known.seq));
+                state.unreached -= usize::from(was_unreached.is_some());
                 Some((known.seq, known.value.clone()))
             }
             None => None,
@@ -173,7 +171,7 @@ impl Journal {
         if found.is_none()
             && let Some(expected) = branch.expected()
         {
-            let divergence = Divergence::Otherwise {
+            let divergence = Divergence::Mismatch {
                 asked: key,
                 expected: expected.clone(),
             };
@@ -181,7 +179,7 @@ impl Journal {
             self.diverged.notify_one();
             return Err(divergence.into());
         }
-        let beside = branch.beside || branch.open > 0;
+        let beside = branch.concurrent || branch.open > 0;
         branch.open += 1;
         Ok(Operation {
             journal: Arc::clone(self),
@@ -198,19 +196,19 @@ impl Journal {
         let branch = state.branches.entry(path.into()).or_default();
         let fork = branch.forks;
         branch.forks += 1;
-        let beside = branch.beside || branch.open > 0;
+        let beside = branch.concurrent || branch.open > 0;
         let separator = if path.is_empty() { "" } else { "/" };
         let paths = (0..count).map(|nth| Arc::from(format!("{path}{separator}{fork}.{nth}")));
         let paths: Vec<Arc<str>> = paths.collect();
         if beside {
             for path in &paths {
-                state.branches.entry(Arc::clone(path)).or_default().beside = true;
+                state.branches.entry(Arc::clone(path)).or_default().concurrent = true;
             }
         }
         paths
     }
 
-    /// Whether the code of a branch goes by a version, if that is decided: it does not if the branch was past this point without it.
+    /// Whether a branch runs a version of the code, if that is decided: it does not if it had passed this point without it.
     pub(crate) fn version(&self, path: &Arc<str>, name: &str) -> Option<bool> {
         let mut state = self.lock();
         let state = &mut *state;
@@ -224,34 +222,37 @@ impl Journal {
             name: name.into(),
             nth: 1,
         };
-        if !branch.is_behind() || state.known.contains_key(&key) {
+        if !branch.is_replaying() || state.known.contains_key(&key) {
             return None;
         }
         branch.versions.insert(key.name, false);
         Some(false)
     }
 
-    /// Notes by which version a branch goes.
+    /// Notes whether a branch runs a version.
     pub(crate) fn decide_version(&self, path: &str, name: &str, is_new: bool) {
         if let Some(branch) = self.lock().branches.get_mut(path) {
             branch.versions.insert(name.into(), is_new);
         }
     }
 
-    /// Takes all that is ahead in `path`, and in the branches it has forked into, as not to be come to any more, and returns what was known
-    /// of it.
+    /// Stops expecting the unreached entries of a branch and of those forked from it, and returns all of their entries.
     pub(crate) fn abandon(&self, path: &str) -> Vec<(EntryKey, u32, Json)> {
         let mut state = self.lock();
         let state = &mut *state;
-        for (_, branch) in state.branches.iter_mut().filter(|(other, _)| is_under(path, other)) {
-            state.ahead -= branch.ahead.len() + branch.ahead_beside.len();
-            branch.ahead.clear();
-            branch.ahead_beside.clear();
+        for (_, branch) in state
+            .branches
+            .iter_mut()
+            .filter(|(other, _)| is_same_or_below(path, other))
+        {
+            state.unreached -= branch.unreached.len() + branch.unreached_concurrent.len();
+            branch.unreached.clear();
+            branch.unreached_concurrent.clear();
             branch.forked.clear();
-            branch.forked_beside.clear();
+            branch.forked_concurrent.clear();
             branch.abandoned = true;
         }
-        let known = state.known.iter().filter(|(key, _)| is_under(path, &key.path));
+        let known = state.known.iter().filter(|(key, _)| is_same_or_below(path, &key.path));
         let mut known: Vec<_> = known
             .map(|(key, known)| (key.clone(), known.seq, known.value.clone()))
             .collect();
@@ -259,20 +260,20 @@ impl Journal {
         known
     }
 
-    /// Whether all that a branch had asked and begun is given up already.
+    /// Whether a branch was [abandoned](Self::abandon).
     pub(crate) fn is_abandoned(&self, path: &str) -> bool {
         self.lock().branches.get(path).is_some_and(|branch| branch.abandoned)
     }
 
-    /// Whether the code has come to something else than before.
+    /// Whether the code has diverged.
     ///
     /// # Errors
-    /// [`Divergence`] if it has.
+    /// [`Divergence`], if it has.
     pub(crate) fn has_diverged(&self) -> Result<(), Divergence> {
         self.lock().divergence.clone().map_or(Ok(()), Err)
     }
 
-    /// Completes when the code has come to something else than before.
+    /// Completes when the code diverges.
     pub(crate) async fn diverged(&self) -> Divergence {
         loop {
             if let Err(divergence) = self.has_diverged() {
@@ -282,44 +283,44 @@ impl Journal {
         }
     }
 
-    /// The code has come to its end.
+    /// Checks, at the end of the code, that replay has reached every entry.
     ///
     /// # Errors
-    /// [`Divergence`] if it did not follow its journal on the way, or has left entries behind that it never came to, though there was room
-    /// for all that it wanted: a race for whose winner there is no entry may be won by another branch the next time.
+    /// [`Divergence`] if the code has diverged, or has not reached an entry. The latter is allowed if the journal was full: a race whose winner
+    /// could not be recorded may be won by another branch in a replay.
     pub(crate) fn finish(&self) -> Result<(), Divergence> {
         self.has_diverged()?;
         let state = self.lock();
-        if state.overfull {
+        if state.was_full {
             return Ok(());
         }
         let branches = state.branches.values();
-        let left = branches.flat_map(|branch| branch.ahead.iter().chain(&branch.ahead_beside));
+        let left = branches.flat_map(|branch| branch.unreached.iter().chain(&branch.unreached_concurrent));
         match left.min_by_key(|(seq, _)| **seq) {
-            Some((_, key)) => Err(Divergence::NeverAsked { expected: key.clone() }),
+            Some((_, key)) => Err(Divergence::NotReached { expected: key.clone() }),
             None => Ok(()),
         }
     }
 
-    /// Whether there is anything in the journal that the code has yet to come to.
-    pub(crate) fn is_replayed(&self) -> bool {
-        self.lock().ahead > 0
+    /// Whether any branch is being replayed.
+    pub(crate) fn is_replaying(&self) -> bool {
+        self.lock().unreached > 0
     }
 
-    /// The same of one branch, and those it has forked into: what it says meanwhile was said before.
-    pub(crate) fn is_behind(&self, path: &str) -> bool {
+    /// Whether a branch, or one forked from it, is being replayed.
+    pub(crate) fn is_branch_replaying(&self, path: &str) -> bool {
         let state = self.lock();
-        let mut under = state.branches.iter().filter(|(other, _)| is_under(path, other));
-        state.ahead > 0 && under.any(|(_, branch)| branch.is_behind())
+        let mut under = state.branches.iter().filter(|(other, _)| is_same_or_below(path, other));
+        state.unreached > 0 && under.any(|(_, branch)| branch.is_replaying())
     }
 
-    /// The place after the last one that was written.
+    /// The position of the next entry.
     pub(crate) fn next(&self) -> u32 {
         self.lock().last + 1
     }
 
-    /// Whether a new entry may have the place `seq`. What was told once that there is none is told so in every attempt: what is written
-    /// stays, and no place becomes free again.
+    /// Whether the journal has room for a new entry at position `seq`. Entries are never removed, so an operation that was refused once is
+    /// refused in every replay.
     ///
     /// # Errors
     /// [`JournalError::TooManyEntries`].
@@ -327,38 +328,38 @@ impl Journal {
         if seq <= MAX_ENTRIES {
             return Ok(());
         }
-        self.lock().overfull = true;
+        self.lock().was_full = true;
         Err(JournalError::TooManyEntries { asked: key.clone() })
     }
 
-    /// Notes what was written.
+    /// Notes an entry that was written.
     pub(crate) fn wrote(&self, seq: u32, key: &EntryKey, value: &Json) {
         let mut state = self.lock();
         if seq > state.last {
             state.last = seq;
-            state.further = true;
+            state.advanced = true;
             state.children += u32::from(key.kind == EntryKind::Child);
         }
         let value = value.clone();
-        state.known.insert(key.clone(), Known { seq, value });
+        state.known.insert(key.clone(), KnownEntry { seq, value });
     }
 
     /// Notes that [`Event::Advanced`](longhaul_core::Event::Advanced) was written.
     pub(crate) fn advance(&self) {
-        self.lock().further = true;
+        self.lock().advanced = true;
     }
 
-    /// Whether this attempt has come further than those before it, as the task's own count of its attempts has it.
+    /// Whether this attempt has made forward progress, as the task's count of attempts has it.
     pub(crate) fn has_advanced(&self) -> bool {
-        self.lock().further
+        self.lock().advanced
     }
 
-    /// How many children were ever started.
+    /// How many children the task has ever started.
     pub(crate) fn children(&self) -> u32 {
         self.lock().children
     }
 
-    /// The entry that was written last, for people.
+    /// The key of the last entry, for error messages.
     pub(crate) fn latest(&self) -> Option<EntryKey> {
         let state = self.lock();
         let latest = state.known.iter().max_by_key(|(_, known)| known.seq);
@@ -371,7 +372,7 @@ impl Journal {
 }
 
 impl State {
-    /// Notes for each branch on the way to an entry's which fork of it the way goes through.
+    /// Notes the forks that lead to an entry's branch.
     fn know_forks(&mut self, entry: &Entry) {
         for (path, fork) in forks_on_the_way(&entry.key.path) {
             let branch = match self.branches.get_mut(path) {
@@ -379,7 +380,7 @@ impl State {
                 None => self.branches.entry(path.into()).or_default(),
             };
             if entry.beside {
-                branch.forked_beside.insert(fork);
+                branch.forked_concurrent.insert(fork);
             } else {
                 branch.forked.entry(fork).or_insert_with(|| entry.key.clone());
             }
@@ -388,16 +389,16 @@ impl State {
 }
 
 impl Branch {
-    /// What the code came to next, if that is certain: what it has begun alone, or in a fork that it has not come to again.
+    /// The entry that must be reached next, if the order is fixed: one of this branch, or of a fork that replay has not reached.
     fn expected(&self) -> Option<&EntryKey> {
         let in_a_fork = self.forked.range(self.forks..).map(|(_, first)| first);
-        self.ahead.values().chain(in_a_fork).next()
+        self.unreached.values().chain(in_a_fork).next()
     }
 
-    /// Whether earlier attempts were further than the code is now: in the branch, or in a fork that it has not come to again.
-    fn is_behind(&self) -> bool {
-        let forked = self.forked.keys().chain(&self.forked_beside);
-        !self.ahead.is_empty() || !self.ahead_beside.is_empty() || forked.max() >= Some(&self.forks)
+    /// Whether there are unreached entries in this branch, or in a fork that replay has not reached.
+    fn is_replaying(&self) -> bool {
+        let forked = self.forked.keys().chain(&self.forked_concurrent);
+        !self.unreached.is_empty() || !self.unreached_concurrent.is_empty() || forked.max() >= Some(&self.forks)
     }
 }
 
@@ -411,8 +412,8 @@ fn forks_on_the_way(path: &str) -> impl Iterator<Item = (&str, u32)> {
     })
 }
 
-/// Whether a branch is the one at `path`, or one of those that has forked into.
-fn is_under(path: &str, branch: &str) -> bool {
+/// Whether `branch` is the one at `path`, or was forked from it.
+fn is_same_or_below(path: &str, branch: &str) -> bool {
     match branch.strip_prefix(path) {
         Some(rest) => path.is_empty() || rest.is_empty() || rest.starts_with('/'),
         None => false,

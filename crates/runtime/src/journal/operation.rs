@@ -1,4 +1,4 @@
-//! An operation of the code, from the lookup of its entry to the write of it.
+//! A journaled operation, from the lookup of its entry to the write of it.
 
 use super::{Journal, JournalError, MAX_ENTRY_BYTES};
 use longhaul_core::{EntryKey, Json};
@@ -10,29 +10,29 @@ use std::sync::Arc;
 pub(crate) struct EntryDraft {
     pub(crate) key: EntryKey,
     pub(crate) beside: bool,
-    /// Where it stands already.
+    /// Its position, if it overwrites an entry.
     pub(crate) seq: Option<u32>,
-    /// Whether this attempt has written it before. The first time it may only have come to where the one before it ended; the second time
-    /// it has come further, though to no new place: so does a poll at each of its looks.
-    pub(crate) again: bool,
-    /// What it says, of a question's entry without the key.
+    /// Whether this attempt has written it before. That is forward progress without a new entry, as when a poll polls a second time; the first
+    /// write may only repeat what the attempt before it did.
+    pub(crate) is_second_write: bool,
+    /// Its value; for a question the writer fills it in.
     pub(crate) value: Json,
 }
 
-/// A place in the code that was begun. Dropping it settles it.
+/// An operation that has begun. Dropping it ends it.
 pub(crate) struct Operation {
     pub(super) journal: Arc<Journal>,
     pub(crate) key: EntryKey,
-    /// Whether something else in its branch was open when it was begun.
+    /// Whether another operation of its branch was open when it began.
     pub(crate) beside: bool,
-    /// Where it stands in the journal, and what it came to, if it has been written.
+    /// The position and the value of its entry, if there is one.
     pub(crate) found: Option<(u32, Json)>,
     /// Whether this attempt has written it.
     pub(super) is_written: bool,
 }
 
 impl Operation {
-    /// Whether it has its entry or can have one: to be asked before anything is done that only an entry keeps from being done again.
+    /// Whether it has an entry or can have one. Check this before an effect that only the entry keeps from happening again.
     ///
     /// # Errors
     /// [`JournalError::TooManyEntries`].
@@ -43,13 +43,13 @@ impl Operation {
         }
     }
 
-    /// Notes that it has been written.
+    /// Notes that its entry was written.
     pub(crate) fn written(&mut self, seq: u32, value: Json) {
         self.found = Some((seq, value));
         self.is_written = true;
     }
 
-    /// What is to be written here.
+    /// A draft of its entry.
     pub(crate) fn draft(&self, value: Json) -> Result<EntryDraft, JournalError> {
         let bytes = value.as_str().len();
         if bytes > MAX_ENTRY_BYTES {
@@ -61,29 +61,29 @@ impl Operation {
         Ok(self.entry(value))
     }
 
-    /// The same, of a value that is known to be short.
+    /// The same for a value that is known to be short.
     pub(crate) fn entry(&self, value: Json) -> EntryDraft {
         EntryDraft {
             key: self.key.clone(),
             beside: self.beside,
             seq: self.found.as_ref().map(|(seq, _)| *seq),
-            again: self.is_written,
+            is_second_write: self.is_written,
             value,
         }
     }
 
-    /// Reads what was written here.
+    /// Reads the value of its entry.
     pub(crate) fn read<T: DeserializeOwned>(&self, value: &Json) -> Result<T, JournalError> {
         self.read_with(value, |value| serde_json::from_str(value.as_str()))
     }
 
-    /// Reads what was written here in a layout of its own.
+    /// Reads the value of its entry with `read`.
     pub(crate) fn read_with<T, E: std::fmt::Display>(
         &self,
         value: &Json,
         read: impl FnOnce(&Json) -> Result<T, E>,
     ) -> Result<T, JournalError> {
-        read(value).map_err(|error| JournalError::Garbled {
+        read(value).map_err(|error| JournalError::Unreadable {
             asked: self.key.clone(),
             why: error.to_string(),
         })

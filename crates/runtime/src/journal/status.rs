@@ -1,31 +1,31 @@
-//! How an entry stands.
+//! The status of an entry.
 
-use super::Trail;
+use super::FailedTries;
 use longhaul_core::{EndedBy, Millis, UnixMillis};
 
-/// How an entry stands.
+/// The status of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryStatus {
-    /// It is settled.
+    /// It has a final result.
     Done,
-    /// It came to nothing, for this reason.
+    /// It failed, for this reason.
     Failed(String),
-    /// It goes on, at the latest until a moment if there is one.
+    /// It still waits or runs, until this time if there is one.
     Waiting(Option<UnixMillis>),
-    /// A question that nobody answered in time.
+    /// A question that timed out.
     Unanswered,
-    /// Nobody wanted it any more.
-    GivenUp,
+    /// It was withdrawn or cancelled.
+    Withdrawn,
     /// It cannot be read: another version of Longhaul has written it.
     Unreadable,
 }
 
-/// What an entry's value says of how it stands.
+/// The status of an entry and what belongs to it, as its value says.
 #[derive(Default)]
 pub(crate) struct EntryDetails {
     /// `None` if it cannot be read.
     pub(crate) status: Option<EntryStatus>,
-    pub(crate) failed: Trail,
+    pub(crate) failed: FailedTries,
     pub(crate) ended_by: Option<EndedBy>,
     pub(crate) took: Option<Millis>,
 }

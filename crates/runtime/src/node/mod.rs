@@ -8,7 +8,7 @@ mod store_retry;
 pub(crate) use children::cancel_children_of_finished_parents;
 
 use crate::{
-    Ports, active::Active, alarm::Alarm, change_feed::ChangeFeed, isolated_retry::IsolationLock,
+    Ports, active_attempts::ActiveAttempts, alarm::Alarm, change_feed::ChangeFeed, isolated_retry::IsolationLock,
     progress_stream::ProgressStreams, queues::Queues, slots::Slots, step_observer::StepObserver,
     suspension::WaitingAttempts, task_log,
 };
@@ -30,7 +30,7 @@ pub(crate) struct Node {
     pub(crate) change_feed: Arc<ChangeFeed>,
     pub(crate) progress_streams: Arc<ProgressStreams>,
     pub(crate) slots: Arc<Slots>,
-    pub(crate) active: Arc<Active>,
+    pub(crate) active: Arc<ActiveAttempts>,
     pub(crate) queues: Arc<Queues>,
     pub(crate) alarm: Alarm,
     pub(crate) waiting_attempts: Arc<WaitingAttempts>,

@@ -2,7 +2,7 @@
 
 use crate::support::{CallOf, Script, World, settle, text, tool};
 use longhaul_core::{Clock, Outcome, State, Verdict, format_duration};
-use longhaul_runtime::End;
+use longhaul_runtime::ExecutionEnd;
 
 #[tokio::test]
 async fn a_finished_attempt_gives_its_answer_and_its_slot_back() {
@@ -60,7 +60,7 @@ async fn an_attempt_that_never_started_costs_nothing_and_is_no_hot_loop() {
         let run = runs.next().await;
         assert_eq!(run.attempt.epoch, epoch, "an attempt's number is never used twice");
         assert_eq!(world.task(&task.id).await.attempts_used, 1);
-        run.end(End::NeverStarted("no processes".to_owned()));
+        run.end(ExecutionEnd::NeverStarted("no processes".to_owned()));
         let queued = world.until(&engine, &task.id, |task| task.state == State::Queued).await;
         let wait = queued.ready_at.since(world.clock.now());
         assert_eq!(
@@ -90,7 +90,7 @@ async fn a_cancel_ends_the_pause_of_what_never_started() {
     let (script, mut runs) = Script::new();
     let engine = world.start([tool("a", script)]).await;
     let task = engine.create(engine.call("a")).await.unwrap();
-    runs.next().await.end(End::NeverStarted("no room".to_owned()));
+    runs.next().await.end(ExecutionEnd::NeverStarted("no room".to_owned()));
     world.until(&engine, &task.id, |task| task.state == State::Queued).await;
     let mode = longhaul_core::CancelMode::Cooperative;
     engine.cancel(&crate::support::scope(), &task.id, mode).await.unwrap();

@@ -98,7 +98,7 @@ async fn a_promotion_that_comes_too_late_brings_the_end() {
             world.store.apply(change).await.unwrap();
             let promotion = beside(async move { waiting.promote().await.unwrap() });
             settle().await;
-            run.end(longhaul_runtime::End::Stopped(StopReason::Cancel));
+            run.end(longhaul_runtime::ExecutionEnd::Stopped(StopReason::Cancel));
             let promotion = guarded("the end", promotion).await.unwrap();
             assert!(matches!(promotion, Promotion::Ended(Outcome::Cancelled)));
         } else {

@@ -2,7 +2,7 @@
 
 use crate::support::{CallOf, ManualClock, Process, Script, World, beside, guarded, scope, settle, tool};
 use longhaul_core::{AttemptState, CancelMode, Outcome, Principal, Scope, State, StopReason, Verdict};
-use longhaul_runtime::{CancelError, End};
+use longhaul_runtime::{CancelError, ExecutionEnd};
 use std::sync::Arc;
 
 const MODES: [CancelMode; 2] = [CancelMode::AtOnce, CancelMode::Cooperative];
@@ -37,7 +37,7 @@ async fn running_work_is_asked_to_stop() {
         let next = engine.create(engine.call("a")).await.unwrap();
         settle().await;
         assert!(runs.started().is_none(), "the slot is the attempt's, which still stops");
-        run.end(End::Stopped(StopReason::Cancel));
+        run.end(ExecutionEnd::Stopped(StopReason::Cancel));
         assert_eq!(world.outcome(&engine, &task.id).await, Outcome::Cancelled);
         assert_eq!(runs.next().await.attempt.task, next.id);
     }
@@ -79,7 +79,7 @@ async fn a_parked_task_needs_no_slot_to_stop() {
         engine.cancel(&scope(), &task.id, mode).await.unwrap();
         let answer = guarded("the question to end", asked).await.unwrap();
         assert!(answer.is_err(), "nobody will answer");
-        run.end(End::Stopped(StopReason::Cancel));
+        run.end(ExecutionEnd::Stopped(StopReason::Cancel));
         assert_eq!(world.outcome(&engine, &task.id).await, Outcome::Cancelled);
         let ended = world
             .until(&engine, &task.id, |task| task.active_attempt().is_none())
@@ -195,7 +195,7 @@ async fn a_cancel_whose_caller_leaves_after_the_commit_is_not_lost() {
         assert!(cancel.await.unwrap_err().is_cancelled());
         store.hold_applied.send_replace(false);
         assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-        run.end(End::Stopped(StopReason::Cancel));
+        run.end(ExecutionEnd::Stopped(StopReason::Cancel));
         assert_eq!(world.outcome(&engine, &task.id).await, Outcome::Cancelled);
     }
 }
@@ -224,7 +224,7 @@ fn work_that_was_stopping_when_the_server_died_is_stopped_by_the_next() {
             let run = runs.next().await;
             assert!(run.resumed);
             assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-            run.end(End::Stopped(StopReason::Cancel));
+            run.end(ExecutionEnd::Stopped(StopReason::Cancel));
             let ended = world.until(&engine, &id, |task| task.active_attempt().is_none()).await;
             assert_eq!(ended.state, State::Done(Verdict::Cancelled));
             assert_eq!(ended.attempt.unwrap().state, AttemptState::Ended);

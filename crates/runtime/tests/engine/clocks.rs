@@ -2,7 +2,7 @@
 
 use crate::support::{CallOf, ManualClock, Process, Run, Script, World, failure, guarded, program, settle, tool};
 use longhaul_core::{Clock, Json, Outcome, Retry, RetryOn, State, Task, TaskId, UnixMillis};
-use longhaul_runtime::{End, Engine, Pace, Polled, Question, ToolSettings};
+use longhaul_runtime::{Engine, ExecutionEnd, Pace, Polled, Question, ToolSettings};
 use proptest::prelude::*;
 use std::{
     collections::BTreeMap,
@@ -130,7 +130,10 @@ async fn watch(sets: &BTreeMap<i64, i64>) -> (BTreeMap<&'static str, i64>, Vec<(
     for (name, _) in SPANS {
         waited.push((name, create(name).await));
     }
-    backoff.next().await.end(End::Errored(Outcome::tool_error("no")));
+    backoff
+        .next()
+        .await
+        .end(ExecutionEnd::Errored(Outcome::tool_error("no")));
     retention.next().await.finish("done");
     let (mut came, mut queued, mut began) = (BTreeMap::new(), Vec::new(), Vec::new());
     let mut running: Option<Run> = None;
@@ -252,7 +255,7 @@ fn what_was_queued_before_a_restart_does_not_wait_for_a_clock_that_was_set_back(
             order.push(run.attempt.task.clone());
             run.finish("done");
         }
-        assert_eq!(order, [&queued[..], &[newer.id.clone()]].concat());
+        assert_eq!(order, [&queued[..], std::slice::from_ref(&newer.id)].concat());
     });
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{CallOf, ManualClock, Process, Script, World, guarded, settle, text, tool};
 use longhaul_core::{Outcome, Retry, RetryOn, State, StopReason};
-use longhaul_runtime::{End, ToolSettings};
+use longhaul_runtime::{ExecutionEnd, ToolSettings};
 use std::sync::Arc;
 
 const DEADLINE: u64 = 60_000;
@@ -32,7 +32,7 @@ async fn a_deadline_stops_running_work_and_ends_the_task_as_the_work_does() {
     world.clock.advance(1);
     assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Deadline);
     assert_eq!(world.state(&task.id).await, State::Running, "the work still stops");
-    run.end(End::Stopped(StopReason::Deadline));
+    run.end(ExecutionEnd::Stopped(StopReason::Deadline));
     assert_eq!(world.outcome(&engine, &task.id).await, passed());
 }
 
@@ -105,7 +105,7 @@ async fn nothing_is_retried_once_the_deadline_has_passed_or_would_have() {
         let run = runs.next().await;
         world.clock.advance(advance);
         settle().await;
-        run.end(End::Errored(Outcome::tool_error("failed")));
+        run.end(ExecutionEnd::Errored(Outcome::tool_error("failed")));
         let outcome = world.outcome(&engine, &task.id).await;
         let expected = if advance == 60_000 {
             passed()
@@ -193,7 +193,7 @@ fn deadlines_pass_also_while_the_server_is_down() {
         let run = runs.next().await;
         assert!(run.resumed);
         assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Deadline);
-        run.end(End::Stopped(StopReason::Deadline));
+        run.end(ExecutionEnd::Stopped(StopReason::Deadline));
         assert_eq!(world.outcome(&engine, &running).await, passed());
         assert!(runs.started().is_none());
     });

@@ -6,7 +6,7 @@ use crate::support::{
 };
 use futures_util::FutureExt;
 use longhaul_core::{Json, Outcome, State, StopReason, TaskId};
-use longhaul_runtime::{Call, End, Engine, TaskContext, ToolSettings};
+use longhaul_runtime::{Call, Engine, ExecutionEnd, TaskContext, ToolSettings};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 
@@ -80,7 +80,7 @@ async fn a_call_whose_caller_left_before_it_was_told_is_cancelled_and_kept() {
         let id = the_task(&world, &engine).await;
         if let Some(run) = runs.started() {
             assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-            run.end(End::Stopped(StopReason::Cancel));
+            run.end(ExecutionEnd::Stopped(StopReason::Cancel));
         }
         assert_eq!(world.outcome(&engine, &id).await, Outcome::Cancelled);
     }
@@ -101,7 +101,7 @@ async fn news_that_nobody_read_count_as_not_told() {
     drop(create);
     let run = runs.next().await;
     assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-    run.end(End::Stopped(StopReason::Cancel));
+    run.end(ExecutionEnd::Stopped(StopReason::Cancel));
     assert_eq!(
         world.outcome(&engine, &the_task(&world, &engine).await).await,
         Outcome::Cancelled

@@ -289,7 +289,7 @@ fn a_history_says_when_each_attempt_failed_and_what_ended_it() {
                         cx.status("stays here");
                         std::future::pending().await
                     }
-                    3 => Err(JournalError::TooMuch { bytes: 7 }.into()),
+                    3 => Err(JournalError::OutputTooLarge { bytes: 7 }.into()),
                     _ => panic!("here"),
                 }
             }

@@ -4,7 +4,7 @@ use crate::support::{CallOf, Run, Runs, Script, World, guarded, program, scope, 
 use longhaul_core::{
     CancelMode, InputKey, Json, Outcome, Retry, RetryOn, State, StopReason, Task, TaskId, store::StoreError,
 };
-use longhaul_runtime::{AskError, End, Engine, EntryStatus, Question, ToolSettings};
+use longhaul_runtime::{AskError, Engine, EntryStatus, ExecutionEnd, Question, ToolSettings};
 use std::{collections::BTreeMap, time::Duration};
 
 fn key(nth: u32) -> InputKey {
@@ -123,7 +123,7 @@ async fn a_cancel_reaches_work_that_waits_for_its_slot() {
     engine.cancel(&scope(), &task.id, mode).await.unwrap();
     let answer = guarded("the question to end", asked).await.unwrap();
     assert_eq!(answer, Err(AskError::Stopped(StopReason::Cancel)));
-    run.end(End::Stopped(StopReason::Cancel));
+    run.end(ExecutionEnd::Stopped(StopReason::Cancel));
     assert_eq!(world.outcome(&engine, &task.id).await, Outcome::Cancelled);
     let next = engine.create(engine.call("a")).await.unwrap();
     other.finish("done");
@@ -169,7 +169,7 @@ async fn a_question_nobody_hears_when_the_attempt_ends_takes_no_slot() {
     world
         .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
         .await;
-    run.end(End::Crashed);
+    run.end(ExecutionEnd::Crashed);
     world.outcome(&engine, &task.id).await;
     assert!(guarded("the question to end", asked).await.unwrap().is_err());
     let late = guarded("a late question", cx.ask(Json::trusted("{}"))).await;
@@ -229,7 +229,7 @@ async fn what_is_asked_again_is_asked_once() {
         guarded("the answer", asked.remove(0)).await.unwrap(),
         Ok(says("before"))
     );
-    lost.end(End::Crashed);
+    lost.end(ExecutionEnd::Crashed);
     let queued = world.until(&engine, &task.id, |task| task.state == State::Queued).await;
     assert_eq!(queued.open_inputs, [key(2), key(3)]);
     answer(&engine, &task.id, 2, "between").await;
@@ -300,7 +300,7 @@ async fn the_history_has_each_question_with_its_duration() {
         [
             ("Now?", &EntryStatus::Done, 5_000),
             ("Soon?", &EntryStatus::Unanswered, 3_000),
-            ("Ever?", &EntryStatus::GivenUp, 2_000)
+            ("Ever?", &EntryStatus::Withdrawn, 2_000)
         ]
     );
 }

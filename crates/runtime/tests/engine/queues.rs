@@ -4,7 +4,7 @@ use crate::support::{CallOf, Run, Runs, Script, World, settle, tool};
 use longhaul_core::{
     Clock, Event, Failure, Json, Outcome, Retry, RetryOn, State, Task, TaskId, push_timestamp, store::Change,
 };
-use longhaul_runtime::{End, Engine, Executor, Provider, ToolSettings};
+use longhaul_runtime::{Engine, ExecutionEnd, Executor, Provider, ToolSettings};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -98,7 +98,7 @@ async fn tasks_that_are_not_ready_are_not_asked_for() {
     };
     let engine = world.start([settings]).await;
     let waits = engine.create(engine.call("a")).await.unwrap();
-    runs.next().await.end(longhaul_runtime::End::Crashed);
+    runs.next().await.end(longhaul_runtime::ExecutionEnd::Crashed);
     world
         .until(&engine, &waits.id, |task| task.state == State::Queued)
         .await;
@@ -206,7 +206,7 @@ async fn a_queued_task_says_what_it_waits_for() {
         assert_eq!(said(nth).await.as_deref(), Some(words));
     }
     let now = world.clock.now();
-    runs.next().await.end(End::Errored(Outcome::tool_error("no")));
+    runs.next().await.end(ExecutionEnd::Errored(Outcome::tool_error("no")));
     runs.next().await;
     let mut at = String::new();
     push_timestamp(&mut at, now.plus(10_000));

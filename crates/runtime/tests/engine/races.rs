@@ -6,7 +6,8 @@ use longhaul_core::{
     BoxFuture, CancelMode, HostId, Json, Outcome, Retry, RetryOn, State, Store, Task, TaskId, store::Counts,
 };
 use longhaul_runtime::{
-    Attempt, Call, Catalog, End, Engine, EngineOptions, Executor, Ports, Promotion, TaskContext, Tool, ToolSettings,
+    Attempt, Call, Catalog, Engine, EngineOptions, ExecutionEnd, Executor, Ports, Promotion, TaskContext, Tool,
+    ToolSettings,
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use std::{collections::BTreeMap, sync::Arc};
@@ -18,8 +19,8 @@ const SLOTS: usize = 4;
 struct Endless;
 
 impl Executor for Endless {
-    fn run(self: Arc<Self>, _attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
-        Box::pin(async move { End::Stopped(cx.stopped().await) })
+    fn run(self: Arc<Self>, _attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
+        Box::pin(async move { ExecutionEnd::Stopped(cx.stopped().await) })
     }
 }
 
@@ -32,7 +33,7 @@ fn dice(task: &TaskId, nth: usize) -> usize {
 }
 
 impl Executor for Erratic {
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             cx.started();
             for line in 0..dice(&attempt.task, 0) % 8 {
@@ -43,14 +44,14 @@ impl Executor for Erratic {
                 let question = || Json::trusted(r#"{"method":"which?"}"#);
                 let (first, second) = tokio::join!(cx.ask(question()), cx.ask(question()));
                 if first.and(second).is_err() {
-                    return End::Crashed;
+                    return ExecutionEnd::Crashed;
                 }
             }
             match dice(&attempt.task, 2) % 4 {
-                0 => End::Errored(Outcome::tool_error("no")),
-                1 => End::Crashed,
-                2 => End::Stopped(cx.stopped().await),
-                _ => End::Finished(Outcome::tool_error("done")),
+                0 => ExecutionEnd::Errored(Outcome::tool_error("no")),
+                1 => ExecutionEnd::Crashed,
+                2 => ExecutionEnd::Stopped(cx.stopped().await),
+                _ => ExecutionEnd::Finished(Outcome::tool_error("done")),
             }
         })
     }

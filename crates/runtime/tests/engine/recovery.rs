@@ -2,7 +2,7 @@
 
 use crate::support::{CallOf, ManualClock, Process, Script, World, guarded, text, tool};
 use longhaul_core::{Failure, Outcome, Retry, RetryOn, State, StopReason, TaskId, store::Counts};
-use longhaul_runtime::{End, ToolSettings};
+use longhaul_runtime::{ExecutionEnd, ToolSettings};
 use std::sync::Arc;
 
 fn home() -> (tempfile::TempDir, Arc<ManualClock>) {
@@ -45,7 +45,7 @@ fn forsaken_calls_are_cancelled_and_their_work_is_stopped() {
                 run.finish("went on");
             } else {
                 assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-                run.end(End::Stopped(StopReason::Cancel));
+                run.end(ExecutionEnd::Stopped(StopReason::Cancel));
             }
         }
         assert_eq!(world.outcome(&engine, &announced).await, text("went on"));
@@ -79,7 +79,7 @@ fn work_that_died_with_the_process_is_retried_or_ends_interrupted() {
             let (script, mut runs) = Script::new();
             let (engine, recovered) = world.start_and_recover([settings(script)]).await;
             assert_eq!(recovered.attempts, 1);
-            runs.next().await.end(End::Crashed);
+            runs.next().await.end(ExecutionEnd::Crashed);
             if attempts == 2 {
                 let run = runs.next().await;
                 assert_eq!((run.attempt.epoch, run.resumed), (2, false));
@@ -105,7 +105,7 @@ fn what_never_started_is_started_by_the_next_process() {
     Process::run(directory.path(), &clock, async |world| {
         let (script, mut runs) = Script::bound(true);
         let engine = world.start([tool("a", script)]).await;
-        runs.next().await.end(End::NeverStarted("voided".to_owned()));
+        runs.next().await.end(ExecutionEnd::NeverStarted("voided".to_owned()));
         let run = runs.next().await;
         assert_eq!((run.attempt.epoch, run.resumed), (2, false));
         run.finish("done");

@@ -2,7 +2,7 @@
 
 use crate::support::{CallOf, ManualClock, Process, Script, World, beside, guarded, scope, settle, text, tool};
 use longhaul_core::{Json, Outcome, State, StopReason, TaskId, store::CreateError};
-use longhaul_runtime::{Call, End, Engine, Promotion, Requestor};
+use longhaul_runtime::{Call, Engine, ExecutionEnd, Promotion, Requestor};
 use std::sync::Arc;
 
 fn keyed(engine: &Engine, arguments: &str) -> Call {
@@ -62,7 +62,7 @@ async fn a_key_with_other_arguments_is_refused_and_nothing_starts() {
     assert_eq!(refused, Err(CreateError::KeyTaken));
     settle().await;
     assert!(runs.started().is_none());
-    assert_eq!(list(&engine).await, [first.id.clone()]);
+    assert_eq!(list(&engine).await, std::slice::from_ref(&first.id));
 }
 
 /// As when a client that saw no answer tries again at once.
@@ -201,7 +201,7 @@ async fn a_call_with_a_key_can_be_called_off() {
     let run = runs.next().await;
     waiting.begun().abandon();
     assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
-    run.end(End::Stopped(StopReason::Cancel));
+    run.end(ExecutionEnd::Stopped(StopReason::Cancel));
     let again = engine.create(keyed(&engine, "{}")).await.unwrap();
     assert_eq!(world.outcome(&engine, &again.id).await, Outcome::Cancelled);
 }

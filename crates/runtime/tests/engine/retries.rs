@@ -2,7 +2,7 @@
 
 use crate::support::{CallOf, Run, Script, World, settle, text, tool};
 use longhaul_core::{CancelMode, Failure, Outcome, Retry, RetryOn, State, StopReason};
-use longhaul_runtime::{End, ToolSettings};
+use longhaul_runtime::{ExecutionEnd, ToolSettings};
 
 fn retrying(executor: std::sync::Arc<Script>, on: Vec<RetryOn>) -> ToolSettings {
     ToolSettings {
@@ -15,8 +15,8 @@ fn retrying(executor: std::sync::Arc<Script>, on: Vec<RetryOn>) -> ToolSettings 
     }
 }
 
-fn errored() -> End {
-    End::Errored(Outcome::tool_error("exit 1"))
+fn errored() -> ExecutionEnd {
+    ExecutionEnd::Errored(Outcome::tool_error("exit 1"))
 }
 
 #[tokio::test]
@@ -24,7 +24,7 @@ async fn a_failed_attempt_is_run_again_after_a_growing_wait_as_often_as_allowed(
     for (on, fail, last) in [
         (
             RetryOn::Crash,
-            (|| End::Crashed) as fn() -> End,
+            (|| ExecutionEnd::Crashed) as fn() -> ExecutionEnd,
             Outcome::from(Failure::AttemptsUsedUp { attempts: 3 }),
         ),
         (RetryOn::Error, errored, Outcome::tool_error("exit 1")),
@@ -52,12 +52,16 @@ async fn a_failed_attempt_is_run_again_after_a_growing_wait_as_often_as_allowed(
 #[tokio::test]
 async fn what_the_policy_does_not_name_is_not_run_again() {
     for (on, end, outcome) in [
-        (vec![], End::Crashed, Outcome::from(Failure::Interrupted)),
-        (vec![RetryOn::Error], End::Crashed, Outcome::from(Failure::Interrupted)),
+        (vec![], ExecutionEnd::Crashed, Outcome::from(Failure::Interrupted)),
+        (
+            vec![RetryOn::Error],
+            ExecutionEnd::Crashed,
+            Outcome::from(Failure::Interrupted),
+        ),
         (vec![RetryOn::Crash], errored(), Outcome::tool_error("exit 1")),
         (
             vec![RetryOn::Crash, RetryOn::Error],
-            End::Finished(Outcome::tool_error("no")),
+            ExecutionEnd::Finished(Outcome::tool_error("no")),
             Outcome::tool_error("no"),
         ),
     ] {
@@ -86,7 +90,7 @@ async fn a_later_attempt_can_still_succeed() {
 #[tokio::test]
 async fn nothing_is_run_again_after_a_cancel() {
     for fail in [
-        |run: Run| run.end(End::Crashed),
+        |run: Run| run.end(ExecutionEnd::Crashed),
         |run: Run| run.end(errored()),
         Run::panic,
     ] {
@@ -121,7 +125,7 @@ async fn a_task_that_is_queued_again_can_time_out_there() {
     let (other, mut other_runs) = Script::new();
     let engine = world.start([settings, tool("other", other)]).await;
     let task = engine.create(engine.call("a")).await.unwrap();
-    runs.next().await.end(End::Crashed);
+    runs.next().await.end(ExecutionEnd::Crashed);
     world.until(&engine, &task.id, |task| task.state == State::Queued).await;
     engine.create(engine.call("other")).await.unwrap();
     let _held = other_runs.next().await;

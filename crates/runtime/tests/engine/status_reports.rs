@@ -2,7 +2,7 @@
 
 use crate::support::{CallOf, FaultyStore, Run, Script, World, scope, settle, tool};
 use longhaul_core::{AttemptState, CancelMode, NodeId, Progress, StopReason, Task};
-use longhaul_runtime::{End, Engine};
+use longhaul_runtime::{Engine, ExecutionEnd};
 use std::sync::Arc;
 
 async fn running() -> (World, Arc<FaultyStore>, Engine, Task, Run) {
@@ -123,7 +123,10 @@ async fn work_that_is_to_stop_gets_no_start() {
     for mode in [CancelMode::AtOnce, CancelMode::Cooperative] {
         let (_world, _store, engine, task, run) = running().await;
         engine.cancel(&scope(), &task.id, mode).await.unwrap();
-        assert_eq!(run.cx.record_start().await, Err(End::Stopped(StopReason::Cancel)));
+        assert_eq!(
+            run.cx.record_start().await,
+            Err(ExecutionEnd::Stopped(StopReason::Cancel))
+        );
     }
 }
 
@@ -138,7 +141,10 @@ async fn work_that_another_node_has_taken_over_gets_no_start() {
             task.attempt.as_ref().unwrap().node == NodeId(2)
         })
         .await;
-    assert!(matches!(run.cx.record_start().await, Err(End::NeverStarted(_))));
+    assert!(matches!(
+        run.cx.record_start().await,
+        Err(ExecutionEnd::NeverStarted(_))
+    ));
 }
 
 #[tokio::test]

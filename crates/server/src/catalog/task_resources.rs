@@ -272,7 +272,7 @@ fn entry(place: u32, summary: &EntrySummary) -> Value {
         EntryStatus::Failed(why) => ("failed", Some(("why", json!(why)))),
         EntryStatus::Waiting(until) => ("waiting", until.map(|until| ("until", json!(moment(until))))),
         EntryStatus::Unanswered => ("unanswered", None),
-        EntryStatus::GivenUp => ("given up", None),
+        EntryStatus::Withdrawn => ("given up", None),
         EntryStatus::Unreadable => ("unreadable", None),
     };
     shown["state"] = json!(state);

@@ -6,7 +6,7 @@ use crate::interaction::{
     input_requests::{self, unanswered::cancellation},
 };
 use longhaul_core::{BoxFuture, Json, RpcFailure, SessionKey};
-use longhaul_runtime::{AskError, Question, Reply, Requesting, ToolMessage, read_answer};
+use longhaul_runtime::{AskError, Question, Reply, RequestChannel, ToolMessage, read_answer};
 use longhaul_wire::{RpcError, legacy::input_request::Delivery};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct ClientRequests {
     pub(super) outbox: Arc<Outbox>,
 }
 
-impl Requesting for ClientRequests {
+impl RequestChannel for ClientRequests {
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<Json, AskError>> {
         let Some(session) = &self.session else {
             return Box::pin(std::future::ready(Err(AskError::Withdrawn)));
@@ -50,7 +50,7 @@ impl Requesting for ClientRequests {
         })
     }
 
-    fn say(&self, said: ToolMessage) {
+    fn send(&self, said: ToolMessage) {
         self.outbox.say(said);
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 use client_requests::ClientRequests;
 use futures_util::FutureExt;
 use longhaul_core::{BoxFuture, Capability, Json, RpcFailure};
-use longhaul_runtime::{AskError, HandlerError, Question, RequestContext, Requesting, Requestor, ToolMessage};
+use longhaul_runtime::{AskError, HandlerError, Question, RequestChannel, RequestContext, Requestor, ToolMessage};
 use longhaul_wire::{Generation, RequestId, RpcError, ServerInfo, legacy, modern};
 use outbox::{Outbox, OutboxItem};
 use replay::Replay;
@@ -95,7 +95,7 @@ pub(crate) fn run(
         let replay = Arc::new(Replay::of(&mut round, Arc::clone(&outbox)));
         (replay, round)
     });
-    let requesting: Arc<dyn Requesting> = match (&series, request.caller.generation) {
+    let requesting: Arc<dyn RequestChannel> = match (&series, request.caller.generation) {
         (Some((replay, _)), _) => Arc::clone(replay) as _,
         (None, Generation::Legacy) => Arc::new(ClientRequests {
             interaction: Arc::clone(interaction),
@@ -274,12 +274,12 @@ fn panicked() -> HandlerError {
 /// For requests that may not be answered with input requests: completions.
 struct NoRequests(Arc<Outbox>);
 
-impl Requesting for NoRequests {
+impl RequestChannel for NoRequests {
     fn ask(&self, _: Question) -> BoxFuture<'static, Result<Json, AskError>> {
         Box::pin(std::future::ready(Err(AskError::Withdrawn)))
     }
 
-    fn say(&self, said: ToolMessage) {
+    fn send(&self, said: ToolMessage) {
         self.0.say(said);
     }
 }

@@ -6,7 +6,7 @@ use crate::interaction::{
     rounds::{Round, State},
 };
 use longhaul_core::{BoxFuture, Json};
-use longhaul_runtime::{AskError, Question, Requesting, ToolMessage, read_answer};
+use longhaul_runtime::{AskError, Question, RequestChannel, ToolMessage, read_answer};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
 use std::{
@@ -115,7 +115,7 @@ impl Book {
     }
 }
 
-impl Requesting for Replay {
+impl RequestChannel for Replay {
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<Json, AskError>> {
         let mut book = self.lock();
         let name = book.name(&question);
@@ -145,7 +145,7 @@ impl Requesting for Replay {
         })
     }
 
-    fn say(&self, said: ToolMessage) {
+    fn send(&self, said: ToolMessage) {
         self.outbox.say(said);
     }
 }

@@ -10,8 +10,8 @@ use crate::{
 };
 use longhaul_core::{BoxFuture, Json, Outcome, TaskId, TaskPolicy, text_result};
 use longhaul_runtime::{
-    AskError, Attempt, End, Executor, HandlerError, Intake, JournalError, Question, RequestContext, TaskContext, Tool,
-    ToolSettings,
+    AskError, Attempt, ExecutionEnd, Executor, HandlerError, Intake, JournalError, Question, RequestContext,
+    TaskContext, Tool, ToolSettings,
 };
 use serde_json::{Value, json};
 use std::{
@@ -45,7 +45,7 @@ impl Executor for Program {
         true
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         self.latest.send_replace(Some(attempt.task));
         Box::pin(async move {
             let said = match self.name {
@@ -63,9 +63,9 @@ impl Executor for Program {
                 _ => ask(&cx, "name").await,
             };
             match said {
-                Ok(said) => End::Finished(Outcome::result(text_result(&said, false))),
-                Err(JournalError::Stopped(reason)) => End::Stopped(reason),
-                Err(other) => End::Errored(Outcome::tool_error(&other.to_string())),
+                Ok(said) => ExecutionEnd::Finished(Outcome::result(text_result(&said, false))),
+                Err(JournalError::Stopped(reason)) => ExecutionEnd::Stopped(reason),
+                Err(other) => ExecutionEnd::Errored(Outcome::tool_error(&other.to_string())),
             }
         })
     }

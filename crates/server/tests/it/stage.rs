@@ -5,8 +5,8 @@ use longhaul_core::{
     BoxFuture, Capability, Json, LogLevel, Outcome, RpcFailure, StopReason, TaskId, TaskPolicy, text_result,
 };
 use longhaul_runtime::{
-    AskError, Attempt, AttemptExit, Catalog, End, Executor, LogChunk, LogError, LogRange, PastAttempt, Provider,
-    Question, TaskContext, Tool, ToolSettings,
+    AskError, Attempt, AttemptExit, Catalog, ExecutionEnd, Executor, LogChunk, LogError, LogRange, PastAttempt,
+    Provider, Question, TaskContext, Tool, ToolSettings,
 };
 use longhaul_upstream::in_process::{self, function};
 use serde_json::{Value, json};
@@ -112,7 +112,7 @@ impl Stage {
                 let arguments: Value = serde_json::from_str(arguments.as_str()).unwrap();
                 stage.begun.count();
                 let end = stage.play(&arguments, &cx).await;
-                let counter = if matches!(end, End::Stopped(_)) {
+                let counter = if matches!(end, ExecutionEnd::Stopped(_)) {
                     &stage.stopped
                 } else {
                     &stage.finished
@@ -127,7 +127,7 @@ impl Stage {
         })
     }
 
-    async fn play(&self, arguments: &Value, cx: &TaskContext) -> End {
+    async fn play(&self, arguments: &Value, cx: &TaskContext) -> ExecutionEnd {
         let (act, rest) = arguments["act"]
             .as_str()
             .unwrap()
@@ -137,8 +137,8 @@ impl Stage {
             "say" => said("done"),
             "echo" => said(rest),
             "wait" => self.wait(cx).await,
-            "refuse" => End::Finished(Outcome::tool_error("no")),
-            "break" => End::Finished(Outcome::RpcError(RpcFailure {
+            "refuse" => ExecutionEnd::Finished(Outcome::tool_error("no")),
+            "break" => ExecutionEnd::Finished(Outcome::RpcError(RpcFailure {
                 code: -32002,
                 message: "broken".into(),
                 data: None,
@@ -230,7 +230,7 @@ impl Stage {
                         cx.log(level, Some("stage"), Json::from(json!({"nth": nth})));
                     }
                 }
-                End::Stopped(cx.stopped().await)
+                ExecutionEnd::Stopped(cx.stopped().await)
             }
             "status" => {
                 cx.status(rest);
@@ -241,7 +241,7 @@ impl Stage {
                 for (nth, figure) in rest.split(' ').enumerate() {
                     cx.progress(figure.parse().unwrap(), Some(10.0));
                     if let Some(reason) = self.released_or_stopped(nth + 1, cx).await {
-                        return End::Stopped(reason);
+                        return ExecutionEnd::Stopped(reason);
                     }
                 }
                 said("done")
@@ -250,9 +250,9 @@ impl Stage {
         }
     }
 
-    async fn wait(&self, cx: &TaskContext) -> End {
+    async fn wait(&self, cx: &TaskContext) -> ExecutionEnd {
         match self.released_or_stopped(1, cx).await {
-            Some(reason) => End::Stopped(reason),
+            Some(reason) => ExecutionEnd::Stopped(reason),
             None => said("done"),
         }
     }
@@ -272,11 +272,11 @@ struct Outliving {
 }
 
 impl Executor for Outliving {
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Arc::clone(&self.acts).run(attempt, cx)
     }
 
-    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         if !attempt.arguments.as_str().contains("ask_and_outlive") {
             return Arc::clone(&self.acts).resume(attempt, cx);
         }
@@ -296,8 +296,8 @@ async fn talk(cx: &TaskContext) {
     }
 }
 
-fn said(text: &str) -> End {
-    End::Finished(Outcome::result(text_result(text, false)))
+fn said(text: &str) -> ExecutionEnd {
+    ExecutionEnd::Finished(Outcome::result(text_result(text, false)))
 }
 
 fn joined(answers: &[Json]) -> String {

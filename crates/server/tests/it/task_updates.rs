@@ -8,7 +8,7 @@ use crate::{
     stage::Stage,
 };
 use longhaul_core::{BoxFuture, Json, Outcome, TaskPolicy, text_result};
-use longhaul_runtime::{Attempt, End, Executor, TaskContext, Tool, ToolSettings};
+use longhaul_runtime::{Attempt, ExecutionEnd, Executor, TaskContext, Tool, ToolSettings};
 use longhaul_upstream::in_process;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -23,7 +23,7 @@ impl Executor for Emitting {
         true
     }
 
-    fn run(self: Arc<Self>, _: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn run(self: Arc<Self>, _: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             for nth in 1..=MOST {
                 self.0.released.reaches(nth).await;
@@ -31,7 +31,7 @@ impl Executor for Emitting {
                 cx.emit(Json::from(block)).await.unwrap();
             }
             self.0.released.reaches(MOST + 1).await;
-            End::Finished(Outcome::result(text_result("done", false)))
+            ExecutionEnd::Finished(Outcome::result(text_result("done", false)))
         })
     }
 }

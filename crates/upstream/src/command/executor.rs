@@ -14,7 +14,8 @@ use super::{
 };
 use longhaul_core::{AttemptState, BoxFuture, Json, Millis, Outcome, RpcFailure, StopReason, TaskId, UnixMillis};
 use longhaul_runtime::{
-    Attempt, AttemptExit, End, Executor, LogChunk, LogError, LogRange, PastAttempt, Ports, Provider, TaskContext,
+    Attempt, AttemptExit, ExecutionEnd, Executor, LogChunk, LogError, LogRange, PastAttempt, Ports, Provider,
+    TaskContext,
 };
 use serde_json::json;
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
@@ -211,14 +212,14 @@ impl Executor for CommandExecutor {
         self.invocation(arguments).map(drop)
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             let invocation = match self.invocation(attempt.arguments.as_str()) {
                 Ok(invocation) => invocation,
-                Err(problem) => return End::Finished(Outcome::tool_error(&problem)),
+                Err(problem) => return ExecutionEnd::Finished(Outcome::tool_error(&problem)),
             };
             if let Some(reason) = cx.stop_requested() {
-                return End::Stopped(reason);
+                return ExecutionEnd::Stopped(reason);
             }
             let dir = self.shared.attempts.dir(&attempt.task, attempt.epoch);
             let (state, problem) = match self.prepare(&dir, invocation, &attempt, &cx).await {
@@ -246,7 +247,7 @@ impl Executor for CommandExecutor {
         })
     }
 
-    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         let dir = self.shared.attempts.dir(&attempt.task, attempt.epoch);
         Box::pin(async move { self.follow(dir, attempt.state, None, cx).await })
     }
@@ -290,7 +291,13 @@ impl CommandExecutor {
     }
 
     /// Follows an attempt to its end, whatever its state. `problem`: what kept it from being started, if that is known.
-    async fn follow(&self, dir: AttemptDir, mut state: AttemptState, problem: Option<String>, cx: TaskContext) -> End {
+    async fn follow(
+        &self,
+        dir: AttemptDir,
+        mut state: AttemptState,
+        problem: Option<String>,
+        cx: TaskContext,
+    ) -> ExecutionEnd {
         loop {
             let judged = dir.clone();
             match blocking(cx.ports(), move || judge(&judged, state)).await {
@@ -306,24 +313,24 @@ impl CommandExecutor {
                     }
                 }
                 Ok(Verdict::Finished(exit)) => return self.finished(dir, exit, &cx).await,
-                Ok(Verdict::Interrupted) => return End::SupervisorKilled,
-                Ok(Verdict::Damaged) => return End::RecordDamaged,
+                Ok(Verdict::Interrupted) => return ExecutionEnd::SupervisorKilled,
+                Ok(Verdict::Damaged) => return ExecutionEnd::RecordDamaged,
                 Ok(Verdict::NeverStarted) => {
                     let given_back = || dir.given_back_for();
                     let why = problem.or_else(given_back);
-                    return End::NeverStarted(why.unwrap_or_else(|| "no command was started".to_owned()));
+                    return ExecutionEnd::NeverStarted(why.unwrap_or_else(|| "no command was started".to_owned()));
                 }
                 Ok(Verdict::Lost) => {
                     error!(
                         "the folder of an attempt was removed after its start; what became of its command is not known, and it may still run"
                     );
-                    return End::Lost(interrupted(
+                    return ExecutionEnd::Lost(interrupted(
                         "the folder of this attempt was removed after its command was started, so its result is lost and the command may \
                          still run; it was not run again",
                     ));
                 }
                 Ok(Verdict::UnknownVersion { found }) => {
-                    return End::Lost(interrupted(&format!(
+                    return ExecutionEnd::Lost(interrupted(&format!(
                         "another version of this server ran it and keeps its records in format {found}"
                     )));
                 }
@@ -383,7 +390,7 @@ impl CommandExecutor {
         }
     }
 
-    async fn finished(&self, dir: AttemptDir, exit: ExitRecord, cx: &TaskContext) -> End {
+    async fn finished(&self, dir: AttemptDir, exit: ExitRecord, cx: &TaskContext) -> ExecutionEnd {
         if let Some(error) = &exit.write_error {
             warn!(error, "not all of a command's output could be written");
         }
@@ -412,19 +419,19 @@ impl CommandExecutor {
         match (blocking(cx.ports(), read).await, stopped) {
             (Ok(CommandEnd::Stopped(reason, status)), _) => {
                 cx.status(status);
-                End::Stopped(reason)
+                ExecutionEnd::Stopped(reason)
             }
             // Not run again, whatever its outcome.
-            (Ok(CommandEnd::Result(outcome)), Some(_)) => End::Finished(outcome),
-            (Ok(CommandEnd::Result(outcome)), None) if succeeded => End::Finished(outcome),
-            (Ok(CommandEnd::Result(outcome)), None) => End::Errored(outcome),
+            (Ok(CommandEnd::Result(outcome)), Some(_)) => ExecutionEnd::Finished(outcome),
+            (Ok(CommandEnd::Result(outcome)), None) if succeeded => ExecutionEnd::Finished(outcome),
+            (Ok(CommandEnd::Result(outcome)), None) => ExecutionEnd::Errored(outcome),
             (Err(error), stopped) => {
                 warn!(%error, "a command's output cannot be read");
                 let outcome = Outcome::tool_error("the command ended, but its output cannot be read");
                 match stopped {
-                    Some(reason) => End::Stopped(reason),
-                    None if succeeded => End::Finished(outcome),
-                    None => End::Errored(outcome),
+                    Some(reason) => ExecutionEnd::Stopped(reason),
+                    None if succeeded => ExecutionEnd::Finished(outcome),
+                    None => ExecutionEnd::Errored(outcome),
                 }
             }
         }

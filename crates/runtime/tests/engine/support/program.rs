@@ -1,7 +1,7 @@
 use super::text;
 use longhaul_core::{BoxFuture, Outcome, Retry, RetryOn};
 use longhaul_runtime::{
-    Attempt, End, Executor, JournalError, StepError, StepFailure, StepPolicy, TaskContext, ToolSettings,
+    Attempt, ExecutionEnd, Executor, JournalError, StepError, StepFailure, StepPolicy, TaskContext, ToolSettings,
 };
 use std::sync::{
     Arc,
@@ -31,17 +31,17 @@ impl Executor for Program {
         true
     }
 
-    fn run(self: Arc<Self>, _attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn run(self: Arc<Self>, _attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         Box::pin(async move {
             match (self.0)(cx).await {
-                Ok(words) => End::Finished(text(&words)),
-                Err(Fault::Journal(JournalError::Stopped(reason))) => End::Stopped(reason),
-                Err(Fault::Ask(longhaul_runtime::AskError::Stopped(reason))) => End::Stopped(reason),
+                Ok(words) => ExecutionEnd::Finished(text(&words)),
+                Err(Fault::Journal(JournalError::Stopped(reason))) => ExecutionEnd::Stopped(reason),
+                Err(Fault::Ask(longhaul_runtime::AskError::Stopped(reason))) => ExecutionEnd::Stopped(reason),
                 Err(Fault::Child(longhaul_runtime::ChildError::Journal(JournalError::Stopped(reason)))) => {
-                    End::Stopped(reason)
+                    ExecutionEnd::Stopped(reason)
                 }
-                Err(Fault::Step(StepError::Journal(JournalError::Stopped(reason)))) => End::Stopped(reason),
-                Err(fault) => End::Errored(Outcome::tool_error(&fault.to_string())),
+                Err(Fault::Step(StepError::Journal(JournalError::Stopped(reason)))) => ExecutionEnd::Stopped(reason),
+                Err(fault) => ExecutionEnd::Errored(Outcome::tool_error(&fault.to_string())),
             }
         })
     }

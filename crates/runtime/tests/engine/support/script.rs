@@ -1,5 +1,5 @@
 use longhaul_core::{BoxFuture, Json, Outcome, text_result};
-use longhaul_runtime::{Attempt, End, Executor, Question, TaskContext};
+use longhaul_runtime::{Attempt, ExecutionEnd, Executor, Question, TaskContext};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
@@ -22,7 +22,7 @@ pub(crate) struct Run {
 }
 
 enum Act {
-    End(End),
+    End(ExecutionEnd),
     Panic,
 }
 
@@ -51,7 +51,7 @@ impl Script {
         (Arc::new(script), Runs(started))
     }
 
-    fn play(self: Arc<Self>, attempt: Attempt, cx: TaskContext, resumed: bool) -> BoxFuture<'static, End> {
+    fn play(self: Arc<Self>, attempt: Attempt, cx: TaskContext, resumed: bool) -> BoxFuture<'static, ExecutionEnd> {
         let (finish, act) = oneshot::channel();
         let _ = self.starts.send(Run {
             attempt,
@@ -78,11 +78,11 @@ impl Executor for Script {
         self.asks_again
     }
 
-    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         self.play(attempt, cx, false)
     }
 
-    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, End> {
+    fn resume(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         self.play(attempt, cx, true)
     }
 }
@@ -99,12 +99,12 @@ impl Runs {
 }
 
 impl Run {
-    pub(crate) fn end(self, end: End) {
+    pub(crate) fn end(self, end: ExecutionEnd) {
         let _ = self.finish.send(Act::End(end));
     }
 
     pub(crate) fn finish(self, words: &str) {
-        self.end(End::Finished(text(words)));
+        self.end(ExecutionEnd::Finished(text(words)));
     }
 
     pub(crate) fn panic(self) {

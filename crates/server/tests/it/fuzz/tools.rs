@@ -2,7 +2,7 @@
 
 use super::offers;
 use longhaul_core::{Json, Outcome, RpcFailure, TaskPolicy};
-use longhaul_runtime::{Catalog, End, Executor, TaskContext, Tool, ToolSettings};
+use longhaul_runtime::{Catalog, ExecutionEnd, Executor, TaskContext, Tool, ToolSettings};
 use longhaul_upstream::in_process::{self, function};
 use serde_json::json;
 use std::{
@@ -52,15 +52,15 @@ fn executor(started: &Arc<AtomicUsize>) -> Arc<dyn Executor> {
     })
 }
 
-async fn act(arguments: Json, cx: TaskContext) -> End {
+async fn act(arguments: Json, cx: TaskContext) -> ExecutionEnd {
     let value: serde_json::Value = serde_json::from_str(arguments.as_str()).unwrap();
     match value["act"].as_str().unwrap() {
         "ask" => match cx.ask(question(&arguments)).await {
             Ok(answer) => echo(&answer),
-            Err(error) => End::Finished(Outcome::tool_error(&error.to_string())),
+            Err(error) => ExecutionEnd::Finished(Outcome::tool_error(&error.to_string())),
         },
         "wait" => match cx.ports().within(Duration::from_secs(24 * 3_600), cx.stopped()).await {
-            Some(reason) => End::Stopped(reason),
+            Some(reason) => ExecutionEnd::Stopped(reason),
             None => echo(&arguments),
         },
         "tell" => {
@@ -71,7 +71,7 @@ async fn act(arguments: Json, cx: TaskContext) -> End {
             }
             echo(&arguments)
         }
-        "fail" => End::Finished(Outcome::RpcError(RpcFailure {
+        "fail" => ExecutionEnd::Finished(Outcome::RpcError(RpcFailure {
             code: -31_000,
             message: PLANNED.into(),
             data: Some(arguments),
@@ -80,8 +80,8 @@ async fn act(arguments: Json, cx: TaskContext) -> End {
     }
 }
 
-fn echo(given: &Json) -> End {
-    End::Finished(Outcome::result(Json::trusted(format!(
+fn echo(given: &Json) -> ExecutionEnd {
+    ExecutionEnd::Finished(Outcome::result(Json::trusted(format!(
         r#"{{"content":[],"structuredContent":{{"given":{}}}}}"#,
         given.as_str()
     ))))

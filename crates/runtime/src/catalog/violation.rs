@@ -1,16 +1,16 @@
-//! Where a value does not fit its schema, in words that its giver can act on.
+//! Violations of a schema, described so that the caller can mend them.
 
 use jsonschema::{ValidationError, error::ValidationErrorKind};
 use longhaul_core::shorten;
 
-/// How many of a schema's alternatives are told of.
+/// How many of a schema's alternatives are listed.
 const LISTED_ALTERNATIVES: usize = 10;
-/// How many of the properties that a schema does not have are named.
+/// How many unknown properties are named.
 const LISTED_PROPERTIES: usize = 5;
-/// Bytes of such a name.
+/// The longest name that is shown, in bytes.
 const LONGEST_NAME: usize = 40;
 
-/// Where and why. The value itself is left out: its giver knows it, and it may be long or secret.
+/// Where and why. The value itself is left out: the caller knows it, and it may be long or secret.
 pub(super) fn describe(violation: &ValidationError<'_>) -> String {
     let path = violation.instance_path().to_string();
     match path.trim_start_matches('/') {
@@ -34,7 +34,7 @@ fn why(violation: &ValidationError<'_>) -> String {
     }
 }
 
-/// In the words of the schema library, but for how many are named.
+/// As the schema library words it, but with a bounded list of names.
 fn unknown_properties(unexpected: &[String]) -> String {
     let name = |name: &String| format!("'{}'", shorten(name, LONGEST_NAME));
     let names: Vec<String> = unexpected.iter().take(LISTED_PROPERTIES).map(name).collect();
@@ -47,7 +47,7 @@ fn unknown_properties(unexpected: &[String]) -> String {
     format!("Additional properties are not allowed ({were} unexpected)")
 }
 
-/// What keeps each alternative from being it. That null is one goes without saying, if there are others.
+/// Why each alternative does not fit. Null is left out if there are others.
 fn no_alternative(violation: &ValidationError<'_>, alternatives: &[Vec<ValidationError<'static>>]) -> String {
     let outer = violation.instance_path().as_str();
     let reason = |inner: &ValidationError<'static>| {
@@ -84,7 +84,7 @@ fn wants_null(fault: &ValidationError<'_>) -> bool {
     )
 }
 
-/// Why a schema is none, and where.
+/// Why a schema is not valid, and where.
 pub(super) fn describe_schema(error: &ValidationError<'_>) -> String {
     if let ValidationErrorKind::Referencing(error) = error.kind() {
         return match error {

@@ -1,9 +1,8 @@
-//! The engine's own time, which never jumps.
+//! The engine's own clock, which never jumps.
 //!
-//! Deadlines, backoffs, retentions and so on are kept as the moments at which they end. If these were moments of the world's clock, setting
-//! that clock would end some of them early and have others hang. So an engine keeps them on a time line of its own: it begins where the
-//! world's clock stands when the engine starts, and goes on with monotonic time. Only what was meant as a date is compared with the world's clock, and
-//! only what is shown to people is converted to it.
+//! Deadlines, backoffs and retentions are stored as the times at which they end. By the system's clock, setting it would end some early and
+//! others late. So an engine has a clock of its own: it starts at the system's time and continues with monotonic time. Only dates are compared
+//! with the system's clock, and only what people are shown is converted to it.
 
 use longhaul_core::{BoxFuture, Clock, Millis, UnixMillis};
 use std::{
@@ -15,24 +14,24 @@ use std::{
 };
 use tracing::warn;
 
-/// A difference that is no step: clocks are read one after the other.
+/// A difference, in milliseconds, that is no step: the two clocks are read one after the other.
 const TOLERANCE: u64 = 1_000;
 
 /// How far ahead of the system's clock the newest task may be and still be believed. To follow a row from the far future would end all deadlines and
 /// delete all results at once.
 const FURTHEST: Millis = 24 * 3_600_000;
 
-/// A clock that goes on steadily from where the system's stood.
-pub(crate) struct Timeline {
+/// A clock that starts at the system's time and never jumps.
+pub(crate) struct EngineClock {
     system: Arc<dyn Clock>,
     began: UnixMillis,
-    /// What the system's monotonic clock said then.
+    /// The monotonic clock at that time.
     origin: Duration,
-    /// What the world's clock is ahead, as of the last look.
+    /// How far the system's clock is ahead, in milliseconds, when it was last compared.
     offset: AtomicI64,
 }
 
-impl Timeline {
+impl EngineClock {
     /// Begins now, but not before `newest`, unless that is out of all reason: what is stored must not lie in the future because the world's clock was set back while nothing ran.
     pub(crate) fn begin(system: Arc<dyn Clock>, newest: Option<UnixMillis>) -> Self {
         let (wall, origin) = (system.wall(), system.monotonic());
@@ -64,7 +63,7 @@ impl Timeline {
     }
 }
 
-impl Clock for Timeline {
+impl Clock for EngineClock {
     fn now(&self) -> UnixMillis {
         let passed = self.monotonic().saturating_sub(self.origin);
         self.began.plus(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
@@ -119,8 +118,8 @@ mod tests {
     fn a_row_from_the_far_future_is_not_followed() {
         let hand = Arc::new(Hand::default());
         let newest = UnixMillis(0).plus(FURTHEST);
-        assert_eq!(Timeline::begin(hand.clone(), Some(newest)).now(), newest);
-        assert_eq!(Timeline::begin(hand, Some(newest.plus(1))).now(), UnixMillis(0));
+        assert_eq!(EngineClock::begin(hand.clone(), Some(newest)).now(), newest);
+        assert_eq!(EngineClock::begin(hand, Some(newest.plus(1))).now(), UnixMillis(0));
     }
 
     proptest! {
@@ -132,7 +131,7 @@ mod tests {
             let noon = 1_700_000_000_000;
             let hand = Arc::new(Hand { wall: AtomicI64::new(noon), ..Hand::default() });
             let newest = stored.map(|stored| UnixMillis(noon + stored));
-            let line = Timeline::begin(hand.clone(), newest);
+            let line = EngineClock::begin(hand.clone(), newest);
             let began = line.now();
             prop_assert_eq!(began, newest.map_or(UnixMillis(noon), |newest| newest.max(UnixMillis(noon))));
             let mut passed = 0;

@@ -1,4 +1,4 @@
-//! The attempts this node works on, and how each is asked to stop.
+//! The attempts that this node runs, and how each is asked to stop.
 
 use longhaul_core::{StopReason, TaskId};
 use parking_lot::{Mutex, MutexGuard};
@@ -7,9 +7,9 @@ use tokio::sync::watch;
 
 /// Attempts by task. A task has at most one active attempt, so its id is key enough.
 #[derive(Default)]
-pub(crate) struct Active {
+pub(crate) struct ActiveAttempts {
     entries: Mutex<Entries>,
-    /// How many of them can be run again, until their end is written.
+    /// How many of them can be replayed; each counts until its end is written.
     replaying: watch::Sender<usize>,
 }
 
@@ -19,20 +19,20 @@ struct Entries {
     missed: u64,
 }
 
-/// How many requests to stop had found nobody at some moment.
+/// How many requests to stop had found no attempt at some moment.
 ///
-/// Between the commit that claims a task and [`Active::enter`] a cancel can be written that finds nobody to tell. Whoever claims
-/// notes this before and learns from `enter` whether that may have happened; only then is the task read again.
+/// Between the commit that claims a task and [`ActiveAttempts::enter`], a cancel can be written that finds no attempt. So this is noted before
+/// the claim, and `enter` returns whether that may have happened; only then is the task read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Missed(u64);
 
-impl Active {
+impl ActiveAttempts {
     /// To be noted before a claim is written.
     pub(crate) fn missed(&self) -> Missed {
         Missed(self.lock().missed)
     }
 
-    /// Enters an attempt, which may have been asked to stop already, and says whether a request may have been missed since
+    /// Adds an attempt, which may have been asked to stop already, and returns whether a request may have been missed since
     /// `before`.
     pub(crate) fn enter(
         &self,
@@ -57,20 +57,20 @@ impl Active {
         }
     }
 
-    /// Forgets an attempt that is over.
+    /// Removes an attempt that has ended.
     pub(crate) fn leave(&self, task: &TaskId) {
         self.lock().stops.remove(task);
     }
 
-    /// Counts an attempt that can be run again, until what it returns is dropped.
+    /// Counts an attempt that can be replayed, until the returned value is dropped.
     pub(crate) fn replays(self: &Arc<Self>) -> Replaying {
         self.replaying.send_modify(|count| *count += 1);
         Replaying(Arc::clone(self))
     }
 
-    /// Completes when there is none left that can be run again.
+    /// Completes when no attempt is left that can be replayed.
     pub(crate) async fn none_replays(&self) {
-        // The sender is ours, so it is there.
+        // The sender lives as long as `self`.
         let _ = self.replaying.subscribe().wait_for(|count| *count == 0).await;
     }
 
@@ -93,8 +93,8 @@ impl Active {
     }
 }
 
-/// An attempt that can be run again, and whose end is not written.
-pub(crate) struct Replaying(Arc<Active>);
+/// An attempt that can be replayed, and whose end is not written.
+pub(crate) struct Replaying(Arc<ActiveAttempts>);
 
 impl Drop for Replaying {
     fn drop(&mut self) {
@@ -107,8 +107,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_that_came_before_its_attempt_is_noticed() {
-        let active = Active::default();
+    fn a_stop_that_came_before_its_attempt_is_noticed() {
+        let active = ActiveAttempts::default();
         let task: TaskId = "t1".parse().unwrap();
         let before = active.missed();
         active.stop(&task, StopReason::Cancel);

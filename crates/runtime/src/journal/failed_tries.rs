@@ -1,19 +1,19 @@
-//! The tries of an operation that failed, as its entry has them.
+//! The failed tries of an operation, as its entry has them.
 
 use longhaul_core::UnixMillis;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The tries of a step that failed, or the looks of a poll since the last that did not.
+/// The failed tries of a step, or the failures of a poll since its last success.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Trail {
+pub struct FailedTries {
     /// How many there were.
     pub tries: u32,
     /// The last 20 of them, oldest first.
-    pub last: Vec<StepTry>,
+    pub last: Vec<FailedTry>,
 }
 
-impl Trail {
+impl FailedTries {
     /// How many are kept.
     const KEPT: usize = 20;
 
@@ -26,28 +26,28 @@ impl Trail {
         if self.last.len() >= Self::KEPT {
             self.last.remove(0);
         }
-        self.last.push(StepTry::new(at, why));
+        self.last.push(FailedTry::new(at, why));
     }
 }
 
-impl fmt::Display for Trail {
+impl fmt::Display for FailedTries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.last.last().map_or("it failed", |last| last.why.as_str()))
     }
 }
 
-impl std::error::Error for Trail {}
+impl std::error::Error for FailedTries {}
 
 /// One try that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StepTry {
+pub struct FailedTry {
     /// When it had failed, in unix milliseconds.
     pub at: i64,
     /// Why; at most 4 KiB of it.
     pub why: String,
 }
 
-impl StepTry {
+impl FailedTry {
     /// The longest reason that is kept, in bytes.
     const LONGEST: usize = 4 << 10;
 
