@@ -12,11 +12,11 @@ const LONGEST_LINE: usize = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockReason {
-    /// The code, run again, asked for something else than its journal has.
+    /// The replayed code did something else than its journal has.
     NonDeterminism,
     /// Its attempts crashed again and again without a new journal entry.
     Poisoned,
-    /// The server does not offer its durable tool any more, or not as a durable one, and only that tool's code can go on.
+    /// The server does not offer its durable tool any more, or not as a durable one, and only that tool's code can resume the task.
     Unavailable,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for BlockReason {
 /// Names the code that runs a task: its tool's definition and the build of the program. Opaque; equal texts are equal code.
 pub type CodeFingerprint = Arc<str>;
 
-/// An attempt that ended because its task cannot go on with the code there is.
+/// The end of an attempt whose task cannot go on with the present code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     /// Why.
@@ -45,11 +45,11 @@ pub struct Block {
     pub code: CodeFingerprint,
     /// When it is tried again, whatever the code.
     pub retry_at: UnixMillis,
-    /// When it ends if it is blocked then. The first block since the task's last new journal entry says so, and those after it change nothing.
+    /// When it ends if it is blocked then. The first block since the task's last new journal entry sets it; later ones do not change it.
     pub until: UnixMillis,
 }
 
-/// What is kept of a task that is blocked, or that is tried again after it was, until a new journal entry shows that it goes on.
+/// The record of a task that is blocked, or is retried after a block. A new journal entry clears it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
     /// Why.
@@ -62,7 +62,7 @@ pub struct Blocked {
     pub since: UnixMillis,
     /// When it ends if it is blocked then.
     pub until: UnixMillis,
-    /// How often it was tried again, and came no further.
+    /// How often it was retried without forward progress.
     pub tries: u32,
 }
 
@@ -102,7 +102,7 @@ impl Blocked {
         }
     }
 
-    /// Whether this code has already been found not to be able to go on.
+    /// Whether the task was blocked under this code before.
     pub fn is_known_for(&self, code: &str) -> bool {
         self.codes.iter().any(|known| **known == *code)
     }

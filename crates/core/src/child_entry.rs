@@ -1,4 +1,4 @@
-//! What a parent's journal says of a child: first who it is, then what it came to.
+//! The entry of a child in its parent's journal: first its id, later its outcome too.
 
 use crate::{Failure, InvalidJson, Json, MAX_ENTRY_BYTES, Outcome, RpcFailure, TaskId};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use std::borrow::Cow;
 pub struct ChildEntry {
     /// The child.
     pub task: TaskId,
-    /// What it came to, once it is over.
+    /// Its outcome, once it has ended.
     pub outcome: Option<Outcome>,
 }
 
@@ -49,8 +49,8 @@ struct ErrorLayout<'a> {
 }
 
 impl ChildEntry {
-    /// The entry of a child that has come to `outcome`, as it is kept. If it were longer than [`MAX_ENTRY_BYTES`] it says just that in the
-    /// outcome's place, which the child's own task has.
+    /// The value of the entry of a child that has ended. If it were longer than [`MAX_ENTRY_BYTES`], the outcome is an error that says so; the
+    /// child's own task has the real one.
     pub fn of_ended(task: &TaskId, outcome: &Outcome) -> Json {
         let entry = |outcome| {
             let task = task.clone();

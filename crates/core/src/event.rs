@@ -3,7 +3,7 @@
 use crate::{Block, Entry, HostId, InputKey, Json, NodeId, Outcome, Progress, StopReason, UnixMillis};
 use std::sync::Arc;
 
-/// How a cancel acts on work that is under way.
+/// How a cancel acts on running work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CancelMode {
     /// The task is cancelled now, whatever the work still does (legacy, G1-52).
@@ -42,8 +42,8 @@ pub enum AttemptEnd {
         /// [`Task::woken`](crate::Task::woken) as it was when everything it waits for was still to come.
         woken: u32,
     },
-    /// The task cannot go on with the code there is. It holds nothing any more, and costs no attempt. A call that was never announced, and
-    /// that nobody can come back for, ends with the failure.
+    /// The task cannot go on with the present code. It holds nothing any more, and the attempt does not count. A plain call without an
+    /// idempotency key ends with the failure.
     Blocked(Block),
 }
 
@@ -64,7 +64,7 @@ pub enum Event {
     },
     /// The work has begun.
     Started,
-    /// News about the work. Latest values only; `None` leaves what was.
+    /// Status and progress of the work. Latest values only; `None` leaves the one before.
     Reported {
         /// A line for people.
         status: Option<Arc<str>>,
@@ -92,9 +92,9 @@ pub enum Event {
         /// Which question.
         key: InputKey,
     },
-    /// The tool's code has come to something: a new place in the journal, or another value for one it has.
+    /// An operation was recorded: a new entry in the journal, or a new value of an entry.
     Journaled(Entry),
-    /// The tool's code has come further without a new place: what crashed it before did not do so here.
+    /// The code has made forward progress without a new entry: it is past the point where it crashed before.
     Advanced,
     /// The time that suspended work waits for is here, or that at which a blocked task is tried again.
     TimerFired,
@@ -107,9 +107,9 @@ pub enum Event {
     BlockedTimedOut,
     /// A task that this one started is over.
     ChildEnded {
-        /// The place in this task's journal that takes what it came to.
+        /// The position of its entry in this task's journal.
         entry: u32,
-        /// What it came to: a [`ChildEntry`](crate::ChildEntry).
+        /// The new value of the entry: a [`ChildEntry`](crate::ChildEntry).
         value: Json,
     },
     /// The attempt is over.
@@ -132,7 +132,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether only the worker that holds the attempt may say so; a store refuses it without that worker's fence.
+    /// Whether only the worker that runs the attempt may write it; a store refuses it without that worker's fencing token.
     pub fn needs_fence(&self) -> bool {
         matches!(
             self,

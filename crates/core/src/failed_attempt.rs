@@ -1,22 +1,22 @@
-//! An attempt that came to nothing, as it is told.
+//! Failed attempts, as errors describe them.
 
 use crate::{UnixMillis, push_timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// An attempt that came to nothing.
+/// An attempt that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedAttempt {
-    /// When that was found: of a process that died, when the next one looked.
+    /// When the failure was found; if its process died, when the next one started.
     pub at: UnixMillis,
-    /// What ended it; `None` in what earlier versions have written, which did not say.
+    /// What ended it; `None` if an earlier version wrote it, which did not record it.
     pub by: Option<EndedBy>,
-    /// More, for people.
+    /// A sentence for people.
     pub why: String,
 }
 
-/// What ended an attempt that came to nothing.
+/// What ended a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EndedBy {
@@ -26,9 +26,9 @@ pub enum EndedBy {
     Panic,
     /// Its code returned an error that is worth another attempt.
     Error,
-    /// What it came to could not be kept.
+    /// The store failed, so its result could not be written.
     Store,
-    /// Its code did not follow the journal.
+    /// Its code diverged from its journal.
     #[serde(rename = "non_determinism")]
     NonDeterminism,
 }

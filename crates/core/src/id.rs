@@ -48,7 +48,7 @@ impl TaskId {
         Self(text.into())
     }
 
-    /// What log lines and other places that many can read show of the id: the moment of creation and a few digits that tell tasks of one
+    /// The part of the id that logs show, which many can read: the moment of creation and a few digits that tell tasks of one
     /// moment apart. The rest stays unknown and is far too long to be guessed.
     pub fn short(&self) -> &str {
         let shown = if self.0.len() >= TIME_DIGITS + RANDOM_DIGITS {

@@ -27,7 +27,7 @@ impl InputKey {
 /// What has become of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputState {
-    /// Nobody has answered yet.
+    /// Not answered yet.
     Open,
     /// The client's answer, as it came.
     Answered(Json),
@@ -49,6 +49,6 @@ pub struct Input {
     pub state: InputState,
     /// When it was asked.
     pub asked_at: UnixMillis,
-    /// When it was answered or withdrawn; `None` while it is open, and if an earlier version settled it, which did not say.
+    /// When it was answered or withdrawn; `None` while it is open, or if an earlier version settled it, which did not record it.
     pub settled_at: Option<UnixMillis>,
 }

@@ -1,4 +1,4 @@
-//! What a tool's code has already come to: the entries from which it goes on after its process has died, or after a long wait.
+//! The journal of a durable task: the recorded results of its operations, from which its code is replayed.
 //!
 //! A task's journal is a list. An entry is written when its result is known (a step), or when it begins and again when it is settled
 //! (a question, a timer, a child). It is found again by its [`EntryKey`], which the tool's code, run again from its start, forms anew.
@@ -79,7 +79,7 @@ pub struct EntryKey {
     pub path: Arc<str>,
     /// What it is about.
     pub kind: EntryKind,
-    /// As the author calls it; empty where nobody needs a name.
+    /// The author's name for it; empty for kinds without one.
     pub name: Arc<str>,
     /// Counts from 1 those of the same branch, kind and name.
     pub nth: u32,
@@ -102,23 +102,23 @@ impl fmt::Display for EntryKey {
     }
 }
 
-/// How long one entry's value may be, in bytes: a journal is read whole whenever its task goes on.
+/// The longest value of an entry, in bytes: the whole journal is read whenever its task is replayed.
 pub const MAX_ENTRY_BYTES: usize = 1 << 20;
 
 /// One entry of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its place, from 1 without gaps. Writing a place again replaces the value and the epoch, and nothing else.
+    /// Its position, from 1 without gaps. Writing a position again replaces the value and the epoch, and nothing else.
     pub seq: u32,
     /// By what it is found again.
     pub key: EntryKey,
-    /// Whether it was asked for while something else in its branch was not settled; then its place says nothing about its order.
+    /// Whether it began while another operation of its branch was open; then its position does not fix its order.
     pub beside: bool,
-    /// What was come to, in the runtime's words; at most [`MAX_ENTRY_BYTES`].
+    /// The result, in a layout of the runtime; at most [`MAX_ENTRY_BYTES`].
     pub value: Json,
     /// When the entry was first written.
     pub at: UnixMillis,
-    /// The attempt that wrote the value; 0 if an earlier version wrote it, which did not say. A child's end, which no attempt writes, leaves it.
+    /// The attempt that wrote the value; 0 if an earlier version wrote it, which did not record it. A child's end, which no attempt writes, leaves it.
     pub epoch: u32,
 }
 

@@ -9,7 +9,7 @@ pub enum LogLevel {
     Debug,
     /// All is well.
     Info,
-    /// Normal, but worth a look.
+    /// Normal, but significant.
     Notice,
     /// Not yet wrong.
     Warning,

@@ -10,7 +10,7 @@ use std::{borrow::Cow, sync::Arc};
 /// The end of a task. Written once, never changed (invariant 2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The tool answered; also when it said no (`isError`) or passed its deadline.
+    /// The tool returned a result, which may be an error of the tool (`isError`); or its deadline passed.
     Result {
         /// The `CallToolResult`, as the tool gave it.
         json: Json,
@@ -19,7 +19,7 @@ pub enum Outcome {
     },
     /// Longhaul could not carry the call through, or the tool itself answered with a JSON-RPC error.
     RpcError(RpcFailure),
-    /// Cancelled before it came to anything.
+    /// Cancelled before it had an outcome.
     Cancelled,
 }
 
@@ -60,7 +60,7 @@ impl Outcome {
         Self::Result { json, is_error }
     }
 
-    /// A text answer that says the tool did not do what it was asked to.
+    /// A result with `isError` and a text.
     pub fn tool_error(text: &str) -> Self {
         Self::Result {
             json: text_result(text, true),
@@ -196,10 +196,10 @@ pub enum Failure {
         /// What is known of each of them.
         history: Vec<FailedAttempt>,
     },
-    /// The tool's code, run again, did not do what its journal says it had done.
+    /// The tool's replayed code diverged from its journal.
     #[error("the tool's code does not follow its journal: {0}")]
     Diverged(String),
-    /// A child's end, as its parent is told it: the journal of the parent has no room for what the child came to.
+    /// A child's outcome is too long for its parent's journal; the parent gets this instead.
     #[error(
         "what it came to is {bytes} bytes long, and its caller's journal takes {MAX_ENTRY_BYTES}: its own task has it; hand over much data \
          by a file, a resource or what it emits, and return where that is"

@@ -18,17 +18,17 @@ pub enum TaskPolicy {
     Always,
 }
 
-/// After which ends an attempt is run again.
+/// After which ends an attempt is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryOn {
     /// The attempt left no record of its end.
     Crash,
-    /// The tool ended and said that it failed.
+    /// The tool returned an error.
     Error,
 }
 
-/// What becomes of a durable task whose code, run again, does not follow its journal.
+/// What happens to a durable task whose code diverges from its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnNonDeterminism {
@@ -39,7 +39,7 @@ pub enum OnNonDeterminism {
     Fail,
 }
 
-/// How often and after how long a failed attempt is run again. Never after a cancel or a passed deadline.
+/// How often and after how long a failed attempt is retried. Never after a cancel or a passed deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
     /// Attempts in all, the first included; at least 1.

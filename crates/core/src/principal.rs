@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// Who acts: (issuer, subject, client) of a verified token, the name of an API key, or [`Principal::local`]. Never a raw token.
 ///
-/// Kept as one opaque text, because nothing in Longhaul looks inside: two principals are the same or they are not. Their order
+/// One opaque text, which nothing in Longhaul parses: two principals are the same or they are not. Their order
 /// means nothing, and is for indices.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Principal(Arc<str>);
@@ -47,7 +47,7 @@ impl SessionKey {
 pub struct Owner {
     /// Bound at creation; every read and write asks for it (invariant 5).
     pub principal: Principal,
-    /// The creating legacy session; only `tasks/list` without authentication looks at it.
+    /// The creating legacy session; only `tasks/list` without authentication uses it.
     pub session: Option<SessionKey>,
 }
 

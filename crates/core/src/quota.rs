@@ -67,7 +67,7 @@ pub enum QuotaExceeded {
 }
 
 impl Quota {
-    /// Whether any limit of this scope is set: without one, nobody need look how much there is.
+    /// Whether any limit of this scope is set: without one, the usage need not be read.
     pub fn limits(&self, scope: QuotaScope) -> bool {
         let (live, bytes) = self.of(scope);
         live.is_some() || bytes.is_some()

@@ -89,7 +89,7 @@ pub enum CreateError {
     Store(#[from] StoreError),
 }
 
-/// What became of a wish to create a task.
+/// The result of a creation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Created {
     /// It was written.
@@ -147,7 +147,7 @@ pub struct NewTask {
     pub requestor: Json,
     /// Claim it in the same write, for a node that has a free slot.
     pub claim: Option<(NodeId, Option<HostId>)>,
-    /// End it in the same write: a legacy call with bad arguments is owed a task, and the task is over at once.
+    /// End it in the same write: a legacy call with bad arguments gets a failed task.
     pub outcome: Option<Outcome>,
     /// The caller's name for the call, if it may be made twice.
     pub idempotency: Option<Idempotency>,
@@ -162,7 +162,7 @@ pub struct NewTask {
 pub struct ParentEntry {
     /// The right of the parent's attempt to write.
     pub fence: Fence,
-    /// The parent's entry, whose place is the [`Lineage::entry`](crate::Lineage::entry).
+    /// The parent's entry, whose position is the [`Lineage::entry`](crate::Lineage::entry).
     pub entry: Entry,
 }
 
@@ -254,7 +254,7 @@ impl UnwrittenCall {
 pub struct Change {
     /// Which task.
     pub task: TaskId,
-    /// The worker's right to say so; needed by the events that [`Event::needs_fence`].
+    /// The worker's right to write; needed by the events that [`Event::needs_fence`].
     pub fence: Option<Fence>,
     /// What happened, in order; applied all or none.
     pub events: Vec<Event>,
@@ -274,7 +274,7 @@ impl Change {
     }
 }
 
-/// A wish for work.
+/// A request for queued tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     /// From this tool's queue.
@@ -482,11 +482,11 @@ pub trait Store: Send + Sync + 'static {
     /// The question of a task with this key, whatever has become of it.
     fn input(&self, id: &TaskId, key: &crate::InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
 
-    /// Up to `limit` entries of a task's journal that come after place `after`, in order; whoever owns it.
+    /// Up to `limit` entries of a task's journal after position `after`, in order; for any owner.
     fn journal(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
 
-    /// Up to `limit` of those entries of a task's journal that are output ([`EntryKind::Emit`](crate::EntryKind::Emit)) and come after place
-    /// `after`, in order; whoever owns it. Costs nothing for the entries in between.
+    /// Up to `limit` of those entries of a task's journal that are output ([`EntryKind::Emit`](crate::EntryKind::Emit)), after position
+    /// `after`, in order; for any owner. Costs nothing for the entries in between.
     fn emitted(&self, id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
 
     /// Up to `limit` live tasks that `parent` started and that were not asked to stop, in order of their ids.
@@ -521,7 +521,7 @@ pub trait Store: Send + Sync + 'static {
     /// The earliest [`Task::wake_at`] of all live tasks.
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
 
-    /// Makes the timers of all suspended tasks due at `at`, if they are not earlier: their code is to look at the world's clock again, which was
+    /// Makes the timers of all suspended tasks due at `at`, if they are not earlier: their code must read the system's clock again, which was
     /// set. Costs as much as there are live tasks.
     fn hasten(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
 

@@ -108,7 +108,7 @@ pub struct Task {
     pub updated_at: UnixMillis,
     /// Not to be claimed before. Orders the queue of its tool.
     pub ready_at: UnixMillis,
-    /// Until when its readers were told it is kept. Only ever grows (C-15).
+    /// Until when clients were told that it is kept. Only ever grows (C-15).
     pub announced_until: UnixMillis,
     /// When it ended.
     pub ended_at: Option<UnixMillis>,
@@ -146,7 +146,7 @@ impl Task {
         matches!(self.state, State::Done(_))
     }
 
-    /// Whether its code has been let go until something comes.
+    /// Whether it waits without an attempt and without code in memory.
     pub fn is_suspended(&self) -> bool {
         self.state == State::Suspended
     }
@@ -156,7 +156,7 @@ impl Task {
         self.blocked.as_deref().filter(|_| self.state == State::Blocked)
     }
 
-    /// What its readers are told beside its state: why it is blocked, or the latest line about the work.
+    /// The status message that clients see: why it is blocked, or the latest line about the work.
     pub fn status_line(&self) -> Option<Cow<'_, str>> {
         match self.block() {
             Some(blocked) => Some(Cow::Owned(blocked.to_string())),
@@ -179,7 +179,7 @@ impl Task {
         self.deadline.map(|deadline| self.created_at.plus(deadline))
     }
 
-    /// When its wait for a slot has been too long. Work that has come to something is never given up for that.
+    /// When its wait for a slot times out. Work with journal entries never does.
     pub fn queue_until(&self) -> Option<UnixMillis> {
         let timeout = self
             .queue_timeout

@@ -24,7 +24,7 @@ impl UnixMillis {
     }
 }
 
-/// One reading of a [`Clock`], for whoever shows times to people.
+/// One reading of a [`Clock`], for showing times to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
     /// The present moment on the clock's own time line.
@@ -34,7 +34,7 @@ pub struct Now {
 }
 
 impl Now {
-    /// What the world's clock says, or would have said, at a moment of the time line.
+    /// The time of the system's clock at a time of the engine's clock.
     pub fn in_the_world(self, at: UnixMillis) -> UnixMillis {
         UnixMillis(at.0.saturating_add(self.offset))
     }
@@ -54,7 +54,7 @@ pub trait Clock: Send + Sync {
     /// The present moment. The system's clock may jump; an engine's own, which it makes of that one, never does.
     fn now(&self) -> UnixMillis;
 
-    /// What the world's clock says. It may jump, either way, at any moment.
+    /// The system's clock. It may jump, either way, at any time.
     fn wall(&self) -> UnixMillis {
         self.now()
     }
@@ -68,7 +68,7 @@ pub trait Clock: Send + Sync {
     /// How much time has passed since some moment before. It never jumps and never goes back.
     fn monotonic(&self) -> Duration;
 
-    /// The present moment, for whoever shows times to people.
+    /// The present time, for showing times to people.
     fn read(&self) -> Now {
         Now {
             at: self.now(),

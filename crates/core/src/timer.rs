@@ -2,7 +2,7 @@
 
 use crate::{Event, Millis, Task, UnixMillis};
 
-/// How long the outcome of a call that was never announced, and that nobody can come back for, is kept for the front that waits.
+/// How long the outcome of a plain call without an idempotency key is kept for the server that waits for it.
 const UNANNOUNCED_KEPT: Millis = 60_000;
 /// The shortest step by which an announced time to live is moved out, so that a short retention does not wake us all the time.
 const LEAST_EXTENSION: Millis = 5 * 60_000;

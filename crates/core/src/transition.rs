@@ -1,4 +1,4 @@
-//! The one function that says what may happen when.
+//! The transition function: which event may happen in which state, and what it changes.
 
 use crate::{
     Attempt, AttemptEnd, AttemptState, Blocked, CancelMode, EntryKind, Event, InputKey, Outcome, State, Stop,
@@ -21,7 +21,7 @@ pub enum Reason {
     /// The question is not open: unknown, answered, or withdrawn (invariant 4).
     #[error("the question is not open")]
     InputNotOpen,
-    /// The new question's key, or the new entry's place, is not the next one.
+    /// The new question's key, or the new entry's position, is not the next one.
     #[error("the key is not the next one")]
     KeyOutOfOrder,
     /// The moment the event speaks of has not come, or would go back.
@@ -51,17 +51,17 @@ pub struct IllegalEvent {
 /// | `Claimed` | Running, attempt Starting, unless it is too early | – | – | – | – |
 /// | `Adopted` | – | node changed | – | – | node changed while the attempt still stops |
 /// | `Started` | – | attempt Live, once (Stopping stays) | – | – | accepted while the attempt still stops |
-/// | `Reported` | – | news | – | – | – |
+/// | `Reported` | – | status, progress | – | – | – |
 /// | `InputRequested` | – | question open | – | – | – |
 /// | `InputAnswered`, `InputWithdrawn` | question closed | question closed | question closed, Queued | question closed | – |
-/// | `Journaled` | – | place taken, and failures and blocks before it forgiven; or its value replaced | – | – | – |
-/// | `Advanced` | – | failures and blocks before it forgiven | – | – | – |
+/// | `Journaled` | – | new entry, which clears attempts and blocks before it; or a new value of an entry | – | – | – |
+/// | `Advanced` | – | attempts and blocks before it cleared | – | – | – |
 /// | `TimerFired` | – | – | Queued, if it is time | Queued, if it is time | – |
 /// | `Unblocked` | – | – | – | Queued; Blocked, if it is for later | – |
 /// | `ChildEnded` | noted | noted | noted, Queued | noted | – |
 /// | `AttemptEnded` | – | Done, or Queued again | – | – | attempt Ended, the outcome is dropped |
 /// | `AttemptEnded(Suspended)` | – | Suspended; Queued, if something came since; Done, if it is to stop | – | – | attempt Ended |
-/// | `AttemptEnded(Blocked)` | – | Blocked; Done, if it is to stop, or nobody can come back for it | – | – | attempt Ended |
+/// | `AttemptEnded(Blocked)` | – | Blocked; Done, if it is to stop, or is a plain call without an idempotency key | – | – | attempt Ended |
 /// | `CancelRequested` | Done(Cancelled) | stop; at once: Done | Done(Cancelled) | Done(Cancelled) | – |
 /// | `DeadlinePassed` | Done(ToolError) | stop | Done(ToolError) | Done(ToolError) | – |
 /// | `QueueTimedOut`, unless it has a journal | Done(RpcError) | – | – | – | – |
@@ -95,7 +95,7 @@ pub fn transition(task: &Task, event: &Event, at: UnixMillis) -> Result<(Task, O
     Ok((next, outcome))
 }
 
-/// Who works on a task is nobody's business but ours; nor is how the attempt of a done task goes away (invariant 2).
+/// Clients do not see which node runs a task, nor how the attempt of a finished task ends (invariant 2).
 fn is_visible(event: &Event) -> bool {
     !matches!(
         event,
@@ -222,7 +222,7 @@ impl Task {
                 return Ok(Some(crate::Failure::QueueTimeout.into()));
             }
             Event::Promoted => {
-                // Whoever made the call can come back for it also when it is over; until then nobody has seen it.
+                // With an idempotency key, the caller can come back for a call that has ended.
                 if !self.keyed {
                     self.require_live()?;
                 }
@@ -337,7 +337,7 @@ impl Task {
         None
     }
 
-    /// Failures and blocks before this are no sign that the work never ends. The attempt under way still counts.
+    /// Forward progress: earlier attempts and blocks do not count any more. The present attempt still does.
     fn advance(&mut self) {
         self.attempts_used = self.attempts_used.min(1);
         self.blocked = None;
@@ -351,7 +351,7 @@ impl Task {
         }
     }
 
-    /// Suspended or blocked work goes on as soon as there is a slot.
+    /// Queues suspended or blocked work.
     fn resume(&mut self, at: UnixMillis) {
         self.state = State::Queued;
         self.ready_at = at;
@@ -384,7 +384,7 @@ impl Task {
         Ok((!working).then(|| Outcome::deadline_passed(deadline)))
     }
 
-    /// Lays a stop over the state and tells whether there is an attempt that has to follow it. The first reason counts.
+    /// Records a request to stop, and returns whether there is an attempt that has to follow it. The first reason counts.
     fn ask_to_stop(&mut self, reason: StopReason, at: UnixMillis) -> bool {
         self.stop.get_or_insert(Stop { reason, at });
         match self.active() {
