@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_set_while_the_timers_look_is_kept() {
+    async fn a_time_that_is_set_while_timers_are_read_is_kept() {
         let alarm = Alarm::default();
         alarm.set(UnixMillis(900));
         alarm.reset();

@@ -157,12 +157,12 @@ async fn read_journal(node: &Node, task: &Task) -> Result<Vec<Entry>, ApplyError
 async fn enter(node: &Node, task: &Task, missed: Missed) -> watch::Receiver<Option<StopReason>> {
     let (stop, unsure) = node.active.enter(&task.id, task.stop.map(|stop| stop.reason), missed);
     if unsure {
-        look_for_stop(node, &task.id).await;
+        read_stop(node, &task.id).await;
     }
     stop
 }
 
-async fn look_for_stop(node: &Node, id: &TaskId) {
+async fn read_stop(node: &Node, id: &TaskId) {
     match node.store.peek(id).await {
         Ok(Some(record)) => {
             if let Some(stop) = record.task.stop {

@@ -73,7 +73,7 @@ async fn fill_slots(inner: &Arc<Inner>) -> Result<Option<UnixMillis>, StoreError
 }
 
 async fn claim_one(inner: &Arc<Inner>, look: Unsettled, slot: Slot, now: UnixMillis) -> Result<(), StoreError> {
-    let looked = look_at_queue(inner, look.tool(), slot, now).await;
+    let looked = claim_from_queue(inner, look.tool(), slot, now).await;
     match looked {
         Ok(Some(ready_at)) => inner.node.queues.offer(look.tool(), ready_at),
         Ok(None) => {}
@@ -83,7 +83,7 @@ async fn claim_one(inner: &Arc<Inner>, look: Unsettled, slot: Slot, now: UnixMil
 }
 
 /// Starts the oldest ready task and returns when the next one is ready.
-async fn look_at_queue(
+async fn claim_from_queue(
     inner: &Arc<Inner>,
     tool: &Arc<str>,
     slot: Slot,

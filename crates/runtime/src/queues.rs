@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_task_does_not_pass_a_queue_that_is_being_looked_at() {
+    fn a_new_task_does_not_pass_a_queue_that_is_being_read() {
         let (queues, slots) = (Arc::new(Queues::default()), Slots::new(None));
         let a = tool("a");
         queues.offer(&a, NOW);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_offered_during_a_look_is_not_lost() {
+    fn an_offer_while_the_queue_is_read_is_not_lost() {
         let (queues, slots) = (Arc::new(Queues::default()), Slots::new(None));
         let a = tool("a");
         queues.offer(&a, NOW);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_not_ready_is_in_nobodys_way() {
+    fn a_task_that_is_not_ready_does_not_block_the_queue() {
         let (queues, slots) = (Arc::new(Queues::default()), Slots::new(None));
         let a = tool("a");
         let later = NOW.plus(10_000);

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_form_is_cancelled_and_anything_else_is_told_to_the_one_who_asked() {
+    fn a_refused_elicitation_is_stored_as_cancel_and_other_refusals_as_errors() {
         let form = refused("elicitation/create");
         assert_eq!(form.as_str(), r#"{"action":"cancel"}"#);
         assert_eq!(read_answer(form.clone()), Ok(form));

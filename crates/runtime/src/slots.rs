@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_returns_goes_before_work_that_has_not_begun() {
+    async fn work_that_wants_its_slot_back_comes_before_new_work() {
         let slots = Slots::new(Some(1));
         let tool: Arc<str> = "a".into();
         let held = slots.try_take(&tool, None).unwrap();

@@ -5,7 +5,7 @@ use longhaul_core::{Outcome, State, StopReason};
 use longhaul_runtime::{CallState, Promotion};
 
 #[tokio::test]
-async fn a_plain_call_is_waited_for_and_nobody_else_sees_it() {
+async fn a_plain_call_is_visible_only_to_its_caller() {
     let world = World::in_memory();
     let (script, mut runs) = Script::new();
     let engine = world.start([tool("a", script)]).await;
@@ -82,7 +82,7 @@ async fn a_promoted_call_is_a_task_like_any_other() {
 
 /// Whoever is first wins, and the client gets one of the two whole.
 #[tokio::test]
-async fn a_promotion_that_comes_too_late_brings_the_end() {
+async fn a_promotion_after_the_end_returns_the_outcome() {
     let world = World::in_memory();
     let (script, mut runs) = Script::new();
     let engine = world.start([tool("a", script)]).await;

@@ -62,7 +62,7 @@ async fn work_that_finishes_all_the_same_keeps_its_answer_only_if_the_cancel_was
 }
 
 #[tokio::test]
-async fn a_parked_task_needs_no_slot_to_stop() {
+async fn a_waiting_task_needs_no_slot_to_stop() {
     for mode in MODES {
         let world = World::in_memory().with_slots(1);
         let (script, mut runs) = Script::new();
@@ -89,7 +89,7 @@ async fn a_parked_task_needs_no_slot_to_stop() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_over_says_so() {
+async fn cancelling_a_finished_task_is_refused() {
     for mode in MODES {
         let world = World::in_memory();
         let (script, mut runs) = Script::new();

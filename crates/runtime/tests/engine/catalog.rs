@@ -12,7 +12,7 @@ fn with_schema(input_schema: Value) -> Result<Tool, ToolError> {
 }
 
 #[test]
-fn wrong_arguments_are_told_what_and_where_and_not_repeated() {
+fn an_argument_error_says_what_and_where_without_the_value() {
     let tool = with_schema(json!({
         "type": "object",
         "properties": {
@@ -42,7 +42,7 @@ fn wrong_arguments_are_told_what_and_where_and_not_repeated() {
 
 /// However much is wrong, and however long its names are, the answer says what, how much more, and no more.
 #[test]
-fn what_is_said_of_wrong_arguments_is_bounded() {
+fn an_argument_error_is_bounded() {
     let closed =
         with_schema(json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false}));
     let any = with_schema(json!({"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 3}));
@@ -77,7 +77,7 @@ fn what_is_said_of_wrong_arguments_is_bounded() {
 
 /// X-06: an option of an enum is what arguments most often do not fit, and a tool without arguments is given some now and then.
 #[test]
-fn what_would_fit_is_told_of_alternatives() {
+fn an_argument_error_names_the_alternatives() {
     let tool = with_schema(json!({
         "type": "object",
         "properties": {
@@ -112,16 +112,16 @@ fn what_would_fit_is_told_of_alternatives() {
 fn an_argument_that_programs_cannot_hold_is_named() {
     let tool = with_schema(json!({"type": "object"})).unwrap();
     for (value, problem) in [(r#""x\udc00y""#, "surrogate"), ("1e999", "number out of range")] {
-        let told = tool
+        let error = tool
             .check(&format!(r#"{{"good": 1, "bad": [{value}]}}"#))
             .unwrap_err()
             .0;
-        assert!(told.starts_with("bad: ") && told.contains(problem), "{told}");
+        assert!(error.starts_with("bad: ") && error.contains(problem), "{error}");
     }
 }
 
 #[test]
-fn schemas_that_do_not_compile_or_look_elsewhere_are_refused() {
+fn schemas_that_do_not_compile_or_have_external_references_are_refused() {
     for schema in [
         json!({"type": "objekt"}),
         json!({"$ref": "https://example.com/schema.json"}),

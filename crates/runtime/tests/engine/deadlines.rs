@@ -138,7 +138,7 @@ async fn an_earlier_deadline_than_all_others_is_not_slept_through() {
 
 /// Nor is one that is written at the very moment the timers look.
 #[tokio::test]
-async fn a_deadline_that_is_set_while_the_timers_look_is_not_missed() {
+async fn a_deadline_that_is_set_while_timers_are_read_is_not_missed() {
     let (world, store) = World::faulty();
     let (script, mut runs) = Script::new();
     store.hold_next_wake.send_replace(true);

@@ -65,7 +65,7 @@ async fn invariant_9_a_dropped_connection_never_cancels_an_announced_task() {
 
 /// C-45. Wherever the caller leaves before it is told: before the commit, or after it.
 #[tokio::test]
-async fn a_call_whose_caller_left_before_it_was_told_is_cancelled_and_kept() {
+async fn a_call_whose_caller_left_before_the_acknowledgement_is_cancelled_and_kept() {
     for held in ["before", "after"] {
         let (world, store) = World::faulty();
         let (script, mut runs) = Script::new();
@@ -88,7 +88,7 @@ async fn a_call_whose_caller_left_before_it_was_told_is_cancelled_and_kept() {
 
 /// C-45 at its narrowest: the news is on its way to the caller, and the caller leaves without reading it.
 #[tokio::test]
-async fn news_that_nobody_read_count_as_not_told() {
+async fn an_unread_acknowledgement_does_not_count() {
     let (world, store) = World::faulty();
     let (script, mut runs) = Script::new();
     let engine = world.start([tool("a", script)]).await;

@@ -155,7 +155,7 @@ fn what_has_come_further_makes_way_for_the_next() {
 }
 
 #[test]
-fn what_waits_for_its_turn_can_be_cancelled() {
+fn a_task_that_waits_for_isolation_can_be_cancelled() {
     let lives = Lives::with_fuse(60_000);
     let ids = lives.create(&["long", "bad"]);
     assert!(lives.live(async |_| {}, async || false) && lives.live(async |_| {}, async || false));

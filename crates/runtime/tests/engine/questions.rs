@@ -31,7 +31,7 @@ async fn one_slot() -> (World, Engine, Task, Run, Runs) {
 }
 
 #[tokio::test]
-async fn a_parked_task_holds_no_slot_and_gets_one_back() {
+async fn a_waiting_task_frees_its_slot_and_gets_one_back() {
     let (world, engine, task, run, mut runs) = one_slot().await;
     let mut asked = run.ask("sure?");
     world
@@ -162,7 +162,7 @@ async fn a_question_that_is_no_longer_waited_for_is_withdrawn() {
 }
 
 #[tokio::test]
-async fn a_question_nobody_hears_when_the_attempt_ends_takes_no_slot() {
+async fn a_question_that_is_open_when_the_attempt_ends_takes_no_slot() {
     let (world, engine, task, run, mut runs) = one_slot().await;
     let cx = run.cx.clone();
     let asked = run.ask("sure?");

@@ -172,7 +172,7 @@ async fn a_tool_that_was_removed_keeps_its_limit() {
 
 /// A poll says it; nothing of it is stored.
 #[tokio::test]
-async fn a_queued_task_says_what_it_waits_for() {
+async fn a_queued_task_shows_what_it_waits_for() {
     let world = World::in_memory().with_slots(1);
     let (script, mut runs) = Script::new();
     let settings = ToolSettings {

@@ -15,7 +15,7 @@ async fn running() -> (World, Arc<FaultyStore>, Engine, Task, Run) {
 }
 
 #[tokio::test]
-async fn news_are_written_at_most_twice_a_second_and_the_latest_wins() {
+async fn reports_are_written_at_most_twice_a_second_and_the_latest_wins() {
     let (world, store, _engine, task, run) = running().await;
     for second in 0..5 {
         for line in 0..50 {
@@ -38,7 +38,7 @@ async fn news_are_written_at_most_twice_a_second_and_the_latest_wins() {
 }
 
 #[tokio::test]
-async fn the_last_news_ride_with_the_end() {
+async fn the_last_report_is_written_with_the_end() {
     let (world, store, engine, task, run) = running().await;
     run.cx.started();
     run.cx.status("1/2");
@@ -64,7 +64,7 @@ async fn the_last_news_ride_with_the_end() {
 
 /// The news of work that was cancelled at once may not be told any more; its end must be.
 #[tokio::test]
-async fn news_never_stand_in_the_way_of_the_end() {
+async fn a_report_never_delays_the_end() {
     let (world, store, engine, task, run) = running().await;
     engine
         .cancel(&crate::support::scope(), &task.id, longhaul_core::CancelMode::AtOnce)
@@ -79,7 +79,7 @@ async fn news_never_stand_in_the_way_of_the_end() {
 }
 
 #[tokio::test]
-async fn that_work_has_begun_is_said_once_and_spoils_no_other_news() {
+async fn the_start_is_reported_once_and_other_reports_are_kept() {
     let (world, store, engine, task, run) = running().await;
     run.cx.started();
     world
@@ -148,7 +148,7 @@ async fn work_that_another_node_has_taken_over_gets_no_start() {
 }
 
 #[tokio::test]
-async fn news_that_found_no_room_are_told_later() {
+async fn reports_that_found_no_room_are_written_later() {
     let (world, store, engine, task, run) = running().await;
     store.be_full_for("started", 1);
     run.cx.started();

@@ -41,7 +41,7 @@ fn to_be_blocked_costs_no_attempt() {
 }
 
 #[test]
-fn an_entry_shows_that_it_goes_on() {
+fn a_new_entry_clears_the_block() {
     let blocked = blocked_again(&task_at("Queued", "Ended"), "v2", NOW);
     let queued = apply(&blocked, Event::Unblocked { ready_at: NOW }, NOW);
     let running = apply(&queued, Event::Claimed { node: NODE, host: None }, NOW);
@@ -86,7 +86,7 @@ fn a_block_and_its_end_are_seen() {
 
 /// Its caller would wait for days, and no later process would go on with it.
 #[test]
-fn what_nobody_can_come_back_for_fails_instead() {
+fn a_plain_call_without_a_key_fails_instead() {
     for (announced, keyed) in [(false, false), (true, false), (false, true)] {
         let mut task = task_at("Running", "Live");
         (task.announced, task.keyed) = (announced, keyed);
