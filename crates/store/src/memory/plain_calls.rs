@@ -80,10 +80,6 @@ enum Write {
 }
 
 /// Where a change of a task is to be made.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is taken apart where it is made; a box would cost each change an allocation"
-)]
 enum Route {
     /// It was made here, or refused.
     Here(Result<Task, ApplyError>),
