@@ -23,6 +23,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve the commands of a configuration file as MCP tools
+    #[command(after_help = SERVE_HELP)]
     Serve(Serve),
     /// Serve a configuration file on standard input and output, for desktop clients
     #[cfg(unix)]
@@ -38,6 +39,13 @@ pub(crate) enum Command {
     #[command(after_help = TASK_HELP)]
     Task(Task),
 }
+
+const SERVE_HELP: &str = "\
+Exit status:
+    0  stopped by SIGTERM, Ctrl-C or --idle-exit
+    1  the server could not be started, such as when the address or the data directory is in use
+    2  the command line or the configuration is wrong; nothing was started
+   74  the disk failed in a way that leaves its state unknown; nothing unsynced was acknowledged";
 
 const CALL_HELP: &str = "\
 Values are converted to the types in the tool's schema: `depth=3` is a number where the schema says number, else text. Repeat a \

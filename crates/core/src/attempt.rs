@@ -39,7 +39,7 @@ pub struct Attempt {
     pub epoch: u32,
     /// The node that works on it.
     pub node: NodeId,
-    /// Set if the work lives outside the process and only this host can adopt it (design section 5).
+    /// Set if the work lives outside the process and only this host can adopt it.
     pub host: Option<HostId>,
     /// Where it stands.
     pub state: AttemptState,

@@ -17,7 +17,7 @@ const MAX_LEN: usize = 64;
 /// The name of a task, and where there is no authentication also the key to it.
 ///
 /// 48 bits of unix milliseconds followed by 130 bits from the system's random source, 36 characters in all. Ids of later tasks
-/// sort after those of earlier ones, which is what makes batched inserts cheap (design section 4). A clone shares the text.
+/// sort after those of earlier ones, which is what makes batched inserts cheap. A clone shares the text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(Arc<str>);
 

@@ -189,7 +189,7 @@ pub enum Failure {
     #[error("no slot became free within the queue timeout")]
     QueueTimeout,
     /// It ended the process, or itself, at the same point again and again; this is how, oldest first.
-    #[error("{attempts} attempts failed without coming any further; the last: {}", .history.last().map_or_else(|| "unknown".to_owned(), FailedAttempt::to_string))]
+    #[error("{attempts} attempts failed without forward progress; the last: {}", .history.last().map_or_else(|| "unknown".to_owned(), FailedAttempt::to_string))]
     Poisoned {
         /// How many there were.
         attempts: u32,
@@ -201,8 +201,8 @@ pub enum Failure {
     Diverged(String),
     /// A child's outcome is too long for its parent's journal; the parent gets this instead.
     #[error(
-        "what it came to is {bytes} bytes long, and its caller's journal takes {MAX_ENTRY_BYTES}: its own task has it; hand over much data \
-         by a file, a resource or what it emits, and return where that is"
+        "the result is {bytes} bytes long, and the journal of the task that called it accepts {MAX_ENTRY_BYTES}. The result is kept with the child's own task. \
+         Pass large data in a file, a resource or emitted output, and return where it is"
     )]
     TooLongForParent {
         /// How long it is.

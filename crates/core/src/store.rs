@@ -114,7 +114,7 @@ impl Created {
     }
 }
 
-/// Makes a call that arrives twice one call (design section 7). A key is unique with principal and tool, and is free again when its
+/// Makes a call that arrives twice one call. A key is unique with principal and tool, and is free again when its
 /// task is deleted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Idempotency {

@@ -192,7 +192,7 @@ impl Task {
         self.announced_until.since(self.created_at)
     }
 
-    /// How long a poller should wait: a tenth of the age, between half a second and 15 seconds (design section 6).
+    /// How long a poller should wait: a tenth of the age, between half a second and 15 seconds.
     pub fn poll_hint(&self, now: UnixMillis) -> Millis {
         (now.since(self.created_at) / 10).clamp(500, 15_000)
     }

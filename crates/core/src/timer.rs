@@ -25,7 +25,7 @@ impl Task {
         timers.into_iter().flatten().min()
     }
 
-    /// When it may be deleted: the later of end + retention and what was announced (design section 4); `None` while it or its
+    /// When it may be deleted: the later of end + retention and what was announced; `None` while it or its
     /// last attempt lives (invariant 6).
     pub fn delete_at(&self) -> Option<UnixMillis> {
         let ended = self.ended_at?;

@@ -27,7 +27,7 @@ use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe, sync::Arc, tim
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
-/// Reports of a task are written at most this often (design section 5).
+/// Reports of a task are written at most this often.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How many crashed attempts a failure names.

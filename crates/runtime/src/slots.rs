@@ -7,7 +7,7 @@ use std::{
 };
 use tokio::sync::{Notify, oneshot};
 
-/// Counts running attempts, in all and per tool. A slot belongs to the attempt, not to the task (design section 4).
+/// Counts running attempts, in all and per tool. A slot belongs to the attempt, not to the task.
 pub(crate) struct Slots {
     limit: Option<usize>,
     taken: Mutex<Taken>,

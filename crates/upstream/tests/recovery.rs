@@ -1,4 +1,4 @@
-//! Each branch of recovery: what `judge` says about an attempt, wherever the process that held it died (design section 8).
+//! Each branch of recovery: what `judge` says about an attempt, wherever the process that held it died.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, missing_docs)]
 

@@ -28,7 +28,7 @@ use std::{
 
 /// How many old tasks are checked after each restart.
 const OLD: usize = 50;
-/// How long a stop may take: it closes streams and leaves commands running (design section 9).
+/// How long a stop may take: it closes streams and leaves commands running.
 const STOP: Duration = Duration::from_secs(10);
 /// How long to look for a supervisor that has not started its command.
 const FIND_STARTING: Duration = Duration::from_millis(60);

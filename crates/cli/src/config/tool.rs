@@ -210,7 +210,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
         let most = entry.retention()?;
         if retention.is_some_and(|retention| most < retention) {
             entry.report(
-                "`max_retention` is shorter than `retention`: it is the longest time that a client can wish for, and `retention` what it gets without a wish"
+                "`max_retention` is shorter than `retention`: it is the longest time that a client can request, and `retention` is the time without a request"
                     .to_owned(),
             );
         }

@@ -47,7 +47,7 @@ pub struct ToolSettings {
     pub intake: Option<Arc<dyn Intake>>,
     /// What a host may tell its model while a task of 2025-11-25 runs (G1-15); a sentence with the tool's title if absent.
     pub immediate_response: Option<String>,
-    /// Answers a waiting plain call after so long with how to follow it (design section 7, hand-off).
+    /// Answers a waiting plain call after so long with how to follow it (hand-off).
     pub handoff: Option<Millis>,
     /// From creation to the end of all work.
     pub deadline: Option<Millis>,

@@ -10,7 +10,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
 
 impl Node {
-    /// Retries an operation that must not be lost while the store fails, as on a full disk (design section 5). Any answer of the store, also a
+    /// Retries an operation that must not be lost while the store fails, as on a full disk. Any answer of the store, also a
     /// refusal, is final; so is a closed store.
     pub(crate) async fn retry_store<T, F>(
         &self,

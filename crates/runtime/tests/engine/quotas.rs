@@ -1,4 +1,4 @@
-//! Callers may have so much and no more (design section 9).
+//! Callers may have so much and no more.
 
 use crate::support::{CallOf, Script, World, settle, tool};
 use longhaul_core::{Quota, QuotaExceeded, QuotaScope, State, store::CreateError};

@@ -1,4 +1,4 @@
-//! The same call, made again under its idempotency key (design section 7).
+//! The same call, made again under its idempotency key.
 
 use crate::support::{CallOf, ManualClock, Process, Script, World, beside, guarded, scope, settle, text, tool};
 use longhaul_core::{Json, Outcome, State, StopReason, TaskId, store::CreateError};

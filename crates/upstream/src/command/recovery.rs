@@ -1,4 +1,4 @@
-//! What became of an attempt, decided under the same lock its supervisor holds while it lives (design section 8).
+//! What became of an attempt, decided under the same lock its supervisor holds while it lives.
 
 use super::{
     attempt_dir::{AttemptDir, Lock, SOCKET},

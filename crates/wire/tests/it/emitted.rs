@@ -56,7 +56,7 @@ fn a_blocked_task_is_working_and_says_why() {
         let legacy = respond(|out| legacy::tasks::write_get(out, &record, None, NINE));
         let pushed = written(|out| legacy::tasks::write_status_notification(out, &record.task, None, NINE));
         for shown in [&modern["result"], &legacy["result"], &pushed["params"]] {
-            let expected = "blocked (poisoned): 5 attempts failed without coming any further; the last: unknown";
+            let expected = "blocked (poisoned): 5 attempts failed without forward progress; the last: unknown";
             assert_eq!(
                 (&shown["status"], &shown["statusMessage"]),
                 (&json!(status), &json!(expected))

@@ -339,13 +339,13 @@ fn bad_files_are_explained() {
         (
             "+tool\nretention = \"2d\"\nmax_retention = \"1d\"\n",
             &[
-                "jobs.toml:8: `max_retention` is shorter than `retention`: it is the longest time that a client can wish for, and `retention` what it gets without a wish",
+                "jobs.toml:8: `max_retention` is shorter than `retention`: it is the longest time that a client can request, and `retention` is the time without a request",
             ],
         ),
         (
             "+tool\nretention = \"forever\"\nmax_retention = \"1d\"\n",
             &[
-                "jobs.toml:8: `max_retention` is shorter than `retention`: it is the longest time that a client can wish for, and `retention` what it gets without a wish",
+                "jobs.toml:8: `max_retention` is shorter than `retention`: it is the longest time that a client can request, and `retention` is the time without a request",
             ],
         ),
         (
