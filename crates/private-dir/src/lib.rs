@@ -1,6 +1,6 @@
 //! A directory that belongs to this process's user alone, and its files, opened without following links.
 //!
-//! A server may run as root, and its data directory may have been open to others before it was made private. What they left there must not
+//! A server may run as root, and its data directory may have been open to others before it was made private. Files they left there must not
 //! make the server write, truncate or wait somewhere else: so each file is checked before it is used, by its type, its owner and its names.
 //! A path that leads to the directory may have links in it, as `/home` is one on some systems.
 
@@ -16,8 +16,8 @@ use std::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unfit {
-    /// Something else has its name.
-    #[error("it is {found} and should be {wanted}; look at who put it there, and move it away")]
+    /// Something else is at its path.
+    #[error("it is {found} and should be {wanted}; find out who put it there, and move it away")]
     Kind {
         /// What is there.
         found: &'static str,
@@ -34,8 +34,8 @@ pub enum Unfit {
         /// Ours.
         user: u32,
     },
-    /// It is in other places too, where others may read and change it.
-    #[error("it has {names} names (hard links) and should have one; look at who made the others, and move it away")]
+    /// It has other names, under which others may read and change it.
+    #[error("it has {names} names (hard links) and should have one; find out who made the others, and move it away")]
     Names {
         /// How many.
         names: u64,
@@ -49,7 +49,7 @@ impl From<Unfit> for io::Error {
 }
 
 impl Unfit {
-    /// Why `error` came about, if it is about something unfit.
+    /// The [`Unfit`] inside `error`, if there is one.
     pub fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
     }
@@ -76,7 +76,7 @@ impl PrivateDir {
         Self::open(path)
     }
 
-    /// Opens a directory that is there, and takes from everyone else what they may do in it. The path may be a link if it is root's or this
+    /// Opens an existing directory, and removes all permissions of other users. The path may be a link if it is root's or this
     /// user's.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl PrivateDir {
         check_directory(&found)?;
         let mode = found.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
-            tracing::warn!(path = %path.display(), "others could look into this directory (mode {mode:o}); its mode is now 700");
+            tracing::warn!(path = %path.display(), "other users could read this directory (mode {mode:o}); its mode is now 700");
             opened.set_permissions(Permissions::from_mode(0o700))?;
         }
         Ok(Self { path, opened })
@@ -223,7 +223,7 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether `path` leads to what `known` is about.
+/// Whether `path` leads to the file that `known` describes.
 ///
 /// # Errors
 /// The system's.

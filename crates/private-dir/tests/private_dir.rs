@@ -97,7 +97,7 @@ fn only_a_regular_file_with_one_name_is_opened_and_nothing_is_changed() {
 }
 
 #[test]
-fn others_are_kept_out() {
+fn other_users_have_no_access() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
     let dir = PrivateDir::open(folder.path()).unwrap();
@@ -111,7 +111,7 @@ fn others_are_kept_out() {
     fs::remove_dir(&moved).unwrap();
 }
 
-/// Only root can give something away, so that is who can run this to its end.
+/// Only root can change an owner, so only root runs this to its end.
 #[test]
 fn what_belongs_to_another_user_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The functions that take the place of the C library's.
+//! The functions that replace the C library's.
 
 #![expect(
     unsafe_code,

@@ -131,7 +131,7 @@ async fn lives(store: &Arc<SqliteStore>, waiters: usize, total: u64) {
     .await;
 }
 
-/// One step a commit, each task on its own: what a durable tool does all day.
+/// One step per commit, each task on its own, as durable tools do.
 async fn steps(store: &Arc<SqliteStore>, waiters: usize, total: u64, bytes: usize) {
     let mut idle = Vec::new();
     for n in 0..waiters {
@@ -184,7 +184,7 @@ async fn gets(store: &Arc<SqliteStore>, ids: Arc<Vec<TaskId>>) {
     );
 }
 
-/// Many finished tasks, through the front door.
+/// Many finished tasks, created through the store.
 async fn keep(store: &Arc<SqliteStore>, count: u64) -> Vec<TaskId> {
     let kept = Arc::new(std::sync::Mutex::new(Vec::with_capacity(count as usize)));
     let outcome = result();

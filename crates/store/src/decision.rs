@@ -1,4 +1,4 @@
-//! What a change makes of a task, its questions and its journal: the part of every store that needs no storage.
+//! Decides what a change writes to a task, its questions and its journal, without any storage.
 
 use longhaul_core::{
     ChildEntry, Entry, Event, IllegalEvent, InputKey, Json, Outcome, Reason, Task, UnixMillis,
@@ -13,14 +13,14 @@ pub(crate) struct Decision<'a> {
     pub(crate) task: Task,
     /// The outcome, if the change ended the task.
     pub(crate) outcome: Option<Outcome>,
-    /// What becomes of its questions, in order.
+    /// The writes to its questions, in order.
     pub(crate) inputs: Vec<InputWrite<'a>>,
-    /// What becomes of its journal, in order.
+    /// The writes to its journal, in order.
     pub(crate) entries: Vec<EntryWrite<'a>>,
 }
 
 impl Decision<'_> {
-    /// What becomes of the task alone.
+    /// A change of the task alone.
     pub(crate) fn of(task: Task) -> Self {
         Self {
             task,
@@ -52,9 +52,9 @@ pub(crate) enum InputWrite<'a> {
 
 /// One write to a task's journal.
 pub(crate) enum EntryWrite<'a> {
-    /// The next place is taken.
-    Taken(&'a Entry),
-    /// One that was taken has another value, and the attempt that wrote it, if one did.
+    /// A new entry.
+    Appended(&'a Entry),
+    /// A new value of an existing entry, and the attempt that wrote it, if one did.
     Rewritten {
         seq: u32,
         value: &'a Json,
@@ -90,7 +90,7 @@ pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>
                     at: change.at,
                 });
             }
-            Event::Journaled(entry) if entry.seq > journaled => decision.entries.push(EntryWrite::Taken(entry)),
+            Event::Journaled(entry) if entry.seq > journaled => decision.entries.push(EntryWrite::Appended(entry)),
             Event::Journaled(Entry { seq, value, epoch, .. }) => decision.entries.push(EntryWrite::Rewritten {
                 seq: *seq,
                 value,
@@ -111,8 +111,8 @@ pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>
     Ok(decision)
 }
 
-/// What `parent` writes of itself when it starts another task. One that is to stop starts nothing: whoever cancels the children it has must
-/// come to an end.
+/// What `parent` writes of itself when it starts another task. A parent that must stop starts nothing, because cancelling its
+/// children must end.
 pub(crate) fn decide_start<'a>(parent: &Task, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
     let decision = decide(parent, change)?;
     if parent.stop.is_some() {
@@ -125,7 +125,7 @@ pub(crate) fn decide_start<'a>(parent: &Task, change: &'a Change) -> Result<Deci
     Ok(decision)
 }
 
-/// What the end of `task`, if it has come with this `outcome`, is to the one that started it.
+/// The change of the parent when `task` has ended with `outcome`, if it has.
 pub(crate) fn end_for_parent(task: &Task, outcome: Option<&Outcome>, at: UnixMillis) -> Option<Change> {
     let (lineage, outcome) = (task.lineage.as_ref()?, outcome?);
     let event = Event::ChildEnded {
@@ -135,7 +135,7 @@ pub(crate) fn end_for_parent(task: &Task, outcome: Option<&Outcome>, at: UnixMil
     Some(Change::of(&lineage.parent, event, at))
 }
 
-/// Invariant 3: whoever shows a fence must hold the active attempt, and a worker's events need one; an entry says which attempt's it is.
+/// Invariant 3: a fence must be that of the active attempt, a worker's events need one, and an entry records its attempt.
 fn check_fence(task: &Task, change: &Change) -> Result<(), ApplyError> {
     let right = match change.fence {
         Some(fence) => {

@@ -1,8 +1,8 @@
-//! Where tasks are kept.
+//! Stores of tasks.
 //!
 //! - [`SqliteStore`]: one file in one directory, owned by one process; every acknowledged change survives the loss of power.
-//! - [`MemoryStore`]: maps and sets; it forgets everything when it is dropped. The model that other stores are compared with.
-//! - [`PlainCallStore`]: in front of another store; it keeps plain calls in memory until somebody outside may know them.
+//! - [`MemoryStore`]: maps and sets; its contents end with it. The model that other stores are compared with.
+//! - [`PlainCallStore`]: in front of another store; it keeps plain calls in memory until a client may know their ids.
 //! - [`contract`]: what every store must pass, shipped as library code so that a store written elsewhere can prove itself too.
 //!
 //! What the methods promise is written on [`longhaul_core::Store`].

@@ -1,4 +1,4 @@
-//! A store whose tasks may be read, while nobody has accepted it.
+//! A store that may only be read until an operator accepts it.
 
 use crate::sqlite::SqliteStore;
 use longhaul_core::{
@@ -8,7 +8,7 @@ use longhaul_core::{
 use std::{future::ready, sync::Arc};
 
 /// Around a [`SqliteStore`] that [disagrees](SqliteStore::disagreement) with its directory: everything can be read; nothing is claimed,
-/// adopted, begun, changed or deleted, and who asks for that is told so. Sessions can begin and end, because reading needs them.
+/// adopted, begun, changed or deleted, and such calls fail with an error that names the reason. Sessions can begin and end, because reading needs them.
 pub struct ReadsOnly(Arc<SqliteStore>);
 
 impl ReadsOnly {
@@ -30,12 +30,12 @@ impl StoreLayer for ReadsOnly {
         &*self.0
     }
 
-    /// The latest there is: this start is none, since it does nothing.
+    /// The latest start: this one is not recorded, because it starts no work.
     fn open_node(&self, _host: &HostId, _at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>> {
         Box::pin(self.0.latest_node())
     }
 
-    /// What is offered now may be called when the store is accepted, by a server that starts then.
+    /// Tools are recorded by the server that starts once the store is accepted.
     fn put_spec(&self, _spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
         at_once(Ok(()))
     }

@@ -1,8 +1,8 @@
-//! Refusals that every store words alike.
+//! Errors with the same text in every store.
 
 use longhaul_core::store::StoreError;
 
-/// The id is minted from 130 random bits, so this is a mistake of the caller and no accident.
+/// Ids have 130 random bits, so a repeated one is a mistake of the caller.
 pub(crate) fn id_taken() -> StoreError {
     StoreError::Failed("a task with this id exists already".to_owned())
 }

@@ -3,7 +3,7 @@
 use crate::decision::{Decision, EntryWrite, InputWrite};
 use longhaul_core::{Entry, Json, Outcome, Task, Usage, store::NewTask};
 
-/// What a new task adds.
+/// The usage that a new task adds.
 pub(crate) fn of_new(new: &NewTask, task: &Task, outcome: Option<&Outcome>) -> Usage {
     Usage {
         live: u64::from(!task.is_done()),
@@ -11,14 +11,14 @@ pub(crate) fn of_new(new: &NewTask, task: &Task, outcome: Option<&Outcome>) -> U
     }
 }
 
-/// The bytes that a change writes and that stay. Those of the values it writes over go.
+/// The bytes that a change writes. The caller subtracts those of the values it replaces.
 pub(crate) fn of_decision(decision: &Decision<'_>) -> u64 {
     let inputs = decision.inputs.iter().map(|input| match input {
         InputWrite::Asked { request: json, .. } | InputWrite::Answered { answer: json, .. } => bytes(json),
         InputWrite::Withdrawn { .. } => 0,
     });
     let entries = decision.entries.iter().map(|entry| match entry {
-        EntryWrite::Taken(entry) => of_entry(entry),
+        EntryWrite::Appended(entry) => of_entry(entry),
         EntryWrite::Rewritten { value, .. } => bytes(value),
     });
     decision.outcome.as_ref().map_or(0, of_outcome) + inputs.sum::<u64>() + entries.sum::<u64>()

@@ -12,9 +12,9 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 /// In memory, so there is nothing to open again.
-struct Kept(Arc<dyn Store>);
+struct InMemory(Arc<dyn Store>);
 
-impl Subject for Kept {
+impl Subject for InMemory {
     fn store(&self) -> Arc<dyn Store> {
         self.0.clone()
     }
@@ -25,10 +25,10 @@ impl Subject for Kept {
 }
 
 fn model() -> BoxFuture<'static, Box<dyn Subject>> {
-    Box::pin(async { Box::new(Kept(Arc::new(MemoryStore::new()))) as Box<dyn Subject> })
+    Box::pin(async { Box::new(InMemory(Arc::new(MemoryStore::new()))) as Box<dyn Subject> })
 }
 
-/// Says nothing itself.
+/// Implements no operation itself.
 #[derive(Default)]
 struct Layer(MemoryStore);
 
@@ -39,13 +39,13 @@ impl StoreLayer for Layer {
 }
 
 fn layer() -> BoxFuture<'static, Box<dyn Subject>> {
-    Box::pin(async { Box::new(Kept(Arc::new(Layer::default()))) as Box<dyn Subject> })
+    Box::pin(async { Box::new(InMemory(Arc::new(Layer::default()))) as Box<dyn Subject> })
 }
 
 fn plain_calls() -> BoxFuture<'static, Box<dyn Subject>> {
     Box::pin(async {
         let store = PlainCallStore::in_front_of(Arc::new(MemoryStore::new()));
-        Box::new(Kept(Arc::new(store))) as Box<dyn Subject>
+        Box::new(InMemory(Arc::new(store))) as Box<dyn Subject>
     })
 }
 

@@ -15,7 +15,7 @@ use std::sync::{
 
 const HOUR: u64 = 3_600_000;
 
-/// What becomes of the next write of a call.
+/// The result of the next write of a call.
 #[derive(Clone, Copy, Default)]
 enum NextWrite {
     #[default]
@@ -23,7 +23,7 @@ enum NextWrite {
     Full,
     /// Made, and its answer is lost.
     MadeAndFailed,
-    /// Not made, but nobody can tell.
+    /// Not made, but the error does not show that.
     Failed,
     /// Made, and never answered.
     MadeAndSilent,
@@ -202,7 +202,7 @@ fn a_call_that_only_waits_for_its_answer_writes_nothing() {
     let last = hints.lock().unwrap().pop().unwrap();
     let record = last.ended.expect("whoever waits has the outcome from the hint");
     assert!(record.outcome.is_some() && record.task == ended);
-    assert!(bench.find(&task.id).is_none(), "nothing of it is kept");
+    assert!(bench.find(&task.id).is_none(), "nothing of it is stored");
     assert_eq!(now(bench.store.usage(None)).unwrap(), longhaul_core::Usage::default());
 }
 
@@ -234,7 +234,7 @@ fn a_call_that_asks_is_written_with_its_question() {
 }
 
 #[test]
-fn a_promotion_that_finds_no_room_changes_nothing() {
+fn a_promotion_on_a_full_store_changes_nothing() {
     let bench = Bench::new();
     let (task, fence) = bench.running("a");
     bench.disk.next(NextWrite::Full);
@@ -393,7 +393,7 @@ fn calls_and_stored_tasks_share_a_quota() {
     bench.create(task("b"));
     refused(call("c"));
     refused(task("c"));
-    // A stored task ends: what was read before is not held against the next call.
+    // A stored task ends: the next call does not use the usage that was cached before.
     let b: TaskId = "b".parse().unwrap();
     bench
         .apply(&b, None, Event::CancelRequested(CancelMode::AtOnce))

@@ -1,4 +1,4 @@
-//! What somebody may put in the place of a private file, for the tests of every crate that opens such files.
+//! What another user may put at the path of a private file, for the tests of every crate that opens such files.
 #![allow(unreachable_pub)]
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};

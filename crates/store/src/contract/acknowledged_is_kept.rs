@@ -1,9 +1,9 @@
-//! Acknowledged means kept: also when the store is closed and opened again.
+//! Acknowledged changes stay, also when the store is closed and opened again.
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{Event, State, UnixMillis, Verdict};
 
-/// Every kind of change is there again, to the last byte.
+/// Every kind of change is read back unchanged.
 pub async fn changes_survive_reopening(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let queued = bench
@@ -52,7 +52,7 @@ pub async fn changes_survive_reopening(fresh: Fresh) {
     assert!(matches!(answer.state, longhaul_core::InputState::Answered(json) if json.as_str().contains("yes")));
 }
 
-/// A fence of the past is never valid again by accident.
+/// A fence of an earlier node never becomes valid again.
 pub async fn nodes_are_never_numbered_twice(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let first = bench.node;

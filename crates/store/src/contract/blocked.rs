@@ -1,4 +1,4 @@
-//! A task that cannot go on holds nothing, is told what comes, and loses nothing.
+//! A blocked task holds nothing, records what happens to it, and loses nothing.
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{
@@ -22,8 +22,8 @@ fn ids(tasks: Vec<Task>) -> Vec<TaskId> {
     tasks.into_iter().map(|task| task.id.clone()).collect()
 }
 
-/// What it waits for is recorded when it comes, and does not queue it.
-pub async fn blocked_work_is_told_and_not_woken(fresh: Fresh) {
+/// Events that it waits for are recorded, and do not queue it.
+pub async fn blocked_work_records_events_and_is_not_woken(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, _) = blocked(&bench, "a").await;
     let ended = ChildEntry {
@@ -46,7 +46,7 @@ pub async fn blocked_work_is_told_and_not_woken(fresh: Fresh) {
     assert!(matches!(question.state, InputState::Answered(_)));
     assert_eq!(bench.journal(&task.id).await[0].value, ended.to_json());
     assert_eq!(bench.claim("tool", 10, 99).await, []);
-    // Its time comes, and it is tried again.
+    // At its retry time it is tried again.
     assert_eq!(bench.store.next_wake().await, Ok(Some(UnixMillis(100))));
     let due = bench.peek(&task.id).await.task.due(UnixMillis(100));
     assert_eq!(due, [Event::TimerFired]);
@@ -55,11 +55,11 @@ pub async fn blocked_work_is_told_and_not_woken(fresh: Fresh) {
     assert_eq!((claimed.task.attempts_used, claimed.task.woken), (1, 2));
 }
 
-/// It is in no queue, no orphan, holds no fence, is counted as what it is, and is the same after a restart.
+/// It is in no queue, is no orphan, holds no fence, is counted as blocked, and is unchanged after a restart.
 pub async fn blocked_work_holds_nothing(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, fence) = blocked(&bench, "a").await;
-    let why = task.block().expect("it says why");
+    let why = task.block().expect("it has a reason");
     assert_eq!(
         (why.reason, why.since, why.tries),
         (BlockReason::NonDeterminism, UnixMillis(3), 0)
@@ -110,7 +110,7 @@ pub async fn a_block_lasts_until_an_entry(fresh: Fresh) {
             .expect("blocked again")
     };
     let again = try_again(10, vec![block("v3", 200, 9_000)]).await;
-    let why = again.block().expect("it says why");
+    let why = again.block().expect("it has a reason");
     assert_eq!((why.since, why.until, why.tries), (UnixMillis(3), UnixMillis(1_000), 1));
     assert!(why.is_known_for("v2") && why.is_known_for("v3"));
     let entry = Entry {
@@ -118,7 +118,7 @@ pub async fn a_block_lasts_until_an_entry(fresh: Fresh) {
         ..step(2, "further")
     };
     let anew = try_again(20, vec![Event::Journaled(entry), block("v4", 200, 9_000)]).await;
-    let why = anew.block().expect("it says why");
+    let why = anew.block().expect("it has a reason");
     assert_eq!(
         (why.since, why.until, why.tries),
         (UnixMillis(20), UnixMillis(9_000), 0)
@@ -144,7 +144,7 @@ pub async fn blocked_tasks_are_found_in_order(fresh: Fresh) {
     bench.create(new_task("f", bench.node, 1)).await;
     let cancel = vec![Event::CancelRequested(CancelMode::Cooperative)];
     let over = bench.apply(&id("b"), None, cancel, 5).await.expect("cancelled");
-    assert!(over.is_done(), "nobody is left to follow a request to stop");
+    assert!(over.is_done(), "no attempt is left to stop");
     let unblocked = vec![Event::Unblocked {
         ready_at: UnixMillis(5),
     }];
@@ -161,8 +161,8 @@ pub async fn blocked_tasks_are_found_in_order(fresh: Fresh) {
     assert_eq!(after(Some("e"), 1).await, []);
 }
 
-/// Whoever writes a place again is the one who wrote it; a child's end is nobody's.
-pub async fn an_entry_says_which_attempt_wrote_it(fresh: Fresh) {
+/// An entry that is rewritten belongs to the attempt that rewrote it; a child's end belongs to no attempt.
+pub async fn an_entry_records_its_attempt(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, _) = blocked(&bench, "a").await;
     let unblocked = vec![Event::Unblocked {

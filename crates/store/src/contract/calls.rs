@@ -1,4 +1,4 @@
-//! Calls that were kept in memory by someone else until they were written.
+//! Calls that were held in memory, outside of the store, until they were written.
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{
@@ -6,7 +6,7 @@ use longhaul_core::{
     store::{ApplyError, NewTask, UnwrittenCall},
 };
 
-/// A call whose attempt runs, as whoever kept it has it.
+/// A call in memory whose attempt runs.
 fn unwritten(name: &str, bench: &Bench) -> UnwrittenCall {
     let new = NewTask {
         announced: false,
@@ -20,7 +20,7 @@ fn unwritten(name: &str, bench: &Bench) -> UnwrittenCall {
     }
 }
 
-/// A call is written as it was, with the change that made it known, in one write; the same write again finds it.
+/// A call is written as it was, with the change that made it known, in one write. Repeating the write finds it.
 pub async fn a_call_is_written_once_with_its_change(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let call = unwritten("a", &bench);
@@ -45,10 +45,10 @@ pub async fn a_call_is_written_once_with_its_change(fresh: Fresh) {
         .await;
     assert!(ended.expect("its attempt goes on").is_done());
     let kept = bench.store.requestor(&id).await.expect("a read");
-    assert_eq!(kept, Some(call.requestor), "who called is kept with it");
+    assert_eq!(kept, Some(call.requestor), "the requestor is stored with it");
 }
 
-/// A call may be written without a change, and one that asks is written with its question.
+/// A call may be written without a change, or with the question it asks.
 pub async fn a_call_is_written_with_its_question_or_with_nothing(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let call = unwritten("a", &bench);
@@ -94,7 +94,7 @@ pub async fn a_refused_call_leaves_no_trace_and_a_written_one_is_counted(fresh: 
 }
 
 /// The end of a task is hinted with its record or without, and never with another one.
-pub async fn a_hint_of_an_end_may_bring_the_record(fresh: Fresh) {
+pub async fn a_hint_of_an_end_may_carry_the_record(fresh: Fresh) {
     use std::sync::{Arc, Mutex, mpsc};
     let bench = Bench::fresh(fresh).await;
     let (send, receive) = mpsc::channel();

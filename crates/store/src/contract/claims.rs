@@ -4,14 +4,14 @@ use super::{Fresh, fixture::*};
 use longhaul_core::{AttemptEnd, Event, State};
 use std::collections::BTreeSet;
 
-/// Many claimers at once, and every task goes to one of them.
+/// Of many concurrent claimers each task goes to one.
 pub async fn no_task_is_given_to_two_claimers(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     for n in 0..30 {
         bench.create(new_task(&format!("t{n:02}"), bench.node, n)).await;
     }
     let mut taken = Vec::new();
-    // Begun together, so that a store that works in parallel has them all at the same time.
+    // Started together, so that a concurrent store handles them at the same time.
     let claims: Vec<_> = (0..20).map(|_| Box::pin(bench.claim("tool", 2, 100))).collect();
     for claim in together(claims).await {
         taken.extend(claim);
@@ -60,7 +60,7 @@ pub async fn a_queue_is_in_order_of_readiness(fresh: Fresh) {
     assert_eq!(names(again), ["c"]);
 }
 
-/// Then nobody else can take it.
+/// Then no other claimer gets it.
 pub async fn a_task_may_be_claimed_as_it_is_created(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, _) = bench.running("a", 1).await;

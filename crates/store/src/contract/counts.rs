@@ -1,9 +1,9 @@
-//! How much lives.
+//! Counts of live tasks.
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{AttemptEnd, CancelMode, Event, store::Counts};
 
-/// Live tasks by state; what is over is not counted, also while its attempt still stops.
+/// Live tasks by state. A task that is over is not counted, even while its attempt still stops.
 pub async fn live_tasks_are_counted(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     assert_eq!(bench.store.counts().await, Ok(Counts::default()));

@@ -5,7 +5,7 @@ use longhaul_core::{
     AttemptEnd, CancelMode, Event, InputKey, Outcome, State, StopReason, UnixMillis, Verdict, store::ApplyError,
 };
 
-/// Whatever is said about it, and by whom: the outcome and all that a reader sees stay.
+/// Whatever event arrives, with or without a fence: the outcome and all that a reader sees stay.
 pub async fn invariant_2_a_done_task_never_changes(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, fence) = bench.running("a", 1).await;
@@ -13,7 +13,7 @@ pub async fn invariant_2_a_done_task_never_changes(fresh: Fresh) {
         .apply(&task.id, Some(fence), vec![Event::Started, asked(1)], 2)
         .await
         .expect("it works");
-    // Cancelled at once: the task is over while its worker, fence in hand, still stops.
+    // Cancelled at once: the task is over while its worker, which holds the fence, still stops.
     bench
         .apply(&task.id, None, vec![Event::CancelRequested(CancelMode::AtOnce)], 3)
         .await
@@ -67,12 +67,12 @@ pub async fn invariant_2_a_done_task_never_changes(fresh: Fresh) {
             (now.task.ended_at, now.task.announced_until),
             (over.task.ended_at, over.task.announced_until)
         );
-        // The first frees the attempt, and with it the fence is gone.
+        // The first event ends the attempt, and with it the fence.
         assert!(late.is_ok() || late == Err(ApplyError::Stale), "{late:?}");
     }
 }
 
-/// A legacy call with bad arguments is owed a task that is over at once.
+/// A legacy call with bad arguments gets a task that is over at once.
 pub async fn a_task_may_be_over_as_it_is_created(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let mut new = new_task("a", bench.node, 7);

@@ -1,4 +1,4 @@
-//! Tasks and changes in few words.
+//! Short constructors of tasks and changes.
 
 use super::Fresh;
 use longhaul_core::{
@@ -29,7 +29,7 @@ impl Bench {
         Self { subject, store, node }
     }
 
-    /// Closes and opens the store, and comes back as the next node.
+    /// Closes and opens the store, and continues as the next node.
     pub(super) async fn restart(mut self) -> Self {
         drop(self.store);
         self.subject.reopen().await;
@@ -122,7 +122,7 @@ pub(crate) fn spec(name: &str) -> ToolSpec {
     }
 }
 
-/// An announced task of `alice`, in the queue of `tool`, kept an hour.
+/// An announced task of `alice`, in the queue of `tool`, with a retention of an hour.
 pub(crate) fn new_task(name: &str, front: NodeId, at: i64) -> NewTask {
     NewTask {
         header: TaskHeader {
@@ -196,7 +196,7 @@ pub(crate) fn answered(nth: u32, text: &str) -> Event {
     }
 }
 
-/// What a step called `name` came to.
+/// The result of a step called `name`.
 pub(crate) fn step(seq: u32, name: &str) -> Entry {
     Entry {
         seq,
@@ -213,7 +213,7 @@ pub(crate) fn step(seq: u32, name: &str) -> Entry {
     }
 }
 
-/// Drives futures side by side, so that each has begun before the first is waited for.
+/// Drives futures concurrently: each has started before the first is awaited.
 pub(super) async fn together<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
     use std::{pin::Pin, task::Poll};
     let mut answers: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();

@@ -1,10 +1,10 @@
-//! Hints, not news.
+//! Hints of changes.
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{Event, store::Hint};
 use std::sync::{Arc, Mutex, mpsc};
 
-/// Each change of a task is hinted, after it can be read, in order; what was refused is not.
+/// Each change of a task is hinted in order, after it can be read; a refused change is not.
 pub async fn every_change_is_hinted_in_order(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (tell, told) = mpsc::channel::<Hint>();

@@ -16,7 +16,7 @@ fn keyed(name: &str, bench: &Bench, key: &str, arguments: u8) -> NewTask {
     }
 }
 
-/// What a read finds under `key`.
+/// The task that a read finds under `key`.
 async fn found(bench: &Bench, principal: &str, tool: &str, arguments: u8) -> Option<Task> {
     let idempotency = Idempotency {
         key: "key".into(),
@@ -72,7 +72,7 @@ pub async fn a_key_is_not_used_for_another_call(fresh: Fresh) {
     bench.create(keyed("b", &bench, "another key", 2)).await;
 }
 
-/// Invariant 5 too: nobody learns from a key that another principal has used it.
+/// Invariant 5 too: a key does not show that another principal has used it.
 pub async fn a_key_belongs_to_principal_and_tool(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     bench.create(keyed("a", &bench, "key", 1)).await;
@@ -103,7 +103,7 @@ pub async fn a_key_lives_as_long_as_its_task(fresh: Fresh) {
 }
 
 /// Decided in the create's own transaction: of many at once one is new, and the others get it.
-pub async fn of_calls_that_come_together_one_is_made(fresh: Fresh) {
+pub async fn of_concurrent_calls_one_is_made(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let calls = (0..8).map(|nth| bench.store.create(keyed(&format!("t{nth}"), &bench, "key", 1)));
     let made = together(calls.collect()).await;
@@ -114,9 +114,9 @@ pub async fn of_calls_that_come_together_one_is_made(fresh: Fresh) {
     assert_eq!(bench.store.counts().await.expect("counts").queued, 1);
 }
 
-/// Nobody waits for it on another line, so a call with a key is not orphaned, is kept like an announced one, and can be announced
-/// to whoever comes back, also when it is over. A full quota does not keep its caller from it.
-pub async fn a_caller_with_a_key_can_come_back(fresh: Fresh) {
+/// A call with a key is never orphaned, is stored like an announced one, and can be announced to a caller that returns, also when it
+/// is over. A full quota does not refuse that caller.
+pub async fn a_caller_with_a_key_can_return(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let mut plain = keyed("a", &bench, "key", 1);
     plain.announced = false;
@@ -131,7 +131,7 @@ pub async fn a_caller_with_a_key_can_come_back(fresh: Fresh) {
         .await
         .expect("it ends");
     let expired = bench.store.expired(UnixMillis(HOUR as i64), 10).await;
-    assert_eq!(expired, Ok(vec![]), "it is kept for its retention");
+    assert_eq!(expired, Ok(vec![]), "it stays for its retention");
 
     plain.quota = Quota {
         live_in_all: Some(0),

@@ -3,7 +3,7 @@
 use super::{Fresh, fixture::*};
 use longhaul_core::{AttemptEnd, Event, InputKey, InputState, Json, UnixMillis, store::ApplyError};
 
-/// Of two answers that arrive together one is kept, and the other is told so.
+/// Of two concurrent answers one is stored, and the other is refused.
 pub async fn invariant_4_an_input_key_is_answered_once(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, fence) = bench.running("a", 1).await;
@@ -53,7 +53,7 @@ fn answer_of(text: &str) -> Json {
     answer
 }
 
-/// The next attempt asks anew, under new keys; nobody can answer the old question any more.
+/// The next attempt asks again, under new keys; the old question can no longer be answered.
 pub async fn questions_are_withdrawn_with_their_attempt(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, old) = bench.running("a", 1).await;

@@ -26,7 +26,7 @@ pub async fn invariant_5_a_principal_cannot_learn_of_anothers_task(fresh: Fresh)
     }
 }
 
-/// Nobody was told its id, so nobody outside can ask; the runtime can. Promoted, it is there.
+/// Its id is not announced, so clients cannot read it, but the runtime can. Clients can read it once it is promoted.
 pub async fn a_task_never_announced_is_not_shown(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let mut new = new_task("a", bench.node, 1);

@@ -1,4 +1,4 @@
-//! What a tool's code has come to is kept in its places.
+//! The journal keeps the results of a tool's operations.
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{
@@ -6,8 +6,8 @@ use longhaul_core::{
     store::ApplyError,
 };
 
-/// What was acknowledged is there after a failed attempt and after a restart, as it was written and in order.
-pub async fn invariant_10_what_was_journaled_stays(fresh: Fresh) {
+/// Acknowledged entries stay, unchanged and in order, after a failed attempt and after a restart.
+pub async fn invariant_10_journal_entries_stay(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, fence) = bench.running("a", 1).await;
     let (other, others) = bench.running("b", 1).await;
@@ -47,8 +47,8 @@ pub async fn invariant_10_what_was_journaled_stays(fresh: Fresh) {
     assert_eq!(bench.store.journal(&id("nobody"), 0, 3).await, Ok(vec![]));
 }
 
-/// What is written again replaces the value, and nothing else.
-pub async fn a_place_that_is_taken_takes_another_value(fresh: Fresh) {
+/// Writing an entry again replaces its value, and nothing else.
+pub async fn an_existing_entry_takes_another_value(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, fence) = bench.running("a", 1).await;
     let write = async |entry: Entry| {
@@ -73,8 +73,8 @@ pub async fn a_place_that_is_taken_takes_another_value(fresh: Fresh) {
     assert_eq!(bench.journal(&task.id).await, [expected, step(2, "build")]);
 }
 
-/// In order, from any place on, also where it was written over, and nothing of another kind or another task.
-pub async fn what_is_emitted_is_found_among_the_rest(fresh: Fresh) {
+/// In order, after any entry, also after a rewrite, without entries of other kinds or tasks.
+pub async fn output_is_found_among_other_entries(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, fence) = bench.running("a", 1).await;
     let (other, others) = bench.running("b", 1).await;
@@ -119,7 +119,7 @@ pub async fn what_is_emitted_is_found_among_the_rest(fresh: Fresh) {
     assert_eq!(emitted(&task.id, 0, 100).await, []);
 }
 
-/// A gap, a stale worker, or none, is refused with all that came along.
+/// A gap, a stale worker or a missing fence refuses the whole change.
 pub async fn entries_come_in_order_and_from_their_worker(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, fence) = bench.running("a", 1).await;

@@ -8,7 +8,7 @@ use longhaul_core::{
 };
 use std::sync::{Arc, Mutex};
 
-/// A task of another queue, started by `parent`, whose place `entry` it takes.
+/// A task of another queue, started by `parent` as its entry `entry`.
 fn child(name: &str, parent: &TaskId, fence: Fence, entry: u32) -> NewTask {
     let mut new = new_task(name, fence.node, 5);
     let started = ChildEntry {
@@ -29,9 +29,9 @@ fn child(name: &str, parent: &TaskId, fence: Fence, entry: u32) -> NewTask {
     new
 }
 
-async fn said_of(bench: &Bench, parent: &TaskId, entry: usize) -> ChildEntry {
+async fn child_entry(bench: &Bench, parent: &TaskId, entry: usize) -> ChildEntry {
     let journal = bench.journal(parent).await;
-    ChildEntry::from_json(&journal[entry - 1].value).expect("what a child came to")
+    ChildEntry::from_json(&journal[entry - 1].value).expect("the outcome of a child")
 }
 
 fn ended(name: &str, outcome: Outcome) -> ChildEntry {
@@ -45,14 +45,14 @@ fn ids(tasks: Result<Vec<Task>, longhaul_core::store::StoreError>) -> Vec<TaskId
     tasks.expect("tasks").into_iter().map(|task| task.id.clone()).collect()
 }
 
-/// Whoever sees that the child is over finds what it came to in its parent's journal, and the parent queued.
+/// A reader that sees the child's end also finds its outcome in the parent's journal, and the parent queued.
 pub async fn a_childs_end_reaches_its_parent_with_it(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (parent, fence) = bench.running("a", 1).await;
     let created = bench.create(child("b", &parent.id, fence, 1)).await;
     let lineage = created.lineage.clone().expect("a lineage");
     assert_eq!((&lineage.parent, lineage.entry, lineage.depth), (&parent.id, 1, 1));
-    assert_eq!(said_of(&bench, &parent.id, 1).await.outcome, None);
+    assert_eq!(child_entry(&bench, &parent.id, 1).await.outcome, None);
     bench.create(child("c", &parent.id, fence, 2)).await;
     let seen = bench.peek(&parent.id).await.task;
     assert_eq!((seen.journaled, seen.woken), (2, 0));
@@ -84,24 +84,30 @@ pub async fn a_childs_end_reaches_its_parent_with_it(fresh: Fresh) {
         (after.state, after.woken, after.ready_at),
         (State::Queued, 1, UnixMillis(8))
     );
-    assert_eq!(said_of(&bench, &parent.id, 1).await, ended("b", answer_text("passed")));
-    assert_eq!(said_of(&bench, &parent.id, 2).await.outcome, None);
+    assert_eq!(
+        child_entry(&bench, &parent.id, 1).await,
+        ended("b", answer_text("passed"))
+    );
+    assert_eq!(child_entry(&bench, &parent.id, 2).await.outcome, None);
 
     // However it ends: cancelled while it waits for a slot.
     let cancel = Event::CancelRequested(CancelMode::Cooperative);
     bench.apply(&id("c"), None, vec![cancel], 9).await.expect("cancelled");
-    assert_eq!(said_of(&bench, &parent.id, 2).await, ended("c", Outcome::Cancelled));
+    assert_eq!(child_entry(&bench, &parent.id, 2).await, ended("c", Outcome::Cancelled));
     let last = bench.peek(&parent.id).await.task;
     assert_eq!((last.state, last.woken), (State::Queued, 2));
     let bench = bench.restart().await;
-    assert_eq!(said_of(&bench, &parent.id, 1).await, ended("b", answer_text("passed")));
-    assert_eq!(said_of(&bench, &parent.id, 2).await, ended("c", Outcome::Cancelled));
+    assert_eq!(
+        child_entry(&bench, &parent.id, 1).await,
+        ended("b", answer_text("passed"))
+    );
+    assert_eq!(child_entry(&bench, &parent.id, 2).await, ended("c", Outcome::Cancelled));
     let hints = hints.lock().expect("the hints");
     let told = |task: &TaskId, version| hints.iter().any(|hint| hint.task == *task && hint.version >= version);
     assert!(told(&parent.id, last.version) && told(&parent.id, after.version));
 }
 
-/// What is too long for an entry is not put into one: the parent is told that it is, and it can be read from the child.
+/// An outcome that is too long for an entry is replaced by a note, and can be read from the child.
 pub async fn a_childs_long_end_is_its_own(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (parent, fence) = bench.running("a", 1).await;
@@ -119,9 +125,9 @@ pub async fn a_childs_long_end_is_its_own(fresh: Fresh) {
     assert_eq!(bench.peek(&id("b")).await.outcome, Some(answer_text(&words)));
     let entry = bench.journal(&parent.id).await.remove(0);
     assert!(entry.value.as_str().len() <= MAX_ENTRY_BYTES);
-    let said = said_of(&bench, &parent.id, 1).await.outcome;
-    let Some(Outcome::RpcError(failure)) = said else {
-        panic!("the parent is told that it is too long, and not {said:?}");
+    let child_end = child_entry(&bench, &parent.id, 1).await.outcome;
+    let Some(Outcome::RpcError(failure)) = child_end else {
+        panic!("the parent's entry shows that it is too long, and not {child_end:?}");
     };
     let reason = r#"{"reason":"too_long_for_parent"}"#;
     assert_eq!(failure.data.as_ref().map(|data| data.as_str()), Some(reason));
@@ -159,7 +165,7 @@ pub async fn a_child_is_written_with_its_parents_entry_or_not_at_all(fresh: Fres
         reason(refused(child("b", &parent.id, fence, 2)).await),
         Reason::KeyOutOfOrder
     );
-    // What speaks against the child keeps the parent as it was, too.
+    // A refusal of the child leaves the parent unchanged, too.
     let mut too_much = child("b", &parent.id, fence, 1);
     too_much.quota = Quota {
         live_in_all: Some(1),
@@ -224,14 +230,14 @@ pub async fn a_child_may_be_over_as_it_is_created(fresh: Fresh) {
     new.outcome = Some(Outcome::tool_error("no such file"));
     assert!(bench.create(new).await.is_done());
     assert_eq!(
-        said_of(&bench, &parent.id, 1).await,
+        child_entry(&bench, &parent.id, 1).await,
         ended("b", Outcome::tool_error("no such file"))
     );
     let task = bench.peek(&parent.id).await.task;
     assert_eq!((task.journaled, task.woken), (1, 1));
 }
 
-/// A parent that is over, or gone, learns nothing more; its child ends all the same (invariant 2).
+/// A parent that is over or deleted is not changed; its child ends all the same (invariant 2).
 pub async fn the_end_of_a_child_changes_no_parent_that_is_over(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (parent, fence) = bench.running("a", 1).await;
@@ -259,8 +265,8 @@ pub async fn the_end_of_a_child_changes_no_parent_that_is_over(fresh: Fresh) {
     assert_eq!(bench.store.peek(&parent.id).await, Ok(None));
 }
 
-/// Those whom a parent's cancel must reach, and those whom nobody reached before a crash.
-pub async fn children_are_found_also_of_finished_parents(fresh: Fresh) {
+/// The children that a parent's cancel must reach, and those it did not reach before a crash.
+pub async fn children_of_finished_parents_are_found(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let mut fences = Vec::new();
     for name in ["p", "q", "r"] {
@@ -281,7 +287,7 @@ pub async fn children_are_found_also_of_finished_parents(fresh: Fresh) {
     let cancel = || vec![Event::CancelRequested(CancelMode::Cooperative)];
     bench.apply(&id("p1"), None, cancel(), 6).await.expect("over");
     assert_eq!(children("p", 10).await, ["p2", "p3"].map(id));
-    // One that was asked to stop needs no asking.
+    // A child that was already asked to stop is not listed.
     let claimed = bench.claim("tests", 1, 6).await;
     let asked_to_stop = claimed[0].task.id.clone();
     bench

@@ -59,7 +59,7 @@ pub async fn a_sessions_live_tasks_are_found_oldest_first(fresh: Fresh) {
 }
 
 /// Without authentication a session lists its own tasks only; reading by id is not narrowed.
-pub async fn a_session_narrows_a_list_and_nothing_else(fresh: Fresh) {
+pub async fn a_session_filters_lists_and_nothing_else(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     bench.create(of_session(new_task("a", bench.node, 1), "one")).await;
     bench.create(of_session(new_task("b", bench.node, 2), "two")).await;

@@ -21,7 +21,7 @@ pub async fn invariant_6_live_work_is_not_deleted(fresh: Fresh) {
     for id in &all {
         bench.peek(id).await;
     }
-    // Its worker is gone: now it is merely kept, and that ends.
+    // Its worker is gone: now it has a retention, which ends.
     let over = bench
         .apply(&stopping.id, Some(fence), vec![finished("late")], 3)
         .await
@@ -31,15 +31,15 @@ pub async fn invariant_6_live_work_is_not_deleted(fresh: Fresh) {
     assert_eq!(
         bench.store.delete(all.clone(), just_before).await,
         Ok(0),
-        "what was announced is kept"
+        "an announced task stays"
     );
     assert_eq!(bench.store.expired(delete_at, 10).await, Ok(vec![stopping.id.clone()]));
     assert_eq!(bench.store.delete(all, delete_at).await, Ok(1));
     assert_eq!(bench.store.peek(&stopping.id).await, Ok(None));
 }
 
-/// The id, the outcome and the answers are gone, from lists too; the rest is where it was.
-pub async fn what_is_deleted_leaves_nothing(fresh: Fresh) {
+/// The id, the outcome and the answers are deleted, from lists too; other tasks are unchanged.
+pub async fn a_deleted_task_leaves_nothing(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     for n in 0..4 {
         let name = format!("t{n}");
@@ -68,7 +68,7 @@ pub async fn what_is_deleted_leaves_nothing(fresh: Fresh) {
         [id("t3"), id("t2")]
     );
     assert_eq!(bench.peek(&id("t2")).await.outcome, Some(answer_text("t2")));
-    // The same id may even come back, and finds nothing of its past.
+    // A new task with the same id has nothing of the deleted one.
     let task = bench.create(new_task("t0", bench.node, 50)).await;
     let record = bench.peek(&task.id).await;
     assert_eq!((record.outcome, record.inputs), (None, vec![]));

@@ -1,4 +1,4 @@
-//! What every store must pass: one file a promise, and one random run against the model.
+//! The tests that every store must pass: one file for each promise, and one random run against the model.
 //!
 //! This is library code, so that a store written elsewhere can prove itself too. Write a [`Subject`], and let
 //! [`contract_tests!`](crate::contract_tests) make a test of every promise:
@@ -19,7 +19,7 @@
 //! longhaul_store::contract_tests!(fresh, block_on);
 //! ```
 //!
-//! The suite names no executor: `block_on` is whatever drives the store's futures. A promise that is broken panics with what was
+//! The suite names no executor: `block_on` is whatever drives the store's futures. A broken promise panics with what was
 //! expected.
 
 use longhaul_core::{BoxFuture, Store};
@@ -73,38 +73,38 @@ macro_rules! contract_tests {
         $crate::contract_tests!(@each $fresh, $block_on,
             acknowledged_is_kept: changes_survive_reopening, nodes_are_never_numbered_twice;
             all_or_nothing: a_refused_change_leaves_no_trace, a_refused_task_leaves_no_trace;
-            blocked: blocked_work_is_told_and_not_woken, blocked_work_holds_nothing, a_block_lasts_until_an_entry,
-                blocked_tasks_are_found_in_order, an_entry_says_which_attempt_wrote_it;
+            blocked: blocked_work_records_events_and_is_not_woken, blocked_work_holds_nothing, a_block_lasts_until_an_entry,
+                blocked_tasks_are_found_in_order, an_entry_records_its_attempt;
             calls: a_call_is_written_once_with_its_change, a_call_is_written_with_its_question_or_with_nothing,
-                a_refused_call_leaves_no_trace_and_a_written_one_is_counted, a_hint_of_an_end_may_bring_the_record;
+                a_refused_call_leaves_no_trace_and_a_written_one_is_counted, a_hint_of_an_end_may_carry_the_record;
             claims: no_task_is_given_to_two_claimers, a_queue_is_in_order_of_readiness, a_task_may_be_claimed_as_it_is_created;
             counts: live_tasks_are_counted;
             done_is_final: invariant_2_a_done_task_never_changes, a_task_may_be_over_as_it_is_created;
             hints: every_change_is_hinted_in_order;
             idempotent_creation: the_same_call_is_made_once, a_key_is_not_used_for_another_call, a_key_belongs_to_principal_and_tool,
-                a_key_lives_as_long_as_its_task, of_calls_that_come_together_one_is_made, a_caller_with_a_key_can_come_back;
+                a_key_lives_as_long_as_its_task, of_concurrent_calls_one_is_made, a_caller_with_a_key_can_return;
             inputs_answered_once: invariant_4_an_input_key_is_answered_once, questions_are_withdrawn_with_their_attempt;
             isolation: invariant_5_a_principal_cannot_learn_of_anothers_task, a_task_never_announced_is_not_shown;
-            journal: invariant_10_what_was_journaled_stays, a_place_that_is_taken_takes_another_value,
-                what_is_emitted_is_found_among_the_rest, entries_come_in_order_and_from_their_worker, entries_are_counted_and_go_with_their_task;
+            journal: invariant_10_journal_entries_stay, an_existing_entry_takes_another_value,
+                output_is_found_among_other_entries, entries_come_in_order_and_from_their_worker, entries_are_counted_and_go_with_their_task;
             lineage: a_childs_end_reaches_its_parent_with_it, a_childs_long_end_is_its_own, a_child_is_written_with_its_parents_entry_or_not_at_all,
                 a_repeated_call_writes_nothing_of_the_parent, a_child_may_be_over_as_it_is_created,
-                the_end_of_a_child_changes_no_parent_that_is_over, children_are_found_also_of_finished_parents;
+                the_end_of_a_child_changes_no_parent_that_is_over, children_of_finished_parents_are_found;
             lists: lists_go_from_new_to_old_in_pages, a_sessions_live_tasks_are_found_oldest_first,
-                a_session_narrows_a_list_and_nothing_else;
-            live_is_never_deleted: invariant_6_live_work_is_not_deleted, what_is_deleted_leaves_nothing;
-            queues: queues_are_known_by_their_tools, the_place_in_a_queue_is_known, limits_are_kept_by_tool;
-            quotas: live_tasks_are_limited, stored_bytes_are_limited, what_is_counted_survives_reopening, a_quota_refuses_creates_and_nothing_else;
+                a_session_filters_lists_and_nothing_else;
+            live_is_never_deleted: invariant_6_live_work_is_not_deleted, a_deleted_task_leaves_nothing;
+            queues: queues_are_known_by_their_tools, the_position_in_a_queue_is_known, limits_are_kept_by_tool;
+            quotas: live_tasks_are_limited, stored_bytes_are_limited, counts_survive_reopening, a_quota_refuses_creates_and_nothing_else;
             recovery: orphans_are_adopted_with_their_epoch, orphans_of_other_hosts_are_left, orphaned_calls_are_found;
             requestor: the_requestor_is_kept_with_the_arguments, a_question_keeps_its_name;
             sessions: ended_sessions_stay_ended_until_their_time, ended_sessions_are_bounded;
             signing_keys: the_first_key_stays;
             specs: definitions_are_kept_as_they_were;
             stale_fences: invariant_3_a_stale_fence_is_refused, workers_must_show_a_fence;
-            suspension: what_comes_before_work_is_suspended_is_not_lost, what_it_waits_for_wakes_suspended_work,
+            suspension: events_before_a_suspension_are_not_lost, awaited_events_wake_suspended_work,
                 timers_of_suspended_work_can_be_made_due_at_once,
                 suspended_work_holds_nothing;
-            timers: what_is_due_comes_earliest_first;
+            timers: due_tasks_are_listed_earliest_first;
             differential: a_random_run_agrees_with_the_model;
         );
     };

@@ -29,8 +29,8 @@ pub async fn queues_are_known_by_their_tools(fresh: Fresh) {
     assert_eq!(bench.store.queued_tools().await.expect("the tools").len(), 1);
 }
 
-/// What comes before a task is counted as far as it is wanted, in the order in which tasks are claimed.
-pub async fn the_place_in_a_queue_is_known(fresh: Fresh) {
+/// Counts the tasks before a task, up to a limit, in the order in which tasks are claimed.
+pub async fn the_position_in_a_queue_is_known(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let mut tasks = Vec::new();
     for (name, tool, at) in [

@@ -1,4 +1,4 @@
-//! How much may be live and stored (design section 9): decided in the create's own transaction.
+//! Quotas of live tasks and stored bytes (design section 9) are checked in the transaction that creates a task.
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{
@@ -35,7 +35,7 @@ fn call_bytes(task: &NewTask) -> u64 {
     (task.arguments.as_str().len() + task.requestor.as_str().len()) as u64
 }
 
-/// Also of creates that come together; what is over makes room, what is over from its beginning needs none.
+/// Also of concurrent creates. A task that ends frees its share; a task that is over from the start needs none.
 pub async fn live_tasks_are_limited(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let two_each = Quota {
@@ -146,8 +146,8 @@ async fn fits_to_the_byte(bench: &Bench, has: u64) {
     bench.create(of("alice", "b", bench, exact)).await;
 }
 
-/// The counts are kept with what they count.
-pub async fn what_is_counted_survives_reopening(fresh: Fresh) {
+/// Counts are stored with what they count.
+pub async fn counts_survive_reopening(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     bench.create(of("alice", "a", &bench, Quota::default())).await;
     bench.create(of("bob", "b", &bench, Quota::default())).await;
@@ -158,7 +158,7 @@ pub async fn what_is_counted_survives_reopening(fresh: Fresh) {
     assert_eq!(usage(&bench, "carol").await, Usage::default());
 }
 
-/// A task that was accepted writes all it has to, however full it is.
+/// A task that was accepted may write everything, even over its quota.
 pub async fn a_quota_refuses_creates_and_nothing_else(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let mut new = of("alice", "a", &bench, Quota::default());

@@ -18,7 +18,7 @@ pub async fn orphans_are_adopted_with_their_epoch(fresh: Fresh) {
         .expect("cancelled");
     bench.create(new_task("c", bench.node, 1)).await;
     let own = bench.store.adopt(bench.node, &host(), 10, UnixMillis(3)).await;
-    assert_eq!(own, Ok(vec![]), "nobody adopts from the living");
+    assert_eq!(own, Ok(vec![]), "live nodes keep their attempts");
 
     let bench = bench.restart().await;
     let first = bench
@@ -69,7 +69,7 @@ pub async fn orphans_are_adopted_with_their_epoch(fresh: Fresh) {
     assert!(matches!(done.state, State::Done(_)));
 }
 
-/// What lives on another host can only be taken up there.
+/// An attempt of another host can only be adopted there.
 pub async fn orphans_of_other_hosts_are_left(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let there = HostId("there".into());
@@ -102,7 +102,7 @@ pub async fn orphans_of_other_hosts_are_left(fresh: Fresh) {
     );
 }
 
-/// A plain call that nobody waits for any more.
+/// A plain call whose caller is gone.
 pub async fn orphaned_calls_are_found(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     for (name, announced) in [("a", false), ("b", true), ("c", false), ("d", false)] {

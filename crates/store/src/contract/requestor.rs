@@ -1,9 +1,9 @@
-//! Who called is kept with the arguments, and how a question is called with the question.
+//! The requestor is stored with the arguments, and a question's name with the question.
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{Json, UnixMillis};
 
-/// Whoever works on a task learns who called: its claimer, its adopter after a restart, and who asks by id.
+/// The requestor is returned to the claimer, to the adopter after a restart, and to a read by id.
 pub async fn the_requestor_is_kept_with_the_arguments(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     bench.create(new_task("a", bench.node, 1)).await;

@@ -6,7 +6,7 @@ use longhaul_core::{
     store::{MOST_ENDED_SESSIONS, StoreError},
 };
 
-/// Ended is ended, across restarts, until the session could not be used any more anyway.
+/// A session stays ended, across restarts, until it would have expired anyway.
 pub async fn ended_sessions_stay_ended_until_their_time(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (one, two) = (SessionKey::named("one"), SessionKey::named("two"));
@@ -43,7 +43,7 @@ pub async fn ended_sessions_stay_ended_until_their_time(fresh: Fresh) {
     assert_eq!(bench.store.session_ended(&two).await, Ok(false));
 }
 
-/// So many are remembered, and no more; none of them comes back to life for another one, and there is room again when their time is over.
+/// A bounded number is stored. No ended session is dropped for a new one, and each is removed when its time is over.
 pub async fn ended_sessions_are_bounded(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let session = |nth: usize| SessionKey::named(format!("session-{nth}"));

@@ -2,7 +2,7 @@
 
 use super::{Fresh, fixture::*};
 
-/// What was signed yesterday can be checked today: the first key of a purpose is made once.
+/// The first key of a purpose is made once, so older signatures can still be verified.
 pub async fn the_first_key_stays(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let first = bench.store.signing_keys("session", [7; 32]).await.expect("keys");

@@ -3,7 +3,7 @@
 use super::{Fresh, fixture::*};
 use longhaul_core::{AttemptEnd, Event, Fence, InputKey, NodeId, UnixMillis, store::ApplyError};
 
-/// An earlier attempt's fence, another node's, one that never was: nothing comes of them.
+/// The fence of an earlier attempt, of another node, or of no attempt is refused.
 pub async fn invariant_3_a_stale_fence_is_refused(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, first) = bench.running("a", 1).await;
@@ -37,7 +37,7 @@ pub async fn invariant_3_a_stale_fence_is_refused(fresh: Fresh) {
         },
     ];
     for stale in stale {
-        // Also for what needs no fence: whoever shows one must hold it.
+        // Also for events that need no fence: a fence that is sent must be valid.
         for event in [finished("late"), Event::Started, answered(1, "x"), Event::Promoted] {
             let answer = bench.apply(&task.id, Some(stale), vec![event.clone()], 4).await;
             assert_eq!(answer, Err(ApplyError::Stale), "{stale:?} {event:?}");
@@ -55,7 +55,7 @@ pub async fn invariant_3_a_stale_fence_is_refused(fresh: Fresh) {
     assert_eq!(bench.peek(&task.id).await.outcome, Some(answer_text("done")));
 }
 
-/// What only a worker can know is not taken from anyone else.
+/// Events of a worker are refused without a fence.
 pub async fn workers_must_show_a_fence(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, fence) = bench.running("a", 1).await;

@@ -1,4 +1,4 @@
-//! Work that waits holds nothing, and no wake-up is lost.
+//! A suspended task holds nothing, and loses no wake-up.
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{
@@ -39,8 +39,8 @@ async fn suspend(bench: &Bench, name: &str, until: Option<i64>) -> Task {
     bench.apply(&task.id, Some(fence), vec![end], 3).await.expect("it ends")
 }
 
-/// What comes between the worker's last look and the end of its attempt has it queued again at once.
-pub async fn what_comes_before_work_is_suspended_is_not_lost(fresh: Fresh) {
+/// An event between the worker's last read and the end of its attempt queues the task again at once.
+pub async fn events_before_a_suspension_are_not_lost(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     for (name, comes) in [("a", answered(1, "yes")), ("b", child_ended())] {
         let (seen, fence) = waiting(&bench, name).await;
@@ -64,7 +64,7 @@ pub async fn what_comes_before_work_is_suspended_is_not_lost(fresh: Fresh) {
     assert_eq!(claimed(&bench, 4).await, ["a", "b", "c"].map(id));
 }
 
-/// When the world's clock was set, suspended work has to look at it again.
+/// When the system clock was set, suspended tasks must check the time again.
 pub async fn timers_of_suspended_work_can_be_made_due_at_once(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     assert_eq!(bench.store.newest().await, Ok(None));
@@ -85,7 +85,7 @@ pub async fn timers_of_suspended_work_can_be_made_due_at_once(fresh: Fresh) {
 }
 
 /// An answer, a child's end and the time each queue it again; the question that was open stays open under its key.
-pub async fn what_it_waits_for_wakes_suspended_work(fresh: Fresh) {
+pub async fn awaited_events_wake_suspended_work(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     for name in ["a", "b", "c", "d"] {
         suspend(&bench, name, Some(100)).await;
@@ -119,7 +119,7 @@ pub async fn what_it_waits_for_wakes_suspended_work(fresh: Fresh) {
     assert!(again.expect("still open").open_inputs.is_empty());
 }
 
-/// It is in no queue, no orphan, holds no fence, and is counted as what it is.
+/// It is in no queue, is no orphan, holds no fence, and is counted as suspended.
 pub async fn suspended_work_holds_nothing(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let task = suspend(&bench, "a", None).await;

@@ -1,10 +1,10 @@
-//! What time alone does.
+//! Changes that only time causes.
 
 use super::{Fresh, fixture::*};
 use longhaul_core::UnixMillis;
 
-/// Earliest first, and only what has come; a task that moved its moment is found at the new one.
-pub async fn what_is_due_comes_earliest_first(fresh: Fresh) {
+/// Earliest first, and only tasks that are due. A task whose time moved is found at the new time.
+pub async fn due_tasks_are_listed_earliest_first(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     assert_eq!(bench.store.next_wake().await, Ok(None));
     for (name, deadline) in [("a", 300), ("b", 100), ("c", 200)] {

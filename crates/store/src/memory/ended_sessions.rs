@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 #[derive(Default)]
 pub(super) struct EndedSessions {
     until: HashMap<SessionKey, UnixMillis>,
-    /// The same, so that forgetting looks at none that stay.
+    /// The same by time, so that removing expired ones reads no others.
     by_time: BTreeSet<(UnixMillis, SessionKey)>,
 }
 
@@ -33,8 +33,8 @@ impl EndedSessions {
         Ok(())
     }
 
-    /// Forgets those whose time is over.
-    pub(super) fn forget(&mut self, at: UnixMillis) {
+    /// Removes those whose time is over.
+    pub(super) fn remove_expired(&mut self, at: UnixMillis) {
         while self.by_time.first().is_some_and(|(until, _)| *until <= at) {
             if let Some((_, session)) = self.by_time.pop_first() {
                 self.until.remove(&session);

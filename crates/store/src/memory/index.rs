@@ -1,7 +1,7 @@
 //! Where tasks are found.
 //!
-//! Nothing in here is said by anyone: all of it is derived from the tasks, by [`Index::shift`], in which each line has its rule once. What
-//! a question costs is to find the beginning in its line, and what it is answered with.
+//! Everything here is derived from the tasks by [`Index::shift`], which has the rule of each line once. A read costs finding its
+//! position in a line, and what it returns.
 
 use super::stored_task::Indexed;
 use longhaul_core::{NodeId, Principal, SessionKey, State, Task, TaskId, UnixMillis, store::Idempotency};
@@ -75,11 +75,11 @@ pub(super) type Call = (Principal, Arc<str>, Arc<str>);
 pub(super) struct Index {
     /// Each tool's queue.
     pub(super) queued: Lines<Arc<str>, UnixMillis>,
-    /// Active attempts, by who holds them.
+    /// Active attempts, by their node.
     pub(super) held: Lines<(), NodeId>,
-    /// Live ones for which only their front's caller waits.
+    /// Live plain calls, by the node their caller is connected to.
     pub(super) orphanable: Lines<(), NodeId>,
-    /// Live ones that nobody asked to stop, by who started them.
+    /// Live ones that were not asked to stop, by their parent.
     pub(super) children: Lines<TaskId, ()>,
     /// Blocked ones.
     pub(super) blocked: Lines<(), ()>,
@@ -93,7 +93,7 @@ pub(super) struct Index {
     pub(super) waking: Lines<(), UnixMillis>,
     /// By when they may be deleted.
     pub(super) expiring: Lines<(), UnixMillis>,
-    /// Those that a caller can come back for by its own name for the call.
+    /// Those with an idempotency key.
     pub(super) keyed: Lines<Call, ()>,
 }
 

@@ -1,7 +1,7 @@
 //! A store without storage.
 
+mod contents;
 mod ended_sessions;
-mod everything;
 mod index;
 mod plain_calls;
 mod stored_task;
@@ -10,7 +10,7 @@ mod tasks;
 
 pub use plain_calls::PlainCallStore;
 
-use everything::Everything;
+use contents::Contents;
 use longhaul_core::{
     BoxFuture, Entry, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
     TaskId, ToolSpec, UnixMillis, Usage,
@@ -23,13 +23,13 @@ use parking_lot::{Mutex, MutexGuard};
 use std::{future::ready, ops::Bound, sync::Arc};
 use stored_task::StoredTask;
 
-/// A store without storage: for servers that need not remember, for tests, and the model that every other store is compared with.
+/// A store without storage: for servers that need no durability, for tests, and the model that every other store is compared with.
 ///
-/// One map under one lock, with indices and sums that change with what is written; so a question costs what it finds, and nothing for
-/// what is merely kept. It keeps every promise of [`Store`] but the first: it forgets everything when it is dropped.
+/// One map under one lock, with indices and sums that change with each write. So the cost of a read depends on what it returns, and not on
+/// how much is stored. It keeps every promise of [`Store`] but the first: its contents end with it.
 #[derive(Default)]
 pub struct MemoryStore {
-    kept: Mutex<Everything>,
+    kept: Mutex<Contents>,
 }
 
 impl MemoryStore {
@@ -38,18 +38,18 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// Whether indices and sums are what all that is kept comes to.
+    /// Whether indices and sums agree with the tasks.
     #[cfg(test)]
     pub(crate) fn audit(&self) -> Result<(), &'static str> {
         self.lock().tasks.audit()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Everything> {
+    fn lock(&self) -> MutexGuard<'_, Contents> {
         self.kept.lock()
     }
 }
 
-/// It answers at once.
+/// A future that is ready.
 fn answer<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
     Box::pin(ready(value))
 }
@@ -57,7 +57,7 @@ fn answer<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
 impl Store for MemoryStore {
     fn open_node(&self, _host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>> {
         let mut all = self.lock();
-        all.ended_sessions.forget(at);
+        all.ended_sessions.remove_expired(at);
         all.nodes += 1;
         answer(Ok(NodeId(all.nodes)))
     }

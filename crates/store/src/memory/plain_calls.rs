@@ -1,8 +1,8 @@
-//! Plain calls in memory, in front of a store that keeps all else.
+//! Plain calls in memory, in front of a store of all other tasks.
 //!
 //! The client of a plain call waits for the answer and knows no task id. When the process ends, the call is over, so its row would only be
 //! cancelled by the next start. Such a call is kept here, under the same [`transition`](longhaul_core::transition) as every task, and written
-//! when somebody outside is about to know of it: when it is promoted, and when it asks a question.
+//! before a client can know of it: when it is promoted, and when it asks a question.
 //!
 //! | a call is | where it is found | a change of it |
 //! | --- | --- | --- |
@@ -13,7 +13,7 @@
 //! A write whose answer is lost may have been made. The call then stays "being written", and the next change of it writes it again first:
 //! the store finds its own row by the id.
 
-use super::{answer, everything::Everything, stored_task::StoredTask};
+use super::{answer, contents::Contents, stored_task::StoredTask};
 use crate::{decision::decide, usage};
 use longhaul_core::{
     AttemptEnd, BoxFuture, Event, Json, Principal, QuotaScope, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis,
@@ -33,10 +33,10 @@ use std::{
 };
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-/// How long what a principal has in the store is taken to be what it was: other nodes write too. Milliseconds.
-const USAGE_KEPT: u64 = 1_000;
-/// So many principals' usage is remembered.
-const MOST_PRINCIPALS: usize = 1_024;
+/// How long a principal's usage is cached; other nodes write too. Milliseconds.
+const USAGE_CACHE_MS: u64 = 1_000;
+/// How many principals' usage is cached.
+const MAX_CACHED_PRINCIPALS: usize = 1_024;
 
 /// A store that keeps plain calls in memory, in front of another one that keeps everything else.
 ///
@@ -59,7 +59,7 @@ pub struct PlainCallStore {
 
 #[derive(Default)]
 struct Calls {
-    kept: Everything,
+    kept: Contents,
     being_written: HashMap<TaskId, Arc<BeingWritten>>,
 }
 
@@ -70,10 +70,10 @@ struct BeingWritten {
     write: Arc<AsyncMutex<Write>>,
 }
 
-/// What became of a write.
+/// The state of a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Write {
-    /// Nobody knows: it is under way, or its answer was lost.
+    /// Unknown: it is under way, or its answer was lost.
     Unknown,
     /// The call is in the store, or in memory again.
     Settled,
@@ -92,7 +92,7 @@ enum Route {
 }
 
 impl PlainCallStore {
-    /// Keeps plain calls in front of `store`. Everything that happens to the tasks of this process must go through what is returned.
+    /// Keeps plain calls in front of `store`. Contents that happens to the tasks of this process must go through what is returned.
     pub fn in_front_of(store: Arc<dyn Store>) -> Self {
         Self {
             store,
@@ -118,7 +118,7 @@ impl PlainCallStore {
     }
 
     async fn create_task(&self, new: NewTask) -> Result<Created, CreateError> {
-        // A call made before gets its task, whatever the quota.
+        // A repeated call gets its task, whatever the quota.
         if new.idempotency.is_none() {
             self.admit_beside_calls(&new).await?;
         }
@@ -200,7 +200,7 @@ impl PlainCallStore {
         }
     }
 
-    /// Writes a call with `change`. If it cannot be written it is in memory as it was.
+    /// Writes a call with `change`. A call that cannot be written stays in memory unchanged.
     async fn write(&self, call: &BeingWritten, writing: &mut Write, change: Change) -> Result<Task, ApplyError> {
         let first = !change.events.is_empty();
         let written = self.store.write_call(call.call.clone(), change).await;
@@ -277,7 +277,7 @@ impl PlainCallStore {
             } else {
                 None
             };
-            // Another node may have been quicker.
+            // Another node may have claimed it first.
             match next.or_else(|| self.claim_call(&claim)) {
                 Some(next) => claimed.push(next),
                 None => break,
@@ -287,7 +287,7 @@ impl PlainCallStore {
     }
 }
 
-/// Whether an event tells nobody outside of the call. Every other one writes it.
+/// Whether an event leaves the call unknown outside. Every other event writes the call.
 fn stays_in_memory(event: &Event) -> bool {
     match event {
         Event::Claimed { .. }
@@ -450,10 +450,10 @@ fn earliest(one: Option<UnixMillis>, other: Option<UnixMillis>) -> Option<UnixMi
     one.into_iter().chain(other).min()
 }
 
-/// What principals have in the store, as it was a moment ago.
+/// A cache of the principals' usage in the store.
 #[derive(Default)]
 struct StoredUsage {
-    /// How often more was written through this process.
+    /// How often this process wrote something.
     changes: AtomicU64,
     read: Mutex<HashMap<Principal, ReadUsage>>,
 }
@@ -466,15 +466,15 @@ struct ReadUsage {
     usage: [Usage; 2],
 }
 
-/// What a quota is decided by.
+/// The usage that a quota is compared with.
 struct OfQuota {
     usage: [Usage; 2],
-    /// Whether it was read before.
+    /// Whether it is from the cache.
     remembered: bool,
 }
 
 impl StoredUsage {
-    /// More was written.
+    /// Records a write.
     fn changed(&self) {
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
@@ -492,7 +492,7 @@ impl StoredUsage {
         let changes = self.changes.load(Ordering::SeqCst);
         let read = self.read.lock().get(&new.owner.principal).copied();
         let fresh = |read: &ReadUsage| {
-            read.changes == changes && new.created_at >= read.at && new.created_at.since(read.at) < USAGE_KEPT
+            read.changes == changes && new.created_at >= read.at && new.created_at.since(read.at) < USAGE_CACHE_MS
         };
         match read.filter(fresh) {
             Some(read) => Ok(OfQuota {
@@ -511,7 +511,7 @@ impl StoredUsage {
         let principal = &new.owner.principal;
         let usage = [store.usage(Some(principal)).await?, store.usage(None).await?];
         let mut read = self.read.lock();
-        if read.len() >= MOST_PRINCIPALS {
+        if read.len() >= MAX_CACHED_PRINCIPALS {
             read.clear();
         }
         let at = new.created_at;

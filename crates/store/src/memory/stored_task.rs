@@ -17,11 +17,11 @@ pub(super) struct StoredTask {
     pub(super) idempotency: Option<Idempotency>,
     outcome: Option<Outcome>,
     inputs: BTreeMap<InputKey, Input>,
-    /// The entry of place n is at n - 1.
+    /// Entry n is at n - 1.
     journal: Vec<Entry>,
-    /// The places of those that are output.
+    /// The numbers of the entries that are output.
     emitted: Vec<u32>,
-    /// Of all payloads, counted as they come and go.
+    /// Of all payloads, updated with each write.
     bytes: u64,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Indexed<'a> {
 }
 
 impl Indexed<'_> {
-    /// What it adds to what its owner has.
+    /// Its share of its owner's usage.
     pub(super) fn usage(self) -> Usage {
         Usage {
             live: u64::from(!self.task.is_done()),
@@ -183,7 +183,7 @@ impl StoredTask {
 
     fn write_entry(&mut self, place: EntryWrite<'_>) {
         match place {
-            EntryWrite::Taken(entry) => {
+            EntryWrite::Appended(entry) => {
                 self.bytes += usage::of_entry(entry);
                 if entry.key.kind == EntryKind::Emit {
                     self.emitted.push(entry.seq);

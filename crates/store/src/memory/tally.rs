@@ -1,4 +1,4 @@
-//! How much there is, counted by difference.
+//! Counts and usage, updated by differences.
 
 use super::stored_task::Indexed;
 use longhaul_core::{Principal, State, Usage, store::Counts};
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 #[derive(Default, PartialEq)]
 pub(super) struct Tally {
-    /// Who has nothing is not in it.
+    /// Principals without tasks are not in it.
     by_principal: HashMap<Principal, Usage>,
     in_all: Usage,
     by_state: Counts,
@@ -45,7 +45,7 @@ impl Tally {
         }
     }
 
-    /// What tasks come to, added up.
+    /// The sum over all tasks.
     #[cfg(test)]
     pub(super) fn sum<'a>(tasks: impl Iterator<Item = Indexed<'a>>) -> Self {
         let mut tally = Self::default();

@@ -13,8 +13,8 @@ use std::{collections::BTreeMap, sync::Arc};
 /// what is derived, all of it; so no writer can forget an index.
 #[derive(Default)]
 pub(super) struct Tasks {
-    /// A tree, because a hash map that grows moves all it holds at once. Boxed, because a tree moves what lies beside a new one.
-    kept: BTreeMap<TaskId, Box<StoredTask>>,
+    /// A tree, because a growing hash map moves all its values at once. Boxed, because a tree moves the neighbours of a new value.
+    stored: BTreeMap<TaskId, Box<StoredTask>>,
     derived: Derived,
 }
 
@@ -41,59 +41,59 @@ impl Tasks {
     }
 
     pub(super) fn get(&self, id: &TaskId) -> Option<&StoredTask> {
-        self.kept.get(id).map(|kept| &**kept)
+        self.stored.get(id).map(|stored| &**stored)
     }
 
     pub(super) fn task(&self, id: &TaskId) -> Option<&Task> {
-        self.get(id).map(|kept| &kept.task)
+        self.get(id).map(|stored| &stored.task)
     }
 
     /// The one with the greatest id.
     pub(super) fn newest(&self) -> Option<&Task> {
-        self.kept.last_key_value().map(|(_, kept)| &kept.task)
+        self.stored.last_key_value().map(|(_, stored)| &stored.task)
     }
 
-    /// Takes in one whose id is new. Returns what there is to tell.
-    pub(super) fn insert(&mut self, kept: StoredTask) -> Hint {
-        let (id, hint) = (kept.task.id.clone(), hint(&kept));
-        self.derived.shift(&id, None, Some(kept.indexed()));
-        self.kept.insert(id, Box::new(kept));
+    /// Inserts a task whose id is new. Returns its hint.
+    pub(super) fn insert(&mut self, stored: StoredTask) -> Hint {
+        let (id, hint) = (stored.task.id.clone(), hint(&stored));
+        self.derived.shift(&id, None, Some(stored.indexed()));
+        self.stored.insert(id, Box::new(stored));
         hint
     }
 
-    /// Writes what was decided of a task that is here. Returns what there is to tell, if it has changed.
+    /// Writes a decision about a task that is here. Returns its hint, if it has changed.
     pub(super) fn write(&mut self, decision: Decision<'_>) -> Option<Hint> {
-        let kept = self.kept.get_mut(&decision.task.id)?;
-        let bytes = kept.indexed().bytes;
-        let task = kept.write(decision);
-        let after = kept.indexed();
+        let stored = self.stored.get_mut(&decision.task.id)?;
+        let bytes = stored.indexed().bytes;
+        let task = stored.write(decision);
+        let after = stored.indexed();
         let before = Indexed {
             task: &task,
             bytes,
             ..after
         };
         self.derived.shift(&task.id, Some(before), Some(after));
-        (task.version != kept.task.version).then(|| hint(kept))
+        (task.version != stored.task.version).then(|| hint(stored))
     }
 
-    /// Takes one out, with all that belongs to it.
+    /// Removes a task with all that belongs to it.
     pub(super) fn remove(&mut self, id: &TaskId) -> Option<StoredTask> {
-        let kept = self.kept.remove(id)?;
-        self.derived.shift(id, Some(kept.indexed()), None);
-        Some(*kept)
+        let stored = self.stored.remove(id)?;
+        self.derived.shift(id, Some(stored.indexed()), None);
+        Some(*stored)
     }
 
-    /// Whether what was shifted with each change is what all tasks come to.
+    /// Whether what was updated with each change agrees with all tasks.
     #[cfg(test)]
     pub(super) fn audit(&self) -> Result<(), &'static str> {
         let mut index = Index::default();
-        for (id, kept) in &self.kept {
-            index.shift(id, None, Some(kept.indexed()));
+        for (id, stored) in &self.stored {
+            index.shift(id, None, Some(stored.indexed()));
         }
         if self.derived.index != index {
             return Err("a task is not where it is looked for");
         }
-        let sum = Tally::sum(self.kept.values().map(|kept| kept.recount()));
+        let sum = Tally::sum(self.stored.values().map(|stored| stored.recount()));
         if self.derived.tally != sum {
             return Err("the tally is not the sum");
         }
@@ -101,10 +101,10 @@ impl Tasks {
     }
 }
 
-fn hint(kept: &StoredTask) -> Hint {
+fn hint(stored: &StoredTask) -> Hint {
     Hint {
-        task: kept.task.id.clone(),
-        version: kept.task.version,
-        ended: kept.task.is_done().then(|| Arc::new(kept.record())),
+        task: stored.task.id.clone(),
+        version: stored.task.version,
+        ended: stored.task.is_done().then(|| Arc::new(stored.record())),
     }
 }

@@ -41,7 +41,7 @@ fn partial_name(to: &Path) -> PathBuf {
     name.into()
 }
 
-/// Empty, which is the only kind of existing file that SQLite copies into. One that an earlier copy has left is emptied.
+/// Makes an empty file, because SQLite copies into no other existing file. One that an earlier copy has left is truncated.
 fn private_file(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).mode(0o600);

@@ -1,4 +1,4 @@
-//! The numbers that stand for words in the file. A word's number is its place in its table: tables only ever grow at their end.
+//! The numbers that the file stores for enum values. A value's number is its position in its table; tables only grow at their end.
 
 use longhaul_core::{AttemptState, EntryKind, Origin, State, StopReason, Verdict};
 use rusqlite::{Error, Result, Row, types::Type};
@@ -36,7 +36,7 @@ pub(super) const ENTRY_KINDS: [EntryKind; 11] = [
     EntryKind::Failure,
 ];
 
-/// The number of `word`. Every word is in its table; the test below says so, and the compiler cannot.
+/// The number of `word`. The test below checks that every value is in its table; the compiler cannot.
 pub(super) fn of<T: PartialEq>(table: &[T], word: T) -> i64 {
     let place = table.iter().position(|other| *other == word);
     place.and_then(|place| i64::try_from(place).ok()).unwrap_or(-1)
@@ -75,7 +75,7 @@ pub(super) fn meaningless(column: usize, kind: Type) -> Error {
 mod tests {
     use super::*;
 
-    /// The matches are exhaustive: a new word does not compile here before it was thought of.
+    /// The matches are exhaustive, so a new value does not compile until it is added here.
     #[test]
     fn every_word_keeps_its_number() {
         for state in STATES.into_iter().chain([State::Blocked]) {

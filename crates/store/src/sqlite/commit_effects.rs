@@ -1,6 +1,6 @@
 //! What takes effect with a commit: hints for listeners, the set of ended sessions, the cache of ended tasks.
 
-use super::{durability::DurabilityChanges, ended::Ended};
+use super::{durability::DurabilityChanges, ended::EndedRecords};
 use longhaul_core::{
     Outcome, SessionKey, Task, TaskId, UnixMillis,
     store::{Hint, Listener, MOST_ENDED_SESSIONS, Record},
@@ -19,7 +19,7 @@ pub(super) struct CommitEffects {
 }
 
 enum SessionEffect {
-    Ended(SessionKey, UnixMillis),
+    EndedRecords(SessionKey, UnixMillis),
     Forgotten(UnixMillis),
 }
 
@@ -54,7 +54,7 @@ impl CommitEffects {
     }
 
     pub(super) fn session_ended(&mut self, session: &SessionKey, until: UnixMillis) {
-        self.sessions.push(SessionEffect::Ended(session.clone(), until));
+        self.sessions.push(SessionEffect::EndedRecords(session.clone(), until));
     }
 
     pub(super) fn sessions_forgotten(&mut self, at: UnixMillis) {
@@ -62,17 +62,17 @@ impl CommitEffects {
     }
 }
 
-/// Those who want to know, and what is kept at hand: the set of ended sessions, which is asked on every legacy request, and records
-/// of tasks that are over.
+/// Committed state that is kept in memory: the listeners, the set of ended sessions, which every legacy request reads, and cached records
+/// of ended tasks.
 #[derive(Default)]
-pub(super) struct Board {
+pub(super) struct PublishedState {
     listeners: Mutex<Vec<Listener>>,
     ended_sessions: RwLock<HashMap<SessionKey, UnixMillis>>,
-    pub(super) ended: Ended,
+    pub(super) ended: EndedRecords,
 }
 
-impl Board {
-    /// The sessions in the file are known from the start.
+impl PublishedState {
+    /// Loads the ended sessions from the file.
     pub(super) fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let mut statement = connection.prepare("SELECT session, until FROM ended_sessions")?;
         let session = |row: &rusqlite::Row<'_>| {
@@ -83,7 +83,7 @@ impl Board {
         Ok(Self {
             listeners: Mutex::default(),
             ended_sessions: RwLock::new(ended),
-            ended: Ended::default(),
+            ended: EndedRecords::default(),
         })
     }
 
@@ -96,13 +96,13 @@ impl Board {
         ended.contains_key(session)
     }
 
-    /// Whether there is room for it among those that are remembered. Those that are being written are not counted.
+    /// Whether the limit of ended sessions allows another one. Those that are being written are not counted.
     pub(super) fn may_end(&self, session: &SessionKey) -> bool {
         let ended = self.ended_sessions.read();
         ended.len() < MOST_ENDED_SESSIONS || ended.contains_key(session)
     }
 
-    /// Before the acknowledgement: whoever ended a session finds it ended, and whoever deleted a task finds it gone.
+    /// Call it before the acknowledgement: a caller that ended a session or deleted a task then sees that.
     pub(super) fn publish_ends(&self, effects: &mut CommitEffects) {
         self.ended.deleted(&effects.deleted);
         if effects.sessions.is_empty() {
@@ -111,7 +111,7 @@ impl Board {
         let mut ended = self.ended_sessions.write();
         for item in effects.sessions.drain(..) {
             match item {
-                SessionEffect::Ended(session, until) => {
+                SessionEffect::EndedRecords(session, until) => {
                     let kept = ended.entry(session).or_insert(until);
                     *kept = (*kept).max(until);
                 }

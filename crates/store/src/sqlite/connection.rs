@@ -36,7 +36,7 @@ fn set_up(connection: &mut Connection, path: &Path, plant: Option<Plant>) -> Res
     };
     set(connection).map_err(|error| schema::because(error, path))?;
     schema::migrate(connection, path)?;
-    // Plans must not depend on statistics that someone took on a smaller day (`ANALYZE`).
+    // Query plans must not depend on statistics (`ANALYZE`) that were taken when the file was smaller.
     connection
         .execute_batch("DROP TABLE IF EXISTS sqlite_stat1; DROP TABLE IF EXISTS sqlite_stat4;")
         .map_err(|error| schema::because(error, path))
@@ -59,7 +59,7 @@ fn open(path: &Path, access: OpenFlags) -> Result<Connection, OpenError> {
     let connect = || {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(BUSY)?;
-        // Without it SQLite prepares a statement anew at each use, lest a bound value make a partial index fit after all.
+        // Without it SQLite prepares a statement again at each use, in case a bound value makes a partial index usable.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         Ok(connection)

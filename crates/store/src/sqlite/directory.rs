@@ -14,17 +14,17 @@ use std::{
     time::Duration,
 };
 
-/// How long a new process waits until an old one has released the lock: a deploy may overlap a little.
-const PATIENCE: u32 = 40;
-const PAUSE: Duration = Duration::from_millis(50);
+/// How often a new process tries to take the lock of an old one: a deploy may overlap a little.
+const LOCK_ATTEMPTS: u32 = 40;
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(50);
 const LOCK: &str = "lock";
 /// What SQLite keeps beside a database. It opens these itself.
 const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// A directory that this process owns until the value is dropped, or the process ends, however it ends.
 ///
-/// Two locks say so. That of the directory itself cannot be removed while the directory is there. That of the file `lock` is what releases
-/// before this one take, and it names the owner.
+/// It holds two locks. The directory's own lock cannot be removed while the directory is there. The lock of the file `lock` is the one that
+/// earlier releases take, and the file names the owner.
 #[derive(Debug)]
 pub(super) struct Directory {
     /// As it was given, for messages.
@@ -98,7 +98,7 @@ impl Directory {
             let sidecar = self.dir.path().join(format!("{DATABASE}{sidecar}"));
             check_file(&sidecar).map_err(unusable(&sidecar))?;
         }
-        // Closed again before SQLite opens it: a descriptor that closes takes SQLite's locks along.
+        // Closed before SQLite opens it: closing a descriptor releases SQLite's locks.
         self.dir
             .file(DATABASE, &private())
             .and_then(|_| self.dir.sync())
@@ -106,12 +106,12 @@ impl Directory {
         Ok(path)
     }
 
-    /// The file that notes each start.
+    /// The file that records each start.
     pub(super) fn node_file(&self) -> NodeFile {
         NodeFile::in_directory(&self.dir)
     }
 
-    /// To be asked whether `database` is still what has its name. Call it when SQLite has opened all its files.
+    /// Checks later whether `database` is still at its path. Call it when SQLite has opened all its files.
     pub(super) fn in_place(&self, database: &Path) -> Result<InPlace, OpenError> {
         InPlace::note(database).map_err(|source| OpenError::Io {
             action: "inspect the files of",
@@ -147,17 +147,17 @@ fn one_line(note: &str) -> String {
     reason = "a lock gives no sign when it comes free, and no clock is injected yet"
 )]
 fn wait_for(lock: &File) -> io::Result<bool> {
-    for _ in 0..PATIENCE {
+    for _ in 0..LOCK_ATTEMPTS {
         match flock(lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(true),
-            Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::sleep(PAUSE),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::sleep(LOCK_RETRY_DELAY),
             Err(error) => return Err(error.into()),
         }
     }
     Ok(false)
 }
 
-/// What the owner says about itself.
+/// What the owner wrote about itself.
 fn holder(dir: &PrivateDir) -> String {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -167,6 +167,6 @@ fn holder(dir: &PrivateDir) -> String {
         .and_then(|lock| lock.take(1024).read_to_string(&mut text));
     match read {
         Ok(_) if !text.trim().is_empty() => one_line(text.trim()),
-        _ => "it did not say which".to_owned(),
+        _ => "its process id is unknown".to_owned(),
     }
 }

@@ -1,24 +1,24 @@
-//! Which commits need not wait for the disk: those of tasks that nobody outside can know.
+//! Which commits need not wait for the disk: those of tasks that are not known outside of this process.
 //!
 //! Nothing is announced before it is on disk (invariant 1). The task behind a plain call is not announced: its caller waits for an answer
 //! and has no task id and no key to come back with, and when this process ends, in whatever way, the next one cancels the task
-//! ([`orphaned_calls`](longhaul_core::Store::orphaned_calls)). So nobody can tell whether its row survived a loss of power, and its commits are
+//! ([`orphaned_calls`](longhaul_core::Store::orphaned_calls)). So no client depends on its row surviving a loss of power, and its commits are
 //! *deferred*: they are not followed by an fsync of their own. They survive `kill -9` like all others, and the next *synced* commit brings
 //! them to the disk together with its own pages, which come after theirs in the same log. So a loss of power leaves a prefix of what was
 //! committed, and never less than the last synced commit.
 //!
-//! Deferred are the creation of such a task, and what its attempt reports: its start, its status and progress, its end. Everything else is
+//! Deferred are the creation of such a task, and what its attempt reports: its start, its status and progress, its end. Contents else is
 //! synced, and most of it makes the task synced from then on, because it leaves a mark in the row:
 //!
 //! | what | why it is synced |
 //! | --- | --- |
-//! | promoted | the task id is given away |
-//! | a question asked, answered, withdrawn | the client is told of it, and how to come back to it |
+//! | promoted | the client gets the task id |
+//! | a question asked, answered, withdrawn | the client sees the question, and can return to the task |
 //! | journaled, advanced, suspended, blocked | a step that was recorded is never run again, whatever it has done outside |
-//! | asked to stop, out of time, abandoned | these come from others than the attempt, and rarely |
+//! | asked to stop, out of time, abandoned | others than the attempt cause these, and rarely |
 //! | claimed from its queue | a claim takes whichever task is first; the task itself stays deferred |
 //!
-//! Three changes are synced although nobody outside learns of the task. Work outside of this process leaves files, and only the row knows
+//! Three changes are synced although the task is not known outside. Work outside of this process leaves files, and only the row knows
 //! where, so the creation of a task that is claimed at once for such work is synced. So is the start of such work, whoever owns the task: a
 //! row that says "not started yet" is the proof that missing files never existed, and must not be what a loss of power leaves of work that has
 //! run. (Later reports of such work may get lost: recovery judges by the files.) The third is the creation of a child, because it is also an
@@ -27,14 +27,14 @@
 use longhaul_core::{AttemptEnd, AttemptState, Event, Task, TaskId, store::Change};
 use std::collections::HashSet;
 
-/// Whether a change may be committed without an fsync, as far as that can be said before it is made.
+/// Whether a change may be committed without an fsync, as far as that is known before it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Durability {
     /// It may not.
     Synced,
-    /// It may: it creates a task that nobody outside can know.
+    /// It may: it creates a task that is not known outside.
     Deferred,
-    /// It may as long as nobody outside can know this task: its attempt reports.
+    /// It may as long as this task is not known outside: its attempt reports.
     DeferredFor(TaskId),
 }
 
@@ -58,7 +58,7 @@ impl Durability {
     }
 }
 
-/// Whether an attempt reports about itself, and about nothing that anyone else may know.
+/// Whether an attempt reports about itself, and nothing that is visible outside.
 fn is_report(event: &Event) -> bool {
     match event {
         Event::Started | Event::Reported { .. } => true,
@@ -89,7 +89,7 @@ fn is_report(event: &Event) -> bool {
     }
 }
 
-/// Whether nothing in a task's row says that somebody outside may know it, and it is not about to start work outside of this process.
+/// Whether a task's row shows that it is not known outside, and it is not about to start work outside of this process.
 fn is_deferrable(task: &Task) -> bool {
     let starts_outside = (task.attempt.as_ref())
         .is_some_and(|attempt| attempt.state == AttemptState::Starting && attempt.host.is_some());

@@ -1,8 +1,8 @@
-//! Tasks that are over, kept at hand for those who ask again.
+//! A cache of ended tasks' records.
 //!
-//! A task that is over, announced and let go by its last attempt changes no more (invariant 2); it can only be deleted. So a record is
-//! taken in by whoever reads it a second time, and put out by the commit that deletes it before that is acknowledged. Nothing else is needed to keep
-//! it right, and a crash leaves nothing behind.
+//! A task that is over, announced and without an attempt changes no more (invariant 2); it can only be deleted. So its record is
+//! cached by its second read, and evicted by the commit that deletes it, before the deletion is acknowledged. No other invalidation is
+//! needed, and the cache has nothing to recover after a crash.
 
 use crate::usage;
 use longhaul_core::{TaskId, store::Record};
@@ -14,31 +14,31 @@ use std::{
     sync::Arc,
 };
 
-/// Bytes kept, at most.
-const MOST: usize = 4 << 20;
-/// A record larger than this is not kept: it would put too many others out.
-const LARGEST: usize = MOST / 16;
-/// What a record takes beside its texts, about. Bytes.
-const FRAME: usize = 768;
-/// So many ids, times four, that were asked for once are remembered: keeping what is never asked for again costs more than reading it.
-const REMEMBERED: usize = 1024;
+/// The most bytes that are cached.
+const MAX_BYTES: usize = 4 << 20;
+/// A larger record is not cached: it would evict too many others.
+const MAX_RECORD_BYTES: usize = MAX_BYTES / 16;
+/// About what a record needs beside its texts. Bytes.
+const RECORD_OVERHEAD: usize = 768;
+/// Buckets of four ids that were read once. A record that is never read again is cheaper to read than to cache.
+const BUCKETS: usize = 1024;
 
-/// The records at hand, within [`MOST`] bytes.
+/// The cached records, within [`MAX_BYTES`] bytes.
 #[derive(Default)]
-pub(super) struct Ended(Mutex<Kept>);
+pub(super) struct EndedRecords(Mutex<Generations>);
 
-/// Two generations: when the young one holds half of what may be kept, it becomes the old one, and what nobody asked for since the
-/// last time is forgotten.
+/// Two generations: when the young one holds half of the limit, it becomes the old one, and records that were not read since the
+/// last change of generations are dropped.
 #[derive(Default)]
-struct Kept {
+struct Generations {
     young: Generation,
     old: Generation,
-    asked: Asked,
+    asked: RecentIds,
     deletions: u64,
 }
 
-/// Hashes of ids that were asked for lately: the last four of each place.
-struct Asked {
+/// Hashes of ids that were read lately: the last four of each bucket.
+struct RecentIds {
     hasher: RandomState,
     hashes: Box<[[u64; 4]]>,
 }
@@ -49,16 +49,16 @@ struct Generation {
     bytes: usize,
 }
 
-/// A record is not at hand.
+/// A record is not cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Absent {
-    /// How many commits had deleted something: what was read before the next one may be gone.
+    /// How many commits had deleted something. What was read before the next one may be deleted.
     deletions: u64,
     asked_before: bool,
 }
 
-impl Ended {
-    /// The record, or what [`keep`](Self::keep) must be told of the moment before it is read.
+impl EndedRecords {
+    /// The record, or the state before it is read, for [`keep`](Self::keep).
     pub(super) fn find(&self, id: &TaskId) -> Result<Arc<Record>, Absent> {
         let mut kept = self.lock();
         if let Some(record) = kept.young.records.get(id) {
@@ -70,14 +70,14 @@ impl Ended {
         }
         Err(Absent {
             deletions: kept.deletions,
-            asked_before: kept.asked.again(id),
+            asked_before: kept.asked.seen_before(id),
         })
     }
 
-    /// Takes in a record that was read after it was found `absent`, if it is one that changes no more.
+    /// Caches a record that was read after it was found `absent`, if it can change no more.
     pub(super) fn keep(&self, absent: Absent, record: &Record) {
         let settled = record.task.announced && record.task.delete_at().is_some();
-        if !absent.asked_before || !settled || weight(record) > LARGEST {
+        if !absent.asked_before || !settled || weight(record) > MAX_RECORD_BYTES {
             return;
         }
         let record = Arc::new(record.clone());
@@ -87,7 +87,7 @@ impl Ended {
         }
     }
 
-    /// After the commit that deleted them, and before anyone is told of it.
+    /// Call it after the commit that deleted them, and before its acknowledgement.
     pub(super) fn deleted(&self, ids: &[TaskId]) {
         if ids.is_empty() {
             return;
@@ -100,15 +100,15 @@ impl Ended {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Generations> {
         self.0.lock()
     }
 }
 
-impl Kept {
+impl Generations {
     fn insert(&mut self, record: Arc<Record>) {
         let bytes = weight(&record);
-        if self.young.bytes + bytes > MOST / 2 {
+        if self.young.bytes + bytes > MAX_BYTES / 2 {
             self.old = mem::take(&mut self.young);
         }
         self.young.bytes += bytes;
@@ -118,24 +118,24 @@ impl Kept {
     }
 }
 
-impl Asked {
-    fn again(&mut self, id: &TaskId) -> bool {
+impl RecentIds {
+    fn seen_before(&mut self, id: &TaskId) -> bool {
         let hash = self.hasher.hash_one(id);
-        let place = &mut self.hashes[hash as usize % REMEMBERED];
-        if place.contains(&hash) {
+        let bucket = &mut self.hashes[hash as usize % BUCKETS];
+        if bucket.contains(&hash) {
             return true;
         }
-        place.rotate_right(1);
-        place[0] = hash;
+        bucket.rotate_right(1);
+        bucket[0] = hash;
         false
     }
 }
 
-impl Default for Asked {
+impl Default for RecentIds {
     fn default() -> Self {
         Self {
             hasher: RandomState::new(),
-            hashes: vec![[0; 4]; REMEMBERED].into(),
+            hashes: vec![[0; 4]; BUCKETS].into(),
         }
     }
 }
@@ -151,7 +151,7 @@ impl Generation {
 fn weight(record: &Record) -> usize {
     let outcome = record.outcome.as_ref().map_or(0, usage::of_outcome);
     let status = record.task.status.as_ref().map_or(0, |line| line.len());
-    FRAME + status + usize::try_from(outcome).unwrap_or(usize::MAX / 2)
+    RECORD_OVERHEAD + status + usize::try_from(outcome).unwrap_or(usize::MAX / 2)
 }
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    fn keep(ended: &Ended, record: &Record) {
+    fn keep(ended: &EndedRecords, record: &Record) {
         for _ in 0..2 {
             if let Err(absent) = ended.find(&record.task.id) {
                 ended.keep(absent, record);
@@ -205,13 +205,13 @@ mod tests {
         }
     }
 
-    fn has(ended: &Ended, record: &Record) -> bool {
+    fn has(ended: &EndedRecords, record: &Record) -> bool {
         ended.find(&record.task.id).is_ok_and(|kept| *kept == *record)
     }
 
     #[test]
-    fn what_is_asked_for_stays_and_the_bound_holds() {
-        let ended = Ended::default();
+    fn records_that_are_read_stay_cached_within_the_limit() {
+        let ended = EndedRecords::default();
         let wanted = record(0, 1_000);
         for n in 0..20_000 {
             keep(&ended, &wanted);
@@ -222,43 +222,43 @@ mod tests {
             for generation in [&kept.young, &kept.old] {
                 let bytes: usize = added_up(generation);
                 assert_eq!(generation.bytes, bytes);
-                assert!(bytes <= MOST / 2);
+                assert!(bytes <= MAX_BYTES / 2);
             }
         }
-        assert!(ended.find(&record(1, 0).task.id).is_err(), "nobody asked for it again");
+        assert!(ended.find(&record(1, 0).task.id).is_err(), "it was not read again");
     }
 
     #[test]
-    fn what_is_asked_for_once_is_not_kept() {
-        let ended = Ended::default();
+    fn a_record_read_once_is_not_cached() {
+        let ended = EndedRecords::default();
         for n in 0..100 {
             let record = record(n, 10);
             let Err(absent) = ended.find(&record.task.id) else {
-                panic!("nobody has kept it")
+                panic!("it was not cached")
             };
             ended.keep(absent, &record);
         }
-        // Ids may share a place, but hardly a hash.
+        // Ids may share a bucket, but hardly a hash.
         assert!(ended.lock().young.records.is_empty());
     }
 
     #[test]
-    fn only_what_changes_no_more_is_kept() {
-        let ended = Ended::default();
+    fn only_records_that_change_no_more_are_cached() {
+        let ended = EndedRecords::default();
         let mut live = record(1, 10);
         live.task.ended_at = None;
         let mut unannounced = record(2, 10);
         unannounced.task.announced = false;
-        for refused in [live, unannounced, record(3, LARGEST)] {
+        for refused in [live, unannounced, record(3, MAX_RECORD_BYTES)] {
             keep(&ended, &refused);
             assert!(!has(&ended, &refused));
         }
     }
 
-    /// Who has read a record before its deletion was committed must not bring it back.
+    /// A reader that read the record before its deletion was committed must not cache it.
     #[test]
-    fn what_is_deleted_is_gone_and_stays_gone() {
-        let ended = Ended::default();
+    fn a_deleted_record_is_evicted_and_not_cached_again() {
+        let ended = EndedRecords::default();
         let (young, late) = (record(1, 10), record(2, 10));
         keep(&ended, &young);
         let _once = ended.find(&late.task.id);

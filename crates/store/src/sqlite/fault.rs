@@ -1,11 +1,11 @@
-//! What SQLite's errors mean for what was asked.
+//! What SQLite's errors mean for a request.
 
 use super::OpenError;
 use longhaul_core::store::StoreError;
 use rusqlite::{Connection, Error, ErrorCode, ffi};
 use std::io;
 
-/// An error of SQLite's, and what the operating system said, if that was asked.
+/// An error of SQLite's, with the operating system's error if it is known.
 pub(super) struct Fault {
     pub(super) error: Error,
     /// Of the system call that failed.
@@ -21,7 +21,7 @@ impl Fault {
         }
     }
 
-    /// As the caller may know it. SQLite's texts name tables and columns, never what is in them.
+    /// The error for the caller. SQLite's texts name tables and columns, never their values.
     pub(super) fn to_store_error(&self) -> StoreError {
         if is_locked(&self.error) {
             return StoreError::Locked;
@@ -45,7 +45,7 @@ fn errno(connection: &Connection) -> Option<i32> {
     (errno != 0).then_some(errno)
 }
 
-/// A start that could not write says what the system said, such as "File too large", where SQLite says "disk I/O error".
+/// Replaces SQLite's "disk I/O error" at a start with the system's error, such as "File too large".
 pub(super) fn name_refused_write(error: OpenError, connection: &Connection) -> OpenError {
     match (error, errno(connection)) {
         (OpenError::Sqlite { path, source }, Some(errno)) if is_refused_write(&source) => OpenError::Io {

@@ -1,4 +1,4 @@
-//! Faults that can be planted, so that the tests which should find them can be seen to.
+//! Faults that tests plant, to prove that other tests find them.
 
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ impl Plant {
         }
     }
 
-    /// Whether to acknowledge now, before the commit; if so, holds the commit back so that a crash can fall in between.
+    /// Whether to acknowledge before the commit. The commit is then delayed, so that a crash can happen in between.
     pub(super) fn acknowledges_early(plant: Option<Self>) -> bool {
         plant == Some(Self::AcknowledgeBeforeCommit)
     }
 
     /// The pause between an early acknowledgement and its commit.
     #[expect(clippy::disallowed_methods, reason = "a planted fault, for tests only")]
-    pub(super) fn hold_back() {
+    pub(super) fn delay_commit() {
         std::thread::sleep(Duration::from_millis(5));
     }
 

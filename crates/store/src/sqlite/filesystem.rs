@@ -1,4 +1,4 @@
-//! Is this a local disk? A network file system keeps neither our lock nor SQLite's shared memory apart.
+//! Whether a path is on a local disk. On a network file system neither our lock nor SQLite's shared memory works.
 
 use std::{io, path::Path};
 
@@ -14,7 +14,7 @@ pub(super) fn network_kind(path: &Path) -> io::Result<Option<String>> {
         .map(str::to_owned))
 }
 
-/// Elsewhere we cannot tell.
+/// Unknown on other systems.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn network_kind(_path: &Path) -> io::Result<Option<String>> {
     Ok(None)
@@ -70,7 +70,7 @@ mod tests {
 ";
 
     #[test]
-    fn network_file_systems_are_told_from_local_ones() {
+    fn network_file_systems_are_recognized() {
         let kind = |device| kind_of(device, MOUNTS).filter(|kind| is_network(kind));
         assert_eq!(kind((254, 0)), None);
         assert_eq!(kind((0, 52)), Some("nfs4"));

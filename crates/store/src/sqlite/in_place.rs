@@ -1,6 +1,6 @@
-//! Whether commits still go to where the next process will look.
+//! Whether commits still go to the files that the next process will open.
 //!
-//! SQLite goes on writing to files that were removed or moved away, and so would we acknowledge what nobody finds again.
+//! SQLite goes on writing to files that were removed or moved, so the store would acknowledge changes that are lost.
 
 use longhaul_private_dir::is_at;
 use std::{
@@ -13,7 +13,7 @@ use std::{
 pub(super) struct InPlace([(PathBuf, Metadata); 2]);
 
 impl InPlace {
-    /// Notes what `database` and its write-ahead log are.
+    /// Records the identity of `database` and its write-ahead log.
     pub(super) fn note(database: &Path) -> io::Result<Self> {
         let mut log = database.as_os_str().to_owned();
         log.push("-wal");
@@ -28,7 +28,7 @@ impl InPlace {
     /// Two `stat`s: as much as one write to the page cache, and a five-hundredth of an fsync.
     ///
     /// # Errors
-    /// Which file is gone. An error of the file system's says nothing about that.
+    /// The file that is missing or replaced. Errors of the file system itself are ignored.
     pub(super) fn check(&self) -> Result<(), String> {
         for (path, metadata) in &self.0 {
             if let Ok(false) = is_at(metadata, path) {

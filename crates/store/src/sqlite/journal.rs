@@ -21,19 +21,19 @@ macro_rules! select_entries {
     };
 }
 
-const TAKE: &str = "INSERT INTO journal (task, seq, kind, nth, beside, at, path, name, value, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+const INSERT: &str = "INSERT INTO journal (task, seq, kind, nth, beside, at, path, name, value, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 pub(super) const LENGTH: &str = "SELECT octet_length(value) FROM journal WHERE task = ?1 AND seq = ?2";
 pub(super) const REWRITE: &str =
     "UPDATE journal SET value = ?3, epoch = coalesce(?4, epoch) WHERE task = ?1 AND seq = ?2";
 pub(super) const READ: &str = select_entries!("", "");
-/// The index is of those whose kind is this number, so the number is written out here too.
+/// The index covers the entries of this kind's number, so the statement names the number too.
 pub(super) const EMITTED: &str = select_entries!("INDEXED BY journal_emitted", "AND kind = 5");
 
-/// Writes one place, and returns how many bytes it wrote over.
-pub(super) fn write(connection: &Connection, task: i64, place: &EntryWrite<'_>) -> Result<i64> {
-    match place {
-        EntryWrite::Taken(entry) => {
-            connection.prepare_cached(TAKE)?.execute(params![
+/// Writes one entry, and returns how many bytes it replaced.
+pub(super) fn write(connection: &Connection, task: i64, entry: &EntryWrite<'_>) -> Result<i64> {
+    match entry {
+        EntryWrite::Appended(entry) => {
+            connection.prepare_cached(INSERT)?.execute(params![
                 task,
                 entry.seq,
                 code::of(&ENTRY_KINDS, entry.key.kind),

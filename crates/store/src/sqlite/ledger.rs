@@ -1,27 +1,27 @@
 //! How much each principal has, counted as it changes.
 //!
-//! The counts are rows, changed in the transaction that changes what they count; so they are right after every crash, and nobody
-//! ever adds up what is stored. A transaction of many changes writes each count once, at its end.
+//! The counts are rows, changed in the same transaction as what they count. So they are right after every crash, and are never computed
+//! from what is stored. A transaction of many changes writes each count once, at its end.
 
 use super::read;
 use longhaul_core::{Principal, Usage};
 use rusqlite::{Connection, Result, params};
 use std::collections::HashMap;
 
-const BOOK: &str = "INSERT INTO usage (principal, live, bytes) VALUES (?1, ?2, ?3) \
+const ADD_USAGE: &str = "INSERT INTO usage (principal, live, bytes) VALUES (?1, ?2, ?3) \
      ON CONFLICT DO UPDATE SET live = live + excluded.live, bytes = bytes + excluded.bytes";
-pub(super) const BOOK_IN_ALL: &str = "UPDATE usage_in_all SET live = live + ?1, bytes = bytes + ?2 WHERE one = 1";
-/// Who has nothing any more leaves nothing.
-pub(super) const CLOSE: &str = "DELETE FROM usage WHERE principal = ?1 AND live = 0 AND bytes = 0";
+pub(super) const ADD_TOTAL_USAGE: &str = "UPDATE usage_in_all SET live = live + ?1, bytes = bytes + ?2 WHERE one = 1";
+/// A principal without tasks has no row.
+pub(super) const DELETE_EMPTY_USAGE: &str = "DELETE FROM usage WHERE principal = ?1 AND live = 0 AND bytes = 0";
 
-/// What one transaction adds and takes away, and has not written yet.
+/// Changes of usage that the transaction has not written yet.
 #[derive(Default)]
 pub(super) struct Ledger {
     by_principal: HashMap<Principal, Entry>,
     in_all: Entry,
 }
 
-/// More or fewer.
+/// A change of a principal's usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Entry {
     pub(super) live: i64,
@@ -52,7 +52,7 @@ impl From<Usage> for Entry {
 }
 
 impl Ledger {
-    pub(super) fn book(&mut self, principal: &Principal, entry: Entry) {
+    pub(super) fn add(&mut self, principal: &Principal, entry: Entry) {
         if entry == Entry::default() {
             return;
         }
@@ -65,7 +65,7 @@ impl Ledger {
         }
     }
 
-    /// How much there is inside the transaction.
+    /// The usage as the transaction sees it.
     pub(super) fn usage(&self, connection: &Connection, of: Option<&Principal>) -> Result<Usage> {
         let entry = match of {
             Some(principal) => self.by_principal.get(principal).copied().unwrap_or_default(),
@@ -74,7 +74,7 @@ impl Ledger {
         Ok(entry.of(read::usage(connection, of)?))
     }
 
-    /// Writes what was booked, before the commit.
+    /// Writes the collected differences, before the commit.
     pub(super) fn write(&self, connection: &Connection) -> Result<()> {
         if self.by_principal.is_empty() {
             return Ok(());
@@ -82,14 +82,14 @@ impl Ledger {
         for (principal, entry) in &self.by_principal {
             let principal = principal.as_str();
             connection
-                .prepare_cached(BOOK)?
+                .prepare_cached(ADD_USAGE)?
                 .execute(params![principal, entry.live, entry.bytes])?;
             if entry.bytes < 0 {
-                connection.prepare_cached(CLOSE)?.execute([principal])?;
+                connection.prepare_cached(DELETE_EMPTY_USAGE)?.execute([principal])?;
             }
         }
         connection
-            .prepare_cached(BOOK_IN_ALL)?
+            .prepare_cached(ADD_TOTAL_USAGE)?
             .execute(params![self.in_all.live, self.in_all.bytes])?;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! One SQLite file in one directory.
 //!
-//! The way of a change: the caller's future hands an `operation` to the `writer` thread, which runs all that wait in one
-//! transaction, commits it with an fsync, and only then answers them; deferred commits (`durability`) need no fsync. Questions do not pass the writer: they are answered from
+//! The way of a change: the caller's future sends an `operation` to the `writer` thread, which runs all waiting operations in one
+//! transaction, commits it with an fsync, and only then answers their callers; deferred commits (`durability`) need no fsync. Reads do not pass the writer: they use
 //! connections of their own (`readers`), which see what was committed when they begin.
 
 mod backup;
@@ -39,7 +39,7 @@ pub use node_file::Disagreement;
 pub use open_error::OpenError;
 pub use options::{EXIT_COMMIT_FAILED, OnFatal, SqliteOptions};
 
-use commit_effects::Board;
+use commit_effects::PublishedState;
 use directory::Directory;
 use durability::Durability;
 use longhaul_core::{HostId, NodeId, UnixMillis, store::StoreError};
@@ -67,8 +67,8 @@ const DATABASE: &str = "longhaul.db";
 /// Tasks in one SQLite file, in a data directory that this process owns.
 ///
 /// Every acknowledged change has been committed with `synchronous = FULL` on a write-ahead log: it survives the end of the
-/// process at any instruction, and the loss of power as far as the disk keeps what it confirmed. Tasks of which nobody can have
-/// heard, those of plain calls, are committed with `NORMAL`: a loss of power may take the latest of them. Dropping the store finishes
+/// process at any instruction, and the loss of power as far as the disk keeps what it confirmed. Plain calls, whose
+/// task ids no client knows, are committed with `NORMAL`: a loss of power may lose the latest of them. Dropping the store finishes
 /// what is queued and releases the directory.
 ///
 /// ```
@@ -81,12 +81,12 @@ const DATABASE: &str = "longhaul.db";
 /// # }
 /// ```
 pub struct SqliteStore {
-    // Dropped in this order: readers first, then the writer, whose connection is the last and tidies up, then the lock.
+    // Dropped in this order: readers, then the writer, whose connection is the last and removes the log, then the lock.
     readers: Option<Readers>,
     queue: mpsc::Sender<Message>,
     in_flight: Arc<AtomicUsize>,
     writer: Option<JoinHandle<()>>,
-    board: Arc<Board>,
+    published: Arc<PublishedState>,
     path: PathBuf,
     node_file: NodeFile,
     disagreement: Option<Disagreement>,
@@ -124,7 +124,7 @@ impl SqliteStore {
             }
             found => found,
         };
-        let board = Arc::new(Board::load(&connection).map_err(failed)?);
+        let published = Arc::new(PublishedState::load(&connection).map_err(failed)?);
         let readers = Readers::open(&path)?;
         let in_place = directory.in_place(&path)?;
         let (queue, incoming) = mpsc::channel();
@@ -133,7 +133,7 @@ impl SqliteStore {
             connection,
             incoming,
             in_flight.clone(),
-            board.clone(),
+            published.clone(),
             in_place,
             options,
         )
@@ -151,7 +151,7 @@ impl SqliteStore {
             queue,
             in_flight,
             writer: Some(writer),
-            board,
+            published,
             path,
             node_file,
             disagreement,
@@ -175,7 +175,7 @@ impl SqliteStore {
         Ok(NodeId(latest.id))
     }
 
-    /// Notes a start outside of the database, writes it, and notes that it is written. Whoever has the answer may begin to work.
+    /// Records a start in the file `node`, then in the database, then in the file that it is complete. Work may begin once this returns.
     async fn begin_node(&self, host: HostId, at: UnixMillis) -> Result<NodeId, StoreError> {
         if self.disagreement.is_some() {
             return Err(StoreError::ReadsOnly);
@@ -251,8 +251,8 @@ impl SqliteStore {
         self.readers.as_ref().ok_or(StoreError::Closed)
     }
 
-    /// Hands a change of about `weight` bytes to the writer and waits for its answer. Once handed over it is made, whether or
-    /// not anyone still waits.
+    /// Sends a change of about `weight` bytes to the writer and waits for its answer. Once sent, the change is made even if this future
+    /// is dropped.
     async fn write<T, E, W>(&self, weight: usize, durability: Durability, work: W) -> Result<T, E>
     where
         W: FnMut(&mut Tx<'_>) -> rusqlite::Result<Result<T, E>> + Send + 'static,
@@ -264,7 +264,8 @@ impl SqliteStore {
         self.queue
             .send(Message::Do(Box::new(operation)))
             .map_err(|_| StoreError::Closed)?;
-        let unknown = || StoreError::Failed("the store stopped before it could tell whether this was kept".to_owned());
+        let unknown =
+            || StoreError::Failed("the store stopped before it knew whether this change was stored".to_owned());
         answer.await.map_err(|_| unknown())?
     }
 }

@@ -92,14 +92,14 @@ pub enum Disagreement {
          run since, and the folders of attempts would say so"
     )]
     FileMissing,
-    /// The file says nothing.
+    /// The file cannot be parsed.
     #[error(
-        "the file `node` beside the database cannot be understood, so nobody knows whether the database is the latest one"
+        "the file `node` beside the database cannot be read, so it is unknown whether the database is the latest one"
     )]
     FileDamaged,
 }
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Noted {
     latest: i64,
@@ -113,7 +113,7 @@ struct Noted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct LatestNode {
     pub(super) id: i64,
-    /// Whether it was noted in the file: releases before there was one did not.
+    /// Whether it was recorded in the file; earlier releases had no such file.
     pub(super) noted: bool,
     /// How often it has removed folders of attempts.
     pub(super) removals: i64,
@@ -132,7 +132,7 @@ impl NodeFile {
         }
     }
 
-    /// Why it and the database are not of the same time, if they are not.
+    /// Why the file and the database are not of the same time, if they are not.
     pub(super) fn disagreement(&self, database: LatestNode) -> Result<Option<Disagreement>, OpenError> {
         let noted = self.read().map_err(|source| OpenError::Io {
             action: "use",
@@ -142,7 +142,7 @@ impl NodeFile {
         Ok(compare(noted, database).err())
     }
 
-    /// Step 1 of a start. Returns its number: greater than all that either has seen.
+    /// Step 1 of a start. Returns its number, which is greater than every number in the file and in the database.
     pub(super) fn note_opening(&self, database: LatestNode) -> io::Result<NodeId> {
         let noted = self.read()?.and_then(Result::ok);
         let highest = noted.map_or(0, |noted| noted.latest.max(noted.opening.unwrap_or(0)));
@@ -164,7 +164,7 @@ impl NodeFile {
         })
     }
 
-    /// What it says; `None` if there is none.
+    /// The parsed file; `None` if there is none.
     fn read(&self) -> io::Result<Option<Result<Noted, Disagreement>>> {
         match read_file(&self.directory.join(NAME)) {
             Ok(bytes) => Ok(Some(parse(&bytes).ok_or(Disagreement::FileDamaged))),

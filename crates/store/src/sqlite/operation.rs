@@ -6,19 +6,19 @@ use tokio::sync::oneshot;
 
 /// A change as the writer sees it. It can be run again after its transaction was rolled back.
 pub(super) trait Operation: Send {
-    /// Runs inside the writer's transaction and keeps the answer. An error means that all of the transaction must go.
+    /// Runs inside the writer's transaction and keeps the answer. On an error the whole transaction is rolled back.
     fn run(&mut self, tx: &mut Tx<'_>) -> rusqlite::Result<()>;
-    /// Gives the answer to whoever waits.
+    /// Sends the answer to the waiting caller.
     fn acknowledge(&mut self);
-    /// Tells whoever waits that it was not done.
+    /// Answers the waiting caller that the change was not made.
     fn refuse(&mut self, why: StoreError);
     /// About how many bytes it writes.
     fn weight(&self) -> usize;
-    /// Who may hear of it.
+    /// Whether its commit must be synced.
     fn durability(&self) -> &Durability;
 }
 
-/// A change with someone waiting for its answer.
+/// A change whose caller waits for the answer.
 pub(super) struct Pending<W, T, E> {
     work: W,
     weight: usize,
@@ -28,7 +28,7 @@ pub(super) struct Pending<W, T, E> {
 }
 
 impl<W, T, E> Pending<W, T, E> {
-    /// The change, and where its answer will come out.
+    /// The change, and the receiver of its answer.
     pub(super) fn new(weight: usize, durability: Durability, work: W) -> (Self, oneshot::Receiver<Result<T, E>>) {
         let (waiting, answer) = oneshot::channel();
         let pending = Self {
@@ -43,7 +43,7 @@ impl<W, T, E> Pending<W, T, E> {
 
     fn send(&mut self, answer: Result<T, E>) {
         if let Some(waiting) = self.waiting.take() {
-            // Whoever asked may have gone; the change was made all the same.
+            // The caller may have stopped waiting; the change was made all the same.
             let _ = waiting.send(answer);
         }
     }

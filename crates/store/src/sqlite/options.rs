@@ -6,8 +6,8 @@ use std::{fmt, sync::Arc};
 /// The exit status of a process whose store could not make a commit certain: `EX_IOERR` of sysexits.
 pub const EXIT_COMMIT_FAILED: i32 = 74;
 
-/// What to do when a commit or an fsync failed: the disk may or may not hold what was written, and asking again would only be
-/// told what the page cache holds. Whatever this does, the store acknowledges nothing any more.
+/// What to do when a commit or an fsync failed: the disk may or may not hold what was written, and a read would only show what the
+/// page cache holds. Whatever this does, the store acknowledges nothing any more.
 pub type OnFatal = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How to open a [`SqliteStore`](super::SqliteStore).
@@ -20,13 +20,13 @@ pub struct SqliteOptions {
     pub accept_restored: bool,
     /// A fault, planted to prove that tests find it. `None` outside tests.
     pub plant: Option<Plant>,
-    /// Looks at what each commit has left, before anyone is told of it.
+    /// Called after each commit, before its acknowledgements.
     #[cfg(test)]
-    pub(super) witness: Option<Witness>,
+    pub(super) on_commit: Option<CommitObserver>,
 }
 
 #[cfg(test)]
-pub(super) type Witness = Arc<dyn Fn(&rusqlite::Connection) + Send + Sync>;
+pub(super) type CommitObserver = Arc<dyn Fn(&rusqlite::Connection) + Send + Sync>;
 
 impl Default for SqliteOptions {
     fn default() -> Self {
@@ -35,7 +35,7 @@ impl Default for SqliteOptions {
             accept_restored: false,
             plant: None,
             #[cfg(test)]
-            witness: None,
+            on_commit: None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The cost of a question must not grow with what is merely kept, so every one must go through its index.
+//! The cost of a read must not grow with the number of ended tasks, so every statement must use its index.
 
 use super::{SqliteOptions, SqliteStore, journal, ledger, read, write};
 use longhaul_core::{
@@ -9,15 +9,15 @@ use rusqlite::Connection;
 use std::{env, sync::Arc};
 use tokio::task::JoinSet;
 
-/// Finished tasks kept while the plans are looked at; `LONGHAUL_KEPT=1000000` for the full size.
-fn kept() -> usize {
+/// Ended tasks in the store while the plans are read; `LONGHAUL_KEPT=1000000` for the full size.
+fn ended_tasks() -> usize {
     env::var("LONGHAUL_KEPT")
         .ok()
         .and_then(|count| count.parse().ok())
         .unwrap_or(20_000)
 }
 
-/// Steps that are no search by index, and why they are right all the same.
+/// Steps that are not a search by index, and why they are allowed.
 const OTHERS: &[(&str, &[&str])] = &[
     // Walk through what is queued, and what is being worked on: partial indices, covering, without what is over.
     (read::COUNT_QUEUED, &["SCAN tasks USING COVERING INDEX tasks_queued"]),
@@ -54,16 +54,16 @@ const OTHERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Neither many kept tasks nor statistics (an operator may have run `ANALYZE`) lead a statement away from its index.
+/// Neither many ended tasks nor statistics (an operator may have run `ANALYZE`) change which index a statement uses.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_kept_changes_no_plan() {
+async fn ended_tasks_change_no_query_plan() {
     let directory = tempfile::tempdir().unwrap();
     let open = || Arc::new(SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap());
     let store = open();
     // A new one each time: a connection remembers the statistics that it found when it was opened.
     let connect = || Connection::open(directory.path().join("longhaul.db")).unwrap();
     let empty = plans(&connect());
-    keep(&store, kept()).await;
+    keep(&store, ended_tasks()).await;
     agree("many tasks", &plans(&connect()), &empty);
     connect().execute_batch("ANALYZE").unwrap();
     drop(store);
@@ -138,8 +138,8 @@ fn statements() -> Vec<&'static str> {
         write::WITHDRAW,
         write::FORGET_SESSIONS,
         write::HASTEN,
-        ledger::BOOK_IN_ALL,
-        ledger::CLOSE,
+        ledger::ADD_TOTAL_USAGE,
+        ledger::DELETE_EMPTY_USAGE,
     ];
     [&reads[..], &writes, &write::DELETE].concat()
 }

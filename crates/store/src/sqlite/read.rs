@@ -1,4 +1,4 @@
-//! Questions that only read.
+//! Statements that only read.
 
 use super::{
     code,
@@ -13,7 +13,7 @@ use longhaul_core::{
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row, params};
 use std::sync::Arc;
 
-/// Every statement has its name, so that a test can look at its plan. `+` keeps the owner from choosing the index: an id is enough.
+/// Every statement has a name, so that a test can read its query plan. `+` keeps the owner from choosing the index: an id is enough.
 pub(super) const GET: &str = select_tasks!(
     ", outcomes.json, outcomes.code, outcomes.message",
     "CROSS JOIN specs ON specs.seq = tasks.spec LEFT JOIN outcomes ON outcomes.task = tasks.seq \
@@ -85,7 +85,7 @@ pub(super) const CHILDREN_OF_FINISHED_PARENTS: &str = select_tasks!(
          SELECT 1 FROM tasks AS parents WHERE parents.id = tasks.parent AND parents.state < 3 AND parents.stop_at IS NULL \
      ) ORDER BY tasks.parent, tasks.id LIMIT ?1"
 );
-/// Walks what lives, and nothing that is over.
+/// Reads live tasks only.
 pub(super) const COUNT_QUEUED: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_queued WHERE state = 0";
 pub(super) const COUNT_RUNNING: &str =
     "SELECT count(*) FROM tasks INDEXED BY tasks_working WHERE attempt_state < 3 AND state = 1";
@@ -355,7 +355,7 @@ pub(super) fn usage(connection: &Connection, of: Option<&Principal>) -> Result<U
         Some(principal) => connection.prepare_cached(USAGE)?.query_row([principal.as_str()], usage),
         None => connection.prepare_cached(USAGE_IN_ALL)?.query_row([], usage),
     };
-    // Who has nothing has no row.
+    // A principal without tasks has no row.
     Ok(found.optional()?.unwrap_or_default())
 }
 

@@ -1,4 +1,4 @@
-//! Reading: short questions on the caller's thread, long ones on a thread of their own.
+//! Reading: short reads on the caller's thread, long ones on a thread of their own.
 
 use super::{OpenError, connection, fault::Fault};
 use longhaul_core::store::StoreError;
@@ -11,15 +11,15 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Callers that ask at the same moment; each connection costs its cache. A caller beyond waits some microseconds.
+/// Connections for concurrent readers; each costs its cache. Another caller waits some microseconds.
 const MOST_CONNECTIONS: usize = 4;
 
-type Question = Box<dyn FnOnce(&Connection) + Send>;
+type Read = Box<dyn FnOnce(&Connection) + Send>;
 
-/// Everyone who reads.
+/// The connections that read.
 pub(super) struct Readers {
     connections: Vec<Mutex<Connection>>,
-    questions: Option<Sender<Question>>,
+    questions: Option<Sender<Read>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -31,7 +31,7 @@ impl Readers {
         let pool = (0..count).map(|_| connection::reader(path).map(Mutex::new));
         let connections = pool.collect::<Result<_, _>>()?;
         let patient = connection::reader(path)?;
-        let (questions, asked) = channel::<Question>();
+        let (questions, asked) = channel::<Read>();
         let thread = Builder::new()
             .name("longhaul-reader".to_owned())
             .spawn(move || asked.iter().for_each(|question| question(&patient)))
@@ -47,7 +47,7 @@ impl Readers {
         })
     }
 
-    /// Answers a question of a few microseconds here and now.
+    /// Runs a read of a few microseconds on the caller's thread.
     pub(super) fn at_once<T>(
         &self,
         question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -55,13 +55,13 @@ impl Readers {
         question(&self.free_connection()).map_err(|error| Fault::from(error).to_store_error())
     }
 
-    /// Answers a question whose cost grows with its answer, without holding up the caller's thread.
+    /// Runs a read whose cost grows with its result, without blocking the caller's thread.
     pub(super) async fn in_turn<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (waiting, answer) = oneshot::channel();
-        let question: Question = Box::new(move |connection| {
+        let question: Read = Box::new(move |connection| {
             let _ = waiting.send(question(connection).map_err(|error| Fault::from(error).to_store_error()));
         });
         let questions = self.questions.as_ref().ok_or(StoreError::Closed)?;

@@ -1,4 +1,4 @@
-//! A task as a row: the one place that knows both.
+//! Converts tasks to rows and back.
 
 use super::code::{self, ATTEMPT_STATES, ORIGINS, STOP_REASONS};
 use longhaul_core::{
@@ -11,8 +11,8 @@ use rusqlite::{
 };
 use std::{borrow::Cow, sync::Arc};
 
-/// `SELECT` of tasks, and of `more` columns, with the rest of the query. The tail names the index; what belongs to a task is
-/// looked up from it and never the other way round, hence `CROSS JOIN`.
+/// `SELECT` of tasks, and of `more` columns, with the rest of the query. The tail names the index; `CROSS JOIN` makes SQLite look up
+/// the other tables from the task and never the other way round.
 macro_rules! select_tasks {
     ($more:literal, $tail:literal) => {
         concat!(
@@ -209,7 +209,7 @@ fn bind<'a>(statement: &mut CachedStatement<'_>, cells: impl IntoIterator<Item =
     Ok(())
 }
 
-/// Keeps the outcome of a task. A cancel is told by the state alone.
+/// Stores the outcome of a task. A cancelled task has only its state.
 pub(super) fn insert_outcome(connection: &Connection, seq: i64, outcome: &Outcome) -> Result<()> {
     let (json, code, message) = match outcome {
         Outcome::Result { json, .. } => (Some(json), None, None),

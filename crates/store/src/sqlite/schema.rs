@@ -21,7 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0010_removals.sql"),
 ];
 
-/// Brings the file up to date, or says why it cannot be used.
+/// Migrates the file, or returns why it cannot be used.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     migrate_with(connection, path, MIGRATIONS)
 }
@@ -163,7 +163,7 @@ mod tests {
             assert_eq!(store.requestor(&id).await.unwrap(), Some(Json::trusted("{}")));
             let record = store.peek(&id).await.unwrap().unwrap();
             assert_eq!((record.inputs[0].name.clone(), record.task.keyed), (None, false));
-            // When an answer came was not written down; when one comes now, it is.
+            // Earlier releases did not store when an answer came.
             let settled = async |nth| store.input(&id, &InputKey::nth(nth)).await.unwrap().unwrap().settled_at;
             assert_eq!(settled(1).await, None);
             let answered = Event::InputAnswered {
@@ -173,7 +173,7 @@ mod tests {
             store.apply(Change::of(&id, answered, UnixMillis(7))).await.unwrap();
             assert_eq!(settled(2).await, Some(UnixMillis(7)));
             let live = live + 1;
-            // What was there before goes as it would have come.
+            // What was stored before is uncounted when it is deleted.
             let over = ["result", "error", "cancelled"].map(|id| id.parse().unwrap()).to_vec();
             let deleted = store.delete(over, UnixMillis(14)).await.unwrap();
             assert_eq!(deleted, 3);
@@ -183,7 +183,7 @@ mod tests {
         });
     }
 
-    /// As the release before journals left it: one running, one parked, asked to stop, one over.
+    /// As the release before journals left it: one running, one waiting and asked to stop, one over.
     const SECOND_RELEASE: &str = r#"
         INSERT INTO specs (seq, id, kind, definition) VALUES (1, 'spec', 'command', '{}');
         INSERT INTO nodes (id, host, opened_at) VALUES (1, 'here', 1);
@@ -199,9 +199,9 @@ mod tests {
         UPDATE usage_in_all SET live = 2, bytes = 14;
     "#;
 
-    /// It has no journal, no parent and waits for nothing; and from then on it can have a journal and be counted like any other.
+    /// It has no journal, no parent and waits for nothing. From then on it can have a journal, and is counted like any other.
     #[test]
-    fn what_was_stored_before_journals_goes_on_with_an_empty_one() {
+    fn a_task_from_before_journals_continues_with_an_empty_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("longhaul.db");
         let mut old = Connection::open(&path).unwrap();
@@ -245,8 +245,8 @@ mod tests {
         });
     }
 
-    /// As a version left it that parked work beside its attempt: one such, and one that was let go; both ask.
-    const PARKED: &str = r#"
+    /// As left by a version that kept waiting tasks with their attempt: one such task, and one suspended without it; both have a question.
+    const SUSPENDED_WITH_ATTEMPT: &str = r#"
         INSERT INTO specs (seq, id, kind, definition) VALUES (1, 'spec', 'command', '{}');
         INSERT INTO nodes (id, host, opened_at) VALUES (1, 'here', 1);
         INSERT INTO tasks (seq, id, principal, tool, spec, origin, front, announced, state, attempt_epoch, attempt_node, attempt_state,
@@ -259,14 +259,14 @@ mod tests {
         UPDATE usage_in_all SET live = 2, bytes = 12;
     "#;
 
-    /// It is adopted and ends like any other; an answer queues what was let go, and nothing else.
+    /// It is adopted and ends like any other; an answer queues only the task that was suspended without its attempt.
     #[test]
-    fn what_was_parked_beside_its_attempt_is_running() {
+    fn a_task_that_waited_with_its_attempt_is_running() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("longhaul.db");
         let mut old = Connection::open(&path).unwrap();
         migrate_with(&mut old, &path, &MIGRATIONS[..3]).unwrap();
-        old.execute_batch(PARKED).unwrap();
+        old.execute_batch(SUSPENDED_WITH_ATTEMPT).unwrap();
         drop(old);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
@@ -302,7 +302,7 @@ mod tests {
         });
     }
 
-    /// As the release before blocks left it: a suspended task with an entry and its place in another one's journal.
+    /// As the release before blocks left it: a suspended task with an entry, and its parent's entry for it.
     const THIRD_RELEASE: &str = r#"
         INSERT INTO specs (seq, id, kind, definition) VALUES (1, 'spec', 'durable', '{}');
         INSERT INTO nodes (id, host, opened_at) VALUES (1, 'here', 1);
@@ -315,9 +315,9 @@ mod tests {
         UPDATE usage_in_all SET live = 1, bytes = 17;
     "#;
 
-    /// It is not blocked, nobody knows which attempt wrote its entry, and it can go on and be blocked like any other.
+    /// It is not blocked, its entry has no known attempt, and it can continue and be blocked like any other.
     #[test]
-    fn what_was_stored_before_blocks_goes_on() {
+    fn a_task_from_before_blocks_continues() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("longhaul.db");
         let mut old = Connection::open(&path).unwrap();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_is_not_migrated() {
+    fn a_database_of_another_program_is_not_migrated() {
         let mut stranger = memory();
         stranger.execute_batch("CREATE TABLE theirs (x)").unwrap();
         let refused = migrate(&mut stranger, Path::new("stranger")).unwrap_err();

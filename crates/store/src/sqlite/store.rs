@@ -1,4 +1,4 @@
-//! The promises of [`Store`], kept by SQLite.
+//! [`Store`] over SQLite.
 
 use super::{SqliteStore, durability::Durability, journal, read, write};
 use crate::usage;
@@ -30,10 +30,10 @@ impl SqliteStore {
 }
 
 impl SqliteStore {
-    /// From what is at hand, or from the file. An id that is kept at hand is hidden from a stranger like any other.
+    /// Reads from the cache, or from the file. A cached record, too, is hidden from other principals.
     fn record(&self, scope: &Scope, id: &TaskId) -> Result<Option<Record>, StoreError> {
         let readers = self.readers()?;
-        let ended = &self.board.ended;
+        let ended = &self.published.ended;
         match ended.find(id) {
             Ok(record) if record.task.owner.principal == scope.principal => Ok(Some((*record).clone())),
             Ok(_) => Ok(None),
@@ -241,7 +241,7 @@ impl Store for SqliteStore {
     }
 
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
-        if !self.board.may_end(session) {
+        if !self.published.may_end(session) {
             return Box::pin(ready(Err(StoreError::TooManySessions)));
         }
         let session = session.clone();
@@ -249,11 +249,11 @@ impl Store for SqliteStore {
     }
 
     fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
-        Box::pin(ready(Ok(self.board.session_ended(session))))
+        Box::pin(ready(Ok(self.published.session_ended(session))))
     }
 
     fn listen(&self, listener: Listener) {
-        self.board.listen(listener);
+        self.published.listen(listener);
     }
 }
 

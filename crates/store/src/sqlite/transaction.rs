@@ -24,18 +24,18 @@ impl<'c> Tx<'c> {
         })
     }
 
-    /// Writes what was put off; what is left is the commit.
+    /// Writes the collected usage. The caller commits.
     pub(super) fn end(self) -> Result<CommitEffects, Error> {
         self.ledger.write(self.connection)?;
         Ok(self.effects)
     }
 
-    /// Counts more or fewer of what `principal` has.
-    pub(super) fn book(&mut self, principal: &Principal, entry: Entry) {
-        self.ledger.book(principal, entry);
+    /// Changes the usage of `principal`.
+    pub(super) fn add_usage(&mut self, principal: &Principal, entry: Entry) {
+        self.ledger.add(principal, entry);
     }
 
-    /// How much there is now.
+    /// The usage as this transaction sees it.
     pub(super) fn usage(&self, of: Option<&Principal>) -> Result<Usage, Error> {
         self.ledger.usage(self.connection, of)
     }

@@ -34,7 +34,7 @@ pub(super) const ADOPT: &str = select_tasks!(
      WHERE attempt_state < 3 AND attempt_node < ?1 AND (attempt_host IS NULL OR attempt_host = ?2) \
      ORDER BY attempt_node, tasks.id LIMIT ?3"
 );
-/// With the bytes that go with it, of which SQLite knows the lengths without reading them.
+/// With the bytes that are deleted with it; SQLite knows the lengths without reading the values.
 pub(super) const DELETABLE: &str = "SELECT seq, principal, \
      (SELECT octet_length(json) + octet_length(requestor) FROM arguments WHERE task = tasks.seq) \
      + coalesce((SELECT coalesce(octet_length(json), 0) + coalesce(octet_length(message), 0) FROM outcomes WHERE task = tasks.seq), 0) \
@@ -84,12 +84,12 @@ pub(super) fn create(
     if let Some(outcome) = outcome {
         row::insert_outcome(tx.connection, seq, outcome)?;
     }
-    tx.book(&task.owner.principal, usage.into());
+    tx.add_usage(&task.owner.principal, usage.into());
     tx.created(task, outcome);
     if let Some((seq, before, decision)) = &start {
         write(tx, *seq, before, decision)?;
     }
-    tell_parent(tx, task, outcome, new.created_at)?;
+    notify_parent(tx, task, outcome, new.created_at)?;
     Ok(Ok(Created::New(task.clone())))
 }
 
@@ -118,12 +118,12 @@ pub(super) fn write_call(tx: &mut Tx<'_>, call: &UnwrittenCall, change: &Change)
         live: 1,
         bytes: usage::bytes(&call.arguments) + usage::bytes(&call.requestor),
     };
-    tx.book(&call.task.owner.principal, begun.into());
+    tx.add_usage(&call.task.owner.principal, begun.into());
     write(tx, seq, &call.task, &decision)?;
     Ok(Ok(decision.task))
 }
 
-/// What the start of a task is to its parent.
+/// The parent's side of the start of a task.
 fn parent<'a>(tx: &Tx<'_>, change: &'a Change) -> Result<Result<(i64, Task, Decision<'a>), ApplyError>> {
     let Some((seq, before)) = read::load(tx.connection, &change.task)? else {
         return Ok(Err(ApplyError::NotFound));
@@ -131,7 +131,7 @@ fn parent<'a>(tx: &Tx<'_>, change: &'a Change) -> Result<Result<(i64, Task, Deci
     Ok(decide_start(&before, change).map(|decision| (seq, before, decision)))
 }
 
-/// What the same call came to when it was made before.
+/// The answer to an earlier call with the same idempotency key.
 fn repeated(connection: &Connection, new: &NewTask) -> Result<Option<Result<Created, CreateError>>> {
     let Some(idempotency) = &new.idempotency else {
         return Ok(None);
@@ -146,7 +146,7 @@ fn repeated(connection: &Connection, new: &NewTask) -> Result<Option<Result<Crea
     }))
 }
 
-/// Whether there is room for `more`. Without a limit nothing is read.
+/// Whether the quota allows `more`. Without a limit nothing is read.
 fn admit(tx: &Tx<'_>, new: &NewTask, more: Usage) -> Result<Result<(), QuotaExceeded>> {
     for (scope, of) in [
         (QuotaScope::Principal, Some(&new.owner.principal)),
@@ -181,7 +181,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, change: &Change) -> Result<Result<Task, App
         Err(refused) => return Ok(Err(refused)),
     };
     write(tx, seq, &before, &decision)?;
-    tell_parent(tx, &decision.task, decision.outcome.as_ref(), change.at)?;
+    notify_parent(tx, &decision.task, decision.outcome.as_ref(), change.at)?;
     Ok(Ok(decision.task))
 }
 
@@ -202,15 +202,15 @@ fn write(tx: &mut Tx<'_>, seq: i64, before: &Task, decision: &Decision<'_>) -> R
         live: -i64::from(ended),
         bytes: usage::of_decision(decision).cast_signed() - written_over,
     };
-    tx.book(&before.owner.principal, entry);
+    tx.add_usage(&before.owner.principal, entry);
     if decision.task.version != before.version {
         tx.changed(before, &decision.task, decision.outcome.as_ref());
     }
     Ok(())
 }
 
-/// Tells the parent of a task that has ended with `outcome`. A parent that is over, or gone, learns nothing more.
-fn tell_parent(tx: &mut Tx<'_>, task: &Task, outcome: Option<&Outcome>, at: UnixMillis) -> Result<()> {
+/// Writes the end of a task, with its `outcome`, to its parent. A parent that is over or deleted is not changed.
+fn notify_parent(tx: &mut Tx<'_>, task: &Task, outcome: Option<&Outcome>, at: UnixMillis) -> Result<()> {
     let Some(change) = end_for_parent(task, outcome, at) else {
         return Ok(());
     };
@@ -322,7 +322,7 @@ pub(super) fn delete(tx: &mut Tx<'_>, ids: &[TaskId], at: UnixMillis) -> Result<
         let found = |row: &Row<'_>| Ok((row.get(0)?, Principal::named(row.get::<_, Arc<str>>(1)?), row.get(2)?));
         let found: Option<(i64, Principal, i64)> = deletable.query_row(params![id.as_str(), at.0], found).optional()?;
         let Some((seq, principal, bytes)) = found else { continue };
-        tx.book(&principal, Entry { live: 0, bytes: -bytes });
+        tx.add_usage(&principal, Entry { live: 0, bytes: -bytes });
         for sql in DELETE {
             tx.connection.prepare_cached(sql)?.execute([seq])?;
         }

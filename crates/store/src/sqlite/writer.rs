@@ -1,5 +1,5 @@
-//! Group commit: one thread, one transaction for all who wait, one fsync, then all their answers. Deferred changes
-//! (`durability`) are committed without one, unless they come to a transaction that has one anyway.
+//! Group commit: one thread runs all waiting changes in one transaction, syncs once, then answers all callers. Deferred changes
+//! (`durability`) need no fsync of their own, but join a transaction that has one.
 //!
 //! A change has no savepoint of its own. It writes nothing when it is refused, and when SQLite fails in the middle of one the whole
 //! transaction is rolled back and each change tried alone, which it must be anyway when the disk is full (SQLite then rolls back by
@@ -7,7 +7,7 @@
 
 use super::{
     Plant,
-    commit_effects::{Board, CommitEffects},
+    commit_effects::{CommitEffects, PublishedState},
     connection,
     durability::DeferredTasks,
     fault::{self, Fault},
@@ -27,45 +27,45 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// One commit carries at most so many changes and bytes, so that nobody waits long for the work of others.
+/// Limits of one commit, so that no caller waits long for the changes of others.
 const MOST_CHANGES: usize = 1024;
 const MOST_BYTES: usize = 4 << 20;
-/// How long an open transaction is held for those who were answered last and will most likely ask again at once. Far shorter than
+/// How long a transaction stays open for callers that were just answered and are likely to send their next change. Far shorter than
 /// the fsync that it saves them.
-const GATHER: Duration = Duration::from_micros(150);
-/// The log is worked into the file when it has grown by so many pages (16 MiB).
+const BATCH_WAIT: Duration = Duration::from_micros(150);
+/// The log is checkpointed when it has grown by this many pages (16 MiB).
 const CHECKPOINT_PAGES: i32 = 4096;
 /// Readers that come and go can keep the log from starting over; at this many pages (128 MiB) the writer waits a
 /// little for them.
 const LOG_LIMIT_PAGES: i32 = 32_768;
-const LOG_LIMIT_PATIENCE: Duration = Duration::from_millis(100);
+const LOG_LIMIT_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What comes through the queue.
+/// A message in the writer's queue.
 pub(super) enum Message {
     Do(Box<dyn Operation>),
-    /// Finish what came before, and end.
+    /// Commit what is queued, then stop.
     Close,
 }
 
-/// Who else comes along.
+/// How long a transaction waits for more changes.
 ///
-/// Those who wait in a loop ask again as soon as they were answered. Were each commit to take only who is there at that moment, they
-/// would fall into two halves that wait for each other's fsync; a short wait keeps them together.
-struct Gathering {
-    crowd: usize,
+/// Callers in a loop send their next change as soon as they are answered. If each commit took only the changes that are there, the callers
+/// would split into two halves that wait for each other's fsync. A short wait keeps them together.
+struct BatchWait {
+    callers: usize,
     since: Option<Instant>,
 }
 
-impl Gathering {
-    fn new(crowd: usize) -> Self {
-        Self { crowd, since: None }
+impl BatchWait {
+    fn new(callers: usize) -> Self {
+        Self { callers, since: None }
     }
 
     /// The next change, when `here` are in the transaction already; `None` when it is time to commit.
     fn next(&mut self, queue: &Receiver<Message>, here: usize) -> Option<Message> {
         match queue.try_recv() {
             Ok(message) => Some(message),
-            Err(TryRecvError::Empty) if here < self.crowd => queue.recv_timeout(self.patience()?).ok(),
+            Err(TryRecvError::Empty) if here < self.callers => queue.recv_timeout(self.remaining()?).ok(),
             Err(_) => None,
         }
     }
@@ -74,30 +74,30 @@ impl Gathering {
         clippy::disallowed_methods,
         reason = "a fraction of an fsync, and nothing but speed depends on it"
     )]
-    fn patience(&mut self) -> Option<Duration> {
+    fn remaining(&mut self) -> Option<Duration> {
         let since = *self.since.get_or_insert_with(Instant::now);
-        GATHER.checked_sub(since.elapsed())
+        BATCH_WAIT.checked_sub(since.elapsed())
     }
 }
 
 /// Why a batch was not committed.
 enum Failure {
-    /// It was rolled back; each change may try alone.
+    /// It was rolled back; each change may be tried alone.
     RolledBack(Fault),
-    /// Another process held a transaction for as long as is waited for it.
+    /// Another process held a transaction until our wait timed out.
     Locked,
-    /// Nobody can say what the disk holds.
-    Fatal(Distrust),
+    /// The state of the disk is unknown.
+    Fatal(UnknownDiskState),
 }
 
-/// Nobody can say any more what the disk holds, and [`SqliteOptions::on_fatal`] was told so: before anyone who waits could
-/// learn of it, so that a process that ends there has answered nothing.
-struct Distrust;
+/// The state of the disk is unknown, and [`SqliteOptions::on_fatal`] was called. It is called before any caller is answered, so a process
+/// that ends there has acknowledged nothing.
+struct UnknownDiskState;
 
-/// A server whose writer is gone looks alive and keeps nothing; better it ends.
-struct PanicWatch(OnFatal);
+/// Calls `on_fatal` if the writer panics: a server without a writer would stay up and store nothing.
+struct PanicGuard(OnFatal);
 
-impl Drop for PanicWatch {
+impl Drop for PanicGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
             (self.0)("the writer panicked");
@@ -105,15 +105,15 @@ impl Drop for PanicWatch {
     }
 }
 
-/// The one who writes.
+/// The state of the writer thread.
 pub(super) struct Writer {
     connection: Connection,
     queue: Receiver<Message>,
-    /// The changes that come before all that are still in the queue.
+    /// Changes to run before those still in the queue.
     next: Vec<Box<dyn Operation>>,
-    /// Whether another process holds a transaction, and that was said.
+    /// Whether another process holds a transaction, and this was logged.
     locked: bool,
-    board: Arc<Board>,
+    published: Arc<PublishedState>,
     in_place: InPlace,
     options: SqliteOptions,
     deferred: DeferredTasks,
@@ -122,10 +122,10 @@ pub(super) struct Writer {
     log_pages: Arc<AtomicI32>,
     checkpointed: i32,
     commits: u64,
-    /// How many have asked and were not answered yet.
+    /// How many changes were sent and not answered yet.
     in_flight: Arc<AtomicUsize>,
-    /// How many those were when the latest synced commit was done, before it was acknowledged.
-    crowd: usize,
+    /// `in_flight` at the end of the latest synced commit, before its acknowledgements.
+    callers: usize,
     closing: bool,
 }
 
@@ -134,7 +134,7 @@ impl Writer {
         mut connection: Connection,
         queue: Receiver<Message>,
         in_flight: Arc<AtomicUsize>,
-        board: Arc<Board>,
+        published: Arc<PublishedState>,
         in_place: InPlace,
         options: SqliteOptions,
     ) -> rusqlite::Result<Self> {
@@ -149,7 +149,7 @@ impl Writer {
             queue,
             next: Vec::new(),
             locked: false,
-            board,
+            published,
             in_place,
             options,
             deferred: DeferredTasks::default(),
@@ -158,14 +158,14 @@ impl Writer {
             checkpointed: 0,
             commits: 0,
             in_flight,
-            crowd: 0,
+            callers: 0,
             closing: false,
         })
     }
 
-    /// Works until it is told to close, or everyone who could ask is gone, or the disk can no longer be trusted.
+    /// Runs until [`Message::Close`], until all senders are dropped, or until the state of the disk is unknown.
     pub(super) fn run(mut self) {
-        let _watch = PanicWatch(self.options.on_fatal.clone());
+        let _watch = PanicGuard(self.options.on_fatal.clone());
         while !self.closing {
             let mut batch = std::mem::take(&mut self.next);
             if batch.is_empty() {
@@ -174,8 +174,8 @@ impl Writer {
                     Ok(Message::Close) | Err(_) => return,
                 }
             }
-            if let Err(Distrust) = self.commit_all(batch) {
-                // Dropping the queue unanswered tells everyone who waits that nobody knows.
+            if let Err(UnknownDiskState) = self.commit_all(batch) {
+                // Dropping the queue answers all waiting callers: it is unknown whether their change was stored.
                 return;
             }
         }
@@ -184,19 +184,19 @@ impl Writer {
         }
     }
 
-    /// Commits `batch` and what has come in meanwhile, together if possible.
-    fn commit_all(&mut self, mut batch: Vec<Box<dyn Operation>>) -> Result<(), Distrust> {
+    /// Commits `batch` and the changes queued meanwhile, together if possible.
+    fn commit_all(&mut self, mut batch: Vec<Box<dyn Operation>>) -> Result<(), UnknownDiskState> {
         match self.commit(&mut batch, true) {
             Ok(()) => {}
-            Err(Failure::Fatal(distrust)) => return Err(distrust),
+            Err(Failure::Fatal(unknown)) => return Err(unknown),
             Err(Failure::Locked) => self.refuse_while_locked(batch),
             Err(Failure::RolledBack(error)) => self.commit_each(batch, &error)?,
         }
         self.checkpoint()
     }
 
-    /// One bad change, or one too big for the disk, must not take the others down.
-    fn commit_each(&mut self, mut batch: Vec<Box<dyn Operation>>, error: &Fault) -> Result<(), Distrust> {
+    /// Tries each change alone: one that is bad, or too big for the disk, must not fail the others.
+    fn commit_each(&mut self, mut batch: Vec<Box<dyn Operation>>, error: &Fault) -> Result<(), UnknownDiskState> {
         if batch.len() == 1 {
             batch
                 .drain(..)
@@ -208,7 +208,7 @@ impl Writer {
             let mut alone = vec![operation];
             match self.commit(&mut alone, false) {
                 Ok(()) => {}
-                Err(Failure::Fatal(distrust)) => return Err(distrust),
+                Err(Failure::Fatal(unknown)) => return Err(unknown),
                 Err(Failure::RolledBack(error)) => {
                     alone
                         .into_iter()
@@ -223,7 +223,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Refuses together all who have waited as long as SQLite waits for another process. Those who came meanwhile wait once more, together.
+    /// Refuses all changes that have waited for SQLite's busy timeout. Those queued meanwhile wait once more, together.
     fn refuse_while_locked(&mut self, batch: Vec<Box<dyn Operation>>) {
         if !self.locked {
             self.locked = true;
@@ -251,7 +251,7 @@ impl Writer {
         operation.refuse(why);
     }
 
-    /// One transaction: runs the batch, takes in more while it is open if told so, commits, and only then answers.
+    /// One transaction: runs the batch, adds queued changes if `take_more`, commits, and only then answers.
     fn commit(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<(), Failure> {
         let synced = !batch
             .iter()
@@ -272,26 +272,26 @@ impl Writer {
         }
         if Plant::acknowledges_early(self.options.plant) {
             batch.iter_mut().for_each(|operation| operation.acknowledge());
-            Plant::hold_back();
+            Plant::delay_commit();
         }
         self.commit_transaction()?;
-        // What is not synced nobody is told of, and it would cost as much as a page of it.
+        // Deferred commits announce nothing, and the check would cost as much as writing a page.
         if synced && let Err(gone) = self.in_place.check() {
-            return Err(Failure::Fatal(self.distrust(&gone)));
+            return Err(Failure::Fatal(self.report_unknown_disk_state(&gone)));
         }
         self.deferred.apply(std::mem::take(&mut effects.durability));
         #[cfg(test)]
         self.options
-            .witness
+            .on_commit
             .iter()
-            .for_each(|witness| witness(&self.connection));
-        self.board.publish_ends(&mut effects);
-        let crowd = self.in_flight.fetch_sub(batch.len(), Ordering::Relaxed);
+            .for_each(|on_commit| on_commit(&self.connection));
+        self.published.publish_ends(&mut effects);
+        let callers = self.in_flight.fetch_sub(batch.len(), Ordering::Relaxed);
         if synced {
-            self.crowd = crowd;
+            self.callers = callers;
         }
         batch.iter_mut().for_each(|operation| operation.acknowledge());
-        self.board.publish_hints(&effects);
+        self.published.publish_hints(&effects);
         Ok(())
     }
 
@@ -306,11 +306,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes in what comes, in order, up to the first change that needs a sync if this transaction will have none.
+    /// Runs queued changes in order. A deferred transaction stops at the first change that must be synced.
     fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<CommitEffects, Error> {
         let mut tx = Tx::begin(&self.connection)?;
-        // Without an fsync there is nothing to be saved by waiting for others.
-        let mut gathering = Gathering::new(if self.synced { self.crowd } else { 0 });
+        // Without an fsync, waiting for other changes saves nothing.
+        let mut batch_wait = BatchWait::new(if self.synced { self.callers } else { 0 });
         let (mut done, mut bytes) = (0, 0);
         loop {
             for operation in &mut batch[done..] {
@@ -321,7 +321,7 @@ impl Writer {
             if !take_more || done >= MOST_CHANGES || bytes >= MOST_BYTES {
                 return tx.end();
             }
-            match gathering.next(&self.queue, done) {
+            match batch_wait.next(&self.queue, done) {
                 Some(Message::Do(operation)) if self.synced || self.deferred.allow(operation.durability()) => {
                     batch.push(operation);
                 }
@@ -351,17 +351,19 @@ impl Writer {
         match committed {
             Ok(_) => Ok(()),
             Err(error) if fault::is_refused_write(&error) => Err(self.roll_back(error)),
-            Err(error) => Err(Failure::Fatal(self.distrust(&format!("a commit failed: {error}")))),
+            Err(error) => Err(Failure::Fatal(
+                self.report_unknown_disk_state(&format!("a commit failed: {error}")),
+            )),
         }
     }
 
-    /// Leaves the transaction and proves that the connection is fit for the next one.
+    /// Rolls back, and checks that the connection can begin the next transaction.
     fn roll_back(&mut self, cause: Error) -> Failure {
         // Before another statement runs.
         let fault = Fault::of(cause, &self.connection);
         let cause = &fault.error;
         if fault::is_fsync(cause) {
-            return Failure::Fatal(self.distrust(&format!("an fsync failed: {cause}")));
+            return Failure::Fatal(self.report_unknown_disk_state(&format!("an fsync failed: {cause}")));
         }
         let usable = || {
             // Some errors have rolled it back already.
@@ -372,26 +374,26 @@ impl Writer {
                 .query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
         };
         if let Err(error) = usable() {
-            return Failure::Fatal(self.distrust(&format!("no rollback after `{cause}`: {error}")));
+            return Failure::Fatal(self.report_unknown_disk_state(&format!("no rollback after `{cause}`: {error}")));
         }
         if fault::is_refused_write(cause) {
             tracing::warn!(error = %fault.to_store_error(), "a write was refused");
-            // What the log holds may fit into the file's free pages, and the log can then start over in the room it has.
-            if let Err(distrust) = self.work_in("PASSIVE") {
-                return Failure::Fatal(distrust);
+            // A checkpoint may fit into the file's free pages; the log can then be reused from its start.
+            if let Err(unknown) = self.checkpoint_log("PASSIVE") {
+                return Failure::Fatal(unknown);
             }
         }
         Failure::RolledBack(fault)
     }
 
-    /// Says that the disk cannot be trusted. By default this ends the process.
-    fn distrust(&self, reason: &str) -> Distrust {
+    /// Calls `on_fatal`, which by default ends the process.
+    fn report_unknown_disk_state(&self, reason: &str) -> UnknownDiskState {
         (self.options.on_fatal)(reason);
-        Distrust
+        UnknownDiskState
     }
 
-    /// Works the log into the file, between commits, when it has grown enough.
-    fn checkpoint(&mut self) -> Result<(), Distrust> {
+    /// Checkpoints the log between commits, when it has grown enough.
+    fn checkpoint(&mut self) -> Result<(), UnknownDiskState> {
         let pages = self.log_pages.load(Ordering::Relaxed);
         if pages < self.checkpointed {
             // The log has started over.
@@ -402,22 +404,24 @@ impl Writer {
         }
         self.checkpointed = pages;
         if pages < LOG_LIMIT_PAGES {
-            return self.work_in("PASSIVE");
+            return self.checkpoint_log("PASSIVE");
         }
-        // Only to have the log start over; a long read, such as a backup's, is not waited for to its end.
-        let _ = self.connection.busy_timeout(LOG_LIMIT_PATIENCE);
-        let done = self.work_in("RESTART");
+        // Lets the log start over. A long read, such as a backup's, is not waited for to its end.
+        let _ = self.connection.busy_timeout(LOG_LIMIT_TIMEOUT);
+        let done = self.checkpoint_log("RESTART");
         let _ = self.connection.busy_timeout(connection::BUSY);
         done
     }
 
-    /// A failure to write can be tried again: the log still holds everything. After a failed fsync nobody knows: the next one may
+    /// A failure to write can be tried again: the log still holds everything. After a failed fsync the state is unknown: the next fsync may
     /// succeed without having written anything.
-    fn work_in(&self, mode: &str) -> Result<(), Distrust> {
+    fn checkpoint_log(&self, mode: &str) -> Result<(), UnknownDiskState> {
         let sql = format!("PRAGMA wal_checkpoint({mode})");
         match self.connection.query_row(&sql, [], |_| Ok(())) {
             Ok(()) => Ok(()),
-            Err(error) if fault::is_fsync(&error) => Err(self.distrust(&format!("a checkpoint failed: {error}"))),
+            Err(error) if fault::is_fsync(&error) => {
+                Err(self.report_unknown_disk_state(&format!("a checkpoint failed: {error}")))
+            }
             Err(error) => {
                 tracing::warn!(%error, "the write-ahead log could not be worked into the file; trying again later");
                 Ok(())

@@ -26,7 +26,7 @@ fn a_backup_taken_under_load_is_a_whole_store() {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(store.backup_to(&path).await.is_err(), "a backup is not overwritten");
 
-        // It is an older state, and says so.
+        // It is recognized as an older state.
         let older = SqliteStore::open(copy.path(), SqliteOptions::default()).unwrap();
         assert_eq!(older.disagreement(), Some(&Disagreement::FileMissing));
         drop(older);

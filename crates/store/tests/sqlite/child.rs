@@ -1,4 +1,4 @@
-//! A part of this test program in a process of its own, so that it can be killed, limited, or fail for good.
+//! Runs one test of this program in its own process, so that it can be killed or limited.
 
 use std::{
     env,

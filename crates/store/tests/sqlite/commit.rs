@@ -1,4 +1,4 @@
-//! Nothing is announced before it is kept; and what happens when a commit fails.
+//! Nothing is acknowledged before it is committed; and what happens when a commit fails.
 
 use crate::task::{create, exists, finish, open};
 use longhaul_core::{
@@ -12,8 +12,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Creates tasks, and asks after each acknowledgement, over a connection that the store knows nothing of, whether the task is
-/// there. Returns how many were acknowledged too early. Hints are looked at in the same way.
+/// Creates tasks, and asks after each acknowledgement, over a connection of its own, whether the task is
+/// there. Returns how many were acknowledged too early. Hints are checked in the same way.
 async fn acknowledged_too_early(plant: Option<Plant>) -> usize {
     let directory = tempfile::tempdir().unwrap();
     let options = SqliteOptions {
@@ -21,20 +21,20 @@ async fn acknowledged_too_early(plant: Option<Plant>) -> usize {
         ..SqliteOptions::default()
     };
     let (store, node) = open(directory.path(), options).await;
-    let witness = witness(directory.path());
+    let observer = observer(directory.path());
     let hinted_too_early = Arc::new(Mutex::new(Vec::new()));
-    let (found, other) = (hinted_too_early.clone(), Mutex::new(self::witness(directory.path())));
+    let (found, other) = (hinted_too_early.clone(), Mutex::new(self::observer(directory.path())));
     store.listen(Arc::new(move |hints: &[Hint]| {
-        let witness = other.lock().unwrap();
+        let observer = other.lock().unwrap();
         let early = hints
             .iter()
-            .filter(|hint| version(&witness, &hint.task) < Some(hint.version as i64));
+            .filter(|hint| version(&observer, &hint.task) < Some(hint.version as i64));
         found.lock().unwrap().extend(early.cloned());
     }));
     let mut early = 0;
     for n in 0..100 {
         let task = create(&store, &format!("t{n:03}"), node, 10).await.unwrap();
-        early += usize::from(version(&witness, &task.id).is_none());
+        early += usize::from(version(&observer, &task.id).is_none());
     }
     drop(store);
     assert_eq!(
@@ -45,13 +45,13 @@ async fn acknowledged_too_early(plant: Option<Plant>) -> usize {
     early
 }
 
-fn witness(directory: &Path) -> Connection {
+fn observer(directory: &Path) -> Connection {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(directory.join("longhaul.db"), flags).unwrap()
 }
 
-fn version(witness: &Connection, id: &TaskId) -> Option<i64> {
-    let mut statement = witness
+fn version(observer: &Connection, id: &TaskId) -> Option<i64> {
+    let mut statement = observer
         .prepare_cached("SELECT version FROM tasks WHERE id = ?")
         .unwrap();
     statement.query_row([id.as_str()], |row| row.get(0)).ok()
@@ -62,21 +62,21 @@ async fn invariant_1_nothing_is_acknowledged_before_it_is_committed() {
     assert_eq!(acknowledged_too_early(None).await, 0);
 }
 
-/// The test above is able to fail.
+/// Proves that the test above can fail.
 #[tokio::test]
 async fn invariant_1_a_planted_early_acknowledgement_is_seen() {
     assert_ne!(acknowledged_too_early(Some(Plant::AcknowledgeBeforeCommit)).await, 0);
 }
 
-/// The commit that fails acknowledges nobody, nor does any later one; the process is told to end.
+/// A failed commit acknowledges nothing, nor does any later one, and `on_fatal` is called.
 #[test]
 fn a_failed_commit_acknowledges_nothing_and_is_fatal() {
     crate::task::block_on(async {
         let directory = tempfile::tempdir().unwrap();
         let reasons = Arc::new(Mutex::new(Vec::new()));
-        let told = reasons.clone();
+        let fatal_reasons = reasons.clone();
         let options = SqliteOptions {
-            on_fatal: Arc::new(move |reason| told.lock().unwrap().push(reason.to_owned())),
+            on_fatal: Arc::new(move |reason| fatal_reasons.lock().unwrap().push(reason.to_owned())),
             plant: Some(Plant::CommitFailsAfter(8)),
             ..SqliteOptions::default()
         };
@@ -97,12 +97,12 @@ fn a_failed_commit_acknowledges_nothing_and_is_fatal() {
             });
         }
         let ends = running.join_all().await;
-        assert_eq!(reasons.lock().unwrap().len(), 1, "told once");
+        assert_eq!(reasons.lock().unwrap().len(), 1, "called once");
         assert!(reasons.lock().unwrap()[0].contains("commit failed"));
         for (_, error) in &ends {
             assert!(matches!(error, StoreError::Failed(_) | StoreError::Closed), "{error:?}");
         }
-        // One that is handed over while the writer goes may hear that nobody knows; from then on the store is closed.
+        // A change that is sent while the writer stops may get the answer "unknown"; from then on the store is closed.
         while create(&store, "later", node, 1).await != Err(StoreError::Closed) {}
         let spec = store
             .spec(&longhaul_core::SpecId::named("spec"))
@@ -129,9 +129,9 @@ fn a_failed_commit_acknowledges_nothing_and_is_fatal() {
     });
 }
 
-/// A refusal in the middle of a batch is its own business.
+/// A refusal in the middle of a batch does not affect the others.
 #[tokio::test]
-async fn one_refused_change_does_not_take_others_down() {
+async fn one_refused_change_does_not_fail_others() {
     let directory = tempfile::tempdir().unwrap();
     let (store, node) = open(directory.path(), SqliteOptions::default()).await;
     create(&store, "taken", node, 1).await.unwrap();
@@ -148,7 +148,7 @@ async fn one_refused_change_does_not_take_others_down() {
 
 /// A change is made whether or not someone still waits for its answer.
 #[tokio::test]
-async fn a_writer_that_went_away_takes_nobody_down() {
+async fn a_caller_that_stops_waiting_does_not_affect_others() {
     let directory = tempfile::tempdir().unwrap();
     let (store, node) = open(directory.path(), SqliteOptions::default()).await;
     let task = create(&store, "a", node, 1).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_writer_that_went_away_takes_nobody_down() {
         })
         .await;
     }
-    // Behind the forgotten one in the queue, so when this is answered, that one is done.
+    // Queued behind the abandoned change, so when this is answered, that one is done.
     store
         .open_node(&longhaul_core::HostId("here".into()), UnixMillis(1))
         .await

@@ -18,7 +18,7 @@ use std::{
 const ROUNDS: usize = 8;
 const WORKER: &str = "crash::child_works_until_it_is_killed";
 
-/// Creates and finishes tasks, with a step and a child each, from many sides until it is killed, and says what was acknowledged.
+/// Creates and finishes tasks, with a step and a child each, concurrently until it is killed, and prints what was acknowledged.
 #[test]
 #[ignore = "run by the tests below, in a process of its own"]
 fn child_works_until_it_is_killed() {
@@ -40,20 +40,20 @@ fn child_works_until_it_is_killed() {
                 for n in 0.. {
                     let name = format!("n{}-w{worker}-{n}", node.0);
                     let task = create(&store, &name, node, 200).await.unwrap();
-                    say("created", &name);
+                    report("created", &name);
                     if journal(&store, &task, 1, 50).await.is_err() {
                         continue;
                     }
-                    say("journaled", &name);
+                    report("journaled", &name);
                     let Ok(child) = create_child(&store, &format!("{name}-child"), &task, 2).await else {
                         continue;
                     };
                     if finish(&store, &child).await.is_ok() {
-                        say("heard", &name);
+                        report("ended", &name);
                     }
                     // Without a fault a task that was created is there. With it, it may not be there yet.
                     if finish(&store, &task).await.is_ok() {
-                        say("finished", &name);
+                        report("finished", &name);
                     }
                 }
             });
@@ -63,12 +63,12 @@ fn child_works_until_it_is_killed() {
 }
 
 /// One line in one write: a kill cuts between lines, or leaves a last line without its end.
-fn say(what: &str, name: &str) {
+fn report(what: &str, name: &str) {
     let line = format!("acknowledged {what} {name}.\n");
     let _ = std::io::stdout().lock().write_all(line.as_bytes());
 }
 
-/// What a line of a child says was acknowledged.
+/// The name in a child's line of an acknowledged change.
 fn acknowledged(line: &str) -> Option<&str> {
     line.strip_prefix("acknowledged ")?.strip_suffix('.')
 }
@@ -82,12 +82,12 @@ async fn is_kept(store: &SqliteStore, what: &str, task: &TaskId) -> bool {
     match what {
         "created" => true,
         "journaled" => !entries.is_empty(),
-        "heard" => entries.len() == 2 && ChildEntry::from_json(&entries[1].value).unwrap().outcome.is_some(),
+        "ended" => entries.len() == 2 && ChildEntry::from_json(&entries[1].value).unwrap().outcome.is_some(),
         _ => record.task.is_done() && record.outcome.is_some(),
     }
 }
 
-/// Whatever was acknowledged: a task has the places it counts, and a child is there with its parent's entry, and over in both or in neither.
+/// A task has the entries it counts. A child is there together with its parent's entry, and over in both or in neither.
 async fn agrees(store: &SqliteStore, task: &Task, entries: &[Entry]) {
     assert_eq!(task.journaled as usize, entries.len());
     let child = store.peek(&id(&format!("{}-child", task.id))).await.unwrap();
@@ -116,7 +116,7 @@ fn missing(directory: &Path, acknowledged: &[String]) -> usize {
     })
 }
 
-/// Kills a child after it has said so many lines; returns how many acknowledged changes are missing, and how many there were.
+/// Kills a child after it has printed `lines` lines; returns how many acknowledged changes are missing, and how many there were.
 fn killed_after(lines: usize, directory: &Path, plant: bool) -> (usize, usize) {
     let mut child = child::command(WORKER, directory, plant)
         .stdout(Stdio::piped())
@@ -180,7 +180,7 @@ fn invariant_11_what_was_acknowledged_survives_a_kill() {
     assert!(total >= ROUNDS * 40);
 }
 
-/// The test above is able to fail.
+/// Proves that the test above can fail.
 #[test]
 fn invariant_11_a_planted_lost_acknowledgement_is_seen() {
     let lost = (0..5 * ROUNDS).any(|_| {

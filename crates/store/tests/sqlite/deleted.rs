@@ -1,4 +1,4 @@
-//! What deletion leaves behind: nothing.
+//! Deletion leaves nothing behind.
 
 use crate::task::{create, finish, journal, open};
 use longhaul_core::{Event, InputKey, Json, NodeId, Store, UnixMillis, store::Change};
@@ -9,8 +9,8 @@ use std::path::Path;
 const FAR: UnixMillis = UnixMillis(1 << 50);
 
 fn number(directory: &Path, sql: &str) -> i64 {
-    let witness = Connection::open(directory.join("longhaul.db")).unwrap();
-    witness.query_row(sql, [], |row| row.get(0)).unwrap()
+    let observer = Connection::open(directory.join("longhaul.db")).unwrap();
+    observer.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
 /// Fifty tasks with arguments, a question, its answer, a journal and an outcome.
@@ -46,7 +46,7 @@ async fn fill(store: &SqliteStore, node: NodeId, round: usize) {
     }
 }
 
-/// No row of it stays anywhere, and its pages serve those who come after it: the file does not grow with what once was.
+/// No row of a deleted task stays, and its pages are reused, so the file does not grow with deleted tasks.
 #[tokio::test]
 async fn deleted_tasks_leave_no_rows_and_their_pages_are_used_again() {
     let directory = tempfile::tempdir().unwrap();

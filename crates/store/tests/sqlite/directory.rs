@@ -1,4 +1,4 @@
-//! Who may open what.
+//! Which directories can be opened, and by whom.
 
 use crate::{planted::PLANTS, task};
 use longhaul_core::{HostId, Store, UnixMillis};
@@ -21,7 +21,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_directory_has_one_owner_and_the_next_is_told_who() {
+fn a_directory_has_one_owner_and_the_refusal_names_it() {
     let directory = tempfile::tempdir().unwrap();
     let owner = open(directory.path()).unwrap();
     owner.describe_owner("http://127.0.0.1:7411/mcp\n").unwrap();
@@ -42,7 +42,7 @@ fn a_directory_has_one_owner_and_the_next_is_told_who() {
     open(directory.path()).unwrap();
 }
 
-/// Whoever tidies up, or thinks that the lock is stale: there is still one owner.
+/// Somebody may remove the lock file as stale; there is still one owner.
 #[test]
 fn a_directory_whose_lock_file_is_removed_still_has_one_owner() {
     let directory = tempfile::tempdir().unwrap();
@@ -69,9 +69,9 @@ fn an_earlier_release_and_this_one_exclude_each_other() {
     assert!(matches!(refused, OpenError::InUse { .. }), "{refused}");
 }
 
-/// What SQLite still writes to nobody will find again.
+/// SQLite goes on writing to files that were removed or moved.
 #[tokio::test]
-async fn nothing_is_acknowledged_once_the_files_are_gone() {
+async fn nothing_is_acknowledged_once_the_files_are_removed() {
     type Loss = fn(&Path) -> std::io::Result<()>;
     let losses: [(&str, Loss); 6] = [
         ("all of it", |directory| fs::remove_dir_all(directory)),
@@ -81,10 +81,10 @@ async fn nothing_is_acknowledged_once_the_files_are_gone() {
         ("the log", |directory| {
             fs::remove_file(directory.join("longhaul.db-wal"))
         }),
-        ("the place of the database", |directory| {
+        ("another file at the database's path", |directory| {
             fs::rename(directory.join("longhaul.db"), directory.join("old.db"))
         }),
-        ("the place of the directory", |directory| {
+        ("another directory at its path", |directory| {
             fs::rename(directory, directory.with_extension("old"))
         }),
         ("the database, for another one", |directory| {
@@ -95,8 +95,8 @@ async fn nothing_is_acknowledged_once_the_files_are_gone() {
     for (what, lose) in losses {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("data");
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let listener = Arc::clone(&told);
+        let reasons = Arc::new(Mutex::new(Vec::new()));
+        let listener = Arc::clone(&reasons);
         let options = SqliteOptions {
             on_fatal: Arc::new(move |why| listener.lock().unwrap().push(why.to_owned())),
             ..SqliteOptions::default()
@@ -108,15 +108,15 @@ async fn nothing_is_acknowledged_once_the_files_are_gone() {
         assert!(after.is_err(), "acknowledged without {what}");
         let later = store.open_node(&HostId("here".into()), UnixMillis(2)).await;
         assert!(later.is_err(), "nor anything later");
-        let told = told.lock().unwrap().clone();
-        assert_eq!(told.len(), 1, "{what}: {told:?}");
-        assert!(told[0].contains("was removed, moved or replaced"), "{told:?}");
+        let reasons = reasons.lock().unwrap().clone();
+        assert_eq!(reasons.len(), 1, "{what}: {reasons:?}");
+        assert!(reasons[0].contains("was removed, moved or replaced"), "{reasons:?}");
         // What was acknowledged before can still be read.
         assert!(task::exists(&store, "before").await, "{what}");
     }
 }
 
-/// Each kind of thing in the place of each file: a clear error at once, and nothing is written anywhere.
+/// Each kind of planted file at the path of each file: a clear error at once, and nothing is written anywhere.
 #[test]
 fn a_planted_file_is_refused_and_what_it_leads_to_is_untouched() {
     for file in [
@@ -163,7 +163,7 @@ fn a_directory_of_another_user_is_refused() {
 }
 
 #[test]
-fn a_link_above_the_directory_is_no_obstacle() {
+fn a_link_above_the_directory_is_followed() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("var")).unwrap();
     symlink("var", folder.path().join("home")).unwrap();
@@ -176,7 +176,7 @@ fn a_link_above_the_directory_is_no_obstacle() {
 
 /// A deploy may overlap a little: the next process waits.
 #[test]
-fn a_directory_that_comes_free_in_time_is_taken() {
+fn a_directory_that_is_released_in_time_is_opened() {
     let directory = tempfile::tempdir().unwrap();
     let owner = open(directory.path()).unwrap();
     std::thread::scope(|scope| {
@@ -187,7 +187,7 @@ fn a_directory_that_comes_free_in_time_is_taken() {
 }
 
 #[test]
-fn nobody_else_can_look_in() {
+fn other_users_cannot_read_the_directory() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("some/where");
     let store = open(&directory).unwrap();
@@ -202,7 +202,7 @@ fn nobody_else_can_look_in() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_in_plain_words() {
+fn unusable_directories_are_refused_with_a_reason() {
     let damaged = tempfile::tempdir().unwrap();
     fs::write(
         damaged.path().join("longhaul.db"),

@@ -1,4 +1,4 @@
-//! A disk without room.
+//! A full disk.
 
 use crate::{
     child,
@@ -18,8 +18,8 @@ use std::{
 
 const KIB: usize = 1024;
 
-/// Works while the disk is filled and emptied by `room`, and panics when a promise is broken.
-fn works_through_a_full_disk(directory: &Path, room: &dyn Room) {
+/// Works while the disk is filled and emptied by `disk`, and panics when a promise is broken.
+fn works_through_a_full_disk(directory: &Path, disk: &dyn LimitedDisk) {
     block_on(async {
         let (store, node) = open(directory, SqliteOptions::default()).await;
         let mut acknowledged = Vec::new();
@@ -28,17 +28,17 @@ fn works_through_a_full_disk(directory: &Path, room: &dyn Room) {
             create(&store, &name, node, KIB).await.unwrap();
             acknowledged.push(name);
         }
-        room.take(256 * KIB as u64);
+        disk.fill_up_to(256 * KIB as u64);
 
-        // One giant among small ones: all in one batch, and only the giant does not fit.
-        let (first, giant, second) = tokio::join!(
+        // One large change among small ones, in one batch: only the large one does not fit.
+        let (first, large, second) = tokio::join!(
             create(&store, "small-1", node, KIB),
-            create(&store, "giant", node, 2048 * KIB),
+            create(&store, "large", node, 2048 * KIB),
             create(&store, "small-2", node, KIB)
         );
         assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
-        assert_eq!(giant, Err(StoreError::Full));
-        assert!(!exists(&store, "giant").await);
+        assert_eq!(large, Err(StoreError::Full));
+        assert!(!exists(&store, "large").await);
         acknowledged.extend(["small-1".to_owned(), "small-2".to_owned()]);
 
         // What is refused may fit a little later, when the log has been worked into the file; then that is full too, for good.
@@ -70,7 +70,7 @@ fn works_through_a_full_disk(directory: &Path, room: &dyn Room) {
             other => panic!("{other:?}"),
         }
 
-        room.give_back();
+        disk.restore();
         create(&store, "late", node, 64 * KIB).await.unwrap();
         acknowledged.push("late".to_owned());
         let task = store.peek(&id("early-1")).await.unwrap().unwrap().task;
@@ -81,7 +81,7 @@ fn works_through_a_full_disk(directory: &Path, room: &dyn Room) {
         for name in &acknowledged {
             assert!(exists(&store, name).await, "{name} was acknowledged");
         }
-        refused.push("giant".to_owned());
+        refused.push("large".to_owned());
         for name in &refused {
             assert!(!exists(&store, name).await, "{name} was refused");
         }
@@ -92,18 +92,18 @@ fn works_through_a_full_disk(directory: &Path, room: &dyn Room) {
 }
 
 /// A way to make a disk full.
-trait Room {
-    /// Leaves about so many bytes.
-    fn take(&self, leave: u64);
-    /// As it was.
-    fn give_back(&self);
+trait LimitedDisk {
+    /// Leaves about `leave` bytes free.
+    fn fill_up_to(&self, leave: u64);
+    /// Removes the limit.
+    fn restore(&self);
 }
 
 /// No file may grow beyond a limit.
 struct Limit<'a>(&'a Path);
 
-impl Room for Limit<'_> {
-    fn take(&self, leave: u64) {
+impl LimitedDisk for Limit<'_> {
+    fn fill_up_to(&self, leave: u64) {
         let log = fs::metadata(self.0.join("longhaul.db-wal")).unwrap().len();
         let maximum = getrlimit(Resource::Fsize).maximum;
         setrlimit(
@@ -116,7 +116,7 @@ impl Room for Limit<'_> {
         .unwrap();
     }
 
-    fn give_back(&self) {
+    fn restore(&self) {
         let maximum = getrlimit(Resource::Fsize).maximum;
         setrlimit(
             Resource::Fsize,
@@ -132,15 +132,15 @@ impl Room for Limit<'_> {
 /// A file that takes the room of a small file system.
 struct Filler<'a>(&'a Path);
 
-impl Room for Filler<'_> {
-    fn take(&self, leave: u64) {
+impl LimitedDisk for Filler<'_> {
+    fn fill_up_to(&self, leave: u64) {
         let mut filler = File::create(self.0.join("filler")).unwrap();
         while filler.write_all(&[7; 4 * KIB]).is_ok() {}
         let size = filler.metadata().unwrap().len();
         filler.set_len(size - leave).unwrap();
     }
 
-    fn give_back(&self) {
+    fn restore(&self) {
         fs::remove_file(self.0.join("filler")).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Another process that writes, such as a shell somebody has left open.
+//! Another process that holds a write transaction, such as an open `sqlite3` shell.
 
 use crate::task::{block_on, create, exists, open};
 use futures_util::future::{join_all, poll_immediate};
@@ -7,8 +7,8 @@ use longhaul_store::{OpenError, SqliteOptions, SqliteStore};
 use rusqlite::Connection;
 use std::pin::pin;
 
-/// Each of so many changes alone would wait for as long as SQLite waits, one after the other.
-const CROWD: usize = 60;
+/// So many changes that trying each alone, with SQLite's busy timeout each, would take minutes.
+const CHANGES: usize = 60;
 
 #[test]
 fn changes_are_refused_together_while_another_process_writes_and_made_when_it_has_done() {
@@ -20,18 +20,18 @@ fn changes_are_refused_together_while_another_process_writes_and_made_when_it_ha
         for round in 0..1 {
             shell.execute_batch("BEGIN IMMEDIATE").unwrap();
             let name = |nth| format!("refused-{round}-{nth}");
-            let crowd = (0..CROWD).map(async |nth| create(&store, &name(nth), node, 10).await);
-            for refused in join_all(crowd).await {
+            let changes = (0..CHANGES).map(async |nth| create(&store, &name(nth), node, 10).await);
+            for refused in join_all(changes).await {
                 assert_eq!(refused.err(), Some(StoreError::Locked));
             }
             assert!(exists(&store, "before").await, "reading goes on");
-            // Whoever comes in time is not refused.
+            // A change that is sent in time is not refused.
             let waits = format!("waits-{round}");
             let mut waiting = pin!(create(&store, &waits, node, 10));
             assert!(poll_immediate(&mut waiting).await.is_none());
             shell.execute_batch("ROLLBACK").unwrap();
             waiting.await.unwrap();
-            for nth in 0..CROWD {
+            for nth in 0..CHANGES {
                 assert!(!exists(&store, &name(nth)).await, "what was refused was not made");
             }
             create(&store, &format!("after-{round}"), node, 10).await.unwrap();
@@ -40,9 +40,9 @@ fn changes_are_refused_together_while_another_process_writes_and_made_when_it_ha
     });
 }
 
-/// A start that has nothing to write on the way is none of its business; one that has is told.
+/// A start that has nothing to write is not disturbed; one that has fails with an error that names the cause.
 #[test]
-fn a_start_that_has_to_write_says_who_is_in_the_way() {
+fn a_start_that_has_to_write_names_the_other_process() {
     let directory = tempfile::tempdir().unwrap();
     let open = || SqliteStore::open(directory.path(), SqliteOptions::default());
     drop(open().unwrap());

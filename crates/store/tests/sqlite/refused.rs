@@ -88,7 +88,7 @@ fn build(shim: &Path) -> bool {
 }
 
 #[test]
-fn a_write_that_fails_is_told_by_its_own_error() {
+fn a_failed_write_returns_its_own_error() {
     let directory = tempfile::tempdir().unwrap();
     let shim = directory.path().join("shim.so");
     if !build(&shim) {
@@ -102,7 +102,7 @@ fn a_write_that_fails_is_told_by_its_own_error() {
 }
 
 #[test]
-fn the_error_says_what_the_system_said() {
+fn the_error_names_the_systems_error() {
     let text = StoreError::Disk(libc_errno::EIO).to_string();
     assert_eq!(text, "the store's disk failed: Input/output error (os error 5)");
 }

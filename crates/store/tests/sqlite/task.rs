@@ -1,4 +1,4 @@
-//! A store with tasks in few words.
+//! A store, and short constructors of tasks.
 
 use longhaul_core::{
     AttemptEnd, ChildEntry, Entry, EntryKey, EntryKind, Event, HostId, Json, Lineage, NodeId, Origin, Outcome, Owner,
@@ -74,7 +74,7 @@ pub(crate) async fn create(store: &SqliteStore, name: &str, node: NodeId, bytes:
     }
 }
 
-/// Another value each time, so that a place that is written again counts the difference.
+/// Another value each time, so that an entry that is written again counts the difference.
 pub(crate) async fn journal(store: &SqliteStore, task: &Task, seq: u32, bytes: usize) -> Result<Task, ApplyError> {
     let entry = Entry {
         seq,
@@ -141,7 +141,7 @@ pub(crate) async fn finish(store: &SqliteStore, task: &Task) -> Result<Task, App
     store.apply(change).await
 }
 
-/// What the store says it has is what is there, added up.
+/// The stored usage is the sum of what is stored.
 pub(crate) async fn counts_agree(store: &SqliteStore, directory: &Path) {
     const ADDED_UP: &str = "SELECT coalesce(sum(state < 3), 0), coalesce(sum(
         (SELECT octet_length(json) + octet_length(requestor) FROM arguments WHERE task = tasks.seq)
@@ -149,7 +149,7 @@ pub(crate) async fn counts_agree(store: &SqliteStore, directory: &Path) {
         + coalesce((SELECT sum(octet_length(request) + coalesce(octet_length(answer), 0)) FROM inputs WHERE task = tasks.seq), 0)
         + coalesce((SELECT sum(octet_length(path) + octet_length(name) + octet_length(value)) FROM journal WHERE task = tasks.seq), 0)
         ), 0) FROM tasks";
-    let witness = Connection::open(directory.join("longhaul.db")).unwrap();
+    let observer = Connection::open(directory.join("longhaul.db")).unwrap();
     let number = |row: &rusqlite::Row<'_>, column| row.get::<_, i64>(column).map(i64::cast_unsigned);
     let added_up = |row: &rusqlite::Row<'_>| {
         Ok(Usage {
@@ -157,7 +157,7 @@ pub(crate) async fn counts_agree(store: &SqliteStore, directory: &Path) {
             bytes: number(row, 1)?,
         })
     };
-    let there = witness.query_row(ADDED_UP, [], added_up).unwrap();
+    let there = observer.query_row(ADDED_UP, [], added_up).unwrap();
     assert_eq!(store.usage(None).await.unwrap(), there);
     assert_eq!(store.usage(Some(&Principal::local())).await.unwrap(), there);
 }

@@ -19,7 +19,7 @@ const SPECS: [&str; 3] = ["one", "two", "never put"];
 const KEYS: [&str; 4] = ["k1", "k2", "k3", "k4"];
 const NAMES: [&str; 2] = ["which licence", "who"];
 const HOSTS: [&str; 2] = ["here", "there"];
-/// A run looks mostly at its latest tasks, so that their lives go on.
+/// A run mostly picks its latest tasks, so that they make progress.
 const LATEST: usize = 12;
 
 pub(crate) struct Chooser {
@@ -244,7 +244,7 @@ impl Chooser {
         }
     }
 
-    /// One that has given something out, if there is one.
+    /// One that has emitted output, if there is one.
     fn emitter_or_any(&mut self) -> TaskId {
         match self.rng.choice(&self.emitters) {
             Some(emitter) if self.rng.bool() => emitter.clone(),
@@ -252,7 +252,7 @@ impl Chooser {
         }
     }
 
-    /// Now and then the one that was blocked last: few are, and not for long.
+    /// Sometimes the task that was blocked last: few are blocked, and not for long.
     fn blocked_or_any(&mut self) -> TaskId {
         match self.blocked.last() {
             Some(blocked) if self.rng.u32(0..20) == 0 => blocked.clone(),

@@ -1,4 +1,4 @@
-//! One random run of operations goes to the model and to the store under test; what they answer and what they hold is compared.
+//! Sends one random run of operations to the model and to the store under test, and compares their answers and contents.
 //!
 //! A run ends only when every operation has succeeded, and every refusal been seen, at least once. The same seed gives the same
 //! run.
@@ -15,7 +15,7 @@ use seen::Seen;
 pub(crate) use chooser::Chooser;
 pub(crate) use step::{Answer, Refusal, Step, perform};
 
-/// Steps of a run, at least; and so many in which all must have been seen.
+/// The least steps of a run, and the most until every operation and refusal must have been seen.
 const LEAST_STEPS: u32 = 1_000;
 const MOST_STEPS: u32 = 10_000;
 /// After so many steps, and after each reopening, the tasks that are still moving are compared whole; at the end all are.
@@ -77,23 +77,23 @@ impl Run {
         }
     }
 
-    /// Does `step` in both and returns what both answered.
+    /// Runs `step` in both stores and returns their common answer.
     async fn agreed(&self, step: &Step) -> Result<Answer, Refusal> {
-        // What is deleted by the step can only be looked up before it.
+        // Tasks that the step deletes can only be read before it.
         let expected = self.settle(step, perform(&self.model, step).await).await;
         let store = self.subject.store();
         let answered = self.settle(step, perform(&*store, step).await).await;
         assert!(
             answered == expected,
-            "seed {}, step {}: {step:?}\n the model says {expected:?}\n the store says {answered:?}",
+            "seed {}, step {}: {step:?}\n the model answers {expected:?}\n the store answers {answered:?}",
             self.seed,
             self.steps
         );
         expected
     }
 
-    /// The promise leaves open which comes first of two that are due at the same moment, so a list is put in one order, and what
-    /// may have been cut off by the limit is taken away.
+    /// Stores may order tasks that are due at the same moment differently, so lists are sorted, and tasks that the limit
+    /// may have cut off are removed.
     async fn settle(&self, step: &Step, answer: Result<Answer, Refusal>) -> Result<Answer, Refusal> {
         Ok(match (step, answer?) {
             (Step::Due(_, limit), Answer::Tasks(tasks)) => {
@@ -162,9 +162,9 @@ mod tests {
     use super::{super::fixture, *};
     use longhaul_core::{NodeId, Outcome, UnixMillis};
 
-    /// The model's indices and sums are changed with what they are about, so a change that forgets one is found at its step.
+    /// Checks the model's indices and sums after each step, so a change that misses one is found at its step.
     #[test]
-    fn what_the_model_derives_is_what_its_tasks_come_to() {
+    fn the_models_indices_agree_with_its_tasks() {
         block_on(async {
             for seed in 1..=4 {
                 audited(seed).await;
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_deleted_the_model_derives_nothing() {
+    fn deleted_tasks_leave_nothing_in_the_models_indices() {
         block_on(async {
             let model = MemoryStore::new();
             let mut new = fixture::new_task("t0", NodeId(1), 0);

@@ -70,7 +70,7 @@ pub(crate) enum Answer {
     Truth(bool),
 }
 
-/// Why it was not done.
+/// Why an operation was refused.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Refusal {
     Create(CreateError),
@@ -96,7 +96,7 @@ impl From<StoreError> for Refusal {
     }
 }
 
-/// Does it.
+/// Runs one operation.
 pub(crate) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Refusal> {
     Ok(match step.clone() {
         Step::OpenNode(host, at) => Answer::Node(store.open_node(&host, at).await?),

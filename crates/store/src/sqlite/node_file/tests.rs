@@ -25,7 +25,7 @@ async fn start(store: &SqliteStore) -> Result<NodeId, StoreError> {
     store.open_node(&host(), UnixMillis(1)).await
 }
 
-/// How far a start comes before its process is killed.
+/// The steps after which the process of a start is killed.
 const STEPS: usize = 4;
 
 async fn killed_after(store: &SqliteStore, steps: usize) {
@@ -51,7 +51,7 @@ async fn killed_after(store: &SqliteStore, steps: usize) {
     }
 }
 
-/// What is in the directory while nobody uses it.
+/// The files of a directory that is not in use.
 fn copy(directory: &Path) -> Vec<(&'static str, Option<Vec<u8>>)> {
     FILES.map(|name| (name, fs::read(directory.join(name)).ok())).to_vec()
 }
@@ -63,9 +63,9 @@ fn restore(directory: &Path, name: &str, bytes: Option<&Vec<u8>>) {
     }
 }
 
-/// Every way in which two starts can die, one after the other: none is taken for a restore, and numbers rise.
+/// Two starts that are killed, one after the other, after each combination of steps: neither is taken for a restore, and numbers rise.
 #[tokio::test]
-async fn a_start_that_dies_between_any_two_steps_is_no_restore() {
+async fn a_start_killed_between_two_steps_is_not_taken_for_a_restore() {
     for deaths in 0..STEPS.pow(2) {
         let directory = tempfile::tempdir().unwrap();
         for nth in 0..2 {
@@ -80,9 +80,9 @@ async fn a_start_that_dies_between_any_two_steps_is_no_restore() {
     }
 }
 
-/// Whichever file is put back as it was before any start, or is lost: it is found out, by whoever comes next and until somebody accepts it.
+/// A file that is restored to a state before any start, or lost, is detected by each later start until an operator accepts it.
 #[tokio::test]
-async fn whichever_file_is_put_back_is_found_out_until_it_is_accepted() {
+async fn a_restored_or_lost_file_is_detected_until_it_is_accepted() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     drop(open(path));
@@ -122,14 +122,14 @@ async fn whichever_file_is_put_back_is_found_out_until_it_is_accepted() {
             }
             let store = accepted(path);
             assert_eq!(store.disagreement(), None);
-            // From the first step on: an accepted start that dies is not asked about again.
+            // Accepted from the first step on, also if that start is killed.
             killed_after(&store, 1).await;
             drop(store);
             let store = open(path);
             assert_eq!(store.disagreement(), None);
             assert!(start(&store).await.unwrap() > NodeId(3), "no number is used twice");
         }
-        // All of it is put back together: nothing can tell.
+        // All files are restored together, which cannot be detected.
         put(old);
         if old[1].1.is_some() {
             assert_eq!(open(path).disagreement(), None);
@@ -139,7 +139,7 @@ async fn whichever_file_is_put_back_is_found_out_until_it_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_no_reason_to_begin() {
+async fn a_damaged_file_prevents_a_start() {
     for text in [
         "",
         "latest",
@@ -164,7 +164,7 @@ async fn a_damaged_file_is_no_reason_to_begin() {
 
 /// A directory of the release before has no such file, and nodes that were never noted.
 #[tokio::test]
-async fn a_directory_of_an_earlier_release_opens_without_complaint() {
+async fn a_directory_of_an_earlier_release_opens_without_a_disagreement() {
     let directory = tempfile::tempdir().unwrap();
     start(&open(directory.path())).await.unwrap();
     fs::remove_file(directory.path().join(NAME)).unwrap();
@@ -177,7 +177,7 @@ async fn a_directory_of_an_earlier_release_opens_without_complaint() {
 }
 
 #[tokio::test]
-async fn what_is_not_accepted_can_be_read_and_nothing_else() {
+async fn a_store_that_is_not_accepted_can_only_be_read() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
     let node = start(&store).await.unwrap();
@@ -213,7 +213,7 @@ async fn removal_killed_after(store: &SqliteStore, steps: usize) {
 }
 
 #[tokio::test]
-async fn a_removal_that_dies_between_any_two_steps_is_no_restore() {
+async fn a_removal_killed_between_two_steps_is_not_taken_for_a_restore() {
     for deaths in 0..REMOVAL_STEPS.pow(2) {
         let directory = tempfile::tempdir().unwrap();
         for nth in 0..2 {
@@ -232,7 +232,7 @@ async fn a_removal_that_dies_between_any_two_steps_is_no_restore() {
     }
 }
 
-/// Puts the database of a copy back, without its log.
+/// Restores the database of a copy, without its log.
 fn restore_database(directory: &Path, copy: &Path) {
     for name in ["longhaul.db-wal", "longhaul.db-shm"] {
         let _ = fs::remove_file(directory.join(name));

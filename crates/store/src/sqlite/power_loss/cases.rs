@@ -9,7 +9,7 @@ use longhaul_core::{
 
 /// How many syncs each of a task's changes costs, its creation first.
 #[test]
-fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
+fn only_tasks_that_are_unknown_outside_cost_no_sync() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let world = World::new(false).await;
@@ -67,7 +67,7 @@ fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
             ("that is suspended", plain(), vec![(suspended, 1)], 0),
             ("that is blocked", plain(), vec![(block("v2", 5, 9), 1)], 0),
             (
-                "whose caller has gone",
+                "whose caller has disconnected",
                 plain(),
                 vec![(cancel(CancelMode::AtOnce), 1), (stopped(), 1)],
                 0,
@@ -121,9 +121,9 @@ fn what_nobody_hears_of_costs_no_sync_and_all_else_does() {
     });
 }
 
-/// Whoever starts another one is known by it, and a claim makes nobody known.
+/// Starting a child makes its parent synced; a claim leaves a task deferred.
 #[test]
-fn a_parent_is_heard_of_and_what_is_claimed_is_not() {
+fn a_parent_is_synced_and_a_claimed_task_is_not() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let world = World::new(false).await;
@@ -179,7 +179,7 @@ fn a_parent_is_heard_of_and_what_is_claimed_is_not() {
     });
 }
 
-/// What began in an earlier process is not known to be deferrable.
+/// A task of an earlier process is not known to be deferrable.
 #[test]
 fn after_a_restart_everything_is_synced() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -1,10 +1,10 @@
-//! What a loss of power leaves, and that nobody was told more.
+//! What a loss of power leaves is all that was acknowledged.
 //!
-//! `kill -9` cannot show this, because the page cache survives it. So the writer is watched: after each commit SQLite is asked whether it
-//! has synced the log, and what stood in the file then is what a loss of power leaves from there on, at the least.
+//! `kill -9` cannot show this, because the page cache survives it. So after each commit the
+//! tests ask SQLite whether it has synced the log. What the file held then is the least that a later loss of power leaves.
 
 mod cases;
-mod lives;
+mod concurrent;
 mod random_run;
 
 use super::{SqliteOptions, SqliteStore};
@@ -56,11 +56,11 @@ impl Disk {
     }
 
     fn open(self: &Arc<Self>) -> Arc<SqliteStore> {
-        // Closing has taken it away.
+        // Closing has removed the log.
         *self.log_length.lock().unwrap() = 0;
         let disk = Arc::clone(self);
         let options = SqliteOptions {
-            witness: Some(Arc::new(move |connection: &Connection| disk.committed(connection))),
+            on_commit: Some(Arc::new(move |connection: &Connection| disk.committed(connection))),
             ..SqliteOptions::default()
         };
         Arc::new(SqliteStore::open(self.directory.path(), options).unwrap())
@@ -74,7 +74,7 @@ impl Disk {
         self.directory.path().join(name)
     }
 
-    /// A transaction that wrote nothing is not synced, whatever it was meant to be.
+    /// A transaction that wrote nothing is never synced.
     fn committed(&self, connection: &Connection) {
         let length = fs::metadata(self.file(LOG)).unwrap().len();
         let has_written = std::mem::replace(&mut *self.log_length.lock().unwrap(), length) != length;
@@ -97,11 +97,11 @@ impl Disk {
         }
     }
 
-    /// Data as a loss of power may leave them now: of what was not synced, anything may be missing.
+    /// Files as a loss of power may leave them now: any part of what was not synced may be missing.
     fn after_a_loss_of_power(&self, rng: &mut fastrand::Rng) -> TempDir {
         let left = tempfile::tempdir().unwrap();
         let synced = self.synced();
-        // Whatever is written meanwhile only stands behind.
+        // Later writes only append to it.
         let mut log = fs::read(self.file(LOG)).unwrap();
         let certain = synced.log.len();
         assert_eq!(log[..certain], synced.log, "the log has not started over");
@@ -129,11 +129,11 @@ fn count(connection: &Connection, table: &str) -> i64 {
 }
 
 /// What is committed, synced or not.
-fn now<T>(store: &SqliteStore, look: impl FnOnce(&Connection) -> T) -> T {
+fn now<T>(store: &SqliteStore, read: impl FnOnce(&Connection) -> T) -> T {
     store
         .readers()
         .unwrap()
-        .at_once(|connection| Ok(look(connection)))
+        .at_once(|connection| Ok(read(connection)))
         .unwrap()
 }
 
@@ -162,7 +162,7 @@ impl World {
         Self { disk, store, node }
     }
 
-    /// What a change comes to, and how many syncs it has cost.
+    /// The result of a change, and how many syncs it has cost.
     async fn syncs<T>(&self, change: impl Future<Output = T>) -> (T, u64) {
         let before = self.disk.synced().times;
         let answer = change.await;
@@ -181,7 +181,7 @@ impl World {
         self.store.create(new).await.unwrap().into_task()
     }
 
-    /// What the attempt says; whether it was told to anyone is the caller's to say.
+    /// Applies an event of the attempt. The caller decides whether it is visible outside.
     async fn apply(&self, task: &Task, event: Event) -> Option<Task> {
         let fence = event.needs_fence().then(|| fence(task));
         self.store.apply(change(&task.id, fence, vec![event], 2)).await.ok()

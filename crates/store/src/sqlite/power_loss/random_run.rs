@@ -1,4 +1,4 @@
-//! One change after the other, whatever may come.
+//! Random changes, one after the other.
 
 use super::{Disk, count, now, tasks};
 use crate::{
@@ -11,19 +11,19 @@ use longhaul_core::{
 };
 use std::collections::HashSet;
 
-/// What was said to whom, as the steps of a run tell it.
+/// What must be durable after the steps of a run.
 #[derive(Default)]
-struct Told {
-    /// Tasks that someone outside can know of.
-    known: HashSet<TaskId>,
-    /// Live tasks of which only their attempts have spoken.
-    quiet: HashSet<TaskId>,
-    /// Tasks whose work is about to start outside of the process: what is said of them is synced until it has.
+struct ExpectedDurability {
+    /// Tasks that are visible outside.
+    visible: HashSet<TaskId>,
+    /// Live tasks that only their attempts have changed.
+    deferrable: HashSet<TaskId>,
+    /// Tasks whose work is about to start outside of the process: their changes are synced until it has started.
     starting: HashSet<TaskId>,
 }
 
-impl Told {
-    /// Whether a step that came to `answer` has to leave the disk alone.
+impl ExpectedDurability {
+    /// Whether a step with this `answer` must cost no sync.
     fn step(&mut self, step: &Step, answer: &Result<Answer, Refusal>) -> bool {
         let was_starting = matches!(step, Step::Apply(change) if self.starting.contains(&change.task));
         let tasks = match answer {
@@ -38,36 +38,36 @@ impl Told {
                 false => self.starting.remove(&task.id),
             };
         }
-        self.says(step, answer) && !was_starting
+        self.is_deferred(step, answer) && !was_starting
     }
 
-    fn says(&mut self, step: &Step, answer: &Result<Answer, Refusal>) -> bool {
+    fn is_deferred(&mut self, step: &Step, answer: &Result<Answer, Refusal>) -> bool {
         match (step, answer) {
             (Step::Create(new), Ok(Answer::Created(Created::New(task)))) => {
-                // Its name may have been that of one that is deleted.
-                self.known.remove(&task.id);
+                // A deleted task may have had the same id.
+                self.visible.remove(&task.id);
                 if new.announced || new.idempotency.is_some() || new.parent.is_some() {
-                    self.known.insert(task.id.clone());
+                    self.visible.insert(task.id.clone());
                 } else if new.outcome.is_none() {
-                    self.quiet.insert(task.id.clone());
+                    self.deferrable.insert(task.id.clone());
                     return !matches!(new.claim, Some((_, Some(_))));
                 }
-                // The parent's journal has another entry.
+                // The parent's journal has a new entry.
                 let parent = new.lineage.as_ref().map(|lineage| lineage.parent.clone());
                 if let Some(parent) = parent {
-                    self.quiet.remove(&parent);
-                    self.known.insert(parent);
+                    self.deferrable.remove(&parent);
+                    self.visible.insert(parent);
                 }
                 false
             }
             (Step::Apply(change), Ok(Answer::Task(task))) => self.change(change, task),
-            // Nobody is told of a task, and nothing has to be written.
+            // The step makes no task visible and writes nothing that must be synced.
             _ => false,
         }
     }
 
     fn change(&mut self, change: &Change, task: &Task) -> bool {
-        let is_told = |event: &Event| {
+        let makes_visible = |event: &Event| {
             [
                 "promoted",
                 "input_requested",
@@ -84,22 +84,22 @@ impl Told {
             );
             ["started", "reported", "attempt_ended"].contains(&event.name()) && !stays_live
         };
-        if change.events.iter().any(is_told) {
-            self.known.insert(task.id.clone());
+        if change.events.iter().any(makes_visible) {
+            self.visible.insert(task.id.clone());
         }
-        let was_quiet = self.quiet.contains(&task.id) && change.events.iter().all(reports);
+        let was_deferrable = self.deferrable.contains(&task.id) && change.events.iter().all(reports);
         let stays = |event: &Event| reports(event) || ["claimed", "adopted", "ttl_extended"].contains(&event.name());
         if task.is_done() || !change.events.iter().all(stays) {
-            self.quiet.remove(&task.id);
+            self.deferrable.remove(&task.id);
         }
-        was_quiet
+        was_deferrable
     }
 }
 
-/// One step after the other: after each, the disk is certain to hold all that anyone may have been told, and what nobody hears of has
-/// cost no sync.
+/// After each step the disk is certain to hold all that may be visible outside, and changes that are not visible have cost no
+/// sync.
 #[test]
-fn invariant_1_what_anyone_can_know_of_is_synced_before_it_is_acknowledged() {
+fn invariant_1_what_is_visible_outside_is_synced_before_it_is_acknowledged() {
     let mut left_alone = 0;
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for seed in [11, 12] {
@@ -113,31 +113,31 @@ async fn random_run(seed: u64) -> usize {
     let mut store = disk.open();
     let model = MemoryStore::new();
     let mut chooser = Chooser::new(seed);
-    let mut told = Told::default();
+    let mut expected = ExpectedDurability::default();
     let mut left_alone = 0;
     for nth in 0..1_000 {
         let step = chooser.next(&model).await;
         if let Step::Reopen = step {
             drop(store);
             store = disk.open();
-            // Closing brings all to the disk, and what is not known to be deferrable is synced.
+            // Closing syncs everything, and tasks of an earlier process are synced.
             disk.synced().tasks = now(&store, tasks);
-            told.quiet.clear();
+            expected.deferrable.clear();
             continue;
         }
         chooser.learn(&step, &perform(&model, &step).await);
         let before = disk.synced().times;
         let answer = perform(&*store, &step).await;
         let synced = disk.synced();
-        if told.step(&step, &answer) {
+        if expected.step(&step, &answer) {
             assert_eq!(
                 synced.times, before,
-                "seed {seed}, step {nth}: nobody hears of {step:?}"
+                "seed {seed}, step {nth}: {step:?} must cost no sync"
             );
             left_alone += 1;
         }
         let (there, certain) = (now(&store, tasks), &synced.tasks);
-        for id in &told.known {
+        for id in &expected.visible {
             let (there, certain) = (there.get(id), certain.get(id));
             assert_eq!(
                 certain, there,

@@ -1,4 +1,4 @@
-//! Many changes at once.
+//! Concurrent tasks.
 
 use super::{World, now, tasks};
 use crate::{
@@ -15,28 +15,28 @@ use std::{
 };
 use tempfile::TempDir;
 
-const LIVES: usize = 84;
+const TASKS: usize = 84;
 
-/// Many at once, a loss of power now and then: whatever it leaves can be opened, is sound, and holds all that anyone was told.
+/// Concurrent tasks, with a loss of power now and then: what it leaves can be opened, is sound, and holds all that was visible outside.
 #[test]
-fn invariant_1_a_loss_of_power_takes_nothing_that_anyone_was_told_of() {
+fn invariant_1_a_loss_of_power_loses_nothing_visible_outside() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)
         .build()
         .unwrap();
     let left = runtime.block_on(async {
-        let lived = Arc::new(Lived {
+        let workload = Arc::new(Workload {
             world: World::new(true).await,
-            told: Mutex::default(),
+            visible: Mutex::default(),
         });
-        let mut lives = tokio::task::JoinSet::new();
-        for nth in 0..LIVES {
-            lives.spawn(lived.clone().life(nth));
+        let mut tasks = tokio::task::JoinSet::new();
+        for nth in 0..TASKS {
+            tasks.spawn(workload.clone().run_task(nth));
         }
-        lives.join_all().await.into_iter().flatten().collect::<Vec<_>>()
+        tasks.join_all().await.into_iter().flatten().collect::<Vec<_>>()
     });
     assert!(left.len() > 10, "{} losses of power", left.len());
-    for (left, told) in left {
+    for (left, visible) in left {
         let store = SqliteStore::open(left.path(), SqliteOptions::default()).unwrap();
         let (sound, counted, there) = now(&store, |now| {
             let sound: String = now
@@ -48,7 +48,7 @@ fn invariant_1_a_loss_of_power_takes_nothing_that_anyone_was_told_of() {
         });
         assert_eq!(sound, "ok");
         assert!(counted, "what is there is what is counted");
-        for (id, version) in told {
+        for (id, version) in visible {
             let found = there.get(&id).copied();
             assert!(
                 found >= Some(version),
@@ -58,30 +58,30 @@ fn invariant_1_a_loss_of_power_takes_nothing_that_anyone_was_told_of() {
     }
 }
 
-/// What the lives have in common.
-struct Lived {
+/// The state shared by all tasks.
+struct Workload {
     world: World,
-    /// What someone outside can know of.
-    told: Mutex<HashMap<TaskId, u64>>,
+    /// The versions of tasks that are visible outside.
+    visible: Mutex<HashMap<TaskId, u64>>,
 }
 
-type Left = Option<(TempDir, HashMap<TaskId, u64>)>;
+type AfterLoss = Option<(TempDir, HashMap<TaskId, u64>)>;
 
-impl Lived {
+impl Workload {
     /// The client has its answer.
-    fn tell(&self, task: &Task) {
-        self.told.lock().unwrap().insert(task.id.clone(), task.version);
+    fn mark_visible(&self, task: &Task) {
+        self.visible.lock().unwrap().insert(task.id.clone(), task.version);
     }
 
-    /// One task's life; the power is lost after some.
-    async fn life(self: Arc<Self>, nth: usize) -> Left {
+    /// Runs one task; after some of them the power is lost.
+    async fn run_task(self: Arc<Self>, nth: usize) -> AfterLoss {
         let mut new = self.world.plain(nth);
         match nth % 6 {
             // A task from its beginning.
             0 => {
                 new.announced = true;
                 let task = self.world.create(new).await;
-                self.tell(&task);
+                self.mark_visible(&task);
             }
             // A plain call.
             1 => {
@@ -89,7 +89,7 @@ impl Lived {
                 self.world.apply(&task, Event::Started).await.unwrap();
                 self.world.apply(&task, finished("done")).await.unwrap();
             }
-            // One that is promoted while its end is written.
+            // A task that is promoted while its end is written.
             2 => {
                 let task = self.world.create(new).await;
                 let (promoted, ended) = tokio::join!(
@@ -98,44 +98,44 @@ impl Lived {
                 );
                 assert!(ended.is_some());
                 if let Some(promoted) = promoted {
-                    self.tell(&promoted);
-                    self.tell(&ended.unwrap());
+                    self.mark_visible(&promoted);
+                    self.mark_visible(&ended.unwrap());
                 }
             }
-            // One that asks.
+            // A task with a question.
             3 => {
                 let task = self.world.create(new).await;
-                self.tell(&self.world.apply(&task, asked(1)).await.unwrap());
-                self.tell(&self.world.apply(&task, answered(1, "yes")).await.unwrap());
-                self.tell(&self.world.apply(&task, finished("done")).await.unwrap());
+                self.mark_visible(&self.world.apply(&task, asked(1)).await.unwrap());
+                self.mark_visible(&self.world.apply(&task, answered(1, "yes")).await.unwrap());
+                self.mark_visible(&self.world.apply(&task, finished("done")).await.unwrap());
             }
-            // One that its caller can come back for.
+            // A task with an idempotency key.
             4 => {
                 new.idempotency = Some(Idempotency {
                     key: format!("k{nth}").into(),
                     digest: [0; 32],
                 });
                 let task = self.world.create(new).await;
-                self.tell(&task);
-                self.tell(&self.world.apply(&task, finished("done")).await.unwrap());
+                self.mark_visible(&task);
+                self.mark_visible(&self.world.apply(&task, finished("done")).await.unwrap());
             }
-            // One that takes the batch it is in apart.
+            // A task whose change fails, so that each change of its batch is tried alone.
             _ => {
                 let fails = self.world.store.write(0, Durability::Synced, |_| {
                     Err::<Result<(), StoreError>, _>(rusqlite::Error::InvalidQuery)
                 });
                 let (task, failed) = tokio::join!(self.world.create(new), fails);
                 assert!(failed.is_err());
-                self.tell(&self.world.apply(&task, Event::Promoted).await.unwrap());
+                self.mark_visible(&self.world.apply(&task, Event::Promoted).await.unwrap());
             }
         }
         (nth % 12 < 6).then(|| {
-            let told = self.told.lock().unwrap().clone();
+            let visible = self.visible.lock().unwrap().clone();
             (
                 self.world
                     .disk
                     .after_a_loss_of_power(&mut fastrand::Rng::with_seed(nth as u64)),
-                told,
+                visible,
             )
         })
     }

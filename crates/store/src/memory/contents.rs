@@ -1,4 +1,4 @@
-//! All that is kept, and how it changes.
+//! The contents of the store in memory, and their changes.
 
 use super::{ended_sessions::EndedSessions, index, stored_task::StoredTask, tasks::Tasks};
 use crate::{
@@ -19,7 +19,7 @@ use std::{
 };
 
 #[derive(Default)]
-pub(super) struct Everything {
+pub(super) struct Contents {
     pub(super) tasks: Tasks,
     pub(super) specs: HashMap<SpecId, ToolSpec>,
     pub(super) limits: BTreeMap<Arc<str>, Option<usize>>,
@@ -29,9 +29,9 @@ pub(super) struct Everything {
     pub(super) listeners: Vec<Listener>,
 }
 
-impl Everything {
+impl Contents {
     /// Hints go out under the lock, so they are in order; a listener must not call the store anyway.
-    fn tell(&self, hints: &[Hint]) {
+    fn notify(&self, hints: &[Hint]) {
         if hints.is_empty() {
             return;
         }
@@ -40,7 +40,7 @@ impl Everything {
         }
     }
 
-    /// What the same call came to when it was made before.
+    /// The answer to an earlier call with the same idempotency key.
     fn repeated(&self, new: &NewTask) -> Option<Result<Created, CreateError>> {
         let idempotency = new.idempotency.as_ref()?;
         let first = self.keyed(&new.owner.principal, &new.tool, idempotency)?;
@@ -97,12 +97,12 @@ impl Everything {
         let task = kept.task.clone();
         let end = end_for_parent(&task, kept.outcome(), at);
         let hint = self.tasks.insert(kept);
-        self.tell(&[hint]);
+        self.notify(&[hint]);
         if let Some(decision) = start {
             self.write(decision, at);
         }
         if let Some(change) = end {
-            self.tell_parent(&change);
+            self.notify_parent(&change);
         }
         Ok(Created::New(task))
     }
@@ -120,7 +120,7 @@ impl Everything {
         // The change gives the hint.
         self.tasks.insert(StoredTask::from(call));
         match change.events.is_empty() {
-            true => self.tell(&[Hint::of(&task)]),
+            true => self.notify(&[Hint::of(&task)]),
             false => self.write(decision, change.at),
         }
         Ok(task)
@@ -139,17 +139,17 @@ impl Everything {
         Ok(task)
     }
 
-    /// Writes what was decided, and tells the parent of a task that it ended. A parent that is over learns nothing more.
+    /// Writes the decision, and the end of the task to its parent. A parent that is over is not changed.
     fn write(&mut self, decision: Decision<'_>, at: UnixMillis) {
         let end = end_for_parent(&decision.task, decision.outcome.as_ref(), at);
         let hint = self.tasks.write(decision);
-        self.tell(hint.as_slice());
+        self.notify(hint.as_slice());
         if let Some(change) = end {
-            self.tell_parent(&change);
+            self.notify_parent(&change);
         }
     }
 
-    fn tell_parent(&mut self, change: &Change) {
+    fn notify_parent(&mut self, change: &Change) {
         let parent = self.tasks.task(&change.task);
         if let Some(Ok(decision)) = parent.map(|parent| decide(parent, change)) {
             self.write(decision, change.at);
@@ -171,7 +171,7 @@ impl Everything {
             });
             hints.extend(self.tasks.write(Decision::of(task)));
         }
-        self.tell(&hints);
+        self.notify(&hints);
         taken
     }
 
@@ -202,7 +202,7 @@ impl Everything {
     }
 
     pub(super) fn delete(&mut self, ids: &[TaskId], at: UnixMillis) -> usize {
-        self.ended_sessions.forget(at);
+        self.ended_sessions.remove_expired(at);
         let mut deleted = 0;
         for id in ids {
             let over = self.tasks.task(id).and_then(Task::delete_at);
@@ -222,7 +222,7 @@ impl Everything {
         line.filter_map(|(_, id)| self.tasks.task(id))
     }
 
-    /// The newest ones of a line, and whether there are older ones.
+    /// The newest tasks of a line, and whether there are older ones.
     pub(super) fn page<'a>(
         &'a self,
         line: impl DoubleEndedIterator<Item = &'a ((), TaskId)>,
@@ -233,7 +233,7 @@ impl Everything {
         (tasks, newest.next().is_some())
     }
 
-    /// Whether it would cancel the tasks it started itself.
+    /// Whether the task will cancel its children itself.
     pub(super) fn goes_on(&self, parent: &TaskId) -> bool {
         let parent = self.tasks.task(parent);
         parent.is_some_and(|parent| !parent.is_done() && parent.stop.is_none())
