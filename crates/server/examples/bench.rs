@@ -41,14 +41,14 @@ fn add() -> Arc<dyn Executor> {
     function(|arguments, _| async move {
         let arguments = value(&arguments);
         let sum = arguments["a"].as_f64().unwrap_or_default() + arguments["b"].as_f64().unwrap_or_default();
-        said(&sum.to_string())
+        finished_with(&sum.to_string())
     })
 }
 
 fn blob() -> Arc<dyn Executor> {
     function(|arguments, _| async move {
         let bytes = value(&arguments)["n"].as_u64().unwrap_or_default().min(MOST_BYTES);
-        said(&"x".repeat(bytes as usize))
+        finished_with(&"x".repeat(bytes as usize))
     })
 }
 
@@ -56,7 +56,7 @@ fn sleep() -> Arc<dyn Executor> {
     function(|arguments, cx: TaskContext| async move {
         let millis = value(&arguments)["ms"].as_u64().unwrap_or_default();
         tokio::select! {
-            () = cx.ports().clock.sleep(Duration::from_millis(millis)) => said(&unix_nanos().to_string()),
+            () = cx.ports().clock.sleep(Duration::from_millis(millis)) => finished_with(&unix_nanos().to_string()),
             reason = cx.stopped() => ExecutionEnd::Stopped(reason),
         }
     })
@@ -73,7 +73,7 @@ fn unix_nanos() -> u128 {
         .as_nanos()
 }
 
-fn said(text: &str) -> ExecutionEnd {
+fn finished_with(text: &str) -> ExecutionEnd {
     ExecutionEnd::Finished(Outcome::result(text_result(text, false)))
 }
 

@@ -8,7 +8,7 @@ use crate::{
 use longhaul_wire::Headers;
 use std::sync::Arc;
 
-/// What a POST with these MCP headers and this body is answered with; nothing if that is a stream.
+/// The answer to a POST with these MCP headers and this body; nothing if it is a stream.
 pub async fn answer(front: &Arc<Front>, headers: Headers<'_>, body: &[u8]) -> String {
     match posted(front, headers, body).await {
         Answer::Message { text, .. } => text.text,

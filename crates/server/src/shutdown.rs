@@ -1,4 +1,4 @@
-//! How far the server's end has come, for all who have to end with it.
+//! The phases of the server's shutdown.
 
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -10,7 +10,7 @@ enum Phase {
     Closed,
 }
 
-/// Says when the server drains and when it closes. Clones share one state.
+/// Signals when the server drains and when it closes. Clones share one state.
 #[derive(Clone)]
 pub(crate) struct Shutdown(Arc<watch::Sender<Phase>>);
 
@@ -21,7 +21,7 @@ impl Default for Shutdown {
 }
 
 impl Shutdown {
-    /// Ends what only watches.
+    /// Ends streams and waits.
     pub(crate) fn drain(&self) {
         self.advance(Phase::Draining);
     }

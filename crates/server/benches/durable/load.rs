@@ -78,7 +78,7 @@ pub(crate) fn get(task: &str) -> Vec<u8> {
     request("tasks/get", Some(task), &json!({"taskId": task}))
 }
 
-/// What a load came to.
+/// The result of a load.
 pub(crate) struct Load {
     /// Requests, or rounds, per second.
     pub(crate) rate: f64,

@@ -1,7 +1,7 @@
 //! What durability costs, over real HTTP against real server processes: `cargo bench -p longhaul-server`.
 //!
-//! Every figure stands beside a bare axum handler that is measured in the same run, since only ratios travel from one machine to
-//! the next. `docs/performance.md` keeps the figures and says what was compared. Words on the command line select measurements;
+//! Every figure stands beside a bare axum handler that is measured in the same run, since only ratios compare between
+//! machines. `docs/performance.md` keeps the figures and says what was compared. Words on the command line select measurements;
 //! `LONGHAUL_BENCH_RETAINED` sets the number of retained tasks (default 1,000,000).
 
 #![allow(

@@ -23,7 +23,7 @@ pub(crate) struct Caller {
     pub(crate) version: Option<Version>,
     /// Whether this request may be answered with a task (G2-03, G2-04).
     pub(crate) declares_tasks: bool,
-    /// Whether it takes a stream of events as an answer.
+    /// Whether it accepts a stream of events as an answer.
     pub(crate) takes_stream: bool,
     reach: PeerScope,
     principal: Principal,
@@ -62,7 +62,7 @@ impl Caller {
         }
     }
 
-    /// What is stored of the sender with its call.
+    /// The sender as it is stored with its call.
     ///
     /// # Errors
     /// −32602 for an invalid progress token.
@@ -113,7 +113,7 @@ impl Caller {
         Scope::of(self.principal.clone())
     }
 
-    /// What it may list: without authentication only what its session created (C-24), unless only one user can connect.
+    /// The tasks it may list: without authentication only those of its session (C-24), unless only one user can connect.
     ///
     /// # Errors
     /// −32600 without a session: all tasks of all clients would be listed.

@@ -1,4 +1,4 @@
-//! How many connections there are, so that a server nobody needs can exit without turning anyone away.
+//! How many connections there are, so that an idle server can exit without refusing a client.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl ConnectionCount {
         Some(CountedConnection(self.clone()))
     }
 
-    /// Accepts no more connections if there are none; says whether it was so.
+    /// Accepts no more connections if there are none; returns whether there were none.
     pub(crate) fn refuse_if_none(&self) -> bool {
         let mut state = self.lock();
         state.refusing |= state.open == 0;

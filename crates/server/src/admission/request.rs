@@ -23,7 +23,7 @@ impl AdmittedRequest<'_> {
         self.params.task_id()?.parse().map_err(|_| RpcError::task_not_found())
     }
 
-    /// The session in which its sender can come back on another connection: one over HTTP. Any other session is its connection.
+    /// The session in which its sender can return on another connection, if it came over HTTP. Any other session is its connection.
     pub(crate) fn resumable_session(&self) -> Option<&SessionKey> {
         self.headers.and(self.caller.session_key())
     }

@@ -1,6 +1,6 @@
-//! Plain calls of modern clients between two of their requests: known only to their client, and kept here until it
-//! comes back. One whose client does not come back in time is abandoned, and so is one whose client leaves while it waits (T-34),
-//! but not one with an idempotency key, under which the client can always ask for it.
+//! Plain calls of modern clients between two of their requests, kept here until the client retries. A call is abandoned when its client
+//! does not retry in time, or disconnects while it waits (T-34). A call with an idempotency key is not abandoned, because the client can
+//! repeat it at any time.
 
 use crate::interaction::rounds::LIFETIME;
 use longhaul_core::{Clock, TaskId, UnixMillis};
@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
-/// The calls that have asked their client something.
+/// The calls with input requests to their client.
 #[derive(Clone, Default)]
 pub(crate) struct CallsBetweenRounds(Arc<Mutex<HashMap<TaskId, Entry>>>);
 
@@ -20,12 +20,12 @@ struct Entry {
     round: u32,
     /// Until when a retry may come.
     until: UnixMillis,
-    gone: Arc<Notify>,
+    removed: Arc<Notify>,
 }
 
 /// A request's claim on the call it waits for. Dropping it abandons the call, unless another request has brought the call to a later round.
 pub(crate) struct Hold {
-    parked: CallsBetweenRounds,
+    between_rounds: CallsBetweenRounds,
     call: Begun,
     /// The latest round that this request knows; `None` before the first.
     round: Option<u32>,
@@ -39,7 +39,7 @@ impl CallsBetweenRounds {
         self.hold(call, None)
     }
 
-    /// The hold of a request that comes back from `round`; `None` if the call is no longer there.
+    /// The hold of a retry from `round`; `None` if the call is no longer there.
     pub(crate) fn again(&self, call: Begun, round: u32) -> Option<Hold> {
         self.lock().get_mut(call.id())?.waiting += 1;
         Some(self.hold(call, Some(round)))
@@ -47,7 +47,7 @@ impl CallsBetweenRounds {
 
     fn hold(&self, call: Begun, round: Option<u32>) -> Hold {
         Hold {
-            parked: self.clone(),
+            between_rounds: self.clone(),
             call,
             round,
             released: false,
@@ -60,12 +60,12 @@ impl CallsBetweenRounds {
 
     fn remove(&self, task: &TaskId) {
         if let Some(entry) = self.lock().remove(task) {
-            entry.gone.notify_one();
+            entry.removed.notify_one();
         }
     }
 
-    /// Abandons the call once its client has not come back in time.
-    async fn expire(self, call: Begun, clock: Arc<dyn Clock>, gone: Arc<Notify>) {
+    /// Abandons the call once the time for a retry is over.
+    async fn expire(self, call: Begun, clock: Arc<dyn Clock>, removed: Arc<Notify>) {
         let task = call.id();
         loop {
             let Some(until) = self.lock().get(task).map(|entry| entry.until) else {
@@ -76,12 +76,12 @@ impl CallsBetweenRounds {
                 let left = Duration::from_millis(until.0.abs_diff(now.0));
                 tokio::select! {
                     () = clock.sleep(left) => continue,
-                    () = gone.notified() => return,
+                    () = removed.notified() => return,
                 }
             }
             let mut calls = self.lock();
             match calls.get_mut(task) {
-                // A request waits for it now; look again later.
+                // A request waits for it now; check again later.
                 Some(entry) if entry.waiting > 0 => entry.until = now.plus(LIFETIME),
                 Some(_) => {
                     calls.remove(task);
@@ -95,10 +95,10 @@ impl CallsBetweenRounds {
 }
 
 impl Hold {
-    /// The call asks its client, who may come back until `until`. Returns the number of the round; `None` if another request has
-    /// meanwhile taken the call to its end.
+    /// Starts a round whose retry may come until `until`. Returns its number; `None` if another request has
+    /// meanwhile completed the call.
     pub(crate) fn ask(&mut self, until: UnixMillis, ports: &Ports) -> Option<u32> {
-        let mut calls = self.parked.lock();
+        let mut calls = self.between_rounds.lock();
         if self.round.is_some() && !calls.contains_key(self.call.id()) {
             return None;
         }
@@ -107,7 +107,7 @@ impl Hold {
             waiting: 0,
             round: 0,
             until,
-            gone: Arc::clone(fresh.insert(Arc::default())),
+            removed: Arc::clone(fresh.insert(Arc::default())),
         });
         entry.waiting += usize::from(self.round.is_none());
         entry.round += 1;
@@ -115,19 +115,19 @@ impl Hold {
         let round = entry.round;
         drop(calls);
         self.round = Some(round);
-        if let Some(gone) = fresh {
-            let parked = self.parked.clone();
-            let expire = parked.expire(self.call.clone(), Arc::clone(&ports.clock), gone);
+        if let Some(removed) = fresh {
+            let between_rounds = self.between_rounds.clone();
+            let expire = between_rounds.expire(self.call.clone(), Arc::clone(&ports.clock), removed);
             ports.spawner.spawn(Box::pin(expire));
         }
         Some(round)
     }
 
-    /// The client has the questions; the call is held until it comes back.
+    /// The client has the questions; the call is kept until the retry.
     pub(crate) fn park(&mut self) {
         if !std::mem::replace(&mut self.released, true)
             && self.round.is_some()
-            && let Some(entry) = self.parked.lock().get_mut(self.call.id())
+            && let Some(entry) = self.between_rounds.lock().get_mut(self.call.id())
         {
             entry.waiting -= 1;
         }
@@ -137,23 +137,23 @@ impl Hold {
     pub(crate) fn release(&mut self) {
         self.released = true;
         if self.round.is_some() {
-            self.parked.remove(self.call.id());
+            self.between_rounds.remove(self.call.id());
         }
     }
 
-    /// The client has left.
+    /// The client has disconnected.
     fn leave(&mut self) {
         let Some(round) = self.round else {
             return self.call.leave();
         };
-        let mut calls = self.parked.lock();
+        let mut calls = self.between_rounds.lock();
         let Some(entry) = calls.get_mut(self.call.id()) else {
             return;
         };
         entry.waiting -= 1;
-        // Another request may have been given a later round, and its client may yet come back.
+        // Another request may have a later round, whose client may still retry.
         if entry.waiting == 0 && entry.round == round {
-            entry.gone.notify_one();
+            entry.removed.notify_one();
             calls.remove(self.call.id());
             drop(calls);
             self.call.leave();

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// How long `task_wait` waits unless it is told: below the 60 s after which many clients give up.
+/// How long `task_wait` waits by default: below the 60 s after which many clients give up.
 const DEFAULT_WAIT: u64 = 45;
 const LONGEST_WAIT: u64 = 3600;
 
@@ -56,7 +56,7 @@ const WAIT: ToolEntry<'static> = ToolEntry {
 const CANCEL: ToolEntry<'static> = ToolEntry {
     name: "task_cancel",
     title: Some("Cancel a task"),
-    description: Some("Asks work that an earlier call handed off to stop. task_wait then tells how it ended."),
+    description: Some("Asks work that an earlier call handed off to stop. task_wait then shows how it ended."),
     input_schema: r#"{"type":"object","properties":{"task":{"type":"string","description":"The task's id"}},"required":["task"],"additionalProperties":false}"#,
     output_schema: None,
     annotations: Some(r#"{"readOnlyHint":false,"destructiveHint":true,"idempotentHint":true}"#),
@@ -89,7 +89,7 @@ fn hands_off(snapshot: &Snapshot) -> bool {
     snapshot.tools.values().any(|tool| tool.settings().handoff.is_some())
 }
 
-/// The response to a call whose work goes on without it.
+/// The response to a call whose work continues after it.
 pub(crate) fn handed_off(task: &Task) -> Outcome {
     let (tool, id) = (&task.tool, &task.id);
     let text = format!(
@@ -174,7 +174,7 @@ async fn wait(
     let (mut watch, mut tool_messages) = (engine.watch(&id), engine.subscribe(&id));
     let time_is_up = cx.ports().clock.sleep(Duration::from_secs(seconds));
     tokio::pin!(time_is_up);
-    // It stays asked for as long as it is open.
+    // The question is open for as long as this is held.
     let mut relayed: Option<Relayed> = None;
     loop {
         let record = engine.get(&scope, &id).await.map_err(store_failed)?;
@@ -182,7 +182,7 @@ async fn wait(
             return Ok(text_result(NO_SUCH_TASK, true));
         };
         if let Some(outcome) = &record.outcome {
-            return Ok(told(&record.task, outcome));
+            return Ok(result_of(&record.task, outcome));
         }
         if !(relayed.as_ref()).is_some_and(|relayed| record.task.open_inputs.contains(&relayed.key)) {
             relayed = Relayed::of(&record, &cx);
@@ -198,7 +198,7 @@ async fn wait(
                 return Ok(text_result(&standing(&record, relayed.is_some(), seconds), false));
             }
             () = watch.changed() => {}
-            said = tool_messages.next() => match said {
+            message = tool_messages.next() => match message {
                 ToolMessage::Progress { current, total, message } => cx.progress(current, total, message.as_deref()),
                 ToolMessage::ElicitationComplete { id } => cx.elicitation_complete(&id),
                 ToolMessage::Log { .. } | ToolMessage::Quiet => {}
@@ -214,7 +214,7 @@ struct Relayed {
 }
 
 impl Relayed {
-    /// Asks this client what the work has asked, if it can be asked that; otherwise somebody else has to answer.
+    /// Asks this client what the work has asked, if it can be asked that; otherwise another client must answer.
     fn of(record: &Record, cx: &RequestContext) -> Option<Self> {
         let capabilities = &cx.requestor().capabilities;
         let input = (record.inputs.iter()).find(|input| {
@@ -242,7 +242,7 @@ impl Relayed {
 }
 
 /// The work's own result, or its failure in words.
-fn told(task: &Task, outcome: &Outcome) -> Json {
+fn result_of(task: &Task, outcome: &Outcome) -> Json {
     match outcome {
         Outcome::Result { json, .. } => json.clone(),
         Outcome::RpcError(failure) => text_result(&format!("{} failed: {}", task.tool, failure.message), true),

@@ -31,7 +31,7 @@ pub(crate) enum WaitPolicy {
     Unlimited,
     /// After that it becomes a task.
     Promote(Millis),
-    /// After that it becomes a task, and the client, which has no tasks, is told in a text how to follow it.
+    /// After that it becomes a task, and a text tells the client, which has no tasks, how to follow it.
     HandOff(Millis),
 }
 

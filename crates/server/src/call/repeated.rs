@@ -1,5 +1,5 @@
-//! A call made again under its idempotency key. It comes to what the first came to, also if its tool has changed or is gone by now, so it is looked
-//! for before anything of the request is compared with the tool.
+//! A call repeated under its idempotency key. It has the outcome of the first call, even if the tool was changed or removed since, so the first
+//! call is looked up before the request is compared with the tool.
 
 use super::{
     Calls,
@@ -22,7 +22,7 @@ use longhaul_runtime::Tool;
 use longhaul_wire::RpcError;
 use std::sync::Arc;
 
-/// The task of the first call, if this is the same call again. Without a key nothing is looked up, nor for a request that comes back from a round: its state
+/// The task of the first call, if this is the same call again. Without a key nothing is looked up, nor for a retry of a round: its state
 /// names its call.
 ///
 /// # Errors
@@ -44,7 +44,7 @@ pub(crate) async fn find(
     found.await.map_err(store_failed)
 }
 
-/// Answers with what the first call comes to: its task to a client that asks for one, else its outcome. `tool` is what goes by the name
+/// Answers with the first call's task to a client that asks for one, else with its outcome. `tool` is the tool that has the name
 /// now.
 ///
 /// # Errors
@@ -85,7 +85,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// A task stays one for a client that copes with tasks. Otherwise the tool's policy decides, where it still allows the call.
+/// A task stays one for a client that supports tasks. Otherwise the tool's policy decides, where it still allows the call.
 fn route(tool: Option<&Tool>, mode: CallerMode, task: &Task) -> Route {
     let copes = matches!(mode, CallerMode::LegacyTask | CallerMode::ModernDeclaring);
     if copes && task.announced {

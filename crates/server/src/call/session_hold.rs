@@ -1,5 +1,5 @@
-//! Plain calls of legacy sessions over HTTP. A client that loses its connection is not leaving (T-08): it may come back for the stream. So
-//! the call goes on until it ends, and is cancelled if its session ends first, because then nobody can get its answer any more.
+//! Plain calls of legacy sessions over HTTP. A lost connection is no cancellation (T-08): the client may resume the stream. So
+//! the call continues until it ends, and is cancelled if its session ends first, because its answer could no longer be delivered.
 
 use super::Calls;
 use longhaul_core::SessionKey;
@@ -30,7 +30,7 @@ impl SessionHold {
         self.released = true;
     }
 
-    /// The client has an answer after which it does not come back.
+    /// The client has an answer after which it does not return.
     pub(super) fn abandon(&mut self) {
         if !std::mem::replace(&mut self.released, true) {
             self.call.leave();

@@ -13,7 +13,7 @@ use crate::{
         exchange::{self, Output, Response},
         notifications::RequestNotifications,
         push::session_stream,
-        rounds::{Asked, Round, State, gone},
+        rounds::{Asked, Round, State, call_ended},
     },
     response::{Answer, OwnedRequestId, create_failed, store_failed},
     session::Session,
@@ -24,7 +24,7 @@ use longhaul_wire::{Generation, RpcError, jsonrpc::write_result, legacy as wire,
 use serde_json::value::RawValue;
 use std::{borrow::Cow, sync::Arc};
 
-/// Starts a call of `tool`, or rejoins the one that the request comes back to.
+/// Starts a call of `tool`, or rejoins the call that the request retries.
 ///
 /// The order of the checks is X-12's, with the mirrored headers where 2.6 has them: the tool exists → headers → gating → arguments.
 pub(crate) async fn answer(
@@ -88,7 +88,7 @@ pub(crate) async fn answer(
                 notifications,
                 round,
                 take,
-                Box::new(|taken, notifications| start.after_intake(taken, notifications)),
+                Box::new(|arguments, notifications| start.after_intake(arguments, notifications)),
             )?)
         }
         (Ok(()), Some(round), None) => start.with_answers(round).run(notifications).await?,
@@ -179,7 +179,7 @@ impl Start {
 
     /// Nothing is run: the call has failed before its start.
     async fn fail(self, outcome: Outcome) -> Result<Output, RpcError> {
-        // An accepted augmented call is owed a task, also one that can never run.
+        // An accepted augmented call gets a task, even if it can never run.
         if self.is_task_of_legacy() {
             let task = self.calls.engine.create_ended(self.call, outcome).await;
             let task = task.map_err(create_failed)?;
@@ -193,11 +193,11 @@ impl Start {
     /// Continues with the arguments that the intake returns. The call itself starts without its rounds (G2-19).
     fn after_intake(
         mut self,
-        taken: Result<Json, HandlerError>,
+        arguments: Result<Json, HandlerError>,
         notifications: RequestNotifications,
     ) -> BoxFuture<'static, Result<Output, RpcError>> {
         Box::pin(async move {
-            match taken {
+            match arguments {
                 Ok(arguments) => {
                     self.call.arguments = arguments;
                     self.run(notifications).await
@@ -213,9 +213,9 @@ impl Start {
     /// Waits again for the call that `round` belongs to.
     async fn rejoin(self, round: Round, notifications: RequestNotifications) -> Result<Output, RpcError> {
         let Some(State::Call { task, round: nth, .. }) = &round.state else {
-            return Err(gone());
+            return Err(call_ended());
         };
-        let (task, nth) = (task.parse().map_err(|_| gone())?, *nth);
+        let (task, nth) = (task.parse().map_err(|_| call_ended())?, *nth);
         let (context, _) = self.with_answers(round).context(notifications);
         let calls = &context.calls;
         let waiting = calls
@@ -223,8 +223,11 @@ impl Start {
             .rejoin(&task)
             .await
             .map_err(store_failed)?
-            .ok_or_else(gone)?;
-        let hold = calls.between_rounds.again(waiting.begun(), nth).ok_or_else(gone)?;
+            .ok_or_else(call_ended)?;
+        let hold = calls
+            .between_rounds
+            .again(waiting.begun(), nth)
+            .ok_or_else(call_ended)?;
         Ok(Output::Continue(Box::new(BlockingCall::rejoined(
             context, waiting, hold,
         ))))

@@ -18,7 +18,7 @@ use std::{collections::HashMap, sync::Arc};
 
 /// Entries on one page.
 const PAGE: usize = 100;
-/// A client may cache a list for a minute; one that needs to know sooner subscribes.
+/// A client may cache a list for a minute; one that needs changes sooner subscribes.
 const CACHE: CacheHints = CacheHints {
     ttl_ms: 60_000,
     scope: CacheScope::Public,

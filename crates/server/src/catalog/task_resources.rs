@@ -32,7 +32,7 @@ const OUTPUT_TEMPLATE: &str = concat!(
 /// How the journals of durable tools, and the attempts of commands, are listed.
 const HISTORY_TEMPLATE: &str = concat!(
     r#"{"uriTemplate":"longhaul://task/{id}/history{?after,limit}","name":"task_history","title":"History of a task","#,
-    r#""mimeType":"application/json","description":"What a task's code has come to, entry by entry, without values, or the attempts of its command: place, what, at, state "#,
+    r#""mimeType":"application/json","description":"What a task's code has done, entry by entry, without values, or the attempts of its command: place, what, at, state "#,
     "(done, failed, cancelled, deadline, running, waiting, unanswered, given up), tookMs, question, exit (code or signal), until, why, by (what ended a failed attempt: crash, panic, error, store, non_determinism), and the ",
     r#"tries that failed. At most 100 at once; read on after next, until that is total."}"#,
 );
@@ -82,7 +82,7 @@ pub(crate) async fn read(
         identity,
         request,
         uri,
-        wish: &part,
+        parsed: &part,
         task: &task,
     };
     match part.part {
@@ -98,7 +98,7 @@ struct Reading<'a> {
     identity: &'a ServerInfo,
     request: &'a AdmittedRequest<'a>,
     uri: &'a str,
-    wish: &'a TaskUri,
+    parsed: &'a TaskUri,
     task: &'a Task,
 }
 
@@ -109,8 +109,8 @@ impl Reading<'_> {
 
     async fn log(&self) -> Result<Answer, RpcError> {
         let range = LogRange {
-            offset: self.wish.from,
-            limit: self.wish.limit,
+            offset: self.parsed.from,
+            limit: self.parsed.limit,
         };
         let read = self.engine.read_log(self.task, range).await;
         let chunk = read.map_err(|why| {
@@ -175,10 +175,10 @@ impl Reading<'_> {
         }))
     }
 
-    /// The range of a journal. Larger numbers than a `u32` are no places of any journal.
+    /// The range of a journal. No journal has entries beyond a `u32`.
     fn stretch(&self) -> (u32, usize) {
-        let after = self.wish.from.unwrap_or(0);
-        let limit = self.wish.limit.and_then(|limit| usize::try_from(limit).ok());
+        let after = self.parsed.from.unwrap_or(0);
+        let limit = self.parsed.limit.and_then(|limit| usize::try_from(limit).ok());
         (
             u32::try_from(after).unwrap_or(u32::MAX),
             limit.unwrap_or(MOST).min(MOST),

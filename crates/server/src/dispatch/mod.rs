@@ -32,7 +32,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) bytes: &'a [u8],
     /// What carries it.
     pub(crate) peer: Transport<'a>,
-    /// The live session its id came to, if it has one.
+    /// The live session of its id, if it has one.
     pub(crate) session: Option<Session>,
     /// Whether its sender takes a stream of events as an answer.
     pub(crate) takes_stream: bool,
@@ -126,7 +126,7 @@ impl Dispatcher {
         )
     }
 
-    /// Takes a response to a request of ours. Only sessions are sent any, and a modern client must not even try (T-22).
+    /// Handles a response to a request of ours. Only sessions get such requests, and a modern client must not respond (T-22).
     async fn response(&self, response: &Response<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
         match (&incoming.session, &incoming.peer) {
             (Some(session), _) => input_requests::response::accept(&self.methods.interaction, session, response).await,
@@ -141,7 +141,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes a notification. Unknown ones are accepted: nobody waits for an answer, and a later revision may define them.
+    /// Handles a notification. Unknown ones are accepted: they have no answer, and a later revision may define them.
     fn notification(&self, notification: &Notification<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
         let params = Params::read(notification.params)?;
         let era = detect_era(Some(&notification.method), &params.meta()?, &incoming.peer)?;

@@ -50,8 +50,8 @@ impl RequestChannel for ClientRequests {
         })
     }
 
-    fn send(&self, said: ToolMessage) {
-        self.outbox.say(said);
+    fn send(&self, message: ToolMessage) {
+        self.outbox.push_message(message);
     }
 }
 
@@ -63,7 +63,7 @@ fn refused(error: &RpcError) -> AskError {
     })
 }
 
-/// Cancels a request of ours that nobody waits for any more (U-04).
+/// Cancels a request of ours whose response is no longer awaited (U-04).
 struct UnansweredRequests {
     outbox: Arc<Outbox>,
     id: Option<String>,

@@ -29,7 +29,7 @@ use tracing::error;
 /// Appends the whole response to a request whose handler returned a result.
 pub(crate) type Writer = Box<dyn FnOnce(&mut String, RequestId<'_>, &Json) + Send>;
 
-/// A handler to be run. A modern request that comes again runs it again.
+/// A handler to be run. A retry of a modern request runs it again.
 pub(crate) type Handler = Box<dyn FnOnce(RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>> + Send>;
 
 /// What is done with the handler's result. It continues with the same notifications.
@@ -181,7 +181,7 @@ impl RunningHandler {
         loop {
             // Messages from before its end go out before the end.
             while let Some(line) = self.outbox.take() {
-                if let Some(output) = self.say(line)? {
+                if let Some(output) = self.output_for(line)? {
                     return Ok(output);
                 }
             }
@@ -206,12 +206,12 @@ impl RunningHandler {
         }
     }
 
-    fn say(&mut self, line: OutboxItem) -> Result<Option<Output>, RpcError> {
+    fn output_for(&mut self, line: OutboxItem) -> Result<Option<Output>, RpcError> {
         Ok(match line {
-            OutboxItem::ToolMessage(said) => self
+            OutboxItem::ToolMessage(message) => self
                 .phase
                 .notifications()
-                .and_then(|notifications| notifications.message_for(&said))
+                .and_then(|notifications| notifications.message_for(&message))
                 .map(Output::Notification),
             OutboxItem::Notification(text) => Some(Output::Notification(text)),
             OutboxItem::Request(text) => Some(Output::Request(text)),
@@ -279,7 +279,7 @@ impl RequestChannel for NoRequests {
         Box::pin(std::future::ready(Err(AskError::Withdrawn)))
     }
 
-    fn send(&self, said: ToolMessage) {
-        self.0.say(said);
+    fn send(&self, message: ToolMessage) {
+        self.0.push_message(message);
     }
 }

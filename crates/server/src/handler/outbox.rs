@@ -1,4 +1,4 @@
-//! Messages and questions of a running handler that its client has not taken yet.
+//! Messages and questions of a running handler that were not sent to its client yet.
 
 use longhaul_runtime::ToolMessage;
 use longhaul_wire::RpcError;
@@ -42,15 +42,15 @@ impl Outbox {
         self.fresh.notify_one();
     }
 
-    /// Adds a message that may be lost: of those that a slow client has not taken the oldest is dropped.
-    pub(super) fn say(&self, said: ToolMessage) {
+    /// Adds a message that may be lost: if the client is slow, the oldest unsent message is dropped.
+    pub(super) fn push_message(&self, message: ToolMessage) {
         let mut lines = self.lock();
         if lines.len() >= KEPT
             && let Some(oldest) = lines.iter().position(|line| matches!(line, OutboxItem::ToolMessage(_)))
         {
             lines.remove(oldest);
         }
-        lines.push_back(OutboxItem::ToolMessage(said));
+        lines.push_back(OutboxItem::ToolMessage(message));
         drop(lines);
         self.fresh.notify_one();
     }

@@ -1,4 +1,4 @@
-//! Asking a modern client: the handler is run again from its start each time its client comes back, with all answers so far (U-10).
+//! Asking a modern client: each retry runs the handler again from its start, with all answers so far (U-10).
 
 use super::outbox::{Outbox, OutboxItem};
 use crate::interaction::{
@@ -16,13 +16,13 @@ use std::{
 
 /// One run of a handler.
 pub(super) struct Replay {
-    book: Mutex<Book>,
+    question_log: Mutex<QuestionLog>,
     outbox: Arc<Outbox>,
 }
 
-/// What is known of the questions of this run.
+/// The questions of this run, and the answers to them.
 #[derive(Default)]
-struct Book {
+struct QuestionLog {
     /// By name.
     answers: BTreeMap<String, Json>,
     /// The names of those that the handler has used.
@@ -49,7 +49,7 @@ impl Drop for Open {
 
 impl Replay {
     /// A run with the answers that `round` brings: those of the rounds before, and the new ones to what the last round asked.
-    /// In a first request that is anything, since nobody knows yet what will be asked.
+    /// A first request may bring any answers, since its questions are not known yet.
     pub(super) fn of(round: &mut Round, outbox: Arc<Outbox>) -> Self {
         let mut answers = std::mem::take(&mut round.answers);
         if let Some(State::Handler {
@@ -64,21 +64,24 @@ impl Replay {
                     .map(|(name, answer)| (name.clone(), Json::from(&**answer))),
             );
         }
-        let book = Book {
+        let question_log = QuestionLog {
             answers,
-            ..Book::default()
+            ..QuestionLog::default()
         };
         Self {
-            book: Mutex::new(book),
+            question_log: Mutex::new(question_log),
             outbox,
         }
     }
 
     /// The state for the next round, which these questions ask.
     pub(super) fn state(&self, asked: impl IntoIterator<Item = String>) -> State {
-        let book = self.lock();
+        let question_log = self.lock();
         let raw = |answer: &Json| RawValue::from_string(answer.as_str().to_owned()).ok();
-        let used = book.answers.iter().filter(|(name, _)| book.used.contains(*name));
+        let used = question_log
+            .answers
+            .iter()
+            .filter(|(name, _)| question_log.used.contains(*name));
         State::Handler {
             answers: used
                 .filter_map(|(name, answer)| Some((name.clone(), raw(answer)?)))
@@ -87,12 +90,12 @@ impl Replay {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock()
+    fn lock(&self) -> MutexGuard<'_, QuestionLog> {
+        self.question_log.lock()
     }
 }
 
-impl Book {
+impl QuestionLog {
     /// The name of the next question. The order of asking is the same in every run, so the names are.
     fn name(&mut self, question: &Question) -> String {
         self.count += 1;
@@ -117,12 +120,12 @@ impl Book {
 
 impl RequestChannel for Replay {
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<Json, AskError>> {
-        let mut book = self.lock();
-        let name = book.name(&question);
-        let line = match book.answers.get(&name).cloned() {
+        let mut question_log = self.lock();
+        let name = question_log.name(&question);
+        let line = match question_log.answers.get(&name).cloned() {
             Some(answer) => match input_requests::check(&question.request, &answer) {
                 Ok(()) => {
-                    book.used.insert(name);
+                    question_log.used.insert(name);
                     return Box::pin(std::future::ready(read_answer(answer)));
                 }
                 Err(error) => OutboxItem::InvalidAnswer(error),
@@ -132,7 +135,7 @@ impl RequestChannel for Replay {
                 request: question.request.as_str().to_owned(),
             },
         };
-        drop(book);
+        drop(question_log);
         self.outbox.push(line);
         let open = Open {
             outbox: Arc::clone(&self.outbox),
@@ -145,7 +148,7 @@ impl RequestChannel for Replay {
         })
     }
 
-    fn send(&self, said: ToolMessage) {
-        self.outbox.say(said);
+    fn send(&self, message: ToolMessage) {
+        self.outbox.push_message(message);
     }
 }

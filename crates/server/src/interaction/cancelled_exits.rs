@@ -1,5 +1,5 @@
-//! How the commands of cancelled tasks ended. Their outcome cannot say so, as the results of other commands do, and their attempts' folders are too
-//! costly to read at each poll.
+//! How the commands of cancelled tasks ended. The outcome of a cancelled task does not contain it, and attempt folders are too costly to read
+//! at each poll.
 
 use longhaul_core::{State, Task, TaskId, Verdict};
 use longhaul_runtime::Engine;

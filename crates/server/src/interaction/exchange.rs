@@ -3,7 +3,7 @@
 
 use crate::{
     admission::{
-        limits::{Busy, ByteBudget, Exhausted, Room},
+        limits::{Busy, ByteBudget, Exhausted, Reservation},
         request::AdmittedRequest,
     },
     interaction::Interaction,
@@ -31,7 +31,7 @@ pub(crate) enum Output {
     Response(Response),
 }
 
-/// A JSON-RPC response, and what HTTP says around one that is not streamed.
+/// A JSON-RPC response, with its HTTP status and headers if it is not streamed.
 pub(crate) struct Response {
     pub(crate) status: u16,
     retry_after: Option<u64>,
@@ -59,16 +59,16 @@ impl Response {
     }
 
     /// With memory that was reserved for it.
-    pub(crate) fn in_room(mut self, room: Option<Room>) -> Self {
-        self.text.room = room;
+    pub(crate) fn with_reservation(mut self, reservation: Option<Reservation>) -> Self {
+        self.text.reservation = reservation;
         self
     }
 
     /// Reserves memory for it if it is large; without memory an error takes its place.
     fn with_room(mut self, memory: &ByteBudget, id: &OwnedRequestId) -> Self {
-        if self.text.room.is_none() {
+        if self.text.reservation.is_none() {
             match memory.answer(self.text.text.len()) {
-                Ok(room) => self.text.room = room,
+                Ok(reservation) => self.text.reservation = reservation,
                 Err(Exhausted) => return Self::error(id, &Busy::Answers.into()),
             }
         }
@@ -91,7 +91,7 @@ impl From<Response> for Answer {
     }
 }
 
-/// Something that answers a request. Dropping it before [`answered`](Self::answered) says that the client has left.
+/// Answers a request. Dropping it before [`answered`](Self::answered) means that the client has disconnected.
 pub(crate) trait Responder: Send + 'static {
     /// What comes next. Dropping the future loses nothing: the next call continues from there.
     fn next(&mut self) -> BoxFuture<'_, Output>;
@@ -99,7 +99,7 @@ pub(crate) trait Responder: Send + 'static {
     /// The transport has the response.
     fn answered(&mut self) {}
 
-    /// The client has cancelled the request. A lost connection of a client that can come back is no cancellation (T-08).
+    /// The client has cancelled the request. A lost connection of a client that can return is no cancellation (T-08).
     fn cancel(&mut self) {}
 }
 
@@ -130,7 +130,7 @@ struct Exchange {
     id: OwnedRequestId,
     session: Option<SessionKey>,
     cancelled: Entry,
-    /// Requests that no stream has taken yet.
+    /// Requests that were not sent on any stream yet.
     unsent: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Everything a client is told or asked besides the response to its request: progress, log messages, input requests, push streams and
+//! Everything that is sent to a client besides the response to its request: progress, log messages, input requests, push streams and
 //! subscriptions.
 
 mod cancelled_exits;
@@ -20,7 +20,7 @@ use push::Push;
 use resource_watch::ResourceWatchers;
 use std::sync::Arc;
 
-/// What is needed to tell clients something, and to ask them.
+/// The context for notifications and requests to clients.
 pub(crate) struct Interaction {
     pub(crate) engine: Engine,
     pub(crate) identity: Arc<ServerInfo>,

@@ -11,7 +11,7 @@ pub(crate) struct RequestNotifications {
     token: Option<OwnedRequestId>,
     highest: HighestProgress,
     level: Option<LogLevel>,
-    /// Whether the client is told when an elicitation by URL is complete: modern clients are not (C-32).
+    /// Whether the client is notified when an elicitation by URL is complete: modern clients are not (C-32).
     elicitation_complete: bool,
 }
 
@@ -41,8 +41,8 @@ impl RequestNotifications {
     }
 
     /// The notification to send for a message of the work, if the request asks for it.
-    pub(crate) fn message_for(&mut self, said: &ToolMessage) -> Option<String> {
-        match said {
+    pub(crate) fn message_for(&mut self, message: &ToolMessage) -> Option<String> {
+        match message {
             ToolMessage::Progress {
                 current,
                 total,
@@ -102,9 +102,9 @@ mod tests {
     #[test]
     fn only_rising_progress_is_sent_whatever_the_tool_reports() {
         let mut notifications = notifications(Some(r#""t""#), None);
-        let said = [f64::NAN, 5.0, 5.0, 4.0, f64::NAN, f64::INFINITY, 6.0, -1.0, 6.5];
-        let told = said.map(|current| notifications.message_for(&progress(current)).is_some());
-        assert_eq!(told, [false, true, false, false, false, false, true, false, true]);
+        let reported = [f64::NAN, 5.0, 5.0, 4.0, f64::NAN, f64::INFINITY, 6.0, -1.0, 6.5];
+        let sent = reported.map(|current| notifications.message_for(&progress(current)).is_some());
+        assert_eq!(sent, [false, true, false, false, false, false, true, false, true]);
     }
 
     #[test]
@@ -118,13 +118,13 @@ mod tests {
     #[test]
     fn c_32_a_completed_elicitation_is_sent_to_clients_that_declare_urls() {
         let over = ToolMessage::ElicitationComplete { id: "e".into() };
-        let told = |elicitation_complete| {
+        let sent = |elicitation_complete| {
             let mut notifications = notifications(None, None);
             notifications.elicitation_complete = elicitation_complete;
             notifications.message_for(&over)
         };
-        assert_eq!(told(false), None);
-        assert!(told(true).unwrap().contains(r#""elicitationId":"e""#));
+        assert_eq!(sent(false), None);
+        assert!(sent(true).unwrap().contains(r#""elicitationId":"e""#));
     }
 
     #[test]
@@ -134,9 +134,9 @@ mod tests {
             logger: None,
             data: Json::trusted("1"),
         };
-        let told = |wanted| LogLevel::ALL.map(|level| notifications(None, wanted).message_for(&log(level)).is_some());
-        assert_eq!(told(None), [false; 8]);
+        let sent = |wanted| LogLevel::ALL.map(|level| notifications(None, wanted).message_for(&log(level)).is_some());
+        assert_eq!(sent(None), [false; 8]);
         let (f, t) = (false, true);
-        assert_eq!(told(Some(LogLevel::Warning)), [f, f, f, t, t, t, t, t]);
+        assert_eq!(sent(Some(LogLevel::Warning)), [f, f, f, t, t, t, t, t]);
     }
 }

@@ -1,16 +1,16 @@
 //! Progress only rises: it must (U-01), and a tool may report anything.
 
-/// The highest progress that a client was told.
+/// The highest progress that a client was sent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HighestProgress(Option<f64>);
 
 impl HighestProgress {
-    /// For a client that may have been told `current`.
+    /// For a client that may have been sent `current`.
     pub(crate) fn starting_at(current: Option<f64>) -> Self {
         Self(current)
     }
 
-    /// Whether `current` is to be told, because it is higher than what was; then it counts as told.
+    /// Whether to send `current`, because it is higher than what was sent; it then counts as sent.
     pub(crate) fn rises_to(&mut self, current: f64) -> bool {
         let rises = current.is_finite() && self.0.is_none_or(|highest| current > highest);
         if rises {

@@ -44,9 +44,9 @@ enum PartState {
         epoch: u32,
         bytes: u64,
     },
-    /// The last place of the journal that was read, and how many reads have found new output.
+    /// The last entry of the journal that was read, and how many reads have found new output.
     Output {
-        place: u32,
+        seq: u32,
         found: u32,
     },
     History {
@@ -96,7 +96,7 @@ pub(crate) async fn subscribe(
         uri: uri.into(),
     };
     // Before the subscriber is answered: what changes from then on is an update.
-    let seen = part.look(&task, None).await.map_err(|error| {
+    let seen = part.read(&task, None).await.map_err(|error| {
         warn!(%error, "what is kept of a task cannot be read");
         RpcError::internal("The resource cannot be read")
     })?;
@@ -114,7 +114,7 @@ pub(crate) async fn subscribe(
 }
 
 impl ResourceWatchers {
-    /// What keeps the watcher of a part alive and, if there was none, what tells a new one to end.
+    /// What keeps the watcher of a part alive and, if there was none, the receiver that ends a new one.
     fn enter(&self, key: Key) -> (Arc<WatchedPart>, Option<watch::Receiver<()>>) {
         let mut table = self.lock();
         if let Some(watched) = table.get(&key).and_then(Weak::upgrade) {
@@ -175,7 +175,7 @@ impl Part {
                     };
                     task = record.task;
                 }
-                self.look(&task, Some(seen)).await.map(Some)
+                self.read(&task, Some(seen)).await.map(Some)
             };
             let now = match next.await {
                 Ok(Some(now)) => now,
@@ -199,7 +199,7 @@ impl Part {
         }
     }
 
-    async fn look(&self, task: &Task, before: Option<PartState>) -> Result<PartState, ReadError> {
+    async fn read(&self, task: &Task, before: Option<PartState>) -> Result<PartState, ReadError> {
         Ok(match (self.part, before) {
             (TaskPart::Log, _) => {
                 let nothing = LogRange {
@@ -212,15 +212,15 @@ impl Part {
                     bytes: read.map_or(0, |log| log.total),
                 }
             }
-            (TaskPart::Output, Some(PartState::Output { place, found })) => {
-                let page = self.engine.output(task, place, 1).await?;
+            (TaskPart::Output, Some(PartState::Output { seq, found })) => {
+                let page = self.engine.output(task, seq, 1).await?;
                 PartState::Output {
-                    place: task.journaled.max(page.next),
+                    seq: task.journaled.max(page.next),
                     found: found + u32::from(!page.found.is_empty()),
                 }
             }
             (TaskPart::Output, _) => PartState::Output {
-                place: task.journaled,
+                seq: task.journaled,
                 found: 0,
             },
             // Each new attempt or entry, and each change of one, is a change of the task.

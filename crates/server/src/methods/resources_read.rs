@@ -15,7 +15,7 @@ use longhaul_runtime::ResourceHandler;
 use longhaul_wire::{CacheHints, CacheScope, Generation, Method, RpcError, legacy, modern, params::ReadResource};
 use std::sync::Arc;
 
-/// The default; a handler may say otherwise in its result.
+/// The default; a handler's result may override it.
 const READ_CACHE: CacheHints = CacheHints {
     ttl_ms: 0,
     scope: CacheScope::Private,

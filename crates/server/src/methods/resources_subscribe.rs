@@ -1,4 +1,4 @@
-//! `resources/subscribe` (legacy): a session is told of a resource's updates on its push stream. Without a session there is no such stream.
+//! `resources/subscribe` (legacy): a session is notified of a resource's updates on its push stream. Without a session there is no such stream.
 
 use super::Methods;
 use crate::{admission::request::AdmittedRequest, catalog::resources, response::Answer};

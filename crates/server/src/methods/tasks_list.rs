@@ -1,4 +1,4 @@
-//! `tasks/list` (legacy): the caller's tasks, newest first, page by page (G1-47). A cursor says where the next page begins and whose list it is of,
+//! `tasks/list` (legacy): the caller's tasks, newest first, page by page (G1-47). A cursor names where the next page begins and whose list it belongs to,
 //! under signature (U-07).
 
 use super::Methods;
@@ -56,7 +56,7 @@ mod tests {
     use longhaul_core::{Principal, SessionKey, store::SigningKey};
 
     #[test]
-    fn a_cursor_is_good_for_the_list_it_came_from() {
+    fn a_cursor_is_valid_only_for_its_own_list() {
         let signer = Signer::new(vec![SigningKey { id: 3, secret: [9; 32] }]);
         let mine = Scope {
             principal: Principal::local(),

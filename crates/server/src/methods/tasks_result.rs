@@ -53,7 +53,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
         return Ok(Answer::Later(Box::pin(wait.respond())));
     }
     // If the session's push stream is on the same connection, the messages already go out there.
-    let hears = match session.filter(|session| !interaction.push.streams.is_shared(&session.key)) {
+    let recipient = match session.filter(|session| !interaction.push.streams.is_shared(&session.key)) {
         Some(session) => {
             let token = task_messages::token(interaction, session, &record.task)
                 .await
@@ -65,7 +65,7 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     let again = wait.request();
     let events = stream::events(interaction.engine.ports(), |sink| {
         // Here and not in the future, so that the client misses nothing.
-        let messages = hears.map(|(session, token)| {
+        let messages = recipient.map(|(session, token)| {
             TaskMessages::new(
                 &wait.interaction,
                 &session,
@@ -173,7 +173,7 @@ impl Wait {
                 },
                 Next::Silence => {}
                 Next::Cancelled => return Answer::Accepted,
-                // The HTTP status says that the server stopped and not the task.
+                // The HTTP status shows that the server stopped, not the task.
                 Next::Draining => return Answer::error(Some(self.id.get()), &shutting_down()),
             }
         }
@@ -198,8 +198,8 @@ impl Wait {
                             sink.quiet().await?;
                             continue;
                         }
-                        (messages, TaskEvent::ToolMessage(said)) => {
-                            messages.send(said).await?;
+                        (messages, TaskEvent::ToolMessage(message)) => {
+                            messages.send(message).await?;
                             continue;
                         }
                     },

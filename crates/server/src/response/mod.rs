@@ -38,7 +38,7 @@ pub(crate) enum Answer {
     /// Several messages, the response last.
     Stream(Events),
     /// It is not ready, perhaps for hours. The future holds nothing of the request. Dropping it means
-    /// that nobody waits for the answer any more.
+    /// that the answer is no longer awaited.
     Later(BoxFuture<'static, Answer>),
 }
 
@@ -83,12 +83,15 @@ impl Answer {
             Self::Message {
                 status,
                 retry_after,
-                text: Text { text, room: None },
+                text: Text {
+                    text,
+                    reservation: None,
+                },
             } => match memory.answer(text.len()) {
-                Ok(room) => Self::Message {
+                Ok(reservation) => Self::Message {
                     status,
                     retry_after,
-                    text: Text { text, room },
+                    text: Text { text, reservation },
                 },
                 Err(Exhausted) => refuse(&Busy::Answers.into()),
             },

@@ -1,6 +1,6 @@
 //! Answers of several messages: bounded, and ended when their reader leaves. Transports decide how a frame is written.
 
-use crate::admission::limits::Room;
+use crate::admission::limits::Reservation;
 use bytes::Bytes;
 use longhaul_runtime::Ports;
 use std::{sync::Arc, time::Duration};
@@ -14,26 +14,29 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A JSON-RPC message, and the memory reserved for it until it was sent.
 pub(crate) struct Text {
     pub(crate) text: String,
-    pub(crate) room: Option<Room>,
+    pub(crate) reservation: Option<Reservation>,
 }
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        Self { text, room: None }
+        Self {
+            text,
+            reservation: None,
+        }
     }
 }
 
 impl Text {
     /// Its bytes; dropping the last of them releases the memory.
     pub(crate) fn into_bytes(self) -> Bytes {
-        held(self.text.into(), self.room)
+        held(self.text.into(), self.reservation)
     }
 }
 
 /// Bytes with memory reserved for them.
 struct Held {
     bytes: Bytes,
-    _room: Room,
+    _reservation: Reservation,
 }
 
 impl AsRef<[u8]> for Held {
@@ -43,9 +46,12 @@ impl AsRef<[u8]> for Held {
 }
 
 /// The same bytes; dropping the last of them releases the memory.
-pub(crate) fn held(bytes: Bytes, room: Option<Room>) -> Bytes {
-    match room {
-        Some(room) => Bytes::from_owner(Held { bytes, _room: room }),
+pub(crate) fn held(bytes: Bytes, reservation: Option<Reservation>) -> Bytes {
+    match reservation {
+        Some(reservation) => Bytes::from_owner(Held {
+            bytes,
+            _reservation: reservation,
+        }),
         None => bytes,
     }
 }
@@ -74,7 +80,7 @@ pub(crate) struct Sink {
     reader_presence: ReaderPresence,
 }
 
-/// Whether anyone reads a stream at this moment. The reader of a stream that can be resumed may be away and come back.
+/// Whether anyone reads a stream at this moment. A stream that can be resumed may have no reader for a while.
 #[derive(Clone)]
 pub(crate) struct ReaderPresence(Arc<watch::Sender<bool>>);
 

@@ -22,7 +22,7 @@ pub(crate) struct Entry {
 }
 
 impl InFlight {
-    /// Enters a request. Without a session nobody can cancel it.
+    /// Enters a request. Without a session it cannot be cancelled.
     pub(crate) fn enter(&self, session: Option<&SessionKey>, id: RequestId<'_>) -> Entry {
         let cancelled = Arc::new(Notify::new());
         let key = session.map(|session| (session.clone(), id.canonical().into_owned()));

@@ -16,10 +16,10 @@ use preferences::SessionPreferences;
 use replies::PendingReplies;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-/// Ends of sessions that one who waits for an end may be behind; after more it asks the store again.
+/// Ends of sessions that are buffered for each waiter; one that misses more reads the store again.
 const ENDS: usize = 64;
 
-/// What this process knows of legacy sessions.
+/// The legacy sessions, as far as this process keeps state of them.
 pub(crate) struct Sessions {
     /// Signs their ids.
     pub(crate) ids: Signer,
@@ -68,8 +68,8 @@ impl Sessions {
     /// The store's: the session has not ended.
     pub(crate) async fn end(&self, engine: &Engine, session: &Session) -> Result<(), StoreError> {
         engine.store().end_session(&session.key, session.expires_at).await?;
-        self.preferences.forget(&session.key);
-        // Fails if nobody waits for an end.
+        self.preferences.remove(&session.key);
+        // Fails if there is no receiver.
         let _ = self.ends.send(session.key.clone());
         Ok(())
     }

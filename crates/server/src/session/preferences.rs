@@ -1,6 +1,6 @@
 //! Session preferences: the log level that a client has set (U-08), and the resources it has subscribed to.
 //!
-//! Kept in the memory of this node, and bounded. After a restart, and when there is no room left, a session has the defaults again.
+//! Kept in the memory of this node, and bounded. After a restart, and when the limits are reached, a session has the defaults again.
 
 use super::Session;
 use longhaul_core::{LogLevel, SessionKey, UnixMillis};
@@ -15,9 +15,9 @@ const MOST_SUBSCRIPTIONS: usize = 1_000;
 const LONGEST_URI: usize = 2 * 1024;
 /// What a subscription takes beside its URI, in bytes.
 const ENTRY: usize = 64;
-/// Sessions whose preferences are kept; beyond that the one that expires first is forgotten.
+/// Sessions whose preferences are kept; beyond that the one that expires first is removed.
 const SESSIONS: usize = 10_000;
-/// Bytes of all subscriptions; beyond that, too. A single session can come to an eighth of it.
+/// Bytes of all subscriptions; beyond that, too. One session may have an eighth of them.
 const BYTES: usize = 16 << 20;
 
 /// Keeps what a subscription needs; dropped when the subscription ends.
@@ -93,7 +93,7 @@ impl SessionPreferences {
             return Err(SubscribeError::TooMany);
         }
         subscriptions.insert(uri.into(), guard);
-        table.bytes += taken(uri);
+        table.bytes += size_of(uri);
         table.make_room(&session.key);
         Ok(())
     }
@@ -103,7 +103,7 @@ impl SessionPreferences {
         let mut table = self.lock();
         let preferences = table.sessions.get_mut(session);
         if preferences.is_some_and(|preferences| preferences.subscriptions.remove(uri).is_some()) {
-            table.bytes -= taken(uri);
+            table.bytes -= size_of(uri);
         }
     }
 
@@ -126,8 +126,8 @@ impl SessionPreferences {
     }
 
     /// The session has ended.
-    pub(crate) fn forget(&self, session: &SessionKey) {
-        self.lock().forget(session);
+    pub(crate) fn remove(&self, session: &SessionKey) {
+        self.lock().remove(session);
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -142,7 +142,7 @@ impl Table {
         preferences
     }
 
-    /// Forgets sessions, those that expire first before the others, until there is no more than there may be; never `kept`.
+    /// Removes sessions, those that expire first before the others, until they are within the limits; never `kept`.
     fn make_room(&mut self, kept: &SessionKey) {
         while self.sessions.len() > SESSIONS || self.bytes > BYTES {
             let others = self.sessions.iter().filter(|(key, _)| *key != kept);
@@ -150,11 +150,11 @@ impl Table {
                 .min_by_key(|(_, preferences)| preferences.until)
                 .map(|(key, _)| key.clone());
             let Some(first) = first else { return };
-            self.forget(&first);
+            self.remove(&first);
         }
     }
 
-    fn forget(&mut self, session: &SessionKey) {
+    fn remove(&mut self, session: &SessionKey) {
         if let Some(preferences) = self.sessions.remove(session) {
             self.bytes -= preferences.bytes();
         }
@@ -163,11 +163,11 @@ impl Table {
 
 impl Preferences {
     fn bytes(&self) -> usize {
-        self.subscriptions.keys().map(|uri| taken(uri)).sum()
+        self.subscriptions.keys().map(|uri| size_of(uri)).sum()
     }
 }
 
-fn taken(uri: &str) -> usize {
+fn size_of(uri: &str) -> usize {
     uri.len() + ENTRY
 }
 
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn subscriptions_are_bounded_and_the_session_that_expires_first_is_forgotten_first() {
+    fn subscriptions_are_bounded_and_the_first_session_to_expire_is_removed_first() {
         let preferences = SessionPreferences::default();
         // The first of them ends last.
         let order = [99].into_iter().chain(0..9);
@@ -224,8 +224,8 @@ mod tests {
 
         preferences.unsubscribe(&session(8).key, &uri(0));
         preferences.unsubscribe(&session(8).key, &uri(0));
-        preferences.forget(&session(7).key);
-        preferences.forget(&session(7).key);
+        preferences.remove(&session(7).key);
+        preferences.remove(&session(7).key);
         check(&preferences);
         assert!(
             !preferences.is_subscribed(&session(8).key, &uri(0)) && preferences.is_subscribed(&session(8).key, &uri(1))

@@ -4,12 +4,11 @@
 //!
 //! - `<task>.<key>.<n>`, written with [`PendingReplies::delivery`]: a delivery of a question that a call or a task has open in the store.
 //!   `n` differs for each delivery, and the first response to any of them counts. Nothing is kept here: the
-//!   response may come to another process than the one that asked. It is written before it is accepted.
-//! - 32 hex digits, from [`PendingReplies::expect`]: any other request. Its response is awaited in memory by whoever asked, who finds it
-//!   in [`PendingReply::reply`]; dropping the [`PendingReply`] ends the wait.
+//!   response may reach another process than the one that asked. It is written before it is accepted.
+//! - 32 hex digits, from [`PendingReplies::expect`]: any other request. Its response is awaited in memory, in [`PendingReply::reply`]; dropping the [`PendingReply`] ends the wait.
 //!
 //! A response to the first kind is taken only from the principal that the task belongs to, one to the second only from the
-//! session that was asked; nobody can guess either id (C-51). Responses that nobody waits for are accepted and ignored: the wait
+//! session that was asked; neither id can be guessed (C-51). Responses that are not awaited are accepted and ignored: the wait
 //! may just have ended.
 
 use longhaul_core::{Entropy, InputKey, SessionKey, TaskId, UnixMillis};
@@ -54,8 +53,8 @@ impl PendingReplies {
         let mut bytes = [0u8; 16];
         entropy.fill(&mut bytes);
         let key = (session.clone(), format!("{:032x}", u128::from_be_bytes(bytes)));
-        let (tell, reply) = oneshot::channel();
-        lock(&self.awaited).insert(key.clone(), tell);
+        let (sender, reply) = oneshot::channel();
+        lock(&self.awaited).insert(key.clone(), sender);
         PendingReply {
             awaited: Arc::clone(&self.awaited),
             key,
@@ -72,7 +71,7 @@ impl PendingReplies {
     pub(crate) fn take(&self, session: &SessionKey, id: String, reply: Reply) {
         let awaited = lock(&self.awaited).remove(&(session.clone(), id));
         if let Some(awaited) = awaited {
-            // The one who waits may just have gone.
+            // The wait may just have ended.
             let _ = awaited.send(reply);
         }
     }
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_response_reaches_whoever_asked_that_session_and_nobody_else() {
+    async fn a_response_reaches_only_the_request_of_its_session() {
         let (replies, entropy) = (PendingReplies::new(UnixMillis(7)), Counting(AtomicU64::new(1)));
         let (mine, other) = (SessionKey::named("mine"), SessionKey::named("other"));
         let mut first = replies.expect(&mine, &entropy);
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_kinds_of_ids_are_told_apart() {
+    fn the_two_kinds_of_ids_are_distinguished() {
         let replies = PendingReplies::new(UnixMillis(7));
         let (task, key): (TaskId, _) = ("a-task_1".parse().unwrap(), InputKey::nth(3));
         assert_eq!(replies.delivery(&task, &key), "a-task_1.in-3.7");

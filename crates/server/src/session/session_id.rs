@@ -33,7 +33,7 @@ pub(crate) struct Session {
     pub principal: Principal,
     /// Not honoured after this.
     pub expires_at: UnixMillis,
-    /// What the client calls itself: `{"name":…,"version":…}`, for display only.
+    /// The client's own name and version: `{"name":…,"version":…}`, for display only.
     pub client: Option<Arc<str>>,
 }
 

@@ -5,7 +5,7 @@
 //! or on one stream if any of them has to be waited for and the client takes one.
 
 use crate::{
-    admission::limits::{Busy, Room},
+    admission::limits::{Busy, Reservation},
     dispatch::{Incoming, refuse_message},
     response::{
         Answer,
@@ -56,18 +56,18 @@ pub(crate) async fn count(front: &Front, principal: &Principal, message: &[u8]) 
 /// The responses as one array, with their memory.
 pub(crate) fn array(responses: Vec<Text>) -> Text {
     let length: usize = responses.iter().map(|response| response.text.len() + 1).sum();
-    let (mut text, mut room) = (String::with_capacity(length + 2), None::<Room>);
+    let (mut text, mut reservation) = (String::with_capacity(length + 2), None::<Reservation>);
     for response in responses {
         text.push(if text.is_empty() { '[' } else { ',' });
         text.push_str(&response.text);
-        match (&mut room, response.room) {
-            (Some(room), Some(more)) => room.join(more),
-            (None, first) => room = first,
+        match (&mut reservation, response.reservation) {
+            (Some(reservation), Some(more)) => reservation.join(more),
+            (None, first) => reservation = first,
             (Some(_), None) => {}
         }
     }
     text.push(']');
-    Text { text, room }
+    Text { text, reservation }
 }
 
 /// Answers a batch that came over HTTP. Its first message has been counted with the request that carried it.
@@ -76,28 +76,28 @@ pub(crate) async fn answer(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answe
         Ok(batch) => batch,
         Err(error) => return Answer::error(None, &error),
     };
-    let (mut owed, mut unaccepted) = (Vec::new(), None);
+    let (mut pending, mut unaccepted) = (Vec::new(), None);
     for (nth, member) in batch.members().enumerate() {
         match one(front, incoming, member, nth == 0).await {
-            Member::Owed(answer) => owed.push(answer),
-            Member::Unowed(Answer::Accepted) => {}
-            Member::Unowed(refused) => unaccepted = Some(refused),
+            Member::WithResponse(answer) => pending.push(answer),
+            Member::WithoutResponse(Answer::Accepted) => {}
+            Member::WithoutResponse(refused) => unaccepted = Some(refused),
         }
     }
-    if owed.is_empty() {
-        // Without requests the answer only says whether the messages were accepted (T-04).
+    if pending.is_empty() {
+        // Without requests the answer only shows whether the messages were accepted (T-04).
         return unaccepted.unwrap_or(Answer::Accepted);
     }
-    let at_hand = owed
+    let ready = pending
         .iter()
         .all(|answer| matches!(answer, Answer::Message { .. } | Answer::Accepted));
-    if incoming.takes_stream && !at_hand {
+    if incoming.takes_stream && !ready {
         return Answer::Stream(stream::events(front.engine.ports(), |sink| async move {
-            join_all(owed.into_iter().map(|answer| tell(answer, &sink))).await;
+            join_all(pending.into_iter().map(|answer| send_answer(answer, &sink))).await;
         }));
     }
     let together = async {
-        let responses = join_all(owed.into_iter().map(response)).await;
+        let responses = join_all(pending.into_iter().map(response)).await;
         let responses: Vec<Text> = responses.into_iter().flatten().collect();
         match responses.is_empty() {
             // All were cancelled.
@@ -109,7 +109,7 @@ pub(crate) async fn answer(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answe
             },
         }
     };
-    match at_hand {
+    match ready {
         true => together.await,
         false => Answer::Later(Box::pin(together)),
     }
@@ -118,9 +118,9 @@ pub(crate) async fn answer(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answe
 /// What comes back for a message of a batch.
 enum Member {
     /// It is a request, or not a valid message: its sender gets a response.
-    Owed(Answer),
+    WithResponse(Answer),
     /// It is a notification or a response.
-    Unowed(Answer),
+    WithoutResponse(Answer),
 }
 
 async fn one(front: &Arc<Front>, incoming: &Incoming<'_>, member: &[u8], is_counted: bool) -> Member {
@@ -148,13 +148,13 @@ async fn one(front: &Arc<Front>, incoming: &Incoming<'_>, member: &[u8], is_coun
         }
     };
     match read {
-        Ok(Message::Notification(_) | Message::Response(_)) => Member::Unowed(answer),
-        Ok(Message::Request(_)) | Err(_) => Member::Owed(answer),
+        Ok(Message::Notification(_) | Message::Response(_)) => Member::WithoutResponse(answer),
+        Ok(Message::Request(_)) | Err(_) => Member::WithResponse(answer),
     }
 }
 
 /// Sends an answer on the stream of its batch, as it comes.
-async fn tell(mut answer: Answer, sink: &Sink) {
+async fn send_answer(mut answer: Answer, sink: &Sink) {
     // Nothing more is sent to a client that has left.
     let _: Result<(), Gone> = async {
         loop {

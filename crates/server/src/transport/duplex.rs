@@ -2,7 +2,7 @@
 //! another and are answered concurrently, each answer as a whole.
 
 use crate::{
-    admission::{caller::PeerScope, limits::Room},
+    admission::{caller::PeerScope, limits::Reservation},
     dispatch::{Incoming, refuse_message},
     interaction::push::{session_stream, streams::PushChannel},
     response::{
@@ -33,8 +33,8 @@ use tokio::sync::{Semaphore, mpsc, watch};
 /// Requests of one connection that are being answered; further ones are refused.
 const MOST_REQUESTS: usize = 1024;
 /// Messages that are read and not yet dispatched, in KiB; further ones wait. A message counts for one KiB more than it has.
-const ROOM: u32 = 32 * 1024;
-/// Messages waiting for a client to read them. Their writers wait beyond that.
+const QUEUE_KIB: u32 = 32 * 1024;
+/// Messages waiting for a client to read them. Beyond that their writers wait.
 const OUTGOING: usize = 16;
 
 /// One connection.
@@ -46,7 +46,7 @@ pub(crate) struct Duplex {
     session: Mutex<Option<Session>>,
     requests: Mutex<HashMap<String, Running>>,
     answered: watch::Sender<()>,
-    room: Arc<Semaphore>,
+    queue_space: Arc<Semaphore>,
     closed: watch::Sender<bool>,
 }
 
@@ -74,14 +74,14 @@ impl Drop for RequestSlot {
 /// The responses of a batch, which are sent together.
 struct BatchResponses {
     texts: Mutex<Vec<Text>>,
-    /// Who may still add to them.
+    /// How many requests may still add to them.
     left: AtomicUsize,
-    /// The room of what was asked.
-    _held: Option<Room>,
+    /// The memory reserved for the requests.
+    _held: Option<Reservation>,
 }
 
 impl BatchResponses {
-    fn of_one(held: Option<Room>) -> Self {
+    fn of_one(held: Option<Reservation>) -> Self {
         Self {
             texts: Mutex::default(),
             left: AtomicUsize::new(1),
@@ -89,7 +89,7 @@ impl BatchResponses {
         }
     }
 
-    /// With one more who may add to them.
+    /// With one more request that may add to them.
     fn joined(self: &Arc<Self>) -> Arc<Self> {
         self.left.fetch_add(1, Ordering::Relaxed);
         Arc::clone(self)
@@ -115,32 +115,32 @@ impl Duplex {
             session: Mutex::default(),
             requests: Mutex::default(),
             answered: watch::Sender::new(()),
-            room: Arc::new(Semaphore::new(ROOM as usize)),
+            queue_space: Arc::new(Semaphore::new(QUEUE_KIB as usize)),
             closed: watch::Sender::new(false),
         };
         (Arc::new(duplex), outgoing)
     }
 
-    /// Takes a message, and the memory reserved for it. Returns when it was handled or is being answered, and not before the client has read enough of what was
-    /// sent to it.
+    /// Handles a message, with the memory reserved for it. Returns when it was handled or is being answered, and the client has read enough of
+    /// what was sent to it.
     ///
     /// # Errors
     /// [`Closed`]
-    pub(crate) async fn take(self: &Arc<Self>, bytes: Bytes, room: Option<Room>) -> Result<(), Closed> {
+    pub(crate) async fn take(self: &Arc<Self>, bytes: Bytes, reservation: Option<Reservation>) -> Result<(), Closed> {
         let is_batch = batch::is_taken(&bytes, self.session().as_ref());
         match is_batch {
-            true => self.take_batch(&bytes, room).await,
-            false => self.take_one(bytes, room, None).await,
+            true => self.take_batch(&bytes, reservation).await,
+            false => self.take_one(bytes, reservation, None).await,
         }
     }
 
     /// Takes the messages of a batch, the first of which has been counted with its line. Their responses go out together.
-    async fn take_batch(self: &Arc<Self>, bytes: &Bytes, room: Option<Room>) -> Result<(), Closed> {
+    async fn take_batch(self: &Arc<Self>, bytes: &Bytes, reservation: Option<Reservation>) -> Result<(), Closed> {
         let batch = match Batch::parse(bytes) {
             Ok(batch) => batch,
             Err(error) => return self.deliver(Answer::error(None, &error)).await,
         };
-        let responses = Arc::new(BatchResponses::of_one(room));
+        let responses = Arc::new(BatchResponses::of_one(reservation));
         for (nth, member) in batch.members().enumerate() {
             let counted = match nth {
                 0 => Ok(()),
@@ -166,7 +166,7 @@ impl Duplex {
     async fn take_one(
         self: &Arc<Self>,
         bytes: Bytes,
-        room: Option<Room>,
+        reservation: Option<Reservation>,
         batch: Option<&Arc<BatchResponses>>,
     ) -> Result<(), Closed> {
         match Message::parse(&bytes) {
@@ -177,7 +177,7 @@ impl Duplex {
             Ok(Message::Request(request)) if request.method == Method::Initialize.as_str() => {
                 self.initialize(&bytes).await
             }
-            Ok(Message::Request(request)) => self.request(&request, (bytes.clone(), room), batch).await,
+            Ok(Message::Request(request)) => self.request(&request, (bytes.clone(), reservation), batch).await,
             Ok(Message::Notification(notification)) => {
                 self.notified(&notification, &bytes).await;
                 Ok(())
@@ -208,7 +208,7 @@ impl Duplex {
         }
     }
 
-    /// Ends the connection without further answers. Plain calls are cancelled, since nobody can get their answers; tasks go on.
+    /// Ends the connection without further answers. Plain calls are cancelled, since their answers can no longer be delivered; tasks continue.
     pub(crate) fn close(&self) {
         self.closed.send_replace(true);
     }
@@ -257,7 +257,7 @@ impl Duplex {
     async fn request(
         self: &Arc<Self>,
         request: &Request<'_>,
-        (bytes, held): (Bytes, Option<Room>),
+        (bytes, held): (Bytes, Option<Reservation>),
         batch: Option<&Arc<BatchResponses>>,
     ) -> Result<(), Closed> {
         let key = request.id.canonical().into_owned();
@@ -270,15 +270,15 @@ impl Duplex {
         };
         let batch = batch.map(BatchResponses::joined);
         let listens = (request.method == Method::SubscriptionsListen.as_str()).then(|| OwnedRequestId::of(request.id));
-        let kib = u32::try_from(bytes.len() / 1024 + 1).map_or(ROOM, |kib| kib.min(ROOM));
+        let kib = u32::try_from(bytes.len() / 1024 + 1).map_or(QUEUE_KIB, |kib| kib.min(QUEUE_KIB));
         // The semaphore is never closed.
-        let room = Arc::clone(&self.room).acquire_many_owned(kib).await.ok();
+        let permit = Arc::clone(&self.queue_space).acquire_many_owned(kib).await.ok();
         let duplex = Arc::clone(self);
         let (work, abort) = abortable(async move {
             let _held = held;
             let answer = duplex.dispatch(&bytes).await;
             let answer = answer.with_room(&duplex.front.admission.memory, |error| refuse_message(&bytes, error));
-            drop((bytes, room));
+            drop((bytes, permit));
             // Nothing more is sent to a client that has left.
             let _ = match (answer, listens) {
                 (Answer::Stream(events), Some(id)) => duplex.subscription(events, id.get()).await,
@@ -335,15 +335,15 @@ impl Duplex {
 
     /// The running modern request that a cancellation names.
     fn modern_request(&self, cancelled: &Notification<'_>) -> Option<AbortHandle> {
-        let wish = Params::read(cancelled.params).ok()?.cancelled().ok()?;
+        let cancellation = Params::read(cancelled.params).ok()?.cancelled().ok()?;
         let requests = self.requests();
-        requests.get(&*wish.request_id.canonical())?.abort.clone()
+        requests.get(&*cancellation.request_id.canonical())?.abort.clone()
     }
 
     /// Completes when all requests so far are dispatched.
     async fn caught_up(&self) {
         // Permits are given in the order in which they are asked for.
-        let _ = self.room.acquire_many(ROOM).await;
+        let _ = self.queue_space.acquire_many(QUEUE_KIB).await;
     }
 
     /// Sends an answer, waiting until it is complete.
@@ -354,7 +354,7 @@ impl Duplex {
         self.deliver_to(answer, None).await
     }
 
-    /// As [`deliver`](Self::deliver), but the response goes to those of its batch.
+    /// As [`deliver`](Self::deliver), but the response is added to its batch.
     async fn deliver_to(&self, mut answer: Answer, batch: Option<&BatchResponses>) -> Result<(), Closed> {
         loop {
             answer = match answer {
@@ -368,7 +368,7 @@ impl Duplex {
                             Frame::Message(text) if batch.is_some() && is_response(&text) => {
                                 self.respond(text, batch).await?;
                             }
-                            Frame::Message(text) => self.say(text).await?,
+                            Frame::Message(text) => self.send_text(text).await?,
                             Frame::KeepAlive | Frame::Quiet => {}
                         }
                     }
@@ -384,11 +384,11 @@ impl Duplex {
                 batch.lock().push(text);
                 Ok(())
             }
-            None => self.say(text).await,
+            None => self.send_text(text).await,
         }
     }
 
-    /// One of those who add to the responses is done; the last one sends them.
+    /// One of the requests is done; the last one sends the responses.
     async fn finish(&self, batch: &BatchResponses) -> Result<(), Closed> {
         if batch.left.fetch_sub(1, Ordering::AcqRel) > 1 {
             return Ok(());
@@ -396,7 +396,7 @@ impl Duplex {
         let texts = std::mem::take(&mut *batch.lock());
         match texts.is_empty() {
             true => Ok(()),
-            false => self.say(batch::array(texts)).await,
+            false => self.send_text(batch::array(texts)).await,
         }
     }
 
@@ -407,14 +407,14 @@ impl Duplex {
             if is_response(&text) {
                 let mut cancelled = String::new();
                 notification::write_cancelled(&mut cancelled, id, None);
-                self.say(cancelled).await?;
+                self.send_text(cancelled).await?;
             }
-            self.say(text).await?;
+            self.send_text(text).await?;
         }
         Ok(())
     }
 
-    async fn say(&self, text: impl Into<Text>) -> Result<(), Closed> {
+    async fn send_text(&self, text: impl Into<Text>) -> Result<(), Closed> {
         self.out.send(text.into()).await.map_err(|_| Closed)
     }
 

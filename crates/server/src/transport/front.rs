@@ -100,7 +100,7 @@ impl Front {
         })
     }
 
-    /// Ends what only watches, so that its connection can close. Calls that are waited for may still come to their end.
+    /// Ends streams and waits, so that their connections can close. Plain calls may still complete.
     pub fn drain(&self) {
         self.shutdown.drain();
     }
@@ -110,7 +110,7 @@ impl Front {
         self.shutdown.close();
     }
 
-    /// Completes when for `after` nobody was connected and no task was live, and accepts no connection from then on.
+    /// Completes when no client was connected and no task was live for `after`; no connection is accepted from then on.
     pub async fn idle_for(&self, after: Duration) {
         let clock = &self.engine.ports().clock;
         loop {

@@ -1,4 +1,4 @@
-//! Batches: sessions of 2025-03-26 send them over HTTP, and nobody else. (For a stream of bytes see `stdio`.)
+//! Batches: only sessions of 2025-03-26 send them over HTTP. (For a stream of bytes see `stdio`.)
 
 use crate::{
     questions::{request, response},
@@ -26,7 +26,7 @@ fn call(id: Value, acting: &str) -> Value {
     member(id, "tools/call", act("optional", acting))
 }
 
-/// The status, and what is answered: the array, or what comes on the stream.
+/// The status, and the answer: the array, or the messages on the stream.
 async fn answered(server: &Server, post: &Post) -> (u16, Vec<Value>) {
     let mut client = server.connect().await;
     client.send(&post.to_bytes()).await;
@@ -85,7 +85,7 @@ async fn each_message_of_a_batch_is_answered_by_itself() {
     assert!(!answers[1]["result"]["tools"].as_array().unwrap().is_empty());
 }
 
-/// Nothing is asked, so there is nothing to say (T-04).
+/// Without requests there are no responses (T-04).
 #[tokio::test]
 async fn a_batch_of_notifications_is_accepted() {
     let server = Server::start().await;
@@ -141,7 +141,7 @@ async fn no_other_revision_has_batches() {
             "{version}"
         );
     }
-    // Nobody knows what a client without a session has agreed on; and a handshake is never part of a batch.
+    // A client without a session has negotiated nothing, and a handshake is never part of a batch.
     for members in [members, json!([Post::initialize(REVISION).body])] {
         let mut post = Post::legacy(None, "ping", json!({}));
         post.body = members;
@@ -152,7 +152,7 @@ async fn no_other_revision_has_batches() {
     assert_eq!(server.error(&modern).await, (400, -32600));
 }
 
-/// What has to be waited for comes on one stream, each response as soon as it is there; or as one array, for a client that takes no stream.
+/// Responses that take time come on one stream, each as soon as it is ready; or as one array, for a client that accepts no stream.
 #[tokio::test]
 async fn the_responses_of_a_batch_come_on_one_stream_or_as_one_array() {
     let server = Server::start().await;
@@ -191,7 +191,7 @@ async fn the_responses_of_a_batch_come_on_one_stream_or_as_one_array() {
     assert_eq!((status, codes(&answers)), (200, vec![(json!(1), 0), (json!(2), 0)]));
 }
 
-/// S-06: a batch is no way around the rates.
+/// S-06: a batch does not bypass the rate limits.
 #[tokio::test]
 async fn every_message_of_a_batch_counts() {
     let server = Server::with(Options {

@@ -1,4 +1,4 @@
-//! `notifications/cancelled`: a legacy client calls off what it sent itself, and nothing else.
+//! `notifications/cancelled`: a legacy client cancels its own requests, and no others.
 
 use crate::{
     client::Event,
@@ -75,7 +75,7 @@ async fn cancelling_a_wait_for_a_result_leaves_the_task_alone() {
 }
 
 #[tokio::test]
-async fn a_notification_that_cannot_be_understood_is_refused() {
+async fn an_invalid_notification_is_refused() {
     let server = Server::start().await;
     let session = server.session().await;
     let garbled = Post::legacy(Some(&session), "notifications/cancelled", json!({})).without_id();

@@ -1,4 +1,4 @@
-//! A client that is nothing but a socket: it can stop in the middle of anything.
+//! A client over a raw socket: it can stop at any byte.
 
 use crate::request::Post;
 use longhaul_schemas::MessageChecker;
@@ -11,8 +11,8 @@ use tokio::{
 
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
-    /// Hears whatever is read here.
-    pub(crate) witness: MessageChecker,
+    /// Checks every message that is read.
+    pub(crate) checker: MessageChecker,
     /// The id of the last event, as a browser would keep it.
     pub(crate) last_event_id: Option<String>,
 }
@@ -35,9 +35,9 @@ pub(crate) struct Reply {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Event {
     Comment,
-    /// Says where to come back to, and carries no message (T-06).
+    /// Names the event to resume from, and carries no message (T-06).
     Prime,
-    /// Asks to be left alone for a while, before the stream is closed.
+    /// Asks the client to wait before it resumes, before the stream is closed.
     Retry,
     Message(Value),
 }
@@ -73,7 +73,7 @@ impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Self {
         Self {
             stream: BufReader::new(TcpStream::connect(address).await.unwrap()),
-            witness: MessageChecker::default(),
+            checker: MessageChecker::default(),
             last_event_id: None,
         }
     }
@@ -84,17 +84,17 @@ impl Connection {
         socket.bind((source, 0).into()).unwrap();
         Self {
             stream: BufReader::new(socket.connect(address).await.unwrap()),
-            witness: MessageChecker::default(),
+            checker: MessageChecker::default(),
             last_event_id: None,
         }
     }
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
-        self.witness.sent_bytes(bytes);
+        self.checker.sent_bytes(bytes);
         self.stream.get_mut().write_all(bytes).await.unwrap();
     }
 
-    /// Sends what the server may refuse to read to its end.
+    /// Sends bytes that the server may not read to their end.
     pub(crate) async fn try_send(&mut self, bytes: &[u8]) {
         let _ = self.stream.get_mut().write_all(bytes).await;
     }
@@ -121,7 +121,7 @@ impl Connection {
         result
     }
 
-    /// Status and code of the error that one request comes to.
+    /// Status and code of the error of one request.
     pub(crate) async fn error(&mut self, post: &Post) -> (u16, i64) {
         self.exchange(post).await.error()
     }
@@ -138,10 +138,10 @@ impl Connection {
             head,
             body: String::from_utf8(body).unwrap(),
         };
-        // Plain text is for people, and no message.
+        // Plain text is for people and is not a message.
         let is_text = reply.head.header("content-type") == Some("text/plain; charset=utf-8");
         if !reply.body.is_empty() && !is_text {
-            self.witness.received(&reply.json()).unwrap();
+            self.checker.received(&reply.json()).unwrap();
         }
         reply
     }
@@ -202,14 +202,14 @@ impl Connection {
         Some(match data {
             None => Event::Retry,
             Some("") => Event::Prime,
-            Some(data) => Event::Message(self.heard(data)),
+            Some(data) => Event::Message(self.received(data)),
         })
     }
 
     /// A message, whose text this is.
-    pub(crate) fn heard(&mut self, text: &str) -> Value {
+    pub(crate) fn received(&mut self, text: &str) -> Value {
         let message = longhaul_schemas::read(text).unwrap();
-        self.witness.received(&message).unwrap();
+        self.checker.received(&message).unwrap();
         message
     }
 
@@ -222,7 +222,7 @@ impl Connection {
         }
     }
 
-    /// The next message that the server sends of itself on a legacy stream.
+    /// The next unsolicited message on a legacy stream.
     pub(crate) async fn pushed(&mut self) -> Value {
         let message = self.message().await.expect("the stream goes on");
         assert!(message.get("method").is_some(), "an answer: {message}");
@@ -232,7 +232,7 @@ impl Connection {
     /// The messages of the stream that answers `post`, also if that was sent on another connection: notifications of what becomes
     /// of it, then the response.
     pub(crate) async fn messages(&mut self, post: &Post) -> Vec<Value> {
-        self.witness.sent(&post.body);
+        self.checker.sent(&post.body);
         let mut messages = Vec::new();
         while let Some(message) = self.message().await {
             match message.get("id") {
@@ -249,7 +249,7 @@ impl Connection {
 
     /// All that comes on the stream of a subscription, until the response.
     pub(crate) async fn messages_of(&mut self, listen: &Post) -> Vec<Value> {
-        self.witness.sent(&listen.body);
+        self.checker.sent(&listen.body);
         let mut messages = Vec::new();
         while let Some(message) = self.message().await {
             messages.push(message);
@@ -258,7 +258,7 @@ impl Connection {
         messages
     }
 
-    /// Whether the server has said anything that was not read yet.
+    /// Whether the server has sent anything that was not read yet.
     pub(crate) fn has_news(&self) -> bool {
         let mut byte = [0];
         !self.stream.buffer().is_empty() || self.stream.get_ref().try_read(&mut byte).is_ok()

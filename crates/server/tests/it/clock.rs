@@ -15,7 +15,7 @@ use tokio::sync::watch;
 pub(crate) struct TestClock {
     system: Arc<dyn Clock>,
     ahead: Arc<watch::Sender<Duration>>,
-    /// What the world's clock was set by, in milliseconds.
+    /// How much the system clock was set by, in milliseconds.
     set: Arc<AtomicI64>,
     stands: bool,
 }
@@ -32,7 +32,7 @@ impl Default for TestClock {
 }
 
 impl TestClock {
-    /// One on which nothing that is waited for comes before the test moves it on.
+    /// A clock that stands still until the test moves it.
     pub(crate) fn standing() -> Self {
         Self {
             stands: true,
@@ -44,7 +44,7 @@ impl TestClock {
         self.ahead.send_modify(|ahead| *ahead += by);
     }
 
-    /// Sets the world's clock, and lets no time pass.
+    /// Sets the system clock, and lets no time pass.
     pub(crate) fn set(&self, by: i64) {
         self.set.fetch_add(by, Ordering::SeqCst);
     }

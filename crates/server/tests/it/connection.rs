@@ -23,7 +23,7 @@ async fn invariant_9_a_dropped_connection_never_cancels_an_announced_task() {
         tasks.push(task_of(&client.result(create).await));
     }
     for task in &tasks {
-        // Whoever waits for it may leave, too; and in the middle of sending the next request.
+        // A client that waits for it may disconnect, too, also while it sends the next request.
         let waiting = Post::legacy(Some(&session), "tasks/result", json!({"taskId": task}));
         let mut waiter = server.connect().await;
         waiter.send(&waiting.to_bytes()).await;
@@ -86,7 +86,7 @@ async fn a_legacy_client_that_leaves_cancels_nothing() {
     }
 }
 
-/// Nobody can get the answer of a call that belongs to a connection alone (C-51).
+/// The answer of a call that belongs to a connection alone can no longer be delivered (C-51).
 #[tokio::test]
 async fn a_legacy_client_without_a_session_cancels_its_plain_call_by_leaving() {
     for accept in [JSON_ONLY, "application/json, text/event-stream"] {
@@ -107,7 +107,7 @@ async fn a_legacy_client_without_a_session_cancels_its_plain_call_by_leaving() {
     server.stage.stopped.reaches(1).await;
 }
 
-/// The client can make the call again under its key; and the id of a task may have been given away.
+/// The client can repeat the call under its key, and the id of a task may have been announced.
 #[tokio::test]
 async fn a_legacy_client_without_a_session_leaves_named_calls_and_tasks_alone() {
     let server = Server::one_by_one().await;
@@ -145,8 +145,8 @@ async fn another_path_answers_where_mcp_is() {
     let server = Server::start().await;
     for place in ["/", "/mcp/", "/favicon.ico"] {
         let mut browser = server.connect().await;
-        let look = format!("GET {place} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        browser.send(look.as_bytes()).await;
+        let get = format!("GET {place} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        browser.send(get.as_bytes()).await;
         let reply = browser.reply().await;
         assert_eq!(reply.status(), 404, "{place}");
         assert!(reply.body.contains("MCP is at /mcp"), "{place}: {reply:?}");

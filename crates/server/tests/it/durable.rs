@@ -1,4 +1,4 @@
-//! Work that keeps a journal, as its clients see it: let go while it waits, and run again when what it waits for comes.
+//! Durable tools, as clients see them: suspended while they wait, and replayed when the event they wait for arrives.
 
 use crate::{
     clock::TestClock,
@@ -24,10 +24,10 @@ use std::{
 use tokio::sync::watch;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
-/// A little more than code that waits is kept in memory.
+/// A little longer than waiting code stays in memory.
 const KEPT: Duration = Duration::from_secs(31);
 
-/// A tool whose code does what its name says.
+/// A tool whose name selects its code.
 struct Program {
     name: &'static str,
     latest: watch::Sender<Option<TaskId>>,
@@ -48,7 +48,7 @@ impl Executor for Program {
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
         self.latest.send_replace(Some(attempt.task));
         Box::pin(async move {
-            let said = match self.name {
+            let text = match self.name {
                 "sleep_then_repeat" => cx.sleep(HOUR).await.map(|()| attempt.arguments.as_str().to_owned()),
                 "sleep" => cx.sleep(72 * HOUR).await.map(|()| "rested".to_owned()),
                 "race" => race(&cx).await,
@@ -57,13 +57,13 @@ impl Executor for Program {
                     stopped => stopped,
                 },
                 "ask_then_sleep" => match ask(&cx, "name").await {
-                    Ok(said) => cx.sleep(HOUR).await.map(|()| said),
+                    Ok(text) => cx.sleep(HOUR).await.map(|()| text),
                     stopped => stopped,
                 },
                 _ => ask(&cx, "name").await,
             };
-            match said {
-                Ok(said) => ExecutionEnd::Finished(Outcome::result(text_result(&said, false))),
+            match text {
+                Ok(text) => ExecutionEnd::Finished(Outcome::result(text_result(&text, false))),
                 Err(JournalError::Stopped(reason)) => ExecutionEnd::Stopped(reason),
                 Err(other) => ExecutionEnd::Errored(Outcome::tool_error(&other.to_string())),
             }
@@ -71,7 +71,7 @@ impl Executor for Program {
     }
 }
 
-/// The answer, or that there was none; an hour is waited for it.
+/// The answer, or a text if there was none; waits an hour for it.
 async fn ask(cx: &TaskContext, name: &str) -> Result<String, JournalError> {
     let question = Question {
         within: Some(HOUR),
@@ -93,17 +93,17 @@ async fn race(cx: &TaskContext) -> Result<String, JournalError> {
     let (asks, sleeps) = (fork.begin(0).unwrap(), fork.begin(1).unwrap());
     let mut answer = Box::pin(ask(&asks, "name"));
     let mut rest = Box::pin(sleeps.sleep(HOUR / 2));
-    let (winner, said) = match race.winner {
+    let (winner, text) = match race.winner {
         Some(0) => (0, answer.as_mut().await?),
         Some(_) => (1, rest.as_mut().await.map(|()| "too late".to_owned())?),
         None => tokio::select! {
             biased;
-            said = &mut answer => (0, said?),
+            text = &mut answer => (0, text?),
             slept = &mut rest => (1, slept.map(|()| "too late".to_owned())?),
         },
     };
     fork.decide(race, winner).await?;
-    Ok(said)
+    Ok(text)
 }
 
 /// A server with these tools.
@@ -214,8 +214,8 @@ impl Intake for AskFirst {
     }
 }
 
-/// What is asked first within a legacy task is journaled with the rest: the task is let go while it waits, and at each attempt its work
-/// runs with what the intake gave at first.
+/// The intake of a legacy task is journaled like the rest: the task is suspended while it waits, and each attempt runs with the arguments
+/// that the intake returned first.
 #[tokio::test]
 async fn a_legacy_task_that_asks_first_is_suspended_meanwhile() {
     let World { server, clock, latest } = serve(&[], TaskPolicy::Optional).await;
@@ -256,11 +256,11 @@ async fn an_answer_wakes_what_is_suspended_and_a_second_one_changes_nothing() {
     assert!(text_of(&done["result"]).contains("Ann"), "{done}");
 }
 
-/// By its time, or because another branch was faster.
+/// By its timeout, or because another branch was faster.
 #[tokio::test]
-async fn a_question_that_ends_without_an_answer_is_gone_for_modern_clients() {
+async fn a_question_that_ends_without_an_answer_is_removed_for_modern_clients() {
     let World { server, clock, .. } = serve(&["ask_then_sleep", "race"], TaskPolicy::Always).await;
-    for (name, said) in [("ask_then_sleep", "nobody"), ("race", "too late")] {
+    for (name, text) in [("ask_then_sleep", "nobody"), ("race", "too late")] {
         let task = create(&server, name).await;
         let asked = server.poll(&task, "input_required").await;
         assert!(asked["inputRequests"]["in-1"].is_object(), "{asked}");
@@ -274,7 +274,7 @@ async fn a_question_that_ends_without_an_answer_is_gone_for_modern_clients() {
             clock.advance(HOUR);
         }
         let done = server.poll(&task, "completed").await;
-        assert_eq!(text_of(&done["result"]), said);
+        assert_eq!(text_of(&done["result"]), text);
         // Too late for anything, and no error.
         update(&server, &task, "in-1").await;
     }
@@ -282,7 +282,7 @@ async fn a_question_that_ends_without_an_answer_is_gone_for_modern_clients() {
 
 #[tokio::test]
 async fn a_question_that_ends_without_an_answer_is_cancelled_on_legacy_streams() {
-    for (name, said) in [("ask_then_sleep", "nobody"), ("race", "too late")] {
+    for (name, text) in [("ask_then_sleep", "nobody"), ("race", "too late")] {
         let World { server, clock, .. } = serve(&[name], TaskPolicy::Always).await;
         let session = server.session_that_can_be_asked().await;
         let task = create_legacy(&server, &session, name).await;
@@ -303,7 +303,7 @@ async fn a_question_that_ends_without_an_answer_is_cancelled_on_legacy_streams()
             clock.advance(HOUR);
         }
         let rest = stream.messages(&wait).await;
-        assert_eq!(text_of(&rest[0]["result"]), said, "{rest:?}");
+        assert_eq!(text_of(&rest[0]["result"]), text, "{rest:?}");
     }
 }
 
@@ -348,8 +348,8 @@ async fn a_plain_legacy_call_is_answered_after_it_was_suspended() {
     let taken_back = stream.pushed().await;
     assert_eq!(taken_back["params"]["requestId"], asked["id"], "{taken_back}");
     let rest = stream.messages(&call).await;
-    let said = text_of(&rest[0]["result"]);
-    assert!(said.contains("Ann") && said.ends_with("nobody"), "{said}");
+    let text = text_of(&rest[0]["result"]);
+    assert!(text.contains("Ann") && text.ends_with("nobody"), "{text}");
 }
 
 #[tokio::test]
@@ -371,7 +371,7 @@ async fn a_plain_modern_call_is_answered_after_it_was_suspended() {
     assert_eq!(text_of(&round).matches("Ulm").count(), 2, "{round}");
 }
 
-/// What has become a task while it was suspended is one like any other.
+/// A call that was promoted while it was suspended is a task like any other.
 #[tokio::test]
 async fn a_call_is_promoted_while_it_is_suspended() {
     let world = serve(&["sleep"], TaskPolicy::After(600_000)).await;
@@ -384,7 +384,7 @@ async fn a_call_is_promoted_while_it_is_suspended() {
     let task = world.task().await;
     suspended(server, clock, &task).await;
     clock.advance(HOUR);
-    // The clock has gone on for so long that the client was told to keep waiting, on a stream.
+    // So much time has passed that the answer became a stream.
     assert!(client.head().await.is_stream());
     let created = client.messages(&post).await.pop().unwrap()["result"].clone();
     assert_eq!(

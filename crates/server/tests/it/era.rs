@@ -1,4 +1,4 @@
-//! Era by message, and the order in which a request is judged (docs/protocol-coverage.md).
+//! Era by message, and the order in which a request is checked (docs/protocol-coverage.md).
 
 use crate::{
     request::{CAPABILITIES_KEY, Post, VERSION_KEY, act, act_as_task},

@@ -12,7 +12,7 @@ use longhaul_runtime::{Completer, HandlerError, Prompt, PromptHandler, Question,
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Asks what its argument says: names apart by blanks together, by semicolons one after the other.
+/// Asks the questions in its argument: names separated by spaces together, by semicolons one after the other.
 struct Curious {
     runs: Counter,
     dropped: Counter,
@@ -187,7 +187,7 @@ async fn answers_to_a_first_request_are_taken_by_name() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_be_asked_is_told_what_to_declare() {
+async fn a_client_that_cannot_be_asked_gets_the_capability_to_declare() {
     let (server, _) = curious().await;
     let plain = Post::modern_plain("prompts/get", params("name"));
     assert_eq!(server.error(&plain).await, (400, -32021));
@@ -200,7 +200,7 @@ async fn a_client_that_cannot_be_asked_is_told_what_to_declare() {
 }
 
 #[tokio::test]
-async fn messages_of_a_handler_go_before_its_questions() {
+async fn messages_of_a_handler_are_sent_before_its_questions() {
     let (server, _) = curious().await;
     let mut post = prompt("name").progress_token(json!(5));
     post.body["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");

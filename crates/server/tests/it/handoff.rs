@@ -1,4 +1,4 @@
-//! Hand-off: work goes on when a plain call's patience is over, and two tools follow it.
+//! Hand-off: work continues after a plain call's answer, and two tools follow it.
 
 use crate::{
     questions::response,
@@ -11,7 +11,7 @@ use longhaul_core::TaskPolicy;
 use longhaul_runtime::Tool;
 use serde_json::{Value, json};
 
-/// The same request in both eras, by clients that know no tasks.
+/// The same request in both eras, by clients without tasks.
 async fn both(server: &Server, method: &str, params: Value) -> [Post; 2] {
     let session = server.session().await;
     [
@@ -39,14 +39,14 @@ async fn a_long_call_is_handed_off_and_followed() {
     for era in [0, 1] {
         let server = Server::start().await;
         let call = both(&server, "tools/call", act(HANDED_OFF, "wait")).await[era].clone();
-        let said = server.result(&call).await;
-        assert_ne!(said["isError"], true, "{said}");
-        let task = task_in(text(&said));
+        let reply = server.result(&call).await;
+        assert_ne!(reply["isError"], true, "{reply}");
+        let task = task_in(text(&reply));
         assert_eq!(server.stage.begun.get(), 1, "it is the same work");
 
         let follow = |name: &str, arguments: Value| json!({"name": name, "arguments": arguments});
-        let look = follow("task_wait", json!({"task": task, "seconds": 1}));
-        let still = server.result(&both(&server, "tools/call", look).await[era]).await;
+        let wait = follow("task_wait", json!({"task": task, "seconds": 1}));
+        let still = server.result(&both(&server, "tools/call", wait).await[era]).await;
         assert!(text(&still).contains("still running"), "{still}");
 
         server.stage.released.count();
@@ -67,10 +67,10 @@ async fn a_long_call_is_handed_off_and_followed() {
 #[tokio::test]
 async fn handed_off_work_can_be_cancelled() {
     let server = Server::start().await;
-    let said = server
+    let reply = server
         .result(&Post::modern_plain("tools/call", act(HANDED_OFF, "wait")))
         .await;
-    let task = task_in(text(&said));
+    let task = task_in(text(&reply));
     let follow = |name: &str| Post::modern_plain("tools/call", json!({"name": name, "arguments": {"task": task}}));
     server.result(&follow("task_cancel")).await;
     let end = server.result(&follow("task_wait")).await;
@@ -111,7 +111,7 @@ async fn the_tools_that_follow_are_listed_once_one_hands_off() {
     }
 }
 
-/// X-06, S-05: what is wrong is said in words, and a foreign task is like none.
+/// X-06, S-05: the result names the mistake, and a foreign task is like an unknown one.
 #[tokio::test]
 async fn bad_arguments_are_a_tool_error() {
     let server = Server::start().await;

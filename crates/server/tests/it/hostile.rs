@@ -1,4 +1,4 @@
-//! What no honest client sends: a clear error, and the next request is served as if nothing had been.
+//! Invalid and malicious requests get a clear error, and do not affect the next request.
 
 use crate::{
     client::Connection,
@@ -8,12 +8,12 @@ use crate::{
 use serde_json::json;
 
 /// The server's state after each attack: a task it had before is still there.
-struct Witness {
+struct ServerProbe {
     server: Server,
     task: String,
 }
 
-impl Witness {
+impl ServerProbe {
     async fn new() -> Self {
         let server = Server::start().await;
         let task = task_of(
@@ -28,7 +28,7 @@ impl Witness {
         self.server.connect().await
     }
 
-    async fn is_well(&self) {
+    async fn still_serves(&self) {
         let got = self.server.result(&get(&self.task)).await;
         assert_eq!(got["status"], "working");
     }
@@ -39,8 +39,8 @@ fn ping() -> Post {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_message_are_told_why() {
-    let witness = Witness::new().await;
+async fn bodies_that_are_no_message_are_refused_with_a_reason() {
+    let probe = ServerProbe::new().await;
     let deep = |depth: usize| {
         format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{}1{}}}"#,
@@ -103,19 +103,19 @@ async fn bodies_that_are_no_message_are_told_why() {
         ),
         ("too deep", deep(5_000), (400, -32600)),
     ];
-    let mut client = witness.connect().await;
+    let mut client = probe.connect().await;
     for (what, body, expected) in table {
         client.send(&ping().to_bytes_with(&body)).await;
         let reply = client.reply().await;
         assert_eq!(reply.error(), expected, "{what}: {reply:?}");
     }
-    witness.is_well().await;
+    probe.still_serves().await;
 }
 
 #[tokio::test]
 async fn an_id_is_returned_unchanged_or_refused() {
-    let witness = Witness::new().await;
-    let mut client = witness.connect().await;
+    let probe = ServerProbe::new().await;
+    let mut client = probe.connect().await;
     for id in [
         r#""""#,
         "0",
@@ -135,13 +135,13 @@ async fn an_id_is_returned_unchanged_or_refused() {
         client.send(&ping().to_bytes_with(body.as_bytes())).await;
         assert_eq!(client.reply().await.error(), (400, -32600), "{id}");
     }
-    witness.is_well().await;
+    probe.still_serves().await;
 }
 
 #[tokio::test]
 async fn params_of_every_shape_are_errors_or_results() {
-    let witness = Witness::new().await;
-    let session = witness.server.session().await;
+    let probe = ServerProbe::new().await;
+    let session = probe.server.session().await;
     let shapes = [
         json!(null),
         json!(true),
@@ -152,7 +152,7 @@ async fn params_of_every_shape_are_errors_or_results() {
         json!({}),
         json!("x".repeat(10_000)),
     ];
-    let mut client = witness.connect().await;
+    let mut client = probe.connect().await;
     for method in [
         "initialize",
         "tools/list",
@@ -193,20 +193,20 @@ async fn params_of_every_shape_are_errors_or_results() {
             }
         }
     }
-    witness.is_well().await;
+    probe.still_serves().await;
 }
 
 #[tokio::test]
 async fn bodies_over_the_limit_are_refused_however_they_are_framed() {
-    let witness = Witness::new().await;
+    let probe = ServerProbe::new().await;
     // Announced: nothing of it is read.
-    let mut client = witness.connect().await;
+    let mut client = probe.connect().await;
     let mut head = ping().head();
     head.extend(format!("Content-Length: {}\r\n\r\n", MAX_BODY + 1).bytes());
     client.send(&head).await;
     assert_eq!(client.reply().await.error(), (413, -32600));
     // Not announced: read up to the limit.
-    let mut client = witness.connect().await;
+    let mut client = probe.connect().await;
     let mut chunked = ping().head();
     chunked.extend(b"Transfer-Encoding: chunked\r\n\r\n");
     client.send(&chunked).await;
@@ -217,7 +217,7 @@ async fn bodies_over_the_limit_are_refused_however_they_are_framed() {
     assert_eq!(client.reply().await.error(), (413, -32600));
     // One byte less is a message like any other, also byte by byte.
     for size in [1, 0x1000] {
-        let mut client = witness.connect().await;
+        let mut client = probe.connect().await;
         client.send(&chunked).await;
         let body = ping().body.to_string() + &" ".repeat(20_000);
         for piece in body.as_bytes().chunks(size) {
@@ -230,16 +230,16 @@ async fn bodies_over_the_limit_are_refused_however_they_are_framed() {
     }
     let full = ping().body.to_string();
     let full = full.clone() + &" ".repeat(MAX_BODY - full.len());
-    let mut client = witness.connect().await;
+    let mut client = probe.connect().await;
     client.send(&ping().to_bytes_with(full.as_bytes())).await;
     assert_eq!(client.reply().await.status(), 200);
-    witness.is_well().await;
+    probe.still_serves().await;
 }
 
 #[tokio::test]
 async fn requests_from_elsewhere_are_refused() {
-    let witness = Witness::new().await;
-    let mut client = witness.connect().await;
+    let probe = ServerProbe::new().await;
+    let mut client = probe.connect().await;
     for (name, value) in [
         ("Host", "evil.example.com"),
         ("Host", "localhost.evil.example.com"),
@@ -287,12 +287,12 @@ async fn requests_from_elsewhere_are_refused() {
         )
         .await;
     assert_eq!(client.reply().await.status(), 200);
-    witness.is_well().await;
+    probe.still_serves().await;
 }
 
 #[tokio::test]
-async fn what_is_not_http_ends_its_own_connection() {
-    let witness = Witness::new().await;
+async fn invalid_http_ends_its_own_connection() {
+    let probe = ServerProbe::new().await;
     let long = format!(
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
         "x".repeat(200_000)
@@ -319,7 +319,7 @@ async fn what_is_not_http_ends_its_own_connection() {
         (&long, Some(431)),
         (&many, Some(431)),
     ] {
-        let mut client = witness.connect().await;
+        let mut client = probe.connect().await;
         client.try_send(attack.as_bytes()).await;
         if let Some(status) = status {
             assert_eq!(
@@ -331,39 +331,39 @@ async fn what_is_not_http_ends_its_own_connection() {
         }
         client.read_to_close().await;
     }
-    // Leaving in the middle of everything.
+    // Disconnecting at any point.
     let whole = ping().to_bytes();
     for cut in [1, 20, whole.len() - 1] {
-        let mut client = witness.connect().await;
+        let mut client = probe.connect().await;
         client.send(&whole[..cut]).await;
         drop(client);
     }
-    witness.is_well().await;
+    probe.still_serves().await;
 }
 
 #[tokio::test]
-async fn what_follows_a_request_is_not_part_of_it() {
-    let witness = Witness::new().await;
-    let mut client = witness.connect().await;
+async fn bytes_after_a_request_are_not_part_of_it() {
+    let probe = ServerProbe::new().await;
+    let mut client = probe.connect().await;
     let mut bytes = ping().to_bytes();
     bytes.extend(b"garbage that is no request\r\n\r\n");
     client.send(&bytes).await;
     assert_eq!(client.reply().await.status(), 200);
     assert_eq!(client.head().await.status, 400);
-    witness.is_well().await;
+    probe.still_serves().await;
 }
 
 #[tokio::test]
 async fn a_thousand_idle_connections_do_not_keep_the_next_one_out() {
-    let witness = Witness::new().await;
+    let probe = ServerProbe::new().await;
     let mut idle = Vec::new();
     for nth in 0..1_000 {
-        let mut client = witness.connect().await;
+        let mut client = probe.connect().await;
         if nth % 2 == 0 {
             client.send(b"POST /mcp HTTP/1.1\r\n").await;
         }
         idle.push(client);
     }
-    witness.is_well().await;
+    probe.still_serves().await;
     assert_eq!(idle.len(), 1_000);
 }

@@ -12,7 +12,7 @@ use longhaul_runtime::{HandlerError, Intake, RequestContext, Tool, ToolSettings}
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Asks for a name and has the tool say it.
+/// Asks for a name and passes it to the tool.
 struct AskName;
 
 impl Intake for AskName {
@@ -97,14 +97,14 @@ async fn bad_arguments_are_found_before_anything_is_asked() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_be_asked_is_told_so() {
+async fn a_client_that_cannot_be_asked_gets_an_error() {
     let server = server().await;
     let modern = Post::modern("tools/call", act("greet", "say"));
     assert_eq!(server.error(&modern).await, (400, -32021));
     let session = server.session().await;
     let plain = Post::legacy(Some(&session), "tools/call", act("chat", "say"));
     assert_eq!(server.result(&plain).await["isError"], true);
-    // an accepted call is owed a task.
+    // an accepted call gets a task.
     let created = server
         .result(&Post::legacy(Some(&session), "tools/call", act_as_task("greet", "say")))
         .await;
@@ -129,7 +129,7 @@ async fn a_legacy_client_that_waits_is_asked_on_the_stream_of_its_call() {
     assert_eq!(rest.last().unwrap()["result"]["content"][0]["text"], "Alice");
 }
 
-/// G1-11: whoever asks for a task has it before anything else, and is asked within it.
+/// G1-11: a client that requests a task gets its id first, and is asked within the task.
 #[tokio::test]
 async fn g1_11_a_legacy_task_is_announced_before_its_tool_asks() {
     let server = server().await;
@@ -155,7 +155,7 @@ async fn g1_11_a_legacy_task_is_announced_before_its_tool_asks() {
     assert_eq!(done["result"]["content"][0]["text"], "Alice");
 }
 
-/// A cancelled task asks nobody any more, and its work does not begin.
+/// A cancelled task asks no more questions, and its work does not begin.
 #[tokio::test]
 async fn a_task_is_cancelled_while_its_tool_asks_first() {
     let server = server().await;
@@ -170,7 +170,7 @@ async fn a_task_is_cancelled_while_its_tool_asks_first() {
     assert_eq!(server.stage.begun.get(), 0);
 }
 
-/// Says how far it has come, and asks nothing.
+/// Reports progress, and asks nothing.
 struct Counts;
 
 impl Intake for Counts {

@@ -1,4 +1,4 @@
-//! What one client can learn of another's tasks, as long as there is no authentication.
+//! Whether one client can learn of another's tasks without authentication.
 
 use crate::{
     request::{Post, act, act_as_task},
@@ -6,7 +6,7 @@ use crate::{
 };
 use serde_json::json;
 
-/// What an id that was never given away could look like.
+/// Ids that were never announced.
 const NOBODYS: [&str; 5] = ["0123456789abcdefghjkmnpqrstvwxyz0123", "x", "", "../../etc", "a\u{0}b"];
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn invariant_5_one_principal_cannot_learn_that_anothers_task_exists() {
 }
 
 #[tokio::test]
-async fn invariant_5_every_id_that_is_no_ones_is_answered_alike() {
+async fn invariant_5_every_unknown_id_is_answered_alike() {
     let server = Server::start().await;
     let session = server.session().await;
     let mut client = server.connect().await;

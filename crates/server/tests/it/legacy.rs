@@ -1,4 +1,4 @@
-//! A legacy client's day, from the handshake to the list of its tasks.
+//! A legacy client from the handshake to the list of its tasks.
 
 use crate::{
     client::Event,
@@ -15,7 +15,7 @@ fn on_task(session: &str, method: &str, task: &str) -> Post {
 }
 
 #[tokio::test]
-async fn the_handshake_settles_a_revision_and_what_it_has() {
+async fn the_handshake_negotiates_a_revision_and_its_capabilities() {
     let server = Server::start().await;
     let latest = server.result(&Post::initialize("2025-11-25")).await;
     assert_eq!(latest["protocolVersion"], "2025-11-25");
@@ -182,7 +182,7 @@ async fn every_kind_of_end_reads_as_this_generation_reads_it() {
 }
 
 #[tokio::test]
-async fn an_accepted_call_with_bad_arguments_is_owed_a_task_that_failed() {
+async fn an_accepted_call_with_bad_arguments_gets_a_failed_task() {
     let server = Server::start().await;
     let session = server.session().await;
     let params = json!({"name": "always", "arguments": {}, "task": {}});
@@ -198,7 +198,7 @@ async fn an_accepted_call_with_bad_arguments_is_owed_a_task_that_failed() {
         text,
         "The arguments do not fit always:\n- arguments: \"act\" is a required property"
     );
-    // The first line alone would not say what is wrong.
+    // The first line alone does not contain the reason.
     assert_eq!(got["statusMessage"], text.replace("\n-", ""));
     assert_eq!(result["isError"], true);
     assert_eq!(server.stage.begun.get(), 0);
@@ -255,7 +255,7 @@ async fn a_client_without_a_session_is_served_as_one_of_the_oldest() {
     let called = server.result(&ask("tools/call", act_as_task("optional", "say"))).await;
     assert_eq!(
         called["content"][0]["text"], "done",
-        "its revision has no tasks, so the wish is ignored (G1-05)"
+        "its revision has no tasks, so the member is ignored (G1-05)"
     );
     for method in ["tasks/list", "tasks/get", "tasks/result", "tasks/cancel"] {
         assert_eq!(
@@ -270,7 +270,7 @@ async fn a_client_without_a_session_is_served_as_one_of_the_oldest() {
     );
 }
 
-/// C-51: the version it settled on is in its header; what it declared is not known, and there is nowhere to tell it what it did not ask for.
+/// C-51: the version it settled on is in its header; its capabilities are unknown, and it has no stream for notifications.
 #[tokio::test]
 async fn a_client_that_never_sends_its_session_id_back_is_served_at_its_version() {
     let server = Server::start().await;

@@ -1,4 +1,4 @@
-//! What is bounded in time and number. The clock is paused, so that it goes to the next deadline as soon as all wait.
+//! What is bounded in time and number. The clock is paused, so that it advances to the next deadline as soon as all tasks wait.
 
 use crate::{
     client::{Connection, Event},
@@ -160,7 +160,7 @@ async fn an_address_at_its_connection_limit_does_not_block_others() {
     let (mut first, mut second) = (server.connect().await, server.connect().await);
     first.result(&ping()).await;
     second.result(&ping()).await;
-    // More than are there at once to be refused; each of them says nothing.
+    // More than are refused at the same time; none of them sends anything.
     let mut refused = Vec::new();
     for _ in 0..100 {
         refused.push(server.connect().await);
@@ -190,7 +190,7 @@ async fn s_06_all_together_have_so_many_streams() {
     assert_eq!(server.error(&listen).await, (429, 429));
 }
 
-/// S-06, C-47: who asks too often is told when to come back, and what came before is not lost.
+/// S-06, C-47: a principal over its rate gets a time to retry, and its earlier requests are not lost.
 #[tokio::test]
 async fn too_many_requests_are_refused_with_retry_after() {
     let server = Server::with(Options {
@@ -224,7 +224,7 @@ async fn too_many_requests_are_refused_with_retry_after() {
     assert_eq!(refused.json()["result"]["status"], "working");
 }
 
-/// Whatever is sent counts, also what cannot be understood, and what no answer is owed to.
+/// Every request counts, also invalid ones, and those without a response.
 #[tokio::test]
 async fn s_06_every_kind_of_http_request_counts() {
     let notification = ping().without_id().to_bytes();
@@ -301,7 +301,7 @@ async fn too_many_live_tasks_are_refused_until_one_ends() {
     server.result(&calls[0]).await;
 }
 
-/// A GET stream has a place for as long as its client reads.
+/// A GET stream holds its permit for as long as its client reads.
 #[tokio::test]
 async fn too_many_streams_are_refused_until_one_closes() {
     let server = Server::with(Options {

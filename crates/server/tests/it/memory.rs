@@ -8,7 +8,7 @@ use crate::{
 use longhaul_server::Limits;
 use serde_json::json;
 
-/// More than the kernel takes for a connection that nobody reads, and than there is room for.
+/// More than the kernel buffers for a connection that is not read, and more than the memory budget.
 const BLOB: usize = 16 << 20;
 
 async fn with_a_megabyte() -> Server {
@@ -33,7 +33,7 @@ fn ping() -> Post {
     Post::legacy(None, "ping", json!({}))
 }
 
-/// Room for large bodies is three eighths of a megabyte, and held as long as their calls.
+/// Large bodies have three eighths of a megabyte, which they hold as long as their calls.
 #[tokio::test]
 async fn a_body_over_the_memory_budget_is_refused_and_small_ones_pass() {
     let server = with_a_megabyte().await;
@@ -59,7 +59,7 @@ async fn a_body_over_the_memory_budget_is_refused_and_small_ones_pass() {
     server.result(&padded("say", 250_000)).await;
 }
 
-/// Each has said that it is large, and sent so much that it is one.
+/// Each announces a large body, and has sent enough to count as large.
 #[tokio::test]
 async fn slow_bodies_do_not_block_others() {
     let server = Server::start().await;
@@ -78,7 +78,7 @@ async fn slow_bodies_do_not_block_others() {
     }
 }
 
-/// Whoever asks again later has the answer; what is small is answered at once.
+/// A later retry gets the answer; small answers are not refused.
 #[tokio::test]
 async fn an_answer_over_the_memory_budget_is_refused() {
     let server = with_a_megabyte().await;
@@ -99,9 +99,9 @@ async fn an_answer_over_the_memory_budget_is_refused() {
     server.poll(&task, "completed").await;
 }
 
-/// Nobody can ask again for what a plain call came to.
+/// The outcome of a plain call cannot be requested again.
 #[tokio::test]
-async fn a_plain_call_waits_for_room_for_its_answer() {
+async fn a_plain_call_waits_for_memory_for_its_answer() {
     let server = with_a_megabyte().await;
     let call = Post::modern_plain("tools/call", act("optional", &format!("blob {BLOB}")));
     let unread = begun(&server, &call).await;

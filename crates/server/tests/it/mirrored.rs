@@ -1,4 +1,4 @@
-//! Arguments that headers mirror (T-30): looked at where the protocol says, for modern calls over HTTP alone.
+//! Arguments that headers mirror (T-30): checked in the order of the protocol, for modern calls over HTTP alone.
 
 use crate::{
     request::Post,
@@ -40,7 +40,7 @@ async fn a_modern_call_is_compared_with_its_headers() {
     assert_eq!(client.error(&twice).await, (400, -32020));
     let absent = call(json!({})).with("Mcp-Param-Act", "wait");
     assert_eq!(client.error(&absent).await, (400, -32020));
-    // What no tool knows is none of ours.
+    // A header that no tool mirrors is ignored.
     task_of(
         &client
             .result(&wait().with("Mcp-Param-Act", "wait").with("Mcp-Param-Other", "x"))
@@ -63,7 +63,7 @@ async fn headers_come_before_the_gate_and_the_arguments() {
         |arguments: Value| Post::modern_plain("tools/call", json!({"name": "mirrored", "arguments": arguments}));
     assert_eq!(client.error(&plain(json!({"act": "wait"}))).await, (400, -32020));
     assert_eq!(client.error(&plain(json!({}))).await, (400, -32021));
-    // What no header can carry is the arguments' affair.
+    // A value that no header can carry is checked with the arguments.
     let refused = client.result(&call(json!({"act": ["wait"]}))).await;
     assert_eq!(refused["isError"], true);
 }
@@ -78,7 +78,7 @@ async fn a_legacy_call_mirrors_nothing() {
     server.stage.released.count();
 }
 
-/// The annotations are those of the tool that is offered now; one that breaks the rules asks for nothing.
+/// The annotations are those of the tool that is offered now; an invalid one is ignored.
 #[tokio::test]
 async fn a_replaced_tool_asks_for_its_own_headers() {
     let server = Server::start().await;

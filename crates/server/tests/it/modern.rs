@@ -1,4 +1,4 @@
-//! A modern client's day, from discovery to the last acknowledgement.
+//! A modern client from discovery to the last acknowledgement.
 
 use crate::{
     request::{Post, TASKS, act},
@@ -97,7 +97,7 @@ async fn a_cancelled_task_stops_and_shows_it() {
 }
 
 #[tokio::test]
-async fn a_question_is_shown_answered_once_and_gone() {
+async fn a_question_is_shown_answered_once_and_removed() {
     let server = Server::start().await;
     let task = task_of(&server.result(&Post::modern("tools/call", act("optional", "ask"))).await);
     let asking = server.poll(&task, "input_required").await;
@@ -160,7 +160,7 @@ async fn arguments_that_do_not_fit_start_nothing() {
     assert_eq!(server.stage.begun.get(), 0);
 }
 
-/// Whoever writes a request by hand learns of all required headers at once.
+/// An error names all missing headers, which helps those who write requests by hand.
 #[tokio::test]
 async fn all_missing_headers_are_named_together() {
     let server = Server::start().await;

@@ -9,7 +9,7 @@ use longhaul_runtime::{
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, future::ready, sync::Arc};
 
-/// Does everything by saying what it was asked.
+/// Answers every request with its own input.
 struct Echo;
 
 impl PromptHandler for Echo {
@@ -135,7 +135,7 @@ async fn resources_are_read_by_uri_and_by_family() {
 }
 
 #[tokio::test]
-async fn u_36_completions_are_cut_at_a_hundred_and_say_so() {
+async fn u_36_completions_are_cut_at_a_hundred_and_marked_as_incomplete() {
     let (server, session) = offering().await;
     let params = |reference: Value| {
         json!({
@@ -171,7 +171,7 @@ async fn u_36_completions_are_cut_at_a_hundred_and_say_so() {
     }
 }
 
-/// U-07: every entry once, in order, and a cursor is good for its own list only.
+/// U-07: every entry once, in order, and a cursor is valid for its own list only.
 #[tokio::test]
 async fn long_lists_come_in_pages() {
     let (server, session) = offering().await;
@@ -225,7 +225,7 @@ async fn what_is_offered_may_change_while_the_server_runs() {
 
 /// L-10, U-24: capabilities match working handlers.
 #[tokio::test]
-async fn what_nobody_offers_is_not_announced() {
+async fn features_without_a_handler_are_not_declared() {
     let bare = Server::start().await;
     let (offering, _) = offering().await;
     let discover = Post::modern_plain("server/discover", json!({}));
@@ -260,7 +260,7 @@ async fn a_custom_method_is_answered_in_both_eras() {
     let [modern, legacy] = ask();
     assert_eq!(server.result(&modern).await["said"], json!([1, null]));
     assert_eq!(server.result(&legacy).await, json!({"said": [1, null]}));
-    // What surrounds it is judged as always (T-27).
+    // Its headers are checked as always (T-27).
     let foreign = modern.with("Mcp-Method", "tools/list");
     assert_eq!(server.error(&foreign).await, (400, -32020));
 }

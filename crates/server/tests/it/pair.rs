@@ -53,7 +53,7 @@ impl Client {
     }
 
     async fn tell(&mut self, post: &Post) {
-        self.stream.witness.sent(&post.body);
+        self.stream.checker.sent(&post.body);
         let endpoint = self.endpoint.clone();
         assert_eq!(self.post_to(&endpoint, &post.body.to_string()).await, 202);
     }
@@ -62,7 +62,7 @@ impl Client {
         let event = self.stream.event_text().await.unwrap();
         let data = event.strip_prefix("event: message\ndata: ");
         self.stream
-            .heard(data.unwrap_or_else(|| panic!("not a message: {event:?}")))
+            .received(data.unwrap_or_else(|| panic!("not a message: {event:?}")))
     }
 
     async fn answer(&mut self, post: &Post) -> Value {

@@ -6,7 +6,7 @@ use crate::{
 };
 use serde_json::Value;
 
-/// What a call comes to, seen from outside.
+/// How a call is answered.
 #[derive(Debug, PartialEq, Clone, Copy)]
 enum Outcome {
     Task,
@@ -60,12 +60,16 @@ async fn which_calls_become_tasks() {
 #[tokio::test]
 async fn a_modern_call_ignores_the_legacy_task_member() {
     let server = Server::start().await;
-    for wish in [act_as_task("never", "say"), {
+    for params in [act_as_task("never", "say"), {
         let mut garbled = act("never", "say");
         garbled["task"] = "yes".into();
         garbled
     }] {
-        let reply = server.connect().await.exchange(&Post::modern("tools/call", wish)).await;
+        let reply = server
+            .connect()
+            .await
+            .exchange(&Post::modern("tools/call", params))
+            .await;
         assert_eq!(outcome(&reply), Direct, "no error, no promotion (G2-18)");
     }
 }

@@ -37,7 +37,7 @@ async fn progress_only_rises_and_carries_the_token() {
 }
 
 #[tokio::test]
-async fn nobody_is_notified_without_asking() {
+async fn without_a_token_no_progress_is_sent() {
     let server = Server::start().await;
     let call = Post::modern_plain("tools/call", act("optional", "report 1 2"));
     let mut client = server.connect().await;

@@ -6,7 +6,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_call_that_takes_long_is_answered_with_a_task_that_goes_on() {
+async fn a_long_call_is_answered_with_a_task_that_continues() {
     let server = Server::start().await;
     let created = server
         .result(&Post::modern("tools/call", act("after_a_moment", "wait")))
@@ -33,7 +33,7 @@ async fn a_client_that_leaves_before_the_promotion_cancels_its_call() {
 }
 
 #[tokio::test]
-async fn invariant_9_a_client_that_leaves_after_the_promotion_takes_nothing_along() {
+async fn invariant_9_a_client_that_leaves_after_the_promotion_cancels_nothing() {
     let server = Server::one_by_one().await;
     let mut client = server.connect().await;
     let created = client

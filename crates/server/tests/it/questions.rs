@@ -82,7 +82,7 @@ async fn a_client_that_refuses_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn g1_42_a_client_that_cannot_be_asked_gets_a_result_that_says_so() {
+async fn g1_42_a_client_that_cannot_be_asked_gets_a_result_with_the_reason() {
     let server = Server::start().await;
     for session in [Some(server.session().await), None] {
         let call = Post::legacy(session.as_deref(), "tools/call", act("optional", "ask_all name"));
@@ -98,7 +98,7 @@ async fn without_a_session_a_response_is_refused() {
     let server = Server::start().await;
     let call = Post::legacy(None, "tools/call", act("optional", "ask"));
     let result = server.result(&call).await;
-    // The question needs no capability, so it was asked, and was not brought to anyone.
+    // The question needs no capability, so it was asked, but it could not be sent.
     assert_eq!(result["content"][0]["text"], r#"{"action":"cancel"}"#);
 }
 
@@ -117,7 +117,7 @@ async fn a_session_is_sent_log_messages_from_info_on() {
 }
 
 #[tokio::test]
-async fn u_04_a_question_that_nobody_waits_for_is_cancelled() {
+async fn u_04_a_question_of_a_cancelled_call_is_cancelled() {
     let server = Server::start().await;
     let session = server.session_that_can_be_asked().await;
     let (mut client, call) = begin(&server, &session, "ask_or_not").await;

@@ -1,4 +1,4 @@
-//! What is said of a task that waits for a slot.
+//! The status of a task that waits for a slot.
 
 use crate::{
     request::{Post, act_as_task},

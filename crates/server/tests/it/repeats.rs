@@ -13,7 +13,7 @@ fn named(mut post: Post) -> Post {
     post
 }
 
-/// `optional` asks for more than it did, or is gone, or does not run as a task any more.
+/// `optional` requires more arguments than before, or was removed, or does not run as a task any more.
 async fn change(server: &Server, nth: usize) {
     let settings = server.stage.settings("optional", TaskPolicy::Optional);
     let changed = match nth {
@@ -38,7 +38,7 @@ async fn change(server: &Server, nth: usize) {
 }
 
 #[tokio::test]
-async fn a_call_made_again_gets_its_task_whatever_has_become_of_its_tool() {
+async fn a_repeated_call_gets_its_task_whatever_happened_to_its_tool() {
     for nth in 0..4 {
         let server = Server::start().await;
         let session = server.session().await;
@@ -80,7 +80,7 @@ async fn a_plain_call_made_again_is_waited_for_and_can_become_a_task() {
     assert_eq!((server.stage.begun.get(), server.stage.stopped.get()), (1, 0));
 }
 
-/// What is not the same call is refused as if it had no key; and a key opens nothing but the call of its own tool.
+/// A different call is refused as if it had no key, and a key only finds calls of its own tool.
 #[tokio::test]
 async fn another_call_under_the_key_is_refused_as_before() {
     let server = Server::start().await;

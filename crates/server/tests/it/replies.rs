@@ -6,9 +6,9 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-fn response(session: &str, id: &str, said: (&str, Value)) -> Post {
+fn response(session: &str, id: &str, member: (&str, Value)) -> Post {
     let mut post = Post::legacy(Some(session), "", json!({}));
-    post.body = json!({"jsonrpc": "2.0", "id": id, said.0: said.1});
+    post.body = json!({"jsonrpc": "2.0", "id": id, member.0: member.1});
     post
 }
 
@@ -21,22 +21,22 @@ async fn asking(server: &Server) -> (String, String) {
     (session, task)
 }
 
-/// What the task came to, in text.
+/// The result of the task, as text.
 async fn text_of(server: &Server, task: &str) -> Value {
     let done = server.poll(task, "completed").await;
     serde_json::from_str(done["result"]["content"][0]["text"].as_str().unwrap()).unwrap()
 }
 
 #[tokio::test]
-async fn the_first_response_to_any_delivery_is_the_answer_and_is_kept_before_it_is_accepted() {
+async fn the_first_response_to_any_delivery_is_the_answer_and_is_stored_before_it_is_accepted() {
     let server = Server::start().await;
     let (session, task) = asking(&server).await;
     let related = json!({"io.modelcontextprotocol/related-task": {"taskId": task}, "mine": 1});
     let accepted = json!({"action": "accept", "content": {"sure": true}, "_meta": related});
     let mut client = server.connect().await;
-    for said in [accepted, json!({"action": "decline"})] {
+    for member in [accepted, json!({"action": "decline"})] {
         let reply = client
-            .exchange(&response(&session, &format!("{task}.in-1.9"), ("result", said)))
+            .exchange(&response(&session, &format!("{task}.in-1.9"), ("result", member)))
             .await;
         assert_eq!((reply.status(), reply.body.as_str()), (202, ""));
     }
@@ -60,7 +60,7 @@ async fn a_form_that_the_client_could_not_show_is_cancelled() {
 }
 
 #[tokio::test]
-async fn g2_42_what_does_not_fit_the_question_is_refused_and_leaves_it_open() {
+async fn g2_42_an_answer_that_does_not_fit_is_refused_and_the_question_stays_open() {
     let server = Server::start().await;
     let (session, task) = asking(&server).await;
     let id = format!("{task}.in-1.1");
@@ -84,7 +84,7 @@ async fn g2_42_what_does_not_fit_the_question_is_refused_and_leaves_it_open() {
 }
 
 #[tokio::test]
-async fn responses_that_nobody_waits_for_are_accepted() {
+async fn responses_that_are_not_awaited_are_accepted() {
     let server = Server::start().await;
     let session = server.session().await;
     let mut client = server.connect().await;

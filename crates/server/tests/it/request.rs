@@ -1,4 +1,4 @@
-//! Requests as clients of both eras send them, to be bent by the tests.
+//! Requests of both eras, for tests to change.
 
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ impl Post {
         self.to_bytes_with(self.body.to_string().as_bytes())
     }
 
-    /// The same head around another body.
+    /// The same headers with another body.
     pub(crate) fn to_bytes_with(&self, body: &[u8]) -> Vec<u8> {
         let mut bytes = self.head();
         bytes.extend(format!("Content-Length: {}\r\n\r\n", body.len()).bytes());
@@ -121,7 +121,7 @@ impl Post {
         bytes
     }
 
-    /// The head but for what says how long the body is.
+    /// The head without the length of the body.
     pub(crate) fn head(&self) -> Vec<u8> {
         let mut head = String::from("POST /mcp HTTP/1.1\r\n");
         if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
@@ -144,7 +144,7 @@ pub(crate) fn act(tool: &str, act: &str) -> Value {
     json!({"name": tool, "arguments": {"act": act}})
 }
 
-/// The same, wanting a task as legacy clients do.
+/// The same, with the `task` member of legacy clients.
 pub(crate) fn act_as_task(tool: &str, act: &str) -> Value {
     json!({"name": tool, "arguments": {"act": act}, "task": {"ttl": 60_000}})
 }

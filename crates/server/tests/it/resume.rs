@@ -75,7 +75,7 @@ async fn a_call_goes_on_when_its_connection_closes_and_its_stream_is_resumed() {
     assert_eq!(open(&server, &session, Some(&end)).await.event().await, None);
 }
 
-/// T-06: work that has nothing to say lets go of its connection, also when it has said nothing at all.
+/// T-06: the connection of a silent call is closed, also if the call has sent nothing at all.
 #[tokio::test]
 async fn a_silent_call_closes_its_stream_until_it_is_resumed() {
     let server = Server::start().await;
@@ -98,7 +98,7 @@ async fn a_silent_call_closes_its_stream_until_it_is_resumed() {
     assert_eq!(server.result(&plain).await["content"][0]["text"], "done");
 }
 
-/// T-10: whoever comes second reads on, and the first reads no more.
+/// T-10: a second reader continues, and the first reads no more.
 #[tokio::test]
 async fn a_stream_has_one_reader() {
     let server = Server::start().await;
@@ -112,7 +112,7 @@ async fn a_stream_has_one_reader() {
     assert_eq!(first.event().await, None);
 }
 
-/// Event ids are a session's own, and say so without ending the session.
+/// Event ids are valid for their session only; a wrong one does not end the session.
 #[tokio::test]
 async fn an_event_id_opens_nothing_for_another_session_or_when_it_is_made_up() {
     let server = Server::start().await;
@@ -139,7 +139,7 @@ async fn an_event_id_opens_nothing_for_another_session_or_when_it_is_made_up() {
     server.result(&Post::legacy(Some(&session), "ping", json!({}))).await;
 }
 
-/// T-11: what a session would have heard on its push stream waits there for it.
+/// T-11: messages to a session are kept on its push stream until it is read.
 #[tokio::test]
 async fn a_push_stream_keeps_messages_while_its_reader_is_away() {
     for _ in 0..5 {
@@ -160,7 +160,7 @@ async fn a_push_stream_keeps_messages_while_its_reader_is_away() {
             assert_eq!(stream.pushed().await["params"]["progress"], figure);
             last = stream.last_event_id.take();
             drop(stream);
-            // The server has noticed: it serves the next connection.
+            // The server has noticed the disconnect: it serves the next connection.
             server.result(&Post::legacy(Some(&session), "ping", json!({}))).await;
             server.stage.released.count();
         }
@@ -267,7 +267,7 @@ async fn the_streams_of_a_session_are_limited() {
     open(&server, &server.session().await, None).await;
 }
 
-/// A client of an earlier revision takes every event for a message.
+/// A client of an earlier revision reads every event as a message.
 #[tokio::test]
 async fn older_sessions_get_no_event_without_a_message() {
     let server = Server::start().await;
@@ -288,7 +288,7 @@ async fn older_sessions_get_no_event_without_a_message() {
     );
 }
 
-/// Opening a store waits for the last owner to let go, so that needs a thread of its own.
+/// Opening a store blocks until its last owner closes it, so that needs a thread of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_for_a_result_is_resumed_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
@@ -310,7 +310,7 @@ async fn a_wait_for_a_result_is_resumed_after_a_restart() {
 
     let server = Server::with(on_disk()).await;
     let mut client = open(&server, &session, Some(&last)).await;
-    // The executor could not be taken up, and that is what the wait comes to.
+    // The attempt could not be adopted, which is the outcome of the wait.
     let response = client.message().await.unwrap();
     assert_eq!(response["id"], waiting.body["id"]);
     assert!(

@@ -1,4 +1,4 @@
-//! Plain calls of modern clients that ask (MRTR, U-10..U-14): parked between the rounds, held for their client, and told apart.
+//! Plain calls of modern clients that ask (MRTR, U-10..U-14): kept between the rounds for their clients.
 
 use crate::{
     clock::TestClock,
@@ -9,7 +9,7 @@ use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
-/// A call by a client that can be asked everything but copes with no task.
+/// A call by a client that can be asked everything but does not support tasks.
 fn call(acting: &str) -> Post {
     call_of("optional", acting)
 }
@@ -45,7 +45,7 @@ fn text_of(result: &Value) -> Value {
     serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
 }
 
-/// The words of the −32602 that a request comes to.
+/// The message of the −32602 that answers a request.
 async fn refusal(server: &Server, post: &Post) -> String {
     let reply = server.connect().await.exchange(post).await;
     assert_eq!(reply.error(), (200, -32602));
@@ -53,7 +53,7 @@ async fn refusal(server: &Server, post: &Post) -> String {
 }
 
 #[tokio::test]
-async fn what_is_asked_together_is_shown_together_and_answered_in_one_retry() {
+async fn concurrent_questions_are_shown_together_and_answered_in_one_retry() {
     let server = Server::start().await;
     let first = call("ask_all name town");
     let round = server.result(&first).await;
@@ -85,7 +85,7 @@ async fn each_round_has_a_state_of_its_own() {
 }
 
 #[tokio::test]
-async fn u_14_what_is_missing_is_asked_again_and_what_was_not_asked_is_ignored() {
+async fn u_14_missing_answers_are_asked_again_and_others_are_ignored() {
     let server = Server::start().await;
     let first = call("ask_all name town");
     let round = server.result(&first).await;
@@ -145,7 +145,7 @@ async fn a_garbled_answer_is_refused_and_its_round_stays_open() {
 }
 
 #[tokio::test]
-async fn u_12_a_state_is_good_for_its_own_request_only() {
+async fn u_12_a_state_is_valid_for_its_own_request_only() {
     let server = Server::start().await;
     let first = call("ask_all name");
     let round = server.result(&first).await;
@@ -171,7 +171,7 @@ async fn u_12_a_state_is_good_for_its_own_request_only() {
     text_of(&server.result(&retry(&first, &round, answers)).await);
 }
 
-/// Neither is a round over early, nor is a session.
+/// Neither rounds nor sessions end early.
 #[tokio::test]
 async fn setting_the_clock_ends_no_round_and_no_session() {
     const DAY: i64 = 24 * 3_600_000;
@@ -213,7 +213,7 @@ async fn an_expired_state_is_refused_and_its_call_abandoned() {
 }
 
 #[tokio::test]
-async fn after_a_restart_the_client_is_told_to_call_again() {
+async fn after_a_restart_the_client_gets_an_error_to_call_again() {
     let store = Arc::new(MemoryStore::default());
     let options = || Options {
         store: Arc::clone(&store) as _,
@@ -294,7 +294,7 @@ async fn one_of_two_that_wait_may_leave_and_the_other_is_answered() {
 }
 
 #[tokio::test]
-async fn g2_05_a_client_that_cannot_be_asked_is_told_what_to_declare() {
+async fn g2_05_a_client_that_cannot_be_asked_gets_the_capability_to_declare() {
     let server = Server::start().await;
     let call = |acting, capabilities| Post::modern_with("tools/call", act("optional", acting), capabilities);
     for (acting, required) in [
@@ -326,7 +326,7 @@ async fn a_call_that_is_promoted_after_a_round_keeps_its_questions() {
         .result(&retry(&first, &round, json!({"name": accept("name", "Ann")})))
         .await;
     assert_eq!(keys(&round), ["wait"]);
-    // A call that goes on for long after its rounds becomes a task, and asks as one.
+    // A call that runs long after its rounds becomes a task, and asks as one.
     let first = Post::modern_with(
         "tools/call",
         act("after_a_moment", "ask_then_wait name town"),
@@ -363,19 +363,19 @@ async fn messages_come_in_order_and_before_questions() {
     client.send(&post.to_bytes()).await;
     assert!(client.head().await.is_stream());
     let messages = client.messages(&post).await;
-    let told: Vec<Value> = messages[..messages.len() - 1]
+    let sent: Vec<Value> = messages[..messages.len() - 1]
         .iter()
         .map(|message| match message["method"].as_str().unwrap() {
             "notifications/progress" => message["params"]["message"].clone(),
             _ => message["params"]["data"].clone(),
         })
         .collect();
-    assert_eq!(told, ["1", "info", "2", "warning", "3"]);
+    assert_eq!(sent, ["1", "info", "2", "warning", "3"]);
     assert_eq!(messages.last().unwrap()["result"]["content"][0]["text"], "done");
 }
 
 #[tokio::test]
-async fn u_09_no_log_message_is_sent_to_whoever_names_no_level() {
+async fn u_09_no_log_message_is_sent_without_a_level() {
     let server = Server::start().await;
     let post = Post::modern_plain("tools/call", act("optional", "tell emergency 1"));
     assert_eq!(

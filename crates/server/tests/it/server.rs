@@ -28,7 +28,7 @@ pub(crate) struct Server {
     stopped: oneshot::Receiver<()>,
 }
 
-/// What a test may want to be different.
+/// The options of a test's server.
 pub(crate) struct Options {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) strict_headers: bool,
@@ -133,7 +133,7 @@ impl Server {
         self.connect().await.result(post).await
     }
 
-    /// Status and code of the error that one request on a connection of its own comes to.
+    /// Status and code of the error of one request on its own connection.
     pub(crate) async fn error(&self, post: &Post) -> (u16, i64) {
         self.connect().await.error(post).await
     }
@@ -195,7 +195,7 @@ pub(crate) fn get(task: &str) -> Post {
     Post::modern("tasks/get", json!({"taskId": task}))
 }
 
-/// The task that a call came to, in either era.
+/// The task of a call, in either era.
 pub(crate) fn task_of(result: &Value) -> String {
     let task = result.get("task").unwrap_or(result);
     task["taskId"]

@@ -46,7 +46,7 @@ async fn a_session_ends_on_delete_and_its_tasks_go_on() {
     server.poll(&task, "completed").await;
 }
 
-/// Until then its client may come back (T-08); after it nobody can.
+/// Until its session ends the client may resume (T-08).
 #[tokio::test]
 async fn a_session_that_ends_cancels_the_plain_calls_that_its_client_has_left() {
     let server = Server::one_by_one().await;
@@ -97,7 +97,7 @@ async fn a_session_that_ends_cancels_the_plain_call_on_an_open_stream() {
     server.stage.stopped.reaches(1).await;
 }
 
-/// What the client left does not keep the session's memory: a call that ends is forgotten before its session.
+/// An abandoned call that ends is removed from memory before its session ends.
 #[tokio::test]
 async fn a_call_that_was_left_may_end_before_its_session() {
     let server = Server::one_by_one().await;
@@ -134,7 +134,7 @@ async fn an_unknown_session_is_answered_404_and_a_response_without_one_400() {
 }
 
 #[tokio::test]
-async fn a_handshake_needs_no_session_and_heeds_none() {
+async fn a_handshake_needs_no_session_and_ignores_one() {
     let server = Server::start().await;
     server
         .result(&Post::initialize("2025-11-25").with("Mcp-Session-Id", "gone"))
@@ -144,7 +144,7 @@ async fn a_handshake_needs_no_session_and_heeds_none() {
         .await;
 }
 
-/// Opening a store waits for the last owner to let go, so that needs a thread of its own.
+/// Opening a store blocks until its last owner closes it, so that needs a thread of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_and_their_ends_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();

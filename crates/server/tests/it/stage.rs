@@ -1,4 +1,4 @@
-//! Tools that do what a test tells them, and tell what was done to them.
+//! Tools that a test controls, with counters of what happened to them.
 
 use futures_util::future::try_join_all;
 use longhaul_core::{
@@ -25,7 +25,7 @@ pub(crate) struct Stage {
     pub(crate) released: Counter,
     /// How much longer than at first the logs are.
     pub(crate) logged: Counter,
-    /// Whether the commands that the acts pass for have ended.
+    /// Whether the commands that the acts stand for have ended.
     pub(crate) exited: Counter,
     /// How often it was read how they ended.
     pub(crate) exits_read: Counter,
@@ -91,7 +91,7 @@ impl Stage {
 
     pub(crate) fn settings(&self, name: &str, policy: TaskPolicy) -> ToolSettings {
         ToolSettings {
-            description: format!("Does what it is told; {policy:?} a task"),
+            description: format!("Acts as requested; {policy:?} a task"),
             input_schema: json!({
                 "type": "object",
                 "properties": {"act": {"type": "string"}},
@@ -134,8 +134,8 @@ impl Stage {
             .split_once(' ')
             .unwrap_or((arguments["act"].as_str().unwrap(), ""));
         match act {
-            "say" => said("done"),
-            "echo" => said(rest),
+            "say" => finished_with("done"),
+            "echo" => finished_with(rest),
             "wait" => self.wait(cx).await,
             "refuse" => ExecutionEnd::Finished(Outcome::tool_error("no")),
             "break" => ExecutionEnd::Finished(Outcome::RpcError(RpcFailure {
@@ -143,16 +143,16 @@ impl Stage {
                 message: "broken".into(),
                 data: None,
             })),
-            "blob" => said(&"x".repeat(rest.parse().unwrap())),
+            "blob" => finished_with(&"x".repeat(rest.parse().unwrap())),
             "ask" | "ask_and_outlive" => match cx.ask(question()).await {
-                Ok(answer) => said(answer.as_str()),
+                Ok(answer) => finished_with(answer.as_str()),
                 Err(error) => error.into_end(cx.requestor()),
             },
             // All names at once, then the answers in their order.
             "ask_all" => {
                 let asked = rest.split(' ').map(|name| cx.ask(form(name)));
                 match try_join_all(asked).await {
-                    Ok(answers) => said(&joined(&answers)),
+                    Ok(answers) => finished_with(&joined(&answers)),
                     Err(error) => error.into_end(cx.requestor()),
                 }
             }
@@ -164,7 +164,7 @@ impl Stage {
                         Err(error) => return error.into_end(cx.requestor()),
                     }
                 }
-                said(&joined(&answers))
+                finished_with(&joined(&answers))
             }
             // Asks, works until it is released, and asks again.
             "ask_then_wait" => {
@@ -179,12 +179,12 @@ impl Stage {
                     Ok::<_, AskError>([first, cx.ask(form(second)).await?])
                 };
                 match answers.await {
-                    Ok(answers) => said(&joined(&answers)),
+                    Ok(answers) => finished_with(&joined(&answers)),
                     Err(error) => error.into_end(cx.requestor()),
                 }
             }
             "sample" => match cx.ask(sampling()).await {
-                Ok(answer) => said(answer.as_str()),
+                Ok(answer) => finished_with(answer.as_str()),
                 Err(error) => error.into_end(cx.requestor()),
             },
             "quiet" => {
@@ -199,29 +199,29 @@ impl Stage {
                         None => cx.report(what.parse().unwrap(), None, Some(what)),
                     }
                 }
-                said("done")
+                finished_with("done")
             }
             "ask_two" => {
                 let (one, two) = tokio::join!(cx.ask(question()), cx.ask(question()));
-                said(&format!("{} {}", one.unwrap().as_str(), two.unwrap().as_str()))
+                finished_with(&format!("{} {}", one.unwrap().as_str(), two.unwrap().as_str()))
             }
             // Never pauses while it waits for the answer.
             "ask_while_talking" => tokio::select! {
-                answer = cx.ask(form(rest)) => said(answer.unwrap().as_str()),
+                answer = cx.ask(form(rest)) => finished_with(answer.unwrap().as_str()),
                 () = talk(cx) => unreachable!("it never ends"),
             },
             "flood" => {
                 for figure in 1..=rest.parse().unwrap() {
                     cx.progress(f64::from(figure), None);
                 }
-                said("done")
+                finished_with("done")
             }
-            // The test lets the tool lose interest.
+            // The test ends the tool's wait for the answer.
             "ask_or_not" => tokio::select! {
-                answer = cx.ask(question()) => said(answer.unwrap().as_str()),
-                () = self.released.reaches(1) => said("never mind"),
+                answer = cx.ask(question()) => finished_with(answer.unwrap().as_str()),
+                () = self.released.reaches(1) => finished_with("never mind"),
             },
-            // One at each level, whenever the test says so.
+            // One at each level, each time the test allows it.
             "log" => {
                 cx.status("ready");
                 for nth in 1..=rest.parse().unwrap() {
@@ -244,7 +244,7 @@ impl Stage {
                         return ExecutionEnd::Stopped(reason);
                     }
                 }
-                said("done")
+                finished_with("done")
             }
             other => panic!("no such act: {other}"),
         }
@@ -253,7 +253,7 @@ impl Stage {
     async fn wait(&self, cx: &TaskContext) -> ExecutionEnd {
         match self.released_or_stopped(1, cx).await {
             Some(reason) => ExecutionEnd::Stopped(reason),
-            None => said("done"),
+            None => finished_with("done"),
         }
     }
 
@@ -265,7 +265,7 @@ impl Stage {
     }
 }
 
-/// Acts of which `ask_and_outlive` goes on in the next process, its question still open.
+/// Acts of which `ask_and_outlive` continues in the next process, its question still open.
 struct Outliving {
     acts: Arc<dyn Executor>,
     stage: Stage,
@@ -284,7 +284,7 @@ impl Executor for Outliving {
     }
 }
 
-/// Says more than anyone can be told.
+/// Reports more than can be sent.
 async fn talk(cx: &TaskContext) {
     let mut figure = 0.0;
     loop {
@@ -296,7 +296,7 @@ async fn talk(cx: &TaskContext) {
     }
 }
 
-fn said(text: &str) -> ExecutionEnd {
+fn finished_with(text: &str) -> ExecutionEnd {
     ExecutionEnd::Finished(Outcome::result(text_result(text, false)))
 }
 
@@ -338,12 +338,12 @@ fn question() -> Json {
     }))
 }
 
-/// A log for every task that has begun: ten bytes, and ten more each time the test says so.
+/// A log for every task that has begun: ten bytes, and ten more each time the test allows it.
 pub(crate) struct Logs(pub(crate) Stage);
 
 pub(crate) const LOG: &str = "0123456789";
 
-/// How all of them have ended, once the test says so.
+/// How all of them have ended, once the test allows it.
 pub(crate) fn exit() -> Value {
     json!({"signal": "TERM"})
 }

@@ -19,7 +19,7 @@ struct Client {
     input: Option<WriteHalf<DuplexStream>>,
     output: BufReader<ReadHalf<DuplexStream>>,
     ended: oneshot::Receiver<io::Result<()>>,
-    witness: MessageChecker,
+    checker: MessageChecker,
 }
 
 impl Client {
@@ -40,7 +40,7 @@ impl Client {
             input: Some(input),
             output: BufReader::new(output),
             ended,
-            witness: MessageChecker::default(),
+            checker: MessageChecker::default(),
         }
     }
 
@@ -56,16 +56,16 @@ impl Client {
         initialize.body["params"]["capabilities"] = capabilities;
         client.result(&initialize).await;
         let initialized = Post::legacy(None, "notifications/initialized", json!({})).without_id();
-        client.tell(&initialized).await;
+        client.send_post(&initialized).await;
         client
     }
 
     async fn send(&mut self, bytes: &[u8]) {
-        self.witness.sent_bytes(bytes);
+        self.checker.sent_bytes(bytes);
         self.input.as_mut().unwrap().write_all(bytes).await.unwrap();
     }
 
-    async fn tell(&mut self, post: &Post) {
+    async fn send_post(&mut self, post: &Post) {
         self.send(format!("{}\n", post.body).as_bytes()).await;
     }
 
@@ -80,17 +80,17 @@ impl Client {
             .strip_suffix('\n')
             .unwrap_or_else(|| panic!("half a line: {line:?}"));
         let message = longhaul_schemas::read(whole).unwrap_or_else(|_| panic!("not a message: {line:?}"));
-        self.witness.received(&message).unwrap();
+        self.checker.received(&message).unwrap();
         Some(message)
     }
 
     async fn answer(&mut self, post: &Post) -> Value {
-        self.tell(post).await;
+        self.send_post(post).await;
         self.answer_to(post).await
     }
 
     async fn answer_to(&mut self, post: &Post) -> Value {
-        // News of tasks come whenever there are any.
+        // Notifications about tasks may come at any time.
         let answer = loop {
             let line = self.line().await.unwrap();
             if line["method"] != "notifications/tasks/status" {
@@ -107,7 +107,7 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// Says that nothing more comes.
+    /// Closes the input.
     async fn finish(&mut self) {
         self.input.take().unwrap().shutdown().await.unwrap();
     }
@@ -129,7 +129,7 @@ fn cancelled(id: &Value) -> Post {
 async fn a_client_may_leave_without_reading_its_answer() {
     let server = Server::start().await;
     let mut client = Client::initialized(&server).await;
-    client.tell(&ping()).await;
+    client.send_post(&ping()).await;
     let Client {
         input, output, ended, ..
     } = client;
@@ -175,7 +175,7 @@ async fn both_eras_are_served_on_one_connection_message_by_message() {
 }
 
 #[tokio::test]
-async fn nothing_that_comes_in_is_fatal() {
+async fn no_input_is_fatal() {
     let server = Server::start().await;
     let mut client = Client::connect(&server);
     for (line, code) in [
@@ -193,7 +193,7 @@ async fn nothing_that_comes_in_is_fatal() {
         let answer = client.line().await.unwrap();
         assert_eq!(answer["error"]["code"], json!(code), "{answer}");
     }
-    // Nothing is owed for these.
+    // These have no response.
     client.send(b"\n  \n\r\n").await;
     client
         .send(b"{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"result\":{}}\n{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n")
@@ -215,7 +215,7 @@ async fn a_line_without_an_end_is_skipped() {
     }
     client.send(b"\n").await;
     assert_eq!(client.line().await.unwrap()["error"]["code"], -32600);
-    // 16 MiB are no more than long.
+    // A line of 16 MiB is allowed.
     let long = "x".repeat((16 << 20) - 300);
     let post = Post::modern("tools/call", act("optional", &format!("say {long}")));
     client.result(&post).await;
@@ -226,7 +226,7 @@ async fn answers_do_not_wait_for_each_other_and_ids_are_not_used_twice_at_once()
     let server = Server::start().await;
     let mut client = Client::initialized(&server).await;
     let call = Post::legacy(None, "tools/call", act("optional", "wait")).id(json!("slow"));
-    client.tell(&call).await;
+    client.send_post(&call).await;
     client.result(&ping()).await;
     assert_eq!(client.answer(&call).await["error"]["code"], -32600);
     server.stage.released.count();
@@ -234,7 +234,7 @@ async fn answers_do_not_wait_for_each_other_and_ids_are_not_used_twice_at_once()
     client.result(&call).await;
 }
 
-/// T-43, U-04: also when the cancellation is in the same breath.
+/// T-43, U-04: also when the cancellation follows at once.
 #[tokio::test]
 async fn a_request_is_cancelled_by_message_in_either_era() {
     for modern in [true, false] {
@@ -255,9 +255,9 @@ async fn a_request_is_cancelled_by_message_in_either_era() {
         }
         // It may not even have begun; and its id is free again.
         let (begun, stopped) = (server.stage.begun.get(), server.stage.stopped.get());
-        client.tell(&call).await;
+        client.send_post(&call).await;
         server.stage.begun.reaches(begun + 1).await;
-        client.tell(&cancelled(&json!("a\u{e9}"))).await;
+        client.send_post(&cancelled(&json!("a\u{e9}"))).await;
         server.stage.stopped.reaches(stopped + 1).await;
         client.finish().await;
         assert_eq!(client.line().await, None, "no answer: modern {modern}");
@@ -273,8 +273,8 @@ async fn answers_still_come_after_the_last_request_and_tasks_live_on() {
     let task = task_of(&client.result(&create).await);
     let watching = Post::legacy(None, "tasks/result", json!({"taskId": task})).id(json!("w"));
     let call = Post::modern_plain("tools/call", act("optional", "report 1")).progress_token(json!(1));
-    client.tell(&watching).await;
-    client.tell(&call).await;
+    client.send_post(&watching).await;
+    client.send_post(&call).await;
     assert_eq!(client.line().await.unwrap()["method"], "notifications/progress");
     client.finish().await;
     server.stage.released.count();
@@ -295,21 +295,21 @@ async fn a_wait_that_is_longer_than_the_shutdown_is_dropped() {
     let create = Post::legacy(None, "tools/call", act_as_task("optional", "wait"));
     let task = task_of(&client.result(&create).await);
     client
-        .tell(&Post::modern_plain("tools/call", act("optional", "wait")).id(json!(2)))
+        .send_post(&Post::modern_plain("tools/call", act("optional", "wait")).id(json!(2)))
         .await;
     client
-        .tell(&Post::legacy(None, "tools/call", act("optional", "wait")).id(json!(3)))
+        .send_post(&Post::legacy(None, "tools/call", act("optional", "wait")).id(json!(3)))
         .await;
     let mut named = Post::legacy(None, "tools/call", act("optional", "wait")).id(json!(4));
     named.body["params"]["_meta"] = json!({"dev.longhaul/idempotency-key": "k"});
-    client.tell(&named).await;
+    client.send_post(&named).await;
     server.stage.begun.reaches(4).await;
     tokio::time::pause();
     client.finish().await;
     assert_eq!(client.line().await, None);
     client.ended.await.unwrap().unwrap();
     tokio::time::resume();
-    // The session was the connection, so nobody can come back for either plain call; for the named one its client can, and for the task.
+    // The session was the connection, so neither plain call can be resumed, but the one with a key can be repeated, and the task can be read.
     server.stage.stopped.reaches(2).await;
     assert_eq!(server.result(&get(&task)).await["status"], "working");
     server.stage.released.count();
@@ -325,7 +325,7 @@ async fn the_connection_ends_when_the_server_does() {
     let create = Post::legacy(None, "tools/call", act_as_task("optional", "wait"));
     let task = task_of(&client.result(&create).await);
     client
-        .tell(&Post::legacy(None, "tasks/result", json!({"taskId": task})))
+        .send_post(&Post::legacy(None, "tasks/result", json!({"taskId": task})))
         .await;
     client.result(&ping()).await;
     server.stop().await;
@@ -341,7 +341,7 @@ async fn a_client_that_does_not_read_gets_backpressure() {
     let Client {
         input,
         output,
-        mut witness,
+        mut checker,
         ..
     } = Client::with_pipe(&server, 1024);
     let mut input = input.unwrap();
@@ -353,7 +353,7 @@ async fn a_client_that_does_not_read_gets_backpressure() {
         }
         let _ = done.send(input);
     }));
-    // Another connection is served meanwhile, for as long as it takes the first one to come to a stop.
+    // Another connection is served meanwhile, until the first one is blocked.
     let mut other = Client::connect(&server);
     for _ in 0..2_000 {
         other.result(&discover()).await;
@@ -366,8 +366,8 @@ async fn a_client_that_does_not_read_gets_backpressure() {
     let mut answered = BTreeSet::new();
     for _ in 0..REQUESTS {
         let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
-        witness.sent(&discover().id(answer["id"].clone()).body);
-        witness.received(&answer).unwrap();
+        checker.sent(&discover().id(answer["id"].clone()).body);
+        checker.received(&answer).unwrap();
         assert!(answered.insert(answer["id"].as_u64().unwrap()), "twice: {answer}");
     }
     assert_eq!(answered.len() as u64, REQUESTS);
@@ -376,7 +376,7 @@ async fn a_client_that_does_not_read_gets_backpressure() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever was said before, a sound request is answered.
+    /// Whatever was sent before, a valid request is answered.
     #[test]
     fn junk_leaves_the_connection_usable(junk in prop::collection::vec(any::<u8>(), 0..2_000), seed in any::<u64>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -418,19 +418,19 @@ async fn a_question_comes_once_on_the_connection() {
             // Time enough for a second delivery to come, if there is one.
             (_, None) if pings < 20 => {
                 pings += 1;
-                client.tell(&ping()).await;
+                client.send_post(&ping()).await;
             }
             (_, None) => {
                 let mut answer = Post::legacy(None, "", json!({}));
                 let accept = json!({"action": "accept", "content": {"sure": true}});
                 answer.body = json!({"jsonrpc": "2.0", "id": asked[0], "result": accept});
-                client.tell(&answer).await;
+                client.send_post(&answer).await;
             }
             (id, Some("elicitation/create")) => {
                 asked.push(id.clone());
                 let wait = Post::legacy(None, "tasks/result", json!({"taskId": task})).id(json!("wait"));
-                client.tell(&wait).await;
-                client.tell(&ping()).await;
+                client.send_post(&wait).await;
+                client.send_post(&ping()).await;
             }
             (_, Some(method)) => assert_eq!(method, "notifications/tasks/status", "no other delivery to take back"),
         }
@@ -439,7 +439,7 @@ async fn a_question_comes_once_on_the_connection() {
     assert!(end["result"]["content"][0]["text"].as_str().unwrap().contains("accept"));
 }
 
-/// G1-50: nobody else can be there, so a client finds what an earlier one left; over HTTP it is the session's alone (C-24).
+/// G1-50: there is only one user, so a client finds the tasks of an earlier one; over HTTP it is the session's alone (C-24).
 #[tokio::test]
 async fn the_only_user_can_list_all_tasks() {
     let server = Server::start().await;
@@ -521,7 +521,7 @@ async fn is_refused_after_notifications() -> bool {
     let mut client = Client::connect(&server);
     let notification = Post::modern("notifications/unknown", json!({})).without_id();
     for _ in 0..3 {
-        client.tell(&notification).await;
+        client.send_post(&notification).await;
     }
     let answer = client.answer(&discover()).await;
     let refused = answer.get("error").is_some();
@@ -546,7 +546,7 @@ async fn s_06_every_line_counts() {
     panic!("notifications take nothing from the rate");
 }
 
-/// A response cannot be refused, since nobody would hear of it.
+/// A response cannot be refused, since a refusal has no id to be sent under.
 #[tokio::test]
 async fn messages_without_a_response_wait_for_the_rate_limit_and_are_not_lost() {
     let server = one_a_second().await;
@@ -569,9 +569,11 @@ async fn messages_without_a_response_wait_for_the_rate_limit_and_are_not_lost() 
         }
     };
     while client.answer(&ping()).await.get("error").is_none() {}
-    let said = json!({"action": "accept", "content": {"sure": true}});
+    let answer = json!({"action": "accept", "content": {"sure": true}});
     client
-        .tell(&Post::of(json!({"jsonrpc": "2.0", "id": asked["id"], "result": said})))
+        .send_post(&Post::of(
+            json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer}),
+        ))
         .await;
     loop {
         let line = client.line().await.unwrap();
@@ -593,12 +595,12 @@ async fn a_subscription_ends_by_message_from_either_side() {
         Post::modern("subscriptions/listen", wanted).id(json!(id))
     };
     for id in ["one", "two"] {
-        client.tell(&listen(id)).await;
+        client.send_post(&listen(id)).await;
         let acknowledged = client.line().await.unwrap();
         let of = &acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
         assert_eq!(*of, json!(id), "{acknowledged}");
     }
-    client.tell(&cancelled(&json!("one"))).await;
+    client.send_post(&cancelled(&json!("one"))).await;
     client.result(&discover()).await;
     server.stop().await;
     let cancelled = client.line().await.unwrap();

@@ -55,20 +55,20 @@ async fn a_subscription_sends_the_state_of_a_task_and_its_changes_until_it_is_do
     let (mut client, accepted) = subscribe(&server, &post).await;
     assert_eq!(accepted, json!({"taskIds": [over, waiting]}), "G2-52");
     for (id, status) in [(&over, "completed"), (&waiting, "working")] {
-        let told = next(&mut client, &post).await;
+        let notification = next(&mut client, &post).await;
         assert_eq!(
-            (&told["params"]["taskId"], &told["params"]["status"]),
+            (&notification["params"]["taskId"], &notification["params"]["status"]),
             (&json!(id), &json!(status)),
             "G2-55"
         );
-        assert!(told["params"].get("resultType").is_none(), "C-07");
+        assert!(notification["params"].get("resultType").is_none(), "C-07");
     }
     server.stage.released.count();
     loop {
-        let told = next(&mut client, &post).await;
-        assert_eq!(told["params"]["taskId"], *waiting);
-        if told["params"]["status"] == "completed" {
-            assert_eq!(told["params"]["result"]["content"][0]["text"], "done");
+        let notification = next(&mut client, &post).await;
+        assert_eq!(notification["params"]["taskId"], *waiting);
+        if notification["params"]["status"] == "completed" {
+            assert_eq!(notification["params"]["result"]["content"][0]["text"], "done");
             break;
         }
     }
@@ -147,7 +147,8 @@ async fn many_changes_of_a_list_are_one_notification_to_its_subscribers_only() {
         next(&mut one, &tools).await["method"],
         "notifications/tools/list_changed"
     );
-    let methods = [next(&mut other, &both).await, next(&mut other, &both).await].map(|told| told["method"].clone());
+    let methods = [next(&mut other, &both).await, next(&mut other, &both).await]
+        .map(|notification| notification["method"].clone());
     assert_eq!(
         methods,
         ["notifications/tools/list_changed", "notifications/prompts/list_changed"]
@@ -172,14 +173,14 @@ async fn subscribers_are_notified_when_a_resource_is_updated() {
     for uri in ["test://other", "test://b"] {
         server.engine.catalog().resource_updated(uri);
     }
-    let told = next(&mut client, &post).await;
+    let notification = next(&mut client, &post).await;
     assert_eq!(
-        (&told["method"], &told["params"]["uri"]),
+        (&notification["method"], &notification["params"]["uri"]),
         (&json!("notifications/resources/updated"), &json!("test://b"))
     );
 }
 
-/// U-22: a subscription to tasks ends with the last of them, and says so; another one goes on.
+/// U-22: a subscription to tasks ends with the last of them, with a response; other subscriptions continue.
 #[tokio::test]
 async fn a_subscription_ends_with_its_tasks() {
     let server = Server::start().await;
@@ -193,8 +194,12 @@ async fn a_subscription_ends_with_its_tasks() {
     }
     server.stage.released.count();
     let rest = client.messages_of(&post).await;
-    let (last, told) = rest.split_last().unwrap();
-    assert_eq!(told.last().unwrap()["params"]["status"], "completed", "{rest:?}");
+    let (last, notification) = rest.split_last().unwrap();
+    assert_eq!(
+        notification.last().unwrap()["params"]["status"],
+        "completed",
+        "{rest:?}"
+    );
     assert_eq!(last["result"]["resultType"], "complete");
     assert_eq!(
         last["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
@@ -205,7 +210,7 @@ async fn a_subscription_ends_with_its_tasks() {
     while next(&mut other, &post).await["method"] != "notifications/tools/list_changed" {}
 }
 
-/// G2-52: nothing was accepted, so there is nothing to wait for. Whether there is such a task for anybody else stays unsaid.
+/// G2-52: nothing was accepted, so there is nothing to wait for. The answer does not show whether another principal has such a task.
 #[tokio::test]
 async fn a_subscription_to_unknown_tasks_alone_ends_at_once() {
     let server = Server::start().await;
@@ -215,7 +220,7 @@ async fn a_subscription_to_unknown_tasks_alone_ends_at_once() {
     let rest = client.messages_of(&post).await;
     assert_eq!(rest.len(), 1, "{rest:?}");
     assert_eq!(rest[0]["result"]["resultType"], "complete");
-    // Whoever asks for nothing yet is let wait.
+    // A subscription that names nothing stays open.
     let (open, _) = subscribe(&server, &listen(json!({}))).await;
     server.poll(&task(&server, "say").await, "completed").await;
     assert!(!open.has_news());

@@ -1,4 +1,4 @@
-//! Updates of what is kept of a task: its log, its output, its history.
+//! Updates of a task's resources: its log, its output, its history.
 
 use crate::{
     client::Connection,
@@ -13,7 +13,7 @@ use longhaul_upstream::in_process;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-/// Gives something out whenever the test says so, `MOST` times.
+/// Emits output each time the test allows it, `MOST` times.
 struct Emitting(Stage);
 
 const MOST: usize = 20;
@@ -36,7 +36,7 @@ impl Executor for Emitting {
     }
 }
 
-/// A server, and a task that gives something out.
+/// A server, and a task that emits output.
 async fn emitting(clock: TestClock) -> (Server, String) {
     let server = Server::with(Options {
         clock,
@@ -60,11 +60,11 @@ fn parts(task: &str) -> [String; 3] {
 }
 
 fn subscription(uris: &[String]) -> Post {
-    let wish = json!({"notifications": {"resourceSubscriptions": uris}});
-    Post::modern("subscriptions/listen", wish).id(json!("sub-1"))
+    let filter = json!({"notifications": {"resourceSubscriptions": uris}});
+    Post::modern("subscriptions/listen", filter).id(json!("sub-1"))
 }
 
-/// A modern subscription, and which of the resources it hears of.
+/// A modern subscription, and which of the resources were accepted.
 async fn listen(server: &Server, uris: &[String]) -> (Connection, Value) {
     let mut client = server.connect().await;
     client.send(&subscription(uris).to_bytes()).await;
@@ -98,11 +98,11 @@ async fn subscribers_are_notified_when_task_resources_grow_in_both_eras() {
     server.stage.logged.count();
     server.stage.released.count();
     for mut stream in [legacy, modern] {
-        let mut told = BTreeSet::new();
-        while told.len() < uris.len() {
-            told.insert(updated(&mut stream).await);
+        let mut seen = BTreeSet::new();
+        while seen.len() < uris.len() {
+            seen.insert(updated(&mut stream).await);
         }
-        assert!(uris.iter().all(|uri| told.contains(uri)), "{told:?}");
+        assert!(uris.iter().all(|uri| seen.contains(uri)), "{seen:?}");
     }
 }
 
@@ -131,9 +131,9 @@ async fn updates_of_a_task_resource_are_sent_once_a_second() {
     assert!(!stream.has_news(), "its end gives nothing out");
 }
 
-/// Invariant 5: what is not there, and what is another's, are refused in the words of the era; nothing is said of either later.
+/// Invariant 5: what is not there, and what is another's, are refused with the error of the era, and cause no update later.
 #[tokio::test]
-async fn what_does_not_exist_cannot_be_subscribed_to() {
+async fn unknown_resources_cannot_be_subscribed_to() {
     let server = Server::start().await;
     let session = server.session().await;
     let task = task_of(&server.result(&Post::modern("tools/call", act("optional", "say"))).await);
@@ -159,7 +159,7 @@ async fn what_does_not_exist_cannot_be_subscribed_to() {
     let log = parts(&task)[0].clone();
     let (_stream, accepted) = listen(&server, &[&missing[..], std::slice::from_ref(&log)].concat()).await;
     assert_eq!(accepted, json!([log]));
-    // One stretch of it would be told of with each change of another.
+    // An update of one range would be sent for each change of another.
     let stretch = json!({"uri": format!("{log}?offset=1")});
     let stretch = Post::legacy(Some(&session), "resources/subscribe", stretch);
     assert_eq!(server.error(&stretch).await, (200, -32602));

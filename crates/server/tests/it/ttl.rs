@@ -1,4 +1,4 @@
-//! How long a task is kept: the tool's retention, and what its client wishes for.
+//! How long a task is kept: the tool's retention, and the TTL that its client requests.
 
 use crate::{
     clock::TestClock,
@@ -31,9 +31,9 @@ async fn keeping(clock: TestClock, tools: &[(&str, Millis, Option<Millis>)]) -> 
     server
 }
 
-fn create(session: &str, tool: &str, acting: &str, wish: &Value) -> Post {
+fn create(session: &str, tool: &str, acting: &str, requested: &Value) -> Post {
     let mut params = act(tool, acting);
-    params["task"] = wish.clone();
+    params["task"] = requested.clone();
     Post::legacy(Some(session), "tools/call", params)
 }
 
@@ -50,7 +50,7 @@ async fn a_requested_ttl_is_granted_within_bounds() {
     ];
     let server = keeping(TestClock::default(), &tools).await;
     let session = server.session().await;
-    for (tool, wish, granted) in [
+    for (tool, requested, granted) in [
         ("hour", json!({}), json!(HOUR)),
         ("hour", json!({"ttl": 0}), json!(60_000)),
         ("hour", json!({"ttl": 90_000}), json!(90_000)),
@@ -63,32 +63,32 @@ async fn a_requested_ttl_is_granted_within_bounds() {
         ("forever", json!({}), json!(null)),
         ("forever", json!({"ttl": HOUR}), json!(HOUR)),
     ] {
-        let created = server.result(&create(&session, tool, "wait", &wish)).await;
-        assert_eq!(created["task"]["ttl"], granted, "{tool} {wish}");
+        let created = server.result(&create(&session, tool, "wait", &requested)).await;
+        assert_eq!(created["task"]["ttl"], granted, "{tool} {requested}");
         let task = task_of(&created);
         let asked = Post::legacy(Some(&session), "tasks/get", json!({"taskId": task}));
-        assert_eq!(server.result(&asked).await["ttl"], granted, "{tool} {wish}");
-        assert_eq!(server.result(&get(&task)).await["ttlMs"], granted, "{tool} {wish}");
+        assert_eq!(server.result(&asked).await["ttl"], granted, "{tool} {requested}");
+        assert_eq!(server.result(&get(&task)).await["ttlMs"], granted, "{tool} {requested}");
     }
     for wrong in [json!(-1), json!(1.5), json!("1h")] {
         let refused = create(&session, "hour", "wait", &json!({"ttl": wrong}));
         assert_eq!(server.error(&refused).await, (200, -32602));
     }
-    // G2-18: a modern client has no such wish.
+    // G2-18: a modern client cannot request a TTL.
     let mut modern = Post::modern("tools/call", act("hour", "wait"));
     modern.body["params"]["task"] = json!({"ttl": 90_000});
     assert_eq!(server.result(&modern).await["ttlMs"], HOUR);
 }
 
-/// Invariant 6: the work goes on, and its end can be read for the time that was granted.
+/// Invariant 6: the work continues, and its outcome can be read for the granted time.
 #[tokio::test]
 async fn a_short_ttl_deletes_no_live_task_and_is_over_a_while_after_the_end() {
     let clock = TestClock::default();
     let server = keeping(clock.clone(), &[("hour", HOUR, None)]).await;
     let session = server.session().await;
-    let wish = json!({"ttl": 1});
-    let long = task_of(&server.result(&create(&session, "hour", "wait", &wish)).await);
-    let short = task_of(&server.result(&create(&session, "hour", "say", &wish)).await);
+    let requested = json!({"ttl": 1});
+    let long = task_of(&server.result(&create(&session, "hour", "wait", &requested)).await);
+    let short = task_of(&server.result(&create(&session, "hour", "say", &requested)).await);
     server.poll(&short, "completed").await;
     clock.advance(MINUTE * 2);
     while server

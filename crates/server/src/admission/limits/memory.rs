@@ -14,14 +14,14 @@ pub(crate) const UNCOUNTED: usize = 8 * 1024;
 /// A body up to this size may use the share that is kept for small ones: polls, answers, cancels.
 pub(crate) const SMALL: usize = 64 * 1024;
 
-/// There is no room now.
+/// The memory budget is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exhausted;
 
-/// Bytes of one kind.
+/// The budget of one kind of bytes.
 struct Pool {
     most: usize,
-    taken: AtomicUsize,
+    reserved: AtomicUsize,
     freed: Notify,
 }
 
@@ -29,32 +29,32 @@ impl Pool {
     fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
-            taken: AtomicUsize::new(0),
+            reserved: AtomicUsize::new(0),
             freed: Notify::new(),
         })
     }
 
     fn take(&self, bytes: usize) -> Result<(), Exhausted> {
-        let more = |taken: usize| taken.checked_add(bytes).filter(|taken| *taken <= self.most);
-        let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map(drop).map_err(|_| Exhausted)
+        let more = |reserved: usize| reserved.checked_add(bytes).filter(|reserved| *reserved <= self.most);
+        let reserved = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        reserved.map(drop).map_err(|_| Exhausted)
     }
 
     fn give_back(&self, bytes: usize) {
         if bytes > 0 {
-            self.taken.fetch_sub(bytes, Ordering::Relaxed);
+            self.reserved.fetch_sub(bytes, Ordering::Relaxed);
             self.freed.notify_waiters();
         }
     }
 }
 
 /// Bytes that are reserved; given back when dropped.
-pub(crate) struct Room {
+pub(crate) struct Reservation {
     pool: Arc<Pool>,
     bytes: usize,
 }
 
-impl Room {
+impl Reservation {
     /// Takes more, all or nothing.
     fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         self.pool.take(bytes.saturating_sub(self.bytes))?;
@@ -63,8 +63,8 @@ impl Room {
     }
 }
 
-impl Room {
-    /// Takes over what another one has reserved of the same kind.
+impl Reservation {
+    /// Adds another reservation of the same kind.
     pub(crate) fn join(&mut self, mut other: Self) {
         if Arc::ptr_eq(&self.pool, &other.pool) {
             self.bytes += std::mem::take(&mut other.bytes);
@@ -72,7 +72,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.pool.give_back(self.bytes);
     }
@@ -95,41 +95,41 @@ impl ByteBudget {
         }
     }
 
-    /// Room for a body of which nothing has been read.
-    pub(crate) fn body(&self) -> BodyRoom<'_> {
-        BodyRoom {
+    /// A reservation for a body of which nothing has been read.
+    pub(crate) fn body(&self) -> BodyReservation<'_> {
+        BodyReservation {
             budget: self,
-            room: None,
+            reservation: None,
         }
     }
 
-    /// Completes when a body of so many bytes fits, as things are; nothing is reserved.
+    /// Completes when a body of so many bytes would fit; nothing is reserved.
     pub(crate) async fn fits(&self, bytes: usize) {
         self.large.until(|| self.large.fits(bytes)).await;
     }
 
-    /// Room for an answer. One that is larger than the whole budget takes all of it.
-    pub(crate) fn answer(&self, bytes: usize) -> Result<Option<Room>, Exhausted> {
+    /// Reserves memory for an answer. One that is larger than the whole budget takes all of it.
+    pub(crate) fn answer(&self, bytes: usize) -> Result<Option<Reservation>, Exhausted> {
         if bytes <= UNCOUNTED {
             return Ok(None);
         }
         let bytes = bytes.min(self.answers.most);
         self.answers.take(bytes)?;
-        Ok(Some(Room {
+        Ok(Some(Reservation {
             pool: Arc::clone(&self.answers),
             bytes,
         }))
     }
 
-    /// Waits for room for an answer.
-    pub(crate) async fn wait_for_answer(&self, bytes: usize) -> Option<Room> {
+    /// Waits until memory for an answer can be reserved.
+    pub(crate) async fn wait_for_answer(&self, bytes: usize) -> Option<Reservation> {
         self.answers.until(|| self.answer(bytes).ok()).await
     }
 }
 
 impl Pool {
     fn fits(&self, bytes: usize) -> Option<()> {
-        let free = self.most.saturating_sub(self.taken.load(Ordering::Relaxed));
+        let free = self.most.saturating_sub(self.reserved.load(Ordering::Relaxed));
         (bytes <= free).then_some(())
     }
 
@@ -147,22 +147,24 @@ impl Pool {
 }
 
 /// What a body has reserved so far.
-pub(crate) struct BodyRoom<'a> {
+pub(crate) struct BodyReservation<'a> {
     budget: &'a ByteBudget,
-    room: Option<Room>,
+    reservation: Option<Reservation>,
 }
 
-impl BodyRoom<'_> {
+impl BodyReservation<'_> {
     /// Grows the reservation to `bytes`. If that fails it keeps what it had.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         if bytes <= UNCOUNTED {
             return Ok(());
         }
-        if let Some(room) = &mut self.room
-            && (bytes <= SMALL || Arc::ptr_eq(&room.pool, &self.budget.large))
+        if let Some(reservation) = &mut self.reservation
+            && (bytes <= SMALL || Arc::ptr_eq(&reservation.pool, &self.budget.large))
         {
-            return match room.grow(bytes) {
-                Err(Exhausted) if Arc::ptr_eq(&room.pool, &self.budget.small) => self.enter(&self.budget.large, bytes),
+            return match reservation.grow(bytes) {
+                Err(Exhausted) if Arc::ptr_eq(&reservation.pool, &self.budget.small) => {
+                    self.enter(&self.budget.large, bytes)
+                }
                 grown => grown,
             };
         }
@@ -175,7 +177,7 @@ impl BodyRoom<'_> {
     /// Moves to another pool; it keeps its old reservation if that fails.
     fn enter(&mut self, pool: &Arc<Pool>, bytes: usize) -> Result<(), Exhausted> {
         pool.take(bytes)?;
-        self.room = Some(Room {
+        self.reservation = Some(Reservation {
             pool: Arc::clone(pool),
             bytes,
         });
@@ -183,8 +185,8 @@ impl BodyRoom<'_> {
     }
 
     /// What is reserved, to be kept as long as the request.
-    pub(crate) fn keep(self) -> Option<Room> {
-        self.room
+    pub(crate) fn keep(self) -> Option<Reservation> {
+        self.reservation
     }
 }
 
@@ -196,44 +198,44 @@ mod tests {
 
     const BUDGET: usize = 8 << 20;
 
-    fn taken(budget: &ByteBudget) -> [usize; 3] {
-        [&budget.small, &budget.large, &budget.answers].map(|pool| pool.taken.load(Ordering::Relaxed))
+    fn reserved(budget: &ByteBudget) -> [usize; 3] {
+        [&budget.small, &budget.large, &budget.answers].map(|pool| pool.reserved.load(Ordering::Relaxed))
     }
 
     proptest! {
-        /// Against a list of what is held.
+        /// Compares with a list of the reservations.
         #[test]
-        fn no_more_is_held_than_there_is_and_all_is_given_back(
+        fn reservations_stay_within_the_budget_and_are_released(
             steps in prop::collection::vec((0..3u8, 1..3_000_000usize, any::<prop::sample::Index>()), 1..200),
         ) {
             let budget = ByteBudget::new(BUDGET, 1 << 20);
-            let mut bodies: Vec<(usize, BodyRoom<'_>)> = Vec::new();
-            let mut answers: Vec<(usize, Option<Room>)> = Vec::new();
+            let mut bodies: Vec<(usize, BodyReservation<'_>)> = Vec::new();
+            let mut answers: Vec<(usize, Option<Reservation>)> = Vec::new();
             for (what, bytes, which) in steps {
                 match what {
                     0 => {
                         // In pieces, as it is read.
-                        let mut room = budget.body();
-                        let grown = (1..=4).try_for_each(|part| room.grow(bytes / 4 * part));
+                        let mut reservation = budget.body();
+                        let grown = (1..=4).try_for_each(|part| reservation.grow(bytes / 4 * part));
                         if grown.is_ok() {
-                            bodies.push((bytes / 4 * 4, room));
+                            bodies.push((bytes / 4 * 4, reservation));
                         }
                     }
-                    1 => if let Ok(room) = budget.answer(bytes) {
-                        answers.push((bytes, room));
+                    1 => if let Ok(reservation) = budget.answer(bytes) {
+                        answers.push((bytes, reservation));
                     }
                     _ if !bodies.is_empty() => drop(bodies.swap_remove(which.index(bodies.len()))),
                     _ if !answers.is_empty() => drop(answers.swap_remove(which.index(answers.len()))),
                     _ => {}
                 }
                 let counted = |bytes: usize| if bytes <= UNCOUNTED { 0 } else { bytes };
-                let [small, large, of_answers] = taken(&budget);
+                let [small, large, of_answers] = reserved(&budget);
                 prop_assert_eq!(small + large, bodies.iter().map(|(bytes, _)| counted(*bytes)).sum::<usize>());
                 prop_assert_eq!(of_answers, answers.iter().map(|(bytes, _)| counted(*bytes)).sum::<usize>());
                 prop_assert!(small + large + of_answers <= BUDGET);
             }
             drop((bodies, answers));
-            prop_assert_eq!(taken(&budget), [0; 3]);
+            prop_assert_eq!(reserved(&budget), [0; 3]);
         }
     }
 
@@ -242,11 +244,11 @@ mod tests {
         let budget = ByteBudget::new(BUDGET, 1 << 20);
         let mut large = Vec::new();
         loop {
-            let mut room = budget.body();
-            if room.grow(SMALL + 1).is_err() {
+            let mut reservation = budget.body();
+            if reservation.grow(SMALL + 1).is_err() {
                 break;
             }
-            large.push(room);
+            large.push(reservation);
         }
         let mut small = budget.body();
         assert_eq!(small.grow(SMALL), Ok(()));
@@ -255,13 +257,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_larger_than_all_room_has_it_alone() {
+    fn an_answer_larger_than_the_budget_reserves_all_of_it() {
         let budget = ByteBudget::new(BUDGET, 1 << 20);
-        let room = budget.answer(10 * BUDGET).expect("the room is empty");
+        let reservation = budget.answer(10 * BUDGET).expect("the budget is unused");
         assert!(budget.answer(UNCOUNTED + 1).is_err());
         let mut waits = Box::pin(budget.wait_for_answer(UNCOUNTED + 1));
         assert!((&mut waits).now_or_never().is_none());
-        drop(room);
-        assert!(waits.now_or_never().is_some_and(|room| room.is_some()));
+        drop(reservation);
+        assert!(waits.now_or_never().is_some_and(|reservation| reservation.is_some()));
     }
 }

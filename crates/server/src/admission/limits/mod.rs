@@ -12,20 +12,20 @@ use rate::Rates;
 use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 use tally::{Permit, Tally};
 
-pub(crate) use memory::{BodyRoom, ByteBudget, Exhausted, Room, SMALL};
+pub(crate) use memory::{BodyReservation, ByteBudget, Exhausted, Reservation, SMALL};
 pub(crate) use tally::Full;
 
 /// Limits of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Requests of one principal in a second, with bursts of twice as many. Each HTTP request to an endpoint is one, whatever it carries, and
-    /// each line of stdio. Nobody is limited without authentication, since all clients are the same principal then, unless this is given
-    /// all the same.
+    /// each line of stdio. Without authentication all clients are the same principal, so this limit applies only if
+    /// it is set.
     pub requests_per_second: Option<NonZeroU32>,
     /// Requests of all together in a second, with bursts of twice as many; by default as many as can be answered.
     pub requests_per_second_in_all: Option<NonZeroU32>,
-    /// HTTP connections from one address at once, 4096 by default. Who has connected has not said who it is, so its address is all there is to
-    /// count by: behind a proxy all clients have the proxy's. One more is answered with 429, whatever it asks, and closed.
+    /// HTTP connections from one address at once, 4096 by default. A new connection has no principal yet, so connections are counted by
+    /// address; behind a proxy all clients have the proxy's. One more is answered with 429, whatever it asks, and closed.
     pub connections: usize,
     /// HTTP connections of all together at once, at least 1; 8192 by default. Never more than half of the descriptors the process may have, since
     /// the store, the commands and their logs need the others. The next one waits in the kernel until one closes.
@@ -35,7 +35,7 @@ pub struct Limits {
     /// The same of all together, 8192 by default.
     pub streams_in_all: usize,
     /// Bytes of request bodies that are read or worked on, and of answers that were not read yet, in all; 128 MiB by default. An eighth is kept for
-    /// bodies up to 64 KiB, half is for answers. A request that finds no room is answered with 503.
+    /// bodies up to 64 KiB, half is for answers. A request that does not fit is answered with 503.
     pub memory: usize,
 }
 
@@ -53,7 +53,7 @@ impl Default for Limits {
     }
 }
 
-/// `Retry-After` for too many tasks or bytes: it is not known when there will be room.
+/// `Retry-After` for too many tasks or bytes: it is not known when some will be freed.
 const QUOTA_PAUSE: Duration = Duration::from_secs(10);
 /// The same for bytes in memory, which come and go quickly.
 const MEMORY_PAUSE: Duration = Duration::from_secs(1);
@@ -118,7 +118,7 @@ pub(crate) type StreamPermit = Permit<Principal>;
 /// An address's right to an open connection; given back when dropped.
 pub(crate) type ConnectionPermit = Permit<IpAddr>;
 
-/// Counts what is limited.
+/// The counters of all limits.
 pub(crate) struct Meter {
     requests: Rates,
     connections: Tally<IpAddr>,

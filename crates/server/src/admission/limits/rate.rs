@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-/// So many principals are remembered before those that have asked for nothing lately are forgotten for the first time.
+/// So many principals are kept before idle ones are removed for the first time.
 const REMEMBERED: usize = 10_000;
 
 type Of<State> = RateLimiter<NotKeyed, State, PortClock, NoOpMiddleware<Moment>>;
@@ -33,8 +33,8 @@ pub(super) struct Rates {
 /// Counts requests by principal.
 struct Each {
     limiter: OfEach,
-    /// How many are remembered when the idle ones are forgotten next: twice as many as were left the last time, so that the cost of looking at all
-    /// of them is spread over as many newcomers.
+    /// How many are kept before idle ones are removed again: twice as many as were left the last time, so that the cost of a sweep is spread
+    /// over as many new principals.
     sweep_above: AtomicUsize,
 }
 
@@ -52,14 +52,14 @@ impl Rates {
         Self { clock, of_one, in_all }
     }
 
-    /// Counts a request. Who asks too often is refused before it takes anything from all the others.
+    /// Counts a request. A principal over its own rate is refused before the common rate is charged.
     pub(super) fn count(&self, principal: &Principal) -> Result<(), Busy> {
         let busy = |most: NonZeroU32, wait| Busy::Rate {
             limit: most.get(),
             wait,
         };
         if let Some((most, each)) = &self.of_one {
-            each.forget_idle();
+            each.remove_idle();
             let early = each.limiter.check_key(principal);
             early.map_err(|early| busy(*most, early.wait_time_from(self.clock.now())))?;
         }
@@ -72,12 +72,12 @@ impl Rates {
 }
 
 impl Each {
-    fn forget_idle(&self) {
+    fn remove_idle(&self) {
         let above = self.sweep_above.load(Ordering::Relaxed);
         if self.limiter.len() <= above {
             return;
         }
-        // Whoever comes meanwhile need not look, too.
+        // Concurrent requests need not sweep, too.
         let mine = self
             .sweep_above
             .compare_exchange(above, usize::MAX, Ordering::Relaxed, Ordering::Relaxed);
@@ -135,7 +135,7 @@ mod tests {
     #[derive(Default)]
     struct Hand {
         monotonic: AtomicI64,
-        /// What the world's clock was set by.
+        /// How much the system clock was set by.
         set: AtomicI64,
     }
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn s_06_a_principal_gets_its_rate_and_is_told_when_the_next_request_is_welcome() {
+    fn s_06_a_principal_gets_its_rate_and_a_time_to_retry() {
         let (hand, rates) = rates(Some(10), None);
         let (one, other) = (Principal::named("one"), Principal::named("other"));
         assert_eq!(welcome(&rates, &one, 50), 20, "a burst of two seconds");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_the_clock_locks_nobody_out_and_gives_nobody_more() {
+    fn setting_the_clock_does_not_change_the_rate() {
         for set in [-3_600_000, 3_600_000] {
             let (hand, rates) = rates(Some(10), Some(10));
             let one = Principal::named("one");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn s_06_all_together_have_a_rate_that_a_principal_beyond_its_own_takes_nothing_of() {
+    fn s_06_a_principal_over_its_rate_uses_nothing_of_the_common_rate() {
         let (_, rates) = rates(Some(2), Some(4));
         let principals = ["one", "two", "three"].map(Principal::named);
         let served = principals.each_ref().map(|principal| welcome(&rates, principal, 50));
@@ -215,12 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_limited_without_a_rate() {
+    fn without_a_rate_no_request_is_limited() {
         let (_, rates) = rates(None, None);
         assert_eq!(welcome(&rates, &Principal::local(), 10_000), 10_000);
     }
 
-    /// Lets `count` principals ask that never asked before; how often all of them were looked at.
+    /// Sends requests of `count` new principals; returns how often all principals were swept.
     fn newcomers(rates: &Rates, group: &str, count: usize) -> usize {
         let (_, each) = rates.of_one.as_ref().unwrap();
         let mut sweeps = 0;
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_principals_are_forgotten() {
+    fn idle_principals_are_removed() {
         let (hand, rates) = rates(Some(1), None);
         let (_, each) = rates.of_one.as_ref().unwrap();
         for group in ["first", "second", "third"] {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn as_long_as_nobody_is_idle_all_are_looked_at_less_and_less_often() {
+    fn sweeps_that_find_no_idle_principal_become_rarer() {
         let (_, rates) = rates(Some(1), None);
         assert_eq!(newcomers(&rates, "busy", 16 * REMEMBERED), 4);
     }

@@ -1,63 +1,63 @@
-//! Places: so many for one, so many in all.
+//! Counted permits, limited for each holder and in all.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
-/// No place is free.
+/// No permit is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Full {
-    /// One client has as many as it may.
+    /// The holder has reached its limit.
     #[error("{0} of one client")]
     OfOne(usize),
-    /// There are as many as there may be.
+    /// The limit of all together is reached.
     #[error("{0} of all together")]
     InAll(usize),
 }
 
-/// Counts places that are taken, by who has them. Who has none is not remembered.
+/// Counts permits by their holder. A holder without permits is not kept.
 pub(super) struct Tally<K: Eq + Hash> {
     of_one: usize,
     pub(super) in_all: usize,
-    taken: Arc<Mutex<Taken<K>>>,
+    counts: Arc<Mutex<Counts<K>>>,
 }
 
-struct Taken<K> {
+struct Counts<K> {
     by: HashMap<K, usize>,
     in_all: usize,
 }
 
-/// A place; given back when dropped.
+/// A permit; released when dropped.
 pub(crate) struct Permit<K: Eq + Hash> {
-    taken: Arc<Mutex<Taken<K>>>,
+    counts: Arc<Mutex<Counts<K>>>,
     by: K,
 }
 
 impl<K: Eq + Hash + Clone> Tally<K> {
     pub(super) fn new(of_one: usize, in_all: usize) -> Self {
-        let taken = Taken {
+        let counts = Counts {
             by: HashMap::new(),
             in_all: 0,
         };
         Self {
             of_one,
             in_all,
-            taken: Arc::new(Mutex::new(taken)),
+            counts: Arc::new(Mutex::new(counts)),
         }
     }
 
-    /// Takes a place for `by`.
+    /// Takes a permit for `by`.
     pub(super) fn enter(&self, by: K) -> Result<Permit<K>, Full> {
-        let mut taken = lock(&self.taken);
-        if taken.in_all >= self.in_all {
+        let mut counts = lock(&self.counts);
+        if counts.in_all >= self.in_all {
             return Err(Full::InAll(self.in_all));
         }
-        if taken.by.get(&by).copied().unwrap_or_default() >= self.of_one {
+        if counts.by.get(&by).copied().unwrap_or_default() >= self.of_one {
             return Err(Full::OfOne(self.of_one));
         }
-        taken.in_all += 1;
-        *taken.by.entry(by.clone()).or_default() += 1;
+        counts.in_all += 1;
+        *counts.by.entry(by.clone()).or_default() += 1;
         Ok(Permit {
-            taken: Arc::clone(&self.taken),
+            counts: Arc::clone(&self.counts),
             by,
         })
     }
@@ -65,19 +65,19 @@ impl<K: Eq + Hash + Clone> Tally<K> {
 
 impl<K: Eq + Hash> Drop for Permit<K> {
     fn drop(&mut self) {
-        let mut taken = lock(&self.taken);
-        taken.in_all -= 1;
-        if let Some(count) = taken.by.get_mut(&self.by) {
+        let mut counts = lock(&self.counts);
+        counts.in_all -= 1;
+        if let Some(count) = counts.by.get_mut(&self.by) {
             *count -= 1;
             if *count == 0 {
-                taken.by.remove(&self.by);
+                counts.by.remove(&self.by);
             }
         }
     }
 }
 
-fn lock<K>(taken: &Mutex<Taken<K>>) -> MutexGuard<'_, Taken<K>> {
-    taken.lock()
+fn lock<K>(counts: &Mutex<Counts<K>>) -> MutexGuard<'_, Counts<K>> {
+    counts.lock()
 }
 
 #[cfg(test)]
@@ -86,9 +86,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a list of who is inside.
+        /// Compares with a list of the holders.
         #[test]
-        fn s_06_there_are_never_more_than_the_limits_and_each_place_is_given_back(
+        fn s_06_permits_stay_within_the_limits_and_are_released(
             of_one in 0usize..4,
             in_all in 0usize..8,
             steps in prop::collection::vec((0u8..4, any::<prop::sample::Index>(), prop::bool::weighted(0.6)), 0..64),
@@ -111,8 +111,8 @@ mod tests {
                 }
             }
             inside.clear();
-            let taken = lock(&tally.taken);
-            prop_assert_eq!((taken.in_all, taken.by.len()), (0, 0), "nobody is remembered");
+            let counts = lock(&tally.counts);
+            prop_assert_eq!((counts.in_all, counts.by.len()), (0, 0), "no holder is kept");
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{BlockingCall, CallHold, InputRequestMode, OnResponse, store_failed};
 use crate::interaction::{
     exchange::{Output, Response},
     input_requests::{self, unanswered::UnansweredRequests},
-    rounds::{LIFETIME, Round, State, gone},
+    rounds::{LIFETIME, Round, State, call_ended},
 };
 use longhaul_core::{Input, InputKey, Json, RpcFailure};
 use longhaul_runtime::Reply;
@@ -23,14 +23,14 @@ pub(super) enum CallInputRequests {
 
 /// Requests of ours to a legacy client.
 pub(super) struct Sent {
-    /// Their ids, by the keys of the questions that were open when last looked at.
+    /// Their ids, by the keys of the questions that were open at the last read.
     open: BTreeMap<InputKey, String>,
     /// Those of questions that are no longer open.
     closed: Vec<String>,
     unanswered: UnansweredRequests,
 }
 
-/// What a modern client has answered with this request, and where it stands in a series of rounds.
+/// A modern client's answers in this request, and its position in a series of rounds.
 pub(super) struct Answers {
     round: Round,
     /// To the questions of the round before.
@@ -105,8 +105,8 @@ impl Answers {
         self.by_key.get(&input.key).or_else(named)
     }
 
-    /// Forgets an answer once it is written: a question that is asked again is a new one.
-    fn forget(&mut self, input: &Input) {
+    /// Removes an answer once it is written: a question that is asked again is a new one.
+    fn remove(&mut self, input: &Input) {
         if self.by_key.remove(&input.key).is_none() {
             self.by_name.remove(name_of(input));
         }
@@ -197,7 +197,7 @@ impl BlockingCall {
                 .answer_question(self.waiting.id(), input.key.clone(), answer)
                 .await;
             written.map_err(store_failed)?;
-            answers.forget(&input);
+            answers.remove(&input);
         }
         self.open.clear();
         Ok(None)
@@ -205,11 +205,11 @@ impl BlockingCall {
 
     fn ask_round(&mut self) -> Result<Response, RpcError> {
         let (CallInputRequests::Rounds(answers), CallHold::Request(hold)) = (&self.questions, &mut self.hold) else {
-            return Err(gone());
+            return Err(call_ended());
         };
         let ports = self.calls.engine.ports();
         let until = ports.clock.now().plus(LIFETIME);
-        let round = hold.ask(until, ports).ok_or_else(gone)?;
+        let round = hold.ask(until, ports).ok_or_else(call_ended)?;
         let shown = shown(&self.open);
         let state = State::Call {
             task: self.waiting.id().as_str().to_owned(),
@@ -232,15 +232,15 @@ impl BlockingCall {
 
 /// Questions by the names they are shown under: their author's, or else their key; each once.
 fn shown(open: &[Input]) -> Vec<(String, &Input)> {
-    let mut taken = BTreeSet::new();
+    let mut used = BTreeSet::new();
     let mut names = Vec::with_capacity(open.len());
     for input in open {
         let key = input.key.as_str();
         let more = (2..).map(|nth| format!("{key}-{nth}"));
         let own = [name_of(input), key].map(str::to_owned).into_iter();
         // The names never run out.
-        let name = own.chain(more).find(|name| !taken.contains(name)).unwrap_or_default();
-        taken.insert(name.clone());
+        let name = own.chain(more).find(|name| !used.contains(name)).unwrap_or_default();
+        used.insert(name.clone());
         names.push((name, input));
     }
     names

@@ -5,7 +5,7 @@ mod input_requests;
 use super::{Calls, between_rounds::Hold, follow_tools::handed_off, policy::WaitPolicy, session_hold::SessionHold};
 use crate::{
     admission::{
-        limits::{Busy, Room},
+        limits::{Busy, Reservation},
         request::AdmittedRequest,
     },
     interaction::{
@@ -24,14 +24,14 @@ use std::{sync::Arc, time::Duration};
 /// The error of a capability that the client has not declared (G2-05): the only outcome with an HTTP status of its own.
 const MISSING_CAPABILITY: i32 = -32021;
 
-/// Messages sent in a row before the call is read again: one that reports without a pause may ask something, too.
+/// Messages sent in a row before the call is read again: work that reports without a pause may also ask questions.
 const MOST_IN_A_ROW: u32 = 128;
 
 /// Between two promotions of a call that cannot be written.
 const PROMOTION_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long an outcome waits for memory until its client is told to retry; the call itself is kept for longer.
-const ROOM_PATIENCE: Duration = Duration::from_secs(30);
+/// How long an outcome waits for memory before its client gets an error to retry; the call itself is kept for longer.
+const MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A plain call whose client waits for it.
 pub(crate) struct BlockingCall {
@@ -50,7 +50,7 @@ pub(crate) struct BlockingCall {
     /// How the call ended.
     end: Option<Outcome>,
     /// The memory reserved for its outcome.
-    room: Option<Room>,
+    reservation: Option<Reservation>,
     /// What happens to the hold once the client has the response.
     on_response: OnResponse,
     /// The same, if the response is an error of ours.
@@ -59,11 +59,11 @@ pub(crate) struct BlockingCall {
     in_a_row: u32,
 }
 
-/// The request's claim on its call. Dropping it says that the client has left.
+/// The request's claim on its call. Dropping it means that the client has disconnected.
 enum CallHold {
-    /// Of a client that can only come back for a round, or not at all.
+    /// Of a client that can only retry a round, or not return at all.
     Request(Hold),
-    /// Of a client that can come back for its stream.
+    /// Of a client that can resume its stream.
     Session(SessionHold),
 }
 
@@ -81,9 +81,9 @@ impl CallHold {
 enum OnResponse {
     /// The call is over, or a task of its own.
     Release,
-    /// The client comes back.
+    /// The client will retry.
     Keep,
-    /// Nobody comes back: the call is to stop.
+    /// The client does not return: the call must stop.
     Abandon,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct CallContext {
     pub(crate) generation: Generation,
     pub(crate) id: OwnedRequestId,
     pub(crate) notifications: RequestNotifications,
-    /// The session in which the client can come back for the answer.
+    /// The session in which the client can return for the answer.
     pub(crate) resumable_session: Option<SessionKey>,
     /// How long the call is waited for.
     pub(crate) patience: WaitPolicy,
@@ -122,8 +122,8 @@ impl InputRequestMode {
 }
 
 impl BlockingCall {
-    /// Waits for a call that this request started. It is cancelled as soon as nobody can get its answer any more: when the client
-    /// leaves (T-34), also if it has just become a task (C-45), or when the session ends in which the client can come back (T-08).
+    /// Waits for a call that this request started. It is cancelled as soon as its answer can no longer be delivered: when the client
+    /// disconnects (T-34), also if it has just become a task (C-45), or when the session ends in which the client could return (T-08).
     pub(crate) fn begun(context: CallContext, waiting: Waiting) -> Self {
         let (calls, call) = (&context.calls, waiting.begun());
         let hold = match &context.resumable_session {
@@ -153,7 +153,7 @@ impl BlockingCall {
             notifications: context.notifications,
             open: Vec::new(),
             end: None,
-            room: None,
+            reservation: None,
             on_response: OnResponse::Release,
             on_error: error,
             in_a_row: 0,
@@ -162,15 +162,15 @@ impl BlockingCall {
 
     async fn output(&mut self) -> Result<Output, RpcError> {
         loop {
-            if let Some(output) = self.said().or_else(|| self.questions.withdraw()) {
+            if let Some(output) = self.next_message().or_else(|| self.questions.withdraw()) {
                 return Ok(output);
             }
             if let Some(outcome) = &self.end {
                 let response = self.ended(outcome);
-                return Ok(Output::Response(response.in_room(self.room.take())));
+                return Ok(Output::Response(response.with_reservation(self.reservation.take())));
             }
             if self.stale {
-                if let Some(response) = self.look().await? {
+                if let Some(response) = self.read().await? {
                     return Ok(Output::Response(response));
                 }
                 // Messages from before the change go out before what the change causes.
@@ -186,8 +186,8 @@ impl BlockingCall {
                 }
             }
             tokio::select! {
-                said = self.waiting.next() => match said {
-                    Some(said) => if let Some(output) = told(&mut self.notifications, &said) {
+                message = self.waiting.next() => match message {
+                    Some(message) => if let Some(output) = output_for(&mut self.notifications, &message) {
                         return Ok(output);
                     },
                     None => self.stale = true,
@@ -200,7 +200,7 @@ impl BlockingCall {
                         Ok(Promotion::Ended(outcome)) => self.end = Some(outcome),
                         Err(StoreError::Closed) => return Err(store_failed(StoreError::Closed)),
                         Err(error) => {
-                            tracing::warn!(%error, "a call could not become a task; it goes on, and is tried again");
+                            tracing::warn!(%error, "a call could not become a task; it continues, and the promotion is tried again");
                             self.patience.renew(PROMOTION_PAUSE, &*self.calls.engine.ports().clock);
                         }
                     }
@@ -210,13 +210,13 @@ impl BlockingCall {
     }
 
     /// The next message of the work that the client asked for, if there is one already.
-    fn said(&mut self) -> Option<Output> {
+    fn next_message(&mut self) -> Option<Output> {
         // After the end nothing more comes.
         while self.end.is_some() || self.in_a_row < MOST_IN_A_ROW {
-            let said = self.waiting.said()?;
+            let message = self.waiting.said()?;
             self.in_a_row += 1;
             self.stale |= self.in_a_row == MOST_IN_A_ROW;
-            if let Some(output) = told(&mut self.notifications, &said) {
+            if let Some(output) = output_for(&mut self.notifications, &message) {
                 return Some(output);
             }
         }
@@ -224,20 +224,20 @@ impl BlockingCall {
     }
 
     /// Reads the call. The response, if it has become a task in the meantime, through another request of the same call.
-    async fn look(&mut self) -> Result<Option<Response>, RpcError> {
+    async fn read(&mut self) -> Result<Option<Response>, RpcError> {
         match self.waiting.look().await.map_err(store_failed)? {
             CallState::Ended(outcome) => {
                 let bytes = outcome_bytes(&outcome);
                 let memory = &self.calls.interaction.admission.memory;
-                let Ok(room) = memory.answer(bytes) else {
+                let Ok(reservation) = memory.answer(bytes) else {
                     // It is read again when there is memory for it, and not kept until then.
                     drop(outcome);
-                    let room = memory.wait_for_answer(bytes);
-                    let room = self.calls.engine.ports().within(ROOM_PATIENCE, room).await;
-                    drop(room.ok_or(Busy::Answers)?);
+                    let reservation = memory.wait_for_answer(bytes);
+                    let reservation = self.calls.engine.ports().within(MEMORY_TIMEOUT, reservation).await;
+                    drop(reservation.ok_or(Busy::Answers)?);
                     return Ok(None);
                 };
-                self.room = room;
+                self.reservation = reservation;
                 // Its end is known, so nothing is left to abandon.
                 self.hold.release();
                 self.end = Some(outcome);
@@ -286,10 +286,10 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
     }
 }
 
-fn told(notifications: &mut RequestNotifications, said: &ToolMessage) -> Option<Output> {
-    match said {
+fn output_for(notifications: &mut RequestNotifications, message: &ToolMessage) -> Option<Output> {
+    match message {
         ToolMessage::Quiet => Some(Output::Quiet),
-        said => notifications.message_for(said).map(Output::Notification),
+        message => notifications.message_for(message).map(Output::Notification),
     }
 }
 

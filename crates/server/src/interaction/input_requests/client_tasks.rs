@@ -19,7 +19,7 @@ use tracing::debug;
 /// The TTL that we ask for, in milliseconds: a week.
 const TTL: u64 = 7 * 24 * 3_600_000;
 /// How long a client may take to answer a poll.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Milliseconds between two polls if the client names no interval, rising from the first to the second.
 const POLL: (u64, u64) = (500, 15_000);
 /// Bounds of an interval that the client names, in milliseconds.
@@ -107,7 +107,7 @@ pub(crate) fn task_metadata(declared: &ClientCapabilities, request: &InputReques
     capabilities::allow_client_task(declared, request).then_some(TaskMetadata { ttl: Some(TTL) })
 }
 
-/// Polls the client's task that `answer` names, if it names one and may; says whether it was one.
+/// Polls the client's task that `answer` names, if it may name one; returns whether it did.
 pub(crate) fn take(
     interaction: &Arc<Interaction>,
     session: &Session,
@@ -116,9 +116,9 @@ pub(crate) fn take(
     request: &Json,
     answer: &Json,
 ) -> bool {
-    let wished = InputRequest::read(request.as_str())
+    let may_be_task = InputRequest::read(request.as_str())
         .is_ok_and(|question| capabilities::allow_client_task(&session.capabilities, &question));
-    if !wished {
+    if !may_be_task {
         return false;
     }
     let created = serde_json::from_str::<&RawValue>(answer.as_str()).ok();
@@ -166,7 +166,7 @@ enum Ending {
     Reply(Reply),
     /// The question was answered elsewhere or withdrawn.
     Settled,
-    /// The client does not know it any more, or cannot be reached.
+    /// The client has deleted it, or cannot be reached.
     Lost,
 }
 
@@ -238,7 +238,7 @@ impl ClientTaskPoller {
     /// The client's response to a request about its task; `None` if it cannot be reached.
     async fn ask(&self, write: impl FnOnce(&mut String, &str, &str)) -> Option<Reply> {
         let mut asked = self.send(write).await?;
-        self.interaction.engine.ports().within(PATIENCE, asked.reply()).await
+        self.interaction.engine.ports().within(TIMEOUT, asked.reply()).await
     }
 
     /// Sends a request about the client's task on the stream that carries the messages about ours.

@@ -1,4 +1,4 @@
-//! Input requests: what legacy clients are asked by requests of ours, and what they answer. Those of tasks and plain calls are rows of the store,
+//! Input requests to legacy clients, and their answers. Those of tasks and plain calls are rows of the store,
 //! so all that is kept here can be lost.
 
 mod check;
@@ -11,7 +11,7 @@ pub(crate) use check::check;
 use client_tasks::ClientTasks;
 use unanswered::UnansweredRequests;
 
-/// What this process knows of the input requests it has sent to legacy clients.
+/// The input requests that this process has sent to legacy clients.
 #[derive(Default)]
 pub(crate) struct InputRequests {
     /// Those that their clients have not responded to.

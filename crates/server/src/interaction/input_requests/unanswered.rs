@@ -1,4 +1,4 @@
-//! Input requests that nobody has responded to, so that only those are cancelled (G1-40).
+//! Input requests without a response, so that only those are cancelled (G1-40).
 
 use longhaul_wire::{RequestId, notification};
 use parking_lot::{Mutex, MutexGuard};
@@ -15,12 +15,12 @@ impl UnansweredRequests {
         self.lock().insert(id.to_owned());
     }
 
-    /// Its client has responded, or its stream has closed; says whether it was unanswered before.
+    /// Its client has responded, or its stream has closed; returns whether it was unanswered before.
     pub(crate) fn remove(&self, id: &str) -> bool {
         self.lock().remove(id)
     }
 
-    /// The notification that cancels it, if nobody has responded to it.
+    /// The notification that cancels it, if it has no response.
     pub(crate) fn withdraw(&self, id: &str) -> Option<String> {
         self.remove(id).then(|| cancellation(id))
     }

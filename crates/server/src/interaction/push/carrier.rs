@@ -1,6 +1,6 @@
 //! Which stream carries the messages to a session about a task (T-10, G1-39): of those that are read the `tasks/result` that has waited longest,
 //! and while none waits the newest push stream. While none is read, the one that carried last: notifications are kept there for a client
-//! that comes back (T-11). Requests to the client wait until one is read, which may be another one.
+//! that resumes it (T-11). Requests to the client wait until one is read, which may be another one.
 
 use crate::{interaction::progress::HighestProgress, response::stream::Sink};
 use longhaul_core::{SessionKey, Task, TaskId};
@@ -67,7 +67,7 @@ impl Carriers {
             open: Vec::new(),
             opened: NO_STREAM,
             carrier: watch::Sender::new(NO_STREAM),
-            // What streams that are closed have carried is not known; the stored progress was sent, if it could be.
+            // What closed streams have carried is not recorded; assume that the stored progress was sent.
             highest: HighestProgress::starting_at(task.progress.map(|progress| progress.current)),
         });
         streams.opened += 1;
@@ -90,7 +90,7 @@ impl Carriers {
         }
     }
 
-    /// The stream that carries the messages, if somebody reads it: only then can requests be answered.
+    /// The stream that carries the messages, if it is read: only then can requests be answered.
     pub(crate) fn read_carrier(&self, session: &SessionKey, task: &TaskId) -> Option<Sink> {
         let table = self.lock();
         let streams = table.get(&(session.clone(), task.clone()))?;
@@ -112,7 +112,7 @@ impl Carriers {
 }
 
 impl Streams {
-    /// A `tasks/result` goes on carrying, or each further one would show its client the same questions again. A push stream does not: some clients
+    /// A `tasks/result` keeps carrying, or each further one would show its client the same questions again. A push stream does not: some clients
     /// open one and read `tasks/result` only, and of two the older may be one that its client has abandoned.
     fn elect(&self) {
         let is_read = |kind| move |open: &&Open| open.kind == kind && open.sink.has_reader();

@@ -1,6 +1,6 @@
-//! What a legacy session is told of its tasks beside the answers to its requests, and on which stream.
+//! The messages to a legacy session about its tasks, beside the answers to its requests, and the streams that carry them.
 //!
-//! A session hears of a task on its push streams ([`session_stream`]) and on the streams of its `tasks/result`. At any moment exactly one of
+//! A session gets the messages about a task on its push streams ([`session_stream`]) and on the streams of its `tasks/result`. At any moment exactly one of
 //! them carries the messages ([`carrier`]); [`task_messages`] writes them.
 
 pub(crate) mod carrier;
@@ -12,7 +12,7 @@ pub(crate) mod task_messages;
 use carrier::Carriers;
 use streams::PushStreams;
 
-/// The streams on which legacy sessions are told of their tasks.
+/// The streams that carry messages about tasks to legacy sessions.
 #[derive(Default)]
 pub(crate) struct Push {
     /// The open push streams of each session.

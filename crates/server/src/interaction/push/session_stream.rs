@@ -1,7 +1,7 @@
 //! Push streams: messages to a session that belong to no open request (T-09).
 //!
 //! While one is open it carries the messages about the session's live tasks, found in the store when it opens and added as they are
-//! created, and of the lists and resources that change. Without one, all of this costs a look at a counter.
+//! created, and of the lists and resources that change. Without one, all of this costs one read of a counter.
 
 use super::{
     carrier::CandidateKind,
@@ -29,8 +29,8 @@ use tracing::warn;
 
 /// How many live tasks are read at once.
 const PAGE: usize = 100;
-/// A task is named on one connection and its questions are sent on another: a client that is asked before it knows the task may refuse
-/// the question, so the answer that names the task gets this head start, in milliseconds.
+/// A task is named on one connection and its questions are sent on another. A client that gets a question before the task's id may refuse
+/// it, so the answer with the id gets this head start, in milliseconds.
 const HEAD_START: u64 = 100;
 /// Changes within this time are sent once.
 const CHANGE_WINDOW: Duration = Duration::from_millis(50);
@@ -46,11 +46,11 @@ pub(crate) fn open(interaction: &Arc<Interaction>, session: &Session, channel: P
     // Before the client learns that the stream is open, so that it misses nothing.
     let catalog = interaction.engine.catalog();
     let (changes, updates) = (catalog.changes(), catalog.updates());
-    let told = *changes.borrow();
+    let sent = *changes.borrow();
     interaction.engine.ports().spawner.spawn(Box::pin(async move {
         tokio::select! {
-            // Nothing more is sent to a client that has left.
-            _ = stream.send_changes(told, changes, updates) => {}
+            // Nothing more is sent to a client that has disconnected.
+            _ = stream.send_changes(sent, changes, updates) => {}
             () = stream.sink.closed() => {}
             () = stream.interaction.shutdown.drained() => {}
         }
@@ -68,9 +68,9 @@ pub(crate) fn follow_for(interaction: &Arc<Interaction>, caller: &Caller, task: 
     }
 }
 
-/// Sends the session the messages about `task` on its push streams. The session knows the task as it is here.
+/// Sends the session the messages about `task` on its push streams. The session already has the task in this state.
 pub(crate) fn follow(interaction: &Arc<Interaction>, session: &Session, task: &Task) {
-    // Earlier revisions know no tasks; their clients follow work with the tools for it.
+    // Earlier revisions have no tasks; their clients follow work with the tools for it.
     if task.is_done() || !session.version.has_core_tasks() {
         return;
     }
@@ -165,7 +165,7 @@ impl SessionStream {
                     () = watch.changed() => break,
                     () = status.paused() => break,
                     news = messages.next_event() => match news {
-                        TaskEvent::ToolMessage(said) => messages.send(said).await?,
+                        TaskEvent::ToolMessage(message) => messages.send(message).await?,
                         TaskEvent::CarrierChanged => break,
                     },
                 }
@@ -176,7 +176,7 @@ impl SessionStream {
     /// Follows the live tasks, then sends changes of lists and resources.
     async fn send_changes(
         &self,
-        mut told: Versions,
+        mut sent: Versions,
         mut changes: watch::Receiver<Versions>,
         mut updates: broadcast::Receiver<Arc<str>>,
     ) -> Result<(), Gone> {
@@ -198,14 +198,14 @@ impl SessionStream {
             }
             let now = *changes.borrow_and_update();
             if self.is_newest() {
-                self.send_list_changes(told, now).await?;
+                self.send_list_changes(sent, now).await?;
                 for uri in &updated {
                     let mut text = String::new();
                     notification::write_resource_updated(&mut text, uri, None);
                     self.sink.message(text).await?;
                 }
             }
-            told = now;
+            sent = now;
         }
     }
 
@@ -235,14 +235,14 @@ impl SessionStream {
         }
     }
 
-    async fn send_list_changes(&self, told: Versions, now: Versions) -> Result<(), Gone> {
+    async fn send_list_changes(&self, sent: Versions, now: Versions) -> Result<(), Gone> {
         let lists = [
-            (ListChange::Tools, told.tools, now.tools),
-            (ListChange::Prompts, told.prompts, now.prompts),
-            (ListChange::Resources, told.resources, now.resources),
+            (ListChange::Tools, sent.tools, now.tools),
+            (ListChange::Prompts, sent.prompts, now.prompts),
+            (ListChange::Resources, sent.resources, now.resources),
         ];
-        for (change, told, now) in lists {
-            if told != now {
+        for (change, sent, now) in lists {
+            if sent != now {
                 let mut text = String::new();
                 notification::write_list_changed(&mut text, change, None);
                 self.sink.message(text).await?;

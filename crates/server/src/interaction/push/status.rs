@@ -9,15 +9,15 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Which status one client was sent.
 pub(super) struct StatusNotifications {
-    told: (TaskStatus, Option<Arc<str>>),
+    sent: (TaskStatus, Option<Arc<str>>),
     pause: Option<BoxFuture<'static, ()>>,
 }
 
 impl StatusNotifications {
-    /// The client knows the task as it is here.
+    /// The client already has the task in this state.
     pub(super) fn known(task: &Task) -> Self {
         Self {
-            told: of(task),
+            sent: of(task),
             pause: None,
         }
     }
@@ -25,11 +25,11 @@ impl StatusNotifications {
     /// The notification, if one is due.
     pub(super) fn due(&mut self, record: &Record, clock: &dyn Clock) -> Option<String> {
         let now = of(&record.task);
-        let (same_status, pausing) = (now.0 == self.told.0, self.pause.is_some());
-        if now == self.told || (same_status && pausing) {
+        let (same_status, pausing) = (now.0 == self.sent.0, self.pause.is_some());
+        if now == self.sent || (same_status && pausing) {
             return None;
         }
-        self.told = now;
+        self.sent = now;
         self.pause = Some(clock.sleep(INTERVAL));
         Some(written(record, clock.read()))
     }

@@ -18,7 +18,7 @@ pub(crate) struct PushStreams(Arc<Table>);
 #[derive(Default)]
 struct Table {
     sessions: Mutex<HashMap<SessionKey, Vec<OpenStream>>>,
-    /// How many streams there are, so that a server without any looks nothing up.
+    /// How many streams there are, so that a server without any does no lookups.
     open: AtomicUsize,
 }
 
@@ -53,21 +53,21 @@ impl PushStreams {
         (sink, events)
     }
 
-    /// Forgets a stream.
-    pub(crate) fn close(&self, session: &SessionKey, gone: &Sink) {
+    /// Removes a stream.
+    pub(crate) fn close(&self, session: &SessionKey, closed: &Sink) {
         let mut sessions = self.lock();
         let Some(streams) = sessions.get_mut(session) else {
             return;
         };
         let before = streams.len();
-        streams.retain(|stream| !stream.sink.is_same(gone));
+        streams.retain(|stream| !stream.sink.is_same(closed));
         self.0.open.fetch_sub(before - streams.len(), Ordering::SeqCst);
         if streams.is_empty() {
             sessions.remove(session);
         }
     }
 
-    /// Sends a request to exactly one of the session's streams that are read (T-10); says whether one took it.
+    /// Sends a request to exactly one of the session's streams that are read (T-10); returns whether one did.
     pub(crate) async fn send(&self, session: &SessionKey, message: String) -> bool {
         while let Some(sink) = self.newest(session).filter(Sink::has_reader) {
             if sink.message(message.clone()).await.is_ok() {
@@ -79,7 +79,7 @@ impl PushStreams {
     }
 
     /// The stream for a notification to the session: the newest one that is read. While none is read, the newest of all: a
-    /// client that comes back with `Last-Event-ID` reads the missed messages there (T-11).
+    /// client that resumes with `Last-Event-ID` reads the missed messages there (T-11).
     pub(crate) fn newest(&self, session: &SessionKey) -> Option<Sink> {
         if self.is_idle() {
             return None;

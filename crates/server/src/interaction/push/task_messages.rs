@@ -72,7 +72,7 @@ impl TaskMessages {
     pub(crate) async fn next_event(&mut self) -> TaskEvent {
         tokio::select! {
             () = self.candidate.changed() => TaskEvent::CarrierChanged,
-            said = self.tool_messages.next() => TaskEvent::ToolMessage(said),
+            message = self.tool_messages.next() => TaskEvent::ToolMessage(message),
         }
     }
 
@@ -97,11 +97,11 @@ impl TaskMessages {
     }
 
     /// Sends a message of the work.
-    pub(crate) async fn send(&mut self, said: ToolMessage) -> Result<(), Gone> {
+    pub(crate) async fn send(&mut self, message: ToolMessage) -> Result<(), Gone> {
         if !self.candidate.carries() {
             return Ok(());
         }
-        match said {
+        match message {
             ToolMessage::Progress {
                 current,
                 total,
@@ -159,7 +159,7 @@ impl TaskMessages {
             return Ok(());
         }
         let hosting = &self.interaction.input_requests.client_tasks;
-        let wish = client_tasks::task_metadata(&self.session.capabilities, &question)
+        let metadata = client_tasks::task_metadata(&self.session.capabilities, &question)
             .filter(|_| !hosting.must_ask_without_task(session, task, &input.key));
         let id = self.interaction.sessions.replies.delivery(task, &input.key);
         let mut text = String::new();
@@ -167,7 +167,7 @@ impl TaskMessages {
             id: &id,
             request: input.request.as_str(),
             task: Some(task),
-            client_task: wish,
+            client_task: metadata,
         };
         if delivery.write(&mut text).is_err() {
             return Ok(());
@@ -175,7 +175,7 @@ impl TaskMessages {
         self.interaction.input_requests.unanswered.insert(&id);
         let sent = Sent {
             id,
-            hosted: wish.is_some(),
+            hosted: metadata.is_some(),
         };
         if let Some(before) = self.sent.insert(input.key.clone(), sent) {
             self.interaction.input_requests.unanswered.remove(&before.id);

@@ -117,6 +117,6 @@ impl Round {
 }
 
 /// The call of a retry has ended without its client, or the server was restarted.
-pub(crate) fn gone() -> RpcError {
+pub(crate) fn call_ended() -> RpcError {
     RpcError::invalid_params("The call that params.requestState belongs to is no longer there: call again, without it")
 }

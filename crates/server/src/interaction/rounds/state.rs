@@ -15,7 +15,7 @@ const HEAD_BYTES: usize = DIGEST_BYTES + 8;
 /// Where a series of rounds stands.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum State {
-    /// A plain call waits for its client to come back.
+    /// A plain call waits for its client's retry.
     Call {
         /// The task behind the call.
         task: String,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_comes_back_with_the_same_request_however_it_is_written() {
+    fn a_state_is_valid_for_the_same_request_in_any_spelling() {
         let text = state().sign(&signer(1), &mine(), UNTIL);
         let same = binding("me", "tool", Some(r#" {"b" : "c", "a": {"y":[2],"x":1}}"#));
         for binding in [mine(), same] {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn u_12_hostile_states_are_refused_and_told_why() {
+    fn u_12_hostile_states_are_refused_with_a_reason() {
         let text = state().sign(&signer(1), &mine(), UNTIL);
         assert!(why(&text, &signer(2), &mine(), NOW).contains("altered"), "another key");
         assert!(why(&text, &signer(1), &mine(), UNTIL).contains("expired"));

@@ -104,7 +104,7 @@ impl Subscription {
                         sink.message(self.resource(uri)).await?;
                     }
                 }
-                Event::Task(told) => sink.message(told.message(&self.interaction, self.id.get())).await?,
+                Event::Task(changed) => sink.message(changed.message(&self.interaction, self.id.get())).await?,
                 Event::Silence => sink.keep_alive(),
                 Event::Over => {
                     let mut text = String::new();
@@ -146,7 +146,7 @@ impl Subscription {
 /// The next task to notify of. When there is none left, the end if `ends`.
 async fn next_of(tasks: &mut SubscribedTasks, interaction: &Interaction, ends: bool) -> Event {
     match tasks.next(interaction).await {
-        Some(told) => Event::Task(told),
+        Some(changed) => Event::Task(changed),
         None if ends => Event::Over,
         None => std::future::pending().await,
     }
@@ -155,7 +155,7 @@ async fn next_of(tasks: &mut SubscribedTasks, interaction: &Interaction, ends: b
 /// The lists that are asked for, and their versions when they were last notified of.
 struct Lists {
     wanted: Vec<ListChange>,
-    told: Versions,
+    sent: Versions,
     changes: watch::Receiver<Versions>,
     /// Runs from the first change that was not sent yet.
     window: Option<BoxFuture<'static, ()>>,
@@ -163,7 +163,7 @@ struct Lists {
 
 impl Lists {
     fn of(accepted: &SubscriptionFilter<'_>, mut changes: watch::Receiver<Versions>) -> Self {
-        let told = *changes.borrow_and_update();
+        let sent = *changes.borrow_and_update();
         let wanted = [
             (accepted.tools_list_changed, ListChange::Tools),
             (accepted.prompts_list_changed, ListChange::Prompts),
@@ -174,7 +174,7 @@ impl Lists {
                 .into_iter()
                 .filter_map(|(wanted, change)| wanted.then_some(change))
                 .collect(),
-            told,
+            sent,
             changes,
             window: None,
         }
@@ -196,13 +196,13 @@ impl Lists {
                 Some(window) => {
                     window.await;
                     self.window = None;
-                    let (told, now) = (self.told, *self.changes.borrow_and_update());
-                    self.told = now;
+                    let (sent, now) = (self.sent, *self.changes.borrow_and_update());
+                    self.sent = now;
                     let changed: Vec<ListChange> = self
                         .wanted
                         .iter()
                         .copied()
-                        .filter(|list| version(&told, *list) != version(&now, *list))
+                        .filter(|list| version(&sent, *list) != version(&now, *list))
                         .collect();
                     if !changed.is_empty() {
                         return changed;

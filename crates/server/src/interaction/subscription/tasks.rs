@@ -79,7 +79,7 @@ impl SubscribedTasks {
     /// The next task to notify of; `None` when all are done. Dropping the future loses nothing.
     pub(super) async fn next(&mut self, interaction: &Interaction) -> Option<ChangedTask> {
         while self.pending.is_empty() {
-            // A task that was deleted has nothing more to say.
+            // A deleted task has no more changes.
             self.pending.extend(self.watched.next().await?);
         }
         let (record, _) = self.pending.front()?;
@@ -94,7 +94,7 @@ impl SubscribedTasks {
     }
 }
 
-/// The task once it is no longer what it was at `version`; `None` if it is gone.
+/// The task once it has changed since `version`; `None` if it was deleted.
 async fn changed(engine: Engine, scope: Scope, id: TaskId, version: u64, mut watch: Watch) -> Option<Changed> {
     watch.changed().await;
     loop {

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue, Uri, header};
 use std::{net::IpAddr, str::FromStr};
 
-/// Which web pages may speak to this server, and under which names it is known. This machine's own always count: `localhost`,
+/// Which web pages may call this server, and under which names clients reach it. This machine's own are always allowed: `localhost`,
 /// `127.0.0.1` and `[::1]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AllowedHosts {
@@ -93,8 +93,8 @@ pub(crate) enum NotAllowed {
 }
 
 impl AllowedHosts {
-    /// Whether the request's `Host` and `Origin` are allowed: all of them, since nobody says which of two counts. Programs send no
-    /// `Origin`, and that is fine.
+    /// Whether the request's `Host` and `Origin` are allowed: all of them, since it is undefined which of two counts. Programs send no
+    /// `Origin`, which is allowed.
     pub(crate) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), NotAllowed> {
         let text = |value: &HeaderValue| value.to_str().map(str::to_owned).ok();
         let host_allowed = |value: &HeaderValue| text(value).is_some_and(|host| self.allows_host(&host));
@@ -136,7 +136,7 @@ pub fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// `null`, which sandboxed pages send, is nobody's origin.
+/// `null`, which sandboxed pages send, is no origin that can be allowed.
 fn is_local_origin(origin: &str) -> bool {
     let rest = origin
         .strip_prefix("http://")
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_is_at_home() {
+    fn only_this_machines_names_are_allowed_by_default() {
         for host in ["localhost", "LOCALHOST:80", "127.0.0.1:7411", "[::1]", "[::1]:7411"] {
             assert_eq!(checked(Some(host), None), Ok(()), "{host}");
             assert_eq!(checked(Some(host), Some(&format!("http://{host}"))), Ok(()), "{host}");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_origin_or_no_host_is_refused() {
+    fn invalid_origins_and_hosts_are_refused() {
         for wrong in [
             "*",
             "https://*",

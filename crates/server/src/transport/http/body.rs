@@ -1,7 +1,7 @@
 //! Reading bodies, within limits of size, time and the memory of all of them.
 
 use crate::{
-    admission::limits::{BodyRoom, Busy, Exhausted, Room, SMALL},
+    admission::limits::{BodyReservation, Busy, Exhausted, Reservation, SMALL},
     transport::front::Front,
 };
 use axum::body::Body;
@@ -16,13 +16,13 @@ use std::{
 };
 
 /// How long a body may take to arrive. Messages are small, and a slow client holds a connection.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a body with a Content-Length may wait for memory, before any of it is read.
-const ROOM_PATIENCE: Duration = Duration::from_secs(2);
+const MEMORY_TIMEOUT: Duration = Duration::from_secs(2);
 /// A body, and the memory reserved for it.
 pub(super) struct Whole {
     pub(super) bytes: Bytes,
-    pub(super) room: Option<Room>,
+    pub(super) reservation: Option<Reservation>,
 }
 
 /// Reads a body of at most `max_body` bytes.
@@ -64,14 +64,14 @@ async fn receive(body: &mut Body, front: &Front) -> Result<Whole, Unread> {
     if length > SMALL as u64 {
         // At most the limit, which is a `usize`.
         let fits = front.admission.memory.fits(length as usize);
-        let fits = front.engine.ports().within(ROOM_PATIENCE, fits).await;
+        let fits = front.engine.ports().within(MEMORY_TIMEOUT, fits).await;
         fits.ok_or(Unread::NoRoom)?;
     }
     let mut whole = pin!(collect(body, front.admission.max_body, front.admission.memory.body()));
     if let Some(read) = at_once(whole.as_mut()).await {
         return read;
     }
-    match front.engine.ports().within(PATIENCE, whole).await {
+    match front.engine.ports().within(TIMEOUT, whole).await {
         Some(read) => read,
         None => Err(RpcError::parse("The body took too long to arrive")
             .with_status(408)
@@ -99,7 +99,7 @@ async fn drop_rest(body: &mut Body, front: &Front) {
             length += piece.len();
         }
     };
-    let _ = front.engine.ports().within(PATIENCE, drop_all).await;
+    let _ = front.engine.ports().within(TIMEOUT, drop_all).await;
 }
 
 /// The result of `read` if all of the body has arrived, which is nearly always so; then no timer is needed. HTTP hands a body over only
@@ -118,23 +118,23 @@ async fn at_once<T>(mut read: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     .await
 }
 
-/// Puts the pieces together. Pieces that are one byte each cost no more than one that holds them all. Room is taken for each as it comes (until
-/// then it is in the connection's own buffer), and never waited for: a slow body holds no more than what has come of it.
-async fn collect(body: &mut Body, limit: usize, mut room: BodyRoom<'_>) -> Result<Whole, Unread> {
-    let whole = |bytes: Bytes, room: BodyRoom<'_>| Whole {
+/// Puts the pieces together. Pieces that are one byte each cost no more than one that holds them all. Memory is reserved for each piece as it arrives (until
+/// then it is in the connection's own buffer), and never waited for: a slow body holds no more than what has arrived.
+async fn collect(body: &mut Body, limit: usize, mut reservation: BodyReservation<'_>) -> Result<Whole, Unread> {
+    let whole = |bytes: Bytes, reservation: BodyReservation<'_>| Whole {
         bytes,
-        room: room.keep(),
+        reservation: reservation.keep(),
     };
     let Some(first) = next(body).await? else {
-        return Ok(whole(Bytes::new(), room));
+        return Ok(whole(Bytes::new(), reservation));
     };
     let whole_at_once = http_body::Body::is_end_stream(body);
     if first.len() > limit {
         return Err(too_large(limit).into());
     }
-    room.grow(first.len())?;
+    reservation.grow(first.len())?;
     if whole_at_once {
-        return Ok(whole(first, room));
+        return Ok(whole(first, reservation));
     }
     let mut bytes = BytesMut::from(first);
     while let Some(piece) = next(body).await? {
@@ -142,13 +142,13 @@ async fn collect(body: &mut Body, limit: usize, mut room: BodyRoom<'_>) -> Resul
         if length > limit {
             return Err(too_large(limit).into());
         }
-        room.grow(length)?;
+        reservation.grow(length)?;
         bytes.extend_from_slice(&piece);
     }
-    Ok(whole(bytes.freeze(), room))
+    Ok(whole(bytes.freeze(), reservation))
 }
 
-/// The next piece of data; trailers are nothing to us.
+/// The next piece of data; trailers are ignored.
 async fn next(body: &mut Body) -> Result<Option<Bytes>, RpcError> {
     loop {
         match body.frame().await {

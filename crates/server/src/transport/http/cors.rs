@@ -13,7 +13,7 @@ const HEADERS: &str =
 const PARAMS: &str = "mcp-param-";
 /// What a page may read, besides what it may read anyway.
 const EXPOSED: HeaderValue = HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate");
-/// How long a browser may remember the answer, in seconds; none does so for longer.
+/// How long a browser may cache the answer, in seconds, which is the longest that browsers allow.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 
 /// Answers OPTIONS: which methods there are, and to a browser that asks for a page, what that page may do.
@@ -50,7 +50,7 @@ fn is_param(name: &str) -> bool {
     prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(PARAMS)) && http::HeaderName::try_from(name).is_ok()
 }
 
-/// Lets the page at `origin`, which is allowed, read the response, whatever it says.
+/// Lets the page at `origin`, which is allowed, read the response, also an error.
 pub(super) fn expose(response: &mut Response, origin: Option<HeaderValue>) {
     let headers = response.headers_mut();
     headers.append(header::VARY, HeaderValue::from_static("Origin"));

@@ -37,7 +37,7 @@ pub fn router(front: Arc<Front>) -> Router {
     router.with_state(front)
 }
 
-/// What a person sees who opens the address in a browser, and a client that was given it without the path.
+/// The page for a person who opens the address in a browser, and a client that was given it without the path.
 pub(super) async fn elsewhere() -> (StatusCode, String) {
     (
         StatusCode::NOT_FOUND,
@@ -104,7 +104,7 @@ async fn guarded(
 async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response, RpcError> {
     check_content_type(&parts.headers)?;
     // The body comes first, since every later error carries the id that is in it.
-    let Whole { bytes, room } = body::read(body, front).await?;
+    let Whole { bytes, reservation } = body::read(body, front).await?;
     let (answer, session) = match message(front, parts, &bytes).await {
         Ok(incoming) if batch::is_taken(&bytes, incoming.session.as_ref()) => {
             (batch::answer(front, &incoming).await, incoming.session)
@@ -119,10 +119,10 @@ async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response,
         (answer, _) => response(front, answer),
     };
     // What was read from the body may be in use until its request is answered.
-    Ok(held_with(response, room))
+    Ok(held_with(response, reservation))
 }
 
-/// A stream that goes on without its connection, since a client with a session may come back for it (T-08).
+/// A stream that outlives its connection, since a client with a session may resume it (T-08).
 fn resumable(front: &Arc<Front>, session: &Session, events: Events) -> Response {
     let clock = &front.engine.ports().clock;
     match front.http.replay_buffers.begin(session, events, StreamKind::Answer) {
@@ -181,7 +181,7 @@ fn mcp_headers(parts: &Parts) -> Result<Headers<'_>, RpcError> {
     Headers::collect(all.map(|(name, value)| (name.as_str(), value.as_bytes())))
 }
 
-/// A form on a web page can post `text/plain` without asking anyone; JSON it cannot.
+/// A form on a web page can post `text/plain` without a preflight, but not JSON.
 fn check_content_type(headers: &HeaderMap) -> Result<(), RpcError> {
     let named = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let kind = named.map(|named| named.split(';').next().unwrap_or_default().trim());

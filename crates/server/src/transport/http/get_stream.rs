@@ -92,7 +92,7 @@ async fn ask_again(
         .map_err(|TooManyStreams(_)| too_many())
 }
 
-/// Not 404: that would tell the client that its session is gone (T-13).
+/// Not 404, which would mean that the session has ended (T-13).
 fn not_kept() -> RpcError {
     RpcError::invalid_request(
         "Last-Event-ID names no event of this session that is still kept: ask again, or open a stream without it",

@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 const NAME_BYTES: usize = 16;
 const NAME: &str = "sessionId";
 
-/// The open streams, by names that only their clients know.
+/// The open streams, by names that only their clients have.
 #[derive(Clone, Default)]
 pub(crate) struct LegacySseStreams(Arc<Mutex<HashMap<String, Arc<Duplex>>>>);
 
@@ -84,8 +84,8 @@ pub(super) async fn post(front: &Front, parts: &Parts, body: Body) -> Result<Res
     let name = parts.uri.query().and_then(named);
     let duplex = name.and_then(|name| front.http.legacy_sse_streams.lock().get(name).cloned());
     let duplex = duplex.ok_or_else(RpcError::session_not_found)?;
-    let Whole { bytes, room } = body::read(body, front).await?;
-    match duplex.take(bytes, room).await {
+    let Whole { bytes, reservation } = body::read(body, front).await?;
+    match duplex.take(bytes, reservation).await {
         Ok(()) => Ok(empty(StatusCode::ACCEPTED)),
         Err(_) => Err(RpcError::session_not_found()),
     }
@@ -126,7 +126,7 @@ impl Open {
         };
         tokio::select! {
             biased;
-            message = self.outgoing.recv() => message.map(|message| held(event(&message.text), message.room)),
+            message = self.outgoing.recv() => message.map(|message| held(event(&message.text), message.reservation)),
             () = ending => None,
             () = self.front.engine.ports().clock.sleep(KEEP_ALIVE) => {
                 Some(Bytes::from_static(sse::KEEP_ALIVE.as_bytes()))

@@ -28,18 +28,18 @@ use tokio::{
 use tracing::{debug, warn};
 
 /// How long a connection may be idle, or take to send its head.
-const HEAD_PATIENCE: Duration = Duration::from_secs(75);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// The same for a connection that is refused.
-const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Connections that are refused at the same time; the next one is closed without an answer.
 const REFUSALS: usize = 64;
 /// The largest head; MCP's is some hundred bytes.
 const HEAD_BYTES: usize = 64 * 1024;
 const HEADERS: usize = 100;
 /// How long calls that are waited for may still take when the server stops.
-const CALL_PATIENCE: Duration = Duration::from_secs(5);
-/// How long what is left may take after that: a reader that takes its time, a request of which half has come.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the rest may take after that: slow readers, and requests that have arrived in part.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// When the process has no descriptor left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -59,7 +59,7 @@ pub enum ListenError {
     },
 }
 
-/// A socket that is bound, so that a port in use is known before anything starts.
+/// A bound socket, so that a port in use is reported before anything starts.
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
@@ -87,8 +87,8 @@ impl Listener {
         self.address
     }
 
-    /// Serves until `stop` completes; then takes no new connections and ends what only watches. Calls that are waited for have 5 s
-    /// to come to their end, and what is left then 2 s more.
+    /// Serves until `stop` completes; then accepts no connections, and ends streams and waits. Plain calls have 5 s
+    /// to complete, and the rest has 2 s more.
     pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()>) {
         let app = router(Arc::clone(&front)).fallback(elsewhere);
         self.serve_router(app, front, stop).await;
@@ -153,11 +153,11 @@ impl Listener {
         front.drain();
         let finished = graceful.shutdown();
         tokio::pin!(finished);
-        if ports.within(CALL_PATIENCE, &mut finished).await.is_some() {
+        if ports.within(CALL_TIMEOUT, &mut finished).await.is_some() {
             return;
         }
         front.close();
-        if ports.within(DRAIN_PATIENCE, finished).await.is_none() {
+        if ports.within(DRAIN_TIMEOUT, finished).await.is_none() {
             warn!("some connections did not finish in time");
         }
     }
@@ -198,7 +198,7 @@ fn protocol() -> http1::Builder {
     let mut protocol = http1::Builder::new();
     protocol
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEADERS);
     protocol
@@ -207,7 +207,7 @@ fn protocol() -> http1::Builder {
 /// For one request and its refusal.
 fn briefly() -> http1::Builder {
     let mut protocol = protocol();
-    protocol.header_read_timeout(REFUSAL_PATIENCE).keep_alive(false);
+    protocol.header_read_timeout(REFUSAL_TIMEOUT).keep_alive(false);
     protocol
 }
 

@@ -2,7 +2,7 @@
 
 use super::replay::Reader;
 use crate::{
-    admission::limits::Room,
+    admission::limits::Reservation,
     response::{
         Answer,
         stream::{Events, Frame, Text, held},
@@ -95,9 +95,14 @@ pub(super) fn replayed(reader: Reader) -> impl Stream<Item = Bytes> + Send + 'st
 }
 
 /// The response, which releases `room` when its body was sent or dropped.
-pub(super) fn held_with(response: Response, room: Option<Room>) -> Response {
-    match room {
-        Some(room) => response.map(|body| Body::new(HeldBody { body, _room: room })),
+pub(super) fn held_with(response: Response, reservation: Option<Reservation>) -> Response {
+    match reservation {
+        Some(reservation) => response.map(|body| {
+            Body::new(HeldBody {
+                body,
+                _reservation: reservation,
+            })
+        }),
         None => response,
     }
 }
@@ -105,7 +110,7 @@ pub(super) fn held_with(response: Response, room: Option<Room>) -> Response {
 /// A body, and the memory reserved for its request.
 struct HeldBody {
     body: Body,
-    _room: Room,
+    _reservation: Reservation,
 }
 
 impl http_body::Body for HeldBody {
@@ -142,14 +147,14 @@ pub(super) fn event_stream(events: impl Stream<Item = Bytes> + Send + 'static) -
 /// A frame as a server-sent event.
 fn event(frame: Frame) -> Bytes {
     match frame {
-        Frame::Message(Text { text, room }) => {
+        Frame::Message(Text { text, reservation }) => {
             let mut event = String::with_capacity(text.len() + 16);
             sse::Event {
                 data: &text,
                 ..sse::Event::default()
             }
             .write(&mut event);
-            held(event.into(), room)
+            held(event.into(), reservation)
         }
         Frame::KeepAlive | Frame::Quiet => Bytes::from_static(sse::KEEP_ALIVE.as_bytes()),
     }

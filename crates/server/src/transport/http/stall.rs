@@ -27,7 +27,7 @@ pub(super) struct StallGuard<S> {
 struct Behind {
     window: BoxFuture<'static, ()>,
     /// Bytes written in this window.
-    taken: usize,
+    bytes_read: usize,
 }
 
 impl<S> StallGuard<S> {
@@ -39,17 +39,17 @@ impl<S> StallGuard<S> {
         }
     }
 
-    /// Passes on what a write came to, and counts what the reader takes from when it first kept one waiting.
+    /// Returns the result of a write, and counts what the reader reads from when it first made a write wait.
     fn written(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &written {
             Poll::Ready(Ok(bytes)) => {
                 if let Some(behind) = &mut self.behind {
-                    behind.taken += bytes;
+                    behind.bytes_read += bytes;
                 }
                 written
             }
             Poll::Ready(Err(_)) => written,
-            Poll::Pending => match ready!(self.look(cx)) {
+            Poll::Pending => match ready!(self.check_window(cx)) {
                 Ok(never) => match never {},
                 Err(error) => Poll::Ready(Err(error)),
             },
@@ -57,15 +57,15 @@ impl<S> StallGuard<S> {
     }
 
     /// Fails when a window ends in which too little was taken.
-    fn look(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Infallible>> {
+    fn check_window(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Infallible>> {
         let clock = &self.clock;
         loop {
             let behind = self.behind.get_or_insert_with(|| Behind {
                 window: clock.sleep(WINDOW),
-                taken: 0,
+                bytes_read: 0,
             });
             ready!(behind.window.as_mut().poll(cx));
-            if behind.taken < LEAST {
+            if behind.bytes_read < LEAST {
                 let error = io::Error::new(io::ErrorKind::TimedOut, "the reader reads too slowly, or not at all");
                 return Poll::Ready(Err(error));
             }
@@ -119,7 +119,7 @@ mod tests {
     use longhaul_core::UnixMillis;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
-    /// Tokio's clock, which is paused and goes to the next moment as soon as all wait.
+    /// Tokio's paused clock, which advances as soon as all tasks wait.
     struct Paused;
 
     impl Clock for Paused {
@@ -150,10 +150,10 @@ mod tests {
             let mut piece = vec![0; read];
             loop {
                 Paused.sleep(Duration::from_secs(every)).await;
-                let (mut taken, mut ended) = (0, false);
-                while taken < read && !ended {
-                    let more = far.read(&mut piece[taken..]).await.unwrap_or(0);
-                    (taken, ended) = (taken + more, more == 0);
+                let (mut bytes_read, mut ended) = (0, false);
+                while bytes_read < read && !ended {
+                    let more = far.read(&mut piece[bytes_read..]).await.unwrap_or(0);
+                    (bytes_read, ended) = (bytes_read + more, more == 0);
                 }
                 if ended {
                     return;

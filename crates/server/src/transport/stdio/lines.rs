@@ -12,7 +12,7 @@ const CHUNK: usize = 16 * 1024;
 pub(super) enum Line {
     /// Its bytes, without the break; there is something in it.
     Message(Bytes),
-    /// It went on beyond the limit and has been skipped.
+    /// It was longer than the limit and was skipped.
     TooLong,
 }
 

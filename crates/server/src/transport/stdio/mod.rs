@@ -13,7 +13,7 @@ pub use socket::{OwnerSocket, connect};
 use crate::{
     admission::{
         caller::PeerScope,
-        limits::{Busy, Exhausted, Room},
+        limits::{Busy, Exhausted, Reservation},
     },
     response::{Answer, stream::Text},
     transport::{duplex::Duplex, front::Front},
@@ -30,7 +30,7 @@ use tokio::{
 /// The longest line: 16 MiB.
 pub const MAX_LINE: usize = 16 << 20;
 /// How long answers may still take after the end of the input.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Messages are written together up to so many bytes.
 const BATCH: usize = 64 * 1024;
 
@@ -61,7 +61,7 @@ pub async fn serve(
                     _ => duplex.idle().await,
                 }
             };
-            let _ = front.engine.ports().within(PATIENCE, answered).await;
+            let _ = front.engine.ports().within(TIMEOUT, answered).await;
             duplex.close();
             read
         };
@@ -69,7 +69,7 @@ pub async fn serve(
         tokio::select! {
             read = reading => {
                 // Earlier messages may still wait for a slow reader.
-                let written = front.engine.ports().within(PATIENCE, writing).await;
+                let written = front.engine.ports().within(TIMEOUT, writing).await;
                 read.map(drop).and(written.unwrap_or(Ok(())))
             }
             written = &mut writing => written,
@@ -86,7 +86,7 @@ fn has_left(error: &io::Error) -> bool {
 
 /// Why nothing more is read.
 enum End {
-    /// The client is done, or gone.
+    /// The client has closed its side, or disconnected.
     Client,
     /// The front drains.
     Drained,
@@ -110,7 +110,7 @@ async fn read(duplex: &Arc<Duplex>, front: &Front, reader: impl AsyncRead + Unpi
         let taken = match (refused, line) {
             (Some(refused), _) => duplex.deliver(refused).await,
             (None, Line::Message(bytes)) => match enter(front, &bytes) {
-                Ok(room) => duplex.take(bytes, room).await,
+                Ok(reservation) => duplex.take(bytes, reservation).await,
                 Err(refused) => duplex.deliver(refused).await,
             },
             (None, Line::TooLong) => duplex.deliver(Answer::error(None, &too_long())).await,
@@ -136,21 +136,21 @@ async fn early(front: &Front, line: &Line, mut busy: Busy) -> Option<Answer> {
 }
 
 /// Reserves memory for a large request. A message without a response is accepted without memory, since it must not be lost.
-fn enter(front: &Front, bytes: &Bytes) -> Result<Option<Room>, Answer> {
-    let mut room = front.admission.memory.body();
-    if room.grow(bytes.len()) == Err(Exhausted)
+fn enter(front: &Front, bytes: &Bytes) -> Result<Option<Reservation>, Answer> {
+    let mut reservation = front.admission.memory.body();
+    if reservation.grow(bytes.len()) == Err(Exhausted)
         && let Ok(Message::Request(request)) = Message::parse(bytes)
     {
         return Err(Answer::error(Some(request.id), &Busy::Bodies.into()));
     }
-    Ok(room.keep())
+    Ok(reservation.keep())
 }
 
 fn too_long() -> RpcError {
     RpcError::invalid_request(format!("The line is longer than {MAX_LINE} bytes"))
 }
 
-/// Writes what goes out, each message a line, until the connection is closed.
+/// Writes outgoing messages, one a line, until the connection is closed.
 async fn write(
     mut outgoing: mpsc::Receiver<Text>,
     mut writer: impl AsyncWrite + Unpin,
@@ -171,7 +171,7 @@ async fn write(
         let mut rooms = Vec::new();
         let mut push = |batch: &mut BytesMut, message: Text| {
             push_line(batch, message.text);
-            rooms.extend(message.room);
+            rooms.extend(message.reservation);
         };
         push(&mut batch, message);
         while batch.len() < BATCH

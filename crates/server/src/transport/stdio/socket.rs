@@ -26,8 +26,8 @@ const GREETING: &[u8] = b"longhaul relay 1\n";
 /// Connections at once.
 const MOST: usize = 256;
 /// How long calls that are waited for may still take when the server stops, and what is left after that.
-const CALL_PATIENCE: Duration = Duration::from_secs(6);
-const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
+const CALL_TIMEOUT: Duration = Duration::from_secs(6);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// When the process has no descriptor left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -89,15 +89,15 @@ impl OwnerSocket {
         }
         drop(self.listener);
         front.drain();
-        let all_gone = async {
+        let all_closed = async {
             let _ = places.acquire_many(MOST as u32).await;
         };
-        tokio::pin!(all_gone);
-        if ports.within(CALL_PATIENCE, &mut all_gone).await.is_some() {
+        tokio::pin!(all_closed);
+        if ports.within(CALL_TIMEOUT, &mut all_closed).await.is_some() {
             return;
         }
         front.close();
-        if ports.within(DRAIN_PATIENCE, all_gone).await.is_none() {
+        if ports.within(DRAIN_TIMEOUT, all_closed).await.is_none() {
             warn!("some relays did not finish in time");
         }
     }

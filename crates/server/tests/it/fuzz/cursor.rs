@@ -1,4 +1,4 @@
-//! Cursors that were given out, bent.
+//! Damaged cursors.
 
 use super::{CHANCES, json::ByteDamage, world::World};
 use bolero::{TypeGenerator, generator::produce};

@@ -60,7 +60,7 @@ struct Counted(AtomicU64);
 impl Entropy for Counted {
     fn fill(&self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
-            // Spread, so that no two ids begin alike.
+            // Spread, so that no two ids have the same prefix.
             let next = self
                 .0
                 .fetch_add(1, Ordering::Relaxed)

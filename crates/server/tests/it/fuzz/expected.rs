@@ -79,7 +79,7 @@ impl<'a> Seen<'a> {
         serde_json::from_str(self.params.as_ref()?.task_id?.get()).ok()
     }
 
-    /// As much of it as a witness must know.
+    /// The parts that a message checker needs.
     pub(super) fn outline(&self) -> Value {
         let mut meta = json!({});
         if self.is_modern() {
@@ -92,18 +92,18 @@ impl<'a> Seen<'a> {
         json!({"id": id, "method": self.method(), "params": {"_meta": meta}})
     }
 
-    /// Whether the call goes on although its stream has ended: a legacy client takes it up again (T-06).
+    /// Whether the call continues although its stream has ended: a legacy client resumes it (T-06).
     fn may_be_resumed(&self, reply: &Reply) -> bool {
         reply.is_stream && !self.is_modern() && self.may_take_forever()
     }
 
-    /// Whether it comes back with answers.
+    /// Whether it is a retry with answers.
     pub(super) fn is_another_round(&self) -> bool {
         let params = self.params.as_ref();
         params.is_some_and(|params| params.input_responses.is_some() || params.request_state.is_some())
     }
 
-    /// Whether nothing ends it but time or another request.
+    /// Whether only time or another request ends it.
     pub(super) fn may_take_forever(&self) -> bool {
         ["tools/call", "tasks/result", "subscriptions/listen"].contains(&self.method())
     }
@@ -111,11 +111,11 @@ impl<'a> Seen<'a> {
 
 /// The messages of a reply, each as text and as a tree, and each as the schemas have it.
 pub(super) fn hear(body: &[u8], reply: &Reply) -> Vec<(String, Value)> {
-    let mut witness = MessageChecker::default();
-    witness.sent(&Seen::of(body).outline());
+    let mut checker = MessageChecker::default();
+    checker.sent(&Seen::of(body).outline());
     let hear = |text: String| {
         let message = tree(&text);
-        witness.received(&message).unwrap();
+        checker.received(&message).unwrap();
         (text, message)
     };
     texts(reply).into_iter().map(hear).collect()
@@ -139,9 +139,9 @@ fn texts(reply: &Reply) -> Vec<String> {
     events.filter(|data| !data.is_empty()).collect()
 }
 
-/// What came back.
+/// What was received.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct Received {
     /// The response, as text and as a tree.
     pub(super) response: Option<(String, Value)>,
     /// Questions to a legacy client: the id of each, a string, and its text.
@@ -149,30 +149,30 @@ pub(super) struct Heard {
 }
 
 /// Checks one exchange.
-pub(super) fn check(seen: &Seen<'_>, reply: &Reply) -> Heard {
+pub(super) fn check(seen: &Seen<'_>, reply: &Reply) -> Received {
     assert!(reply.status < 500, "{reply:?}");
     if reply.is_cut {
         assert!(seen.may_take_forever(), "no end: {seen:?} {reply:?}");
     }
-    let mut heard = Heard::default();
+    let mut received = Received::default();
     for (text, message) in reply.messages.clone() {
         match (message.get("method"), message["id"].as_str()) {
             (Some(_), Some(id)) => {
                 assert!(!seen.is_modern(), "a modern client is asked by an answer: {text}");
-                heard.questions.push((id.to_owned(), text));
+                received.questions.push((id.to_owned(), text));
             }
             (Some(_), None) => assert!(
                 tells_of_a_request(&message) || seen.method() == "subscriptions/listen",
                 "nothing else is sent on a stream: {text}"
             ),
             (None, _) => {
-                assert!(heard.response.is_none(), "two responses: {reply:?}");
+                assert!(received.response.is_none(), "two responses: {reply:?}");
                 check_id(seen, &text);
-                heard.response = Some((text, message));
+                received.response = Some((text, message));
             }
         }
     }
-    if heard.response.is_none() {
+    if received.response.is_none() {
         let is_request = seen.sound_id().is_some() && seen.method.is_some();
         assert!(
             !is_request || reply.is_cut || seen.may_be_resumed(reply),
@@ -182,7 +182,7 @@ pub(super) fn check(seen: &Seen<'_>, reply: &Reply) -> Heard {
             assert!([202, 204].contains(&reply.status), "{reply:?}");
         }
     }
-    heard
+    received
 }
 
 /// A message as a tree.
@@ -201,7 +201,7 @@ fn check_id(seen: &Seen<'_>, text: &str) {
     }
 }
 
-/// Whether a response says that the call was not taken. What a tool says by itself is none.
+/// Whether a response means that the call was not accepted. A tool's own error does not.
 pub(super) fn is_refusal(response: &Value) -> bool {
     match response.get("error") {
         Some(error) => error["message"] != PLANNED,

@@ -44,7 +44,7 @@ pub(super) enum Id {
     None,
 }
 
-/// What the sender says about itself.
+/// What the sender declares about itself.
 #[derive(Debug, Clone, TypeGenerator)]
 pub(super) struct Sender {
     pub(super) declares_tasks: bool,
@@ -52,7 +52,7 @@ pub(super) struct Sender {
     pub(super) can_be_asked: bool,
     pub(super) takes_stream: bool,
     pub(super) progress_token: Option<Id>,
-    /// A legacy client that forgets its session.
+    /// A legacy client that omits its session.
     pub(super) sessionless: bool,
 }
 
@@ -62,9 +62,9 @@ pub(super) enum Request {
         tool: u8,
         act: u8,
         extra: Option<Junk>,
-        /// A legacy client's wish for a task.
+        /// A legacy client's request for a task.
         task: Option<Option<u32>>,
-        /// What a modern client brings back.
+        /// The state and answers of a modern retry.
         round: Rarely<Round>,
     },
     Get(Task),
@@ -159,7 +159,7 @@ pub(super) enum HeaderDamage {
     Replace(u8, Vec<u8>),
 }
 
-/// What earlier steps have brought to light.
+/// What earlier steps have returned.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) tasks: Vec<String>,
@@ -174,7 +174,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// What a response brings to light, but for tasks.
+    /// Learns from a response, except tasks.
     pub(super) fn learn(&mut self, response: &Value) {
         let result = &response["result"];
         if let Some(cursor) = result["nextCursor"].as_str() {
@@ -189,7 +189,7 @@ impl Known {
     }
 }
 
-/// As it goes over the wire.
+/// The request as bytes.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) headers: Vec<(String, Vec<u8>)>,

@@ -1,5 +1,5 @@
 //! JSON as text with members in any order and number, so that what no tree can hold (two members of one name, odd numbers, half
-//! a surrogate) can be said.
+//! a surrogate) can be written.
 
 use bolero::{Driver, TypeGenerator};
 
@@ -82,7 +82,7 @@ enum Kind {
     Replace(Junk),
     Remove,
     Repeat(Option<Junk>),
-    /// A member that nobody knows.
+    /// An unknown member.
     Insert(Key, Junk),
 }
 

@@ -1,5 +1,5 @@
-//! Fuzz targets. In a test run each replays its corpus (`__fuzz__/TARGET/corpus`) and then tries what chance brings, a
-//! few times; `cargo xtask fuzz` lets libFuzzer, which sees what is reached, search for as long as it is given.
+//! Fuzz targets. In a test run each replays its corpus (`__fuzz__/TARGET/corpus`) and then a few random
+//! cases; `cargo xtask fuzz` lets libFuzzer, which sees what is reached, search for as long as it is given.
 //!
 //! A case is a [`Scene`](grammar::Scene): a few requests that would be valid, and what is damaged in each. It is played to a
 //! [`World`](world::World) in which time and randomness are the same each time, and what comes back is held against the [`expected`].
@@ -21,7 +21,7 @@ mod world;
 
 use std::panic::AssertUnwindSafe;
 
-/// How often chance is tried in a test run. A count and no time: on a slow machine, too, the whole corpus is replayed first.
+/// Random cases in a test run. A count and no time: on a slow machine, too, the whole corpus is replayed first.
 const CHANCES: usize = 250;
 
 #[test]

@@ -1,4 +1,4 @@
-//! A prompt, a resource and a family of resources that give back what they were given.
+//! A prompt, a resource and a resource template that echo their input.
 
 use crate::stage::form;
 use longhaul_core::{BoxFuture, Json};
@@ -45,7 +45,7 @@ pub(super) fn put_into(catalog: &Catalog) {
 
 struct Echo;
 
-/// Says what it is answered.
+/// Returns the answer it gets.
 struct Curious;
 
 impl PromptHandler for Curious {
@@ -69,8 +69,8 @@ impl PromptHandler for Echo {
         _: RequestContext,
     ) -> BoxFuture<'static, Result<Json, HandlerError>> {
         let content = json!({"type": "text", "text": arguments["what"]});
-        let said = json!({"messages": [{"role": "user", "content": content}]});
-        Box::pin(async move { Ok(Json::from(said)) })
+        let result = json!({"messages": [{"role": "user", "content": content}]});
+        Box::pin(async move { Ok(Json::from(result)) })
     }
 }
 

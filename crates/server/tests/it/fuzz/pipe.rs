@@ -8,7 +8,7 @@ use tokio::{
     sync::oneshot,
 };
 
-/// Who has said nothing for so long, in a time that passes only when nothing else can happen, has nothing to say now.
+/// A server that sends nothing for so long, while time passes only when nothing else can happen, has nothing to send.
 const SILENCE: Duration = Duration::from_millis(10);
 const CAPACITY: usize = 64 * 1024;
 
@@ -37,31 +37,31 @@ impl Pipe {
         }
     }
 
-    /// Writes these bytes, and reads meanwhile, and as long as anything more is said at once.
-    pub(super) async fn say(&mut self, bytes: &[u8]) -> Vec<String> {
+    /// Writes these bytes, and reads meanwhile and until no more lines come at once.
+    pub(super) async fn exchange(&mut self, bytes: &[u8]) -> Vec<String> {
         let write = async {
             self.input.write_all(bytes).await.unwrap();
         };
         tokio::pin!(write);
-        let (mut is_written, mut heard) = (false, Vec::new());
+        let (mut is_written, mut received) = (false, Vec::new());
         loop {
             let silence = self.ports.clock.sleep(SILENCE);
             tokio::select! {
                 () = &mut write, if !is_written => is_written = true,
-                line = self.output.next_line() => heard.push(line.unwrap().expect("the connection goes on")),
-                () = silence, if is_written => return heard,
+                line = self.output.next_line() => received.push(line.unwrap().expect("the connection goes on")),
+                () = silence, if is_written => return received,
             }
         }
     }
 
-    /// Says that nothing more comes, and reads to the end.
+    /// Closes the input, and reads to the end.
     pub(super) async fn finish(mut self) -> Vec<String> {
         self.input.shutdown().await.unwrap();
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         while let Some(line) = self.output.next_line().await.unwrap() {
-            heard.push(line);
+            received.push(line);
         }
         self.ended.await.unwrap().unwrap();
-        heard
+        received
     }
 }

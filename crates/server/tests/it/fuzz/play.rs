@@ -1,7 +1,7 @@
-//! Playing a scene to a server, and remembering what a client would.
+//! Playing a scene to a server, and keeping what a client would.
 
 use super::{
-    expected::{self, Heard, Seen},
+    expected::{self, Received, Seen},
     grammar::{Family, Id, Known, Request, Scene, Sender, Sent, Step},
     json::Rarely,
     world::World,
@@ -59,7 +59,7 @@ impl Play<'_> {
         let before = self.world.started();
         let reply = self.world.post(&headers, body.clone());
         let started = self.world.started() - before;
-        let Heard { response, questions } = expected::check(&seen, &reply);
+        let Received { response, questions } = expected::check(&seen, &reply);
         assert!(started <= 1, "one call, {started} runs");
         if started > 0 {
             assert_eq!(seen.method(), "tools/call");
@@ -87,7 +87,7 @@ impl Play<'_> {
         }
     }
 
-    /// What a tool gave, and what it was given, arrives as it was (invariant 8).
+    /// A tool's arguments and results arrive unchanged (invariant 8).
     fn is_kept(&mut self, seen: &Seen<'_>, text: &str, response: &Value) {
         let Some(result) = response.get("result") else { return };
         match seen.method() {
@@ -100,7 +100,7 @@ impl Play<'_> {
                         self.known.tasks.push(task.to_owned());
                     }
                     None if result["isError"] == true => {}
-                    // A later round goes on with what the first one was given.
+                    // A later round continues with the arguments of the first.
                     None if result["resultType"] == "input_required" && seen.is_another_round() => {}
                     None => {
                         // A question of the call's is answered with what came along, and of a client that cannot be asked it is

@@ -1,4 +1,4 @@
-//! Event ids that were given out, bent, and brought back to streams that are kept, gone, or another session's.
+//! Damaged event ids, sent back to streams that are kept, dropped, or another session's.
 
 use super::{
     CHANCES,
@@ -14,12 +14,12 @@ use std::time::Duration;
 #[derive(Debug, Clone, TypeGenerator)]
 struct Case {
     #[generator(produce::<Vec<_>>().with().len(1..5usize))]
-    looks: Vec<Look>,
+    requests: Vec<ResumeRequest>,
 }
 
 /// One GET.
 #[derive(Debug, Clone, TypeGenerator)]
-struct Look {
+struct ResumeRequest {
     is_late: Rarely<()>,
     stream: u8,
     is_stranger: bool,
@@ -131,18 +131,18 @@ impl<'w> Client<'w> {
         }
     }
 
-    fn look(&mut self, look: &Look) {
-        let id = look
+    fn get(&mut self, request: &ResumeRequest) {
+        let id = request
             .id
-            .write(&self.streams[usize::from(look.stream) % self.streams.len()]);
+            .write(&self.streams[usize::from(request.stream) % self.streams.len()]);
         if HeaderValue::from_bytes(&id).is_err() {
             return;
         }
-        if look.is_late.0.is_some() {
+        if request.is_late.0.is_some() {
             self.world.pass(TOO_LONG);
             self.streams.iter_mut().for_each(|stream| stream.is_kept = false);
         }
-        let session = if look.is_stranger {
+        let session = if request.is_stranger {
             &self.stranger
         } else {
             &self.session
@@ -152,7 +152,7 @@ impl<'w> Client<'w> {
             let stream = self.streams.iter_mut().find(|stream| stream.name == name)?;
             Some((stream, nth))
         });
-        match found.filter(|_| !look.is_stranger) {
+        match found.filter(|_| !request.is_stranger) {
             Some((stream, nth)) if stream.is_kept => match stream.after(nth) {
                 Some(rest) => assert_eq!((reply.status, events(&reply)), (200, rest.to_vec()), "{reply:?}"),
                 None => is_refused(&reply),
@@ -171,7 +171,7 @@ impl<'w> Client<'w> {
     }
 }
 
-/// T-13: not as if the session were gone.
+/// T-13: not as if the session had ended.
 fn is_refused(reply: &Reply) {
     let (_, message) = &reply.messages[0];
     assert_eq!(
@@ -207,7 +207,7 @@ impl Case {
     /// A GET goes on exactly after the event it names, in its own session, and opens nothing else (T-06, T-11).
     fn check(&self, world: &World) {
         let mut client = Client::new(world);
-        self.looks.iter().for_each(|look| client.look(look));
+        self.requests.iter().for_each(|request| client.get(request));
     }
 }
 

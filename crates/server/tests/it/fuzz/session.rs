@@ -1,4 +1,4 @@
-//! Session ids that were issued, bent.
+//! Damaged session ids.
 
 use super::{CHANCES, json::ByteDamage, world::World};
 use bolero::{TypeGenerator, generator::produce};

@@ -102,15 +102,15 @@ impl Case {
         let is_good = self.is_late.0.is_none() && (text == other || (is_same && text == own));
         let before = world.started();
         let reply = world.send(&retry(&brought_by, &other_name, &text, &answer));
-        let (_, heard) = reply.messages.last().unwrap();
+        let (_, received) = reply.messages.last().unwrap();
         assert_eq!(world.started(), before, "a retry begins nothing");
         if is_good {
-            assert!(says(&heard["result"], &answer), "{heard}");
+            assert!(says(&received["result"], &answer), "{received}");
         } else {
             assert_eq!(
-                (reply.status, &heard["error"]["code"]),
+                (reply.status, &received["error"]["code"]),
                 (200, &json!(-32602)),
-                "{heard}"
+                "{received}"
             );
         }
         if self.is_late.0.is_none() && !(is_good && text == own) {
@@ -122,9 +122,9 @@ impl Case {
 
 /// Whether the work was given this answer.
 fn says(result: &Value, answer: &Value) -> bool {
-    let told = result["messages"][0]["content"]["text"].as_str();
-    let told: Option<Value> = told.and_then(|text| serde_json::from_str(text).ok());
-    result["structuredContent"]["given"] == *answer || told.as_ref() == Some(answer)
+    let echoed = result["messages"][0]["content"]["text"].as_str();
+    let echoed: Option<Value> = echoed.and_then(|text| serde_json::from_str(text).ok());
+    result["structuredContent"]["given"] == *answer || echoed.as_ref() == Some(answer)
 }
 
 #[test]

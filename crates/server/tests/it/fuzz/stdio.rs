@@ -16,21 +16,21 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, TypeGenerator)]
 struct Case {
     #[generator(produce::<Vec<_>>().with().len(1..8usize))]
-    said: Vec<Said>,
+    sent: Vec<SentLine>,
 }
 
 #[derive(Debug, Clone, TypeGenerator)]
-struct Said {
+struct SentLine {
     family: Family,
     step: Step,
-    /// Said before it, perhaps without a break between them.
+    /// Sent before it, perhaps without a line break between them.
     junk: Rarely<Vec<u8>>,
     /// So many bytes more or less than a line may have; very rarely, for it takes as long as many cases.
     endless: Rarely<Rarely<Rarely<i8>>>,
     ends_as_on_windows: bool,
 }
 
-impl Said {
+impl SentLine {
     fn endless(&self) -> Option<i8> {
         self.endless.0.as_ref()?.0.as_ref()?.0
     }
@@ -48,21 +48,21 @@ impl Said {
     }
 }
 
-/// What is owed for what was said so far.
+/// The responses that must come for what was sent so far.
 #[derive(Default)]
-struct Books {
+struct ResponseTally {
     /// How many requests there were of each id, which is as it was written, and how many must be answered.
     asked: HashMap<String, (usize, usize)>,
     answered: HashMap<String, usize>,
-    /// Lines that were something, and answers to nobody in particular.
+    /// Lines that need an answer without an id.
     lines: usize,
     anonymous: usize,
     calls_off: bool,
-    witness: MessageChecker,
+    checker: MessageChecker,
 }
 
-impl Books {
-    fn said(&mut self, bytes: &[u8]) {
+impl ResponseTally {
+    fn sent(&mut self, bytes: &[u8]) {
         let filled = |line: &&[u8]| !line.trim_ascii().is_empty() || line.len() > MAX_LINE;
         for line in bytes.split(|byte| *byte == b'\n').filter(filled) {
             self.lines += 1;
@@ -72,7 +72,7 @@ impl Books {
             let seen = Seen::of(line);
             self.calls_off |= seen.method() == "notifications/cancelled";
             if let Some(id) = seen.sound_id().filter(|_| seen.method.is_some()) {
-                self.witness.sent(&seen.outline());
+                self.checker.sent(&seen.outline());
                 let (all, sure) = self.asked.entry(id.to_owned()).or_default();
                 *all += 1;
                 *sure += usize::from(!seen.may_take_forever());
@@ -80,9 +80,9 @@ impl Books {
         }
     }
 
-    fn heard(&mut self, text: &str, known: &mut Known) {
+    fn received(&mut self, text: &str, known: &mut Known) {
         let message = expected::tree(text);
-        self.witness.received(&message).unwrap();
+        self.checker.received(&message).unwrap();
         let id = Seen::of(text.as_bytes()).sound_id().map(str::to_owned);
         match (message.get("method"), id) {
             (Some(_), Some(_)) => known.asked.extend(message["id"].as_str().map(str::to_owned)),
@@ -128,27 +128,27 @@ const LAST: &[u8] = br#"{"jsonrpc":"2.0","id":"the last one","method":"server/di
 "#;
 
 impl Case {
-    /// Nothing that comes in is fatal (T-40): whatever was said, the next request is answered, and the connection ends when its client
+    /// Nothing that comes in is fatal (T-40): whatever was sent, the next request is answered, and the connection ends when its client
     /// is done.
     fn check(&self, world: &World) {
         world.over_a_pipe(async |mut pipe| {
-            let (mut books, mut known) = (Books::default(), Known::default());
-            let written = self.said.iter().map(Some).chain([None]);
-            for said in written {
-                let bytes = said.map_or_else(|| LAST.to_vec(), |said| said.write(&known));
-                books.said(&bytes);
-                for line in pipe.say(&bytes).await {
-                    books.heard(&line, &mut known);
+            let (mut tally, mut known) = (ResponseTally::default(), Known::default());
+            let written = self.sent.iter().map(Some).chain([None]);
+            for sent in written {
+                let bytes = sent.map_or_else(|| LAST.to_vec(), |sent| sent.write(&known));
+                tally.sent(&bytes);
+                for line in pipe.exchange(&bytes).await {
+                    tally.received(&line, &mut known);
                 }
             }
             assert!(
-                books.answered.contains_key(r#""the last one""#),
+                tally.answered.contains_key(r#""the last one""#),
                 "it does not answer any more"
             );
             for line in pipe.finish().await {
-                books.heard(&line, &mut known);
+                tally.received(&line, &mut known);
             }
-            books.balance();
+            tally.balance();
         });
     }
 }

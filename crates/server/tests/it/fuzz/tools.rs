@@ -1,4 +1,4 @@
-//! Tools that give back what they were given, byte for byte.
+//! Tools that echo their input, byte for byte.
 
 use super::offers;
 use longhaul_core::{Json, Outcome, RpcFailure, TaskPolicy};
@@ -21,10 +21,10 @@ pub(super) const TOOLS: [(&str, TaskPolicy); 4] = [
     ("after", TaskPolicy::After(1_000)),
 ];
 
-/// What a tool can be told to do.
+/// The actions of a tool.
 pub(super) const ACTS: [&str; 5] = ["echo", "ask", "wait", "tell", "fail"];
 
-/// Says that a call failed because it was told to.
+/// The message of a call that fails on request.
 pub(super) const PLANNED: &str = "as planned";
 
 /// All that is offered; each run of a tool is counted when it starts.

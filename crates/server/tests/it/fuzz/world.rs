@@ -100,7 +100,7 @@ impl World {
         self.runtime.block_on(async { clock.sleep(time).await });
     }
 
-    /// Speaks to the server over a pipe, as long as `talk` lasts.
+    /// Connects to the server over a pipe, until `talk` completes.
     pub(super) fn over_a_pipe<T>(&self, talk: impl AsyncFnOnce(Pipe) -> T) -> T {
         self.runtime.block_on(async {
             let pipe = Pipe::open(&self.front, self.engine.ports());
@@ -205,7 +205,7 @@ const CASES: usize = 32;
 pub(super) struct Worlds(RefCell<Option<(World, usize)>>);
 
 impl Worlds {
-    /// Tries a case. If the server breaks a expected, the next case gets another world.
+    /// Tries a case. If the server breaks an expectation, the next case gets a new world.
     pub(super) fn with(&self, case: impl FnOnce(&World)) {
         let kept = self.0.borrow_mut().take();
         let (world, tried) = kept.unwrap_or_else(|| (World::new(), 0));

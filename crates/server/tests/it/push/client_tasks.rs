@@ -1,4 +1,4 @@
-//! Questions that a client makes tasks of: created, polled, fetched and cancelled by us (G1-57).
+//! Questions that a client answers with tasks, which we create, poll, fetch and cancel (G1-57).
 
 use super::{RELATED, answered, create, next, question, respond, result, wait, yes};
 use crate::{client::Connection, server::Server};
@@ -56,7 +56,7 @@ async fn a_client_may_make_a_task_of_a_question() {
     assert!(text.contains("accept") && !text.contains("theirs-1"), "{text}");
 }
 
-/// One task is enough: of two deliveries' the second is cancelled, and what is told twice is told once.
+/// One task is enough: of two for the same question the second is cancelled, and a repeated answer counts once.
 #[tokio::test]
 async fn a_client_that_makes_two_tasks_of_a_question_is_asked_to_drop_one() {
     let server = Server::start().await;
@@ -112,7 +112,7 @@ async fn a_clients_task_that_failed_is_a_question_that_was_refused() {
     assert_eq!(answered(&server, &session, &task).await, json!({"action": "cancel"}));
 }
 
-/// What nobody needs answered is not worked on.
+/// A task whose question is closed is cancelled.
 #[tokio::test]
 async fn a_clients_task_is_cancelled_with_its_question() {
     let server = Server::start().await;
@@ -129,7 +129,7 @@ async fn a_clients_task_is_cancelled_with_its_question() {
     server.poll(&task, "completed").await;
 }
 
-/// A client's task that is lost, or comes to nothing that is an answer, is a question that is asked again, plainly.
+/// If a client's task is lost or has no valid answer, its question is asked again without a task.
 #[tokio::test]
 async fn a_question_whose_client_task_is_lost_is_asked_without_one() {
     let server = Server::start().await;
@@ -163,7 +163,7 @@ async fn a_question_whose_client_task_is_lost_is_asked_without_one() {
     respond(&server, &session, &plain, yes()).await;
     server.poll(&task, "completed").await;
 
-    // The stream is lost: nobody can be asked how the client's task stands, until there is one again.
+    // Without a stream the client's task cannot be polled until there is one again.
     let task = create(&server, &session, "ask").await;
     let asked = hosted_question(&mut push).await;
     drop(push);

@@ -1,4 +1,4 @@
-//! Questions of tasks: on which stream they are asked, asked again, answered and taken back.
+//! Questions of tasks: on which stream they are asked, asked again, answered and withdrawn.
 
 use super::{answered, create, form, next, next_status, question, respond, result, status, wait, yes};
 use crate::{
@@ -23,7 +23,7 @@ async fn a_client_that_polls_and_listens_is_asked_on_its_push_stream() {
     assert_eq!(next_status(&mut push, &task).await, "input_required");
     respond(&server, &session, &asked, yes()).await;
     assert_eq!(answered(&server, &session, &task).await["content"]["sure"], true);
-    // Neither asked again nor taken back: what comes next is that it is over.
+    // Neither asked again nor withdrawn: the next message is the end of the task.
     while next_status(&mut push, &task).await != "completed" {}
 }
 
@@ -40,7 +40,7 @@ async fn a_client_that_only_calls_tasks_result_is_asked_there() {
     assert_eq!(result(&mut stream, &post).await, r#"{"action":"decline"}"#);
 }
 
-/// Asked on both, answered on the first: the second is told, and no answer counts twice (G1-40, invariant 4).
+/// Asked on both, answered on the first: the second is cancelled, and no answer counts twice (G1-40, invariant 4).
 #[tokio::test]
 async fn a_client_that_does_both_is_asked_on_both_and_one_answer_counts() {
     for first in [true, false] {
@@ -75,7 +75,7 @@ async fn a_question_waits_for_a_stream_and_is_asked_again_on_the_next_one() {
     let again = [question(&mut push, &task).await, question(&mut push, &task).await];
     let ids = |two: &[Value; 2]| two.each_ref().map(|asked| asked["id"].clone());
     assert!(ids(&lost).iter().all(|id| !ids(&again).contains(id)));
-    // An answer to a delivery whose stream has gone counts too.
+    // An answer to a delivery whose stream was closed counts too.
     respond(&server, &session, &lost[0], yes()).await;
     let cancelled = next(&mut push, "notifications/cancelled").await;
     assert!(ids(&again).contains(&cancelled["params"]["requestId"]));
@@ -122,7 +122,7 @@ async fn g1_32_many_wait_for_one_result_and_one_of_them_is_asked() {
     }
 }
 
-/// G1-39, G1-40: what one stream carried goes to one other when it is left, and to the push stream only when nobody waits.
+/// G1-39, G1-40: what one stream carried goes to one other when it is closed, and to the push stream only when no wait is open.
 #[tokio::test]
 async fn a_question_goes_to_the_next_wait_when_the_one_that_carried_it_is_left() {
     let server = Server::start().await;
@@ -147,12 +147,12 @@ async fn a_question_goes_to_the_next_wait_when_the_one_that_carried_it_is_left()
     assert!(result(&mut third, &post).await.contains("accept"));
     let taken_back = next(&mut push, "notifications/cancelled").await;
     assert_eq!(taken_back["params"]["requestId"], asked[0]["id"]);
-    // The newest push stream hears how the task stands, and was asked nothing.
+    // The newest push stream gets the status of the task, and no question.
     while next_status(&mut later, &task).await != "completed" {}
 }
 
 #[tokio::test]
-async fn a_push_stream_is_asked_when_nobody_waits_any_more() {
+async fn a_push_stream_is_asked_when_no_wait_is_open() {
     let server = Server::start().await;
     let session = server.session_with("2025-11-25", form()).await;
     let task = create(&server, &session, "ask").await;
@@ -201,7 +201,7 @@ async fn a_client_is_not_asked_what_it_did_not_declare() {
     assert!(result(&mut stream, &post).await.contains("accept"), "the result alone");
 }
 
-/// A later session that asks about a task hears of it, wherever the task was created.
+/// A later session that reads a task gets its messages, wherever the task was created.
 #[tokio::test]
 async fn a_task_is_followed_by_a_later_session() {
     let server = Server::start().await;
@@ -216,7 +216,7 @@ async fn a_task_is_followed_by_a_later_session() {
     server.poll(&task, "completed").await;
 }
 
-/// G1-40: a question that nobody needs answered is taken back.
+/// G1-40: a question that needs no answer any more is withdrawn.
 #[tokio::test]
 async fn a_question_is_withdrawn_when_its_work_goes_on_or_is_cancelled() {
     for cancel in [true, false] {
@@ -235,13 +235,13 @@ async fn a_question_is_withdrawn_when_its_work_goes_on_or_is_cancelled() {
         assert_eq!(taken_back["params"]["requestId"], asked["id"]);
         let end = if cancel { "cancelled" } else { "completed" };
         while next_status(&mut push, &task).await != end {}
-        // Too late, and nobody's business any more.
+        // Too late: the answer is ignored.
         respond(&server, &session, &asked, yes()).await;
     }
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_answer_says_so_and_the_work_goes_on() {
+async fn a_client_may_refuse_and_the_work_continues() {
     let server = Server::start().await;
     let session = server.session_with("2025-11-25", form()).await;
     let mut push = server.listen(&session).await;

@@ -1,10 +1,10 @@
-//! What a session hears without being asked: progress, log messages, statuses, changes.
+//! Notifications to a session: progress, log messages, statuses, changes.
 
 use super::{RELATED, create, form, next, next_status, result, wait};
 use crate::{client::Connection, offers::resource, request::Post, server::Server};
 use serde_json::{Value, json};
 
-/// G1-46: the creating call's token, rising, wherever its session listens; never for another session.
+/// G1-46: the creating call's token, rising, on any stream of its session; never for another session.
 #[tokio::test]
 async fn progress_goes_on_after_the_task_was_created() {
     let server = Server::start().await;
@@ -22,7 +22,7 @@ async fn progress_goes_on_after_the_task_was_created() {
     let stranger = server.session().await;
     let (post, mut strange) = wait(&server, &stranger, &task).await;
     figure(&mut push, 2).await;
-    // The second 2 is told to nobody.
+    // The second 2 is not sent.
     let (_, mut stream) = wait(&server, &session, &task).await;
     server.stage.released.count();
     figure(&mut stream, 3).await;
@@ -30,7 +30,7 @@ async fn progress_goes_on_after_the_task_was_created() {
     assert_eq!(result(&mut strange, &post).await, "done");
 }
 
-/// A wait that is called off carries no longer; what is told goes where it went before.
+/// A cancelled wait no longer carries messages; they go to the push stream again.
 #[tokio::test]
 async fn the_push_stream_carries_again_when_a_wait_is_over() {
     let server = Server::start().await;
@@ -63,7 +63,7 @@ async fn log_messages_are_sent_from_the_level_on_that_a_session_has_set() {
         let post = Post::legacy(Some(&session), "logging/setLevel", json!({"level": level}));
         server.connect().await.exchange(&post).await
     };
-    // Whoever hears of the task hears its log.
+    // Whoever gets the messages of the task gets its log.
     next(&mut push, "notifications/tasks/status").await;
     server.stage.released.count();
     heard(&mut push, 1, "info").await;

@@ -37,9 +37,9 @@ async fn wait(server: &Server, session: &str, task: &str) -> (Post, Connection) 
 }
 
 /// A client's response to a request of the server's.
-async fn respond(server: &Server, session: &str, request: &Value, said: (&str, Value)) {
+async fn respond(server: &Server, session: &str, request: &Value, member: (&str, Value)) {
     let mut post = Post::legacy(Some(session), "", json!({}));
-    post.body = json!({"jsonrpc": "2.0", "id": request["id"], said.0: said.1});
+    post.body = json!({"jsonrpc": "2.0", "id": request["id"], member.0: member.1});
     let reply = server.connect().await.exchange(&post).await;
     assert_eq!((reply.status(), reply.body.as_str()), (202, ""));
 }

@@ -1,7 +1,7 @@
 //! The replay buffer of one stream: its events, numbered, kept for resuming, and read by one connection at a time.
 
 use crate::{
-    admission::limits::Room,
+    admission::limits::Reservation,
     response::stream::{KEEP_ALIVE, ReaderPresence, held},
 };
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 const MOST_EVENTS: usize = 256;
 /// Bytes kept of one stream, but for a single event, which may be as large as a message.
 const MOST_BYTES: usize = 256 * 1024;
-/// What a client is asked to wait before it comes back.
+/// How long a client should wait before it resumes.
 const RETRY_MS: u64 = 1_000;
 
 /// A stream that outlives its connections.
@@ -55,7 +55,7 @@ struct State {
 /// One event. The memory reserved for it goes to its first reader: from then on it counts against the replay buffers only.
 struct Event {
     bytes: Bytes,
-    room: Option<Room>,
+    reservation: Option<Reservation>,
 }
 
 /// One connection that reads a buffer.
@@ -93,7 +93,7 @@ impl State {
     }
 
     /// Drops the oldest event, if it has been read; returns its length.
-    fn forget(&mut self) -> Option<usize> {
+    fn drop_oldest(&mut self) -> Option<usize> {
         if self.first >= self.given {
             return None;
         }
@@ -115,7 +115,7 @@ impl State {
                 self.given += 1;
                 self.ungiven -= event.bytes.len();
             }
-            return Step::Event(held(event.bytes.clone(), event.room.take()));
+            return Step::Event(held(event.bytes.clone(), event.reservation.take()));
         }
         if self.over {
             return Step::Over;
@@ -156,20 +156,20 @@ impl ReplayBuffer {
         &self.name
     }
 
-    /// Tells the client where it can come back to, before anything else (T-06).
+    /// Sends the client the event id from which it can resume, before anything else (T-06).
     pub(super) fn prime(&self) {
         self.push("", Some(RETRY_MS), None);
     }
 
-    /// Writes a message, as soon as there is room for it.
-    pub(super) async fn message(&self, text: &str, room: Option<Room>) {
+    /// Writes a message, as soon as it fits.
+    pub(super) async fn message(&self, text: &str, reservation: Option<Reservation>) {
         let mut state = self.state.subscribe();
         // The sender is `self`, so it is there.
         let _ = state.wait_for(|state| state.over || state.has_room(text.len())).await;
-        self.push(text, None, room);
+        self.push(text, None, reservation);
     }
 
-    fn push(&self, data: &str, retry_ms: Option<u64>, room: Option<Room>) {
+    fn push(&self, data: &str, retry_ms: Option<u64>, reservation: Option<Reservation>) {
         self.state.send_modify(|state| {
             if state.over {
                 return;
@@ -185,7 +185,7 @@ impl ReplayBuffer {
             let length = event.len();
             state.kept.push_back(Event {
                 bytes: event.into(),
-                room,
+                reservation,
             });
             state.bytes += length;
             state.ungiven += length;
@@ -197,7 +197,7 @@ impl ReplayBuffer {
     /// Drops the oldest events that were read, and all that were read while all streams together hold too much.
     fn make_room(&self, state: &mut State, mut held: usize) {
         while state.bytes > MOST_BYTES || state.kept.len() > MOST_EVENTS || held > self.most_held {
-            let Some(length) = state.forget() else { return };
+            let Some(length) = state.drop_oldest() else { return };
             self.held.fetch_sub(length, Ordering::Relaxed);
             held -= length;
         }
@@ -238,7 +238,7 @@ impl ReplayBuffer {
             .await;
     }
 
-    /// Reads from the event numbered `next` on; whoever read before reads no more, so that each message is on one stream (T-10).
+    /// Reads from the event numbered `next` on. An earlier reader reads no more, so that each message is on one stream (T-10).
     ///
     /// # Errors
     /// [`NotKept`]
@@ -302,7 +302,7 @@ impl Reader {
         let state = &self.buffer.state;
         state.send_if_modified(|state| {
             step = state.step(self.number, self.next);
-            // Wakes a writer that waits for room.
+            // Wakes a writer that waits for space.
             matches!(step, Step::Event(_))
         });
         if matches!(step, Step::Event(_)) {
@@ -375,9 +375,9 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Act {
         Write,
-        /// The client reads an event and takes note of it.
+        /// The client reads an event and keeps its id.
         Read,
-        /// The connection breaks after that many events that the client never saw, and the client comes back.
+        /// The connection breaks after that many events that the client never saw, and the client resumes.
         Cut(usize),
         Quiet,
     }
@@ -392,7 +392,7 @@ mod tests {
         prop::collection::vec(act, 0..200)
     }
 
-    /// A client that remembers the last event it saw.
+    /// A client that keeps the id of the last event it saw.
     struct Client {
         buffer: Arc<ReplayBuffer>,
         reader: Reader,
@@ -406,7 +406,7 @@ mod tests {
             self.reader = self.buffer.read(next, &still()).unwrap();
         }
 
-        /// Says whether there was anything.
+        /// Returns whether there was anything.
         fn read(&mut self) -> bool {
             match next(&mut self.reader) {
                 None => false,
@@ -464,13 +464,13 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(16))]
 
         #[test]
-        fn what_is_kept_is_bounded_and_nothing_unread_is_dropped(sizes in prop::collection::vec(0..100_000usize, 0..60)) {
+        fn the_buffer_is_bounded_and_drops_nothing_unread(sizes in prop::collection::vec(0..100_000usize, 0..60)) {
             let buffer = buffer(usize::MAX);
             let mut reader = buffer.read(0, &still()).unwrap();
             let (mut wrote, mut read) = (0, 0);
             for size in sizes {
                 while buffer.message(&"x".repeat(size), None).now_or_never().is_none() {
-                    // No room: the writer waits for the reader.
+                    // It does not fit: the writer waits for the reader.
                     prop_assert!(matches!(next(&mut reader), Some(Some(_))));
                     read += 1;
                 }
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_reader_takes_over_and_a_quiet_stream_sends_its_reader_away() {
+    fn a_second_reader_takes_over_and_a_quiet_stream_disconnects_its_reader() {
         let buffer = buffer(usize::MAX);
         let mut first = buffer.read(0, &still()).unwrap();
         assert!(matches!(next(&mut first), Some(Some(_))));
@@ -504,12 +504,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_goes_first_when_all_streams_together_hold_too_much() {
+    fn events_that_were_read_are_dropped_first_over_the_common_limit() {
         let buffer = buffer(100);
         for _ in 0..3 {
             buffer.push(&"x".repeat(50), None, None);
         }
-        assert!(buffer.read(0, &still()).is_ok(), "nobody has read anything");
+        assert!(buffer.read(0, &still()).is_ok(), "nothing was read yet");
         let mut reader = buffer.read(0, &still()).unwrap();
         for _ in 0..3 {
             assert!(matches!(next(&mut reader), Some(Some(_))));

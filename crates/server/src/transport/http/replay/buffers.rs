@@ -20,13 +20,13 @@ use std::{
     time::Duration,
 };
 
-/// How long a stream can be resumed after its end; one that waits for messages, after its reader has gone.
+/// How long a stream can be resumed after its end; a push stream, after its reader has disconnected.
 const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
 /// Streams of one session.
 pub(crate) const MOST_OF_ONE: usize = 64;
 /// Streams in all.
 const MOST: usize = 4096;
-/// Bytes kept of all of them for readers that come back.
+/// Bytes kept of all of them for readers that resume.
 const MOST_BYTES: usize = 64 << 20;
 
 /// The replay buffers of this process.
@@ -56,7 +56,7 @@ struct Table {
 pub(crate) enum StreamKind {
     /// It answers a request and ends with the answer, read or not.
     Answer,
-    /// It waits for messages to the session and ends when nobody reads it for long, or the server drains.
+    /// It waits for messages to the session and ends when it has no reader for long, or the server drains.
     Push,
 }
 
@@ -198,7 +198,7 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
 async fn record(buffer: &ReplayBuffer, mut events: Events) {
     while let Some(frame) = events.next().await {
         match frame {
-            Frame::Message(Text { text, room }) => buffer.message(&text, room).await,
+            Frame::Message(Text { text, reservation }) => buffer.message(&text, reservation).await,
             Frame::Quiet => buffer.quiet(),
             // Each connection sends its own keep-alives.
             Frame::KeepAlive => {}
@@ -236,7 +236,7 @@ fn next_sweep(shared: &Weak<Shared>, ports: &Ports) -> Option<Duration> {
     let mut table = lock(&shared.table);
     let now = ports.clock.now();
     while table.over.front().is_some_and(|(until, ..)| *until <= now) {
-        table.forget_oldest();
+        table.drop_oldest();
     }
     match table.over.front() {
         Some((until, ..)) => Some(Duration::from_millis(
@@ -250,22 +250,22 @@ fn next_sweep(shared: &Weak<Shared>, ports: &Ports) -> Option<Duration> {
 }
 
 impl Table {
-    /// Makes room for one more stream of `session`, if need be by dropping what nobody reads; says whether there is room.
+    /// Makes room for one more stream of `session`, if need be by dropping streams without readers; returns whether there is room.
     fn make_room(&mut self, session: &SessionKey) -> bool {
         let of_session = self.sessions.get(session).map_or(0, Vec::len);
         if of_session >= MOST_OF_ONE && !self.drop_unread(Some(session)) {
             return false;
         }
-        self.count < MOST || self.forget_oldest() || self.drop_unread(None)
+        self.count < MOST || self.drop_oldest() || self.drop_unread(None)
     }
 
     /// Drops ended streams until what is kept is within bounds.
     fn shrink(&mut self) {
-        while self.held.load(Ordering::Relaxed) > MOST_BYTES && self.forget_oldest() {}
+        while self.held.load(Ordering::Relaxed) > MOST_BYTES && self.drop_oldest() {}
     }
 
-    /// Drops the stream that ended first; says whether there was one.
-    fn forget_oldest(&mut self) -> bool {
+    /// Drops the stream that ended first; returns whether there was one.
+    fn drop_oldest(&mut self) -> bool {
         while let Some((_, session, buffer)) = self.over.pop_front() {
             if let Some(buffer) = buffer.upgrade()
                 && self.remove(&session, &buffer)
@@ -276,7 +276,7 @@ impl Table {
         false
     }
 
-    /// Drops one stream that nobody reads, of this session or of any: one that is over before one that is not, the oldest first.
+    /// Drops one stream without a reader, of this session or of any: one that is over before one that is not, the oldest first.
     fn drop_unread(&mut self, session: Option<&SessionKey>) -> bool {
         let candidates: Vec<_> = match session {
             Some(session) => self.sessions.get_key_value(session).into_iter().collect(),

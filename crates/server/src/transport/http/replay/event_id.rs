@@ -3,7 +3,7 @@
 use crate::{session::Session, signer::Signer};
 use longhaul_core::Entropy;
 
-/// A request longer than this is not worth a place in every event id.
+/// A longer request is not put into event ids.
 const LONGEST_REQUEST: usize = 256;
 /// No stream has more events. A client may make up an event number of its own stream, from which the numbers then continue.
 const MOST_EVENTS: u64 = u32::MAX as u64;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_event_id_is_refused() {
+    fn invalid_event_ids_are_refused() {
         assert_eq!(EventId::parse("a.b.7"), Some(EventId { stream: "a.b", nth: 7 }));
         for wrong in ["", "a", "a.", "a.x", "a.-1", "a.18446744073709551614", "7"] {
             assert_eq!(EventId::parse(wrong), None, "{wrong}");

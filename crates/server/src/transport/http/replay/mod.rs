@@ -1,9 +1,9 @@
 //! Legacy streams that can be resumed (T-06, T-11).
 //!
 //! What answers a request of a session, or waits for messages to it, is written into a [`ReplayBuffer`] and read from there by the
-//! connection. When the connection closes, the buffer goes on, and a GET with `Last-Event-ID` reads the rest. Replay buffers are bounded
-//! each and together, live a few minutes after their end, and in this process only. What can be asked for again is found again all the
-//! same: the event ids of a `tasks/result` carry the request, signed.
+//! connection. When the connection closes, the buffer stays, and a GET with `Last-Event-ID` reads the rest. Replay buffers are bounded
+//! each and together, live a few minutes after their end, and in this process only. A `tasks/result` can be resumed even later,
+//! because its event ids carry the request, signed.
 
 mod buffer;
 mod buffers;
