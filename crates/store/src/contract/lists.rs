@@ -3,7 +3,7 @@
 use super::{Fresh, fixture::*};
 use longhaul_core::{Principal, Scope, SessionKey, TaskId};
 
-/// Newest first; each page begins where the one before it ended, and the last says so.
+/// Newest first; each page begins where the one before it ended, and the last page is marked as the last.
 pub async fn lists_go_from_new_to_old_in_pages(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     for n in [3, 0, 4, 1, 2] {

@@ -24,7 +24,7 @@ pub enum OpenError {
     InUse {
         /// The directory.
         path: PathBuf,
-        /// What the other process says about itself, for example `pid 123, http://127.0.0.1:7411/mcp`.
+        /// What the other process wrote about itself, for example `pid 123, http://127.0.0.1:7411/mcp`.
         holder: String,
     },
     /// Locks and the shared memory of a write-ahead log do not work across machines.
@@ -65,7 +65,7 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
-    /// Anything else that SQLite says.
+    /// Any other error of SQLite.
     #[error("cannot open {}: {source}", path.display())]
     Sqlite {
         /// The file.

@@ -4,7 +4,7 @@ use super::OpenError;
 use rusqlite::{Connection, Error, ErrorCode, TransactionBehavior};
 use std::path::Path;
 
-/// "Long" in ASCII: says whose file this is (`PRAGMA application_id`).
+/// "Long" in ASCII: identifies the file as ours (`PRAGMA application_id`).
 const APPLICATION_ID: i64 = 0x4c6f_6e67;
 
 /// Step n brings a file from version n to n + 1. Steps are only ever added.
