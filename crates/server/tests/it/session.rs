@@ -1,12 +1,13 @@
 //! Legacy sessions: carried by their ids, ended by their clients, survived by their tasks.
 
 use crate::{
+    clock::TestClock,
     request::{Post, act, act_as_task},
     server::{Options, Server, get, other, task_of},
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
 use serde_json::json;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 fn ping(session: &str) -> Post {
     Post::legacy(Some(session), "ping", json!({}))
@@ -94,6 +95,26 @@ async fn a_session_that_ends_cancels_the_plain_call_on_an_open_stream() {
     client.send(&call.to_bytes()).await;
     assert!(client.head().await.is_stream(), "progress opened it");
     assert_eq!(delete(&server, &session).await, 204);
+    server.stage.stopped.reaches(1).await;
+}
+
+/// The end of the session finds no stream to end: the answer's begins after it.
+#[tokio::test]
+async fn a_session_that_ends_cancels_the_plain_call_whose_stream_begins_later() {
+    let clock = TestClock::default();
+    let server = Server::with(Options {
+        clock: clock.clone(),
+        ..Options::default()
+    })
+    .await;
+    let session = server.session().await;
+    let mut client = server.connect().await;
+    let call = Post::legacy(Some(&session), "tools/call", act("optional", "wait"));
+    client.send(&call.to_bytes()).await;
+    server.stage.begun.reaches(1).await;
+    assert_eq!(delete(&server, &session).await, 204);
+    clock.advance(Duration::from_secs(60));
+    assert!(client.head().await.is_stream());
     server.stage.stopped.reaches(1).await;
 }
 

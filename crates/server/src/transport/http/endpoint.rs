@@ -115,7 +115,7 @@ async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response,
     let answer = answer.with_room(&front.admission.memory, |error| refuse_message(&bytes, error));
     drop(bytes);
     let response = match (answer.settled().await, session) {
-        (Answer::Stream(events), Some(session)) => resumable(front, &session, events),
+        (Answer::Stream(events), Some(session)) => resumable(front, &session, events).await,
         (answer, _) => response(front, answer),
     };
     // What was read from the body may be in use until its request is answered.
@@ -123,9 +123,11 @@ async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response,
 }
 
 /// A stream that outlives its connection, since a client with a session may resume it (T-08).
-fn resumable(front: &Arc<Front>, session: &Session, events: Events) -> Response {
+async fn resumable(front: &Arc<Front>, session: &Session, events: Events) -> Response {
     let clock = &front.engine.ports().clock;
-    match front.http.replay_buffers.begin(session, events, StreamKind::Answer) {
+    let begun = front.http.replay_buffers.begin(session, events, StreamKind::Answer);
+    get_stream::end_if_ended(front, session).await;
+    match begun {
         Ok(buffer) => match buffer.read(0, clock) {
             Ok(reader) => event_stream(replayed(reader)),
             Err(_) => unreachable!("nothing of it has been dropped"),
@@ -146,7 +148,7 @@ async fn get(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcError> {
     }
     match parts.headers.get("last-event-id") {
         Some(last_event) => get_stream::resume(front, &session, last_event.as_bytes()).await,
-        None => get_stream::open(front, &session),
+        None => get_stream::open(front, &session).await,
     }
 }
 

@@ -20,8 +20,22 @@ use futures_util::StreamExt;
 use longhaul_wire::{Headers, RpcError, Transport};
 use std::sync::Arc;
 
+/// Ends the streams of a session that was ended while one of them began: the end of the session has not found that one.
+pub(super) async fn end_if_ended(front: &Front, session: &Session) {
+    // On a failed read the stream goes on as if the session had not ended.
+    if front
+        .engine
+        .store()
+        .session_ended(&session.key)
+        .await
+        .unwrap_or_default()
+    {
+        front.http.replay_buffers.end_session(&session.key);
+    }
+}
+
 /// Opens a push stream for `session`.
-pub(super) fn open(front: &Arc<Front>, session: &Session) -> Result<Response, RpcError> {
+pub(super) async fn open(front: &Arc<Front>, session: &Session) -> Result<Response, RpcError> {
     let permit = front.admission.meter.stream(&session.principal)?;
     let events = session_stream::open(&front.interaction, session, PushChannel::Dedicated);
     let buffer = front
@@ -29,6 +43,7 @@ pub(super) fn open(front: &Arc<Front>, session: &Session) -> Result<Response, Rp
         .replay_buffers
         .begin(session, events, StreamKind::Push)
         .map_err(|TooManyStreams(_)| too_many())?;
+    end_if_ended(front, session).await;
     read(front, &buffer, 0, permit)
 }
 
@@ -85,11 +100,13 @@ async fn ask_again(
         }),
         _ => return Err(not_kept()),
     };
-    front
+    let buffer = front
         .http
         .replay_buffers
         .begin_again(session, events, stream, first)
-        .map_err(|TooManyStreams(_)| too_many())
+        .map_err(|TooManyStreams(_)| too_many())?;
+    end_if_ended(front, session).await;
+    Ok(buffer)
 }
 
 /// Not 404, which would mean that the session has ended (T-13).
