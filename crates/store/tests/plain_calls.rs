@@ -4,7 +4,8 @@
 use futures_util::FutureExt;
 use longhaul_core::{
     AttemptEnd, BoxFuture, CancelMode, Event, Fence, HostId, InputKey, Json, NodeId, Origin, Outcome, Owner, Principal,
-    Quota, QuotaExceeded, SpecId, State, Store, StoreLayer, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Verdict,
+    Quota, QuotaExceeded, SpecId, State, StopReason, Store, StoreLayer, Task, TaskHeader, TaskId, ToolSpec, UnixMillis,
+    Verdict,
     store::{ApplyError, Change, Claim, CreateError, Created, Hint, NewTask, StoreError, UnwrittenCall},
 };
 use longhaul_store::{MemoryStore, PlainCallStore};
@@ -204,6 +205,23 @@ fn a_call_that_only_waits_for_its_answer_writes_nothing() {
     assert!(record.outcome.is_some() && record.task == ended);
     assert!(bench.find(&task.id).is_none(), "nothing of it is stored");
     assert_eq!(now(bench.store.usage(None)).unwrap(), longhaul_core::Usage::default());
+}
+
+#[test]
+fn a_cancelled_call_is_kept_until_its_attempt_has_ended() {
+    let bench = Bench::new();
+    let (task, fence) = bench.running("a");
+    let cancelled = bench
+        .apply(&task.id, None, Event::CancelRequested(CancelMode::AtOnce))
+        .unwrap();
+    assert_eq!(cancelled.state, State::Done(Verdict::Cancelled));
+    assert_eq!(now(bench.store.counts()).unwrap().running, 0);
+    let stopped = Event::AttemptEnded(AttemptEnd::Stopped(StopReason::Cancel));
+    bench
+        .apply(&task.id, Some(fence), stopped)
+        .expect("its attempt can end");
+    assert!(bench.find(&task.id).is_none(), "nothing of it is kept");
+    assert_eq!(bench.disk.writes(), 0);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //!
 //! | a call is | where it is found | a change of it |
 //! | --- | --- | --- |
-//! | in memory | here | is applied here, and removes the call if it ends it |
+//! | in memory | here | is applied here, and removes the call if it ends it and no attempt is left |
 //! | being written | in the store if it has it, else as it was | waits until the write is over |
 //! | written | in the store | is the store's |
 //!
@@ -92,7 +92,7 @@ enum Route {
 }
 
 impl PlainCallStore {
-    /// Keeps plain calls in front of `store`. Contents that happens to the tasks of this process must go through what is returned.
+    /// Keeps plain calls in front of `store`. All changes of the tasks of this process must go through what is returned.
     pub fn in_front_of(store: Arc<dyn Store>) -> Self {
         Self {
             store,
@@ -155,7 +155,11 @@ impl PlainCallStore {
         };
         if change.events.iter().all(stays_in_memory) {
             let applied = calls.kept.apply(change);
-            if applied.as_ref().is_ok_and(Task::is_done) {
+            // A cancelled call stays until its attempt has ended, which is a change of it, too.
+            if applied
+                .as_ref()
+                .is_ok_and(|task| task.is_done() && task.active_attempt().is_none())
+            {
                 calls.kept.tasks.remove(&change.task);
             }
             return Route::Here(applied);

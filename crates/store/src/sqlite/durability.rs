@@ -7,7 +7,7 @@
 //! them to the disk together with its own pages, which come after theirs in the same log. So a loss of power leaves a prefix of what was
 //! committed, and never less than the last synced commit.
 //!
-//! Deferred are the creation of such a task, and what its attempt reports: its start, its status and progress, its end. Contents else is
+//! Deferred are the creation of such a task, and what its attempt reports: its start, its status and progress, its end. Everything else is
 //! synced, and most of it makes the task synced from then on, because it leaves a mark in the row:
 //!
 //! | what | why it is synced |
