@@ -12,7 +12,7 @@ use serde_json::Value;
 ///
 /// let mut checker = MessageChecker::default();
 /// checker.sent(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
-/// assert!(checker.heard(&json!({"jsonrpc": "2.0", "id": 1, "result": {}})).is_ok());
+/// assert!(checker.received(&json!({"jsonrpc": "2.0", "id": 1, "result": {}})).is_ok());
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct MessageChecker {
