@@ -3,7 +3,7 @@
 //! `kill -9` cannot show this, because the page cache survives it. So the server's system calls are traced while clients of
 //! both eras create and cancel tasks at once, and checked afterwards. A second run checks the check itself: with
 //! `synchronous=OFF` in the server it must fail. A third run has plain calls of a tool in Rust among its tasks. They acknowledge
-//! nothing, so they must not wait for a sync; those that become tasks must.
+//! nothing, so they must write nothing; those that become tasks must be synced.
 
 mod plain;
 mod proof;
@@ -75,9 +75,9 @@ pub(crate) enum DurabilityError {
         example: String,
         trace: PathBuf,
     },
-    #[error("{waited} of {all} plain calls waited for a sync, for example {example}; see {trace}")]
-    Waited {
-        waited: usize,
+    #[error("during {wrote} of {all} plain calls something was written, for example {example}; see {trace}")]
+    Wrote {
+        wrote: usize,
         all: usize,
         example: String,
         trace: PathBuf,
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<(), DurabilityError> {
     Ok(())
 }
 
-/// Checks that no acknowledgement was sent too early, and that no plain call waited.
+/// Checks that no acknowledgement was sent too early, and that no plain call wrote anything.
 fn accepted(seen: Observation) -> Result<Observation, DurabilityError> {
     if let Some(example) = seen.proof.early.first() {
         return Err(DurabilityError::Refuted {
@@ -123,9 +123,9 @@ fn accepted(seen: Observation) -> Result<Observation, DurabilityError> {
             trace: seen.trace,
         });
     }
-    if let Some(example) = seen.proof.waited.first() {
-        return Err(DurabilityError::Waited {
-            waited: seen.proof.waited.len(),
+    if let Some(example) = seen.proof.wrote.first() {
+        return Err(DurabilityError::Wrote {
+            wrote: seen.proof.wrote.len(),
             all: seen.proof.plain,
             example: example.clone(),
             trace: seen.trace,
@@ -149,7 +149,7 @@ fn report(as_json: bool, sound: &Proof, plain: &Proof, broken: &Proof) {
         sound.all, sound.syncs
     );
     println!(
-        "beside plain calls {} acknowledgements, each after its fdatasync; {} plain calls, none of which waited for one",
+        "beside plain calls {} acknowledgements, each after its fdatasync; {} plain calls, which wrote nothing",
         plain.all, plain.plain
     );
     println!(

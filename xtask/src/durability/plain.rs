@@ -1,4 +1,4 @@
-//! Plain calls among tasks: they wait for no sync, and one that becomes a task is acknowledged after one, as every task is.
+//! Plain calls among tasks: they write nothing, and one that becomes a task is acknowledged after one, as every task is.
 
 use super::Acknowledged;
 use crate::{
