@@ -320,6 +320,13 @@ impl Reading<'_> {
                     operands.for_each(|at| self.found(*at));
                 }
             }
+            Operands::SubcommandScript(name) => {
+                if let [subcommand, script, ..] = operands[..]
+                    && words[subcommand].literal() == Some(name)
+                {
+                    self.found(script);
+                }
+            }
             Operands::Joined { first } => {
                 let start = operands.first().map_or(words.len(), |operand| operand + first);
                 // GNU parallel quotes what follows `:::`.

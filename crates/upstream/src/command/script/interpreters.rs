@@ -50,6 +50,8 @@ pub(super) enum Operands {
     Code(usize),
     /// What follows this word is code.
     Subcommand(&'static str),
+    /// The one after this word is code.
+    SubcommandScript(&'static str),
     /// Each may be code.
     EachCode,
     /// From the one with this index on, they are joined to one command line for a shell.

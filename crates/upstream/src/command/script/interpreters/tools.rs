@@ -186,7 +186,7 @@ pub(super) static TOOLS: &[Interpreter] = &[
         names: &["redis-cli", "valkey-cli"],
         code: "",
         value: "hpsanrituXd",
-        operands: Operands::Subcommand("eval"),
+        operands: Operands::SubcommandScript("eval"),
         permutes: true,
         ..LANGUAGE
     },
@@ -225,23 +225,36 @@ pub(super) static TOOLS: &[Interpreter] = &[
         code: "pcsC",
         long_code: &["prepare", "cleanup", "setup", "conclude", "reference"],
         value: "wrmMunSLD",
-        long_value: &["warmup", "runs", "export-json", "export-csv", "shell", "parameter-list"],
+        long_value: &[
+            "warmup",
+            "runs",
+            "min-runs",
+            "max-runs",
+            "parameter-list",
+            "parameter-scan",
+            "parameter-step-size",
+            "style",
+            "sort",
+            "shell",
+            "time-unit",
+            "export-json",
+            "export-csv",
+            "export-markdown",
+            "export-asciidoc",
+            "export-orgmode",
+            "output",
+            "input",
+            "command-name",
+        ],
         operands: Operands::EachCode,
         ..TOOL
-    },
-    Interpreter {
-        names: &["tmux", "screen"],
-        code: "",
-        value: "cfLSTnstxyeF",
-        operands: Operands::Joined { first: 1 },
-        ..LANGUAGE
     },
     Interpreter {
         names: &["socat"],
         code: "",
         value: "lbtTWLs",
         operands: Operands::EachCode,
-        ..LANGUAGE
+        ..TOOL
     },
     Interpreter {
         names: &["sort"],
