@@ -1,4 +1,4 @@
-//! Completion of arguments while the user types them (U-36).
+//! Completion of arguments while the user types them.
 
 use crate::{Error, RequestContext, ServerHandle, request_handler::TextArguments};
 use longhaul_core::{BoxFuture, Json};

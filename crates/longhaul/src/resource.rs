@@ -343,7 +343,7 @@ impl ResourceTemplate {
     }
 }
 
-/// The error for a URI whose variables cannot be read.
+/// The error for a URI whose variables cannot be read.
 fn not_found(_: String) -> Error {
     Error::not_found()
 }

@@ -18,7 +18,7 @@ use longhaul_runtime::Question;
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// How often a question is asked until an answer fits its form (G2-42).
+/// How often a question is asked until an answer fits its form.
 const MAX_ASKS: usize = 3;
 
 /// A question to the client. Awaiting it asks the question and returns the answer.
