@@ -22,7 +22,7 @@ const ATTACKS: [&str; 6] = ["http", "json", "arguments", "folders", "clocks", "p
 const SIMULATED: u64 = 300;
 const SIMULATED_FROM: u64 = 1_000;
 /// How many seeds are simulated to find a planted fault. The first ones should find it.
-const PLANTED_SEEDS: u64 = 20;
+const PLANTED_SEEDS: u64 = 100;
 /// How many rounds are run to find a planted fault. Far fewer should find it.
 const PLANTED_ROUNDS: u32 = 40;
 
@@ -189,7 +189,14 @@ fn simulation(json: bool) -> Result<(), Box<dyn Error>> {
 
 /// Checks that the simulation finds planted faults.
 fn planted_faults(json: bool) -> Result<(), Box<dyn Error>> {
-    for plant in ["ack-before-commit", "missing-fence", "reused-key"] {
+    for plant in [
+        "ack-before-commit",
+        "missing-fence",
+        "reused-key",
+        "lost-wakeup",
+        "unknown-as-failed",
+        "stale-lease",
+    ] {
         match sim::run(&sim_args(PLANTED_SEEDS, Some(plant), json)) {
             Err(SimError::Broken) => eprintln!("found, as it must be"),
             Ok(()) => return Err(PlantError::NotSimulated(plant).into()),
@@ -263,6 +270,7 @@ fn crash_args(rounds: u32, plant: Option<crash::Plant>, json: bool) -> crash::Ar
         plant,
         native: false,
         prints: false,
+        upgrade_from: None,
         program: Some(workspace::longhaul().path()),
         json,
     }

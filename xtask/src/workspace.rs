@@ -75,7 +75,7 @@ pub(crate) struct Program {
 impl Program {
     /// The path of the program after a build.
     pub(crate) fn path(&self) -> PathBuf {
-        target().join(self.path)
+        self.path_in(&target())
     }
 
     /// Returns `chosen`, or builds this program and returns its path.
@@ -83,12 +83,27 @@ impl Program {
         if let Some(chosen) = chosen {
             return Ok(chosen.clone());
         }
-        process::run(
-            cargo()
-                .args(["build", "--locked", "--package", self.package])
-                .args(self.target),
-        )?;
+        process::run(&mut self.build())?;
         Ok(self.path())
+    }
+
+    /// The command that builds this program.
+    pub(crate) fn build(&self) -> Command {
+        let mut build = cargo();
+        build
+            .args(["build", "--locked", "--package", self.package])
+            .args(self.target);
+        build
+    }
+
+    /// The path of the program below another target folder.
+    pub(crate) fn path_in(&self, target: &Path) -> PathBuf {
+        target.join(self.path)
+    }
+
+    /// The file name of the program.
+    pub(crate) fn name(&self) -> &'static str {
+        self.path.rsplit('/').next().unwrap_or(self.path)
     }
 }
 

@@ -131,7 +131,7 @@ fn report_progress(notification: &Notification<'_>, on_event: Observer<'_>) {
         return;
     }
     let params = notification
-        .params
+        .raw_params()
         .and_then(|params| serde_json::from_str::<Params>(params.get()).ok());
     if let Some(Params {
         progress,

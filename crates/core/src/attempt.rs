@@ -43,6 +43,8 @@ pub struct Attempt {
     pub host: Option<HostId>,
     /// Where it stands.
     pub state: AttemptState,
+    /// The number of the latest [numbered change](crate::store::Change::number) that its worker has made; 0 before the first.
+    pub changes: u32,
 }
 
 impl Attempt {

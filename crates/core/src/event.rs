@@ -62,6 +62,11 @@ pub enum Event {
         /// The new node.
         node: NodeId,
     },
+    /// Another node takes over an active attempt that was lost with its host, to end it.
+    Reclaimed {
+        /// The new node.
+        node: NodeId,
+    },
     /// The work has begun.
     Started,
     /// Status and progress of the work. Latest values only; `None` leaves the one before.
@@ -151,6 +156,7 @@ impl Event {
         match self {
             Self::Claimed { .. } => "claimed",
             Self::Adopted { .. } => "adopted",
+            Self::Reclaimed { .. } => "reclaimed",
             Self::Started => "started",
             Self::Reported { .. } => "reported",
             Self::InputRequested { .. } => "input_requested",

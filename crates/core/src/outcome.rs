@@ -120,7 +120,21 @@ impl Outcome {
 
 /// A `CallToolResult` with one text block.
 pub fn text_result(text: &str, is_error: bool) -> Json {
-    Json::from(json!({"content": [{"type": "text", "text": text}], "isError": is_error}))
+    #[derive(serde::Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct TextResult<'a> {
+        content: [Block<'a>; 1],
+        is_error: bool,
+    }
+    #[derive(serde::Serialize)]
+    struct Block<'a> {
+        r#type: &'static str,
+        text: &'a str,
+    }
+    let content = [Block { r#type: "text", text }];
+    // Strings and a flag can always be written.
+    let text = serde_json::to_string(&TextResult { content, is_error }).unwrap_or_default();
+    Json::trusted(text)
 }
 
 /// The first line with anything in it, as far as a status goes; `blank` if there is none. One that ends with a colon says too little without

@@ -5,21 +5,19 @@
 //! nodes can both keep them; `longhaul_store::contract` is the suite that every store must pass.
 //!
 //! - **Acknowledged means kept.** A method that writes completes with `Ok` only after its change has been committed so that it
-//!   survives the end of the process, and the loss of power as far as the disk keeps what it confirmed (invariants 1 and 11). Of a task
-//!   that nobody can have heard of (never announced, without an idempotency key or a parent, and nothing is written about it but what its
-//!   attempt has said of itself) the loss of power may take what its attempt has said; and the task itself, unless its attempt is bound to a
-//!   host, in which case the task and the [start](crate::Event::Started) of each such attempt are kept like all else. Whatever is kept, all that was acknowledged before it is kept too.
+//!   survives the end of the process, and the loss of power as far as the disk keeps what it confirmed (invariants 1 and 11).
 //! - **All or nothing.** A change happens whole or not at all, also when it is refused.
 //! - **Linear per task.** Changes of one task happen one after the other; a read that begins after a write was acknowledged sees
 //!   that write.
 //! - **Begun is not undone.** Dropping the future of a write may leave it made or not made, never half made.
-//! - **Hints, not news.** A change hint says that a task has reached *at least* a version; readers look for themselves.
+//! - **Events are hints.** An event may come late, twice, out of order, together with others as one, or not at all. What it says is true: a task
+//!   has reached *at least* the version, and a read that begins then sees it. Whoever waits reads the store again from time to time.
 
 use crate::{
-    BoxFuture, Entry, Event, Fence, HostId, IllegalEvent, Input, Json, NodeId, Outcome, Principal, Quota,
-    QuotaExceeded, Scope, SessionKey, SpecId, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Usage,
+    BoxFuture, Entry, Event, Fence, HostId, IllegalEvent, Input, Json, Millis, NodeId, Outcome, Principal, Quota,
+    QuotaExceeded, Scope, SessionKey, SpecId, StopReason, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Usage,
 };
-use std::{ops::Deref, sync::Arc};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 /// How many ended sessions a store remembers. One that is forgotten before its id expires would come back to life, so beyond these no session is
 /// ended.
@@ -46,11 +44,21 @@ pub enum StoreError {
     #[error(
         "the store can only be read: its database is not the latest one of its directory, and nobody has accepted it"
     )]
-    ReadsOnly,
+    ReadOnly,
     /// The store is closing; nothing was changed.
     #[error("the store is closed")]
     Closed,
-    /// Anything else; the text is for the log, not for clients.
+    /// The node has not renewed its lease in time, and others may take over what it holds. Nothing was changed.
+    #[error("the lease of this server was lost")]
+    LeaseLost,
+    /// Another node holds the lease of this host for as long as this. Nothing was changed.
+    #[error("another server uses the same host id; its lease ends in {} unless it is renewed", crate::format_duration(*.0))]
+    HostInUse(Millis),
+    /// The answer of a write was lost: it may have been made, and may still be made. What was written must be made again or read until that is
+    /// known; see [`Change::number`]. The text is for the log, not for clients.
+    #[error("whether a change was stored is unknown: {0}")]
+    OutcomeUnknown(String),
+    /// Anything else. Nothing was changed. The text is for the log, not for clients.
     #[error("the store failed: {0}")]
     Failed(String),
 }
@@ -183,13 +191,15 @@ impl NewTask {
             fence: Some(parent.fence),
             events: vec![Event::Journaled(parent.entry.clone())],
             at: self.created_at,
+            number: None,
+            can_wait: false,
         })
     }
 
     /// The task as it is first written: queued, or claimed, or over and with its outcome.
     pub fn task(&self) -> (Task, Option<Outcome>) {
         let now = self.created_at;
-        let task = Task {
+        let mut task = Task {
             header: Arc::new(self.header.clone()),
             announced: self.announced,
             keyed: self.idempotency.is_some(),
@@ -220,10 +230,8 @@ impl NewTask {
             (None, None) => None,
         };
         // A queued task that is ready takes either event; should that ever change, it stays queued and is claimed like any other.
-        match event.map(|event| crate::transition(&task, &event, now)) {
-            Some(Ok(first)) => first,
-            _ => (task, None),
-        }
+        let outcome = event.and_then(|event| crate::transition(&mut task, &event, now).ok()?);
+        (task, outcome)
     }
 }
 
@@ -249,6 +257,9 @@ impl UnwrittenCall {
     }
 }
 
+/// How long a store may hold a change that [can wait](Change::can_wait).
+pub const LONGEST_HOLD: Duration = Duration::from_millis(100);
+
 /// Changes to one task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
@@ -260,17 +271,70 @@ pub struct Change {
     pub events: Vec<Event>,
     /// When.
     pub at: UnixMillis,
+    /// Numbers the changes of an attempt, from 1, so that one whose outcome is [unknown](StoreError::OutcomeUnknown) can be made again: a change
+    /// whose number is not greater than the [latest](crate::Attempt::changes) of the attempt of its fence was made before. It is not made a second
+    /// time, and the answer is the task as it is. The worker makes numbered changes one after the other. `None` for a change that is not recognized.
+    pub number: Option<u32>,
+    /// Whether it is no matter if the change is made a little later, as with the reports of running work. A store may hold it for up to
+    /// [`LONGEST_HOLD`], so that it shares a commit with others. Once it is answered it is as durable as any other.
+    pub can_wait: bool,
 }
 
 impl Change {
-    /// A change that needs no fence.
+    /// A change that needs no fence and is not held.
     pub fn of(task: &TaskId, event: Event, at: UnixMillis) -> Self {
         Self {
             task: task.clone(),
             fence: None,
             events: vec![event],
             at,
+            number: None,
+            can_wait: false,
         }
+    }
+}
+
+/// What proves that a node lives: until it has ended, nobody takes over what the node holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// The node.
+    pub node: NodeId,
+    /// The time by the store's clock, which the node's own clock follows; `None` if the store has none, as one that only this process can open.
+    pub now: Option<UnixMillis>,
+    /// How long it lasts from each renewal; `None` if it lasts as long as the process, as with a store that only one process can open.
+    pub length: Option<Millis>,
+}
+
+/// The answer to a renewal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renewal {
+    /// The time by the store's clock, as in [`Lease::now`].
+    pub now: Option<UnixMillis>,
+    /// The active attempts that the node holds, in order of their tasks.
+    pub held: Vec<HeldAttempt>,
+    /// Whether other nodes have lost their leases since the last renewal, so that there may be attempts to [adopt](Store::adopt).
+    pub others_died: bool,
+}
+
+/// An active attempt, as the store has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldAttempt {
+    /// Of this task.
+    pub task: TaskId,
+    /// Its number.
+    pub epoch: u32,
+    /// Why it is to stop, if it was asked to.
+    pub stop: Option<StopReason>,
+}
+
+impl HeldAttempt {
+    /// The active attempt of `task`, if it has one.
+    pub fn of(task: &Task) -> Option<Self> {
+        Some(Self {
+            task: task.id.clone(),
+            epoch: task.active_attempt()?.epoch,
+            stop: task.stop.map(|stop| stop.reason),
+        })
     }
 }
 
@@ -357,6 +421,32 @@ pub struct Counts {
     pub blocked: u64,
 }
 
+/// What a store tells its listeners.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StoreEvent {
+    /// A task was created or changed.
+    TaskChanged(Hint),
+    /// A tool has a queued task.
+    QueueReady {
+        /// The tool.
+        tool: Arc<str>,
+        /// When the task can be claimed.
+        ready_at: UnixMillis,
+    },
+    /// Events may have been lost: anything may have changed.
+    Resync,
+}
+
+impl StoreEvent {
+    /// That `task` is queued, if it is.
+    pub fn queue_ready(task: &Task) -> Option<Self> {
+        (task.state == crate::State::Queued).then(|| Self::QueueReady {
+            tool: Arc::clone(&task.tool),
+            ready_at: task.ready_at,
+        })
+    }
+}
+
 /// Says that `task` has reached at least `version`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hint {
@@ -364,6 +454,8 @@ pub struct Hint {
     pub task: TaskId,
     /// At least this version.
     pub version: u64,
+    /// Why it was asked to stop, if it was and the store has that at hand.
+    pub stop: Option<StopReason>,
     /// The record of a task that is over, if the store has it at hand: whoever waits for the end need not read it.
     pub ended: Option<Arc<Record>>,
 }
@@ -374,6 +466,7 @@ impl Hint {
         Self {
             task: task.id.clone(),
             version: task.version,
+            stop: task.stop.map(|stop| stop.reason),
             ended: None,
         }
     }
@@ -382,20 +475,34 @@ impl Hint {
 /// What a store does beyond what every store [promises](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoreCapabilities {
-    /// It keeps plain calls that [may be kept in memory](NewTask::in_memory) there, and their creation and end complete without waiting.
+    /// It keeps plain calls that [may be kept in memory](NewTask::in_memory) there, and their creation and end complete without waiting. The events of
+    /// these calls are not lost, and that of the end carries the record: the store has forgotten the call by then.
     pub plain_calls_in_memory: bool,
+    /// Several processes may use it at a time, and what one of them commits the others may learn late or not at all. All events of a store of one
+    /// process arrive, soon after their commits.
+    pub many_nodes: bool,
 }
 
-/// Called after each commit, in commit order per task, with what it changed. Must return quickly and must not call the store.
-pub type Listener = Arc<dyn Fn(&[Hint]) + Send + Sync>;
+/// Called with what commits have changed, of this process and of others. Must return quickly and must not call the store.
+pub type Listener = Arc<dyn Fn(&[StoreEvent]) + Send + Sync>;
 
 /// The keeper of tasks. See the [module](self) for what all methods promise together.
 pub trait Store: Send + Sync + 'static {
-    /// Registers a new incarnation of a server on `host`, greater than every earlier one.
+    /// Registers a new incarnation of a server on `host`, greater than every earlier one, and gives it a lease. `at` is the time by the caller's clock.
     ///
-    /// Whoever calls this has proven that no earlier incarnation *on the same store lock* (SQLite: the data directory; PostgreSQL:
-    /// the node's lease) still lives; what those held can then be adopted.
-    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>>;
+    /// A host is leased to one node at a time, since disks are cloned: [`StoreError::HostInUse`] while an earlier node of this host may live. So all
+    /// earlier nodes of the host are dead once this completes. In a store that only one process can open, all earlier nodes are.
+    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>>;
+
+    /// Renews a node's lease from now on, and says what the node holds. An expired lease can be renewed until another node marks it lost. After that this
+    /// always fails with [`StoreError::LeaseLost`].
+    ///
+    /// Also marks the leases of other nodes lost that have expired. Only a node that has held its own lease for one whole length without a gap does so:
+    /// after an outage of the store all others get the time to renew theirs.
+    fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>>;
+
+    /// Gives up a node's lease, so that others can take over what it holds at once. Ends nothing in a store that only one process can open.
+    fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Keeps a tool's definition. Putting it again changes nothing.
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -414,7 +521,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// All in the same write: a call whose [`NewTask::idempotency`] key is known gets the task it made the first time, whatever the
     /// quota, and one that is new must fit [`NewTask::quota`]. One that another task starts is only written together with that one's
-    /// [`Parent::change`], which must be legal for a parent that is not asked to stop; one that is over as it is created is at once its parent's
+    /// [parent's change](NewTask::parent_change), which must be legal for a parent that is not asked to stop; one that is over as it is created is at once its parent's
     /// [`Event::ChildEnded`]. A repeated call writes nothing of the parent either. Deciding any of it costs the same however many tasks are kept.
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
 
@@ -442,15 +549,16 @@ pub trait Store: Send + Sync + 'static {
     /// The fence, if given or needed, must be that of the task's active attempt, in the same transaction (invariant 3). Answers
     /// are kept with their question; questions that the task no longer lists as open become withdrawn. Entries take their place in the
     /// journal, if their epoch is the fence's. A change that ends a task which another one started also is that one's [`Event::ChildEnded`], with a
-    /// [`ChildEntry::of_ended`](crate::ChildEntry::of_ended) as the value, if it is legal there; a hint tells of it as of any change.
+    /// [`ChildEntry::of_ended`](crate::ChildEntry::of_ended) as the value, if it is legal there, and an event of its own.
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
 
-    /// Takes up to `limit` ready tasks from one tool's queue, in order of `ready_at`, then id. No task is given to two claimers.
+    /// Takes up to `limit` ready tasks from one tool's queue, in order of `ready_at`, then id. No task is given to two claimers, and none to a node that has
+    /// [lost its lease](StoreError::LeaseLost).
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
 
-    /// Hands `node` up to `limit` active attempts whose node is proven dead and that `host` can take up: those bound to `host`,
+    /// Hands `node` up to `limit` active attempts whose node is dead, having lost its lease, and that `host` can take up: those bound to `host`,
     /// and those bound to none; in order of their node, then id. They keep their epoch, so the fence changes by the node alone.
-    /// Called until the answer is empty.
+    /// Call it until it returns nothing.
     fn adopt(
         &self,
         node: NodeId,
@@ -459,7 +567,21 @@ pub trait Store: Send + Sync + 'static {
         at: UnixMillis,
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
 
-    /// Up to `limit` live tasks that were never announced, have no idempotency key, and whose front, earlier than `node`, is proven dead: nobody waits for
+    /// Hands `node` up to `limit` active attempts that are bound to another host than `host` and are lost with it: no node of that host has held a lease
+    /// for `lost_for`. They keep their epoch, and are bound to no host any more. In order of their node, then id. Call it until it returns nothing.
+    fn reclaim(
+        &self,
+        node: NodeId,
+        host: &HostId,
+        lost_for: Millis,
+        limit: usize,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
+
+    /// The active attempt of a task that `node` holds, with what its worker needs: for a claim whose answer was lost.
+    fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>>;
+
+    /// Up to `limit` live tasks that were never announced, have no idempotency key, and whose front is dead, having lost its lease: nobody waits for
     /// them any more. In order of their front, then id.
     fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
@@ -477,7 +599,10 @@ pub trait Store: Send + Sync + 'static {
     fn get(&self, scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
 
     /// One task, whoever owns it and whether announced or not: for the runtime, never for an outside reader.
-    fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
+    fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
+
+    /// The versions of those of `ids` that exist, in any order; for any owner, and whether announced or not.
+    fn versions(&self, ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>>;
 
     /// The question of a task with this key, whatever has become of it.
     fn input(&self, id: &TaskId, key: &crate::InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
@@ -523,7 +648,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Makes the timers of all suspended tasks due at `at`, if they are not earlier: their code must read the system's clock again, which was
     /// set. Costs as much as there are live tasks.
-    fn hasten(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// When the task with the greatest id was created.
     fn newest(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
@@ -536,7 +661,7 @@ pub trait Store: Send + Sync + 'static {
     fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Deletes those of `ids` whose [`Task::delete_at`] has come, with all that belongs to them, and returns how many there were.
-    /// Hints of it there are none. Also forgets ended sessions whose time is over.
+    /// There are no events of it. Also forgets ended sessions whose time is over.
     fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;
 
     /// Live tasks by state.
@@ -553,7 +678,7 @@ pub trait Store: Send + Sync + 'static {
     /// Whether the session was ended by its client. Asked on every legacy request; costs no disk access.
     fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
 
-    /// Calls `listener` after every commit from now on, with what it changed. Everything must also work without hints.
+    /// Calls `listener` with what changes from now on. Everything must also work without events.
     fn listen(&self, listener: Listener);
 
     /// What it does beyond what every store promises. Never changes.

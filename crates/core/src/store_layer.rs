@@ -1,11 +1,11 @@
 //! A store around another one.
 
 use crate::{
-    BoxFuture, Entry, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId,
-    ToolSpec, UnixMillis, Usage,
+    BoxFuture, Entry, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
+    TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Listener, NewTask, Page, Record,
-        SigningKey, StoreCapabilities, StoreError, ToolLimit, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Lease, Listener, NewTask, Page,
+        Record, Renewal, SigningKey, StoreCapabilities, StoreError, ToolLimit, UnwrittenCall,
     },
 };
 use std::sync::Arc;
@@ -92,7 +92,9 @@ layer! {
     /// ```
     trait;
 
-    fn open_node(host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>>;
+    fn open_node(host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>>;
+    fn renew(node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>>;
+    fn end_lease(node: NodeId) -> BoxFuture<'_, Result<(), StoreError>>;
     fn put_spec(spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>>;
     fn spec(id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>>;
     fn put_limit(tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -104,12 +106,15 @@ layer! {
     fn apply(change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
     fn claim(claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
     fn adopt(node: NodeId, host: &HostId, limit: usize, at: UnixMillis) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
+    fn reclaim(node: NodeId, host: &HostId, lost_for: Millis, limit: usize, at: UnixMillis) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
+    fn held(node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>>;
     fn orphaned_calls(node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn queued_tools() -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
     fn next_ready(tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
     fn queued_before(task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
     fn get(scope: &Scope, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
-    fn peek(id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
+    fn get_unscoped(id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
+    fn versions(ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>>;
     fn input(id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>>;
     fn journal(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
     fn emitted(id: &TaskId, after: u32, limit: usize) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
@@ -121,7 +126,7 @@ layer! {
     fn live(owner: &Principal, session: &SessionKey, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn due(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn next_wake() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
-    fn hasten(at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn make_timers_due(at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
     fn newest() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
     fn expired(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
     fn record_removal() -> BoxFuture<'_, Result<(), StoreError>>;

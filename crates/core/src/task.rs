@@ -205,6 +205,7 @@ impl Task {
             node,
             host,
             state: AttemptState::Starting,
+            changes: 0,
         }
     }
 }

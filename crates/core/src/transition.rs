@@ -44,12 +44,13 @@ pub struct IllegalEvent {
     pub reason: Reason,
 }
 
-/// What `event`, happening at `at`, makes of `task`.
+/// Changes `task` by what `event`, happening at `at`, makes of it.
 ///
 /// | event | Queued | Running | Suspended | Blocked | Done |
 /// | --- | --- | --- | --- | --- | --- |
 /// | `Claimed` | Running, attempt Starting, unless it is too early | – | – | – | – |
 /// | `Adopted` | – | node changed | – | – | node changed while the attempt still stops |
+/// | `Reclaimed` | – | node changed, bound to no host | – | – | the same while the attempt still stops |
 /// | `Started` | – | attempt Live, once (Stopping stays) | – | – | accepted while the attempt still stops |
 /// | `Reported` | – | status, progress | – | – | – |
 /// | `InputRequested` | – | question open | – | – | – |
@@ -71,28 +72,27 @@ pub struct IllegalEvent {
 /// | `Abandoned` | Done | – | – | – | – |
 /// | `TtlExtended` | later | later | later | later | – |
 ///
-/// Returns the changed task and, if this event ended it, the outcome to be stored with it.
+/// Returns the outcome to be stored with the task, if this event ended it.
 ///
 /// # Errors
-/// [`IllegalEvent`] for every pair the table leaves out.
-pub fn transition(task: &Task, event: &Event, at: UnixMillis) -> Result<(Task, Option<Outcome>), IllegalEvent> {
-    let illegal = |reason| IllegalEvent {
+/// [`IllegalEvent`] for every pair the table leaves out; the task is unchanged.
+pub fn transition(task: &mut Task, event: &Event, at: UnixMillis) -> Result<Option<Outcome>, IllegalEvent> {
+    let (was_done, was_blocked) = (task.is_done(), task.block().is_some());
+    let outcome = task.change(event, at).map_err(|reason| IllegalEvent {
         state: task.state,
         event: event.name(),
         reason,
-    };
-    let mut next = task.clone();
-    let outcome = next.change(event, at).map_err(illegal)?;
+    })?;
     if let Some(outcome) = &outcome {
-        next.finish(outcome, at);
+        task.finish(outcome, at);
     }
-    next.version += 1;
+    task.version += 1;
     // What a reader is told of a blocked task ends with the block, whatever ended that.
-    let unblocked = task.block().is_some() && next.block().is_none();
-    if (is_visible(event) || unblocked || outcome.is_some()) && !task.is_done() {
-        next.updated_at = next.updated_at.max(at);
+    let unblocked = was_blocked && task.block().is_none();
+    if (is_visible(event) || unblocked || outcome.is_some()) && !was_done {
+        task.updated_at = task.updated_at.max(at);
     }
-    Ok((next, outcome))
+    Ok(outcome)
 }
 
 /// Clients do not see which node runs a task, nor how the attempt of a finished task ends (invariant 2).
@@ -100,6 +100,7 @@ fn is_visible(event: &Event) -> bool {
     !matches!(
         event,
         Event::Adopted { .. }
+            | Event::Reclaimed { .. }
             | Event::Promoted
             | Event::Journaled(_)
             | Event::Advanced
@@ -111,7 +112,7 @@ fn is_visible(event: &Event) -> bool {
 }
 
 impl Task {
-    /// Applies the event to the fields; an outcome returned means that the task ends here.
+    /// Applies the event to the fields; an outcome returned means that the task ends here. Everything is checked before anything is changed.
     fn change(&mut self, event: &Event, at: UnixMillis) -> Result<Option<Outcome>, Reason> {
         match event {
             Event::Claimed { node, host } => {
@@ -124,6 +125,11 @@ impl Task {
                 self.state = State::Running;
             }
             Event::Adopted { node } => self.active()?.node = *node,
+            Event::Reclaimed { node } => {
+                let attempt = self.active()?;
+                attempt.node = *node;
+                attempt.host = None;
+            }
             Event::Started => {
                 let attempt = self.active()?;
                 match attempt.state {

@@ -163,7 +163,7 @@ impl ServerHandle {
         front.close();
         engine.settle(STOP_TIMEOUT).await;
         engine.release(SUSPEND_TIMEOUT).await;
-        engine.stop();
+        engine.end().await;
         engine.running()
     }
 }

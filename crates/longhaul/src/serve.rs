@@ -70,7 +70,7 @@ impl HttpListener {
     }
 
     /// Serves until `stop` completes; then open calls have some seconds to finish.
-    pub async fn serve_until(self, stop: impl Future<Output = ()>) {
+    pub async fn serve_until(self, stop: impl Future<Output = ()> + Send) {
         self.listener.serve(self.front, stop).await;
     }
 

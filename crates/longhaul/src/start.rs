@@ -7,7 +7,7 @@ use crate::{
 use longhaul_core::{HostId, Store};
 use longhaul_runtime::{Catalog, Engine, EngineOptions, Ports, Recovered, Snapshot};
 use longhaul_server::{FOLLOW_TOOLS, Front, FrontOptions, ServerInfo};
-use longhaul_store::{MemoryStore, PlainCallStore, ReadsOnly, SqliteOptions, SqliteStore};
+use longhaul_store::{MemoryStore, PlainCallStore, ReadOnlyStore, SqliteOptions, SqliteStore};
 use std::{collections::HashSet, sync::Arc};
 
 impl ServerHandle {
@@ -237,7 +237,7 @@ async fn open(storage: Storage, accept_restored: bool, ports: &Ports) -> Result<
                     "{why}. The server is read-only: no task runs until `Server::accept_restored_database` is set"
                 );
             }
-            Ok(ReadsOnly::unless_accepted(Arc::new(store)))
+            Ok(ReadOnlyStore::unless_accepted(Arc::new(store)))
         }
     }
 }

@@ -42,7 +42,7 @@ impl Engine {
         id: &TaskId,
         key: &InputKey,
     ) -> Result<Option<Json>, StoreError> {
-        let record = self.0.node.store.peek(id).await?;
+        let record = self.0.node.store.get_unscoped(id).await?;
         let mine = record.filter(|record| record.task.owner.principal == *principal);
         let input = mine.and_then(|record| record.inputs.into_iter().find(|input| input.key == *key));
         Ok(input.map(|input| input.request))

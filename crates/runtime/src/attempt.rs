@@ -1,7 +1,7 @@
 //! One attempt, from claim to end.
 
 use crate::{
-    active_attempts::Missed,
+    active_attempts::{BeforeClaim, Begin},
     backoff::Backoff,
     blocked,
     catalog::{INPUT_TIMEOUT, Intake},
@@ -19,12 +19,11 @@ use crate::{
 };
 use futures_util::FutureExt;
 use longhaul_core::{
-    AttemptEnd, BlockReason, EndedBy, Entry, Event, FailedAttempt, Failure, Fence, OnNonDeterminism, Outcome, Retry,
-    RetryOn, RpcFailure, State, StopReason, Task, TaskId, UnixMillis, format_duration,
-    store::{ApplyError, Claimed},
+    AttemptEnd, BlockReason, EndedBy, Entry, Event, FailedAttempt, Failure, Fence, Json, OnNonDeterminism, Outcome,
+    Retry, RetryOn, RpcFailure, State, StopReason, Task, UnixMillis, format_duration,
+    store::{ApplyError, Change, Claimed},
 };
 use std::{any::Any, convert::Infallible, panic::AssertUnwindSafe, sync::Arc, time::Duration};
-use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
 /// Reports of a task are written at most this often.
@@ -36,33 +35,51 @@ const MOST_HISTORY: usize = 20;
 /// Entries read at once.
 const JOURNAL_PAGE: usize = 1_000;
 
-/// How this process got an attempt.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begin {
-    /// Just claimed: nothing has happened yet.
-    Fresh,
-    /// Begun, or about to be, by an earlier process.
-    Resumed,
+/// A claimed task with what its attempt needs.
+pub(crate) struct Work {
+    pub(crate) task: Task,
+    pub(crate) arguments: Json,
+    pub(crate) requestor: Arc<Requestor>,
 }
 
-/// Runs a claimed attempt and writes its end. `missed` was noted before the claim.
-pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin: Begin, missed: Missed) {
-    let Claimed {
+impl From<Claimed> for Work {
+    fn from(claimed: Claimed) -> Self {
+        Self {
+            task: claimed.task,
+            arguments: claimed.arguments,
+            requestor: Arc::new(Requestor::from_json(&claimed.requestor)),
+        }
+    }
+}
+
+/// Runs a claimed attempt and writes its end.
+pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, begin: Begin, before: BeforeClaim) {
+    let Work {
         task,
         arguments,
         requestor,
-    } = claimed;
+    } = work;
     let Some((fence, state)) = task.active_attempt().map(|attempt| (attempt.fence(), attempt.state)) else {
         error!("a claimed task has no active attempt");
         return inner.node.changed(&task);
     };
-    let stop = enter(&inner.node, &task, missed).await;
+    let (stop, unsure) = (inner.node.active).enter(&task.id, fence, task.stop.map(|stop| stop.reason), before);
+    // What is rare is boxed here and below: the future of every attempt is as large as its largest branch.
+    if unsure && let Err(error) = Box::pin(inner.node.read_attempt(&task.id)).await {
+        // The next report reads it, too, and so does the slow re-read.
+        warn!(%error, "whether a task was asked to stop could not be read");
+    }
     let Ok((runner, options)) = prepare(&inner, &task, fence).await else {
         // The store is closed; the attempt is adopted at the next start.
-        return inner.node.active.leave(&task.id);
+        return inner.node.active.leave(&task.id, fence);
+    };
+    // It was reclaimed by a node that died before it had written its end, or whose answer was lost.
+    let is_reclaimed = begin == Begin::Resumed && task.active_attempt().is_some_and(|attempt| attempt.host.is_none());
+    let begin = match &runner {
+        Ok(runner) if is_reclaimed && runner.executor.host_bound() => Begin::Lost,
+        _ => begin,
     };
     let _replaying = options.journal.is_some().then(|| inner.node.active.replays());
-    let requestor = Arc::new(Requestor::from_json(&requestor));
     let cx = TaskContext::new(
         &inner.node,
         Arc::clone(&inner) as _,
@@ -75,6 +92,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
     match begin {
         Begin::Fresh => task_log::attempt_started(&task),
         Begin::Resumed => task_log::attempt_adopted(&task),
+        Begin::Lost => task_log::attempt_reclaimed(&task),
     }
     let (end, failed) = match runner {
         Ok(runner) => {
@@ -87,12 +105,18 @@ pub(crate) async fn drive(inner: Arc<Inner>, claimed: Claimed, slot: Slot, begin
                 deadline_at: task.deadline_at(),
             };
             let executor = Arc::clone(&runner.executor);
-            let end_of_work = work(&inner, &cx, (executor, intake), attempt, begin).await;
+            let end_of_work = run_work(&inner, &cx, (executor, intake), attempt, begin).await;
+            if matches!(end_of_work, WorkEnd::Lost) {
+                return warn!(
+                    task = task.id.short(),
+                    "another server has taken over an attempt of this one"
+                );
+            }
             decide_end(&inner, &cx, &task, &runner, begin, end_of_work).await
         }
-        Err(why) => (end_of_unavailable(&inner, &cx, &task, why).await, None),
+        Err(why) => (Box::pin(end_of_unavailable(&inner, &cx, &task, why)).await, None),
     };
-    inner.node.active.leave(&task.id);
+    inner.node.active.end(&task.id, fence);
     // The slot is freed before the end is written: a client that reads the end may start the next call at once.
     cx.close();
     write_end(&inner.node, &cx, end, failed).await;
@@ -131,7 +155,8 @@ async fn prepare(
         options.input_timeout = runner.input_timeout;
         options.asks_again = runner.executor.asks_again();
         if runner.executor.replays() {
-            let journal = Journal::of(read_journal(&inner.node, task).await?, task.created_at);
+            let entries = Box::pin(read_journal(&inner.node, task)).await?;
+            let journal = Journal::of(entries, task.created_at);
             options.isolation = Isolation::of(task, &runner.retry, &journal);
             options.journal = Some(journal);
         }
@@ -153,28 +178,6 @@ async fn read_journal(node: &Node, task: &Task) -> Result<Vec<Entry>, ApplyError
     Ok(entries)
 }
 
-/// Registers the attempt, so that it can be asked to stop, and checks whether that has happened already.
-async fn enter(node: &Node, task: &Task, missed: Missed) -> watch::Receiver<Option<StopReason>> {
-    let (stop, unsure) = node.active.enter(&task.id, task.stop.map(|stop| stop.reason), missed);
-    if unsure {
-        read_stop(node, &task.id).await;
-    }
-    stop
-}
-
-async fn read_stop(node: &Node, id: &TaskId) {
-    match node.store.peek(id).await {
-        Ok(Some(record)) => {
-            if let Some(stop) = record.task.stop {
-                node.active.stop(id, stop.reason);
-            }
-        }
-        Ok(None) => {}
-        // The next report reads it, too.
-        Err(error) => warn!(%error, "whether a task was asked to stop could not be read"),
-    }
-}
-
 /// Why the work of an attempt ended.
 enum WorkEnd {
     /// Its executor returned.
@@ -183,6 +186,8 @@ enum WorkEnd {
     Broken(EndedBy, Option<String>),
     /// It diverged from its journal.
     Diverged(Divergence),
+    /// Another node has taken the attempt over, so nothing of it can be written any more.
+    Lost,
     /// All of it waits, and it can be replayed.
     Suspended {
         /// When the earliest of its timers fires.
@@ -206,7 +211,7 @@ impl From<NotStarted> for WorkEnd {
 }
 
 /// Runs the work, and writes its drafts and reports meanwhile. Work that was asked to stop already is not started.
-async fn work(
+async fn run_work(
     inner: &Arc<Inner>,
     cx: &TaskContext,
     (executor, intake): (Arc<dyn Executor>, Option<Arc<dyn Intake>>),
@@ -219,6 +224,9 @@ async fn work(
             return WorkEnd::Ended(ExecutionEnd::Stopped(reason));
         }
     }
+    if begin == Begin::Lost {
+        return WorkEnd::Ended(ExecutionEnd::Crashed);
+    }
     if begin == Begin::Resumed && cx.keeps_journal() {
         // Its process and its code are gone. It is replayed, if the retry policy allows it.
         return match cx.was_waiting_for_isolation() {
@@ -226,21 +234,23 @@ async fn work(
             false => WorkEnd::Broken(EndedBy::Crash, None),
         };
     }
-    if let Err(not_started) = cx.wait_for_isolation().await {
+    if cx.shared.isolation.is_some()
+        && let Err(not_started) = Box::pin(cx.wait_for_isolation()).await
+    {
         return not_started.into();
     }
     let run = async {
         match begin {
             Begin::Fresh => {
                 if let Some(intake) = intake {
-                    match intake::take(intake, attempt.arguments, cx).await {
+                    match Box::pin(intake::take(intake, attempt.arguments, cx)).await {
                         Ok(arguments) => attempt.arguments = arguments,
                         Err(end) => return end,
                     }
                 }
                 executor.run(attempt, cx.clone()).await
             }
-            Begin::Resumed => executor.resume(attempt, cx.clone()).await,
+            Begin::Resumed | Begin::Lost => executor.resume(attempt, cx.clone()).await,
         }
     };
     let mut run = std::pin::pin!(AssertUnwindSafe(run).catch_unwind());
@@ -257,16 +267,31 @@ async fn work(
             Ok(end) => check_replay(cx, end),
             Err(panic) => panicked(cx, &*panic),
         },
-        divergence = cx.diverged() => WorkEnd::Diverged(divergence),
-        (until, woken) = cx.suspend(), if cx.keeps_journal() => WorkEnd::Suspended { until, woken },
-        until = released(&inner.node), if cx.keeps_journal() => WorkEnd::Suspended { until: Some(until), woken: 0 },
+        () = cx.lost() => WorkEnd::Lost,
+        end = durable_end(&inner.node, cx) => end,
         never = write_drafts(cx) => match never {},
         never = write_reports(&inner.node, cx) => match never {},
-        never = cx.end_isolation_in_time() => match never {},
     };
     // Closed before the code is dropped, so that questions and children that are dropped with it are not withdrawn and cancelled.
     cx.close();
     end
+}
+
+/// Completes when the code of a durable task must not go on; never for other code.
+async fn durable_end(node: &Node, cx: &TaskContext) -> WorkEnd {
+    if !cx.keeps_journal() {
+        return std::future::pending().await;
+    }
+    let end = async {
+        tokio::select! {
+            biased;
+            divergence = cx.diverged() => WorkEnd::Diverged(divergence),
+            (until, woken) = cx.suspend() => WorkEnd::Suspended { until, woken },
+            until = released(node) => WorkEnd::Suspended { until: Some(until), woken: 0 },
+            never = cx.end_isolation_in_time() => match never {},
+        }
+    };
+    Box::pin(end).await
 }
 
 /// The result of code that has diverged from its journal does not count. Code that was asked to stop, or has crashed, need not have reached all
@@ -328,17 +353,25 @@ fn panic_outcome(message: Option<&str>) -> Outcome {
 async fn write_reports(node: &Arc<Node>, cx: &TaskContext) -> Infallible {
     loop {
         cx.has_report().await;
-        let report = cx.take_report();
-        match cx.apply(report.events()).await {
-            // The task may have been asked to stop.
-            Ok(task) => node.changed(&task),
-            Err(ApplyError::Store(error)) => {
-                debug!(%error, "a report could not be written");
-                cx.put_back(report);
-            }
-            Err(refused) => debug!(%refused, "a report was refused"),
-        }
+        Box::pin(write_report(node, cx)).await;
         node.ports.clock.sleep(REPORT_INTERVAL).await;
+    }
+}
+
+async fn write_report(node: &Arc<Node>, cx: &TaskContext) {
+    let report = cx.take_report();
+    let change = Change {
+        can_wait: true,
+        ..cx.change(report.events())
+    };
+    match node.store.apply(change).await {
+        // The task may have been asked to stop.
+        Ok(task) => node.changed(&task),
+        Err(ApplyError::Store(error)) => {
+            debug!(%error, "a report could not be written");
+            cx.put_back(report);
+        }
+        Err(refused) => debug!(%refused, "a report was refused"),
     }
 }
 
@@ -372,8 +405,10 @@ async fn decide_end(
     end: WorkEnd,
 ) -> (AttemptEnd, Option<FailedAttempt>) {
     let retry = &runner.retry;
-    let block =
-        |reason, failure| blocked::block(inner, cx, task, &runner.spec, runner.blocked_timeout, reason, failure);
+    let block = |reason, failure| {
+        let block = blocked::block(inner, cx, task, &runner.spec, runner.blocked_timeout, reason, failure);
+        Box::pin(block)
+    };
     let used = cx.attempts_used(task);
     let asks_again = cx.shared.asks_again;
     // A retry after the deadline would never run, so the work's own error is the better end.
@@ -400,6 +435,8 @@ async fn decide_end(
             panic_message = message;
             (ExecutionEnd::Crashed, by)
         }
+        // Nothing is written of it.
+        WorkEnd::Lost => (ExecutionEnd::Crashed, EndedBy::Crash),
         // An executor returns `Crashed` only if its results could not be stored.
         WorkEnd::Ended(end) => (end, EndedBy::Store),
     };
@@ -490,7 +527,7 @@ impl TaskContext {
 async fn write_end(node: &Arc<Node>, cx: &TaskContext, end: AttemptEnd, failed: Option<FailedAttempt>) {
     const WHAT: &str = "writing the end of an attempt";
     // Drafts of the work may still be being written; the entry of its failure must come after them.
-    let _drafts_are_written = cx.shared.asked.lock().await;
+    let mut written = cx.shared.written.lock().await;
     let retry_at = match &end {
         AttemptEnd::Failed { retry_at, .. } => *retry_at,
         _ => None,
@@ -498,21 +535,29 @@ async fn write_end(node: &Arc<Node>, cx: &TaskContext, end: AttemptEnd, failed: 
     let mut events = cx.take_report().events();
     events.extend(failed.and_then(|failed| cx.failure_entry(failed)));
     events.push(Event::AttemptEnded(end));
-    let mut written = node.retry_store(WHAT, || cx.apply(events.clone())).await;
-    if matches!(written, Err(ApplyError::Illegal(_))) && events.len() > 1 {
-        let end = events.split_off(events.len() - 1);
-        written = node.retry_store(WHAT, || cx.apply(end.clone())).await;
+    let change = cx.change_once(&mut written, events);
+    let mut applied = node.retry_store(WHAT, || node.store.apply(change.clone())).await;
+    if matches!(applied, Err(ApplyError::Illegal(_))) && change.events.len() > 1 {
+        let end = change.events.last().cloned().into_iter().collect();
+        let change = cx.change_once(&mut written, end);
+        applied = Box::pin(node.retry_store(WHAT, || node.store.apply(change.clone()))).await;
     }
-    match written {
+    match applied {
         // It may be queued again.
         Ok(task) => {
+            node.active.ended(cx.task(), cx.shared.fence);
             task_log::attempt_ended(&task);
             if let Some(at) = retry_at.filter(|_| task.state == State::Queued) {
                 task_log::retry(&task, at, node.now());
             }
             node.changed(&task);
         }
-        // Another node has reclaimed the attempt, or the store is closed.
-        Err(error) => warn!(%error, task = cx.task().short(), "the end of an attempt was not written"),
+        // Another node has reclaimed the attempt, or the store is closed. In any other case nobody may run it again.
+        Err(error) => {
+            if error == ApplyError::Stale {
+                node.active.ended(cx.task(), cx.shared.fence);
+            }
+            warn!(%error, task = cx.task().short(), "the end of an attempt was not written");
+        }
     }
 }

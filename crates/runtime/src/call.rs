@@ -1,7 +1,8 @@
 //! Calls: create, wait, promote, cancel.
 
 use crate::{
-    attempt::{self, Begin},
+    active_attempts::Begin,
+    attempt::{self, Work},
     canonical,
     catalog::Tool,
     change_feed::Watch,
@@ -16,7 +17,7 @@ use crate::{
 use longhaul_core::{
     BoxFuture, CancelMode, ClientCapabilities, Event, Json, Millis, Origin, Outcome, Owner, Principal, Scope, Task,
     TaskHeader, TaskId,
-    store::{ApplyError, Change, Claimed, CreateError, Created, Idempotency, NewTask, Record, StoreError},
+    store::{ApplyError, Change, CreateError, Created, Idempotency, NewTask, Record, StoreError},
 };
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub struct Call {
     /// In which generation.
     pub origin: Origin,
     /// What is known about the caller.
-    pub requestor: Requestor,
+    pub requestor: Arc<Requestor>,
     /// The caller's name for the call, unique with principal and tool while its task is kept. A call made again under it gets the
     /// task of the first.
     pub idempotency_key: Option<Arc<str>>,
@@ -75,7 +76,7 @@ impl Engine {
     /// been written.
     pub async fn create(&self, call: Call) -> Result<Task, CreateError> {
         let new = self.0.new_task(&call, true);
-        let created = self.0.submit(new, call.cancel_if_caller_leaves).await?;
+        let created = self.0.submit(new, call.requestor, call.cancel_if_caller_leaves).await?;
         Ok(self.0.announced(created).await?)
     }
 
@@ -86,7 +87,7 @@ impl Engine {
     pub async fn create_ended(&self, call: Call, outcome: Outcome) -> Result<Task, CreateError> {
         let mut new = self.0.new_task(&call, true);
         new.outcome = Some(outcome);
-        let created = self.0.node.store.create(new).await?;
+        let created = self.0.node.create_until_known(new).await?;
         if let Created::New(task) = &created {
             task_log::created(task);
             task_log::ended_if_done(task);
@@ -99,15 +100,16 @@ impl Engine {
     ///
     /// # Errors
     /// As for [`create`](Self::create).
-    pub async fn begin(&self, call: Call) -> Result<Waiting, CreateError> {
+    pub async fn begin(&self, call: Call) -> Result<PendingCall, CreateError> {
         let new = self.0.new_task(&call, false);
         if new.in_memory && self.0.node.store.capabilities().plain_calls_in_memory {
-            return self.0.begin_in_memory(new).await;
+            return self.0.begin_in_memory(new, call.requestor).await;
         }
         // Subscribed before the start, so that no message is missed.
-        let mut waiting = Waiting::on(&self.0.node, &new.id);
-        if let Created::Existing(task) = self.0.submit(new, call.cancel_if_caller_leaves).await? {
-            waiting = Waiting::on(&self.0.node, &task.id);
+        let mut waiting = PendingCall::on(&self.0.node, &new.id);
+        let submitted = (self.0).submit(new, call.requestor, call.cancel_if_caller_leaves);
+        if let Created::Existing(task) = submitted.await? {
+            waiting = PendingCall::on(&self.0.node, &task.id);
         }
         waiting.keyed = call.idempotency_key.is_some();
         Ok(waiting)
@@ -144,9 +146,9 @@ impl Engine {
     ///
     /// # Errors
     /// The store's.
-    pub async fn rejoin(&self, id: &TaskId) -> Result<Option<Waiting>, StoreError> {
-        let mut waiting = Waiting::on(&self.0.node, id);
-        let record = self.0.node.store.peek(id).await?;
+    pub async fn rejoin(&self, id: &TaskId) -> Result<Option<PendingCall>, StoreError> {
+        let mut waiting = PendingCall::on(&self.0.node, id);
+        let record = self.0.node.store.get_unscoped(id).await?;
         Ok(record.map(|record| {
             waiting.keyed = record.task.keyed;
             waiting
@@ -173,7 +175,7 @@ impl Engine {
 
 /// A call whose client waits. Its attempt may run in the task that waits, until there is something to tell the client; dropping this hands it
 /// over, and changes nothing about the call.
-pub struct Waiting {
+pub struct PendingCall {
     node: Arc<Node>,
     id: TaskId,
     watch: Watch,
@@ -185,21 +187,21 @@ pub struct Waiting {
     attempt: Option<BoxFuture<'static, ()>>,
 }
 
-impl Drop for Waiting {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         self.hand_over();
     }
 }
 
-/// Cancels a plain call. Dropping it changes nothing about the call.
+/// A handle to a plain call that can cancel it. Dropping it changes nothing about the call.
 #[derive(Clone)]
-pub struct Begun {
+pub struct CallHandle {
     node: Arc<Node>,
     id: TaskId,
     keyed: bool,
 }
 
-impl Begun {
+impl CallHandle {
     /// The task behind the call.
     pub fn id(&self) -> &TaskId {
         &self.id
@@ -227,7 +229,7 @@ pub enum CallState {
     Ended(Outcome),
 }
 
-impl Waiting {
+impl PendingCall {
     fn on(node: &Arc<Node>, id: &TaskId) -> Self {
         Self {
             node: Arc::clone(node),
@@ -252,14 +254,14 @@ impl Waiting {
         &self.id
     }
 
-    /// Whether the call should be [read](Self::look) before anything is waited for: it may have changed before this wait began.
+    /// Whether the call should be [read](Self::read) before anything is waited for: it may have changed before this wait began.
     pub fn is_unread(&self) -> bool {
         self.unread
     }
 
-    /// What can cancel the call.
-    pub fn begun(&self) -> Begun {
-        Begun {
+    /// A handle that can cancel the call.
+    pub fn handle(&self) -> CallHandle {
+        CallHandle {
             node: Arc::clone(&self.node),
             id: self.id.clone(),
             keyed: self.keyed,
@@ -272,7 +274,7 @@ impl Waiting {
     /// The store's; the call continues.
     pub async fn ended(&mut self, mut changed: impl FnMut(&Task)) -> Result<Outcome, StoreError> {
         loop {
-            match self.look().await? {
+            match self.read().await? {
                 CallState::Ended(outcome) => return Ok(outcome),
                 CallState::Changed(record) => changed(&record.task),
             }
@@ -284,12 +286,12 @@ impl Waiting {
     ///
     /// # Errors
     /// The store's.
-    pub async fn look(&mut self) -> Result<CallState, StoreError> {
+    pub async fn read(&mut self) -> Result<CallState, StoreError> {
         self.unread = false;
         if let Some(outcome) = self.watch.ended().and_then(|record| record.outcome.clone()) {
             return Ok(CallState::Ended(outcome));
         }
-        let record = self.node.store.peek(&self.id).await?;
+        let record = self.node.store.get_unscoped(&self.id).await?;
         // It may have ended since.
         if let Some(outcome) = self.watch.ended().and_then(|record| record.outcome.clone()) {
             return Ok(CallState::Ended(outcome));
@@ -307,14 +309,14 @@ impl Waiting {
         })
     }
 
-    /// Completes when there is something new to [`look`](Self::look) at.
+    /// Completes when there is something new to [`read`](Self::read).
     pub async fn changed(&mut self) {
         let Self { watch, attempt, .. } = self;
         with_attempt(attempt, watch.changed()).await;
     }
 
-    /// Completes with the next message of the work, or with `None` when there is a new state to [`look`](Self::look) at.
-    pub async fn next(&mut self) -> Option<ToolMessage> {
+    /// Completes with the next message of the work, or with `None` when there is a new state to [`read`](Self::read).
+    pub async fn next_message(&mut self) -> Option<ToolMessage> {
         let Self {
             watch,
             progress,
@@ -324,26 +326,26 @@ impl Waiting {
         let news = async {
             tokio::select! {
                 biased;
-                said = progress.next() => Some(said),
+                message = progress.next() => Some(message),
                 () = watch.changed() => None,
             }
         };
-        let said = with_attempt(attempt, news).await;
-        self.not_held_up_by(said)
+        let message = with_attempt(attempt, news).await;
+        self.hand_over_if_any(message)
     }
 
     /// The next message of the work, if there is one already.
-    pub fn said(&mut self) -> Option<ToolMessage> {
-        let said = self.progress.try_next();
-        self.not_held_up_by(said)
+    pub fn try_next_message(&mut self) -> Option<ToolMessage> {
+        let message = self.progress.try_next();
+        self.hand_over_if_any(message)
     }
 
     /// A client that is slow to take a message must not slow the attempt.
-    fn not_held_up_by(&mut self, said: Option<ToolMessage>) -> Option<ToolMessage> {
-        if said.is_some() {
+    fn hand_over_if_any(&mut self, message: Option<ToolMessage>) -> Option<ToolMessage> {
+        if message.is_some() {
             self.hand_over();
         }
-        said
+        message
     }
 
     /// Makes the call a task, whose id may then be given away, unless it has ended.
@@ -357,7 +359,7 @@ impl Waiting {
             Ok(task) if !task.is_done() => Ok(Promotion::Task(Box::new(task))),
             Err(ApplyError::Store(error)) => Err(error),
             // Over, or about to be, or a task already for someone who made the same call.
-            Ok(_) | Err(_) => match self.look().await? {
+            Ok(_) | Err(_) => match self.read().await? {
                 CallState::Changed(record) if record.task.announced => Ok(Promotion::Task(Box::new(record.task))),
                 _ => self.ended(|_| ()).await.map(Promotion::Ended),
             },
@@ -383,40 +385,48 @@ impl Inner {
     ///
     /// An attempt that can begin at once runs in the task that waits for it: handing it to another thread, and its outcome back, would cost
     /// more than most calls.
-    async fn begin_in_memory(self: &Arc<Self>, mut new: NewTask) -> Result<Waiting, CreateError> {
-        let mut waiting = Waiting::on(&self.node, &new.id);
+    fn begin_in_memory(
+        self: &Arc<Self>,
+        mut new: NewTask,
+        requestor: Arc<Requestor>,
+    ) -> impl Future<Output = Result<PendingCall, CreateError>> {
+        let mut waiting = PendingCall::on(&self.node, &new.id);
         let arrival = self.arrive(&mut new);
-        let (arguments, requestor) = (new.arguments.clone(), new.requestor.clone());
-        let missed = self.node.active.missed();
-        let task = self.node.store.create(new).await?.into_task();
-        waiting.watch.mark_seen();
-        waiting.unread = false;
-        task_log::created(&task);
-        self.node.changed(&task);
-        match arrival {
-            Arrival::Slot(slot) => {
-                let claimed = Claimed {
-                    task,
-                    arguments,
-                    requestor,
-                };
-                let attempt = attempt::drive(Arc::clone(self), claimed, slot, Begin::Fresh, missed);
-                waiting.attempt = Some(Box::pin(self.node.until_stopped(attempt)));
+        let arguments = new.arguments.clone();
+        let before = self.node.active.before_claim_in_memory();
+        // Called before the future is made, so that it does not hold the new task, which is large.
+        let created = self.node.store.create(new);
+        async move {
+            let task = created.await?.into_task();
+            waiting.watch.mark_seen();
+            waiting.unread = false;
+            task_log::created(&task);
+            self.node.changed(&task);
+            match arrival {
+                Arrival::Slot(slot) => {
+                    let work = Work {
+                        task,
+                        arguments,
+                        requestor,
+                    };
+                    let attempt = attempt::drive(Arc::clone(self), work, slot, Begin::Fresh, before);
+                    waiting.attempt = Some(Box::pin(self.node.until_stopped(attempt)));
+                }
+                // Only now: the task is in its queue, and the queue is offered.
+                Arrival::Queue(place) => drop(place),
             }
-            // Only now: the task is in its queue, and the queue is offered.
-            Arrival::Queue(place) => drop(place),
+            Ok(waiting)
         }
-        Ok(waiting)
     }
 
     /// A slot for a new task, which is claimed with it, or its place in the queue.
     fn arrive(&self, new: &mut NewTask) -> Arrival {
-        let arrival = self
-            .node
-            .queues
-            .arrive(&new.tool, new.created_at, || self.free_slot(&new.tool));
+        let offered = self.catalog.tool(&new.tool);
+        let concurrency = self.concurrency_of(&new.tool, offered.as_deref());
+        let take_slot = || self.node.slots.try_take(&new.tool, concurrency);
+        let arrival = self.node.queues.arrive(&new.tool, new.created_at, take_slot);
         if matches!(arrival, Arrival::Slot(_)) {
-            new.claim = Some((self.node.id, self.binding(&new.tool)));
+            new.claim = Some((self.node.id, self.binding_of(offered.as_deref())));
         }
         arrival
     }
@@ -463,6 +473,7 @@ impl Inner {
     pub(crate) fn submit(
         self: &Arc<Self>,
         mut new: NewTask,
+        requestor: Arc<Requestor>,
         cancel_unread: bool,
     ) -> BoxFuture<'static, Result<Created, CreateError>> {
         let arrival = self.arrive(&mut new);
@@ -470,14 +481,11 @@ impl Inner {
         let (tell, told) = tokio::sync::oneshot::channel();
         let inner = Arc::clone(self);
         self.node.spawn(async move {
-            let (id, arguments, requestor) = (new.id.clone(), new.arguments.clone(), new.requestor.clone());
-            let missed = inner.node.active.missed();
-            let created = match inner.node.store.create(new).await {
+            let arguments = new.arguments.clone();
+            let before = inner.node.active.before_claim();
+            let created = match inner.node.create_until_known(new).await {
                 Ok(created) => created,
-                Err(error) => match inner.written_despite_error(&id, &error).await {
-                    Some(task) => Created::New(task),
-                    None => return drop(tell.send(Err(error))),
-                },
+                Err(error) => return drop(tell.send(Err(error))),
             };
             // If the caller has left, this is dropped unread, here or in the channel.
             let _ = tell.send(Ok(Receipt {
@@ -491,27 +499,18 @@ impl Inner {
             inner.node.changed(&task);
             match arrival {
                 Arrival::Slot(slot) => {
-                    let claimed = Claimed {
+                    let work = Work {
                         task,
                         arguments,
                         requestor,
                     };
-                    attempt::drive(inner, claimed, slot, Begin::Fresh, missed).await;
+                    attempt::drive(inner, work, slot, Begin::Fresh, before).await;
                 }
                 // Only now: the task is in its queue, and the queue is offered.
                 Arrival::Queue(place) => drop(place),
             }
         });
         Box::pin(async move { told.await.unwrap_or(Err(StoreError::Closed.into()))?.read() })
-    }
-
-    /// The task of a create that failed, if it was written all the same: then this node has to run it. A store that is full or closed has
-    /// written nothing.
-    async fn written_despite_error(&self, id: &TaskId, error: &CreateError) -> Option<Task> {
-        match error {
-            CreateError::Store(StoreError::Failed(_)) => Some(self.node.store.peek(id).await.ok()??.task),
-            _ => None,
-        }
     }
 
     /// Lets the id of a call made before be given away.
@@ -529,7 +528,7 @@ impl Inner {
             Err(ApplyError::Store(error)) => Err(error),
             // Someone else who made the same call was quicker.
             Err(_) => {
-                let record = self.node.store.peek(&task.id).await?;
+                let record = self.node.store.get_unscoped(&task.id).await?;
                 let record = record.ok_or_else(|| StoreError::Failed("a call made before has vanished".to_owned()))?;
                 Ok(record.task)
             }
@@ -548,12 +547,12 @@ impl StartChild for Inner {
             owner: parent.shared.header.owner.clone(),
             origin: parent.shared.header.origin,
             // The client knows the parent only, so a child can neither ask it nor report to it.
-            requestor: Requestor {
+            requestor: Arc::new(Requestor {
                 capabilities: ClientCapabilities::default(),
                 progress_token: None,
                 asks_first: false,
                 ..Requestor::clone(&parent.shared.requestor)
-            },
+            }),
             idempotency_key: None,
             ttl: None,
             cancel_if_caller_leaves: false,
@@ -562,7 +561,8 @@ impl StartChild for Inner {
     }
 
     fn start(self: Arc<Self>, child: NewTask) -> BoxFuture<'static, Result<Created, CreateError>> {
-        self.submit(child, false)
+        let requestor = Requestor::from_json(&child.requestor);
+        self.submit(child, requestor.into(), false)
     }
 }
 

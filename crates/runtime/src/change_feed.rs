@@ -1,4 +1,7 @@
 //! Who waits for which task to change.
+//!
+//! The store's events shorten these waits, and nothing more: they may be lost. So the versions of all watched tasks are read from time to time
+//! (`resync.rs`), and whoever waits reads the store itself before it acts.
 
 use longhaul_core::{
     TaskId,
@@ -6,7 +9,7 @@ use longhaul_core::{
 };
 use parking_lot::Mutex;
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{HashMap, HashSet, hash_map::Entry},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -14,7 +17,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Passes the store's hints on to those who wait. Costs nothing for tasks nobody waits for.
+/// Wakes those who wait for tasks. Costs nothing for tasks nobody waits for.
 #[derive(Default)]
 pub(crate) struct ChangeFeed {
     watched: Mutex<HashMap<TaskId, watch::Sender<Seen>>>,
@@ -27,26 +30,53 @@ pub(crate) struct ChangeFeed {
 struct Seen {
     version: u64,
     ended: Option<Arc<Record>>,
+    /// Whether it was not in the store when that was read last.
+    absent: bool,
 }
 
 impl ChangeFeed {
-    /// Called by the store after each commit.
-    pub(crate) fn publish(&self, hints: &[Hint]) {
+    /// A task has reached a version.
+    pub(crate) fn publish(&self, hint: &Hint) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }
+        if let Some(sender) = self.watched.lock().get(&hint.task) {
+            sender.send_if_modified(|seen| {
+                if hint.ended.is_some() {
+                    seen.ended.clone_from(&hint.ended);
+                }
+                seen.reach(hint.version)
+            });
+        }
+    }
+
+    /// The tasks that are watched, in order.
+    pub(crate) fn watched(&self) -> Vec<TaskId> {
+        let mut watched: Vec<TaskId> = self.watched.lock().keys().cloned().collect();
+        watched.sort_unstable();
+        watched
+    }
+
+    /// The versions of `asked` were read: wakes those who wait for a task that has changed or is gone.
+    pub(crate) fn publish_versions(&self, asked: &[TaskId], versions: &[(TaskId, u64)]) {
+        let found: HashSet<&TaskId> = versions.iter().map(|(id, _)| id).collect();
         let watched = self.watched.lock();
-        for hint in hints {
-            if let Some(sender) = watched.get(&hint.task) {
-                sender.send_if_modified(|seen| {
-                    let newer = hint.version > seen.version;
-                    seen.version = hint.version.max(seen.version);
-                    if hint.ended.is_some() {
-                        seen.ended.clone_from(&hint.ended);
-                    }
-                    newer
-                });
+        for (id, version) in versions {
+            if let Some(sender) = watched.get(id) {
+                sender.send_if_modified(|seen| seen.reach(*version));
             }
+        }
+        for id in asked.iter().filter(|id| !found.contains(id)) {
+            if let Some(sender) = watched.get(id) {
+                sender.send_if_modified(|seen| !std::mem::replace(&mut seen.absent, true));
+            }
+        }
+    }
+
+    /// Wakes those who wait for a task: its reader has found more than they have been told.
+    pub(crate) fn wake(&self, task: &TaskId) {
+        if let Some(sender) = self.watched.lock().get(task) {
+            sender.send_modify(|_| ());
         }
     }
 
@@ -67,6 +97,16 @@ impl ChangeFeed {
             task: task.clone(),
             receiver: Some(receiver),
         }
+    }
+}
+
+impl Seen {
+    /// The task has this version; returns whether that is news.
+    fn reach(&mut self, version: u64) -> bool {
+        let newer = version > self.version;
+        self.version = version.max(self.version);
+        self.absent = false;
+        newer
     }
 }
 
@@ -119,13 +159,15 @@ impl Drop for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt;
 
-    fn hint(version: u64) -> [Hint; 1] {
-        [Hint {
+    fn hint(version: u64) -> Hint {
+        Hint {
             task: "t1".parse().unwrap(),
             version,
+            stop: None,
             ended: None,
-        }]
+        }
     }
 
     #[tokio::test]
@@ -136,6 +178,28 @@ mod tests {
         watch.changed().await;
         change_feed.publish(&hint(3));
         watch.changed().await;
+    }
+
+    #[test]
+    fn a_version_that_is_known_already_wakes_nobody() {
+        let change_feed = Arc::new(ChangeFeed::default());
+        let ids = ["t1".parse().unwrap()];
+        let mut watch = change_feed.watch(&ids[0]);
+        let mut woken = || watch.changed().now_or_never().is_some();
+        let version = |version| [(ids[0].clone(), version)];
+        change_feed.publish_versions(&ids, &version(3));
+        assert!(woken());
+        for hint in [hint(3), hint(2)] {
+            change_feed.publish(&hint);
+        }
+        change_feed.publish_versions(&ids, &version(3));
+        assert!(!woken());
+        change_feed.publish_versions(&ids, &[]);
+        assert!(woken(), "it was deleted");
+        change_feed.publish_versions(&ids, &[]);
+        assert!(!woken());
+        change_feed.publish_versions(&ids, &version(4));
+        assert!(woken());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Giving free slots to queued tasks: the oldest ready task of a tool, and the tools in turn.
 
-use crate::{attempt, attempt::Begin, engine::Inner, queues::Unsettled, slots::Slot};
+use crate::{active_attempts::Begin, attempt, engine::Inner, queues::Unsettled, slots::Slot};
 use longhaul_core::{
     UnixMillis,
     store::{Claim, StoreError},
@@ -21,10 +21,8 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         let freed = inner.node.slots.freed();
         tokio::pin!(freed);
         freed.as_mut().enable();
-        if inner.node.is_released() {
-            return;
-        }
         let next_ready = match fill_slots(&inner).await {
+            Ok(_) if inner.node.is_released() => return,
             Ok(next_ready) => next_ready,
             Err(error) => {
                 if error != StoreError::Locked {
@@ -58,6 +56,10 @@ async fn until(inner: &Inner, at: Option<UnixMillis>) {
 /// Goes round the tools, one task each, until no slot or no ready task is left; returns when the next task will be ready.
 async fn fill_slots(inner: &Arc<Inner>) -> Result<Option<UnixMillis>, StoreError> {
     loop {
+        // Attempts that are released are queued again.
+        if inner.node.is_released() {
+            return Ok(None);
+        }
         let now = inner.node.now();
         let turn = if inner.node.slots.is_full() {
             None
@@ -96,13 +98,22 @@ async fn claim_from_queue(
         limit: 1,
         at: now,
     };
-    let missed = inner.node.active.missed();
-    let claimed = inner.node.store.claim(claim).await?.pop();
+    let before = inner.node.active.before_claim();
+    let claimed = inner.node.store.claim(claim).await.inspect_err(|error| {
+        if let StoreError::OutcomeUnknown(_) = error {
+            inner.node.active.claim_was_lost(Begin::Fresh);
+        }
+    });
+    let claimed = claimed?.pop();
     let earliest = match claimed {
         Some(claimed) => {
-            inner
-                .node
-                .spawn(attempt::drive(Arc::clone(inner), claimed, slot, Begin::Fresh, missed));
+            inner.node.spawn(attempt::drive(
+                Arc::clone(inner),
+                claimed.into(),
+                slot,
+                Begin::Fresh,
+                before,
+            ));
             now
         }
         // From here, not from before the claim, which may have taken longer than this.

@@ -4,6 +4,7 @@ use crate::{
     BuildId, Ports,
     catalog::{BLOCKED_TIMEOUT, Catalog, INPUT_TIMEOUT, Intake, Tool, is_durable, retry_and_definition},
     change_feed::Watch,
+    engine_clock::EngineClock,
     executor::Executor,
     node::{Node, NodeOptions},
     progress_stream::ProgressStream,
@@ -18,6 +19,7 @@ use longhaul_core::{
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, sync::Arc, time::Duration};
+use tracing::warn;
 
 /// The longest queue that [`Engine::describe_wait`] counts.
 const MOST_COUNTED: usize = 100;
@@ -58,6 +60,8 @@ pub(crate) struct Inner {
     pub(crate) providers: Vec<Arc<dyn Provider>>,
     pub(crate) quota: Quota,
     pub(crate) build: BuildId,
+    /// That of the ports.
+    pub(crate) clock: Arc<EngineClock>,
     /// The last concurrency of tools that are no longer offered.
     last_limits: Mutex<HashMap<Arc<str>, usize>>,
 }
@@ -66,6 +70,15 @@ impl Engine {
     /// Stops at once. Work outside this process continues; at the next start it is adopted, and other attempts count as crashed.
     pub fn stop(&self) {
         self.0.node.stop();
+    }
+
+    /// Stops at once, and lets other servers of the store take over without waiting for the end of this one's lease.
+    pub async fn end(&self) {
+        self.stop();
+        let node = &self.0.node;
+        if let Err(error) = node.store.end_lease(node.id).await {
+            warn!(%error, "the lease of this server was not given up; it ends by itself");
+        }
     }
 
     /// What is offered.
@@ -178,7 +191,12 @@ pub(crate) struct Unavailable {
 
 impl Inner {
     /// All parts around the store of `options`, for the `node` that this process is. `limits` are those of tools that may be offered no longer.
-    pub(crate) fn new(options: EngineOptions, node: NodeId, limits: Vec<ToolLimit>) -> Arc<Self> {
+    pub(crate) fn new(
+        options: EngineOptions,
+        node: NodeId,
+        clock: Arc<EngineClock>,
+        limits: Vec<ToolLimit>,
+    ) -> Arc<Self> {
         let EngineOptions {
             store,
             ports,
@@ -206,6 +224,7 @@ impl Inner {
             providers,
             quota,
             build,
+            clock,
             last_limits: Mutex::new(limits.collect()),
         })
     }
@@ -217,7 +236,12 @@ impl Inner {
 
     /// How many tasks of `tool` may run here at once. One that is offered no longer keeps the limit it had last.
     fn concurrency(&self, tool: &Arc<str>) -> Option<usize> {
-        match self.catalog.tool(tool) {
+        self.concurrency_of(tool, self.catalog.tool(tool).as_deref())
+    }
+
+    /// The same for a tool that is offered as `offered`.
+    pub(crate) fn concurrency_of(&self, tool: &str, offered: Option<&Tool>) -> Option<usize> {
+        match offered {
             Some(offered) => offered.settings().concurrency,
             None => self.last_limits().get(tool).copied(),
         }
@@ -229,10 +253,12 @@ impl Inner {
 
     /// The host that attempts of `tool` are bound to, if they are. A tool that is no longer configured is taken to be bound.
     pub(crate) fn binding(&self, tool: &str) -> Option<HostId> {
-        let bound = self
-            .catalog
-            .tool(tool)
-            .is_none_or(|tool| tool.settings().executor.host_bound());
+        self.binding_of(self.catalog.tool(tool).as_deref())
+    }
+
+    /// The same for a tool that is offered as `offered`.
+    pub(crate) fn binding_of(&self, offered: Option<&Tool>) -> Option<HostId> {
+        let bound = offered.is_none_or(|tool| tool.settings().executor.host_bound());
         bound.then(|| self.node.host.clone())
     }
 
@@ -252,8 +278,7 @@ impl Inner {
     /// The tool of `task`, if its definition is still the one that was frozen with the task. Code that replays cannot be frozen: it is
     /// the one there is, and its journal tells whether it still fits.
     fn unchanged_tool(&self, task: &Task) -> Option<Arc<Tool>> {
-        let same = |tool: &Arc<Tool>| tool.spec().id == task.spec || tool.settings().executor.replays();
-        self.catalog.tool(&task.tool).filter(same)
+        self.catalog.tool(&task.tool).filter(|tool| runs(tool, task))
     }
 
     pub(crate) fn provider(&self, kind: &str) -> Option<&Arc<dyn Provider>> {
@@ -272,8 +297,9 @@ impl Inner {
     /// # Errors
     /// Only if the store is closed.
     pub(crate) async fn runner(&self, task: &Task) -> Result<Result<Runner, Unavailable>, ApplyError> {
-        let concurrency = self.concurrency(&task.tool);
-        if let Some(tool) = self.unchanged_tool(task) {
+        let offered = self.catalog.tool(&task.tool);
+        let concurrency = self.concurrency_of(&task.tool, offered.as_deref());
+        if let Some(tool) = offered.filter(|tool| runs(tool, task)) {
             let settings = tool.settings();
             return Ok(Ok(Runner {
                 executor: Arc::clone(&settings.executor),
@@ -286,6 +312,16 @@ impl Inner {
                 blocked_timeout: settings.blocked_timeout,
             }));
         }
+        // Boxed, since it is rare and every attempt's future would hold it.
+        Box::pin(self.runner_of_earlier_tool(task, concurrency)).await
+    }
+
+    /// What runs a task whose tool was changed or removed since.
+    async fn runner_of_earlier_tool(
+        &self,
+        task: &Task,
+        concurrency: Option<usize>,
+    ) -> Result<Result<Runner, Unavailable>, ApplyError> {
         let read = || async { Ok(self.node.store.spec(&task.spec).await?) };
         let spec = self.node.retry_store("reading a tool's definition", read).await?;
         let durable = task.journaled > 0 || spec.as_ref().is_some_and(is_durable);
@@ -310,4 +346,9 @@ impl Inner {
         let (retry, definition) = retry_and_definition(&spec)?;
         Ok((provider.revive(&definition)?, retry))
     }
+}
+
+/// Whether `tool` runs `task`, whose definition was that of the tool's name when it was created. Code that replays runs all of them.
+fn runs(tool: &Tool, task: &Task) -> bool {
+    tool.spec().id == task.spec || tool.settings().executor.replays()
 }

@@ -2,7 +2,7 @@
 //!
 //! Deadlines, backoffs and retentions are stored as the times at which they end. By the system's clock, setting it would end some early and
 //! others late. So an engine has a clock of its own: it starts at the system's time and continues with monotonic time. Only dates are compared
-//! with the system's clock, and only what people are shown is converted to it.
+//! with the system's clock, and only what people are shown is converted to it. Where many nodes share a store, each follows the store's clock.
 
 use longhaul_core::{BoxFuture, Clock, Millis, UnixMillis};
 use std::{
@@ -24,9 +24,12 @@ const FURTHEST: Millis = 24 * 3_600_000;
 /// A clock that starts at the system's time and never jumps.
 pub(crate) struct EngineClock {
     system: Arc<dyn Clock>,
-    began: UnixMillis,
-    /// The monotonic clock at that time.
+    /// The time at [`origin`](Self::origin), in unix milliseconds: set anew to follow the store's clock.
+    began: AtomicI64,
+    /// The monotonic clock when this one began.
     origin: Duration,
+    /// The latest time that it has shown, before it was set back to follow the store's clock.
+    floor: AtomicI64,
     /// How far the system's clock is ahead, in milliseconds, when it was last compared.
     offset: AtomicI64,
 }
@@ -45,10 +48,33 @@ impl EngineClock {
         let began = if ahead > FURTHEST { wall } else { wall.plus(ahead) };
         Self {
             system,
-            began,
+            began: AtomicI64::new(began.0),
             origin,
+            floor: AtomicI64::new(i64::MIN),
             offset: AtomicI64::new(wall.0 - began.0),
         }
+    }
+
+    /// Follows the clock of a store that many nodes share: it was asked at `asked` by monotonic time, and has said that it was `now`. This clock never
+    /// goes back: if it is ahead, it stands still until the store's has caught up.
+    pub(crate) fn follow(&self, asked: Duration, now: UnixMillis) {
+        self.floor.fetch_max(self.at(self.monotonic()).0, Ordering::Relaxed);
+        self.set(asked, now);
+    }
+
+    /// As [`follow`](Self::follow), before anything was done by this clock: it goes back, too.
+    pub(crate) fn set(&self, asked: Duration, now: UnixMillis) {
+        let (earliest, latest) = (self.at(asked), self.at(self.monotonic()));
+        let error = now.0 - now.0.clamp(earliest.0, latest.0);
+        self.began.fetch_add(error, Ordering::Relaxed);
+        self.offset.fetch_sub(error, Ordering::Relaxed);
+    }
+
+    /// The time when monotonic time is `monotonic`.
+    fn at(&self, monotonic: Duration) -> UnixMillis {
+        let passed = monotonic.saturating_sub(self.origin);
+        let began = UnixMillis(self.began.load(Ordering::Relaxed));
+        began.plus(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// By how much the world's clock was set since the last look, if it was.
@@ -65,8 +91,8 @@ impl EngineClock {
 
 impl Clock for EngineClock {
     fn now(&self) -> UnixMillis {
-        let passed = self.monotonic().saturating_sub(self.origin);
-        self.began.plus(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
+        let floor = UnixMillis(self.floor.load(Ordering::Relaxed));
+        self.at(self.monotonic()).max(floor)
     }
 
     fn wall(&self) -> UnixMillis {
@@ -120,6 +146,29 @@ mod tests {
         let newest = UnixMillis(0).plus(FURTHEST);
         assert_eq!(EngineClock::begin(hand.clone(), Some(newest)).now(), newest);
         assert_eq!(EngineClock::begin(hand, Some(newest.plus(1))).now(), UnixMillis(0));
+    }
+
+    #[test]
+    fn it_follows_the_clock_of_a_store_and_never_goes_back() {
+        let hand = Arc::new(Hand::default());
+        let clock = EngineClock::begin(hand.clone(), None);
+        let pass = |millis| hand.monotonic.fetch_add(millis, Ordering::SeqCst);
+        let asked = hand.monotonic();
+        pass(10);
+        clock.follow(asked, UnixMillis(7));
+        assert_eq!(clock.now(), UnixMillis(10), "the answer was under way");
+        clock.follow(asked, UnixMillis(1_000));
+        assert_eq!(clock.now(), UnixMillis(1_000));
+        let asked = hand.monotonic();
+        clock.follow(asked, UnixMillis(400));
+        for (passed, shown) in [(0, 1_000), (599, 1_000), (1, 1_000), (1, 1_001)] {
+            pass(passed);
+            assert_eq!(clock.now(), UnixMillis(shown));
+            clock.follow(
+                hand.monotonic(),
+                UnixMillis(400 + hand.monotonic().as_millis() as i64 - 10),
+            );
+        }
     }
 
     proptest! {

@@ -110,7 +110,7 @@ impl Engine {
             EntryKind::Child => {
                 let ChildDetails { task, details } = read_child(&entry.value);
                 let record = match &task {
-                    Some(task) => self.store().peek(task).await?,
+                    Some(task) => self.store().get_unscoped(task).await?,
                     None => None,
                 };
                 child = task;

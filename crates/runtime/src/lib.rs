@@ -25,6 +25,7 @@ mod history;
 mod intake;
 mod isolated_retry;
 mod journal;
+mod lease;
 mod node;
 mod past_attempts;
 mod pending_report;
@@ -37,6 +38,7 @@ mod recovery;
 mod reply;
 mod request;
 mod requestor;
+mod resync;
 mod retention;
 mod slots;
 mod start;
@@ -48,7 +50,7 @@ mod tools;
 
 pub use backoff::Backoff;
 pub use build_id::BuildId;
-pub use call::{Begun, Call, CallState, CancelError, Promotion, Waiting};
+pub use call::{Call, CallHandle, CallState, CancelError, PendingCall, Promotion};
 pub use canonical::digest as canonical_digest;
 pub use catalog::{
     ArgumentError, BLOCKED_TIMEOUT, Catalog, Completer, CustomMethod, Duplicate, HandlerError, INPUT_TIMEOUT, Intake,

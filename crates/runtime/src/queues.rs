@@ -2,7 +2,7 @@
 
 use crate::slots::Slot;
 use longhaul_core::UnixMillis;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
@@ -74,11 +74,14 @@ impl Unsettled {
 }
 
 impl Queues {
-    /// Says that `tool` has a queued task, ready at `ready_at`.
+    /// Says that `tool` has a queued task, ready at `ready_at`. Nobody is woken for what is known already.
     pub(crate) fn offer(&self, tool: &Arc<str>, ready_at: UnixMillis) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let place = waiting.place(tool);
-        place.ready_at = Some(place.ready_at.map_or(ready_at, |earlier| earlier.min(ready_at)));
+        if place.ready_at.is_some_and(|earlier| earlier <= ready_at) {
+            return;
+        }
+        place.ready_at = Some(ready_at);
         drop(waiting);
         self.offered.notify_one();
     }
@@ -95,7 +98,7 @@ impl Queues {
         now: UnixMillis,
         take_slot: impl FnOnce() -> Option<Slot>,
     ) -> Arrival {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let behind = (waiting.places.get(tool)).is_some_and(|place| place.may_be_ready(now));
         // Under the lock, so that no later task gets a slot that was just missed.
         match if behind { None } else { take_slot() } {
@@ -110,7 +113,7 @@ impl Queues {
         now: UnixMillis,
         take_slot: impl Fn(&Arc<str>) -> Option<Slot>,
     ) -> Option<(Unsettled, Slot)> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let ready = |tool: &Arc<str>| waiting.places.get(tool).is_some_and(|place| place.is_ready(now));
         let (position, slot) = (waiting.order.iter().enumerate())
             .filter(|(_, tool)| ready(tool))
@@ -124,7 +127,7 @@ impl Queues {
 
     /// When the first task that is not ready at `now` will be.
     pub(crate) fn next_ready(&self, now: UnixMillis) -> Option<UnixMillis> {
-        let waiting = self.lock();
+        let waiting = self.waiting.lock();
         let ready = waiting.places.values().filter_map(|place| place.ready_at);
         ready.filter(|at| *at > now).min()
     }
@@ -136,15 +139,11 @@ impl Queues {
             tool: Arc::clone(tool),
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock()
-    }
 }
 
 impl Drop for Unsettled {
     fn drop(&mut self) {
-        let mut waiting = self.queues.lock();
+        let mut waiting = self.queues.waiting.lock();
         let place = waiting.place(&self.tool);
         place.unsettled -= 1;
         if place.unsettled == 0 && place.ready_at.is_none() {
@@ -180,7 +179,7 @@ mod tests {
         let other = queues.arrive(&tool("b"), NOW, || slots.try_take(&a, None));
         assert!(matches!(other, Arrival::Slot(_)), "another tool's are not in its way");
         drop((first, second));
-        assert!(queues.lock().places.is_empty() && queues.lock().order.is_empty());
+        assert!(queues.waiting.lock().places.is_empty() && queues.waiting.lock().order.is_empty());
     }
 
     #[test]

@@ -1,18 +1,19 @@
-//! Recovering what an earlier process left behind.
+//! Recovering what processes that have died left behind: at the start, and from time to time.
 
 use crate::{
+    active_attempts::Begin,
     attempt,
-    attempt::Begin,
     engine::Inner,
     node::{Node, cancel_children_of_finished_parents},
     timers,
 };
 use futures_util::future::join_all;
 use longhaul_core::{
-    CancelMode, Event, Task,
-    store::{ApplyError, Change, Counts, StoreError},
+    CancelMode, Event, Millis, Task,
+    store::{ApplyError, Change, Claimed, Counts, StoreError},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+use tracing::{info, warn};
 
 const BATCH: usize = 256;
 
@@ -27,12 +28,44 @@ pub struct Recovered {
     pub live: Counts,
 }
 
+/// How often other nodes that have died are looked for.
+const RECOVER_EVERY: Duration = Duration::from_secs(60);
+
+/// How long a host must have been without a lease before it is given up, in milliseconds: then other hosts end the attempts that are bound to it.
+const HOST_LOST_AFTER: Millis = 10 * 60_000;
+
+/// Takes over from nodes that die while this one runs, until the engine stops.
+pub(crate) async fn run(inner: Arc<Inner>) {
+    loop {
+        inner.node.ports.clock.sleep(RECOVER_EVERY).await;
+        if inner.node.is_released() {
+            return;
+        }
+        take_over_if_any(&inner).await;
+    }
+}
+
+/// Takes over from nodes that have died, if there are any. What could not be read is read again later.
+pub(crate) async fn take_over_if_any(inner: &Arc<Inner>) {
+    match take_over(inner).await {
+        Ok((0, 0)) => {}
+        Ok((attempts, orphaned_calls)) => info!(attempts, orphaned_calls, "took over from a server that has died"),
+        Err(StoreError::Locked | StoreError::LeaseLost) => {}
+        Err(error) => warn!(%error, "what other servers have left behind could not be read"),
+    }
+}
+
+/// What is done for tasks of dead nodes. Returns the number of adopted attempts, and of orphaned calls.
+async fn take_over(inner: &Arc<Inner>) -> Result<(usize, usize), StoreError> {
+    let orphaned_calls = cancel_orphaned_calls(inner).await?;
+    cancel_children_of_finished_parents(&inner.node).await?;
+    Ok((adopt(inner).await?, orphaned_calls))
+}
+
 /// Order matters: orphaned calls are cancelled before their attempts are adopted, so that these are stopped and not awaited;
 /// deadlines that passed while nobody ran are applied before anything is claimed.
 pub(crate) async fn recover(inner: &Arc<Inner>) -> Result<Recovered, StoreError> {
-    let orphaned_calls = cancel_orphaned_calls(inner).await?;
-    cancel_children_of_finished_parents(&inner.node).await?;
-    let attempts = adopt(inner).await?;
+    let (attempts, orphaned_calls) = take_over(inner).await?;
     while matches!(timers::fire(&inner.node).await?, timers::Fired::Some) {}
     let now = inner.node.now();
     for tool in inner.node.store.queued_tools().await? {
@@ -69,20 +102,33 @@ async fn cancel(node: &Node, task: &Task) -> Result<bool, StoreError> {
     }
 }
 
+/// Takes over the attempts of dead nodes: those that this host can resume, and those that were lost with their host.
 async fn adopt(inner: &Arc<Inner>) -> Result<usize, StoreError> {
+    let (store, node, host) = (&inner.node.store, inner.node.id, &inner.node.host);
+    let adopt = || store.adopt(node, host, BATCH, inner.node.now());
+    let reclaim = || store.reclaim(node, host, HOST_LOST_AFTER, BATCH, inner.node.now());
+    Ok(take_all(inner, Begin::Resumed, adopt).await? + take_all(inner, Begin::Lost, reclaim).await?)
+}
+
+async fn take_all<F>(inner: &Arc<Inner>, begin: Begin, mut take: impl FnMut() -> F) -> Result<usize, StoreError>
+where
+    F: Future<Output = Result<Vec<Claimed>, StoreError>>,
+{
     let mut count = 0;
     loop {
-        let missed = inner.node.active.missed();
-        let claimed = (inner.node.store)
-            .adopt(inner.node.id, &inner.node.host, BATCH, inner.node.now())
-            .await?;
-        if claimed.is_empty() {
+        let before = inner.node.active.before_claim();
+        let taken = take().await.inspect_err(|error| {
+            if let StoreError::OutcomeUnknown(_) = error {
+                inner.node.active.claim_was_lost(Begin::Resumed);
+            }
+        })?;
+        if taken.is_empty() {
             return Ok(count);
         }
-        count += claimed.len();
-        for claimed in claimed {
+        count += taken.len();
+        for claimed in taken {
             let slot = inner.node.slots.take_anyway(&claimed.task.tool);
-            let attempt = attempt::drive(Arc::clone(inner), claimed, slot, Begin::Resumed, missed);
+            let attempt = attempt::drive(Arc::clone(inner), claimed.into(), slot, begin, before.clone());
             inner.node.spawn(attempt);
         }
     }

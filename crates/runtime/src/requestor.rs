@@ -12,9 +12,9 @@ pub struct Requestor {
     pub version: String,
     /// Whether that is a modern revision.
     pub modern: bool,
-    /// What the client calls itself, for display only (`clientInfo`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub client: Option<Value>,
+    /// What the client calls itself, for display only (`clientInfo`), as it came.
+    #[serde(skip_serializing_if = "Option::is_none", with = "raw")]
+    pub client: Option<Json>,
     /// Which capabilities it has declared.
     #[serde(rename = "abilities")]
     pub capabilities: ClientCapabilities,
@@ -71,5 +71,24 @@ impl Requestor {
     /// Reads the stored form. Unreadable JSON gives the default.
     pub fn from_json(json: &Json) -> Self {
         serde_json::from_str(json.as_str()).unwrap_or_default()
+    }
+}
+
+/// JSON that is stored as it is.
+mod raw {
+    use longhaul_core::Json;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::value::RawValue;
+
+    pub(super) fn serialize<S: Serializer>(json: &Option<Json>, out: S) -> Result<S::Ok, S::Error> {
+        let raw = json
+            .as_ref()
+            .map(|json| serde_json::from_str::<&RawValue>(json.as_str()));
+        raw.transpose().map_err(serde::ser::Error::custom)?.serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+        let raw = Option::<Box<RawValue>>::deserialize(from)?;
+        Ok(raw.map(|raw| Json::from(&*raw)))
     }
 }

@@ -1,6 +1,6 @@
 //! How much runs at once on this node.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
@@ -79,7 +79,7 @@ impl Slots {
 
     /// A slot for `tool`, of which at most `limit` may run here, if one is free.
     pub(crate) fn try_take(self: &Arc<Self>, tool: &Arc<str>, limit: Option<usize>) -> Option<Slot> {
-        let mut taken = self.lock();
+        let mut taken = self.taken.lock();
         if !taken.has_room(self.limit, tool, limit) {
             return None;
         }
@@ -89,14 +89,14 @@ impl Slots {
 
     /// A slot for work that runs already, whether there is room or not.
     pub(crate) fn take_anyway(self: &Arc<Self>, tool: &Arc<str>) -> Slot {
-        self.lock().count(tool);
+        self.taken.lock().count(tool);
         self.slot(tool)
     }
 
     /// Waits for a slot for work that had one before.
     pub(crate) async fn take_back(self: &Arc<Self>, tool: &Arc<str>, limit: Option<usize>) -> Slot {
         let receiver = {
-            let mut taken = self.lock();
+            let mut taken = self.taken.lock();
             if taken.has_room(self.limit, tool, limit) {
                 taken.count(tool);
                 return self.slot(tool);
@@ -123,7 +123,7 @@ impl Slots {
 
     /// Whether no tool can get a slot.
     pub(crate) fn is_full(&self) -> bool {
-        self.limit.is_some_and(|limit| self.lock().all >= limit)
+        self.limit.is_some_and(|limit| self.taken.lock().all >= limit)
     }
 
     fn slot(self: &Arc<Self>, tool: &Arc<str>) -> Slot {
@@ -132,16 +132,12 @@ impl Slots {
             tool: Arc::clone(tool),
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock()
-    }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         let returning = {
-            let mut taken = self.slots.lock();
+            let mut taken = self.slots.taken.lock();
             taken.discount(&self.tool);
             taken.next_returning(self.slots.limit)
         };

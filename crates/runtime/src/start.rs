@@ -4,9 +4,9 @@ use crate::{
     blocked, dispatch,
     engine::{Engine, EngineOptions, Inner},
     engine_clock::EngineClock,
-    node::Node,
+    lease,
     recovery::{self, Recovered},
-    retention, timers,
+    resync, retention, timers,
 };
 use longhaul_core::{Clock, store::StoreError};
 use std::{sync::Arc, time::Duration};
@@ -40,17 +40,29 @@ impl Engine {
         let engine_clock = EngineClock::begin(Arc::clone(&options.ports.clock), store.newest().await?);
         let engine_clock = Arc::new(engine_clock);
         options.ports.clock = engine_clock.clone();
-        let node = store.open_node(&options.host, engine_clock.now()).await?;
-        let inner = Inner::new(options, node, limits);
+        let lease = lease::open_node(&*store, &options.host, &engine_clock).await?;
+        let inner = Inner::new(options, lease.node, Arc::clone(&engine_clock), limits);
         let engine = Self(Arc::clone(&inner));
-        let recovered = recovery::recover(&inner).await.inspect_err(|_| {
-            // Some attempts may have been adopted already.
-            engine.stop();
-        })?;
+        // First of all: recovery may take longer than the lease lasts.
+        if let Some(length) = lease.length {
+            inner.node.spawn(lease::run(Arc::clone(&inner), length));
+        }
+        let recovered = match recovery::recover(&inner).await {
+            Ok(recovered) => recovered,
+            Err(error) => {
+                // Some attempts may have been adopted already.
+                engine.end().await;
+                return Err(error.into());
+            }
+        };
         inner.node.spawn(dispatch::run(Arc::clone(&inner)));
+        inner
+            .node
+            .spawn(resync::run(Arc::clone(&inner), lease.length.is_none()));
+        inner.node.spawn(recovery::run(Arc::clone(&inner)));
         inner.node.spawn(timers::run(Arc::clone(&inner.node)));
         inner.node.spawn(retention::run(Arc::clone(&inner)));
-        inner.node.spawn(follow_clock(Arc::clone(&inner.node), engine_clock));
+        inner.node.spawn(follow_clock(Arc::clone(&inner)));
         inner.node.spawn(blocked::try_changed_code(Arc::clone(&inner), None));
         let node = Arc::clone(&inner.node);
         inner
@@ -61,15 +73,16 @@ impl Engine {
 }
 
 /// Wakes suspended tasks whenever the system's clock was set: some wait for a date.
-async fn follow_clock(node: Arc<Node>, engine_clock: Arc<EngineClock>) {
+async fn follow_clock(inner: Arc<Inner>) {
+    let node = &inner.node;
     loop {
-        engine_clock.sleep(LOOK_EVERY).await;
-        if let Some(millis) = engine_clock.step() {
+        inner.clock.sleep(LOOK_EVERY).await;
+        if let Some(millis) = inner.clock.step() {
             let span = longhaul_core::format_duration(millis.unsigned_abs());
             let way = if millis < 0 { "back" } else { "forward" };
             warn!("the system's clock was set {way} by {span}; timers go on as they were");
-            let hasten = || async { Ok(node.store.hasten(node.now()).await?) };
-            if node.retry_store("waking suspended tasks", hasten).await.is_ok() {
+            let wake = || async { Ok(node.store.make_timers_due(node.now()).await?) };
+            if node.retry_store("waking suspended tasks", wake).await.is_ok() {
                 node.alarm.set(node.now());
             }
         }

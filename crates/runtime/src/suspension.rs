@@ -1,6 +1,6 @@
 //! Suspension: an attempt whose code only waits first frees its slot, and later ends, so that its code can be dropped.
 
-use longhaul_core::{Clock, InputKey, Millis, UnixMillis};
+use longhaul_core::{Clock, InputKey, Millis, TaskId, UnixMillis};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,8 +27,8 @@ pub(crate) enum Wait {
     Timer(UnixMillis),
     /// A time of the system's clock.
     Date(UnixMillis),
-    /// The end of the child whose entry has this position.
-    Child(u32),
+    /// The end of a child, whose entry has this position.
+    Child(u32, TaskId),
 }
 
 impl Wait {
@@ -37,7 +37,7 @@ impl Wait {
         match self {
             Self::Input(_, until) | Self::Timer(until) => Some(*until),
             Self::Date(until) => Some(clock.now().plus(until.since(clock.wall()))),
-            Self::Child(_) => None,
+            Self::Child(..) => None,
         }
     }
 }
@@ -305,6 +305,10 @@ mod tests {
         name.into()
     }
 
+    fn child() -> Wait {
+        Wait::Child(1, "c1".parse().unwrap())
+    }
+
     #[test]
     fn an_attempt_waits_when_its_last_branch_waits() {
         let activity = Activity::new();
@@ -314,7 +318,7 @@ mod tests {
         }
         let (first, change) = activity.wait(&branches[0], Wait::Timer(UnixMillis(1)));
         assert_eq!(change, ActivityChange::None, "the other branch may go on");
-        let (_, change) = activity.wait(&branches[1], Wait::Child(1));
+        let (_, change) = activity.wait(&branches[1], child());
         assert_eq!(change, ActivityChange::AllWait);
         assert_eq!(activity.waits().map(|waits| waits.len()), Some(2));
         assert_eq!(activity.waited(&branches[0], first), ActivityChange::Resumed);
@@ -338,7 +342,7 @@ mod tests {
         for branch in &branches {
             activity.fork(&path(""), branch);
         }
-        activity.wait(&branches[1], Wait::Child(1));
+        activity.wait(&branches[1], child());
         assert_eq!(activity.over(&path(""), &branches), ActivityChange::None);
         assert!(activity.waits().is_none());
     }

@@ -28,6 +28,11 @@ pub(crate) fn attempt_started(task: &Task) {
     say!(task, "attempt started", attempt = attempt(task));
 }
 
+/// An attempt was lost with its host, and is ended here.
+pub(crate) fn attempt_reclaimed(task: &Task) {
+    say!(task, "attempt lost with its host", attempt = attempt(task));
+}
+
 /// An attempt of an earlier process was adopted.
 pub(crate) fn attempt_adopted(task: &Task) {
     say!(task, "attempt adopted", attempt = attempt(task));

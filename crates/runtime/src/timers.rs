@@ -80,6 +80,8 @@ async fn apply(node: &Arc<Node>, task: Task, now: UnixMillis) -> Result<bool, Ap
         fence: None,
         events,
         at: now,
+        number: None,
+        can_wait: false,
     };
     let task = node.store.apply(change).await?;
     task_log::ended_if_done(&task);

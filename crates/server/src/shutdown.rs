@@ -1,54 +1,43 @@
 //! The phases of the server's shutdown.
 
-use std::sync::Arc;
-use tokio::sync::watch;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
-    Serving,
-    Draining,
-    Closed,
-}
+use tokio_util::sync::CancellationToken;
 
 /// Signals when the server drains and when it closes. Clones share one state.
 #[derive(Clone)]
-pub(crate) struct Shutdown(Arc<watch::Sender<Phase>>);
+pub(crate) struct Shutdown {
+    closing: CancellationToken,
+    /// A child of `closing`, since a server that closes also drains.
+    draining: CancellationToken,
+}
 
 impl Default for Shutdown {
     fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(Phase::Serving)))
+        let closing = CancellationToken::new();
+        Self {
+            draining: closing.child_token(),
+            closing,
+        }
     }
 }
 
 impl Shutdown {
     /// Ends streams and waits.
     pub(crate) fn drain(&self) {
-        self.advance(Phase::Draining);
+        self.draining.cancel();
     }
 
     /// Ends the calls that are waited for, too.
     pub(crate) fn close(&self) {
-        self.advance(Phase::Closed);
+        self.closing.cancel();
     }
 
-    /// A phase never goes back.
-    fn advance(&self, phase: Phase) {
-        self.0
-            .send_if_modified(|now| std::mem::replace(now, phase.max(*now)) < phase);
-    }
-
-    /// Completes once [`drain`](Self::drain) was called.
+    /// Completes once [`drain`](Self::drain) or [`close`](Self::close) was called.
     pub(crate) async fn drained(&self) {
-        self.reached(Phase::Draining).await;
+        self.draining.cancelled().await;
     }
 
     /// Completes once [`close`](Self::close) was called.
     pub(crate) async fn closed(&self) {
-        self.reached(Phase::Closed).await;
-    }
-
-    async fn reached(&self, phase: Phase) {
-        // The sender is `self`.
-        let _ = self.0.subscribe().wait_for(|now| *now >= phase).await;
+        self.closing.cancelled().await;
     }
 }

@@ -1,6 +1,7 @@
 //! Clients: they create, wait, leave, promote, answer, cancel, read, and try to access the tasks of others.
 
 use crate::{
+    executor::Process,
     tool::{DURABLE, PLAIN, WITH_DEADLINE},
     world::{Node, World},
 };
@@ -8,7 +9,7 @@ use futures_util::future::{Either, select};
 use longhaul_core::{
     CancelMode, InputKey, Json, Origin, Outcome, Owner, Principal, Scope, Task, TaskId, store::CreateError,
 };
-use longhaul_runtime::{Call, CancelError, Promotion, Requestor, Waiting};
+use longhaul_runtime::{Call, CancelError, PendingCall, Promotion};
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -109,7 +110,7 @@ impl Client {
                 session: None,
             },
             origin: Origin::Modern,
-            requestor: Requestor::default(),
+            requestor: Arc::default(),
             idempotency_key: key.clone(),
             ttl: None,
             cancel_if_caller_leaves: world.one_in(2),
@@ -123,7 +124,7 @@ impl Client {
         };
         let cancels = call.cancel_if_caller_leaves && key.is_none();
         match self.reach(node, node.engine.create(call)).await {
-            Some(Ok(task)) => self.task_announced(&task, key.as_ref()),
+            Some(Ok(task)) => self.task_announced(node, &task, key.as_ref()),
             Some(Err(CreateError::KeyTaken)) => self.world.check(|checker| checker.key_refused(number)),
             Some(Err(_)) => {}
             None if cancels => self.world.check(|checker| checker.may_be_cancelled(number)),
@@ -132,7 +133,7 @@ impl Client {
     }
 
     /// Records that this client was given the id of a task.
-    fn task_announced(&mut self, task: &Task, key: Option<&Arc<str>>) {
+    fn task_announced(&mut self, node: &Node, task: &Task, key: Option<&Arc<str>>) {
         let world = &self.world;
         world.note_client(self.nth, |checker| format!("is given {}", checker.name(&task.id)));
         world.check(|checker| {
@@ -144,6 +145,11 @@ impl Client {
         if !self.tasks.iter().any(|(id, _)| *id == task.id) {
             self.tasks.push((task.id.clone(), false));
             self.foreign.lock().push((self.nth, task.id.clone()));
+        }
+        if self.world.one_in(3) {
+            let node = self.world.random_node().unwrap_or_else(|| node.clone());
+            let wait = wait_for_end(Arc::clone(&self.world), node, self.scope(), task.id.clone());
+            self.world.executor.spawn(Process::WORLD, Box::pin(wait));
         }
     }
 
@@ -175,15 +181,15 @@ impl Client {
             None if self.world.one_in(2) => self.promote(node, waiting, key.as_ref()).await,
             None => {
                 self.world.check(|checker| checker.may_be_cancelled(number));
-                waiting.begun().leave();
+                waiting.handle().leave();
             }
         }
     }
 
-    async fn promote(&mut self, node: &Node, mut waiting: Waiting, key: Option<&Arc<str>>) {
+    async fn promote(&mut self, node: &Node, mut waiting: PendingCall, key: Option<&Arc<str>>) {
         let id = waiting.id().clone();
         match self.reach(node, waiting.promote()).await {
-            Some(Ok(Promotion::Task(task))) => self.task_announced(&task, key),
+            Some(Ok(Promotion::Task(task))) => self.task_announced(node, &task, key),
             Some(Ok(Promotion::Ended(outcome))) => self.ended(&id, &outcome),
             Some(Err(_)) | None => {}
         }
@@ -312,4 +318,23 @@ impl Client {
             Either::Right(_) => None,
         }
     }
+}
+
+/// Waits on a node for the end of a task, as a subscriber does: reads it whenever the node says that it has changed.
+async fn wait_for_end(world: Arc<World>, node: Node, scope: Scope, id: TaskId) {
+    let wait = world.check(|checker| checker.wait_begins(node.process, &id));
+    let mut died = node.died.clone();
+    let seen = std::pin::pin!(async {
+        let mut watch = node.engine.watch(&id);
+        loop {
+            match node.engine.get(&scope, &id).await {
+                Ok(None) => return,
+                Ok(Some(record)) if record.outcome.is_some() => return,
+                Ok(Some(_)) | Err(_) => watch.changed().await,
+            }
+        }
+    });
+    let gone = std::pin::pin!(died.wait_for(|died| *died));
+    select(seen, gone).await;
+    world.check(|checker| checker.wait_is_over(wait));
 }

@@ -16,7 +16,7 @@ pub(crate) fn now<T>(answer: impl Future<Output = T>) -> T {
 }
 
 pub(crate) fn record(disk: &MemoryStore, id: &TaskId) -> Option<Record> {
-    now(disk.peek(id)).ok().flatten()
+    now(disk.get_unscoped(id)).ok().flatten()
 }
 
 pub(crate) fn input(disk: &MemoryStore, id: &TaskId, key: &InputKey) -> Option<Input> {

@@ -1,4 +1,4 @@
-//! Fault injection: nodes crash and start, lose their lease to a node that starts, and clocks jump.
+//! Fault injection: nodes crash and start, lose their lease while they run, and clocks jump.
 
 use crate::{
     deploys::Build,
@@ -20,19 +20,18 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// The largest number of live nodes. All but the newest have lost their lease without knowing it.
-const MAX_NODES: usize = 3;
-
 /// How often the operator checks for blocked tasks, in milliseconds, and how often a task is unblocked before it is cancelled.
 const OPERATOR_INTERVAL: u64 = 10_000;
 const MAX_UNBLOCKS: u32 = 2;
 
-/// Injects faults for a while, and then leaves one node running, with a correct clock. In some worlds that is the first node:
-/// there no restart hides what a node has lost.
+/// Injects faults for a while, and then leaves healthy nodes running, with correct clocks. In some worlds these are the first nodes, and in
+/// others those that have survived: there no restart hides what a node has lost.
 pub(crate) async fn inject(world: Arc<World>) {
     let gentle = world.one_in(4);
     let rounds = world.between(3..=14);
-    start(&world, 0);
+    for _ in 0..world.siblings {
+        start(&world, 0);
+    }
     for _ in 0..rounds {
         world.sleep(world.between(100..=15_000)).await;
         if !gentle {
@@ -42,24 +41,31 @@ pub(crate) async fn inject(world: Arc<World>) {
         }
     }
     world.note(Process::WORLD, |_| "faults are over".to_owned());
-    if gentle && let Some(node) = world.random_node() {
-        node.skew.store(world.max_skew(), Ordering::SeqCst);
-        world.end_faults();
-        return operate(&world).await;
-    }
-    for process in 1..=world.last_process() {
-        world.crash(Process(process));
+    // The last nodes of a world with deploys run the original build.
+    let all_die = !gentle && (world.deploys.is_some() || world.one_in(2));
+    for process in (1..=world.last_process()).map(Process) {
+        if all_die || world.check(|checker| checker.has_lost_its_lease(process)) {
+            world.crash(process);
+        }
     }
     world.end_faults();
+    for node in world.nodes() {
+        node.skew.store(world.max_skew(), Ordering::SeqCst);
+    }
     world.sleep(1_000).await;
-    start(&world, world.max_skew());
     operate(&world).await;
 }
 
-/// Acts as the operator after the faults: unblocks each blocked task, and cancels those that changed code has written to and the
-/// original code cannot replay.
+/// Acts as the operator after the faults: starts nodes if none is left, unblocks each blocked task, and cancels those that changed code has written
+/// to and the original code cannot replay.
 async fn operate(world: &Arc<World>) {
     loop {
+        // The last one may have been shutting down when the faults ended.
+        if world.nodes().is_empty() {
+            for _ in 0..world.siblings {
+                start(world, world.max_skew());
+            }
+        }
         world.sleep(OPERATOR_INTERVAL).await;
         let Some(Node { engine, .. }) = world.nodes().into_iter().next() else {
             continue;
@@ -73,7 +79,7 @@ async fn operate(world: &Arc<World>) {
                 let _ = engine.unblock(&task.id).await;
             } else if let Ok(Some(waiting)) = engine.rejoin(&task.id).await {
                 world.check(|checker| checker.cancel_requested(&task.id));
-                waiting.begun().abandon();
+                waiting.handle().abandon();
             }
         }
     }
@@ -82,7 +88,7 @@ async fn operate(world: &Arc<World>) {
 fn round(world: &Arc<World>) {
     let nodes = world.nodes();
     match world.between(0..=9) {
-        0..4 => {
+        0..3 => {
             if let Some(node) = world.random_node() {
                 world.crash(node.process);
             }
@@ -101,27 +107,33 @@ fn round(world: &Arc<World>) {
                     Box::pin(async move {
                         ending.note(node.process, |_| "begins to shut down".to_owned());
                         engine.release(Duration::from_secs(5)).await;
-                        engine.stop();
+                        engine.end().await;
                         ending.crash(node.process);
                     }),
                 );
             }
         }
-        _ if nodes.len() >= MAX_NODES => {
+        3 | 6 => {
+            if let Some(node) = world.random_node() {
+                world.cut_off(node.process);
+            }
+        }
+        _ if nodes.len() > world.siblings => {
             if let Some(node) = world.random_node() {
                 world.crash(node.process);
             }
         }
         _ => {}
     }
-    if world.nodes().is_empty() || (world.nodes().len() < MAX_NODES && world.one_in(3)) {
-        start(world, 0);
+    if world.nodes().is_empty() || (world.nodes().len() <= world.siblings && world.one_in(3)) {
+        let skew = if world.one_in(3) { world.draw_jump() } else { 0 };
+        world.record_skew(skew);
+        start(world, skew);
     }
 }
 
 fn jump(world: &World, skew: &Skew) {
-    let range = if world.one_in(5) { 86_400_000 } else { 120_000 };
-    let by = i64::try_from(world.between(0..=2 * range)).unwrap_or(0) - i64::try_from(range).unwrap_or(0);
+    let by = world.draw_jump();
     let skew = skew.fetch_add(by, Ordering::SeqCst) + by;
     world.record_skew(skew);
     world.note(Process::WORLD, |_| format!("a clock jumps by {by} ms"));
@@ -145,10 +157,11 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
     let Ok(catalog) = Catalog::new(tools(&world, process, build)) else {
         return;
     };
+    let host = world.free_host();
     let options = EngineOptions {
         store: Arc::new(PlainCallStore::in_front_of(Arc::new(NodeStore::new(&world, process)))),
         ports: ports::ports(&world.executor, process, &skew, world.fork_rng()),
-        host: world.host.clone(),
+        host: host.clone(),
         catalog,
         providers: Vec::new(),
         max_running: (faults_are_over || world.one_in(2)).then(|| usize::try_from(world.between(1..=4)).unwrap_or(1)),
@@ -167,6 +180,7 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
             world.add_node(Node {
                 process,
                 engine,
+                host,
                 skew,
                 died,
                 die: Arc::new(die),

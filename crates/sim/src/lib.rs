@@ -4,6 +4,7 @@ mod checker;
 mod client;
 mod deploys;
 mod disk;
+mod event_faults;
 mod executor;
 mod faults;
 mod log;

@@ -11,11 +11,24 @@ pub enum PlantedFault {
     MissingFence,
     /// After a restart, a new input request gets the key of an earlier one.
     ReusedKey,
+    /// Nodes are not told of changes, and find no newer versions when they ask for them.
+    LostWakeup,
+    /// A write whose answer is lost is said to have failed.
+    UnknownAsFailed,
+    /// A lease that has ended counts as held.
+    StaleLease,
 }
 
 impl PlantedFault {
     /// All faults.
-    pub const ALL: [Self; 3] = [Self::AckBeforeCommit, Self::MissingFence, Self::ReusedKey];
+    pub const ALL: [Self; 6] = [
+        Self::AckBeforeCommit,
+        Self::MissingFence,
+        Self::ReusedKey,
+        Self::LostWakeup,
+        Self::UnknownAsFailed,
+        Self::StaleLease,
+    ];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -23,6 +36,9 @@ impl PlantedFault {
             Self::AckBeforeCommit => "ack-before-commit",
             Self::MissingFence => "missing-fence",
             Self::ReusedKey => "reused-key",
+            Self::LostWakeup => "lost-wakeup",
+            Self::UnknownAsFailed => "unknown-as-failed",
+            Self::StaleLease => "stale-lease",
         }
     }
 }
@@ -37,7 +53,9 @@ impl FromStr for PlantedFault {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        (Self::ALL.into_iter().find(|plant| plant.name() == text))
-            .ok_or_else(|| "expected ack-before-commit, missing-fence or reused-key".to_owned())
+        (Self::ALL.into_iter().find(|plant| plant.name() == text)).ok_or_else(|| {
+            "expected ack-before-commit, missing-fence, reused-key, lost-wakeup, unknown-as-failed or stale-lease"
+                .to_owned()
+        })
     }
 }

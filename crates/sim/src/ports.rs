@@ -39,6 +39,14 @@ pub(crate) fn now(executor: &Executor, skew: &Skew) -> UnixMillis {
     UnixMillis(START + passed + skew.load(Ordering::SeqCst))
 }
 
+/// The clock of the store, which does not jump.
+pub(crate) fn store_clock(executor: &Arc<Executor>) -> Arc<dyn Clock> {
+    Arc::new(JumpingClock {
+        executor: Arc::clone(executor),
+        skew: Skew::default(),
+    })
+}
+
 struct JumpingClock {
     executor: Arc<Executor>,
     skew: Skew,

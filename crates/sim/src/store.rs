@@ -1,12 +1,14 @@
 //! The store of one node: the store in memory with delays, crashes, a disk that is sometimes full, and the planted faults.
 
-use crate::{checker::describe, disk, executor::Process, planted_fault::PlantedFault, world::World};
+use crate::{
+    checker::describe, disk, event_faults::EventFaults, executor::Process, planted_fault::PlantedFault, world::World,
+};
 use longhaul_core::{
     BoxFuture, Event, Fence, HostId, InputKey, NodeId, Scope, SessionKey, Store, StoreLayer, Task, TaskId, ToolSpec,
     UnixMillis,
     store::{
-        ApplyError, Change, Claim, Claimed, CreateError, Created, Listener, NewTask, Record, SigningKey, StoreError,
-        UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, Listener, NewTask, Record, Renewal,
+        SigningKey, StoreError, UnwrittenCall,
     },
 };
 use parking_lot::Mutex;
@@ -66,7 +68,7 @@ impl NodeStore {
     }
 
     /// Sends an operation to the disk and returns its result, both after a delay. The operation is executed even if the caller drops the
-    /// future. With `early`, a planted fault, that result is returned before the operation is executed.
+    /// future. With `early`, that result is returned before the operation is executed.
     fn operate<T: Send + 'static>(
         &self,
         writes: bool,
@@ -112,6 +114,32 @@ impl NodeStore {
                 Err(_) => std::future::pending().await,
             }
         })
+    }
+
+    /// As [`operate`](Self::operate), for a write whose answer may get lost. It is then made, a little later, or never.
+    fn operate_or_lose<T: Send + 'static, E: From<StoreError> + Send + 'static>(
+        &self,
+        early: Option<Result<T, E>>,
+        operation: impl FnOnce(&World, Process) -> Result<T, E> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, E>> {
+        let planted = self.world.plant == Some(PlantedFault::UnknownAsFailed);
+        if self.world.faults_are_over() || !self.world.one_in(if planted { 10 } else { 100 }) {
+            return self.operate(true, early, operation);
+        }
+        let why = "the connection broke".to_owned();
+        let error = match planted {
+            true => StoreError::Failed(why),
+            false => StoreError::OutcomeUnknown(why),
+        };
+        let made = self.world.one_in(2);
+        self.world.note(self.process, |_| {
+            let fate = if made { "it is made late" } else { "it is not made" };
+            format!("loses the answer of a write: {fate}")
+        });
+        match made {
+            true => self.operate(true, Some(Err(error.into())), operation),
+            false => Box::pin(std::future::ready(Err(error.into()))),
+        }
     }
 
     /// Whether to acknowledge this write too early.
@@ -280,13 +308,42 @@ impl StoreLayer for NodeStore {
         })
     }
 
-    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>> {
+    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
         let host = host.clone();
         self.write(move |world, process| {
-            let node = disk::now(world.disk.open_node(&host, at))?;
-            world.check(|checker| checker.node_opened(process, node));
-            world.note(process, |_| format!("opens as node {}", node.0));
-            Ok(node)
+            let lease = disk::now(world.disk.open_node(&host, at))?;
+            world.check(|checker| checker.node_opened(process, lease.node));
+            world.note(process, |_| format!("opens as node {} of {}", lease.node.0, host.0));
+            world.leases_changed();
+            Ok(lease)
+        })
+    }
+
+    /// A process whose lease is lost ends.
+    fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
+        if self.world.is_cut_off(self.process) {
+            return Box::pin(std::future::ready(Err(StoreError::Failed("it is cut off".to_owned()))));
+        }
+        let ending = Arc::clone(&self.world);
+        self.write(move |world, process| {
+            let renewal = disk::now(world.disk.renew(node));
+            world.leases_changed();
+            if renewal == Err(StoreError::LeaseLost) {
+                let end = async move {
+                    ending.sleep(ending.between(0..=2_000)).await;
+                    ending.crash(process);
+                };
+                world.executor.spawn(Process::WORLD, Box::pin(end));
+            }
+            renewal
+        })
+    }
+
+    fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write(move |world, _| {
+            let ended = disk::now(world.disk.end_lease(node));
+            world.leases_changed();
+            ended
         })
     }
 
@@ -304,7 +361,7 @@ impl StoreLayer for NodeStore {
             return Box::pin(std::future::ready(Err(StoreError::Full.into())));
         }
         let early = (new.idempotency.is_none() && self.acknowledges_early()).then(|| Ok(Created::New(new.task().0)));
-        self.operate(true, early, move |world, process| world.create(process, new))
+        self.operate_or_lose(early, move |world, process| world.create(process, new))
     }
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
@@ -316,20 +373,21 @@ impl StoreLayer for NodeStore {
             Some(record) if journals && self.acknowledges_early() => predict(record.task, &change),
             _ => None,
         };
-        self.operate(true, early.map(Ok), move |world, process| world.apply(process, change))
+        self.operate_or_lose(early.map(Ok), move |world, process| world.apply(process, change))
     }
 
     fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         if self.is_full() {
             return Box::pin(std::future::ready(Err(StoreError::Full.into())));
         }
-        self.operate(true, None, move |world, process| {
-            world.write_call(process, call, change)
-        })
+        self.operate_or_lose(None, move |world, process| world.write_call(process, call, change))
     }
 
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
-        self.write(move |world, process| {
+        if self.is_full() {
+            return Box::pin(std::future::ready(Err(StoreError::Full)));
+        }
+        self.operate_or_lose(None, move |world, process| {
             let claimed = disk::now(world.disk.claim(claim))?;
             world.log_claimed(process, "claims", &claimed);
             Ok(claimed)
@@ -344,7 +402,13 @@ impl StoreLayer for NodeStore {
         at: UnixMillis,
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
         let host = host.clone();
-        self.write(move |world, process| {
+        if self.world.plant == Some(PlantedFault::StaleLease) {
+            return Box::pin(std::future::ready(Ok(Vec::new())));
+        }
+        if self.is_full() {
+            return Box::pin(std::future::ready(Err(StoreError::Full)));
+        }
+        self.operate_or_lose(None, move |world, process| {
             let adopted = disk::now(world.disk.adopt(node, &host, limit, at))?;
             world.log_claimed(process, "adopts", &adopted);
             Ok(adopted)
@@ -368,8 +432,8 @@ impl StoreLayer for NodeStore {
         })
     }
 
-    fn hasten(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.write(move |world, _| disk::now(world.disk.hasten(at)))
+    fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write(move |world, _| disk::now(world.disk.make_timers_due(at)))
     }
 
     fn signing_keys(&self, purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
@@ -382,12 +446,52 @@ impl StoreLayer for NodeStore {
         self.write(move |world, _| disk::now(world.disk.end_session(&session, until)))
     }
 
-    /// Hints arrive during the commit, until the process dies.
+    fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>> {
+        let id = id.clone();
+        self.operate(false, None, move |world, process| {
+            let held = disk::now(world.disk.held(node, &id))?;
+            world.note(process, |checker| {
+                let what = if held.is_some() { "holds" } else { "does not hold" };
+                format!("{what} {}", checker.name(&id))
+            });
+            Ok(held)
+        })
+    }
+
+    /// Under [`PlantedFault::StaleLease`] all nodes live.
+    fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        let planted = self.world.plant == Some(PlantedFault::StaleLease);
+        self.operate(false, None, move |world, _| match planted {
+            true => Ok(Vec::new()),
+            false => disk::now(world.disk.orphaned_calls(node, limit)),
+        })
+    }
+
+    /// Under [`PlantedFault::LostWakeup`] nothing ever changes.
+    fn versions(&self, ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>> {
+        let ids = ids.to_vec();
+        self.operate(false, None, move |world, _| {
+            let mut versions = disk::now(world.disk.versions(&ids))?;
+            if world.plant == Some(PlantedFault::LostWakeup) {
+                versions.iter_mut().for_each(|(_, version)| *version = 0);
+            }
+            Ok(versions)
+        })
+    }
+
+    /// Events arrive as the faults say, until the process dies.
     fn listen(&self, listener: Listener) {
-        let (world, process) = (Arc::downgrade(&self.world), self.process);
-        self.world.disk.listen(Arc::new(move |hints| {
-            if world.upgrade().is_some_and(|world| !world.executor.is_dead(process)) {
-                listener(hints);
+        let (world, process, faults) = (
+            Arc::downgrade(&self.world),
+            self.process,
+            EventFaults::draw(&self.world),
+        );
+        self.world.note(process, |_| format!("{faults:?}"));
+        self.world.disk.listen(Arc::new(move |events| {
+            if let Some(world) = world.upgrade().filter(|world| !world.executor.is_dead(process)) {
+                for event in events {
+                    faults.send(&world, process, event, &listener);
+                }
             }
         }));
     }
@@ -396,7 +500,7 @@ impl StoreLayer for NodeStore {
 /// The task after a change, if the change is allowed.
 fn predict(mut task: Task, change: &Change) -> Option<Task> {
     for event in &change.events {
-        task = longhaul_core::transition(&task, event, change.at).ok()?.0;
+        longhaul_core::transition(&mut task, event, change.at).ok()?;
     }
     Some(task)
 }

@@ -6,9 +6,9 @@ use crate::{
     disk,
     executor::{Executor, Process},
     planted_fault::PlantedFault,
-    ports::Skew,
+    ports::{self, Skew},
 };
-use longhaul_core::{HostId, InputKey, TaskId, store::Counts};
+use longhaul_core::{HostId, InputKey, Millis, TaskId, store::Counts};
 use longhaul_runtime::Engine;
 use longhaul_store::MemoryStore;
 use parking_lot::Mutex;
@@ -22,13 +22,17 @@ use std::{
 };
 use tokio::sync::watch;
 
+/// How long a lease lasts.
+const LEASE: Millis = 15_000;
+
 /// One simulated world.
 pub(crate) struct World {
     pub(crate) executor: Arc<Executor>,
     pub(crate) disk: Arc<MemoryStore>,
     pub(crate) plant: Option<PlantedFault>,
     pub(crate) deploys: Option<Deploys>,
-    pub(crate) host: HostId,
+    /// How many nodes run side by side.
+    pub(crate) siblings: usize,
     /// The retention, in milliseconds: so short that tasks are deleted during the run, or longer than the run.
     pub(crate) retention: u64,
     checker: Mutex<Checker>,
@@ -36,6 +40,8 @@ pub(crate) struct World {
     pending: Mutex<PendingOperations>,
     nodes: Mutex<Vec<Node>>,
     processes: AtomicU32,
+    /// Which processes cannot renew their leases, and until when.
+    cut_off: Mutex<BTreeMap<Process, u64>>,
     calls: AtomicU64,
     /// Set after the last fault.
     faults_are_over: AtomicBool,
@@ -50,6 +56,7 @@ pub(crate) struct World {
 pub(crate) struct Node {
     pub(crate) process: Process,
     pub(crate) engine: Engine,
+    pub(crate) host: HostId,
     pub(crate) skew: Skew,
     /// Set when it has died.
     pub(crate) died: watch::Receiver<bool>,
@@ -78,17 +85,18 @@ impl World {
         deploys: Option<Deploys>,
     ) -> Arc<Self> {
         Arc::new(Self {
+            disk: Arc::new(MemoryStore::of_many_nodes(ports::store_clock(&executor), LEASE)),
             executor,
-            disk: Arc::new(MemoryStore::new()),
             plant,
             deploys,
-            host: HostId("here".into()),
+            siblings: rng.usize(1..=4),
             retention: if rng.bool() { 120_000 } else { 86_400_000 },
             checker: Mutex::new(checker),
             rng: Mutex::new(rng),
             pending: Mutex::default(),
             nodes: Mutex::default(),
             processes: AtomicU32::new(0),
+            cut_off: Mutex::default(),
             calls: AtomicU64::new(0),
             faults_are_over: AtomicBool::new(false),
             max_skew: AtomicI64::new(0),
@@ -145,6 +153,12 @@ impl World {
     /// Writes a line to the log for a client.
     pub(crate) fn note_client(&self, nth: usize, what: impl FnOnce(&Checker) -> String) {
         self.note(Process::WORLD, |checker| format!("client {nth} {}", what(checker)));
+    }
+
+    /// By how much a clock is set, in milliseconds.
+    pub(crate) fn draw_jump(&self) -> i64 {
+        let range = if self.one_in(5) { 86_400_000 } else { 120_000 };
+        i64::try_from(self.between(0..=2 * range)).unwrap_or(0) - i64::try_from(range).unwrap_or(0)
     }
 
     /// Records the skew of a clock, in milliseconds.
@@ -204,7 +218,7 @@ impl World {
     }
 
     /// Kills a process between two polls of its futures. Each write it has sent to the disk is executed or lost at random.
-    pub(crate) fn crash(&self, process: Process) {
+    pub(crate) fn crash(self: &Arc<Self>, process: Process) {
         self.note(process, |_| "crashes".to_owned());
         let killed = {
             let mut nodes = self.nodes.lock();
@@ -221,6 +235,38 @@ impl World {
         for node in &killed {
             node.die.send_replace(true);
         }
+    }
+
+    /// After something that may end leases: tells the checker which nodes have none any more. They may run without knowing it.
+    pub(crate) fn leases_changed(&self) {
+        for node in self.check(|checker| checker.nodes_without_lease(&self.disk)) {
+            self.note(Process::WORLD, |_| format!("node {} has lost its lease", node.0));
+        }
+    }
+
+    /// A host for a new process: one on which none runs.
+    pub(crate) fn free_host(&self) -> HostId {
+        let used: Vec<HostId> = self.nodes().into_iter().map(|node| node.host).collect();
+        let hosts = (1..=self.siblings + 1).map(|nth| HostId(format!("host{nth}").into()));
+        let free: Vec<HostId> = hosts.filter(|host| !used.contains(host)).collect();
+        let nth = self.between(0..=free.len().saturating_sub(1) as u64);
+        (free.into_iter().nth(usize::try_from(nth).unwrap_or(0))).unwrap_or_else(|| HostId("one more".into()))
+    }
+
+    /// Whether a process cannot reach the store to renew its lease.
+    pub(crate) fn is_cut_off(&self, process: Process) -> bool {
+        let cut_off = self.cut_off.lock();
+        !self.faults_are_over()
+            && cut_off
+                .get(&process)
+                .is_some_and(|until| *until > self.executor.elapsed())
+    }
+
+    /// Keeps a process from renewing its lease for a while.
+    pub(crate) fn cut_off(&self, process: Process) {
+        let span = self.between(1_000..=60_000);
+        self.note(process, |_| format!("cannot renew its lease for {span} ms"));
+        self.cut_off.lock().insert(process, self.executor.elapsed() + span);
     }
 
     /// Drops everything, to break reference cycles.

@@ -24,16 +24,19 @@ fn two_runs_of_a_seed_are_the_same() {
     assert_eq!(hashes.len(), 10, "each seed has a schedule of its own");
 }
 
-/// A planted fault is found within 20 seeds, as a violation of one of these invariants.
-fn assert_found(plant: PlantedFault, invariants: &[u8]) {
+/// The first violation that a planted fault leads to; 60 seeds are enough to find it.
+fn find(plant: PlantedFault) -> Violation {
     let options = Options {
         plant: Some(plant),
         ..Options::default()
     };
-    let found = (0..20).find_map(|seed| run(seed, options).violation);
-    let Some(Violation { invariant, what }) = found else {
-        panic!("{plant} was not found")
-    };
+    let found = (0..60).find_map(|seed| run(seed, options).violation);
+    found.unwrap_or_else(|| panic!("{plant} was not found"))
+}
+
+/// A planted fault is found as a violation of one of these invariants.
+fn assert_found(plant: PlantedFault, invariants: &[u8]) {
+    let Violation { invariant, what } = find(plant);
     let number = invariant
         .number
         .unwrap_or_else(|| panic!("{plant} was found as {invariant}: {what}"));
@@ -53,6 +56,33 @@ fn invariant_3_a_missing_fence_is_found() {
 #[test]
 fn invariant_4_a_reused_key_is_found() {
     assert_found(PlantedFault::ReusedKey, &[4]);
+}
+
+#[test]
+fn a_lost_wakeup_is_found() {
+    let Violation { invariant, what } = find(PlantedFault::LostWakeup);
+    assert!(
+        invariant.number.is_none() && what.contains("a client still waits"),
+        "found as {invariant}: {what}"
+    );
+}
+
+#[test]
+fn a_write_that_is_said_to_have_failed_and_is_made_is_found() {
+    let Violation { invariant, what } = find(PlantedFault::UnknownAsFailed);
+    assert!(
+        invariant.number.is_none() && what.contains("running: ") && !what.contains("running: 0"),
+        "found as {invariant}: {what}"
+    );
+}
+
+#[test]
+fn a_lease_that_never_ends_is_found() {
+    let Violation { invariant, what } = find(PlantedFault::StaleLease);
+    assert!(
+        invariant.number.is_none() && invariant.to_string().contains("every task ends"),
+        "found as {invariant}: {what}"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Decides what a change writes to a task, its questions and its journal, without any storage.
 
 use longhaul_core::{
-    ChildEntry, Entry, Event, IllegalEvent, InputKey, Json, Outcome, Reason, Task, UnixMillis,
+    Attempt, ChildEntry, Entry, Event, IllegalEvent, InputKey, Json, Outcome, Reason, Task, UnixMillis,
     store::{ApplyError, Change},
     transition,
 };
@@ -64,13 +64,15 @@ pub(crate) enum EntryWrite<'a> {
 
 /// Runs the events of `change` over `task`.
 pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>, ApplyError> {
+    if was_made_before(task, change) {
+        return Ok(Decision::of(task.clone()));
+    }
     check_fence(task, change)?;
     let mut open = task.open_inputs.clone();
     let mut decision = Decision::of(task.clone());
     for event in &change.events {
         let journaled = decision.task.journaled;
-        let (task, outcome) = transition(&decision.task, event, change.at)?;
-        decision.task = task;
+        let outcome = transition(&mut decision.task, event, change.at)?;
         decision.outcome = decision.outcome.or(outcome);
         match event {
             Event::InputRequested { key, name, request } => {
@@ -108,7 +110,17 @@ pub(crate) fn decide<'a>(task: &Task, change: &'a Change) -> Result<Decision<'a>
     decision
         .inputs
         .extend(withdrawn.map(|key| InputWrite::Withdrawn { key, at: change.at }));
+    if let (Some(number), Some(attempt), [_, ..]) = (change.number, decision.task.attempt.as_mut(), &*change.events) {
+        attempt.changes = number;
+    }
     Ok(decision)
+}
+
+/// Whether the worker makes this change again, because it does not know that it has made it. Its attempt may have ended with it.
+fn was_made_before(task: &Task, change: &Change) -> bool {
+    let of_attempt = |attempt: &&Attempt| Some(attempt.fence()) == change.fence;
+    let latest = task.attempt.as_ref().filter(of_attempt).map(|attempt| attempt.changes);
+    change.number.is_some() && change.number <= latest
 }
 
 /// What `parent` writes of itself when it starts another task. A parent that must stop starts nothing, because cancelling its

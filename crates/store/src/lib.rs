@@ -10,11 +10,11 @@
 pub mod contract;
 mod decision;
 mod memory;
-mod reads_only;
+mod read_only_store;
 mod refusal;
 pub mod sqlite;
 mod usage;
 
 pub use memory::{MemoryStore, PlainCallStore};
-pub use reads_only::ReadsOnly;
+pub use read_only_store::ReadOnlyStore;
 pub use sqlite::{Disagreement, OpenError, SqliteOptions, SqliteStore};

@@ -1,9 +1,15 @@
-//! The contract: over the model, over a layer that passes everything on, behind plain calls in memory, and over SQLite.
+//! The contract: over the model, over a layer that passes everything on, over a store in memory that many nodes share, behind plain calls in memory, and over SQLite.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use longhaul_core::{BoxFuture, Store, StoreLayer};
+use longhaul_core::{BoxFuture, Clock, Millis, Store, StoreLayer, UnixMillis};
 use longhaul_store::{MemoryStore, PlainCallStore, SqliteOptions, SqliteStore, contract::Subject};
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 use tempfile::TempDir;
 
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -22,6 +28,48 @@ impl Subject for InMemory {
     fn reopen(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
+}
+
+/// A store of many nodes, and its clock.
+struct Shared(Arc<MemoryStore>, Arc<HandClock>);
+
+#[derive(Default)]
+struct HandClock(AtomicU64);
+
+impl Clock for HandClock {
+    fn now(&self) -> UnixMillis {
+        UnixMillis(0).plus(self.0.load(Ordering::SeqCst))
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::SeqCst))
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+impl Subject for Shared {
+    fn store(&self) -> Arc<dyn Store> {
+        self.0.clone()
+    }
+
+    fn reopen(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
+    fn pass(&mut self, millis: Millis) {
+        self.1.0.fetch_add(millis, Ordering::SeqCst);
+    }
+}
+
+fn shared() -> BoxFuture<'static, Box<dyn Subject>> {
+    Box::pin(async {
+        let clock = Arc::new(HandClock::default());
+        let store = MemoryStore::of_many_nodes(clock.clone(), 15_000);
+        Box::new(Shared(Arc::new(store), clock)) as Box<dyn Subject>
+    })
 }
 
 fn model() -> BoxFuture<'static, Box<dyn Subject>> {
@@ -101,4 +149,9 @@ mod over_plain_calls {
 mod over_sqlite {
     use super::{block_on, sqlite};
     longhaul_store::contract_tests!(sqlite, block_on);
+}
+
+mod over_a_store_of_many_nodes {
+    use super::{block_on, shared};
+    longhaul_store::contract_tests!(shared, block_on);
 }

@@ -6,7 +6,7 @@ use longhaul_core::{
     AttemptEnd, BoxFuture, CancelMode, Event, Fence, HostId, InputKey, Json, NodeId, Origin, Outcome, Owner, Principal,
     Quota, QuotaExceeded, SpecId, State, StopReason, Store, StoreLayer, Task, TaskHeader, TaskId, ToolSpec, UnixMillis,
     Verdict,
-    store::{ApplyError, Change, Claim, CreateError, Created, Hint, NewTask, StoreError, UnwrittenCall},
+    store::{ApplyError, Change, Claim, CreateError, Created, Hint, NewTask, StoreError, StoreEvent, UnwrittenCall},
 };
 use longhaul_store::{MemoryStore, PlainCallStore};
 use std::sync::{
@@ -49,7 +49,7 @@ impl Disk {
     }
 
     fn has(&self, id: &TaskId) -> bool {
-        self.kept.peek(id).now_or_never().unwrap().unwrap().is_some()
+        self.kept.get_unscoped(id).now_or_never().unwrap().unwrap().is_some()
     }
 }
 
@@ -73,7 +73,7 @@ impl StoreLayer for Front {
     fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         self.0.writes.fetch_add(1, Ordering::SeqCst);
         let next = std::mem::take(&mut *self.0.next.lock().unwrap());
-        let failed = || Err(StoreError::Failed("the connection broke".to_owned()).into());
+        let failed = || Err(StoreError::OutcomeUnknown("the connection broke".to_owned()).into());
         match next {
             NextWrite::Made => self.0.kept.write_call(call, change),
             NextWrite::Full => Box::pin(async { Err(StoreError::Full.into()) }),
@@ -112,7 +112,9 @@ impl Bench {
             definition: Json::trusted("{}"),
         };
         now(store.put_spec(spec)).unwrap();
-        let node = now(store.open_node(&HostId("here".into()), UnixMillis(0))).unwrap();
+        let node = now(store.open_node(&HostId("here".into()), UnixMillis(0)))
+            .unwrap()
+            .node;
         Self { disk, store, node }
     }
 
@@ -170,6 +172,8 @@ impl Bench {
             fence,
             events: vec![event],
             at: UnixMillis(5),
+            number: None,
+            can_wait: false,
         }
     }
 
@@ -178,7 +182,7 @@ impl Bench {
     }
 
     fn find(&self, id: &TaskId) -> Option<Task> {
-        now(self.store.peek(id)).unwrap().map(|record| record.task)
+        now(self.store.get_unscoped(id)).unwrap().map(|record| record.task)
     }
 }
 
@@ -192,9 +196,13 @@ fn a_call_that_only_waits_for_its_answer_writes_nothing() {
     let bench = Bench::new();
     let hints: Arc<Mutex<Vec<Hint>>> = Arc::default();
     let noted = Arc::clone(&hints);
-    bench
-        .store
-        .listen(Arc::new(move |hints| noted.lock().unwrap().extend_from_slice(hints)));
+    bench.store.listen(Arc::new(move |events| {
+        let hints = events.iter().filter_map(|event| match event {
+            StoreEvent::TaskChanged(hint) => Some(hint.clone()),
+            _ => None,
+        });
+        noted.lock().unwrap().extend(hints);
+    }));
     let (task, fence) = bench.running("a");
     assert_eq!(now(bench.store.counts()).unwrap().running, 1);
     let ended = bench.apply(&task.id, Some(fence), done()).unwrap();
@@ -205,6 +213,28 @@ fn a_call_that_only_waits_for_its_answer_writes_nothing() {
     assert!(record.outcome.is_some() && record.task == ended);
     assert!(bench.find(&task.id).is_none(), "nothing of it is stored");
     assert_eq!(now(bench.store.usage(None)).unwrap(), longhaul_core::Usage::default());
+}
+
+#[test]
+fn versions_are_read_of_calls_in_memory_and_in_the_store() {
+    let bench = Bench::new();
+    let version = |id: &TaskId| now(bench.store.get_unscoped(id)).unwrap().unwrap().task.version;
+    let (here, _) = bench.running("a");
+    let (there, _) = bench.running("b");
+    let there = bench.apply(&there.id, None, Event::Promoted).unwrap();
+    let ids = [there.id.clone(), "none".parse().unwrap(), here.id.clone()];
+    let mut versions = now(bench.store.versions(&ids)).unwrap();
+    versions.sort();
+    assert_eq!(
+        versions,
+        [(here.id.clone(), version(&here.id)), (there.id.clone(), there.version)]
+    );
+    // Its write is made, and its answer is lost.
+    let (unsure, _) = bench.running("c");
+    bench.disk.next(NextWrite::Failed);
+    bench.apply(&unsure.id, None, Event::Promoted).unwrap_err();
+    let versions = now(bench.store.versions(std::slice::from_ref(&unsure.id))).unwrap();
+    assert_eq!(versions, [(unsure.id.clone(), version(&unsure.id))]);
 }
 
 #[test]
@@ -247,7 +277,7 @@ fn a_call_that_asks_is_written_with_its_question() {
         request: Json::trusted("{}"),
     };
     bench.apply(&task.id, Some(fence), question).unwrap();
-    let record = now(bench.disk.kept.peek(&task.id)).unwrap().unwrap();
+    let record = now(bench.disk.kept.get_unscoped(&task.id)).unwrap().unwrap();
     assert_eq!(record.inputs.len(), 1);
 }
 
@@ -284,7 +314,7 @@ fn a_promotion_whose_answer_is_lost_is_settled_by_the_next_change() {
         bench.disk.next(next);
         let lost = bench.apply(&task.id, None, Event::Promoted);
         assert!(
-            matches!(lost, Err(ApplyError::Store(StoreError::Failed(_)))),
+            matches!(lost, Err(ApplyError::Store(StoreError::OutcomeUnknown(_)))),
             "{lost:?}"
         );
         assert!(bench.find(&task.id).is_some(), "it can be read meanwhile");

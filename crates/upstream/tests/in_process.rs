@@ -92,7 +92,7 @@ async fn create(engine: &Engine, arguments: &str) -> Task {
             session: None,
         },
         origin: Origin::Modern,
-        requestor: longhaul_runtime::Requestor::default(),
+        requestor: Arc::default(),
         idempotency_key: None,
         ttl: None,
         cancel_if_caller_leaves: true,

@@ -28,9 +28,9 @@ pub struct Admitted<'a> {
     /// Its method, which exists in that era and is served.
     pub method: Method,
     /// Its params, not yet validated.
-    pub params: Params<'a>,
+    pub params: &'a Params<'a>,
     /// Its `_meta`.
-    pub meta: Meta<'a>,
+    pub meta: &'a Meta<'a>,
 }
 
 /// Checks a parsed request: `_meta`, version header, version, `Mcp-Method`, method, `Mcp-Name`, capabilities, in this order.
@@ -38,13 +38,13 @@ pub struct Admitted<'a> {
 /// # Errors
 /// The first check that fails: those of [`detect_era`], then −32601 (404 modern, 200 legacy), −32020/400, −32021/400.
 pub fn admit<'a>(
-    request: &Request<'a>,
+    request: &'a Request<'_>,
     peer: &Transport<'_>,
     rules: &AdmissionRules<impl Fn(Method) -> bool>,
 ) -> Result<Admitted<'a>, RpcError> {
-    let params = Params::read(request.params)?;
+    let params = request.params()?;
     let meta = params.meta()?;
-    let era = detect_era(Some(&request.method), &meta, peer)?;
+    let era = detect_era(Some(&request.method), meta, peer)?;
     let method = Method::require(&request.method, era.generation())?;
     let unserved = match era {
         Era::Modern(_) => false,
@@ -55,7 +55,7 @@ pub fn admit<'a>(
     }
     if let Era::Modern(modern) = era {
         if let Transport::Http { headers, .. } = peer {
-            headers.check_name(method, &params, rules.strict_headers)?;
+            headers.check_name(method, params, rules.strict_headers)?;
         }
         if method.needs_tasks_extension() && !reaches_tasks(method, &modern.capabilities) {
             return Err(RpcError::missing_capability(Capability::Tasks));
@@ -74,12 +74,12 @@ pub fn admit<'a>(
 /// # Errors
 /// As [`detect_era`].
 pub fn admit_custom<'a>(
-    request: &Request<'a>,
+    request: &'a Request<'_>,
     peer: &Transport<'_>,
-) -> Result<(Era<'a>, Params<'a>, Meta<'a>), RpcError> {
-    let params = Params::read(request.params)?;
+) -> Result<(Era<'a>, &'a Params<'a>, &'a Meta<'a>), RpcError> {
+    let params = request.params()?;
     let meta = params.meta()?;
-    let era = detect_era(Some(&request.method), &meta, peer)?;
+    let era = detect_era(Some(&request.method), meta, peer)?;
     Ok((era, params, meta))
 }
 

@@ -5,32 +5,20 @@ use longhaul_core::ClientCapabilities;
 use serde_json::value::RawValue;
 
 object! {
-    struct Declared {
-        extensions = "extensions",
-        tasks = "tasks",
-        elicitation = "elicitation",
-        sampling = "sampling",
+    /// The members of a `capabilities` object that are read.
+    pub(crate) struct Declared {
+        extensions: Extensions = "extensions",
+        tasks: Tasks = "tasks",
+        elicitation: Modes = "elicitation",
+        sampling: Sampling = "sampling",
         roots = "roots",
     }
 }
 object! { struct Extensions { tasks = "io.modelcontextprotocol/tasks", } }
-object! { struct Tasks { requests = "requests", } }
-object! { struct Requests { elicitation = "elicitation", sampling = "sampling", } }
+object! { struct Tasks { requests: Requests = "requests", } }
+object! { struct Requests { elicitation: Modes = "elicitation", sampling: Sampling = "sampling", } }
 object! { struct Modes { form = "form", url = "url", create = "create", } }
 object! { struct Sampling { tools = "tools", create_message = "createMessage", } }
-
-/// Reads the object at `raw` into a struct of [`object!`]. An absent or malformed object reads as empty.
-macro_rules! read {
-    ($name:ident, $raw:expr) => {{
-        let mut read = $name::default();
-        if let Some(raw) = $raw
-            && read.fill(raw.get()).is_err()
-        {
-            read = $name::default();
-        }
-        read
-    }};
-}
 
 fn declared(raw: Option<&RawValue>) -> bool {
     raw.is_some_and(json::is_object)
@@ -41,20 +29,27 @@ fn declared(raw: Option<&RawValue>) -> bool {
 pub fn read(raw: &RawValue) -> Option<ClientCapabilities> {
     let mut top = Declared::default();
     top.fill(raw.get()).ok()?;
-    let requests = read!(Requests, read!(Tasks, top.tasks).requests);
-    let modes = read!(Modes, top.elicitation);
-    Some(ClientCapabilities {
-        tasks: declared(read!(Extensions, top.extensions).tasks),
-        legacy_tasks: declared(top.tasks),
-        hosts_elicitation: declared(read!(Modes, requests.elicitation).create),
-        hosts_sampling: declared(read!(Sampling, requests.sampling).create_message),
-        // An empty object means form mode: URL mode was added later.
-        elicitation_form: declared(top.elicitation) && (declared(modes.form) || modes.url.is_none()),
-        elicitation_url: declared(modes.url),
-        sampling: declared(top.sampling),
-        sampling_tools: declared(read!(Sampling, top.sampling).tools),
-        roots: declared(top.roots),
-    })
+    Some(top.capabilities())
+}
+
+impl Declared<'_> {
+    /// What is declared. Objects that are absent or malformed count as empty.
+    pub(crate) fn capabilities(&self) -> ClientCapabilities {
+        let requests = self.tasks.members().requests.members();
+        let modes = self.elicitation.members();
+        ClientCapabilities {
+            tasks: declared(self.extensions.members().tasks),
+            legacy_tasks: self.tasks.is_object(),
+            hosts_elicitation: declared(requests.elicitation.members().create),
+            hosts_sampling: declared(requests.sampling.members().create_message),
+            // An empty object means form mode: URL mode was added later.
+            elicitation_form: self.elicitation.is_object() && (declared(modes.form) || modes.url.is_none()),
+            elicitation_url: declared(modes.url),
+            sampling: self.sampling.is_object(),
+            sampling_tools: declared(self.sampling.members().tools),
+            roots: declared(self.roots),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use crate::{
     MAX_DEPTH,
     error::RpcError,
     json,
-    object::{ObjectError, object},
+    object::{self, Nested, ObjectError, object},
+    params::{self, Params},
     request_id::RequestId,
     splice::{Edit, splice},
 };
@@ -30,8 +31,7 @@ pub struct Request<'a> {
     pub id: RequestId<'a>,
     /// The method's name, which may be unknown.
     pub method: Cow<'a, str>,
-    /// An object, if present.
-    pub params: Option<&'a RawValue>,
+    params: ReadParams<'a>,
 }
 
 /// A notification: a message that expects no response.
@@ -39,8 +39,57 @@ pub struct Request<'a> {
 pub struct Notification<'a> {
     /// The method's name, which may be unknown.
     pub method: Cow<'a, str>,
-    /// An object, if present.
-    pub params: Option<&'a RawValue>,
+    params: ReadParams<'a>,
+}
+
+/// Params as they were read with their message.
+#[derive(Debug, Clone)]
+struct ReadParams<'a> {
+    object: Nested<Params<'a>>,
+    message: &'a str,
+}
+
+impl<'a> ReadParams<'a> {
+    fn checked(&self) -> Result<&Params<'a>, RpcError> {
+        self.object.checked().map_err(params::malformed)
+    }
+
+    fn raw(&self) -> Option<&'a RawValue> {
+        match self.object.is_absent() {
+            true => None,
+            false => object::find(self.message, &["params"]),
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    /// The params; absent ones are empty.
+    ///
+    /// # Errors
+    /// −32602 if a known member occurs twice.
+    pub fn params(&self) -> Result<&Params<'a>, RpcError> {
+        self.params.checked()
+    }
+
+    /// The text of the params. The message is read again for it.
+    pub fn raw_params(&self) -> Option<&'a RawValue> {
+        self.params.raw()
+    }
+}
+
+impl<'a> Notification<'a> {
+    /// As [`Request::params`].
+    ///
+    /// # Errors
+    /// As [`Request::params`].
+    pub fn params(&self) -> Result<&Params<'a>, RpcError> {
+        self.params.checked()
+    }
+
+    /// As [`Request::raw_params`].
+    pub fn raw_params(&self) -> Option<&'a RawValue> {
+        self.params.raw()
+    }
 }
 
 /// The response to a request that we sent.
@@ -73,7 +122,7 @@ object! {
         jsonrpc = "jsonrpc",
         id = "id",
         method = "method",
-        params = "params",
+        params: Params = "params",
         result = "result",
         error = "error",
     }
@@ -113,7 +162,7 @@ impl<'a> Message<'a> {
             Ok(()) if nests_deeper(bytes, MAX_DEPTH) => Err(draft.reject(RpcError::invalid_request(format!(
                 "Nested deeper than {MAX_DEPTH} levels"
             )))),
-            Ok(()) => draft.finish(),
+            Ok(()) => draft.finish(text),
             Err(error) => Err(draft.reject_object(error)),
         }
     }
@@ -140,17 +189,17 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn finish(self) -> Result<Message<'a>, Rejection<'a>> {
-        self.classify()
+    fn finish(self, text: &'a str) -> Result<Message<'a>, Rejection<'a>> {
+        self.classify(text)
             .map_err(|why| self.reject(RpcError::invalid_request(why)))
     }
 
-    fn classify(&self) -> Result<Message<'a>, &'static str> {
+    fn classify(&self, text: &'a str) -> Result<Message<'a>, &'static str> {
         if self.jsonrpc.and_then(json::string).as_deref() != Some("2.0") {
             return Err("jsonrpc must be \"2.0\"");
         }
         match (self.method, self.result, self.error) {
-            (Some(method), None, None) => self.call(method),
+            (Some(method), None, None) => self.call(method, text),
             (None, Some(result), None) => self.response(Ok(result)),
             (None, None, Some(error)) => self.response(Err(error)),
             (None, None, None) => Err("A message needs a method, a result or an error"),
@@ -158,12 +207,14 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn call(&self, method: &'a RawValue) -> Result<Message<'a>, &'static str> {
+    fn call(&self, method: &'a RawValue, message: &'a str) -> Result<Message<'a>, &'static str> {
         let method = json::string(method).ok_or("method must be a string")?;
-        let params = self.params;
-        if params.is_some_and(|params| !json::is_object(params)) {
+        let mut object = self.params;
+        if !object.is_absent() && !object.is_object() {
             return Err("params must be an object");
         }
+        object.members_mut().set_source(message, &["params", "_meta"]);
+        let params = ReadParams { object, message };
         Ok(match self.id()? {
             Some(id) => Message::Request(Request { id, method, params }),
             None => Message::Notification(Notification { method, params }),

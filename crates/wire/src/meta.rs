@@ -1,13 +1,14 @@
 //! The members of `params._meta` that Longhaul reads and writes.
 
 use crate::{
-    client_capabilities,
+    client_capabilities::Declared,
     error::RpcError,
     json, log_level,
-    object::{ObjectError, object},
+    object::{self, Nested, ObjectError, object},
     request_id::RequestId,
 };
 use longhaul_core::{ClientCapabilities, LogLevel};
+use serde::de::MapAccess;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -25,7 +26,7 @@ pub type ProgressToken<'a> = RequestId<'a>;
 object! {
     struct Members {
         protocol_version = "io.modelcontextprotocol/protocolVersion",
-        client_capabilities = "io.modelcontextprotocol/clientCapabilities",
+        client_capabilities: Declared = "io.modelcontextprotocol/clientCapabilities",
         client_info = "io.modelcontextprotocol/clientInfo",
         log_level = "io.modelcontextprotocol/logLevel",
         related_task = "io.modelcontextprotocol/related-task",
@@ -42,8 +43,22 @@ object! { struct Related { task_id = "taskId", } }
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Meta<'a> {
     members: Members<'a>,
-    /// The whole object, if it has unknown members.
-    with_unknown: Option<&'a RawValue>,
+    /// Whether it has members that are not read.
+    has_unknown: bool,
+    /// The text in which it was found, and where.
+    source: (&'a str, &'static [&'static str]),
+}
+
+impl<'a> object::Members<'a> for Meta<'a> {
+    fn read<M: MapAccess<'a>>(&mut self, key: &str, values: &mut M) -> Result<Option<&'static str>, M::Error> {
+        match self.members.read_known(key, values)? {
+            Some(twice) => Ok(twice),
+            None => {
+                self.has_unknown = true;
+                values.next_value::<serde::de::IgnoredAny>().map(|_| None)
+            }
+        }
+    }
 }
 
 /// The trace context a message carries, passed through untouched.
@@ -58,22 +73,21 @@ pub struct TraceContext<'a> {
 }
 
 impl<'a> Meta<'a> {
-    /// Reads `_meta`, in one pass; absent reads as empty.
+    /// Reads `_meta` alone; absent reads as empty.
     ///
     /// # Errors
     /// −32602/400 if it is not an object, or a known member occurs twice.
     pub fn read(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
-        let mut members = Members::default();
-        let Some(raw) = raw else { return Ok(Self::default()) };
-        let mut with_unknown = None;
-        let filled = members.fill_and(raw.get(), |_, _| with_unknown = Some(raw));
-        filled.map_err(|error| match error {
-            ObjectError::Duplicate(key) => RpcError::malformed_meta(format!("_meta holds {key} twice")),
-            ObjectError::NotAnObject | ObjectError::Syntax(_) => {
-                RpcError::malformed_meta("params._meta must be an object")
-            }
-        })?;
-        Ok(Self { members, with_unknown })
+        let mut meta = Self::default();
+        let Some(raw) = raw else { return Ok(meta) };
+        object::fill(&mut meta, raw.get()).map_err(malformed)?;
+        meta.set_source(raw.get(), &[]);
+        Ok(meta)
+    }
+
+    /// Remembers the text it was read from, where it is at `path`.
+    pub(crate) fn set_source(&mut self, text: &'a str, path: &'static [&'static str]) {
+        self.source = (text, path);
     }
 
     /// The revision the message names. Naming one makes the message modern.
@@ -89,12 +103,14 @@ impl<'a> Meta<'a> {
     /// # Errors
     /// −32602/400 if they are present and not an object.
     pub fn client_capabilities(&self) -> Result<Option<ClientCapabilities>, RpcError> {
-        let read = |raw| {
-            client_capabilities::read(raw).ok_or_else(|| {
-                RpcError::malformed_meta(format!("_meta member {CLIENT_CAPABILITIES} must be an object"))
-            })
-        };
-        self.members.client_capabilities.map(read).transpose()
+        let declared: &Nested<Declared<'_>> = &self.members.client_capabilities;
+        match declared.checked() {
+            _ if declared.is_absent() => Ok(None),
+            Ok(declared) => Ok(Some(declared.capabilities())),
+            Err(_) => Err(RpcError::malformed_meta(format!(
+                "_meta member {CLIENT_CAPABILITIES} must be an object"
+            ))),
+        }
     }
 
     /// The client's name and version. They are for display only, so they are not validated.
@@ -153,9 +169,19 @@ impl<'a> Meta<'a> {
     /// The members that neither MCP nor Longhaul defines, in order: an agreement between the sender and the tool.
     pub fn unknown_members(&self) -> Vec<(String, &'a RawValue)> {
         let mut unknown = Vec::new();
-        if let Some(raw) = self.with_unknown {
+        let (text, path) = self.source;
+        let text = match path {
+            _ if !self.has_unknown => None,
+            [] => Some(text),
+            path => object::find(text, path).map(RawValue::get),
+        };
+        if let Some(text) = text {
             // It was read successfully before.
-            let _ = Members::default().fill_and(raw.get(), |key, value| unknown.push((key.to_owned(), value)));
+            let _ = object::for_each_member(text, |key, value| {
+                if !Members::NAMES.contains(&key) {
+                    unknown.push((key.to_owned(), value));
+                }
+            });
         }
         unknown
     }
@@ -167,6 +193,14 @@ impl<'a> Meta<'a> {
             tracestate: self.members.tracestate,
             baggage: self.members.baggage,
         }
+    }
+}
+
+/// The error for a `_meta` that cannot be read.
+pub(crate) fn malformed(error: ObjectError) -> RpcError {
+    match error {
+        ObjectError::Duplicate(key) => RpcError::malformed_meta(format!("_meta holds {key} twice")),
+        ObjectError::NotAnObject | ObjectError::Syntax(_) => RpcError::malformed_meta("params._meta must be an object"),
     }
 }
 

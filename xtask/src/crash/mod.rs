@@ -9,6 +9,7 @@ mod load;
 mod native;
 mod plan;
 mod printed;
+mod release;
 mod report;
 mod rounds;
 mod site;
@@ -18,6 +19,7 @@ mod worker;
 
 use crate::{process::ProcessError, server::ServerError, workspace};
 use kind::Load;
+use release::Release;
 use rounds::{Halt, Run};
 use site::Site;
 use std::{
@@ -48,6 +50,9 @@ pub(crate) struct Args {
     /// Plant a fault and run until it is found, which is then a failure
     #[arg(long)]
     pub(crate) plant: Option<Plant>,
+    /// Build the server of this commit too, and run it for the first half of the rounds: what it leaves is taken over by the newer one
+    #[arg(long, value_name = "COMMIT", conflicts_with = "plant")]
+    pub(crate) upgrade_from: Option<String>,
     /// Use this server instead of building one
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
@@ -111,7 +116,7 @@ pub(crate) enum CrashError {
 /// The options that both kinds of runs have.
 struct RunOptions {
     seed: u64,
-    program: Option<PathBuf>,
+    release: Release,
     json: bool,
 }
 
@@ -121,20 +126,24 @@ pub(crate) fn run(args: &Args) -> Result<(), CrashError> {
         return Err(CrashError::NotLinux);
     }
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
+    let program = match args.native {
+        true => workspace::under_fire(),
+        false => workspace::longhaul(),
+    };
+    let release = Release::build(&program, args.program.as_ref(), args.upgrade_from.as_deref())?;
     if args.native {
         let options = RunOptions {
             seed,
-            program: args.program.clone(),
+            release,
             json: args.json,
         };
         return native::run(args.rounds, options);
     }
-    let program = workspace::longhaul().or_build(args.program.as_ref())?;
     eprintln!("crash: {} rounds, seed {seed}", args.rounds);
     let load = if args.prints { Load::Printing } else { Load::Mixed };
-    let site = Site::prepare(program, seed, args.plant, load)?;
+    let site = Site::prepare(seed, args.plant, load)?;
     let kept = site.root().to_owned();
-    match Run::at(site)?.all(args.rounds, seed) {
+    match Run::at(site, release, args.rounds)?.all(seed) {
         Ok(report) => {
             report.print(args.json);
             discard(&kept)?;

@@ -3,7 +3,7 @@
 //! A step appends a line to a file before its journal entry is written. So the file shows whether a step was left out, and whether one
 //! was repeated after a later step of its call: then its journal entry was lost.
 
-use super::{CrashError, RunOptions};
+use super::{CrashError, RunOptions, release::Release};
 use crate::{
     clock,
     mcp::{Client, Era, Outcome, RequestError},
@@ -49,13 +49,12 @@ struct Report {
 }
 
 /// Kills the server `rounds` times.
-pub(super) fn run(rounds: u32, RunOptions { seed, program, json }: RunOptions) -> Result<(), CrashError> {
-    let program = workspace::under_fire().or_build(program.as_ref())?;
+pub(super) fn run(rounds: u32, RunOptions { seed, release, json }: RunOptions) -> Result<(), CrashError> {
     eprintln!("crash: {rounds} rounds of durable tools, seed {seed}");
     let name = format!("native-{seed}-{}", std::process::id());
     let root = workspace::target().join("crash").join(name);
     fs::create_dir_all(&root)?;
-    let run = Run { root, program };
+    let run = Run { root, release };
     let report = run.all(rounds, seed)?;
     report.print(json);
     fs::remove_dir_all(&run.root)?;
@@ -70,7 +69,7 @@ pub(super) fn run(rounds: u32, RunOptions { seed, program, json }: RunOptions) -
 
 struct Run {
     root: PathBuf,
-    program: PathBuf,
+    release: Release,
 }
 
 impl Run {
@@ -80,7 +79,7 @@ impl Run {
         let mut calls = Vec::new();
         let mut ended = 0;
         for round in 1..=rounds {
-            let mut server = self.serve()?;
+            let mut server = self.serve(round, rounds)?;
             client.moved(server.ready()?);
             ended = self.check_effects(&calls, round, rounds, seed)?.max(ended);
             for _ in 0..rng.usize(1..=MAX_CREATES) {
@@ -97,7 +96,7 @@ impl Run {
                 );
             }
         }
-        let mut server = self.serve()?;
+        let mut server = self.serve(rounds, rounds)?;
         client.moved(server.ready()?);
         let since = clock::now();
         for call in &calls {
@@ -123,8 +122,8 @@ impl Run {
         })
     }
 
-    fn serve(&self) -> Result<Server, CrashError> {
-        let mut command = Command::new(&self.program);
+    fn serve(&self, round: u32, rounds: u32) -> Result<Server, CrashError> {
+        let mut command = Command::new(self.release.of_round(round, rounds));
         command.arg("--data-dir").arg(self.root.join("data"));
         command.arg("--effects").arg(self.effects_file());
         Ok(Server::start(&mut command, &self.root.join("server.log"))?)

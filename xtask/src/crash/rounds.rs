@@ -7,6 +7,7 @@ use super::{
     load,
     plan::{CLIENTS, Plan, Victim},
     printed::Account,
+    release::Release,
     report::Report,
     site::Site,
     supervisors::{self, Attempt, Supervisor, Suspended},
@@ -59,6 +60,8 @@ impl From<io::Error> for Halt {
 /// A run and its state.
 pub(super) struct Run {
     site: Site,
+    release: Release,
+    rounds: u32,
     ledger: Ledger,
     history: History,
     interventions: Interventions,
@@ -74,12 +77,14 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn at(site: Site) -> io::Result<Self> {
+    pub(super) fn at(site: Site, release: Release, rounds: u32) -> io::Result<Self> {
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let eras = [Era::Legacy, Era::Modern];
         Ok(Self {
             history: History::open(&site.journal())?,
             site,
+            release,
+            rounds,
             ledger: Ledger::default(),
             interventions: Interventions::default(),
             account: Account::default(),
@@ -93,10 +98,10 @@ impl Run {
     }
 
     /// Runs all rounds, then waits for the end of all tasks with a server that is not killed.
-    pub(super) fn all(&mut self, rounds: u32, seed: u64) -> Result<Report, Halt> {
+    pub(super) fn all(&mut self, seed: u64) -> Result<Report, Halt> {
         let mut rng = Rng::with_seed(seed);
         let mut found = Vec::new();
-        for round in 1..=rounds {
+        for round in 1..=self.rounds {
             self.round = round;
             let plan = Plan::draw(&mut rng);
             if let Some(after) = plan.false_start {
@@ -135,7 +140,7 @@ impl Run {
         server.stop(pid, STOP)?;
         Ok(Report {
             seed,
-            rounds: self.round,
+            rounds: self.rounds,
             acknowledged: self.ledger.count(),
             cancelled: self.ledger.cancelled(),
             reattached,
@@ -151,7 +156,7 @@ impl Run {
 
     /// Starts a server, records which attempts have survived, and gives the clients its address.
     fn serve(&mut self) -> Result<Server, Halt> {
-        let mut server = self.site.serve()?;
+        let mut server = self.start()?;
         let address = server.ready()?;
         let ran = std::mem::take(&mut self.running);
         self.interventions.survived.extend(
@@ -164,9 +169,13 @@ impl Run {
         Ok(server)
     }
 
+    fn start(&self) -> Result<Server, ServerError> {
+        self.site.serve(self.release.of_round(self.round, self.rounds))
+    }
+
     /// Starts a server and kills it after `after`.
     fn start_and_kill(&mut self, after: Duration) -> Result<(), Halt> {
-        let mut server = self.site.serve()?;
+        let mut server = self.start()?;
         clock::pause(after);
         self.false_starts += 1;
         Ok(server.kill()?)

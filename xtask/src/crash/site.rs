@@ -28,21 +28,19 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Site {
     root: PathBuf,
-    program: PathBuf,
     plant: Option<Plant>,
     load: Load,
 }
 
 impl Site {
     /// Creates the folder of this run.
-    pub(super) fn prepare(program: PathBuf, seed: u64, plant: Option<Plant>, load: Load) -> io::Result<Self> {
+    pub(super) fn prepare(seed: u64, plant: Option<Plant>, load: Load) -> io::Result<Self> {
         let name = format!("seed-{seed}-{}", std::process::id());
         let root = workspace::target().join("crash").join(name);
         fs::create_dir_all(&root)?;
         // Canonical, as in the command lines of supervisors.
         let site = Self {
             root: root.canonicalize()?,
-            program,
             plant,
             load,
         };
@@ -54,8 +52,8 @@ impl Site {
     }
 
     /// Starts a server with the site's data directory.
-    pub(super) fn serve(&self) -> Result<Server, ServerError> {
-        let mut command = Command::new(&self.program);
+    pub(super) fn serve(&self, program: &Path) -> Result<Server, ServerError> {
+        let mut command = Command::new(program);
         command
             .arg("serve")
             .arg(self.configuration())

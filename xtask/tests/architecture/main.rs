@@ -1,7 +1,8 @@
-//! The structure that ARCHITECTURE.md promises: which crate uses which, and inside each crate modules without import cycles.
+//! What ARCHITECTURE.md promises: which crate uses which, modules without import cycles, and that the files it names exist.
 
 mod crate_table;
 mod cycle;
+mod named_paths;
 mod names;
 mod package;
 mod source;
@@ -31,6 +32,15 @@ fn crates_use_what_the_table_says_and_no_others() {
         }
     }
     assert!(wrong.is_empty(), "ARCHITECTURE.md, \"What lives where\":\n{wrong}");
+}
+
+#[test]
+fn every_path_in_backticks_exists() {
+    let missing = named_paths::missing(&package::root().join("ARCHITECTURE.md"));
+    assert!(
+        missing.is_empty(),
+        "ARCHITECTURE.md names what is not there: {missing:?}"
+    );
 }
 
 #[test]

@@ -19,14 +19,12 @@ use longhaul_server::{
     http::{ListenError, Listener},
     stdio::OwnerSocket,
 };
-use longhaul_store::{OpenError, ReadsOnly, SqliteOptions, SqliteStore};
+use longhaul_store::{OpenError, ReadOnlyStore, SqliteOptions, SqliteStore};
 use longhaul_upstream::command::{Attempts, CommandProvider, Launcher, hazards};
 use rustix::process::Signal;
 use std::{io, process::ExitCode, sync::Arc, time::Duration};
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::watch,
-};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 /// Exit status for an invalid configuration.
 const INVALID: u8 = 2;
@@ -150,7 +148,7 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
         .instructions("Slow tools run as tasks, which survive this server and your connection to it.")
         .tools(tools)
         .provider(Arc::clone(&commands) as Arc<dyn Provider>)
-        .store(ReadsOnly::unless_accepted(Arc::clone(&store)))
+        .store(ReadOnlyStore::unless_accepted(Arc::clone(&store)))
         .max_running(server.max_running as usize)
         .quota(server.limits.quota)
         .limits(server.limits.front.clone())
@@ -180,19 +178,12 @@ async fn serve(config: Config, store: Arc<SqliteStore>, asked: &args::Serve) -> 
     };
     report.print(asked.json);
     let stop = stop(&front, asked.idle_exit)?;
-    let stopped = || {
-        let mut stop = stop.clone();
-        async move {
-            // The sender sends `true` before it is dropped.
-            let _ = stop.wait_for(|stop| *stop).await;
-        }
-    };
     let over_http = async {
         if let Some(listener) = listener {
-            listener.serve(Arc::clone(&front), stopped()).await;
+            listener.serve(Arc::clone(&front), stop.cancelled()).await;
         }
     };
-    tokio::join!(over_http, socket.serve(Arc::clone(&front), stopped()));
+    tokio::join!(over_http, socket.serve(Arc::clone(&front), stop.cancelled()));
     let commands_left = running.stop().await;
     let left = report::count(commands_left as u64, "command");
     output::note(&format!("longhaul: stopped; {left} still running"));
@@ -211,9 +202,10 @@ async fn listen(address: std::net::SocketAddr) -> Result<Listener, ServeError> {
     })
 }
 
-/// Becomes true when the server is to stop: at a signal, or when it has been idle for `idle_exit`.
-fn stop(front: &Arc<Front>, idle_exit: Option<Millis>) -> Result<watch::Receiver<bool>, ServeError> {
-    let (stop, stopping) = watch::channel(false);
+/// Cancelled when the server is to stop: at a signal, or when it has been idle for `idle_exit`.
+fn stop(front: &Arc<Front>, idle_exit: Option<Millis>) -> Result<CancellationToken, ServeError> {
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
     let (signal, front) = (stop_signal()?, Arc::clone(front));
     Ports::system().spawner.spawn(Box::pin(async move {
         let idle = async {
@@ -226,9 +218,9 @@ fn stop(front: &Arc<Front>, idle_exit: Option<Millis>) -> Result<watch::Receiver
             () = signal => {}
             () = idle => output::note("longhaul: idle; stopping"),
         }
-        stop.send_replace(true);
+        stopping.cancel();
     }));
-    Ok(stopping)
+    Ok(stop)
 }
 
 /// Ignores SIGHUP, which users may send to reload the configuration.

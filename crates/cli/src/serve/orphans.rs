@@ -27,7 +27,7 @@ impl Orphans {
             Vec::new()
         });
         for task in tasks {
-            match store.peek(&task).await {
+            match store.get_unscoped(&task).await {
                 Ok(Some(_)) => {}
                 Ok(None) => found.note(attempts, &task, remove),
                 Err(error) => found.problem = Some(error.to_string()),

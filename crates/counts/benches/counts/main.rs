@@ -18,6 +18,7 @@ use wire::messages;
 main!(
     config = LibraryBenchmarkConfig::default()
         .tool(Callgrind::with_args(["--cache-sim=no"]))
-        .tool(Dhat::default()),
+        // Allocations are counted by their call stacks, which are deeper than the 12 frames that are usual.
+        .tool(Dhat::with_args(["--num-callers=500"])),
     library_benchmark_groups = [messages, requests]
 );

@@ -25,7 +25,8 @@ pub struct Client {
 }
 
 impl Client {
-    pub(crate) fn read(info: &Value) -> Option<Self> {
+    pub(crate) fn read(info: &str) -> Option<Self> {
+        let info: Value = serde_json::from_str(info).ok()?;
         let text = |member: &str| info[member].as_str().map(str::to_owned);
         Some(Self {
             name: text("name")?,

@@ -80,7 +80,7 @@ impl RequestContext {
 
     /// The name and version that the client gives itself, if any. For display and logs only: they are not checked.
     pub fn client(&self) -> Option<Client> {
-        Client::read(self.requestor().client.as_ref()?)
+        Client::read(self.requestor().client.as_ref()?.as_str())
     }
 
     /// What the client can be asked, as it has declared. In a task these are the capabilities of the client that made the call, in every

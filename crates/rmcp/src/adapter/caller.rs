@@ -28,7 +28,7 @@ impl Caller {
     /// The client as the handler sees it: of 2025-11-25, the revision in which rmcp lets a handler ask either by requests or in its result.
     pub(super) fn initialize_params(&self) -> InitializeRequestParams {
         let requestor = self.requestor();
-        let client = requestor.and_then(|requestor| serde_json::from_value(requestor.client.clone()?).ok());
+        let client = requestor.and_then(|requestor| serde_json::from_str(requestor.client.as_ref()?.as_str()).ok());
         let client = client.unwrap_or_else(|| Implementation::new("longhaul", env!("CARGO_PKG_VERSION")));
         let declared = requestor.map(|requestor| capabilities(requestor)).unwrap_or_default();
         InitializeRequestParams::new(declared, client).with_protocol_version(ProtocolVersion::V_2025_11_25)

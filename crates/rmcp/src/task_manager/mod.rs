@@ -10,9 +10,7 @@ use executor::{ExecutorProvider, Function, PendingClosures, StoredArguments, Tas
 use longhaul_core::{
     CancelMode, HostId, Json, Millis, Owner, Principal, Quota, Retry, RetryOn, Scope, SpecId, Store, TaskId,
 };
-use longhaul_runtime::{
-    Call, CancelError, Catalog, Engine, EngineOptions, Ports, Requestor, StartError, Tool, ToolSettings,
-};
+use longhaul_runtime::{Call, CancelError, Catalog, Engine, EngineOptions, Ports, StartError, Tool, ToolSettings};
 use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore};
 use parking_lot::Mutex;
 use rmcp::{
@@ -316,7 +314,7 @@ impl TaskManager {
                 session: None,
             },
             origin: longhaul_core::Origin::Modern,
-            requestor: Requestor::default(),
+            requestor: Arc::default(),
             idempotency_key: None,
             ttl: None,
             cancel_if_caller_leaves: false,

@@ -315,7 +315,11 @@ async fn tasks_with_different_status_messages_share_a_definition() {
         until(&tasks, &task.task_id, TaskStatus::Completed).await;
         let shown = tasks.get_task(&task.task_id).await.unwrap().task;
         assert_eq!(shown.status_message, Some(format!("resizing {name}")));
-        let record = store.peek(&task.task_id.parse().unwrap()).await.unwrap().unwrap();
+        let record = store
+            .get_unscoped(&task.task_id.parse().unwrap())
+            .await
+            .unwrap()
+            .unwrap();
         specs.insert(record.task.spec.clone());
     }
     assert_eq!(specs.len(), 1);
@@ -335,7 +339,7 @@ async fn a_task_whose_ttl_passes_while_no_process_runs_it_fails() {
     let task = tasks.spawn_function(TaskOptions::default(), "forever", Default::default());
     let id = task.await.unwrap().task_id;
     tasks.shutdown();
-    let record = store.peek(&id.parse().unwrap()).await.unwrap().unwrap();
+    let record = store.get_unscoped(&id.parse().unwrap()).await.unwrap().unwrap();
     let over = record.task.created_at.plus(300_000);
     let passed = Change::of(&record.task.id, Event::DeadlinePassed, over);
     store.apply(passed).await.unwrap();

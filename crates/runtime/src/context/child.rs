@@ -107,7 +107,7 @@ impl TaskContext {
             cx: self,
             child: Some(child.clone()),
         };
-        let outcome = self.end_of(seq, &mut watch).await;
+        let outcome = self.end_of(seq, &child, &mut watch).await;
         // If this task was asked to stop, its end cancels the child.
         pending.settle();
         Ok(ChildEnd {
@@ -116,7 +116,7 @@ impl TaskContext {
         })
     }
 
-    async fn end_of(&self, seq: u32, watch: &mut Watch) -> Result<Outcome, JournalError> {
+    async fn end_of(&self, seq: u32, child: &TaskId, watch: &mut Watch) -> Result<Outcome, JournalError> {
         let mut waiting = None;
         loop {
             if let Some(outcome) = self.child_outcome(seq).await? {
@@ -125,7 +125,7 @@ impl TaskContext {
                 }
                 return Ok(outcome);
             }
-            waiting.get_or_insert_with(|| self.begin_wait(Wait::Child(seq)));
+            waiting.get_or_insert_with(|| self.begin_wait(Wait::Child(seq, child.clone())));
             tokio::select! {
                 biased;
                 reason = self.stopped() => return Err(JournalError::Stopped(reason)),

@@ -54,8 +54,11 @@ impl TaskContext {
         };
         self.hold(slot);
         // Written first, because an attempt without this event counts as one that was still waiting when its process died.
-        let started = node.retry_store("starting an isolated attempt", || self.apply(vec![Event::Started]));
+        let mut written = self.shared.written.lock().await;
+        let start = self.change_once(&mut written, vec![Event::Started]);
+        let started = node.retry_store("starting an isolated attempt", || node.store.apply(start.clone()));
         let task = started.await.map_err(NotStarted::Unwritten)?;
+        drop(written);
         node.changed(&task);
         self.start_is_written();
         self.set_isolation_guard(Some(guard));
@@ -69,7 +72,7 @@ impl TaskContext {
             node.ports.clock.sleep(Duration::from_millis(time)).await;
             if clears && self.is_isolated() {
                 let cleared = node.retry_store("ending the isolation of an attempt", || {
-                    self.apply(vec![Event::Advanced])
+                    node.store.apply(self.change(vec![Event::Advanced]))
                 });
                 if let (Ok(task), Some(journal)) = (cleared.await, &self.shared.journal) {
                     journal.advance();

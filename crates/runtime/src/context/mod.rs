@@ -37,8 +37,7 @@ use crate::{
     suspension::Activity,
 };
 use longhaul_core::{
-    AttemptState, Event, Fence, Millis, Principal, StopReason, Task, TaskHeader, TaskId, UnixMillis,
-    store::{ApplyError, Change},
+    AttemptState, Event, Fence, Millis, Principal, StopReason, Task, TaskHeader, TaskId, UnixMillis, store::Change,
 };
 use parking_lot::{Mutex, MutexGuard};
 use slot::SlotState;
@@ -77,8 +76,8 @@ pub(crate) struct Shared {
     isolation_guard: Mutex<Option<IsolationGuard>>,
     /// The number of questions that earlier attempts have asked and this one may ask again.
     pub(crate) asked_before: u32,
-    /// The number of questions the task has ever asked. Locked while a question or an entry is written, since each must get the next number.
-    pub(crate) asked: tokio::sync::Mutex<u32>,
+    /// Locked while a question, an entry, a start or an end is written, since each must get the next number.
+    pub(crate) written: tokio::sync::Mutex<WrittenSoFar>,
     /// What the writer has yet to write; `None` once the attempt has ended.
     drafts: Mutex<Option<Vec<QueuedDraft>>>,
     pub(crate) drafted: Notify,
@@ -90,6 +89,23 @@ pub(crate) struct Shared {
     pending_report: Mutex<PendingReport>,
     report_changed: Notify,
     slot: Mutex<SlotState>,
+}
+
+/// What has been written about the task under the fencing tokens of its attempts.
+pub(crate) struct WrittenSoFar {
+    /// The number of questions the task has ever asked.
+    pub(crate) asked: u32,
+    /// The number of the attempt's latest [numbered change](Change::number).
+    changes: u32,
+}
+
+impl WrittenSoFar {
+    fn by(task: &Task) -> Self {
+        Self {
+            asked: task.inputs_asked,
+            changes: task.active_attempt().map_or(0, |attempt| attempt.changes),
+        }
+    }
 }
 
 impl Shared {
@@ -134,7 +150,7 @@ impl TaskContext {
             isolation: options.isolation,
             isolation_guard: Mutex::default(),
             asked_before: if options.asks_again { task.inputs_asked } else { 0 },
-            asked: tokio::sync::Mutex::new(task.inputs_asked),
+            written: tokio::sync::Mutex::new(WrittenSoFar::by(task)),
             drafts: Mutex::new(Some(Vec::new())),
             drafted: Notify::new(),
             returning: tokio::sync::Mutex::new(()),
@@ -172,7 +188,7 @@ impl TaskContext {
 
     /// Whether the task's id was given to its client, which can then read its log and its output. `false` if the store fails.
     pub async fn is_announced(&self) -> bool {
-        let record = self.shared.node.store.peek(&self.shared.header.id).await;
+        let record = self.shared.node.store.get_unscoped(&self.shared.header.id).await;
         record.is_ok_and(|record| record.is_some_and(|record| record.task.announced))
     }
 
@@ -204,6 +220,13 @@ impl TaskContext {
             // The attempt has ended, so nothing can stop it any more.
             _ => std::future::pending().await,
         }
+    }
+
+    /// Completes when another node has taken over the attempt.
+    pub(crate) async fn lost(&self) {
+        let mut stop = self.shared.stop.clone();
+        // The sender goes before the attempt ends only then.
+        while stop.changed().await.is_ok() {}
     }
 
     /// The drafts queued since this last completed; at least one.
@@ -262,14 +285,24 @@ impl TaskContext {
         }
     }
 
-    /// Writes events under this attempt's fencing token.
-    pub(crate) async fn apply(&self, events: Vec<Event>) -> Result<Task, ApplyError> {
-        let change = Change {
+    /// A change under this attempt's fencing token. Whether it was made is not recognized later.
+    pub(crate) fn change(&self, events: Vec<Event>) -> Change {
+        Change {
             task: self.shared.header.id.clone(),
             fence: Some(self.shared.fence),
             events,
             at: self.now(),
-        };
-        self.shared.node.store.apply(change).await
+            number: None,
+            can_wait: false,
+        }
+    }
+
+    /// A change that can be applied again and again until it is known to be made, and is made once.
+    pub(crate) fn change_once(&self, written: &mut WrittenSoFar, events: Vec<Event>) -> Change {
+        written.changes += 1;
+        Change {
+            number: Some(written.changes),
+            ..self.change(events)
+        }
     }
 }

@@ -23,14 +23,19 @@ impl TaskContext {
             return Ok(());
         }
         let node = &self.shared.node;
-        let started = node.retry_store("recording the start of an attempt", || self.apply(vec![Event::Started]));
-        let written = tokio::select! {
+        let recorded = async {
+            let mut written = self.shared.written.lock().await;
+            let start = self.change_once(&mut written, vec![Event::Started]);
+            node.retry_store("recording the start of an attempt", || node.store.apply(start.clone()))
+                .await
+        };
+        let recorded = tokio::select! {
             biased;
-            written = started => written,
+            recorded = recorded => recorded,
             // A full store may take long. If the start is written after all, that does no harm: nothing has started.
             reason = self.stopped() => return Err(ExecutionEnd::Stopped(reason)),
         };
-        match written {
+        match recorded {
             Ok(task) => {
                 self.start_is_written();
                 node.changed(&task);

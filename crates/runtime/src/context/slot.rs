@@ -102,7 +102,7 @@ impl TaskContext {
         let Some(waits) = self.shared.activity.waits() else {
             return Ok(None);
         };
-        let Some(record) = self.shared.node.store.peek(&self.shared.header.id).await? else {
+        let Some(record) = self.shared.node.store.get_unscoped(&self.shared.header.id).await? else {
             return Ok(None);
         };
         let clock = &*self.ports().clock;
@@ -111,13 +111,15 @@ impl TaskContext {
             return Ok(None);
         }
         for wait in waits.values() {
-            let has_ended = match wait {
-                Wait::Input(key, _) => !record.task.open_inputs.contains(key),
+            let ended = match wait {
+                Wait::Input(key, _) => (!record.task.open_inputs.contains(key)).then_some(&self.shared.header.id),
                 // Read after the record: a child's end that is not seen here is not counted in the record's `woken` either.
-                Wait::Child(entry) => self.child_outcome(*entry).await?.is_some(),
-                Wait::Timer(_) | Wait::Date(_) => false,
+                Wait::Child(entry, child) => self.child_outcome(*entry).await?.map(|_| child),
+                Wait::Timer(_) | Wait::Date(_) => None,
             };
-            if has_ended {
+            if let Some(changed) = ended {
+                // The code may have missed it.
+                self.shared.node.change_feed.wake(changed);
                 return Ok(None);
             }
         }

@@ -12,7 +12,13 @@ use longhaul_core::{
     Entry, Event, InputKey, Json, StopReason, TaskHeader, TaskId, UnixMillis,
     store::{ApplyError, CreateError, NewTask, ParentEntry, StoreError},
 };
-use std::{convert::Infallible, sync::Arc};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 use tokio::sync::oneshot;
 
 /// Something to be written under the attempt's fencing token.
@@ -189,10 +195,10 @@ impl TaskContext {
     /// One change for the whole batch. Journal entries must not be lost, so it is retried while the store fails. A draft for which the journal
     /// has no room is refused after the others are written, since only then is that certain.
     async fn write_events(&self, batch: &[QueuedDraft]) -> Result<Vec<Result<Written, WriteError>>, WriteError> {
-        let mut asked = self.shared.asked.lock().await;
+        let mut so_far = self.shared.written.lock().await;
         self.check_not_diverged()?;
         let mut next = self.shared.journal.as_ref().map_or(0, |journal| journal.next());
-        let mut ever = *asked;
+        let mut ever = so_far.asked;
         let mut events = Vec::new();
         let mut all = Vec::with_capacity(batch.len());
         let mut entries = Vec::new();
@@ -249,17 +255,23 @@ impl TaskContext {
         if again {
             events.push(Event::Advanced);
         }
+        let node = &self.shared.node;
+        let mut change = self.change_once(&mut so_far, events);
         let applied = if entries.is_empty() {
-            self.apply(events).await
+            node.apply_until_known(change).await
         } else {
-            let node = &self.shared.node;
+            let unknown = AtomicBool::new(false);
             node.retry_store("writing to a journal", || {
-                // Each try takes the present time: timeouts must not run while the store fails.
-                let now = self.now();
+                // Each try takes the present time: timeouts must not run while the store fails. But what may have been written must stay as it is.
+                let now = match unknown.load(Ordering::Relaxed) {
+                    true => change.at,
+                    false => self.now(),
+                };
+                change.at = now;
                 for (question, key, written, event, entry) in &asks {
                     let until = now.plus(question.waits(self.shared.input_timeout));
                     let value = QuestionEntry::open(key.clone(), until).to_json();
-                    if let Event::Journaled(entry) = &mut events[*event] {
+                    if let Event::Journaled(entry) = &mut change.events[*event] {
                         entry.value = value.clone();
                     }
                     let (.., kept) = &mut entries[*entry];
@@ -269,17 +281,24 @@ impl TaskContext {
                         ..written
                     });
                 }
-                for event in &mut events {
+                for event in &mut change.events {
                     if let Event::Journaled(entry) = event {
                         entry.at = now;
                     }
                 }
-                self.apply(events.clone())
+                let applied = node.store.apply(change.clone());
+                async {
+                    let applied = applied.await;
+                    if let Err(ApplyError::Store(StoreError::OutcomeUnknown(_))) = &applied {
+                        unknown.store(true, Ordering::Relaxed);
+                    }
+                    applied
+                }
             })
             .await
         };
         let task = applied.map_err(WriteError::Apply)?;
-        *asked = ever;
+        so_far.asked = ever;
         if let Some(journal) = &self.shared.journal {
             for (seq, key, value) in &entries {
                 journal.wrote(*seq, key, value);
@@ -305,7 +324,7 @@ impl TaskContext {
 
     async fn create_child(&self, new: NewTask, draft: EntryDraft) -> Result<Written, WriteError> {
         // Locked, because the position must be the next one.
-        let _next_position = self.shared.asked.lock().await;
+        let _next_position = self.shared.written.lock().await;
         self.check_not_diverged()?;
         if let Some(reason) = self.stop_requested() {
             return Err(WriteError::Stopped(reason));

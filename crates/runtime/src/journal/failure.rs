@@ -52,14 +52,14 @@ impl Journal {
         if !failures.iter().any(crashed) {
             return None;
         }
-        let state = self.lock();
+        let state = self.state.lock();
         let latest = state.failures.iter().rev().take(most as usize);
         latest.map(|failed| failed.within).max()
     }
 
     /// The latest `most` failed attempts, oldest first.
     pub(crate) fn latest_failures(&self, most: usize) -> Vec<FailedAttempt> {
-        let state = self.lock();
+        let state = self.state.lock();
         let entries = &state.failures;
         let read = |RecordedFailure { entry, .. }: &RecordedFailure| {
             let FailureValue { by, why } = serde_json::from_str(entry.value.as_str()).ok()?;

@@ -20,7 +20,7 @@ pub(crate) use operation::{EntryDraft, Operation};
 pub(crate) use status::EntryDetails;
 
 use longhaul_core::{Entry, EntryKey, EntryKind, Json, UnixMillis};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -143,7 +143,7 @@ impl Journal {
         kind: EntryKind,
         name: &Arc<str>,
     ) -> Result<Operation, JournalError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(divergence) = &state.divergence {
             return Err(divergence.clone().into());
         }
@@ -192,7 +192,7 @@ impl Journal {
 
     /// The paths of `count` branches of the next fork of a branch.
     pub(crate) fn fork(&self, path: &str, count: usize) -> Vec<Arc<str>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let branch = state.branches.entry(path.into()).or_default();
         let fork = branch.forks;
         branch.forks += 1;
@@ -210,7 +210,7 @@ impl Journal {
 
     /// Whether a branch runs a version of the code, if that is decided: it does not if it had passed this point without it.
     pub(crate) fn version(&self, path: &Arc<str>, name: &str) -> Option<bool> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let state = &mut *state;
         let branch = state.branches.entry(Arc::clone(path)).or_default();
         if let Some(decided) = branch.versions.get(name) {
@@ -231,14 +231,14 @@ impl Journal {
 
     /// Notes whether a branch runs a version.
     pub(crate) fn decide_version(&self, path: &str, name: &str, is_new: bool) {
-        if let Some(branch) = self.lock().branches.get_mut(path) {
+        if let Some(branch) = self.state.lock().branches.get_mut(path) {
             branch.versions.insert(name.into(), is_new);
         }
     }
 
     /// Stops expecting the unreached entries of a branch and of those forked from it, and returns all of their entries.
     pub(crate) fn abandon(&self, path: &str) -> Vec<(EntryKey, u32, Json)> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let state = &mut *state;
         for (_, branch) in state
             .branches
@@ -262,7 +262,11 @@ impl Journal {
 
     /// Whether a branch was [abandoned](Self::abandon).
     pub(crate) fn is_abandoned(&self, path: &str) -> bool {
-        self.lock().branches.get(path).is_some_and(|branch| branch.abandoned)
+        self.state
+            .lock()
+            .branches
+            .get(path)
+            .is_some_and(|branch| branch.abandoned)
     }
 
     /// Whether the code has diverged.
@@ -270,7 +274,7 @@ impl Journal {
     /// # Errors
     /// [`Divergence`], if it has.
     pub(crate) fn has_diverged(&self) -> Result<(), Divergence> {
-        self.lock().divergence.clone().map_or(Ok(()), Err)
+        self.state.lock().divergence.clone().map_or(Ok(()), Err)
     }
 
     /// Completes when the code diverges.
@@ -290,7 +294,7 @@ impl Journal {
     /// could not be recorded may be won by another branch in a replay.
     pub(crate) fn finish(&self) -> Result<(), Divergence> {
         self.has_diverged()?;
-        let state = self.lock();
+        let state = self.state.lock();
         if state.was_full {
             return Ok(());
         }
@@ -304,19 +308,19 @@ impl Journal {
 
     /// Whether any branch is being replayed.
     pub(crate) fn is_replaying(&self) -> bool {
-        self.lock().unreached > 0
+        self.state.lock().unreached > 0
     }
 
     /// Whether a branch, or one forked from it, is being replayed.
     pub(crate) fn is_branch_replaying(&self, path: &str) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let mut under = state.branches.iter().filter(|(other, _)| is_same_or_below(path, other));
         state.unreached > 0 && under.any(|(_, branch)| branch.is_replaying())
     }
 
     /// The position of the next entry.
     pub(crate) fn next(&self) -> u32 {
-        self.lock().last + 1
+        self.state.lock().last + 1
     }
 
     /// Whether the journal has room for a new entry at position `seq`. Entries are never removed, so an operation that was refused once is
@@ -328,13 +332,13 @@ impl Journal {
         if seq <= MAX_ENTRIES {
             return Ok(());
         }
-        self.lock().was_full = true;
+        self.state.lock().was_full = true;
         Err(JournalError::TooManyEntries { asked: key.clone() })
     }
 
     /// Notes an entry that was written.
     pub(crate) fn wrote(&self, seq: u32, key: &EntryKey, value: &Json) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if seq > state.last {
             state.last = seq;
             state.advanced = true;
@@ -346,28 +350,24 @@ impl Journal {
 
     /// Notes that [`Event::Advanced`](longhaul_core::Event::Advanced) was written.
     pub(crate) fn advance(&self) {
-        self.lock().advanced = true;
+        self.state.lock().advanced = true;
     }
 
     /// Whether this attempt has made forward progress, as the task's count of attempts has it.
     pub(crate) fn has_advanced(&self) -> bool {
-        self.lock().advanced
+        self.state.lock().advanced
     }
 
     /// How many children the task has ever started.
     pub(crate) fn children(&self) -> u32 {
-        self.lock().children
+        self.state.lock().children
     }
 
     /// The key of the last entry, for error messages.
     pub(crate) fn latest(&self) -> Option<EntryKey> {
-        let state = self.lock();
+        let state = self.state.lock();
         let latest = state.known.iter().max_by_key(|(_, known)| known.seq);
         latest.map(|(key, _)| key.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

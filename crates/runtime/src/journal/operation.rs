@@ -92,7 +92,7 @@ impl Operation {
 
 impl Drop for Operation {
     fn drop(&mut self) {
-        if let Some(branch) = self.journal.lock().branches.get_mut(&self.key.path) {
+        if let Some(branch) = self.journal.state.lock().branches.get_mut(&self.key.path) {
             branch.open -= 1;
         }
     }

@@ -17,7 +17,7 @@ pub(super) fn parent_or_child_changed(node: &Arc<Node>, task: &Task) {
         let (node_of_task, parent) = (Arc::clone(node), lineage.parent.clone());
         node.spawn(async move {
             // The same commit has queued the parent if it waited; this offers its queue.
-            if let Ok(Some(record)) = node_of_task.store.peek(&parent).await {
+            if let Ok(Some(record)) = node_of_task.store.get_unscoped(&parent).await {
                 node_of_task.changed(&record.task);
             }
         });

@@ -3,9 +3,11 @@
 //! It knows neither tools nor the code of tasks. The [`Engine`](crate::Engine) is built around it.
 
 mod children;
+mod events;
 mod store_retry;
 
 pub(crate) use children::cancel_children_of_finished_parents;
+use events::EventHandler;
 
 use crate::{
     Ports, active_attempts::ActiveAttempts, alarm::Alarm, change_feed::ChangeFeed, isolated_retry::IsolationLock,
@@ -17,7 +19,8 @@ use longhaul_core::{
     store::{ApplyError, Change, StoreError},
 };
 use std::{sync::Arc, time::Duration};
-use tokio::sync::watch;
+use tokio::sync::Notify;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How often [`Node::settle`] checks.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
@@ -28,6 +31,8 @@ pub(crate) struct Node {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) ports: Ports,
     pub(crate) change_feed: Arc<ChangeFeed>,
+    /// Notified when events of the store may have been lost.
+    resync: Arc<Notify>,
     pub(crate) progress_streams: Arc<ProgressStreams>,
     pub(crate) slots: Arc<Slots>,
     pub(crate) active: Arc<ActiveAttempts>,
@@ -37,11 +42,11 @@ pub(crate) struct Node {
     /// Held by the isolated attempt that runs.
     pub(crate) isolation_lock: IsolationLock,
     pub(crate) step_observer: Option<Arc<dyn StepObserver>>,
-    /// Cancellations in progress that nobody waits for.
-    cancelling: Cancelling,
-    /// Set before a stop: attempts that can be replayed end as suspended.
-    releasing: watch::Sender<bool>,
-    stop: watch::Sender<bool>,
+    /// Cancellations that nobody waits for, so that a server that stops can finish them.
+    cancelling: TaskTracker,
+    /// Cancelled before a stop: attempts that can be replayed end as suspended.
+    releasing: CancellationToken,
+    stopping: CancellationToken,
 }
 
 /// What differs from one node to the next.
@@ -55,21 +60,6 @@ pub(crate) struct NodeOptions {
     pub(crate) step_observer: Option<Arc<dyn StepObserver>>,
 }
 
-/// Counts cancellations that nobody waits for, so that a server that stops can finish them.
-#[derive(Clone, Default)]
-struct Cancelling(Arc<()>);
-
-impl Cancelling {
-    /// Counts until the returned value is dropped.
-    fn begin(&self) -> Self {
-        self.clone()
-    }
-
-    fn is_idle(&self) -> bool {
-        Arc::strong_count(&self.0) == 1
-    }
-}
-
 impl Node {
     pub(crate) fn new(options: NodeOptions) -> Arc<Self> {
         let NodeOptions {
@@ -81,26 +71,32 @@ impl Node {
             suspend_after,
             step_observer,
         } = options;
-        let change_feed = Arc::new(ChangeFeed::default());
-        let listener = Arc::clone(&change_feed);
-        store.listen(Arc::new(move |hints| listener.publish(hints)));
+        let events = EventHandler::default();
+        let EventHandler {
+            change_feed,
+            active,
+            queues,
+            resync,
+        } = events.clone();
+        store.listen(Arc::new(move |all| all.iter().for_each(|event| events.handle(event))));
         Arc::new(Self {
             id,
             host,
             store,
             ports,
             change_feed,
+            resync,
             progress_streams: Arc::default(),
             slots: Slots::new(max_running),
-            active: Arc::default(),
-            queues: Arc::default(),
+            active,
+            queues,
             alarm: Alarm::default(),
             waiting_attempts: WaitingAttempts::new(suspend_after),
             isolation_lock: IsolationLock::default(),
             step_observer,
-            cancelling: Cancelling::default(),
-            releasing: watch::Sender::new(false),
-            stop: watch::Sender::new(false),
+            cancelling: TaskTracker::new(),
+            releasing: CancellationToken::new(),
+            stopping: CancellationToken::new(),
         })
     }
 
@@ -125,12 +121,12 @@ impl Node {
         &self,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let mut stop = self.stop.subscribe();
+        let stopping = self.stopping.clone();
         async move {
             tokio::select! {
                 // First, so that nothing begins after the stop.
                 biased;
-                _ = stop.wait_for(|stop| *stop) => {}
+                () = stopping.cancelled() => {}
                 () = work => {}
             }
         }
@@ -138,39 +134,43 @@ impl Node {
 
     /// Ends everything that was spawned, at once.
     pub(crate) fn stop(&self) {
-        self.stop.send_replace(true);
+        self.stopping.cancel();
+    }
+
+    /// Ends everything at once: other nodes may have taken over what this one held.
+    pub(crate) fn lose_lease(&self) {
+        // Some run in the tasks that wait for them, and not in tasks of the node.
+        self.active.lose_all();
+        self.stop();
     }
 
     /// Ends attempts that can be replayed, and waits, at most `limit`, until their ends are written. Nothing is claimed from now on.
     pub(crate) async fn release(&self, limit: Duration) {
-        self.releasing.send_replace(true);
+        self.releasing.cancel();
         let _ = self.ports.within(limit, self.active.none_replays()).await;
     }
 
     /// Whether nothing is to be claimed any more.
     pub(crate) fn is_released(&self) -> bool {
-        *self.releasing.borrow()
+        self.releasing.is_cancelled()
     }
 
     /// Completes when attempts that can be replayed are to end as suspended.
     pub(crate) async fn released(&self) {
-        let mut releasing = self.releasing.subscribe();
-        if releasing.wait_for(|releasing| *releasing).await.is_err() {
-            std::future::pending().await
-        }
+        self.releasing.cancelled().await;
     }
 
     /// Waits, at most `limit`, until every attempt that was asked to stop has stopped.
     pub(crate) async fn settle(&self, limit: Duration) {
         let settled = async {
-            while !self.cancelling.is_idle() || self.active.stopping() > 0 {
+            while !self.cancelling.is_empty() || self.active.stopping() > 0 {
                 self.ports.clock.sleep(SETTLE_INTERVAL).await;
             }
         };
         let _ = self.ports.within(limit, settled).await;
     }
 
-    /// Acts on a committed change: stops the attempt, offers the task's queue, sets the alarm, cancels children.
+    /// Acts on a change that this node has committed, before the event of it comes: stops the attempt, offers the task's queue, sets the alarm, cancels children.
     pub(crate) fn changed(self: &Arc<Self>, task: &Task) {
         if let Some(stop) = task.stop
             && task.active_attempt().is_some_and(|attempt| attempt.node == self.id)
@@ -184,6 +184,30 @@ impl Node {
         self.alarm.set_for(task);
     }
 
+    /// Asks the attempt of a task to stop if the store says so, and ends it if another node has taken it over.
+    pub(crate) async fn read_attempt(&self, id: &TaskId) -> Result<(), StoreError> {
+        // Before the read: the store has it at least as new.
+        let held = self.active.fence(id);
+        let Some(record) = self.store.get_unscoped(id).await? else {
+            return Ok(());
+        };
+        if let Some(stop) = record.task.stop {
+            self.active.stop(id, stop.reason);
+        }
+        let stored = record.task.attempt.as_ref().map(longhaul_core::Attempt::fence);
+        if let (Some(held), Some(stored)) = (held, stored)
+            && (stored.epoch > held.epoch || stored.epoch == held.epoch && stored.node != held.node)
+        {
+            self.active.leave(id, held);
+        }
+        Ok(())
+    }
+
+    /// Completes when the store has said that events may have been lost.
+    pub(crate) async fn resync_requested(&self) {
+        self.resync.notified().await;
+    }
+
     /// Writes a change and acts on it, also if the caller is dropped meanwhile: a caller that leaves between the commit and its
     /// acknowledgement must not keep a request to stop from the attempt, or an answer from a suspended task.
     ///
@@ -194,7 +218,7 @@ impl Node {
         let node = Arc::clone(self);
         self.spawn(async move {
             let promotes = matches!(*change.events, [longhaul_core::Event::Promoted]);
-            let applied = node.store.apply(change).await;
+            let applied = node.apply_until_known(change).await;
             if let Ok(task) = &applied {
                 // A finished task can only be promoted, so any other change that leaves it finished has ended it.
                 if promotes {
@@ -218,7 +242,7 @@ impl Node {
     /// running that nobody wants.
     pub(crate) fn cancel_soon(self: &Arc<Self>, id: TaskId, mode: CancelMode) {
         let node = Arc::clone(self);
-        let pending = self.cancelling.begin();
+        let pending = self.cancelling.token();
         self.spawn(async move {
             let _pending = pending;
             // A refusal means that it has ended.

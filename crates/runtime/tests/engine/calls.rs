@@ -17,7 +17,7 @@ async fn a_plain_call_is_visible_only_to_its_caller() {
     guarded("news", async {
         loop {
             waiting.changed().await;
-            match waiting.look().await.unwrap() {
+            match waiting.read().await.unwrap() {
                 CallState::Changed(record) if record.task.status.is_some() => break,
                 step => assert!(matches!(step, CallState::Changed(_))),
             }
@@ -51,7 +51,7 @@ async fn a_wait_that_is_dropped_changes_nothing_and_one_that_is_abandoned_cancel
     drop(dropped);
     let abandoned = engine.begin(engine.call("a")).await.unwrap();
     let abandoned_id = abandoned.id().clone();
-    abandoned.begun().abandon();
+    abandoned.handle().abandon();
     let (first, second) = (runs.next().await, runs.next().await);
     assert_eq!(guarded("the stop", second.cx.stopped()).await, StopReason::Cancel);
     assert_eq!(world.outcome(&engine, &abandoned_id).await, Outcome::Cancelled);

@@ -153,7 +153,7 @@ async fn watch(sets: &BTreeMap<i64, i64>) -> (BTreeMap<&'static str, i64>, Vec<(
             running = Some(run);
         }
         for (name, id) in &waited {
-            let record = world.store.peek(id).await.unwrap();
+            let record = world.store.get_unscoped(id).await.unwrap();
             if has_come(name, record.as_ref().map(|record| &record.task)) {
                 came.entry(*name).or_insert(second);
             }

@@ -117,7 +117,7 @@ async fn a_call_whose_caller_left_is_cancelled_also_when_the_store_is_full() {
     store.be_full_for("cancel_requested", 3);
     let waiting = engine.begin(engine.call("a")).await.unwrap();
     let id = waiting.id().clone();
-    waiting.begun().abandon();
+    waiting.handle().abandon();
     for pause in [50, 100, 200] {
         world.clock.sleeper(pause).await;
         world.clock.advance(pause);

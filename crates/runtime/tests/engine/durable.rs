@@ -65,6 +65,23 @@ pub(crate) fn asks_between_two_steps(effects: &Effects) -> ToolSettings {
     })
 }
 
+/// Runs [`asks_between_two_steps`] until its question is open.
+pub(crate) async fn until_it_asks(world: &World, effects: &Effects) -> (Engine, TaskId) {
+    let engine = world.start([asks_between_two_steps(effects)]).await;
+    let task = engine.create(engine.call("asks")).await.unwrap();
+    world
+        .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
+        .await;
+    (engine, task.id.clone())
+}
+
+/// Answers the question of [`asks_between_two_steps`], whose second step runs then.
+pub(crate) async fn answer_and_end(world: &World, engine: &Engine, id: &TaskId) {
+    answer(engine, id, 1, "go").await;
+    let outcome = guarded("the end", world.outcome(engine, id)).await;
+    assert_eq!(outcome, text(r#"1 {"says":"go"} 2"#));
+}
+
 /// The process dies while the question is open and the code still in memory: the same question is asked, not another.
 #[test]
 fn invariant_10_a_journaled_step_is_never_run_again() {
@@ -72,19 +89,13 @@ fn invariant_10_a_journaled_step_is_never_run_again() {
     let clock = Arc::new(ManualClock::new());
     let effects = Effects::default();
     let id = Process::run(directory.path(), &clock, async |world| {
-        let engine = world.start([asks_between_two_steps(&effects)]).await;
-        let task = engine.create(engine.call("asks")).await.unwrap();
-        world
-            .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
-            .await;
-        task.id.clone()
+        until_it_asks(&world, &effects).await.1
     });
     Process::run(directory.path(), &clock, async |world| {
         let engine = world.start([asks_between_two_steps(&effects)]).await;
         let task = world.until(&engine, &id, |task| task.state == State::Running).await;
         assert_eq!(task.open_inputs, [InputKey::nth(1)]);
-        answer(&engine, &id, 1, "go").await;
-        assert_eq!(world.outcome(&engine, &id).await, text(r#"1 {"says":"go"} 2"#));
+        answer_and_end(&world, &engine, &id).await;
         assert_eq!(world.task(&id).await.inputs_asked, 1);
     });
 }

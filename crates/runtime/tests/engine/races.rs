@@ -95,7 +95,7 @@ async fn caller(engine: Engine, number: usize) -> Option<TaskId> {
         1 => {
             let waiting = engine.begin(call).await.unwrap();
             let id = waiting.id().clone();
-            waiting.begun().abandon();
+            waiting.handle().abandon();
             return Some(id);
         }
         2 => {
@@ -138,7 +138,7 @@ async fn over(engine: &Engine, id: &TaskId) {
             open_inputs,
             attempt,
             ..
-        } = engine.store().peek(id).await.unwrap().unwrap().task;
+        } = engine.store().get_unscoped(id).await.unwrap().unwrap().task;
         if matches!(state, State::Done(_)) && attempt.is_none_or(|attempt| !attempt.is_active()) {
             return;
         }
@@ -189,7 +189,7 @@ async fn whatever_the_order_every_task_ends_and_every_slot_comes_back() {
     let mut held = Vec::new();
     for slot in 0..=SLOTS {
         let waiting = engine.begin(engine.call("endless")).await.unwrap();
-        let state = store.peek(waiting.id()).await.unwrap().unwrap().task.state;
+        let state = store.get_unscoped(waiting.id()).await.unwrap().unwrap().task.state;
         assert_eq!(state == State::Running, slot < SLOTS, "as many slots as before");
         held.push(waiting);
     }

@@ -97,12 +97,12 @@ async fn a_repeat_of_a_plain_call_waits_for_the_same_end() {
     let run = runs.next().await;
     let mut again = engine.begin(keyed(&engine, "{}")).await.unwrap();
     assert_eq!(again.id(), first.id());
-    first.begun().leave();
+    first.handle().leave();
     settle().await;
     assert_eq!(run.cx.stop_requested(), None);
     assert!(list(&engine).await.is_empty(), "nobody was told an id");
     run.cx.progress(1.0, None);
-    assert!(guarded("progress", again.next()).await.is_some());
+    assert!(guarded("progress", again.next_message()).await.is_some());
     run.finish("done");
     assert_eq!(guarded("the end", again.ended(|_| ())).await.unwrap(), text("done"));
     let mut late = engine.begin(keyed(&engine, "{}")).await.unwrap();
@@ -119,7 +119,7 @@ async fn a_plain_call_without_a_key_is_cancelled_when_its_client_leaves() {
     let engine = world.start([tool("a", script)]).await;
     let waiting = engine.begin(engine.call("a")).await.unwrap();
     let run = runs.next().await;
-    waiting.begun().leave();
+    waiting.handle().leave();
     assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
 }
 
@@ -199,7 +199,7 @@ async fn a_call_with_a_key_can_be_called_off() {
     let engine = world.start([tool("a", script)]).await;
     let waiting = engine.begin(keyed(&engine, "{}")).await.unwrap();
     let run = runs.next().await;
-    waiting.begun().abandon();
+    waiting.handle().abandon();
     assert_eq!(guarded("the stop", run.cx.stopped()).await, StopReason::Cancel);
     run.end(ExecutionEnd::Stopped(StopReason::Cancel));
     let again = engine.create(keyed(&engine, "{}")).await.unwrap();
@@ -219,7 +219,7 @@ fn a_plain_call_with_a_key_survives_a_restart() {
         let (script, mut runs) = Script::bound(true);
         let engine = world.start([tool("a", script)]).await;
         let call = Call {
-            requestor: from.clone(),
+            requestor: from.clone().into(),
             ..keyed(&engine, "{}")
         };
         let waiting = engine.begin(call).await.unwrap();

@@ -81,7 +81,7 @@ async fn finished_in(mut world: World, count: usize) -> (World, Arc<Files>, Vec<
 async fn left(world: &World, ids: &[TaskId]) -> Vec<TaskId> {
     let mut left = Vec::new();
     for id in ids {
-        if world.store.peek(id).await.unwrap().is_some() {
+        if world.store.get_unscoped(id).await.unwrap().is_some() {
             left.push(id.clone());
         }
     }

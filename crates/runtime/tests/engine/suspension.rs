@@ -1,10 +1,13 @@
 //! Suspension: long waits hold nothing, and what is waited for resumes the task.
 
-use crate::durable::{DAY, KEPT, answer, ask, asks_between_two_steps, suspended};
+use crate::durable::{DAY, KEPT, answer, answer_and_end, ask, asks_between_two_steps, suspended, until_it_asks};
 use crate::support::{CallOf, Effects, ManualClock, Process, World, beside, guarded, program, scope, settle, text};
 use longhaul_core::{InputKey, Json, Outcome, State};
 use longhaul_runtime::{AskError, Question, StepPolicy, TaskContext};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::sync::Notify;
 
 #[tokio::test]
@@ -16,9 +19,7 @@ async fn a_long_wait_suspends_the_task_and_the_answer_replays_it() {
     let parked = suspended(&world, &engine, &task.id).await;
     assert!(parked.active_attempt().is_none());
     assert_eq!((parked.open_inputs, engine.running()), (vec![InputKey::nth(1)], 0));
-    answer(&engine, &task.id, 1, "go").await;
-    let outcome = guarded("the end", world.outcome(&engine, &task.id)).await;
-    assert_eq!(outcome, text(r#"1 {"says":"go"} 2"#));
+    answer_and_end(&world, &engine, &task.id).await;
     assert_eq!(effects.count(), 2, "the first step is not repeated");
 }
 
@@ -37,8 +38,7 @@ fn an_answer_while_no_server_runs_is_found_at_the_next_start() {
         let engine = world.start([asks_between_two_steps(&effects)]).await;
         settle().await;
         assert_eq!(engine.running(), 0, "what waits is not run again by a restart");
-        answer(&engine, &id, 1, "go").await;
-        assert_eq!(world.outcome(&engine, &id).await, text(r#"1 {"says":"go"} 2"#));
+        answer_and_end(&world, &engine, &id).await;
     });
     assert_eq!(effects.count(), 2);
 }
@@ -72,13 +72,13 @@ async fn code_that_continues_during_the_suspension_check_is_not_dropped() {
     let engine = world.start([tool]).await;
     let task = engine.create(engine.call("waits")).await.unwrap();
     world.clock.sleeper(KEPT).await;
-    store.hold_peeked.send_replace(true);
+    store.hold_get_unscoped.send_replace(true);
     world.clock.advance(KEPT);
     settle().await;
     come.notify_one();
     settle().await;
     assert_eq!(effects.count(), 1, "it has gone on");
-    store.hold_peeked.send_replace(false);
+    store.hold_get_unscoped.send_replace(false);
     settle().await;
     done.notify_one();
     assert_eq!(guarded("the end", world.outcome(&engine, &task.id)).await, text("1"));
@@ -144,22 +144,61 @@ fn an_announced_stop_costs_no_attempt() {
     let clock = Arc::new(ManualClock::new());
     let effects = Effects::default();
     let id = Process::run(directory.path(), &clock, async |world| {
-        let engine = world.start([asks_between_two_steps(&effects)]).await;
-        let task = engine.create(engine.call("asks")).await.unwrap();
-        world
-            .until(&engine, &task.id, |task| !task.open_inputs.is_empty())
-            .await;
+        let (engine, id) = until_it_asks(&world, &effects).await;
         engine.release(Duration::from_secs(5)).await;
         engine.stop();
-        let left = world.task(&task.id).await;
+        let left = world.task(&id).await;
         assert_eq!((left.state, left.attempts_used), (State::Queued, 0));
-        task.id.clone()
+        id
     });
     Process::run(directory.path(), &clock, async |world| {
         let engine = world.start([asks_between_two_steps(&effects)]).await;
-        answer(&engine, &id, 1, "go").await;
-        assert_eq!(world.outcome(&engine, &id).await, text(r#"1 {"says":"go"} 2"#));
+        answer_and_end(&world, &engine, &id).await;
     });
+}
+
+/// What is released is queued for the next process, also while the dispatcher goes round the queues.
+#[tokio::test]
+async fn nothing_is_claimed_once_the_engine_is_released() {
+    let (world, store) = World::faulty();
+    let world = world.with_slots(2);
+    let go = Arc::new(Notify::new());
+    let tool = {
+        let go = Arc::clone(&go);
+        program("waits", move |_| {
+            let go = Arc::clone(&go);
+            async move {
+                go.notified().await;
+                Ok("done".to_owned())
+            }
+        })
+    };
+    let engine = world.start([tool]).await;
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        tasks.push(engine.create(engine.call("waits")).await.unwrap().id.clone());
+    }
+    settle().await;
+    store.hold_claimed.send_replace(true);
+    go.notify_waiters();
+    settle().await;
+    let claims = store.claims.load(Ordering::SeqCst);
+    let released = beside({
+        let engine = engine.clone();
+        async move { engine.release(Duration::from_secs(5)).await }
+    });
+    settle().await;
+    store.hold_claimed.send_replace(false);
+    settle().await;
+    guarded("the release", released).await.unwrap();
+    for queued in &tasks[2..] {
+        assert_eq!(world.state(queued).await, State::Queued);
+    }
+    assert_eq!(
+        store.claims.load(Ordering::SeqCst),
+        claims,
+        "it is claimed by the next process"
+    );
 }
 
 /// The answer is committed, and its sender leaves before the acknowledgement: the task must still resume.
@@ -175,7 +214,9 @@ async fn an_answer_whose_sender_leaves_after_the_commit_resumes_suspended_work()
         let (engine, id) = (engine.clone(), task.id.clone());
         async move { answer(&engine, &id, 1, "go").await }
     });
-    world.until(&engine, &task.id, |task| task.state == State::Queued).await;
+    world
+        .until(&engine, &task.id, |task| task.state != State::Suspended)
+        .await;
     answering.abort();
     assert!(answering.await.unwrap_err().is_cancelled());
     store.hold_applied.send_replace(false);

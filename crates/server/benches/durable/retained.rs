@@ -34,7 +34,8 @@ pub(crate) fn fill(directory: &Path, count: usize, result_bytes: usize) -> TaskI
         let node = store
             .open_node(&HostId("data-dir".into()), UnixMillis(now))
             .await
-            .unwrap();
+            .unwrap()
+            .node;
         let definition = Json::trusted(r#"{"retry":{"attempts":1,"backoff":0,"on":[]},"executor":{}}"#);
         store
             .put_spec(ToolSpec {

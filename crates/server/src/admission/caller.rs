@@ -1,7 +1,7 @@
 //! The sender of a message, as methods need it.
 
 use crate::session::Session;
-use longhaul_core::{ClientCapabilities, Origin, Owner, Principal, Scope, SessionKey};
+use longhaul_core::{ClientCapabilities, Json, Origin, Owner, Principal, Scope, SessionKey};
 use longhaul_runtime::{Requestor, Trace};
 use longhaul_wire::{Era, Generation, LegacyPhase, Meta, RpcError, Version};
 use serde_json::{Value, value::RawValue};
@@ -77,11 +77,8 @@ impl Caller {
             version: self.version.map_or("", Version::as_str).into(),
             modern: self.generation == Generation::Modern,
             client: match &self.session {
-                Some(session) => session
-                    .client
-                    .as_deref()
-                    .and_then(|info| serde_json::from_str(info).ok()),
-                None => meta.client_info().and_then(value),
+                Some(session) => session.client.clone().map(Json::trusted),
+                None => meta.client_info().map(Json::from),
             },
             capabilities: self.capabilities,
             progress_token: meta

@@ -1,6 +1,6 @@
 //! How many connections there are, so that an idle server can exit without refusing a client.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The connections of a server.
@@ -19,7 +19,7 @@ pub(crate) struct CountedConnection(ConnectionCount);
 impl ConnectionCount {
     /// Counts a connection; `None` if no more are accepted.
     pub(crate) fn enter(&self) -> Option<CountedConnection> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.refusing {
             return None;
         }
@@ -29,22 +29,18 @@ impl ConnectionCount {
 
     /// Accepts no more connections if there are none; returns whether there were none.
     pub(crate) fn refuse_if_none(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.refusing |= state.open == 0;
         state.refusing
     }
 
     pub(crate) fn is_zero(&self) -> bool {
-        self.lock().open == 0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock()
+        self.0.lock().open == 0
     }
 }
 
 impl Drop for CountedConnection {
     fn drop(&mut self) {
-        self.0.lock().open -= 1;
+        self.0.0.lock().open -= 1;
     }
 }

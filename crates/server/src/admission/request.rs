@@ -7,8 +7,8 @@ use longhaul_wire::{Headers, Meta, Params, RequestId, RpcError};
 /// An admitted request with its sender.
 pub(crate) struct AdmittedRequest<'a> {
     pub(crate) id: RequestId<'a>,
-    pub(crate) params: Params<'a>,
-    pub(crate) meta: Meta<'a>,
+    pub(crate) params: &'a Params<'a>,
+    pub(crate) meta: &'a Meta<'a>,
     /// Those of its HTTP request.
     pub(crate) headers: Option<&'a Headers<'a>>,
     pub(crate) caller: Caller,

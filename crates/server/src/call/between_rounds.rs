@@ -4,8 +4,8 @@
 
 use crate::interaction::rounds::LIFETIME;
 use longhaul_core::{Clock, TaskId, UnixMillis};
-use longhaul_runtime::{Begun, Ports};
-use parking_lot::{Mutex, MutexGuard};
+use longhaul_runtime::{CallHandle, Ports};
+use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
@@ -26,7 +26,7 @@ struct Entry {
 /// A request's claim on the call it waits for. Dropping it abandons the call, unless another request has brought the call to a later round.
 pub(crate) struct Hold {
     between_rounds: CallsBetweenRounds,
-    call: Begun,
+    call: CallHandle,
     /// The latest round that this request knows; `None` before the first.
     round: Option<u32>,
     /// There is nothing to abandon any more.
@@ -35,17 +35,17 @@ pub(crate) struct Hold {
 
 impl CallsBetweenRounds {
     /// The hold of the request that began the call.
-    pub(crate) fn first(&self, call: Begun) -> Hold {
+    pub(crate) fn first(&self, call: CallHandle) -> Hold {
         self.hold(call, None)
     }
 
     /// The hold of a retry from `round`; `None` if the call is no longer there.
-    pub(crate) fn again(&self, call: Begun, round: u32) -> Option<Hold> {
-        self.lock().get_mut(call.id())?.waiting += 1;
+    pub(crate) fn again(&self, call: CallHandle, round: u32) -> Option<Hold> {
+        self.0.lock().get_mut(call.id())?.waiting += 1;
         Some(self.hold(call, Some(round)))
     }
 
-    fn hold(&self, call: Begun, round: Option<u32>) -> Hold {
+    fn hold(&self, call: CallHandle, round: Option<u32>) -> Hold {
         Hold {
             between_rounds: self.clone(),
             call,
@@ -54,21 +54,17 @@ impl CallsBetweenRounds {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Entry>> {
-        self.0.lock()
-    }
-
     fn remove(&self, task: &TaskId) {
-        if let Some(entry) = self.lock().remove(task) {
+        if let Some(entry) = self.0.lock().remove(task) {
             entry.removed.notify_one();
         }
     }
 
     /// Abandons the call once the time for a retry is over.
-    async fn expire(self, call: Begun, clock: Arc<dyn Clock>, removed: Arc<Notify>) {
+    async fn expire(self, call: CallHandle, clock: Arc<dyn Clock>, removed: Arc<Notify>) {
         let task = call.id();
         loop {
-            let Some(until) = self.lock().get(task).map(|entry| entry.until) else {
+            let Some(until) = self.0.lock().get(task).map(|entry| entry.until) else {
                 return;
             };
             let now = clock.now();
@@ -79,7 +75,7 @@ impl CallsBetweenRounds {
                     () = removed.notified() => return,
                 }
             }
-            let mut calls = self.lock();
+            let mut calls = self.0.lock();
             match calls.get_mut(task) {
                 // A request waits for it now; check again later.
                 Some(entry) if entry.waiting > 0 => entry.until = now.plus(LIFETIME),
@@ -98,7 +94,7 @@ impl Hold {
     /// Starts a round whose retry may come until `until`. Returns its number; `None` if another request has
     /// meanwhile completed the call.
     pub(crate) fn ask(&mut self, until: UnixMillis, ports: &Ports) -> Option<u32> {
-        let mut calls = self.between_rounds.lock();
+        let mut calls = self.between_rounds.0.lock();
         if self.round.is_some() && !calls.contains_key(self.call.id()) {
             return None;
         }
@@ -127,7 +123,7 @@ impl Hold {
     pub(crate) fn park(&mut self) {
         if !std::mem::replace(&mut self.released, true)
             && self.round.is_some()
-            && let Some(entry) = self.between_rounds.lock().get_mut(self.call.id())
+            && let Some(entry) = self.between_rounds.0.lock().get_mut(self.call.id())
         {
             entry.waiting -= 1;
         }
@@ -146,7 +142,7 @@ impl Hold {
         let Some(round) = self.round else {
             return self.call.leave();
         };
-        let mut calls = self.between_rounds.lock();
+        let mut calls = self.between_rounds.0.lock();
         let Some(entry) = calls.get_mut(self.call.id()) else {
             return;
         };

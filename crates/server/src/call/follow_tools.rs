@@ -1,4 +1,4 @@
-//! Hand-off: how a client without tasks follows a call that takes longer than the client waits (design section 7).
+//! Hand-off: how a client without tasks follows a call that takes longer than the client waits.
 //!
 //! A plain call of a tool with `handoff` is answered after that long with what runs and how to follow it: with the tools `task_wait`
 //! and `task_cancel`, which are listed for everyone as soon as one tool hands off.
@@ -106,7 +106,7 @@ struct Arguments {
     seconds: Option<u64>,
 }
 
-pub(crate) fn answer(
+pub(crate) fn call(
     interaction: &Arc<Interaction>,
     request: &AdmittedRequest<'_>,
     tool: FollowTool,
@@ -134,7 +134,7 @@ pub(crate) fn answer(
         }
     });
     let (identity, generation) = (Arc::clone(&interaction.identity), request.caller.generation);
-    handler::answer(
+    handler::answer_with(
         interaction,
         request,
         Round::of(interaction, request, asked)?,
@@ -189,7 +189,7 @@ async fn wait(
         }
         tokio::select! {
             biased;
-            answer = Relayed::answer(&mut relayed) => {
+            answer = Relayed::answered(&mut relayed) => {
                 let (key, answer) = answer?;
                 relayed = None;
                 engine.answer(&scope, &id, BTreeMap::from([(key, answer)])).await.map_err(store_failed)?;
@@ -233,7 +233,7 @@ impl Relayed {
         })
     }
 
-    async fn answer(relayed: &mut Option<Self>) -> Result<(InputKey, Json), AskError> {
+    async fn answered(relayed: &mut Option<Self>) -> Result<(InputKey, Json), AskError> {
         match relayed {
             Some(Self { key, answer }) => Ok((key.clone(), answer.await?)),
             None => std::future::pending().await,

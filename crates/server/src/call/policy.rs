@@ -1,4 +1,4 @@
-//! Which calls become tasks: the table of design section 7.
+//! Which calls become tasks: decided by the tool's policy, and by what the client asks for and declares.
 
 use longhaul_core::{Millis, TaskPolicy};
 

@@ -22,25 +22,23 @@ use longhaul_runtime::Tool;
 use longhaul_wire::RpcError;
 use std::sync::Arc;
 
-/// The task of the first call, if this is the same call again. Without a key nothing is looked up, nor for a retry of a round: its state
-/// names its call.
+/// The task of the first call under the idempotency key `key`, if this is the same call again. For a retry of a round nothing is looked up: its
+/// state names its call.
 ///
 /// # Errors
-/// −32602 for a key that is none; the store's.
+/// The store's.
 pub(crate) async fn find(
     calls: &Calls,
     request: &AdmittedRequest<'_>,
+    key: &str,
     asked: &Asked<'_>,
 ) -> Result<Option<Task>, RpcError> {
-    let Some(key) = request.meta.idempotency_key()? else {
-        return Ok(None);
-    };
     if asked.state.is_some() {
         return Ok(None);
     }
     let none = Json::trusted("{}");
     let arguments = asked.arguments.as_ref().unwrap_or(&none);
-    let found = (calls.engine).find_repeated(request.caller.principal(), asked.target, &key, arguments);
+    let found = (calls.engine).find_repeated(request.caller.principal(), asked.target, key, arguments);
     found.await.map_err(store_failed)
 }
 
@@ -49,7 +47,7 @@ pub(crate) async fn find(
 ///
 /// # Errors
 /// Those of the request's shape, and the store's.
-pub(crate) async fn answer(
+pub(crate) async fn rejoin(
     calls: &Arc<Calls>,
     request: &AdmittedRequest<'_>,
     task: Task,
@@ -80,7 +78,7 @@ pub(crate) async fn answer(
             // Its retention may have passed since it was found.
             let waiting = waiting.ok_or_else(|| RpcError::unknown_tool(&task.tool))?;
             let call = BlockingCall::begun(context, waiting);
-            Ok(exchange::answer(&calls.interaction, request, Box::new(call)))
+            Ok(exchange::answer_with(&calls.interaction, request, Box::new(call)))
         }
     }
 }

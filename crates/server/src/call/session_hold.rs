@@ -3,20 +3,20 @@
 
 use super::Calls;
 use longhaul_core::SessionKey;
-use longhaul_runtime::Begun;
+use longhaul_runtime::CallHandle;
 use std::sync::Arc;
 
 /// A request's claim on the call it waits for. Dropping it leaves the call to its session.
 pub(super) struct SessionHold {
     calls: Arc<Calls>,
     session: SessionKey,
-    call: Begun,
+    call: CallHandle,
     /// There is nothing to cancel any more.
     released: bool,
 }
 
 impl SessionHold {
-    pub(super) fn new(calls: &Arc<Calls>, session: SessionKey, call: Begun) -> Self {
+    pub(super) fn new(calls: &Arc<Calls>, session: SessionKey, call: CallHandle) -> Self {
         Self {
             calls: Arc::clone(calls),
             session,
@@ -48,7 +48,7 @@ impl Drop for SessionHold {
 }
 
 /// Cancels a call that its client has left when the session ends before it.
-async fn cancel_with_session(calls: Arc<Calls>, session: SessionKey, call: Begun) {
+async fn cancel_with_session(calls: Arc<Calls>, session: SessionKey, call: CallHandle) {
     tokio::select! {
         () = over(&calls, &call) => {}
         () = calls.interaction.sessions.ended(&calls.engine, &session) => call.leave(),
@@ -57,10 +57,10 @@ async fn cancel_with_session(calls: Arc<Calls>, session: SessionKey, call: Begun
 }
 
 /// Completes when the call has ended, or has become a task.
-async fn over(calls: &Calls, call: &Begun) {
+async fn over(calls: &Calls, call: &CallHandle) {
     let mut watch = calls.engine.watch(call.id());
     loop {
-        match calls.engine.store().peek(call.id()).await {
+        match calls.engine.store().get_unscoped(call.id()).await {
             Ok(Some(record)) if record.task.is_done() || record.task.announced => return,
             Ok(None) => return,
             // What cannot be read now is read after its next change.

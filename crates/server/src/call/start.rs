@@ -26,8 +26,8 @@ use std::{borrow::Cow, sync::Arc};
 
 /// Starts a call of `tool`, or rejoins the call that the request retries.
 ///
-/// The order of the checks is X-12's, with the mirrored headers where 2.6 has them: the tool exists → headers → gating → arguments.
-pub(crate) async fn answer(
+/// The order of the checks: the tool exists → headers → gating → arguments.
+pub(crate) async fn start_or_rejoin(
     calls: &Arc<Calls>,
     request: &AdmittedRequest<'_>,
     tool: Arc<Tool>,
@@ -43,7 +43,7 @@ pub(crate) async fn answer(
     let interaction = &calls.interaction;
     let round = Round::of(interaction, request, asked)?;
     let checked = tool.check(arguments.as_str());
-    let mut requestor = request.caller.requestor(&request.meta)?;
+    let mut requestor = request.caller.requestor(request.meta)?;
     if route != Route::Task {
         // The token of a waiting call is good for as long as the call is; that of a task for the task's life (G1-46).
         requestor.progress_token = None;
@@ -63,7 +63,7 @@ pub(crate) async fn answer(
             arguments,
             owner: request.caller.owner(),
             origin: request.caller.origin(),
-            requestor,
+            requestor: Arc::new(requestor),
             idempotency_key: request.meta.idempotency_key()?.map(Arc::from),
             ttl: task_metadata.and_then(|task| task.ttl),
             cancel_if_caller_leaves: match request.caller.generation {
@@ -75,8 +75,9 @@ pub(crate) async fn answer(
     };
     let output = match (checked, round, &tool.settings().intake) {
         // A result the model can act on.
-        (Err(wrong), ..) => start.fail(Outcome::tool_error(&wrong.to_string())).await?,
-        (Ok(()), Some(round), _) if round.is_of_a_call() => start.rejoin(round, notifications).await?,
+        // What is rare is boxed: this future is as large as its largest branch.
+        (Err(wrong), ..) => Box::pin(start.fail(Outcome::tool_error(&wrong.to_string()))).await?,
+        (Ok(()), Some(round), _) if round.is_of_a_call() => Box::pin(start.rejoin(round, notifications)).await?,
         // Its client must be given the task before anything else (G1-11), and is asked within the task.
         (Ok(()), None, Some(_)) if start.is_task_of_legacy() => start.asking_first().run(notifications).await?,
         (Ok(()), round, Some(intake)) => {
@@ -95,7 +96,7 @@ pub(crate) async fn answer(
         (Ok(()), None, None) => start.run(notifications).await?,
     };
     Ok(match output {
-        Output::Continue(responder) => exchange::answer(interaction, request, responder),
+        Output::Continue(responder) => exchange::answer_with(interaction, request, responder),
         Output::Response(response) => response.into(),
         Output::Notification(_) | Output::Request(_) | Output::Quiet => unreachable!("a start is no message"),
     })
@@ -165,7 +166,7 @@ impl Start {
 
     /// The intake is run at the start of the task.
     fn asking_first(mut self) -> Self {
-        self.call.requestor.asks_first = true;
+        Arc::make_mut(&mut self.call.requestor).asks_first = true;
         self
     }
 
@@ -226,7 +227,7 @@ impl Start {
             .ok_or_else(call_ended)?;
         let hold = calls
             .between_rounds
-            .again(waiting.begun(), nth)
+            .again(waiting.handle(), nth)
             .ok_or_else(call_ended)?;
         Ok(Output::Continue(Box::new(BlockingCall::rejoined(
             context, waiting, hold,

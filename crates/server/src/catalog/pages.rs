@@ -64,7 +64,7 @@ enum Dialect {
     Modern,
 }
 
-pub(crate) fn answer(lists: &Lists, request: &AdmittedRequest<'_>, list: List) -> Result<Answer, RpcError> {
+pub(crate) fn list_page(lists: &Lists, request: &AdmittedRequest<'_>, list: List) -> Result<Answer, RpcError> {
     let snapshot = lists.engine.catalog().snapshot();
     let dialect = match request.caller.generation {
         Generation::Legacy => Dialect::Legacy(request.caller.version.unwrap_or(Version::ASSUMED)),

@@ -7,14 +7,14 @@ use longhaul_wire::RpcError;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-pub(crate) fn answer(
+pub(crate) fn call(
     interaction: &Arc<Interaction>,
     request: &AdmittedRequest<'_>,
     own: Arc<CustomMethod>,
     params: Option<&RawValue>,
 ) -> Result<Answer, RpcError> {
     let params = params.map_or_else(|| Json::trusted("{}"), Json::from);
-    handler::answer(
+    handler::answer_with(
         interaction,
         request,
         None,

@@ -82,7 +82,7 @@ impl Dispatcher {
         if let Some(custom) = self.methods.engine.catalog().method(&request.method) {
             let (era, params, meta) = admit_custom(request, &incoming.peer)?;
             let admitted = self.admitted(request, incoming, &era, params, meta);
-            return custom_method::answer(&self.methods.interaction, &admitted, custom, request.params);
+            return custom_method::call(&self.methods.interaction, &admitted, custom, request.raw_params());
         }
         let rules = AdmissionRules {
             strict_headers: self.strict_headers,
@@ -95,17 +95,17 @@ impl Dispatcher {
             meta,
         } = admit(request, &incoming.peer, &rules)?;
         let admitted = self.admitted(request, incoming, &era, params, meta);
-        table::answer(&self.methods, method, &admitted).await
+        table::call(&self.methods, method, &admitted).await
     }
 
     /// An admitted request with its caller.
     fn admitted<'a>(
         &self,
-        request: &Request<'a>,
+        request: &'a Request<'_>,
         incoming: &'a Incoming<'_>,
         era: &Era<'_>,
-        params: Params<'a>,
-        meta: Meta<'a>,
+        params: &'a Params<'a>,
+        meta: &'a Meta<'a>,
     ) -> AdmittedRequest<'a> {
         AdmittedRequest {
             id: request.id,
@@ -143,8 +143,8 @@ impl Dispatcher {
 
     /// Handles a notification. Unknown ones are accepted: they have no answer, and a later revision may define them.
     fn notification(&self, notification: &Notification<'_>, incoming: &Incoming<'_>) -> Result<Answer, RpcError> {
-        let params = Params::read(notification.params)?;
-        let era = detect_era(Some(&notification.method), &params.meta()?, &incoming.peer)?;
+        let params = notification.params()?;
+        let era = detect_era(Some(&notification.method), params.meta()?, &incoming.peer)?;
         let caller = self.caller(incoming, &era);
         // Over HTTP a modern client cancels a request by leaving; it has no notification for it (T-34, T-36).
         let legacy = matches!(era, Era::Legacy(_));

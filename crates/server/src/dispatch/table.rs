@@ -59,7 +59,7 @@ pub(super) fn serves(method: Method) -> bool {
 }
 
 /// Answers a request by its method.
-pub(super) async fn answer(methods: &Methods, method: Method, request: &AdmittedRequest<'_>) -> Answered {
+pub(super) async fn call(methods: &Methods, method: Method, request: &AdmittedRequest<'_>) -> Answered {
     match handler(method) {
         Some(Handler::TasksGet) => tasks_get::answer(methods, request).await,
         Some(Handler::Boxed(answer)) => answer(methods, request).await,

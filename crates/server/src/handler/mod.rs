@@ -51,7 +51,7 @@ pub(crate) fn result_writer(identity: &Arc<ServerInfo>, generation: Generation) 
 ///
 /// # Errors
 /// −32602 if the request's progress token or log level is not valid.
-pub(crate) fn answer(
+pub(crate) fn answer_with(
     interaction: &Arc<Interaction>,
     request: &AdmittedRequest<'_>,
     round: Option<Round>,
@@ -75,7 +75,7 @@ pub(crate) fn answer(
     };
     let notifications = RequestNotifications::requested_by(interaction, request)?;
     let responder = run(interaction, request, notifications, round, handler, Box::new(finish))?;
-    Ok(exchange::answer(interaction, request, responder))
+    Ok(exchange::answer_with(interaction, request, responder))
 }
 
 /// Runs a handler, and continues with what `finish` does with its result.
@@ -104,7 +104,7 @@ pub(crate) fn run(
         }),
         (None, Generation::Modern) => Arc::new(NoRequests(Arc::clone(&outbox))),
     };
-    let requestor: Arc<Requestor> = Arc::new(request.caller.requestor(&request.meta)?);
+    let requestor: Arc<Requestor> = Arc::new(request.caller.requestor(request.meta)?);
     let principal = request.caller.principal().clone();
     let cx = RequestContext::new(principal, requestor, interaction.engine.ports().clone(), requesting);
     Ok(Box::new(RunningHandler {

@@ -2,7 +2,7 @@
 
 use longhaul_runtime::ToolMessage;
 use longhaul_wire::RpcError;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use tokio::sync::Notify;
 
@@ -38,13 +38,13 @@ pub(super) struct Outbox {
 impl Outbox {
     /// Adds an item that must arrive.
     pub(super) fn push(&self, line: OutboxItem) {
-        self.lock().push_back(line);
+        self.lines.lock().push_back(line);
         self.fresh.notify_one();
     }
 
     /// Adds a message that may be lost: if the client is slow, the oldest unsent message is dropped.
     pub(super) fn push_message(&self, message: ToolMessage) {
-        let mut lines = self.lock();
+        let mut lines = self.lines.lock();
         if lines.len() >= KEPT
             && let Some(oldest) = lines.iter().position(|line| matches!(line, OutboxItem::ToolMessage(_)))
         {
@@ -57,20 +57,17 @@ impl Outbox {
 
     /// Withdraws a question of a modern request that was not sent yet.
     pub(super) fn withdraw(&self, question: &str) {
-        self.lock()
+        self.lines
+            .lock()
             .retain(|line| !matches!(line, OutboxItem::InputRequired { name, .. } if name == question));
     }
 
     pub(super) fn take(&self) -> Option<OutboxItem> {
-        self.lock().pop_front()
+        self.lines.lock().pop_front()
     }
 
     /// Completes when something was added since it last completed.
     pub(super) async fn filled(&self) {
         self.fresh.notified().await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<OutboxItem>> {
-        self.lines.lock()
     }
 }

@@ -7,7 +7,7 @@ use crate::interaction::{
 };
 use longhaul_core::{BoxFuture, Json};
 use longhaul_runtime::{AskError, Question, RequestChannel, ToolMessage, read_answer};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -76,7 +76,7 @@ impl Replay {
 
     /// The state for the next round, which these questions ask.
     pub(super) fn state(&self, asked: impl IntoIterator<Item = String>) -> State {
-        let question_log = self.lock();
+        let question_log = self.question_log.lock();
         let raw = |answer: &Json| RawValue::from_string(answer.as_str().to_owned()).ok();
         let used = question_log
             .answers
@@ -88,10 +88,6 @@ impl Replay {
                 .collect(),
             asked: asked.into_iter().collect(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, QuestionLog> {
-        self.question_log.lock()
     }
 }
 
@@ -120,7 +116,7 @@ impl QuestionLog {
 
 impl RequestChannel for Replay {
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<Json, AskError>> {
-        let mut question_log = self.lock();
+        let mut question_log = self.question_log.lock();
         let name = question_log.name(&question);
         let line = match question_log.answers.get(&name).cloned() {
             Some(answer) => match input_requests::check(&question.request, &answer) {

@@ -67,7 +67,7 @@ impl Response {
     /// Reserves memory for it if it is large; without memory an error takes its place.
     fn with_room(mut self, memory: &ByteBudget, id: &OwnedRequestId) -> Self {
         if self.text.reservation.is_none() {
-            match memory.answer(self.text.text.len()) {
+            match memory.reserve_for_answer(self.text.text.len()) {
                 Ok(reservation) => self.text.reservation = reservation,
                 Err(Exhausted) => return Self::error(id, &Busy::Answers.into()),
             }
@@ -104,7 +104,7 @@ pub(crate) trait Responder: Send + 'static {
 }
 
 /// Answers a request with what `responder` gives.
-pub(crate) fn answer(
+pub(crate) fn answer_with(
     interaction: &Arc<Interaction>,
     request: &AdmittedRequest<'_>,
     responder: Box<dyn Responder>,

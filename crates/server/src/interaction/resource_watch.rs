@@ -11,13 +11,13 @@ use futures_util::FutureExt;
 use longhaul_core::{Scope, Task, TaskId, store::StoreError};
 use longhaul_runtime::{Engine, LogRange, Watch};
 use longhaul_wire::{RpcError, TaskPart, TaskUri};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     sync::{Arc, Weak},
     time::Duration,
 };
-use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 
 /// Between two updates of one resource; also between two reads of a log, whose growth nothing reports.
@@ -34,7 +34,7 @@ struct WatchedPart {
     updates: ResourceWatchers,
     key: Key,
     /// Dropped with this, which ends the watcher.
-    _alive: watch::Sender<()>,
+    _alive: DropGuard,
 }
 
 /// What was last seen of a part.
@@ -100,44 +100,37 @@ pub(crate) async fn subscribe(
         warn!(%error, "what is kept of a task cannot be read");
         RpcError::internal("The resource cannot be read")
     })?;
-    let (watched, mut ended) = match interaction.resource_watchers.enter((path.task, path.part)) {
+    let (watched, ended) = match interaction.resource_watchers.enter((path.task, path.part)) {
         (watched, Some(ended)) => (watched, ended),
         (watched, None) => return Ok(Some(watched)),
     };
     interaction.engine.ports().spawner.spawn(Box::pin(async move {
-        tokio::select! {
-            () = part.watch(task, changes, seen) => {}
-            _ = ended.changed() => {}
-        }
+        ended.run_until_cancelled_owned(part.watch(task, changes, seen)).await;
     }));
     Ok(Some(watched))
 }
 
 impl ResourceWatchers {
-    /// What keeps the watcher of a part alive and, if there was none, the receiver that ends a new one.
-    fn enter(&self, key: Key) -> (Arc<WatchedPart>, Option<watch::Receiver<()>>) {
-        let mut table = self.lock();
+    /// What keeps the watcher of a part alive and, if there was none, the token that ends a new one.
+    fn enter(&self, key: Key) -> (Arc<WatchedPart>, Option<CancellationToken>) {
+        let mut table = self.0.lock();
         if let Some(watched) = table.get(&key).and_then(Weak::upgrade) {
             return (watched, None);
         }
-        let (alive, ended) = watch::channel(());
+        let ended = CancellationToken::new();
         let watched = Arc::new(WatchedPart {
             updates: self.clone(),
             key: key.clone(),
-            _alive: alive,
+            _alive: ended.clone().drop_guard(),
         });
         table.insert(key, Arc::downgrade(&watched));
         (watched, Some(ended))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Weak<WatchedPart>>> {
-        self.0.lock()
     }
 }
 
 impl Drop for WatchedPart {
     fn drop(&mut self) {
-        let mut table = self.updates.lock();
+        let mut table = self.updates.0.lock();
         // Another watcher may have replaced it.
         if table.get(&self.key).is_some_and(|watched| watched.strong_count() == 0) {
             table.remove(&self.key);

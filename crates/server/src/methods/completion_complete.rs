@@ -22,7 +22,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
             Ok(completion::build_result(&values))
         }) as _
     });
-    handler::answer(
+    handler::answer_with(
         &methods.interaction,
         request,
         None,

@@ -28,7 +28,7 @@ pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result
     };
     let round = Round::of(&methods.interaction, request, asked)?;
     let handler = Box::new(move |cx| Arc::clone(&prompt.handler).get(arguments, cx));
-    handler::answer(
+    handler::answer_with(
         &methods.interaction,
         request,
         round,

@@ -9,5 +9,5 @@ use crate::{
 use longhaul_wire::RpcError;
 
 pub(crate) fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> Result<Answer, RpcError> {
-    pages::answer(&methods.lists, request, List::Prompts)
+    pages::list_page(&methods.lists, request, List::Prompts)
 }

@@ -46,7 +46,7 @@ fn read_with(
     let generation = request.caller.generation;
     let not_found = RpcError::resource_not_found(generation, &params.uri);
     let (uri, identity) = (params.uri.to_string(), Arc::clone(&methods.identity));
-    handler::answer(
+    handler::answer_with(
         &methods.interaction,
         request,
         Round::of(&methods.interaction, request, asked)?,

@@ -24,14 +24,18 @@ pub(crate) async fn answer(methods: &Methods, request: &AdmittedRequest<'_>) -> 
     };
     let catalog = methods.engine.catalog();
     let tool = catalog.tool(&params.name);
-    if let Some(task) = repeated::find(&methods.calls, request, &asked).await? {
-        return repeated::answer(&methods.calls, request, task, tool.as_deref(), asked).await;
+    if let Some(key) = request.meta.idempotency_key()? {
+        // Boxed, since it is rare and large.
+        let found = Box::pin(repeated::find(&methods.calls, request, &key, &asked)).await?;
+        if let Some(task) = found {
+            return Box::pin(repeated::rejoin(&methods.calls, request, task, tool.as_deref(), asked)).await;
+        }
     }
     if let Some(tool) = tool {
-        return start::answer(&methods.calls, request, tool, params.arguments, asked).await;
+        return start::start_or_rejoin(&methods.calls, request, tool, params.arguments, asked).await;
     }
     match FollowTool::named(&params.name, &catalog.snapshot()) {
-        Some(tool) => follow_tools::answer(&methods.interaction, request, tool, asked),
+        Some(tool) => follow_tools::call(&methods.interaction, request, tool, asked),
         None => Err(RpcError::unknown_tool(&params.name)),
     }
 }

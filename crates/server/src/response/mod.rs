@@ -87,7 +87,7 @@ impl Answer {
                     text,
                     reservation: None,
                 },
-            } => match memory.answer(text.len()) {
+            } => match memory.reserve_for_answer(text.len()) {
                 Ok(reservation) => Self::Message {
                     status,
                     retry_after,
@@ -140,12 +140,19 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
             "More sessions were ended than the server can remember, so this one was not ended; its id expires 30 days after it began",
         )
         .with_status(429),
-        StoreError::ReadsOnly => RpcError::internal(
+        StoreError::ReadOnly => RpcError::internal(
             "The server's database was restored or moved, and its operator has not accepted it yet: tasks can be read, and nothing can be started or changed. The \
              server's log says how to accept it",
         )
         .with_status(503),
-        StoreError::Closed => shutting_down(),
+        StoreError::Closed | StoreError::LeaseLost => shutting_down(),
+        StoreError::HostInUse(_) => {
+            RpcError::internal("Another server uses this one's host id; nothing was changed, try again later").with_status(503)
+        }
+        StoreError::OutcomeUnknown(why) => {
+            error!(why, "whether a change was stored is unknown");
+            RpcError::internal("Whether the server has stored this is unknown; look before you try again").with_status(503)
+        }
         StoreError::Failed(why) => {
             error!(why, "the store failed");
             RpcError::internal("The server's store failed")

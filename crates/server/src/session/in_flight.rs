@@ -27,7 +27,7 @@ impl InFlight {
         let cancelled = Arc::new(Notify::new());
         let key = session.map(|session| (session.clone(), id.canonical().into_owned()));
         if let Some(key) = &key {
-            self.lock().insert(key.clone(), Arc::clone(&cancelled));
+            self.0.lock().insert(key.clone(), Arc::clone(&cancelled));
         }
         Entry {
             table: self.clone(),
@@ -39,13 +39,9 @@ impl InFlight {
     /// Cancels a request. Unknown ids are ignored: the answer may be on its way (U-06).
     pub(crate) fn cancel(&self, session: &SessionKey, id: RequestId<'_>) {
         let key = (session.clone(), id.canonical().into_owned());
-        if let Some(entry) = self.lock().get(&key) {
+        if let Some(entry) = self.0.lock().get(&key) {
             entry.notify_one();
         }
-    }
-
-    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<Key, Arc<Notify>>> {
-        self.0.lock()
     }
 }
 
@@ -59,7 +55,7 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         let Some(key) = &self.key else { return };
-        let mut table = self.table.lock();
+        let mut table = self.table.0.lock();
         // A client that reuses an id has replaced the entry; the newer one stays.
         if table.get(key).is_some_and(|entry| Arc::ptr_eq(entry, &self.cancelled)) {
             table.remove(key);

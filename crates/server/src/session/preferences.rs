@@ -4,7 +4,7 @@
 
 use super::Session;
 use longhaul_core::{LogLevel, SessionKey, UnixMillis};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
 
 /// The log level of a session that has set none (U-08 leaves it to the server).
@@ -56,7 +56,7 @@ pub(crate) enum SubscribeError {
 impl SessionPreferences {
     /// The session is sent log messages of `level` and above from now on.
     pub(crate) fn set_level(&self, session: &Session, level: LogLevel) {
-        let mut table = self.lock();
+        let mut table = self.0.lock();
         table.of(session).level = Some(level);
         table.make_room(&session.key);
     }
@@ -64,6 +64,7 @@ impl SessionPreferences {
     /// The level from which on the session is sent log messages.
     pub(crate) fn level(&self, session: &SessionKey) -> LogLevel {
         let level = self
+            .0
             .lock()
             .sessions
             .get(session)
@@ -84,7 +85,7 @@ impl SessionPreferences {
         if uri.len() > LONGEST_URI {
             return Err(SubscribeError::TooLong(uri.len()));
         }
-        let mut table = self.lock();
+        let mut table = self.0.lock();
         let subscriptions = &mut table.of(session).subscriptions;
         if subscriptions.contains_key(uri) {
             return Ok(());
@@ -100,7 +101,7 @@ impl SessionPreferences {
 
     /// Ends the subscription to a resource.
     pub(crate) fn unsubscribe(&self, session: &SessionKey, uri: &str) {
-        let mut table = self.lock();
+        let mut table = self.0.lock();
         let preferences = table.sessions.get_mut(session);
         if preferences.is_some_and(|preferences| preferences.subscriptions.remove(uri).is_some()) {
             table.bytes -= size_of(uri);
@@ -109,7 +110,7 @@ impl SessionPreferences {
 
     /// Whether the session has subscribed to the resource.
     pub(crate) fn is_subscribed(&self, session: &SessionKey, uri: &str) -> bool {
-        let table = self.lock();
+        let table = self.0.lock();
         table
             .sessions
             .get(session)
@@ -118,7 +119,7 @@ impl SessionPreferences {
 
     /// All that the session has subscribed to.
     pub(crate) fn subscriptions(&self, session: &SessionKey) -> Vec<Arc<str>> {
-        let table = self.lock();
+        let table = self.0.lock();
         let preferences = table.sessions.get(session);
         preferences
             .map(|preferences| preferences.subscriptions.keys().cloned().collect())
@@ -127,11 +128,7 @@ impl SessionPreferences {
 
     /// The session has ended.
     pub(crate) fn remove(&self, session: &SessionKey) {
-        self.lock().remove(session);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock()
+        self.0.lock().remove(session);
     }
 }
 
@@ -195,7 +192,7 @@ mod tests {
     }
 
     fn check(preferences: &SessionPreferences) {
-        let table = preferences.lock();
+        let table = preferences.0.lock();
         let counted: usize = table.sessions.values().map(Preferences::bytes).sum();
         assert_eq!(table.bytes, counted);
         assert!(counted <= BYTES, "{counted}");
@@ -242,7 +239,7 @@ mod tests {
             preferences.subscribe(&session(1), &long, None),
             Err(SubscribeError::TooLong(long.len()))
         );
-        assert!(preferences.lock().sessions.is_empty());
+        assert!(preferences.0.lock().sessions.is_empty());
     }
 
     #[test]

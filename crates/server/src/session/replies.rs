@@ -54,7 +54,7 @@ impl PendingReplies {
         entropy.fill(&mut bytes);
         let key = (session.clone(), format!("{:032x}", u128::from_be_bytes(bytes)));
         let (sender, reply) = oneshot::channel();
-        lock(&self.awaited).insert(key.clone(), sender);
+        self.awaited.lock().insert(key.clone(), sender);
         PendingReply {
             awaited: Arc::clone(&self.awaited),
             key,
@@ -69,7 +69,7 @@ impl PendingReplies {
     }
 
     pub(crate) fn take(&self, session: &SessionKey, id: String, reply: Reply) {
-        let awaited = lock(&self.awaited).remove(&(session.clone(), id));
+        let awaited = self.awaited.lock().remove(&(session.clone(), id));
         if let Some(awaited) = awaited {
             // The wait may just have ended.
             let _ = awaited.send(reply);
@@ -95,14 +95,8 @@ impl PendingReply {
 
 impl Drop for PendingReply {
     fn drop(&mut self) {
-        lock(&self.awaited).remove(&self.key);
+        self.awaited.lock().remove(&self.key);
     }
-}
-
-fn lock(
-    awaited: &Mutex<HashMap<Key, oneshot::Sender<Reply>>>,
-) -> parking_lot::MutexGuard<'_, HashMap<Key, oneshot::Sender<Reply>>> {
-    awaited.lock()
 }
 
 /// The question that the id of a delivery names; `None` for any other id.
@@ -146,7 +140,7 @@ mod tests {
         assert_eq!(first.reply().await, reply(r#"{"a":1}"#));
         assert_eq!(second.reply().await, reply(r#"{"b":1}"#));
         drop((first, replies.expect(&mine, &entropy)));
-        assert!(lock(&replies.awaited).is_empty(), "a wait that ended leaves nothing");
+        assert!(replies.awaited.lock().is_empty(), "a wait that ended leaves nothing");
     }
 
     #[test]

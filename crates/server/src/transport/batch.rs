@@ -16,7 +16,7 @@ use crate::{
 };
 use futures_util::future::join_all;
 use longhaul_core::Principal;
-use longhaul_wire::{Batch, Message, Method, Params, Request, RpcError, Version};
+use longhaul_wire::{Batch, Message, Method, Request, RpcError, Version};
 use std::sync::Arc;
 
 /// Whether this is a batch of a session that may send one. Anything else is read, and a batch refused, as a single message.
@@ -35,9 +35,9 @@ pub(crate) fn refusal(request: &Request<'_>) -> Option<RpcError> {
         .then(|| RpcError::invalid_request("Revisions after 2025-03-26 have no batches: send the request by itself"))
 }
 
-/// Whether the request is a modern one (2.6, rule 1).
+/// Whether the request is a modern one: its `_meta` names a protocol version.
 pub(crate) fn is_modern(request: &Request<'_>) -> bool {
-    let meta = Params::read(request.params).and_then(|params| params.meta());
+    let meta = request.params().and_then(|params| params.meta());
     meta.is_ok_and(|meta| matches!(meta.protocol_version(), Ok(Some(_))))
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn array(responses: Vec<Text>) -> Text {
 }
 
 /// Answers a batch that came over HTTP. Its first message has been counted with the request that carried it.
-pub(crate) async fn answer(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answer {
+pub(crate) async fn answer_batch(front: &Arc<Front>, incoming: &Incoming<'_>) -> Answer {
     let batch = match Batch::parse(incoming.bytes) {
         Ok(batch) => batch,
         Err(error) => return Answer::error(None, &error),

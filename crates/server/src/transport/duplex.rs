@@ -18,7 +18,7 @@ use crate::{
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, abortable};
 use longhaul_wire::{
-    Batch, Message, Method, Params, Request, RequestId, RpcError, Transport, jsonrpc::Notification, notification,
+    Batch, Message, Method, Request, RequestId, RpcError, Transport, jsonrpc::Notification, notification,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -93,10 +93,6 @@ impl BatchResponses {
     fn joined(self: &Arc<Self>) -> Arc<Self> {
         self.left.fetch_add(1, Ordering::Relaxed);
         Arc::clone(self)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Text>> {
-        self.texts.lock()
     }
 }
 
@@ -335,7 +331,7 @@ impl Duplex {
 
     /// The running modern request that a cancellation names.
     fn modern_request(&self, cancelled: &Notification<'_>) -> Option<AbortHandle> {
-        let cancellation = Params::read(cancelled.params).ok()?.cancelled().ok()?;
+        let cancellation = cancelled.params().ok()?.cancelled().ok()?;
         let requests = self.requests();
         requests.get(&*cancellation.request_id.canonical())?.abort.clone()
     }
@@ -381,7 +377,7 @@ impl Duplex {
     async fn respond(&self, text: Text, batch: Option<&BatchResponses>) -> Result<(), Closed> {
         match batch {
             Some(batch) => {
-                batch.lock().push(text);
+                batch.texts.lock().push(text);
                 Ok(())
             }
             None => self.send_text(text).await,
@@ -393,7 +389,7 @@ impl Duplex {
         if batch.left.fetch_sub(1, Ordering::AcqRel) > 1 {
             return Ok(());
         }
-        let texts = std::mem::take(&mut *batch.lock());
+        let texts = std::mem::take(&mut *batch.texts.lock());
         match texts.is_empty() {
             true => Ok(()),
             false => self.send_text(batch::array(texts)).await,

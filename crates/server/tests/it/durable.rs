@@ -144,7 +144,7 @@ async fn suspended(server: &Server, clock: &TestClock, task: &str) {
     loop {
         clock.advance(KEPT);
         for _ in 0..100 {
-            let record = server.engine.store().peek(&id).await.unwrap().unwrap();
+            let record = server.engine.store().get_unscoped(&id).await.unwrap().unwrap();
             if record.task.is_suspended() {
                 return;
             }

@@ -53,7 +53,6 @@ async fn a_modern_call_is_compared_with_its_headers() {
     }
 }
 
-/// 2.6: before the capability gate, and before the arguments.
 #[tokio::test]
 async fn headers_come_before_the_gate_and_the_arguments() {
     let server = Server::start().await;

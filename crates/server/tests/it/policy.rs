@@ -1,4 +1,4 @@
-//! The table of design section 7, over HTTP.
+//! Each policy with each kind of client, over HTTP.
 
 use crate::{
     request::{Post, act, act_as_task},

@@ -1,15 +1,19 @@
 //! The status of a task that waits for a slot.
 
 use crate::{
+    clock::TestClock,
     request::{Post, act_as_task},
     server::{Options, Server, get, task_of},
 };
 use serde_json::json;
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_queued_task_shows_what_it_waits_for() {
+    let clock = TestClock::default();
     let server = Server::with(Options {
         max_running: Some(1),
+        clock: clock.clone(),
         ..Options::default()
     })
     .await;
@@ -18,6 +22,8 @@ async fn a_queued_task_shows_what_it_waits_for() {
     let mut tasks = Vec::new();
     for _ in 0..3 {
         tasks.push(task_of(&server.result(&wait).await));
+        // Tasks of one millisecond wait in the order of their ids, which are random.
+        clock.advance(Duration::from_millis(1));
     }
     for (task, words) in tasks.iter().zip([
         json!(null),

@@ -54,7 +54,7 @@ impl Counter {
     }
 }
 
-/// The tools: one for each row of the table in design section 7, and one that is promoted at once.
+/// The tools: one for each policy, and one that is promoted at once.
 pub(crate) const TOOLS: [(&str, TaskPolicy); 5] = [
     ("never", TaskPolicy::Never),
     ("optional", TaskPolicy::Optional),

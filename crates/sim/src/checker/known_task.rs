@@ -3,8 +3,7 @@
 use super::{Invariant, MAX_QUEUED, MAX_STOPPING, is_settled};
 use crate::disk::{self, entries};
 use longhaul_core::{
-    Entry, EntryKind, InputKey, InputState, Json, NodeId, Outcome, State, Task, TaskId, UnixMillis, Verdict,
-    store::Record,
+    Entry, EntryKind, InputKey, InputState, Json, Outcome, State, Task, TaskId, UnixMillis, Verdict, store::Record,
 };
 use longhaul_store::MemoryStore;
 use std::collections::{BTreeMap, BTreeSet};
@@ -243,9 +242,8 @@ fn visible_fields(task: &Task) -> impl PartialEq + std::fmt::Debug + use<> {
     )
 }
 
-fn epoch(task: &Task) -> (u32, NodeId) {
-    let attempt = task.attempt.as_ref();
-    attempt.map_or((0, NodeId(0)), |attempt| (attempt.epoch, attempt.node))
+fn epoch(task: &Task) -> u32 {
+    task.attempt.as_ref().map_or(0, |attempt| attempt.epoch)
 }
 
 /// No task may fail with a non-determinism error: the programs are deterministic, and changed ones block their tasks.

@@ -16,7 +16,10 @@ use longhaul_core::{
 };
 use longhaul_store::MemoryStore;
 use serde::Serialize;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// An invariant of ARCHITECTURE.md, or something that they depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -57,7 +60,8 @@ impl Invariant {
     );
     pub(crate) const RUN_ONCE: Self = Self::numbered(12, "an attempt is run at most once");
     pub(crate) const REPLAYS: Self = Self::unnumbered("a replay gets the recorded results");
-    pub(crate) const ENDS: Self = Self::unnumbered("every task ends once a node stays alive");
+    pub(crate) const ENDS: Self =
+        Self::unnumbered("once the faults are over, every task ends and its client learns it");
     pub(crate) const NO_PANIC: Self = Self::unnumbered("nothing panics and nothing spins");
     pub(crate) const SAME_TWICE: Self = Self::unnumbered("two runs of a seed are the same");
 }
@@ -82,8 +86,19 @@ pub struct Violation {
 
 /// How long a task may be queued after the last fault, in milliseconds.
 const MAX_QUEUED: u64 = 120_000;
-/// How long a task may take to stop after the last fault, in milliseconds.
-const MAX_STOPPING: u64 = 20_000;
+/// How long a task may take to stop after the last fault, in milliseconds: its node may have died, which others find out within some 20 seconds, and look
+/// for once a minute.
+const MAX_STOPPING: u64 = 120_000;
+/// How long after the end of a task a client may wait for it, in milliseconds: nodes read again within 30 seconds.
+const MAX_WAIT: u64 = 60_000;
+
+/// A client that waits for the end of a task.
+struct WaitForEnd {
+    process: Process,
+    task: TaskId,
+    /// When the task was first found to be over, in milliseconds.
+    over_since: Option<u64>,
+}
 
 /// The checker of a simulation.
 pub(crate) struct Checker {
@@ -91,8 +106,13 @@ pub(crate) struct Checker {
     violation: Option<Violation>,
     tasks: BTreeMap<TaskId, KnownTask>,
     nodes: BTreeMap<Process, NodeId>,
+    /// Nodes that are proven dead. They may run without knowing it.
+    without_lease: BTreeSet<NodeId>,
+    /// Clients that wait for the ends of tasks.
+    waits: BTreeMap<u64, WaitForEnd>,
+    waits_begun: u64,
     /// The calls that may be cancelled: their callers have cancelled them, or have left a call that is cancelled then.
-    may_be_cancelled: std::collections::BTreeSet<u64>,
+    may_be_cancelled: BTreeSet<u64>,
     keyed: BTreeMap<(usize, Arc<str>), TaskId>,
 }
 
@@ -103,6 +123,9 @@ impl Checker {
             violation: None,
             tasks: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            without_lease: BTreeSet::new(),
+            waits: BTreeMap::new(),
+            waits_begun: 0,
             may_be_cancelled: Default::default(),
             keyed: BTreeMap::new(),
         }
@@ -144,7 +167,24 @@ impl Checker {
         self.nodes.insert(process, node);
     }
 
-    fn node(&self, process: Process) -> Option<NodeId> {
+    /// The nodes that have lost their leases since the last call.
+    pub(crate) fn nodes_without_lease(&mut self, disk: &MemoryStore) -> Vec<NodeId> {
+        let lost = self.nodes.values().filter(|node| disk.has_lost_lease(**node));
+        let lost: Vec<NodeId> = lost
+            .copied()
+            .filter(|node| !self.without_lease.contains(node))
+            .collect();
+        self.without_lease.extend(&lost);
+        lost
+    }
+
+    /// Whether the node of a process has lost its lease.
+    pub(crate) fn has_lost_its_lease(&self, process: Process) -> bool {
+        self.node(process)
+            .is_some_and(|node| self.without_lease.contains(&node))
+    }
+
+    pub(crate) fn node(&self, process: Process) -> Option<NodeId> {
         self.nodes.get(&process).copied()
     }
 
@@ -179,7 +219,8 @@ impl Checker {
         let Some(before) = before else {
             return;
         };
-        if result.is_ok() {
+        let recognized = matches!(result, Ok(task) if change.number.is_some() && task.version == before.version);
+        if result.is_ok() && !recognized {
             if let (Ok(task), Some(fence)) = (result, change.fence) {
                 self.check_block(disk, task, fence, &change.events);
             }
@@ -187,7 +228,7 @@ impl Checker {
             if let Some(event) = needed {
                 self.check_fence(process, before, change.fence, event.name());
             }
-            if change.events.contains(&Event::Promoted) && self.nodes.values().max() > Some(&before.front) {
+            if change.events.contains(&Event::Promoted) && self.without_lease.contains(&before.front) {
                 self.tasks
                     .entry(change.task.clone())
                     .and_modify(|known| known.promoted_late = true);
@@ -317,7 +358,48 @@ impl Checker {
         let late = tasks
             .iter_mut()
             .find_map(|(id, known)| known.find_stalled(disk, id, now));
-        late.map(|(nth, what)| format!("t{nth} {what}"))
+        let late = late.map(|(nth, what)| format!("t{nth} {what}"));
+        late.or_else(|| self.find_late_wait(disk, now))
+    }
+
+    fn find_late_wait(&mut self, disk: &MemoryStore, now: u64) -> Option<String> {
+        let mut late = None;
+        for WaitForEnd {
+            process,
+            task,
+            over_since,
+        } in self.waits.values_mut()
+        {
+            if disk::record(disk, task).is_some_and(|record| record.outcome.is_none()) {
+                continue;
+            }
+            if now - *over_since.get_or_insert(now) > MAX_WAIT {
+                late = Some((*process, task.clone()));
+            }
+        }
+        let (process, task) = late?;
+        let name = self.name(&task);
+        Some(format!(
+            "{name} has ended, and a client still waits for that on n{}",
+            process.0
+        ))
+    }
+
+    /// A client begins to wait for the end of a task on a node.
+    pub(crate) fn wait_begins(&mut self, process: Process, task: &TaskId) -> u64 {
+        self.waits_begun += 1;
+        let wait = WaitForEnd {
+            process,
+            task: task.clone(),
+            over_since: None,
+        };
+        self.waits.insert(self.waits_begun, wait);
+        self.waits_begun
+    }
+
+    /// It has seen the end, or its node has died.
+    pub(crate) fn wait_is_over(&mut self, wait: u64) {
+        self.waits.remove(&wait);
     }
 
     /// Describes the tasks that have not ended.

@@ -32,9 +32,9 @@ pub async fn changes_survive_reopening(fresh: Fresh) {
         .await
         .expect("it ends");
     let before = [
-        bench.peek(&queued.id).await,
-        bench.peek(&running.id).await,
-        bench.peek(&done.id).await,
+        bench.get_unscoped(&queued.id).await,
+        bench.get_unscoped(&running.id).await,
+        bench.get_unscoped(&done.id).await,
     ];
     assert_eq!(before[1].inputs.len(), 1, "one question is open");
     assert_eq!(before[2].outcome, Some(answer_text("42")));
@@ -42,9 +42,9 @@ pub async fn changes_survive_reopening(fresh: Fresh) {
 
     let bench = bench.restart().await;
     let after = [
-        bench.peek(&queued.id).await,
-        bench.peek(&running.id).await,
-        bench.peek(&done.id).await,
+        bench.get_unscoped(&queued.id).await,
+        bench.get_unscoped(&running.id).await,
+        bench.get_unscoped(&done.id).await,
     ];
     assert_eq!(after, before);
     let answer = bench.input(&running.id, 1).await.expect("the answer is kept");

@@ -14,11 +14,11 @@ pub async fn a_refused_change_leaves_no_trace(fresh: Fresh) {
         .apply(&task.id, Some(fence), vec![asked(1)], 2)
         .await
         .expect("a question");
-    let before = bench.peek(&task.id).await;
+    let before = bench.get_unscoped(&task.id).await;
     let events = vec![Event::Started, asked(2), answered(1, "yes"), finished("done"), asked(3)];
     let refused = bench.apply(&task.id, Some(fence), events, 3).await;
     assert!(matches!(refused, Err(ApplyError::Illegal(_))), "{refused:?}");
-    assert_eq!(bench.peek(&task.id).await, before);
+    assert_eq!(bench.get_unscoped(&task.id).await, before);
     let question = bench.input(&task.id, 1).await.expect("the question");
     assert_eq!(question.state, InputState::Open);
     bench
@@ -39,13 +39,13 @@ pub async fn a_refused_task_leaves_no_trace(fresh: Fresh) {
         bench.store.create(again).await,
         Err(CreateError::Store(StoreError::Failed(_)))
     ));
-    assert_eq!(bench.peek(&task.id).await.task, task);
+    assert_eq!(bench.get_unscoped(&task.id).await.task, task);
     let mut unknown = new_task("b", bench.node, 2);
     unknown.header.spec = SpecId::named("never put");
     assert!(matches!(
         bench.store.create(unknown).await,
         Err(CreateError::Store(StoreError::Failed(_)))
     ));
-    assert_eq!(bench.store.peek(&id("b")).await, Ok(None));
+    assert_eq!(bench.store.get_unscoped(&id("b")).await, Ok(None));
     bench.create(new_task("b", bench.node, 3)).await;
 }

@@ -48,7 +48,7 @@ pub async fn blocked_work_records_events_and_is_not_woken(fresh: Fresh) {
     assert_eq!(bench.claim("tool", 10, 99).await, []);
     // At its retry time it is tried again.
     assert_eq!(bench.store.next_wake().await, Ok(Some(UnixMillis(100))));
-    let due = bench.peek(&task.id).await.task.due(UnixMillis(100));
+    let due = bench.get_unscoped(&task.id).await.task.due(UnixMillis(100));
     assert_eq!(due, [Event::TimerFired]);
     bench.apply(&task.id, None, due, 100).await.expect("it is time");
     let claimed = bench.claim("tool", 10, 100).await.pop().expect("it is queued");
@@ -77,11 +77,11 @@ pub async fn blocked_work_holds_nothing(fresh: Fresh) {
     assert_eq!(bench.store.counts().await, Ok(counts));
     let usage = bench.store.usage(None).await.expect("usage");
     assert_eq!(usage.live, 1);
-    let before = bench.peek(&task.id).await;
+    let before = bench.get_unscoped(&task.id).await;
     let bench = bench.restart().await;
     let adopted = bench.store.adopt(bench.node, &host(), 10, UnixMillis(5)).await;
     assert_eq!(adopted, Ok(vec![]));
-    assert_eq!(bench.peek(&task.id).await, before);
+    assert_eq!(bench.get_unscoped(&task.id).await, before);
     assert_eq!(bench.get("alice", &task.id).await, Some(before));
     assert_eq!(
         (bench.store.counts().await, bench.store.usage(None).await),
@@ -130,7 +130,7 @@ pub async fn a_block_lasts_until_an_entry(fresh: Fresh) {
     assert_eq!(due, [Event::BlockedTimedOut]);
     let over = bench.apply(&task.id, None, due, 9_000).await.expect("it is time");
     assert_eq!((over.is_done(), over.blocked), (true, None));
-    let outcome = bench.peek(&task.id).await.outcome;
+    let outcome = bench.get_unscoped(&task.id).await.outcome;
     assert_eq!(outcome, Some(Outcome::RpcError(why.failure.clone())));
 }
 

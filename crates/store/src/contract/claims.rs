@@ -44,7 +44,7 @@ pub async fn a_queue_is_in_order_of_readiness(fresh: Fresh) {
     assert_eq!(names(bench.claim("tool", 2, 8).await), ["b", "d"]);
     assert_eq!(names(bench.claim("tool", 10, 8).await), ["c"]);
 
-    let task = bench.peek(&id("c")).await.task;
+    let task = bench.get_unscoped(&id("c")).await.task;
     let failed = Event::AttemptEnded(AttemptEnd::Failed {
         outcome: answer_text("no"),
         retry_at: Some(longhaul_core::UnixMillis(50)),
@@ -65,6 +65,6 @@ pub async fn a_task_may_be_claimed_as_it_is_created(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
     let (task, _) = bench.running("a", 1).await;
     assert_eq!(task.state, State::Running);
-    assert_eq!(bench.peek(&task.id).await.task, task);
+    assert_eq!(bench.get_unscoped(&task.id).await.task, task);
     assert_eq!(bench.claim("tool", 10, 100).await, []);
 }

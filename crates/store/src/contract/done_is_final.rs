@@ -18,7 +18,7 @@ pub async fn invariant_2_a_done_task_never_changes(fresh: Fresh) {
         .apply(&task.id, None, vec![Event::CancelRequested(CancelMode::AtOnce)], 3)
         .await
         .expect("it is cancelled");
-    let over = bench.peek(&task.id).await;
+    let over = bench.get_unscoped(&task.id).await;
     assert_eq!(
         (over.task.state, &over.outcome),
         (State::Done(Verdict::Cancelled), &Some(Outcome::Cancelled))
@@ -50,14 +50,14 @@ pub async fn invariant_2_a_done_task_never_changes(fresh: Fresh) {
         let name = event.name();
         let answer = bench.apply(&task.id, Some(fence), vec![event], 4).await;
         assert!(matches!(answer, Err(ApplyError::Illegal(_))), "{name}: {answer:?}");
-        assert_eq!(bench.peek(&task.id).await, over, "{name}");
+        assert_eq!(bench.get_unscoped(&task.id).await, over, "{name}");
     }
     for end in [
         finished("late"),
         Event::AttemptEnded(AttemptEnd::Stopped(StopReason::Cancel)),
     ] {
         let late = bench.apply(&task.id, Some(fence), vec![end.clone()], 5).await;
-        let now = bench.peek(&task.id).await;
+        let now = bench.get_unscoped(&task.id).await;
         assert_eq!(
             (now.task.state, &now.outcome),
             (over.task.state, &over.outcome),

@@ -25,12 +25,14 @@ impl Bench {
         let subject = fresh().await;
         let store = subject.store();
         store.put_spec(spec("spec")).await.expect("a definition is put");
-        let node = store.open_node(&host(), UnixMillis(0)).await.expect("a node is opened");
+        let lease = store.open_node(&host(), UnixMillis(0)).await;
+        let node = lease.expect("a node is opened").node;
         Self { subject, store, node }
     }
 
     /// Closes and opens the store, and continues as the next node.
     pub(super) async fn restart(mut self) -> Self {
+        self.store.end_lease(self.node).await.expect("a lease ends");
         drop(self.store);
         self.subject.reopen().await;
         self.store = self.subject.store();
@@ -38,7 +40,8 @@ impl Bench {
             .store
             .open_node(&host(), UnixMillis(0))
             .await
-            .expect("a node is opened");
+            .expect("a node is opened")
+            .node;
         self
     }
 
@@ -73,9 +76,9 @@ impl Bench {
         self.store.input(task, &InputKey::nth(nth)).await.expect("a read")
     }
 
-    pub(super) async fn peek(&self, id: &TaskId) -> Record {
+    pub(super) async fn get_unscoped(&self, id: &TaskId) -> Record {
         self.store
-            .peek(id)
+            .get_unscoped(id)
             .await
             .expect("a task is read")
             .expect("the task exists")
@@ -164,6 +167,8 @@ pub(crate) fn change(id: &TaskId, fence: Option<Fence>, events: Vec<Event>, at: 
         fence,
         events,
         at: UnixMillis(at),
+        number: None,
+        can_wait: false,
     }
 }
 

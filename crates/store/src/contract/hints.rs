@@ -1,42 +1,89 @@
-//! Hints of changes.
+//! Events of changes.
 
 use super::{Fresh, fixture::*};
-use longhaul_core::{Event, store::Hint};
-use std::sync::{Arc, Mutex, mpsc};
+use longhaul_core::{CancelMode, Event, UnixMillis, store::StoreEvent};
+use std::{
+    sync::{Arc, Mutex, mpsc},
+    time::Duration,
+};
 
-/// Each change of a task is hinted in order, after it can be read; a refused change is not.
-pub async fn every_change_is_hinted_in_order(fresh: Fresh) {
+/// What is told of changes can be read by then. With one process, the last change of each task and each queued task are told; with many, events
+/// may be lost.
+pub async fn events_are_never_wrong(fresh: Fresh) {
     let bench = Bench::fresh(fresh).await;
-    let (tell, told) = mpsc::channel::<Hint>();
+    let (tell, told) = mpsc::channel::<StoreEvent>();
     let tell = Mutex::new(tell);
-    bench.store.listen(Arc::new(move |hints: &[Hint]| {
+    bench.store.listen(Arc::new(move |events: &[StoreEvent]| {
         let tell = tell.lock().expect("the listener's lock");
-        hints.iter().for_each(|hint| drop(tell.send(hint.clone())));
+        events.iter().for_each(|event| drop(tell.send(event.clone())));
     }));
+    let one_process = !bench.store.capabilities().many_nodes;
+    let (mut announced, mut queued) = (0, None);
+    let mut events = async |version, with_queue| {
+        loop {
+            // Only a store that must tell of it is waited for.
+            let is_missing = announced < version || with_queue && queued.is_none();
+            let event = match one_process && is_missing {
+                true => told
+                    .recv_timeout(Duration::from_secs(30))
+                    .expect("an event of the change"),
+                false => match told.try_recv() {
+                    Ok(event) => event,
+                    Err(_) => return queued.clone(),
+                },
+            };
+            match event {
+                StoreEvent::TaskChanged(hint) => {
+                    let task = bench.get_unscoped(&hint.task).await.task;
+                    assert!(hint.version <= task.version, "{hint:?} is not readable");
+                    assert!(hint.stop.is_none() || hint.stop == task.stop.map(|stop| stop.reason));
+                    announced = announced.max(hint.version);
+                }
+                StoreEvent::QueueReady { tool, ready_at } => queued = Some((tool, ready_at)),
+                StoreEvent::Resync => {}
+            }
+        }
+    };
     let task = bench.create(new_task("a", bench.node, 1)).await;
+    let ready = events(task.version, true).await;
+    assert!(ready == Some(("tool".into(), UnixMillis(1))) || ready.is_none() && !one_process);
     let claimed = bench.claim("tool", 1, 2).await;
     let fence = fence(&claimed[0].task);
     bench
         .apply(&task.id, None, vec![Event::Started], 3)
         .await
         .expect_err("no fence");
-    bench
+    let started = bench
         .apply(&task.id, Some(fence), vec![Event::Started, asked(1)], 3)
         .await
         .expect("it starts");
-    bench
-        .apply(&task.id, Some(fence), vec![finished("done")], 4)
+    events(started.version, false).await;
+    let cancel = Event::CancelRequested(CancelMode::Cooperative);
+    bench.apply(&task.id, None, vec![cancel], 4).await.expect("cancelled");
+    let done = bench
+        .apply(&task.id, Some(fence), vec![finished("done")], 5)
         .await
         .expect("it ends");
-    let last = bench.peek(&task.id).await.task.version;
-    let mut seen = Vec::new();
-    while seen.last().is_none_or(|version| *version < last) {
-        let hint = told
-            .recv_timeout(std::time::Duration::from_secs(30))
-            .expect("a hint for the last version");
-        assert_eq!(hint.task, task.id);
-        seen.push(hint.version);
-    }
-    assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
-    assert_eq!(seen, [1, 2, 4, 5]);
+    events(done.version, false).await;
+}
+
+/// Versions of all tasks that exist, in one read.
+pub async fn versions_are_read_together(fresh: Fresh) {
+    let bench = Bench::fresh(fresh).await;
+    let (first, fence) = bench.running("a", 1).await;
+    let mut other = new_task("b", bench.node, 1);
+    other.announced = false;
+    let other = bench.create(other).await;
+    let started = bench
+        .apply(&first.id, Some(fence), vec![Event::Started], 2)
+        .await
+        .expect("it starts");
+    let ids = [id("c"), other.id.clone(), first.id.clone()];
+    let mut versions = bench.store.versions(&ids).await.expect("the versions");
+    versions.sort();
+    assert_eq!(
+        versions,
+        [(first.id.clone(), started.version), (other.id.clone(), other.version)]
+    );
+    assert_eq!(bench.store.versions(&[]).await, Ok(vec![]));
 }

@@ -1,4 +1,4 @@
-//! A call that arrives twice under one key is one call (design sections 4 and 7).
+//! A call that arrives twice under one key is one call.
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{
@@ -37,7 +37,7 @@ pub async fn the_same_call_is_made_once(fresh: Fresh) {
     again.arguments = longhaul_core::Json::trusted("{ }");
     assert_eq!(found(&bench, "alice", "tool", 1).await, Some(first.clone()));
     assert_eq!(bench.store.create(again).await, Ok(Created::Existing(first)));
-    assert_eq!(bench.store.peek(&id("b")).await, Ok(None));
+    assert_eq!(bench.store.get_unscoped(&id("b")).await, Ok(None));
 
     let claimed = bench.claim("tool", 1, 2).await;
     let (task, fence) = (&claimed[0].task, fence(&claimed[0].task));
@@ -47,7 +47,7 @@ pub async fn the_same_call_is_made_once(fresh: Fresh) {
         .expect("it ends");
     let usage = bench.store.usage(None).await;
     let bench = bench.restart().await;
-    let over = bench.peek(&id("a")).await.task;
+    let over = bench.get_unscoped(&id("a")).await.task;
     assert!(over.is_done() && over.keyed);
     assert_eq!(found(&bench, "alice", "tool", 1).await, Some(over.clone()));
     let late = bench.store.create(keyed("c", &bench, "key", 1)).await;
@@ -67,8 +67,8 @@ pub async fn a_key_is_not_used_for_another_call(fresh: Fresh) {
     let other = bench.store.create(keyed("b", &bench, "key", 2)).await;
     assert_eq!(other, Err(CreateError::KeyTaken));
     assert_eq!(found(&bench, "alice", "tool", 2).await, None);
-    assert_eq!(bench.store.peek(&id("b")).await, Ok(None));
-    assert_eq!(bench.peek(&first.id).await.task, first);
+    assert_eq!(bench.store.get_unscoped(&id("b")).await, Ok(None));
+    assert_eq!(bench.get_unscoped(&first.id).await.task, first);
     bench.create(keyed("b", &bench, "another key", 2)).await;
 }
 
@@ -92,7 +92,7 @@ pub async fn a_key_lives_as_long_as_its_task(fresh: Fresh) {
     let mut new = keyed("a", &bench, "key", 1);
     new.outcome = Some(answer_text("no"));
     bench.create(new).await;
-    let deletable = bench.peek(&id("a")).await.task.delete_at().expect("it is over");
+    let deletable = bench.get_unscoped(&id("a")).await.task.delete_at().expect("it is over");
     let early = UnixMillis(deletable.0 - 1);
     assert_eq!(bench.store.delete(vec![id("a")], early).await, Ok(0));
     let other = bench.store.create(keyed("b", &bench, "key", 2)).await;

@@ -15,7 +15,7 @@ pub async fn invariant_4_an_input_key_is_answered_once(fresh: Fresh) {
         record.inputs.into_iter().map(|input| input.key).collect()
     };
     assert_eq!(
-        keys(bench.peek(&task.id).await),
+        keys(bench.get_unscoped(&task.id).await),
         [InputKey::nth(1), InputKey::nth(2)],
         "oldest first"
     );
@@ -40,7 +40,7 @@ pub async fn invariant_4_an_input_key_is_answered_once(fresh: Fresh) {
     let kept = bench.input(&task.id, 1).await.expect("the answer");
     assert_eq!(kept.state, InputState::Answered(answer_of(answers[winner])));
     assert_eq!((kept.asked_at, kept.settled_at), (UnixMillis(2), Some(UnixMillis(3))));
-    assert_eq!(keys(bench.peek(&task.id).await), [InputKey::nth(2)]);
+    assert_eq!(keys(bench.get_unscoped(&task.id).await), [InputKey::nth(2)]);
     let again = bench.apply(&task.id, None, vec![answered(1, "later")], 4).await;
     assert!(matches!(again, Err(ApplyError::Illegal(_))));
     assert_eq!(bench.input(&task.id, 1).await, Some(kept));
@@ -70,7 +70,7 @@ pub async fn questions_are_withdrawn_with_their_attempt(fresh: Fresh) {
         .apply(&task.id, Some(old), vec![Event::AttemptEnded(failed)], 3)
         .await
         .expect("queued again");
-    assert_eq!(bench.peek(&task.id).await.inputs, []);
+    assert_eq!(bench.get_unscoped(&task.id).await.inputs, []);
     let late = bench.apply(&task.id, None, vec![answered(1, "late")], 4).await;
     assert!(matches!(late, Err(ApplyError::Illegal(_))));
     let claimed = bench.claim("tool", 1, 5).await;
@@ -84,7 +84,7 @@ pub async fn questions_are_withdrawn_with_their_attempt(fresh: Fresh) {
         .apply(&task.id, Some(fence), vec![withdraw], 7)
         .await
         .expect("withdrawn");
-    assert_eq!(bench.peek(&task.id).await.inputs, []);
+    assert_eq!(bench.get_unscoped(&task.id).await.inputs, []);
     for (nth, at) in [(1, 3), (2, 7)] {
         let withdrawn = bench.input(&task.id, nth).await.expect("the question");
         assert_eq!(

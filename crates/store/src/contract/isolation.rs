@@ -33,7 +33,7 @@ pub async fn a_task_never_announced_is_not_shown(fresh: Fresh) {
     new.announced = false;
     let task = bench.create(new).await;
     assert_eq!(bench.get("alice", &task.id).await, None);
-    assert_eq!(bench.peek(&task.id).await.task, task);
+    assert_eq!(bench.get_unscoped(&task.id).await.task, task);
     assert_eq!(
         bench.store.list(&scope("alice"), None, 10).await.expect("a list").tasks,
         []

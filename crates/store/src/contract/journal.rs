@@ -114,7 +114,7 @@ pub async fn output_is_found_among_other_entries(fresh: Fresh) {
         assert_eq!(emitted(&task.id, entry.seq, 100).await, all[nth + 1..]);
     }
     assert_eq!(emitted(&id("nobody"), 0, 3).await, []);
-    let over = bench.peek(&task.id).await.task.announced_until;
+    let over = bench.get_unscoped(&task.id).await.task.announced_until;
     assert_eq!(bench.store.delete(vec![task.id.clone()], over).await, Ok(1));
     assert_eq!(emitted(&task.id, 0, 100).await, []);
 }
@@ -128,7 +128,7 @@ pub async fn entries_come_in_order_and_from_their_worker(fresh: Fresh) {
         .apply(&task.id, Some(fence), vec![one], 2)
         .await
         .expect("an entry");
-    let before = (bench.peek(&task.id).await, bench.journal(&task.id).await);
+    let before = (bench.get_unscoped(&task.id).await, bench.journal(&task.id).await);
     let again = Event::Journaled(Entry {
         value: Json::trusted("7"),
         ..step(1, "one")
@@ -159,7 +159,10 @@ pub async fn entries_come_in_order_and_from_their_worker(fresh: Fresh) {
         let refused = bench.apply(&task.id, stale, vec![again.clone(), two.clone()], 3).await;
         assert_eq!(refused, Err(ApplyError::Stale), "{stale:?}");
     }
-    assert_eq!((bench.peek(&task.id).await, bench.journal(&task.id).await), before);
+    assert_eq!(
+        (bench.get_unscoped(&task.id).await, bench.journal(&task.id).await),
+        before
+    );
     bench
         .apply(&task.id, Some(fence), vec![again, two, finished("done")], 4)
         .await

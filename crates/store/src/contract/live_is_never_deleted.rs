@@ -19,7 +19,7 @@ pub async fn invariant_6_live_work_is_not_deleted(fresh: Fresh) {
     assert_eq!(bench.store.expired(FAR, 10).await, Ok(vec![]));
     assert_eq!(bench.store.delete(all.clone(), FAR).await, Ok(0));
     for id in &all {
-        bench.peek(id).await;
+        bench.get_unscoped(id).await;
     }
     // Its worker is gone: now it has a retention, which ends.
     let over = bench
@@ -35,7 +35,7 @@ pub async fn invariant_6_live_work_is_not_deleted(fresh: Fresh) {
     );
     assert_eq!(bench.store.expired(delete_at, 10).await, Ok(vec![stopping.id.clone()]));
     assert_eq!(bench.store.delete(all, delete_at).await, Ok(1));
-    assert_eq!(bench.store.peek(&stopping.id).await, Ok(None));
+    assert_eq!(bench.store.get_unscoped(&stopping.id).await, Ok(None));
 }
 
 /// The id, the outcome and the answers are deleted, from lists too; other tasks are unchanged.
@@ -50,7 +50,7 @@ pub async fn a_deleted_task_leaves_nothing(fresh: Fresh) {
             .await
             .expect("it ends");
     }
-    let due = bench.peek(&id("t1")).await.task.delete_at().expect("a moment");
+    let due = bench.get_unscoped(&id("t1")).await.task.delete_at().expect("a moment");
     assert_eq!(bench.store.expired(due, 1).await, Ok(vec![id("t0")]), "earliest first");
     let expired = bench.store.expired(due, 10).await.expect("a list");
     assert_eq!(expired, [id("t0"), id("t1")]);
@@ -67,9 +67,9 @@ pub async fn a_deleted_task_leaves_nothing(fresh: Fresh) {
         left.iter().map(|task| task.id.clone()).collect::<Vec<_>>(),
         [id("t3"), id("t2")]
     );
-    assert_eq!(bench.peek(&id("t2")).await.outcome, Some(answer_text("t2")));
+    assert_eq!(bench.get_unscoped(&id("t2")).await.outcome, Some(answer_text("t2")));
     // A new task with the same id has nothing of the deleted one.
     let task = bench.create(new_task("t0", bench.node, 50)).await;
-    let record = bench.peek(&task.id).await;
+    let record = bench.get_unscoped(&task.id).await;
     assert_eq!((record.outcome, record.inputs), (None, vec![]));
 }

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! # use longhaul_store::{MemoryStore, contract::Subject};
-//! # use longhaul_core::{BoxFuture, Store};
+//! # use longhaul_core::{BoxFuture, Millis, Store};
 //! # use std::sync::Arc;
 //! struct Model(Arc<MemoryStore>);
 //! impl Subject for Model {
@@ -22,7 +22,7 @@
 //! The suite names no executor: `block_on` is whatever drives the store's futures. A broken promise panics with what was
 //! expected.
 
-use longhaul_core::{BoxFuture, Store};
+use longhaul_core::{BoxFuture, Millis, Store};
 use std::sync::Arc;
 
 pub(crate) mod fixture;
@@ -40,9 +40,11 @@ pub mod idempotent_creation;
 pub mod inputs_answered_once;
 pub mod isolation;
 pub mod journal;
+pub mod leases;
 pub mod lineage;
 pub mod lists;
 pub mod live_is_never_deleted;
+pub mod numbered_changes;
 pub mod queues;
 pub mod quotas;
 pub mod recovery;
@@ -61,6 +63,9 @@ pub trait Subject: Send {
 
     /// Closes the store and opens it again on the same data. Everyone else has dropped it. A store without a disk does nothing.
     fn reopen(&mut self) -> BoxFuture<'_, ()>;
+
+    /// Lets time pass by the store's clock. Only needed for a store that many nodes share.
+    fn pass(&mut self, _millis: Millis) {}
 }
 
 /// Makes a [`Subject`] with nothing in it.
@@ -80,19 +85,23 @@ macro_rules! contract_tests {
             claims: no_task_is_given_to_two_claimers, a_queue_is_in_order_of_readiness, a_task_may_be_claimed_as_it_is_created;
             counts: live_tasks_are_counted;
             done_is_final: invariant_2_a_done_task_never_changes, a_task_may_be_over_as_it_is_created;
-            hints: every_change_is_hinted_in_order;
+            hints: events_are_never_wrong, versions_are_read_together;
             idempotent_creation: the_same_call_is_made_once, a_key_is_not_used_for_another_call, a_key_belongs_to_principal_and_tool,
                 a_key_lives_as_long_as_its_task, of_concurrent_calls_one_is_made, a_caller_with_a_key_can_return;
             inputs_answered_once: invariant_4_an_input_key_is_answered_once, questions_are_withdrawn_with_their_attempt;
             isolation: invariant_5_a_principal_cannot_learn_of_anothers_task, a_task_never_announced_is_not_shown;
             journal: invariant_10_journal_entries_stay, an_existing_entry_takes_another_value,
                 output_is_found_among_other_entries, entries_come_in_order_and_from_their_worker, entries_are_counted_and_go_with_their_task;
+            leases: a_renewal_lists_what_the_node_holds, the_node_before_has_lost_its_lease,
+                leases_end_where_nodes_are_many, a_lease_ends_unless_it_is_renewed,
+                leases_that_ran_out_together_are_renewed, a_lease_can_be_given_up, attempts_are_lost_with_their_host;
             lineage: a_childs_end_reaches_its_parent_with_it, a_childs_long_end_is_its_own, a_child_is_written_with_its_parents_entry_or_not_at_all,
                 a_repeated_call_writes_nothing_of_the_parent, a_child_may_be_over_as_it_is_created,
                 the_end_of_a_child_changes_no_parent_that_is_over, children_of_finished_parents_are_found;
             lists: lists_go_from_new_to_old_in_pages, a_sessions_live_tasks_are_found_oldest_first,
                 a_session_filters_lists_and_nothing_else;
             live_is_never_deleted: invariant_6_live_work_is_not_deleted, a_deleted_task_leaves_nothing;
+            numbered_changes: a_numbered_change_is_made_once, numbers_belong_to_an_attempt;
             queues: queues_are_known_by_their_tools, the_position_in_a_queue_is_known, limits_are_kept_by_tool;
             quotas: live_tasks_are_limited, stored_bytes_are_limited, counts_survive_reopening, a_quota_refuses_creates_and_nothing_else;
             recovery: orphans_are_adopted_with_their_epoch, orphans_of_other_hosts_are_left, orphaned_calls_are_found;

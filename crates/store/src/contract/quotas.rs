@@ -1,4 +1,4 @@
-//! Quotas of live tasks and stored bytes (design section 9) are checked in the transaction that creates a task.
+//! Quotas of live tasks and stored bytes are checked in the transaction that creates a task.
 
 use super::{Fresh, fixture::*};
 use longhaul_core::{
@@ -56,7 +56,11 @@ pub async fn live_tasks_are_limited(fresh: Fresh) {
 
     create("bob", "b0").await.expect("bob has room");
     assert_eq!(create("bob", "b1").await, too_many_live(QuotaScope::All, 3));
-    assert_eq!(bench.store.peek(&id("b1")).await, Ok(None), "nothing was written");
+    assert_eq!(
+        bench.store.get_unscoped(&id("b1")).await,
+        Ok(None),
+        "nothing was written"
+    );
     let mut over = of("alice", "over", &bench, two_each);
     over.outcome = Some(answer_text("no"));
     bench.create(over).await;
@@ -108,7 +112,7 @@ pub async fn stored_bytes_are_limited(fresh: Fresh) {
         .apply(&id("a"), Some(fence), vec![finished("done \u{1F40C}")], 6)
         .await;
     let done = done.expect("it ends");
-    let record = bench.peek(&id("a")).await;
+    let record = bench.get_unscoped(&id("a")).await;
     let Some(longhaul_core::Outcome::Result { json, .. }) = record.outcome else {
         panic!("it has an outcome")
     };

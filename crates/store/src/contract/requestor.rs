@@ -30,7 +30,7 @@ pub async fn a_question_keeps_its_name(fresh: Fresh) {
         .await
         .expect("questions");
     let bench = bench.restart().await;
-    let inputs = bench.peek(&task.id).await.inputs;
+    let inputs = bench.get_unscoped(&task.id).await.inputs;
     let names: Vec<Option<&str>> = inputs.iter().map(|input| input.name.as_deref()).collect();
     assert_eq!(names, [Some("odd"), None, Some("odd")]);
 

@@ -16,15 +16,15 @@ pub async fn invariant_3_a_stale_fence_is_refused(fresh: Fresh) {
         .apply(&task.id, Some(first), vec![Event::AttemptEnded(failed)], 2)
         .await
         .expect("queued again");
-    let queued = bench.peek(&task.id).await;
+    let queued = bench.get_unscoped(&task.id).await;
     assert_eq!(
         bench.apply(&task.id, Some(first), vec![finished("late")], 3).await,
         Err(ApplyError::Stale)
     );
-    assert_eq!(bench.peek(&task.id).await, queued);
+    assert_eq!(bench.get_unscoped(&task.id).await, queued);
 
     let second = fence(&bench.claim("tool", 1, 3).await[0].task);
-    let running = bench.peek(&task.id).await;
+    let running = bench.get_unscoped(&task.id).await;
     let stale = [
         first,
         Fence {
@@ -42,7 +42,7 @@ pub async fn invariant_3_a_stale_fence_is_refused(fresh: Fresh) {
             let answer = bench.apply(&task.id, Some(stale), vec![event.clone()], 4).await;
             assert_eq!(answer, Err(ApplyError::Stale), "{stale:?} {event:?}");
         }
-        assert_eq!(bench.peek(&task.id).await, running);
+        assert_eq!(bench.get_unscoped(&task.id).await, running);
     }
     bench
         .apply(&task.id, Some(second), vec![finished("done")], 5)
@@ -52,7 +52,7 @@ pub async fn invariant_3_a_stale_fence_is_refused(fresh: Fresh) {
         bench.apply(&task.id, Some(second), vec![finished("twice")], 6).await,
         Err(ApplyError::Stale)
     );
-    assert_eq!(bench.peek(&task.id).await.outcome, Some(answer_text("done")));
+    assert_eq!(bench.get_unscoped(&task.id).await.outcome, Some(answer_text("done")));
 }
 
 /// Events of a worker are refused without a fence.
@@ -63,7 +63,7 @@ pub async fn workers_must_show_a_fence(fresh: Fresh) {
         .apply(&task.id, Some(fence), vec![asked(1)], 2)
         .await
         .expect("a question");
-    let before = bench.peek(&task.id).await;
+    let before = bench.get_unscoped(&task.id).await;
     let events = [
         Event::Started,
         Event::Reported {
@@ -78,5 +78,5 @@ pub async fn workers_must_show_a_fence(fresh: Fresh) {
         let answer = bench.apply(&task.id, None, vec![event.clone()], 3).await;
         assert_eq!(answer, Err(ApplyError::Stale), "{event:?}");
     }
-    assert_eq!(bench.peek(&task.id).await, before);
+    assert_eq!(bench.get_unscoped(&task.id).await, before);
 }

@@ -73,7 +73,11 @@ pub async fn timers_of_suspended_work_can_be_made_due_at_once(fresh: Fresh) {
     suspend(&bench, "c", Some(20)).await;
     let (running, _) = bench.running("d", 9).await;
     assert_eq!(bench.store.newest().await, Ok(Some(running.created_at)));
-    bench.store.hasten(UnixMillis(50)).await.expect("it is written");
+    bench
+        .store
+        .make_timers_due(UnixMillis(50))
+        .await
+        .expect("it is written");
     let due = bench.store.due(UnixMillis(50), 10).await.expect("a list");
     assert_eq!(
         due.iter()
@@ -81,7 +85,7 @@ pub async fn timers_of_suspended_work_can_be_made_due_at_once(fresh: Fresh) {
             .collect::<Vec<_>>(),
         [(id("c"), Some(UnixMillis(20))), (id("a"), Some(UnixMillis(50)))]
     );
-    assert_eq!(bench.peek(&id("b")).await.task.resume_at, None);
+    assert_eq!(bench.get_unscoped(&id("b")).await.task.resume_at, None);
 }
 
 /// An answer, a child's end and the time each queue it again; the question that was open stays open under its key.
@@ -107,12 +111,12 @@ pub async fn awaited_events_wake_suspended_work(fresh: Fresh) {
     let mut due: Vec<_> = due.into_iter().map(|task| task.id.clone()).collect();
     due.sort();
     assert_eq!(due, ["c", "d"].map(id), "what was woken waits for no timer");
-    let task = bench.peek(&id("c")).await.task;
+    let task = bench.get_unscoped(&id("c")).await.task;
     let due = task.due(UnixMillis(100));
     assert_eq!(due, [Event::TimerFired]);
     bench.apply(&id("c"), None, due, 100).await.expect("it is time");
     assert_eq!(claimed(&bench, 100).await, ["a", "b", "c"].map(id));
-    let open = bench.peek(&id("c")).await;
+    let open = bench.get_unscoped(&id("c")).await;
     assert_eq!(open.inputs.len(), 1);
     assert_eq!(open.task.attempt.map(|attempt| attempt.epoch), Some(2));
     let again = bench.apply(&id("c"), None, vec![answered(1, "late")], 101).await;
@@ -135,13 +139,13 @@ pub async fn suspended_work_holds_nothing(fresh: Fresh) {
         ..Counts::default()
     };
     assert_eq!(bench.store.counts().await, Ok(counts));
-    let before = bench.peek(&task.id).await;
+    let before = bench.get_unscoped(&task.id).await;
     let bench = bench.restart().await;
     assert_eq!(
         bench.store.adopt(bench.node, &host(), 10, UnixMillis(5)).await,
         Ok(vec![])
     );
-    assert_eq!(bench.peek(&task.id).await, before);
+    assert_eq!(bench.get_unscoped(&task.id).await, before);
     assert_eq!(bench.store.counts().await, Ok(counts));
     assert!(bench.get("alice", &task.id).await.is_some());
 }

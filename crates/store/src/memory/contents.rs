@@ -1,15 +1,21 @@
 //! The contents of the store in memory, and their changes.
 
-use super::{ended_sessions::EndedSessions, index, stored_task::StoredTask, tasks::Tasks};
+use super::{
+    ended_sessions::EndedSessions,
+    index,
+    nodes::Nodes,
+    stored_task::StoredTask,
+    tasks::{TaskEvents, Tasks},
+};
 use crate::{
     decision::{Decision, decide, decide_start, end_for_parent},
     refusal,
 };
 use longhaul_core::{
-    Event, Principal, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    Event, NodeId, Principal, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claimed, CreateError, Created, Hint, Idempotency, Listener, NewTask, SigningKey,
-        UnwrittenCall,
+        ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, Idempotency, Listener, NewTask, SigningKey,
+        StoreEvent, UnwrittenCall,
     },
     transition,
 };
@@ -23,20 +29,24 @@ pub(super) struct Contents {
     pub(super) tasks: Tasks,
     pub(super) specs: HashMap<SpecId, ToolSpec>,
     pub(super) limits: BTreeMap<Arc<str>, Option<usize>>,
-    pub(super) nodes: i64,
+    pub(super) nodes: Nodes,
     pub(super) keys: HashMap<String, Vec<SigningKey>>,
     pub(super) ended_sessions: EndedSessions,
     pub(super) listeners: Vec<Listener>,
 }
 
 impl Contents {
-    /// Hints go out under the lock, so they are in order; a listener must not call the store anyway.
-    fn notify(&self, hints: &[Hint]) {
-        if hints.is_empty() {
-            return;
+    /// Events go out under the lock, so they are in order; a listener must not call the store anyway.
+    fn notify(&self, TaskEvents { changed, queued }: TaskEvents) {
+        match queued {
+            Some(queued) => self.notify_all(&[changed, queued]),
+            None => self.notify_all(&[changed]),
         }
+    }
+
+    fn notify_all(&self, events: &[StoreEvent]) {
         for listener in &self.listeners {
-            listener(hints);
+            listener(events);
         }
     }
 
@@ -96,8 +106,8 @@ impl Contents {
         }
         let task = kept.task.clone();
         let end = end_for_parent(&task, kept.outcome(), at);
-        let hint = self.tasks.insert(kept);
-        self.notify(&[hint]);
+        let events = self.tasks.insert(kept);
+        self.notify(events);
         if let Some(decision) = start {
             self.write(decision, at);
         }
@@ -117,10 +127,9 @@ impl Contents {
         }
         let decision = decide(&call.task, change)?;
         let task = decision.task.clone();
-        // The change gives the hint.
-        self.tasks.insert(StoredTask::from(call));
+        let events = self.tasks.insert(StoredTask::from(call));
         match change.events.is_empty() {
-            true => self.notify(&[Hint::of(&task)]),
+            true => self.notify(events),
             false => self.write(decision, change.at),
         }
         Ok(task)
@@ -142,8 +151,9 @@ impl Contents {
     /// Writes the decision, and the end of the task to its parent. A parent that is over is not changed.
     fn write(&mut self, decision: Decision<'_>, at: UnixMillis) {
         let end = end_for_parent(&decision.task, decision.outcome.as_ref(), at);
-        let hint = self.tasks.write(decision);
-        self.notify(hint.as_slice());
+        if let Some(events) = self.tasks.write(decision) {
+            self.notify(events);
+        }
         if let Some(change) = end {
             self.notify_parent(&change);
         }
@@ -158,21 +168,31 @@ impl Contents {
 
     /// Applies one event, which the caller has found to be legal, to each of `ids`.
     pub(super) fn take(&mut self, ids: &[TaskId], event: &Event, at: UnixMillis) -> Vec<Claimed> {
-        let (mut taken, mut hints) = (Vec::new(), Vec::new());
+        let (mut taken, mut events) = (Vec::new(), Vec::new());
         for id in ids {
             let Some(kept) = self.tasks.get(id) else { continue };
-            let Ok((task, _)) = transition(&kept.task, event, at) else {
+            let mut task = kept.task.clone();
+            if transition(&mut task, event, at).is_err() {
                 continue;
-            };
+            }
             taken.push(Claimed {
                 task: task.clone(),
-                arguments: kept.arguments.clone(),
-                requestor: kept.requestor.clone(),
+                ..kept.claimed()
             });
-            hints.extend(self.tasks.write(Decision::of(task)));
+            let written = self.tasks.write(Decision::of(task));
+            events.extend(written.map(|written| written.changed));
         }
-        self.notify(&hints);
+        if !events.is_empty() {
+            self.notify_all(&events);
+        }
         taken
+    }
+
+    /// The active attempts of a node.
+    pub(super) fn held_by(&self, node: NodeId) -> Vec<HeldAttempt> {
+        let held = self.tasks.index().held.of(&());
+        let its = self.found(held.filter(|(holder, _)| *holder == node));
+        its.filter_map(HeldAttempt::of).collect()
     }
 
     pub(super) fn queued_before(&self, task: &Task, most: usize) -> usize {
@@ -191,7 +211,7 @@ impl Contents {
         first.map(|(wake, _)| *wake)
     }
 
-    pub(super) fn hasten(&mut self, at: UnixMillis) {
+    pub(super) fn make_timers_due(&mut self, at: UnixMillis) {
         let waking = self.found(self.tasks.index().waking.of(&()));
         let later = waking.filter(|task| task.is_suspended() && task.resume_at.is_some_and(|resume| resume > at));
         let later: Vec<Task> = later.cloned().collect();

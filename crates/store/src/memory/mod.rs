@@ -3,6 +3,7 @@
 mod contents;
 mod ended_sessions;
 mod index;
+mod nodes;
 mod plain_calls;
 mod stored_task;
 mod tally;
@@ -12,13 +13,14 @@ pub use plain_calls::PlainCallStore;
 
 use contents::Contents;
 use longhaul_core::{
-    BoxFuture, Entry, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task,
-    TaskId, ToolSpec, UnixMillis, Usage,
+    BoxFuture, Clock, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
+    SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Listener, NewTask, Page, Record,
-        SigningKey, StoreError, ToolLimit, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Lease, Listener, NewTask, Page,
+        Record, Renewal, SigningKey, StoreCapabilities, StoreError, ToolLimit, UnwrittenCall,
     },
 };
+use nodes::Nodes;
 use parking_lot::{Mutex, MutexGuard};
 use std::{future::ready, ops::Bound, sync::Arc};
 use stored_task::StoredTask;
@@ -38,6 +40,22 @@ impl MemoryStore {
         Self::default()
     }
 
+    /// An empty one that several nodes share, with leases that last `lease` milliseconds by `clock`.
+    pub fn of_many_nodes(clock: Arc<dyn Clock>, lease: Millis) -> Self {
+        let contents = Contents {
+            nodes: Nodes::with_leases(clock, lease),
+            ..Contents::default()
+        };
+        Self {
+            kept: Mutex::new(contents),
+        }
+    }
+
+    /// Whether it was noted that a node has lost its lease. For tests that follow the nodes.
+    pub fn has_lost_lease(&self, node: NodeId) -> bool {
+        self.lock().nodes.has_lost_lease(node)
+    }
+
     /// Whether indices and sums agree with the tasks.
     #[cfg(test)]
     pub(crate) fn audit(&self) -> Result<(), &'static str> {
@@ -55,11 +73,25 @@ fn answer<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
 }
 
 impl Store for MemoryStore {
-    fn open_node(&self, _host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>> {
+    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
         let mut all = self.lock();
         all.ended_sessions.remove_expired(at);
-        all.nodes += 1;
-        answer(Ok(NodeId(all.nodes)))
+        answer(all.nodes.open(host))
+    }
+
+    fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
+        let mut all = self.lock();
+        let renewed = all.nodes.renew(node);
+        answer(renewed.map(|(now, others_died)| Renewal {
+            now,
+            held: all.held_by(node),
+            others_died,
+        }))
+    }
+
+    fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.lock().nodes.end(node);
+        answer(Ok(()))
     }
 
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -90,7 +122,11 @@ impl Store for MemoryStore {
     }
 
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
-        answer(self.lock().create(new))
+        let mut all = self.lock();
+        match &new.claim {
+            Some((node, _)) if !all.nodes.may_claim(*node) => answer(Err(StoreError::LeaseLost.into())),
+            _ => answer(all.create(new)),
+        }
     }
 
     fn keyed(
@@ -119,6 +155,9 @@ impl Store for MemoryStore {
 
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
         let mut all = self.lock();
+        if !all.nodes.may_claim(claim.node) {
+            return answer(Err(StoreError::LeaseLost));
+        }
         let queue = all.tasks.index().queued.of(&*claim.tool);
         let ready = queue.take_while(|(ready, _)| *ready <= claim.at);
         let ids: Vec<TaskId> = ready.take(claim.limit).map(|(_, id)| id.clone()).collect();
@@ -137,7 +176,8 @@ impl Store for MemoryStore {
         at: UnixMillis,
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
         let mut all = self.lock();
-        let orphans = all.tasks.index().held.of(&()).take_while(|(holder, _)| *holder < node);
+        let held = all.tasks.index().held.of(&());
+        let orphans = held.filter(|(holder, _)| all.nodes.is_dead(*holder, node));
         let can_take = |task: &&Task| {
             let bound = task.active_attempt().and_then(|attempt| attempt.host.as_ref());
             bound.is_none_or(|bound| bound == host)
@@ -147,14 +187,36 @@ impl Store for MemoryStore {
         answer(Ok(all.take(&ids, &Event::Adopted { node }, at)))
     }
 
+    fn reclaim(
+        &self,
+        node: NodeId,
+        host: &HostId,
+        lost_for: Millis,
+        limit: usize,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        let mut all = self.lock();
+        let held = all.tasks.index().held.of(&());
+        let lost = held.filter(|(holder, _)| all.nodes.is_host_lost_for(*holder, node, lost_for));
+        let is_elsewhere = |task: &&Task| {
+            let bound = task.active_attempt().and_then(|attempt| attempt.host.as_ref());
+            bound.is_some_and(|bound| bound != host)
+        };
+        let lost = all.found(lost).filter(is_elsewhere);
+        let ids: Vec<TaskId> = lost.take(limit).map(|task| task.id.clone()).collect();
+        answer(Ok(all.take(&ids, &Event::Reclaimed { node }, at)))
+    }
+
+    fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>> {
+        let all = self.lock();
+        let is_held = |kept: &&StoredTask| kept.task.active_attempt().is_some_and(|attempt| attempt.node == node);
+        answer(Ok(all.tasks.get(id).filter(is_held).map(StoredTask::claimed)))
+    }
+
     fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         let all = self.lock();
-        let orphaned_calls = all
-            .tasks
-            .index()
-            .orphanable
-            .of(&())
-            .take_while(|(front, _)| *front < node);
+        let calls = all.tasks.index().orphanable.of(&());
+        let orphaned_calls = calls.filter(|(front, _)| all.nodes.is_dead(*front, node));
         answer(Ok(all.found(orphaned_calls).take(limit).cloned().collect()))
     }
 
@@ -180,8 +242,12 @@ impl Store for MemoryStore {
         answer(Ok(all.tasks.get(id).filter(visible).map(StoredTask::record)))
     }
 
-    fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+    fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
         answer(Ok(self.lock().tasks.get(id).map(StoredTask::record)))
+    }
+
+    fn versions(&self, ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>> {
+        answer(Ok(self.lock().tasks.versions(ids)))
     }
 
     fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
@@ -265,8 +331,8 @@ impl Store for MemoryStore {
         answer(Ok(self.lock().next_wake()))
     }
 
-    fn hasten(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.lock().hasten(at);
+    fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.lock().make_timers_due(at);
         answer(Ok(()))
     }
 
@@ -310,5 +376,12 @@ impl Store for MemoryStore {
 
     fn listen(&self, listener: Listener) {
         self.lock().listeners.push(listener);
+    }
+
+    fn capabilities(&self) -> StoreCapabilities {
+        StoreCapabilities {
+            many_nodes: self.lock().nodes.are_many(),
+            ..StoreCapabilities::default()
+        }
     }
 }

@@ -16,11 +16,11 @@
 use super::{answer, contents::Contents, stored_task::StoredTask};
 use crate::{decision::decide, usage};
 use longhaul_core::{
-    AttemptEnd, BoxFuture, Event, Json, Principal, QuotaScope, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis,
-    Usage,
+    AttemptEnd, BoxFuture, Event, Json, NodeId, Principal, QuotaScope, Store, StoreLayer, Task, TaskId, ToolSpec,
+    UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Listener, NewTask, Record, StoreCapabilities,
-        StoreError, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, HeldAttempt, Listener, NewTask, Record,
+        Renewal, StoreCapabilities, StoreError, UnwrittenCall,
     },
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -63,6 +63,16 @@ struct Calls {
     being_written: HashMap<TaskId, Arc<BeingWritten>>,
 }
 
+impl Calls {
+    /// The active attempts of calls.
+    fn held_by(&self, node: NodeId) -> Vec<HeldAttempt> {
+        let being_written = self.being_written.values().map(|call| &call.call.task);
+        let mut held = self.kept.held_by(node);
+        held.extend(being_written.filter_map(HeldAttempt::of));
+        held
+    }
+}
+
 /// A call on its way to the store.
 struct BeingWritten {
     call: UnwrittenCall,
@@ -80,6 +90,10 @@ enum Write {
 }
 
 /// Where a change of a task is to be made.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart where it is made; a box would cost each change an allocation"
+)]
 enum Route {
     /// It was made here, or refused.
     Here(Result<Task, ApplyError>),
@@ -105,16 +119,24 @@ impl PlainCallStore {
         self.calls.lock()
     }
 
-    async fn create_call(&self, new: NewTask) -> Result<Created, CreateError> {
-        let stored = self.stored_usage.of_quota(&*self.store, &new).await?;
+    /// Creates a call at once if that is what the quota allows by what is known of the store.
+    fn create_call(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
+        let Some(stored) = self.stored_usage.known(&new) else {
+            return Box::pin(self.read_and_create_call(new));
+        };
+        if !stored.remembered {
+            return answer(self.calls().kept.create_beside(new, stored.usage));
+        }
         let created = self.calls().kept.create_beside(new.clone(), stored.usage);
         match created {
-            Err(CreateError::Quota(_)) if stored.remembered => {
-                let now = self.stored_usage.read(&*self.store, &new).await?;
-                self.calls().kept.create_beside(new, now)
-            }
-            created => created,
+            Err(CreateError::Quota(_)) => Box::pin(self.read_and_create_call(new)),
+            created => answer(created),
         }
+    }
+
+    async fn read_and_create_call(&self, new: NewTask) -> Result<Created, CreateError> {
+        let stored = self.stored_usage.read(&*self.store, &new).await?;
+        self.calls().kept.create_beside(new, stored)
     }
 
     async fn create_task(&self, new: NewTask) -> Result<Created, CreateError> {
@@ -195,6 +217,7 @@ impl PlainCallStore {
                     if *writing == Write::Unknown {
                         let nothing_more = Change {
                             events: Vec::new(),
+                            number: None,
                             ..change.clone()
                         };
                         self.write(&call, &mut writing, nothing_more).await?;
@@ -212,7 +235,7 @@ impl PlainCallStore {
             Ok(_) => true,
             // An earlier write of it may still have been made.
             Err(_) if !first => false,
-            Err(ApplyError::Store(StoreError::Failed(_))) => false,
+            Err(ApplyError::Store(StoreError::OutcomeUnknown(_))) => false,
             Err(_) => true,
         };
         if known {
@@ -314,6 +337,7 @@ impl StoreLayer for PlainCallStore {
     fn capabilities(&self) -> StoreCapabilities {
         StoreCapabilities {
             plain_calls_in_memory: true,
+            ..self.store.capabilities()
         }
     }
 
@@ -332,7 +356,7 @@ impl StoreLayer for PlainCallStore {
             && new.parent.is_none()
             && new.outcome.is_none();
         match in_memory {
-            true => Box::pin(self.create_call(new)),
+            true => self.create_call(new),
             false => Box::pin(self.create_task(new)),
         }
     }
@@ -357,6 +381,20 @@ impl StoreLayer for PlainCallStore {
             None => self.store.claim(claim),
             Some(_) => Box::pin(self.claim_in_order(claim)),
         }
+    }
+
+    fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
+        // Before the store is asked: a call that is written meanwhile is in one of the two.
+        let mut here = self.calls().held_by(node);
+        let stored = self.store.renew(node);
+        Box::pin(async move {
+            let mut renewal = stored.await?;
+            // The store's are newer, and stay.
+            renewal.held.append(&mut here);
+            renewal.held.sort_by(|a, b| a.task.cmp(&b.task));
+            renewal.held.dedup_by(|a, b| a.task == b.task);
+            Ok(renewal)
+        })
     }
 
     fn queued_tools(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
@@ -384,16 +422,43 @@ impl StoreLayer for PlainCallStore {
         Box::pin(async move { Ok((stored.await? + here).min(most)) })
     }
 
-    fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+    fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
         if let Some(record) = self.find(id, StoredTask::record) {
             return answer(Ok(Some(record)));
         }
-        let stored = self.store.peek(id);
+        let stored = self.store.get_unscoped(id);
         match self.being_written(id) {
             None => stored,
             // The store's is newer.
             Some(call) => Box::pin(async move { Ok(Some(stored.await?.unwrap_or_else(|| call.call.record()))) }),
         }
+    }
+
+    fn versions(&self, ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>> {
+        let (mut here, mut written, mut being_written) = (Vec::new(), Vec::new(), Vec::new());
+        {
+            let calls = self.calls();
+            for id in ids {
+                match calls.kept.tasks.task(id) {
+                    Some(call) => here.push((id.clone(), call.version)),
+                    None => written.push(id.clone()),
+                }
+                let unwritten = calls.being_written.get(id);
+                being_written.extend(unwritten.map(|call| (id.clone(), call.call.task.version)));
+            }
+        }
+        if written.is_empty() {
+            return answer(Ok(here));
+        }
+        let stored = self.store.versions(&written);
+        Box::pin(async move {
+            let stored = stored.await?;
+            // The store's is newer.
+            being_written.retain(|(id, _)| !stored.iter().any(|(written, _)| written == id));
+            here.extend(stored);
+            here.append(&mut being_written);
+            Ok(here)
+        })
     }
 
     fn requestor(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>> {
@@ -483,12 +548,22 @@ impl StoredUsage {
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Nothing is read for a quota without limits.
     async fn of_quota(&self, store: &dyn Store, new: &NewTask) -> Result<OfQuota, StoreError> {
+        match self.known(new) {
+            Some(known) => Ok(known),
+            None => Ok(OfQuota {
+                usage: self.read(store, new).await?,
+                remembered: false,
+            }),
+        }
+    }
+
+    /// What need not be read: what was read lately, and nothing for a quota without limits.
+    fn known(&self, new: &NewTask) -> Option<OfQuota> {
         let limited = [QuotaScope::Principal, QuotaScope::All].map(|scope| new.quota.limits(scope));
         if limited == [false; 2] {
             let usage = [Usage::default(); 2];
-            return Ok(OfQuota {
+            return Some(OfQuota {
                 usage,
                 remembered: false,
             });
@@ -498,16 +573,10 @@ impl StoredUsage {
         let fresh = |read: &ReadUsage| {
             read.changes == changes && new.created_at >= read.at && new.created_at.since(read.at) < USAGE_CACHE_MS
         };
-        match read.filter(fresh) {
-            Some(read) => Ok(OfQuota {
-                usage: read.usage,
-                remembered: true,
-            }),
-            None => Ok(OfQuota {
-                usage: self.read(store, new).await?,
-                remembered: false,
-            }),
-        }
+        read.filter(fresh).map(|read| OfQuota {
+            usage: read.usage,
+            remembered: true,
+        })
     }
 
     async fn read(&self, store: &dyn Store, new: &NewTask) -> Result<[Usage; 2], StoreError> {

@@ -6,7 +6,7 @@ use crate::{
 };
 use longhaul_core::{
     Entry, EntryKind, Input, InputKey, InputState, Json, Outcome, Task, UnixMillis, Usage,
-    store::{Idempotency, NewTask, Record, UnwrittenCall},
+    store::{Claimed, Idempotency, NewTask, Record, UnwrittenCall},
 };
 use std::{collections::BTreeMap, mem};
 
@@ -111,6 +111,15 @@ impl StoredTask {
 
     pub(super) fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
+    }
+
+    /// With what its worker needs.
+    pub(super) fn claimed(&self) -> Claimed {
+        Claimed {
+            task: self.task.clone(),
+            arguments: self.arguments.clone(),
+            requestor: self.requestor.clone(),
+        }
     }
 
     pub(super) fn record(&self) -> Record {

@@ -6,7 +6,10 @@ use super::{
     tally::Tally,
 };
 use crate::decision::Decision;
-use longhaul_core::{Task, TaskId, store::Hint};
+use longhaul_core::{
+    Task, TaskId,
+    store::{Hint, StoreEvent},
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Tasks are changed by [`insert`](Self::insert), [`write`](Self::write) and [`remove`](Self::remove) alone, and each of them shifts
@@ -53,16 +56,22 @@ impl Tasks {
         self.stored.last_key_value().map(|(_, stored)| &stored.task)
     }
 
-    /// Inserts a task whose id is new. Returns its hint.
-    pub(super) fn insert(&mut self, stored: StoredTask) -> Hint {
-        let (id, hint) = (stored.task.id.clone(), hint(&stored));
-        self.derived.shift(&id, None, Some(stored.indexed()));
-        self.stored.insert(id, Box::new(stored));
-        hint
+    /// The versions of those of `ids` that are here.
+    pub(super) fn versions(&self, ids: &[TaskId]) -> Vec<(TaskId, u64)> {
+        let version = |id: &TaskId| Some((id.clone(), self.task(id)?.version));
+        ids.iter().filter_map(version).collect()
     }
 
-    /// Writes a decision about a task that is here. Returns its hint, if it has changed.
-    pub(super) fn write(&mut self, decision: Decision<'_>) -> Option<Hint> {
+    /// Inserts a task whose id is new.
+    pub(super) fn insert(&mut self, stored: StoredTask) -> TaskEvents {
+        let (id, events) = (stored.task.id.clone(), TaskEvents::of(&stored));
+        self.derived.shift(&id, None, Some(stored.indexed()));
+        self.stored.insert(id, Box::new(stored));
+        events
+    }
+
+    /// Writes a decision about a task that is here. Returns the events, if it has changed.
+    pub(super) fn write(&mut self, decision: Decision<'_>) -> Option<TaskEvents> {
         let stored = self.stored.get_mut(&decision.task.id)?;
         let bytes = stored.indexed().bytes;
         let task = stored.write(decision);
@@ -73,7 +82,7 @@ impl Tasks {
             ..after
         };
         self.derived.shift(&task.id, Some(before), Some(after));
-        (task.version != stored.task.version).then(|| hint(stored))
+        (task.version != stored.task.version).then(|| TaskEvents::of(stored))
     }
 
     /// Removes a task with all that belongs to it.
@@ -101,10 +110,21 @@ impl Tasks {
     }
 }
 
-fn hint(stored: &StoredTask) -> Hint {
-    Hint {
-        task: stored.task.id.clone(),
-        version: stored.task.version,
-        ended: stored.task.is_done().then(|| Arc::new(stored.record())),
+/// What is told of a task that was written.
+pub(super) struct TaskEvents {
+    pub(super) changed: StoreEvent,
+    pub(super) queued: Option<StoreEvent>,
+}
+
+impl TaskEvents {
+    fn of(stored: &StoredTask) -> Self {
+        let ended = stored.task.is_done().then(|| Arc::new(stored.record()));
+        Self {
+            changed: StoreEvent::TaskChanged(Hint {
+                ended,
+                ..Hint::of(&stored.task)
+            }),
+            queued: StoreEvent::queue_ready(&stored.task),
+        }
     }
 }

@@ -1,9 +1,9 @@
-//! What takes effect with a commit: hints for listeners, the set of ended sessions, the cache of ended tasks.
+//! What takes effect with a commit: events for listeners, the set of ended sessions, the cache of ended tasks.
 
-use super::{durability::DurabilityChanges, ended::EndedRecords};
+use super::ended::EndedRecords;
 use longhaul_core::{
     Outcome, SessionKey, Task, TaskId, UnixMillis,
-    store::{Hint, Listener, MOST_ENDED_SESSIONS, Record},
+    store::{Hint, Listener, MOST_ENDED_SESSIONS, Record, StoreEvent},
 };
 use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
@@ -12,10 +12,9 @@ use std::{collections::HashMap, sync::Arc};
 /// What takes effect once a transaction is committed, collected while it runs.
 #[derive(Default)]
 pub(super) struct CommitEffects {
-    pub(super) hints: Vec<Hint>,
+    events: Vec<StoreEvent>,
     sessions: Vec<SessionEffect>,
     deleted: Vec<TaskId>,
-    pub(super) durability: DurabilityChanges,
 }
 
 enum SessionEffect {
@@ -25,17 +24,15 @@ enum SessionEffect {
 
 impl CommitEffects {
     pub(super) fn created(&mut self, task: &Task, outcome: Option<&Outcome>) {
-        self.durability.created(task);
-        self.hint(task, outcome);
+        self.event(task, outcome);
     }
 
-    pub(super) fn changed(&mut self, before: &Task, after: &Task, outcome: Option<&Outcome>) {
-        self.durability.changed(before, after);
-        self.hint(after, outcome);
+    pub(super) fn changed(&mut self, after: &Task, outcome: Option<&Outcome>) {
+        self.event(after, outcome);
     }
 
     /// With the record, if the task has just ended: none of its questions is open then.
-    fn hint(&mut self, task: &Task, outcome: Option<&Outcome>) {
+    fn event(&mut self, task: &Task, outcome: Option<&Outcome>) {
         let record = |outcome: &Outcome| {
             Arc::new(Record {
                 task: task.clone(),
@@ -43,10 +40,11 @@ impl CommitEffects {
                 inputs: Vec::new(),
             })
         };
-        self.hints.push(Hint {
+        self.events.push(StoreEvent::TaskChanged(Hint {
             ended: outcome.map(record),
             ..Hint::of(task)
-        });
+        }));
+        self.events.extend(StoreEvent::queue_ready(task));
     }
 
     pub(super) fn deleted(&mut self, id: &TaskId) {
@@ -120,13 +118,13 @@ impl PublishedState {
         }
     }
 
-    pub(super) fn publish_hints(&self, effects: &CommitEffects) {
-        if effects.hints.is_empty() {
+    pub(super) fn publish_events(&self, effects: &CommitEffects) {
+        if effects.events.is_empty() {
             return;
         }
         let listeners = self.listeners.lock().clone();
         for listener in listeners {
-            listener(&effects.hints);
+            listener(&effects.events);
         }
     }
 }

@@ -31,7 +31,7 @@ fn set_up(connection: &mut Connection, path: &Path, plant: Option<Plant>) -> Res
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = {}; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
              PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {LOG_KEPT}; PRAGMA cache_size = -{WRITER_CACHE};
              PRAGMA temp_store = MEMORY;",
-            Plant::synchronous(plant, true)
+            Plant::synchronous(plant)
         ))
     };
     set(connection).map_err(|error| schema::because(error, path))?;

@@ -1,52 +1,29 @@
 //! A cache of ended tasks' records.
 //!
 //! A task that is over, announced and without an attempt changes no more (invariant 2); it can only be deleted. So its record is
-//! cached by its second read, and evicted by the commit that deletes it, before the deletion is acknowledged. No other invalidation is
-//! needed, and the cache has nothing to recover after a crash.
+//! cached when it is read, and evicted by the commit that deletes it, before the deletion is acknowledged. No other invalidation is
+//! needed, and the cache has nothing to recover after a crash. Reads of ever other tasks do not evict those that are read again and again
+//! (`quick_cache`: S3-FIFO).
 
 use crate::usage;
 use longhaul_core::{TaskId, store::Record};
-use parking_lot::{Mutex, MutexGuard};
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, RandomState},
-    mem,
-    sync::Arc,
-};
+use parking_lot::Mutex;
+use quick_cache::{Weighter, unsync::Cache};
+use std::sync::Arc;
 
 /// The most bytes that are cached.
-const MAX_BYTES: usize = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 /// A larger record is not cached: it would evict too many others.
-const MAX_RECORD_BYTES: usize = MAX_BYTES / 16;
+const MAX_RECORD_BYTES: u64 = MAX_BYTES / 16;
 /// About what a record needs beside its texts. Bytes.
-const RECORD_OVERHEAD: usize = 768;
-/// Buckets of four ids that were read once. A record that is never read again is cheaper to read than to cache.
-const BUCKETS: usize = 1024;
+const RECORD_OVERHEAD: u64 = 768;
 
 /// The cached records, within [`MAX_BYTES`] bytes.
-#[derive(Default)]
-pub(super) struct EndedRecords(Mutex<Generations>);
+pub(super) struct EndedRecords(Mutex<Cached>);
 
-/// Two generations: when the young one holds half of the limit, it becomes the old one, and records that were not read since the
-/// last change of generations are dropped.
-#[derive(Default)]
-struct Generations {
-    young: Generation,
-    old: Generation,
-    asked: RecentIds,
+struct Cached {
+    records: Cache<TaskId, Arc<Record>, Weight>,
     deletions: u64,
-}
-
-/// Hashes of ids that were read lately: the last four of each bucket.
-struct RecentIds {
-    hasher: RandomState,
-    hashes: Box<[[u64; 4]]>,
-}
-
-#[derive(Default)]
-struct Generation {
-    records: HashMap<TaskId, Arc<Record>>,
-    bytes: usize,
 }
 
 /// A record is not cached.
@@ -54,36 +31,38 @@ struct Generation {
 pub(super) struct Absent {
     /// How many commits had deleted something. What was read before the next one may be deleted.
     deletions: u64,
-    asked_before: bool,
+}
+
+impl Default for EndedRecords {
+    fn default() -> Self {
+        // So many fit, if they have no texts.
+        let most = (MAX_BYTES / RECORD_OVERHEAD) as usize;
+        Self(Mutex::new(Cached {
+            records: Cache::with_weighter(most, MAX_BYTES, Weight),
+            deletions: 0,
+        }))
+    }
 }
 
 impl EndedRecords {
     /// The record, or the state before it is read, for [`keep`](Self::keep).
     pub(super) fn find(&self, id: &TaskId) -> Result<Arc<Record>, Absent> {
-        let mut kept = self.lock();
-        if let Some(record) = kept.young.records.get(id) {
-            return Ok(Arc::clone(record));
-        }
-        if let Some(record) = kept.old.remove(id) {
-            kept.insert(Arc::clone(&record));
-            return Ok(record);
-        }
-        Err(Absent {
-            deletions: kept.deletions,
-            asked_before: kept.asked.seen_before(id),
+        let cached = self.0.lock();
+        cached.records.get(id).map(Arc::clone).ok_or(Absent {
+            deletions: cached.deletions,
         })
     }
 
     /// Caches a record that was read after it was found `absent`, if it can change no more.
     pub(super) fn keep(&self, absent: Absent, record: &Record) {
         let settled = record.task.announced && record.task.delete_at().is_some();
-        if !absent.asked_before || !settled || weight(record) > MAX_RECORD_BYTES {
+        if !settled || weight(record) > MAX_RECORD_BYTES {
             return;
         }
         let record = Arc::new(record.clone());
-        let mut kept = self.lock();
-        if kept.deletions == absent.deletions {
-            kept.insert(record);
+        let mut cached = self.0.lock();
+        if cached.deletions == absent.deletions {
+            cached.records.insert(record.task.id.clone(), record);
         }
     }
 
@@ -92,66 +71,27 @@ impl EndedRecords {
         if ids.is_empty() {
             return;
         }
-        let mut kept = self.lock();
-        kept.deletions += 1;
+        let mut cached = self.0.lock();
+        cached.deletions += 1;
         for id in ids {
-            kept.young.remove(id);
-            kept.old.remove(id);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Generations> {
-        self.0.lock()
-    }
-}
-
-impl Generations {
-    fn insert(&mut self, record: Arc<Record>) {
-        let bytes = weight(&record);
-        if self.young.bytes + bytes > MAX_BYTES / 2 {
-            self.old = mem::take(&mut self.young);
-        }
-        self.young.bytes += bytes;
-        if let Some(same) = self.young.records.insert(record.task.id.clone(), record) {
-            self.young.bytes -= weight(&same);
+            cached.records.remove(id);
         }
     }
 }
 
-impl RecentIds {
-    fn seen_before(&mut self, id: &TaskId) -> bool {
-        let hash = self.hasher.hash_one(id);
-        let bucket = &mut self.hashes[hash as usize % BUCKETS];
-        if bucket.contains(&hash) {
-            return true;
-        }
-        bucket.rotate_right(1);
-        bucket[0] = hash;
-        false
+#[derive(Clone)]
+struct Weight;
+
+impl Weighter<TaskId, Arc<Record>> for Weight {
+    fn weight(&self, _id: &TaskId, record: &Arc<Record>) -> u64 {
+        weight(record)
     }
 }
 
-impl Default for RecentIds {
-    fn default() -> Self {
-        Self {
-            hasher: RandomState::new(),
-            hashes: vec![[0; 4]; BUCKETS].into(),
-        }
-    }
-}
-
-impl Generation {
-    fn remove(&mut self, id: &TaskId) -> Option<Arc<Record>> {
-        let record = self.records.remove(id)?;
-        self.bytes -= weight(&record);
-        Some(record)
-    }
-}
-
-fn weight(record: &Record) -> usize {
+fn weight(record: &Record) -> u64 {
     let outcome = record.outcome.as_ref().map_or(0, usage::of_outcome);
-    let status = record.task.status.as_ref().map_or(0, |line| line.len());
-    RECORD_OVERHEAD + status + usize::try_from(outcome).unwrap_or(usize::MAX / 2)
+    let status = record.task.status.as_ref().map_or(0, |line| line.len() as u64);
+    RECORD_OVERHEAD + status + outcome
 }
 
 #[cfg(test)]
@@ -198,10 +138,8 @@ mod tests {
     }
 
     fn keep(ended: &EndedRecords, record: &Record) {
-        for _ in 0..2 {
-            if let Err(absent) = ended.find(&record.task.id) {
-                ended.keep(absent, record);
-            }
+        if let Err(absent) = ended.find(&record.task.id) {
+            ended.keep(absent, record);
         }
     }
 
@@ -210,36 +148,15 @@ mod tests {
     }
 
     #[test]
-    fn records_that_are_read_stay_cached_within_the_limit() {
+    fn a_record_that_is_read_again_and_again_stays_cached_within_the_limit() {
         let ended = EndedRecords::default();
         let wanted = record(0, 1_000);
-        for n in 0..20_000 {
+        for n in 1..20_000 {
             keep(&ended, &wanted);
             keep(&ended, &record(n, 1_000));
             assert!(has(&ended, &wanted), "after {n}");
-            let kept = ended.lock();
-            let added_up = |generation: &Generation| generation.records.values().map(|record| weight(record)).sum();
-            for generation in [&kept.young, &kept.old] {
-                let bytes: usize = added_up(generation);
-                assert_eq!(generation.bytes, bytes);
-                assert!(bytes <= MAX_BYTES / 2);
-            }
+            assert!(ended.0.lock().records.weight() <= MAX_BYTES);
         }
-        assert!(ended.find(&record(1, 0).task.id).is_err(), "it was not read again");
-    }
-
-    #[test]
-    fn a_record_read_once_is_not_cached() {
-        let ended = EndedRecords::default();
-        for n in 0..100 {
-            let record = record(n, 10);
-            let Err(absent) = ended.find(&record.task.id) else {
-                panic!("it was not cached")
-            };
-            ended.keep(absent, &record);
-        }
-        // Ids may share a bucket, but hardly a hash.
-        assert!(ended.lock().young.records.is_empty());
     }
 
     #[test]
@@ -249,7 +166,7 @@ mod tests {
         live.task.ended_at = None;
         let mut unannounced = record(2, 10);
         unannounced.task.announced = false;
-        for refused in [live, unannounced, record(3, MAX_RECORD_BYTES)] {
+        for refused in [live, unannounced, record(3, MAX_RECORD_BYTES as usize)] {
             keep(&ended, &refused);
             assert!(!has(&ended, &refused));
         }
@@ -261,23 +178,11 @@ mod tests {
         let ended = EndedRecords::default();
         let (young, late) = (record(1, 10), record(2, 10));
         keep(&ended, &young);
-        let _once = ended.find(&late.task.id);
         let Err(before) = ended.find(&late.task.id) else {
             panic!("it is not there yet")
         };
-        assert!(before.asked_before);
         ended.deleted(&[young.task.id.clone(), late.task.id.clone()]);
         ended.keep(before, &late);
         assert!(!has(&ended, &young) && !has(&ended, &late));
-        let old = record(3, 10);
-        keep(&ended, &old);
-        for n in 4..3_000 {
-            keep(&ended, &record(n, 1_000));
-            if ended.lock().old.records.contains_key(&old.task.id) {
-                break;
-            }
-        }
-        ended.deleted(std::slice::from_ref(&old.task.id));
-        assert!(!has(&ended, &old));
     }
 }

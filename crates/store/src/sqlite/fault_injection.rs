@@ -14,12 +14,11 @@ pub enum Plant {
 }
 
 impl Plant {
-    /// The `synchronous` pragma of the writer, for commits that are to be synced or not.
-    pub(super) fn synchronous(plant: Option<Self>, synced: bool) -> &'static str {
-        match (plant, synced) {
-            (Some(Self::SynchronousOff), _) => "OFF",
-            (_, true) => "FULL",
-            (_, false) => "NORMAL",
+    /// The `synchronous` pragma of the writer.
+    pub(super) fn synchronous(plant: Option<Self>) -> &'static str {
+        match plant {
+            Some(Self::SynchronousOff) => "OFF",
+            _ => "FULL",
         }
     }
 

@@ -1,15 +1,14 @@
 //! One SQLite file in one directory.
 //!
 //! The way of a change: the caller's future sends an `operation` to the `writer` thread, which runs all waiting operations in one
-//! transaction, commits it with an fsync, and only then answers their callers; deferred commits (`durability`) need no fsync. Reads do not pass the writer: they use
-//! connections of their own (`readers`), which see what was committed when they begin.
+//! transaction, commits it with an fsync, and only then answers their callers. Reads do not pass the writer: they use connections of their
+//! own (`readers`), which see what was committed when they begin.
 
 mod backup;
 mod code;
 mod commit_effects;
 mod connection;
 mod directory;
-mod durability;
 mod ended;
 mod fault;
 mod fault_injection;
@@ -41,7 +40,6 @@ pub use options::{EXIT_COMMIT_FAILED, OnFatal, SqliteOptions};
 
 use commit_effects::PublishedState;
 use directory::Directory;
-use durability::Durability;
 use longhaul_core::{HostId, NodeId, UnixMillis, store::StoreError};
 use node_file::NodeFile;
 use operation::Pending;
@@ -67,9 +65,8 @@ const DATABASE: &str = "longhaul.db";
 /// Tasks in one SQLite file, in a data directory that this process owns.
 ///
 /// Every acknowledged change has been committed with `synchronous = FULL` on a write-ahead log: it survives the end of the
-/// process at any instruction, and the loss of power as far as the disk keeps what it confirmed. Plain calls, whose
-/// task ids no client knows, are committed with `NORMAL`: a loss of power may lose the latest of them. Dropping the store finishes
-/// what is queued and releases the directory.
+/// process at any instruction, and the loss of power as far as the disk keeps what it confirmed. Dropping the
+/// store finishes what is queued and releases the directory.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -178,13 +175,13 @@ impl SqliteStore {
     /// Records a start in the file `node`, then in the database, then in the file that it is complete. Work may begin once this returns.
     async fn begin_node(&self, host: HostId, at: UnixMillis) -> Result<NodeId, StoreError> {
         if self.disagreement.is_some() {
-            return Err(StoreError::ReadsOnly);
+            return Err(StoreError::ReadOnly);
         }
         let mut opened = self.node.lock().await;
         let latest = self.readers()?.at_once(read::latest_node)?;
         let node = self.node_file.note_opening(latest).map_err(not_noted)?;
         let write = move |tx: &mut Tx<'_>| write::open_node(tx, node, &host, at);
-        let node: NodeId = self.write(0, Durability::Synced, write).await?;
+        let node: NodeId = self.write(0, write).await?;
         self.node_file.note_opened(node, 0).map_err(not_noted)?;
         *opened = Some(OpenedNode {
             id: node,
@@ -197,7 +194,7 @@ impl SqliteStore {
     /// Records a removal of attempt folders in the database, then in the file `node`: see `node_file`.
     async fn record_removal(&self) -> Result<(), StoreError> {
         if self.disagreement.is_some() {
-            return Err(StoreError::ReadsOnly);
+            return Err(StoreError::ReadOnly);
         }
         let mut opened = self.node.lock().await;
         // Without a start through this store no attempt runs, and the next start is recorded by itself.
@@ -207,7 +204,7 @@ impl SqliteStore {
             self.note_removals(node)?;
         }
         let (id, removals) = (node.id, node.removals + 1);
-        self.write::<(), StoreError, _>(0, Durability::Synced, move |tx| write::set_removals(tx, id, removals))
+        self.write::<(), StoreError, _>(0, move |tx| write::set_removals(tx, id, removals))
             .await?;
         node.removals = removals;
         node.file_agrees = false;
@@ -253,19 +250,28 @@ impl SqliteStore {
 
     /// Sends a change of about `weight` bytes to the writer and waits for its answer. Once sent, the change is made even if this future
     /// is dropped.
-    async fn write<T, E, W>(&self, weight: usize, durability: Durability, work: W) -> Result<T, E>
+    async fn write<T, E, W>(&self, weight: usize, work: W) -> Result<T, E>
     where
         W: FnMut(&mut Tx<'_>) -> rusqlite::Result<Result<T, E>> + Send + 'static,
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (operation, answer) = Pending::new(weight, durability, work);
+        self.write_when(false, weight, work).await
+    }
+
+    /// As [`write`](Self::write); a change that `can_wait` is held for a little, for others to commit with.
+    async fn write_when<T, E, W>(&self, can_wait: bool, weight: usize, work: W) -> Result<T, E>
+    where
+        W: FnMut(&mut Tx<'_>) -> rusqlite::Result<Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (operation, answer) = Pending::new(weight, can_wait, work);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         self.queue
             .send(Message::Do(Box::new(operation)))
             .map_err(|_| StoreError::Closed)?;
-        let unknown =
-            || StoreError::Failed("the store stopped before it knew whether this change was stored".to_owned());
+        let unknown = || StoreError::OutcomeUnknown("the store stopped before it knew".to_owned());
         answer.await.map_err(|_| unknown())?
     }
 }

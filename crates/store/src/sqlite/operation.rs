@@ -1,6 +1,6 @@
 //! One change on its way to the writer, and its answer on the way back.
 
-use super::{durability::Durability, transaction::Tx};
+use super::transaction::Tx;
 use longhaul_core::store::StoreError;
 use tokio::sync::oneshot;
 
@@ -14,27 +14,27 @@ pub(super) trait Operation: Send {
     fn refuse(&mut self, why: StoreError);
     /// About how many bytes it writes.
     fn weight(&self) -> usize;
-    /// Whether its commit must be synced.
-    fn durability(&self) -> &Durability;
+    /// Whether it may wait for others to commit with: see [`Change::can_wait`](longhaul_core::store::Change::can_wait).
+    fn can_wait(&self) -> bool;
 }
 
 /// A change whose caller waits for the answer.
 pub(super) struct Pending<W, T, E> {
     work: W,
     weight: usize,
-    durability: Durability,
+    can_wait: bool,
     answer: Option<Result<T, E>>,
     waiting: Option<oneshot::Sender<Result<T, E>>>,
 }
 
 impl<W, T, E> Pending<W, T, E> {
     /// The change, and the receiver of its answer.
-    pub(super) fn new(weight: usize, durability: Durability, work: W) -> (Self, oneshot::Receiver<Result<T, E>>) {
+    pub(super) fn new(weight: usize, can_wait: bool, work: W) -> (Self, oneshot::Receiver<Result<T, E>>) {
         let (waiting, answer) = oneshot::channel();
         let pending = Self {
             work,
             weight,
-            durability,
+            can_wait,
             answer: None,
             waiting: Some(waiting),
         };
@@ -74,7 +74,7 @@ where
         self.weight
     }
 
-    fn durability(&self) -> &Durability {
-        &self.durability
+    fn can_wait(&self) -> bool {
+        self.can_wait
     }
 }

@@ -1,7 +1,8 @@
 //! What may be chosen when a directory is opened.
 
 use super::Plant;
-use std::{fmt, sync::Arc};
+use longhaul_core::store::LONGEST_HOLD;
+use std::{fmt, sync::Arc, time::Duration};
 
 /// The exit status of a process whose store could not make a commit certain: `EX_IOERR` of sysexits.
 pub const EXIT_COMMIT_FAILED: i32 = 74;
@@ -16,13 +17,16 @@ pub struct SqliteOptions {
     /// Called once when a commit or an fsync failed. The default logs the reason and exits with [`EXIT_COMMIT_FAILED`].
     pub on_fatal: OnFatal,
     /// Uses a database also if it is not the latest one of its directory, because it was restored from a backup for instance. Without this it
-    /// can only be [read](crate::ReadsOnly). What it calls queued or running may have run since, and may run again.
+    /// can only be [read](crate::ReadOnlyStore). What it calls queued or running may have run since, and may run again.
     pub accept_restored: bool,
     /// A fault, planted to prove that tests find it. `None` outside tests.
     pub plant: Option<Plant>,
     /// Called after each commit, before its acknowledgements.
     #[cfg(test)]
     pub(super) on_commit: Option<CommitObserver>,
+    /// In place of [`LONGEST_HOLD`](longhaul_core::store::LONGEST_HOLD).
+    #[cfg(test)]
+    pub(super) longest_hold: Duration,
 }
 
 #[cfg(test)]
@@ -36,7 +40,22 @@ impl Default for SqliteOptions {
             plant: None,
             #[cfg(test)]
             on_commit: None,
+            #[cfg(test)]
+            longest_hold: LONGEST_HOLD,
         }
+    }
+}
+
+impl SqliteOptions {
+    /// How long a change that can wait is held for others.
+    #[cfg(not(test))]
+    pub(super) fn longest_hold(&self) -> Duration {
+        LONGEST_HOLD
+    }
+
+    #[cfg(test)]
+    pub(super) fn longest_hold(&self) -> Duration {
+        self.longest_hold
     }
 }
 

@@ -98,6 +98,7 @@ fn statements() -> Vec<&'static str> {
     let reads = [
         read::GET,
         read::PEEK,
+        read::VERSION,
         read::LOAD,
         read::OPEN_INPUTS,
         read::INPUT,
@@ -114,6 +115,8 @@ fn statements() -> Vec<&'static str> {
         read::QUEUED_BEFORE,
         read::EXPIRED,
         read::ORPHANED_CALLS,
+        read::HELD_ATTEMPTS,
+        read::HELD,
         read::NEXT_READY,
         read::QUEUED_TOOLS,
         read::COUNT_QUEUED,

@@ -8,9 +8,9 @@ use super::{
 use longhaul_core::{
     Input, InputKey, InputState, Json, NodeId, Principal, Scope, SessionKey, SpecId, Task, TaskId, ToolSpec,
     UnixMillis, Usage,
-    store::{Counts, Page, Record, SigningKey, ToolLimit},
+    store::{Claimed, Counts, HeldAttempt, Page, Record, SigningKey, ToolLimit},
 };
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Result, Row, params, types::ValueRef};
 use std::sync::Arc;
 
 /// Every statement has a name, so that a test can read its query plan. `+` keeps the owner from choosing the index: an id is enough.
@@ -23,6 +23,7 @@ pub(super) const PEEK: &str = select_tasks!(
     ", outcomes.json, outcomes.code, outcomes.message",
     "CROSS JOIN specs ON specs.seq = tasks.spec LEFT JOIN outcomes ON outcomes.task = tasks.seq WHERE tasks.id = ?1"
 );
+pub(super) const VERSION: &str = "SELECT version FROM tasks WHERE id = ?1";
 pub(super) const LOAD: &str = select_tasks!("", "CROSS JOIN specs ON specs.seq = tasks.spec WHERE tasks.id = ?1");
 pub(super) const OPEN_INPUTS: &str = "SELECT key, request, state, answer, asked_at, name, settled_at FROM inputs INDEXED BY inputs_open WHERE task = ?1 AND state = 0 ORDER BY seq";
 pub(super) const INPUT: &str = "SELECT key, request, inputs.state, answer, asked_at, name, settled_at FROM tasks CROSS JOIN inputs \
@@ -63,6 +64,13 @@ pub(super) const ORPHANED_CALLS: &str = select_tasks!(
     "",
     "INDEXED BY tasks_unheard CROSS JOIN specs ON specs.seq = tasks.spec \
      WHERE announced = 0 AND tasks.state < 3 AND idempotency_key IS NULL AND front < ?1 ORDER BY front, tasks.id LIMIT ?2"
+);
+pub(super) const HELD_ATTEMPTS: &str = "SELECT id, attempt_epoch, stop_reason FROM tasks INDEXED BY tasks_working \
+     WHERE attempt_state < 3 AND attempt_node = ?1 ORDER BY id";
+pub(super) const HELD: &str = select_tasks!(
+    ", arguments.json, arguments.requestor",
+    "CROSS JOIN specs ON specs.seq = tasks.spec CROSS JOIN arguments ON arguments.task = tasks.seq \
+     WHERE tasks.id = ?1 AND attempt_state < 3 AND attempt_node = ?2"
 );
 pub(super) const NEXT_READY: &str =
     "SELECT min(ready_at) FROM tasks INDEXED BY tasks_queued WHERE state = 0 AND tool = ?1";
@@ -108,9 +116,20 @@ pub(super) fn get(connection: &Connection, scope: &Scope, id: &TaskId) -> Result
     record(connection, GET, params![id.as_str(), scope.principal.as_str()])
 }
 
-/// [`longhaul_core::Store::peek`].
-pub(super) fn peek(connection: &Connection, id: &TaskId) -> Result<Option<Record>> {
+/// [`longhaul_core::Store::get_unscoped`].
+pub(super) fn get_unscoped(connection: &Connection, id: &TaskId) -> Result<Option<Record>> {
     record(connection, PEEK, params![id.as_str()])
+}
+
+/// [`longhaul_core::Store::versions`].
+pub(super) fn versions(connection: &Connection, ids: Vec<TaskId>) -> Result<Vec<(TaskId, u64)>> {
+    let mut statement = connection.prepare_cached(VERSION)?;
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        let version = statement.query_row([id.as_str()], number).optional()?;
+        found.extend(version.map(|version| (id, version)));
+    }
+    Ok(found)
 }
 
 /// The task of the call with this key, and the digest of its arguments.
@@ -290,6 +309,35 @@ pub(super) fn expired(connection: &Connection, at: UnixMillis, limit: usize) -> 
     let mut statement = connection.prepare_cached(EXPIRED)?;
     let ids = statement.query_map(params![at.0, bound(limit)], |row| row::id(row, 0))?;
     ids.collect()
+}
+
+/// [`longhaul_core::Renewal::held`](longhaul_core::store::Renewal::held).
+pub(super) fn held_attempts(connection: &Connection, node: NodeId) -> Result<Vec<HeldAttempt>> {
+    let mut statement = connection.prepare_cached(HELD_ATTEMPTS)?;
+    let held = statement.query_map([node.0], |row| {
+        Ok(HeldAttempt {
+            task: row::id(row, 0)?,
+            epoch: row.get(1)?,
+            stop: match row.get_ref(2)? {
+                ValueRef::Null => None,
+                _ => Some(code::read(row, 2, &code::STOP_REASONS)?),
+            },
+        })
+    })?;
+    held.collect()
+}
+
+/// [`longhaul_core::Store::held`].
+pub(super) fn held(connection: &Connection, node: NodeId, id: &TaskId) -> Result<Option<Claimed>> {
+    let mut statement = connection.prepare_cached(HELD)?;
+    let claimed = |row: &Row<'_>| {
+        Ok(Claimed {
+            task: row::task(row)?.1,
+            arguments: row::json(row, MORE)?,
+            requestor: row::json(row, MORE + 1)?,
+        })
+    };
+    statement.query_row(params![id.as_str(), node.0], claimed).optional()
 }
 
 /// [`longhaul_core::Store::orphaned_calls`].

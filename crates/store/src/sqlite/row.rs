@@ -19,7 +19,7 @@ macro_rules! select_tasks {
             "SELECT tasks.seq, tasks.id, principal, session, tool, specs.id, origin, front, announced, tasks.state, stop_reason, \
              stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, attempts_used, created_at, updated_at, ready_at, \
              queue_timeout, deadline, retention, announced_until, ended_at, status, progress, progress_total, open_inputs, \
-             inputs_asked, version, idempotency_key IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked",
+             inputs_asked, version, idempotency_key IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes",
             $more,
             " FROM tasks ",
             $tail
@@ -29,10 +29,10 @@ macro_rules! select_tasks {
 pub(super) use select_tasks;
 
 /// The first column after those of the task.
-pub(super) const MORE: usize = 40;
+pub(super) const MORE: usize = 41;
 
 /// The columns that change in a task's life, in the order of [`changing`].
-const CHANGING: [&str; 25] = [
+const CHANGING: [&str; 26] = [
     "announced",
     "state",
     "stop_reason",
@@ -41,6 +41,7 @@ const CHANGING: [&str; 25] = [
     "attempt_node",
     "attempt_host",
     "attempt_state",
+    "attempt_changes",
     "attempts_used",
     "updated_at",
     "ready_at",
@@ -61,7 +62,7 @@ const CHANGING: [&str; 25] = [
 ];
 
 /// Their values.
-fn changing(task: &Task) -> [Cell<'_>; 25] {
+fn changing(task: &Task) -> [Cell<'_>; 26] {
     let attempt = task.attempt.as_ref();
     [
         Cell::flag(task.announced),
@@ -72,6 +73,7 @@ fn changing(task: &Task) -> [Cell<'_>; 25] {
         Cell::integer(attempt.map(|attempt| attempt.node.0)),
         Cell::text(attempt.and_then(|attempt| attempt.host.as_ref()).map(|host| &*host.0)),
         Cell::integer(attempt.map(|attempt| code::of(&ATTEMPT_STATES, attempt.state))),
+        Cell::integer(attempt.map(|attempt| i64::from(attempt.changes))),
         Cell::Integer(i64::from(task.attempts_used)),
         Cell::Integer(task.updated_at.0),
         Cell::Integer(task.ready_at.0),
@@ -148,9 +150,9 @@ impl ToSql for Cell<'_> {
 pub(super) fn insert(connection: &Connection, task: &Task, idempotency: Option<&Idempotency>) -> Result<i64> {
     const SQL: &str = "INSERT INTO tasks (id, principal, session, tool, spec, origin, front, created_at, queue_timeout, deadline, \
          retention, idempotency_key, idempotency_digest, parent, parent_entry, root, depth, announced, state, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
-         attempts_used, updated_at, ready_at, announced_until, ended_at, status, progress, progress_total, open_inputs, \
+         attempt_changes, attempts_used, updated_at, ready_at, announced_until, ended_at, status, progress, progress_total, open_inputs, \
          inputs_asked, journaled, woken, resume_at, blocked, version, wake_at, delete_at) \
-         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
     let mut statement = connection.prepare_cached(SQL)?;
     let lineage = task.lineage.as_ref();
     let fixed: [Cell; 17] = [
@@ -319,6 +321,7 @@ fn attempt(row: &Row<'_>) -> Result<Option<Attempt>> {
         node: NodeId(row.get(13)?),
         host: row.get::<_, Option<Arc<str>>>(14)?.map(HostId),
         state: code::read(row, 15, &ATTEMPT_STATES)?,
+        changes: row.get::<_, Option<u32>>(40)?.unwrap_or_default(),
     }))
 }
 

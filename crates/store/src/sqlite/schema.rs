@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0008_tool_limits.sql"),
     include_str!("migrations/0009_settled_inputs.sql"),
     include_str!("migrations/0010_removals.sql"),
+    include_str!("migrations/0011_numbered_changes.sql"),
 ];
 
 /// Migrates the file, or returns why it cannot be used.
@@ -161,7 +162,7 @@ mod tests {
 
             let id = "live".parse().unwrap();
             assert_eq!(store.requestor(&id).await.unwrap(), Some(Json::trusted("{}")));
-            let record = store.peek(&id).await.unwrap().unwrap();
+            let record = store.get_unscoped(&id).await.unwrap().unwrap();
             assert_eq!((record.inputs[0].name.clone(), record.task.keyed), (None, false));
             // Earlier releases did not store when an answer came.
             let settled = async |nth| store.input(&id, &InputKey::nth(nth)).await.unwrap().unwrap().settled_at;
@@ -214,14 +215,19 @@ mod tests {
             let counts = store.counts().await.unwrap();
             assert_eq!((counts.queued, counts.running, counts.suspended), (0, 2, 0));
             for name in ["running", "parked", "over"] {
-                let task = store.peek(&name.parse().unwrap()).await.unwrap().unwrap().task;
+                let task = store.get_unscoped(&name.parse().unwrap()).await.unwrap().unwrap().task;
                 assert_eq!(
                     (task.journaled, task.woken, task.resume_at, &task.lineage),
                     (0, 0, None, &None)
                 );
                 assert_eq!(store.journal(&task.id, 0, 9).await, Ok(vec![]));
             }
-            let running = store.peek(&"running".parse().unwrap()).await.unwrap().unwrap().task;
+            let running = store
+                .get_unscoped(&"running".parse().unwrap())
+                .await
+                .unwrap()
+                .unwrap()
+                .task;
             let entry = Entry {
                 seq: 1,
                 key: EntryKey {
@@ -274,7 +280,7 @@ mod tests {
             let counts = store.counts().await.unwrap();
             assert_eq!((counts.queued, counts.running, counts.suspended), (0, 1, 1));
             let host = HostId("here".into());
-            let node = store.open_node(&host, UnixMillis(6)).await.unwrap();
+            let node = store.open_node(&host, UnixMillis(6)).await.unwrap().node;
             let adopted = store.adopt(node, &host, 9, UnixMillis(6)).await.unwrap();
             assert_eq!(adopted.len(), 1);
             let fence = adopted[0].task.active_attempt().unwrap().fence();
@@ -328,7 +334,7 @@ mod tests {
         runtime.block_on(async {
             let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
             let id: longhaul_core::TaskId = "let-go".parse().unwrap();
-            let task = store.peek(&id).await.unwrap().unwrap().task;
+            let task = store.get_unscoped(&id).await.unwrap().unwrap().task;
             assert_eq!((task.state, task.blocked), (State::Suspended, None));
             let epochs: Vec<u32> = (store.journal(&id, 0, 9).await.unwrap().iter())
                 .map(|entry| entry.epoch)

@@ -1,13 +1,13 @@
 //! [`Store`] over SQLite.
 
-use super::{SqliteStore, durability::Durability, journal, read, write};
+use super::{SqliteStore, journal, read, write};
 use crate::usage;
 use longhaul_core::{
-    AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId,
-    Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
+    AttemptEnd, BoxFuture, Entry, Event, HostId, Input, InputKey, Json, Millis, NodeId, Principal, Scope, SessionKey,
+    SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Listener, NewTask, Page, Record,
-        SigningKey, StoreError, ToolLimit, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Lease, Listener, NewTask, Page,
+        Record, Renewal, SigningKey, StoreError, ToolLimit, UnwrittenCall,
     },
 };
 use rusqlite::Connection;
@@ -49,13 +49,40 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>> {
-        Box::pin(self.begin_node(host.clone(), at))
+    fn open_node(&self, host: &HostId, at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
+        let host = host.clone();
+        Box::pin(async move {
+            Ok(Lease {
+                node: self.begin_node(host, at).await?,
+                now: None,
+                length: None,
+            })
+        })
+    }
+
+    /// The lock of the data directory is the lease: whoever holds it is the only process, and its latest node the only one that lives.
+    fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
+        Box::pin(async move {
+            let read = move |connection: &Connection| {
+                let is_latest = read::latest_node(connection)?.id == node.0;
+                is_latest.then(|| read::held_attempts(connection, node)).transpose()
+            };
+            let held = self.in_turn(read).await?.ok_or(StoreError::LeaseLost)?;
+            Ok(Renewal {
+                now: None,
+                held,
+                others_died: false,
+            })
+        })
+    }
+
+    fn end_lease(&self, _node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(ready(Ok(())))
     }
 
     fn put_spec(&self, spec: ToolSpec) -> BoxFuture<'_, Result<(), StoreError>> {
         let weight = spec.definition.as_str().len();
-        Box::pin(self.write(weight, Durability::Synced, move |tx| write::put_spec(tx, &spec)))
+        Box::pin(self.write(weight, move |tx| write::put_spec(tx, &spec)))
     }
 
     fn spec(&self, id: &SpecId) -> BoxFuture<'_, Result<Option<ToolSpec>, StoreError>> {
@@ -64,9 +91,7 @@ impl Store for SqliteStore {
 
     fn put_limit(&self, tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>> {
         let tool = tool.to_owned();
-        Box::pin(self.write(0, Durability::Synced, move |tx| {
-            write::put_limit(tx, &tool, concurrency)
-        }))
+        Box::pin(self.write(0, move |tx| write::put_limit(tx, &tool, concurrency)))
     }
 
     fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>> {
@@ -76,7 +101,7 @@ impl Store for SqliteStore {
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         let (task, outcome) = new.task();
         let bytes = usage::of_new(&new, &task, outcome.as_ref()).bytes;
-        Box::pin(self.write(weight(bytes), Durability::of_creation(&task), move |tx| {
+        Box::pin(self.write(weight(bytes), move |tx| {
             write::create(tx, &new, &task, outcome.as_ref())
         }))
     }
@@ -96,9 +121,7 @@ impl Store for SqliteStore {
     fn write_call(&self, call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         let events: u64 = change.events.iter().map(event_bytes).sum();
         let bytes = events + usage::bytes(&call.arguments) + usage::bytes(&call.requestor);
-        Box::pin(self.write(weight(bytes), Durability::Synced, move |tx| {
-            write::write_call(tx, &call, &change)
-        }))
+        Box::pin(self.write(weight(bytes), move |tx| write::write_call(tx, &call, &change)))
     }
 
     fn usage(&self, of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>> {
@@ -107,13 +130,11 @@ impl Store for SqliteStore {
 
     fn apply(&self, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
         let bytes = change.events.iter().map(event_bytes).sum();
-        Box::pin(self.write(weight(bytes), Durability::of_change(&change), move |tx| {
-            write::apply(tx, &change)
-        }))
+        Box::pin(self.write_when(change.can_wait, weight(bytes), move |tx| write::apply(tx, &change)))
     }
 
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
-        Box::pin(self.write(0, Durability::Synced, move |tx| write::claim(tx, &claim)))
+        Box::pin(self.write(0, move |tx| write::claim(tx, &claim)))
     }
 
     fn adopt(
@@ -124,9 +145,23 @@ impl Store for SqliteStore {
         at: UnixMillis,
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
         let host = host.clone();
-        Box::pin(self.write(0, Durability::Synced, move |tx| {
-            write::adopt(tx, node, &host, limit, at)
-        }))
+        Box::pin(self.write(0, move |tx| write::adopt(tx, node, &host, limit, at)))
+    }
+
+    /// A data directory is one host.
+    fn reclaim(
+        &self,
+        _node: NodeId,
+        _host: &HostId,
+        _lost_for: Millis,
+        _limit: usize,
+        _at: UnixMillis,
+    ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        Box::pin(ready(Ok(Vec::new())))
+    }
+
+    fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>> {
+        self.at_once(|connection| read::held(connection, node, id))
     }
 
     fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
@@ -149,8 +184,13 @@ impl Store for SqliteStore {
         Box::pin(ready(self.record(scope, id)))
     }
 
-    fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
-        self.at_once(|connection| read::peek(connection, id))
+    fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        self.at_once(|connection| read::get_unscoped(connection, id))
+    }
+
+    fn versions(&self, ids: &[TaskId]) -> BoxFuture<'_, Result<Vec<(TaskId, u64)>, StoreError>> {
+        let ids = ids.to_vec();
+        self.in_turn(move |connection| read::versions(connection, ids))
     }
 
     fn input(&self, id: &TaskId, key: &InputKey) -> BoxFuture<'_, Result<Option<Input>, StoreError>> {
@@ -209,8 +249,8 @@ impl Store for SqliteStore {
         self.at_once(read::next_wake)
     }
 
-    fn hasten(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.write(0, Durability::Synced, move |tx| write::hasten(tx, at)))
+    fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.write(0, move |tx| write::make_timers_due(tx, at)))
     }
 
     fn newest(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
@@ -226,7 +266,7 @@ impl Store for SqliteStore {
     }
 
     fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
-        Box::pin(self.write(0, Durability::Synced, move |tx| write::delete(tx, &ids, at)))
+        Box::pin(self.write(0, move |tx| write::delete(tx, &ids, at)))
     }
 
     fn counts(&self) -> BoxFuture<'_, Result<Counts, StoreError>> {
@@ -235,9 +275,7 @@ impl Store for SqliteStore {
 
     fn signing_keys(&self, purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>> {
         let purpose = purpose.to_owned();
-        Box::pin(self.write(0, Durability::Synced, move |tx| {
-            write::signing_keys(tx, &purpose, &fresh)
-        }))
+        Box::pin(self.write(0, move |tx| write::signing_keys(tx, &purpose, &fresh)))
     }
 
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -245,7 +283,7 @@ impl Store for SqliteStore {
             return Box::pin(ready(Err(StoreError::TooManySessions)));
         }
         let session = session.clone();
-        Box::pin(self.write(0, Durability::Synced, move |tx| write::end_session(tx, &session, until)))
+        Box::pin(self.write(0, move |tx| write::end_session(tx, &session, until)))
     }
 
     fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {

@@ -44,8 +44,8 @@ impl<'c> Tx<'c> {
         self.effects.created(task, outcome);
     }
 
-    pub(super) fn changed(&mut self, before: &Task, after: &Task, outcome: Option<&Outcome>) {
-        self.effects.changed(before, after, outcome);
+    pub(super) fn changed(&mut self, after: &Task, outcome: Option<&Outcome>) {
+        self.effects.changed(after, outcome);
     }
 
     pub(super) fn deleted(&mut self, id: &TaskId) {

@@ -204,7 +204,7 @@ fn write(tx: &mut Tx<'_>, seq: i64, before: &Task, decision: &Decision<'_>) -> R
     };
     tx.add_usage(&before.owner.principal, entry);
     if decision.task.version != before.version {
-        tx.changed(before, &decision.task, decision.outcome.as_ref());
+        tx.changed(&decision.task, decision.outcome.as_ref());
     }
     Ok(())
 }
@@ -293,11 +293,12 @@ fn take(
     let mut taken = Vec::with_capacity(found.len());
     for ((seq, before), arguments, requestor) in found {
         // The query asked for tasks to which the event is legal.
-        let Ok((task, _)) = transition(&before, event, at) else {
+        let mut task = before.clone();
+        if transition(&mut task, event, at).is_err() {
             continue;
-        };
+        }
         row::update(tx.connection, seq, &before, &task)?;
-        tx.changed(&before, &task, None);
+        tx.changed(&task, None);
         taken.push(Claimed {
             task,
             arguments,
@@ -307,8 +308,8 @@ fn take(
     Ok(Ok(taken))
 }
 
-/// [`longhaul_core::Store::hasten`].
-pub(super) fn hasten(tx: &mut Tx<'_>, at: UnixMillis) -> Result<Result<(), StoreError>> {
+/// [`longhaul_core::Store::make_timers_due`].
+pub(super) fn make_timers_due(tx: &mut Tx<'_>, at: UnixMillis) -> Result<Result<(), StoreError>> {
     tx.connection.prepare_cached(HASTEN)?.execute([at.0])?;
     Ok(Ok(()))
 }

@@ -1,5 +1,5 @@
-//! Group commit: one thread runs all waiting changes in one transaction, syncs once, then answers all callers. Deferred changes
-//! (`durability`) need no fsync of their own, but join a transaction that has one.
+//! Group commit: one thread runs all waiting changes in one transaction, syncs once, then answers all callers. Changes that can wait, such as the
+//! reports of running work, are held for a little, and commit with the next change that cannot.
 //!
 //! A change has no savepoint of its own. It writes nothing when it is refused, and when SQLite fails in the middle of one the whole
 //! transaction is rolled back and each change tried alone, which it must be anyway when the disk is full (SQLite then rolls back by
@@ -9,7 +9,6 @@ use super::{
     Plant,
     commit_effects::{CommitEffects, PublishedState},
     connection,
-    durability::DeferredTasks,
     fault::{self, Fault},
     in_place::InPlace,
     operation::Operation,
@@ -22,7 +21,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicI32, AtomicUsize, Ordering},
-        mpsc::{Receiver, TryRecvError},
+        mpsc::{Receiver, RecvTimeoutError, TryRecvError},
     },
     time::{Duration, Instant},
 };
@@ -53,30 +52,45 @@ pub(super) enum Message {
 /// would split into two halves that wait for each other's fsync. A short wait keeps them together.
 struct BatchWait {
     callers: usize,
-    since: Option<Instant>,
+    timeout: Timeout,
 }
 
 impl BatchWait {
     fn new(callers: usize) -> Self {
-        Self { callers, since: None }
+        Self {
+            callers,
+            timeout: Timeout::of(BATCH_WAIT),
+        }
     }
 
     /// The next change, when `here` are in the transaction already; `None` when it is time to commit.
     fn next(&mut self, queue: &Receiver<Message>, here: usize) -> Option<Message> {
         match queue.try_recv() {
             Ok(message) => Some(message),
-            Err(TryRecvError::Empty) if here < self.callers => queue.recv_timeout(self.remaining()?).ok(),
+            Err(TryRecvError::Empty) if here < self.callers => queue.recv_timeout(self.timeout.remaining()?).ok(),
             Err(_) => None,
         }
+    }
+}
+
+/// A length of time that begins when it is first asked for.
+struct Timeout {
+    length: Duration,
+    since: Option<Instant>,
+}
+
+impl Timeout {
+    fn of(length: Duration) -> Self {
+        Self { length, since: None }
     }
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "a fraction of an fsync, and nothing but speed depends on it"
+        reason = "the writer's thread waits for its queue, and nothing but speed depends on how long"
     )]
     fn remaining(&mut self) -> Option<Duration> {
         let since = *self.since.get_or_insert_with(Instant::now);
-        BATCH_WAIT.checked_sub(since.elapsed())
+        self.length.checked_sub(since.elapsed())
     }
 }
 
@@ -116,15 +130,12 @@ pub(super) struct Writer {
     published: Arc<PublishedState>,
     in_place: InPlace,
     options: SqliteOptions,
-    deferred: DeferredTasks,
-    /// Whether SQLite syncs what it commits.
-    synced: bool,
     log_pages: Arc<AtomicI32>,
     checkpointed: i32,
     commits: u64,
     /// How many changes were sent and not answered yet.
     in_flight: Arc<AtomicUsize>,
-    /// `in_flight` at the end of the latest synced commit, before its acknowledgements.
+    /// `in_flight` at the end of the latest commit, before its acknowledgements.
     callers: usize,
     closing: bool,
 }
@@ -152,8 +163,6 @@ impl Writer {
             published,
             in_place,
             options,
-            deferred: DeferredTasks::default(),
-            synced: true,
             log_pages,
             checkpointed: 0,
             commits: 0,
@@ -167,12 +176,9 @@ impl Writer {
     pub(super) fn run(mut self) {
         let _watch = PanicGuard(self.options.on_fatal.clone());
         while !self.closing {
-            let mut batch = std::mem::take(&mut self.next);
+            let batch = self.gather();
             if batch.is_empty() {
-                match self.queue.recv() {
-                    Ok(Message::Do(first)) => batch.push(first),
-                    Ok(Message::Close) | Err(_) => return,
-                }
+                continue;
             }
             if let Err(UnknownDiskState) = self.commit_all(batch) {
                 // Dropping the queue answers all waiting callers: it is unknown whether their change was stored.
@@ -182,6 +188,31 @@ impl Writer {
         for operation in std::mem::take(&mut self.next) {
             self.refuse(operation, StoreError::Closed);
         }
+    }
+
+    /// The changes to commit next. Those that can wait are held until one arrives that cannot, or until their time is over.
+    fn gather(&mut self) -> Vec<Box<dyn Operation>> {
+        let mut batch = std::mem::take(&mut self.next);
+        let mut hold = Timeout::of(self.options.longest_hold());
+        let mut held = batch.iter().all(|operation| operation.can_wait());
+        while held && batch.len() < MOST_CHANGES {
+            let message = match batch.is_empty() {
+                true => self.queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                false => self.queue.recv_timeout(hold.remaining().unwrap_or_default()),
+            };
+            match message {
+                Ok(Message::Do(operation)) => {
+                    held = operation.can_wait();
+                    batch.push(operation);
+                }
+                Err(RecvTimeoutError::Timeout) => break,
+                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => {
+                    self.closing = true;
+                    break;
+                }
+            }
+        }
+        batch
     }
 
     /// Commits `batch` and the changes queued meanwhile, together if possible.
@@ -253,11 +284,7 @@ impl Writer {
 
     /// One transaction: runs the batch, adds queued changes if `take_more`, commits, and only then answers.
     fn commit(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<(), Failure> {
-        let synced = !batch
-            .iter()
-            .all(|operation| self.deferred.allow(operation.durability()));
-        let filled = self.set_synced(synced).and_then(|()| self.fill(batch, take_more));
-        let mut effects = match filled {
+        let mut effects = match self.fill(batch, take_more) {
             Ok(effects) => effects,
             Err(error) => {
                 let locked = fault::is_locked(&error);
@@ -275,42 +302,25 @@ impl Writer {
             Plant::delay_commit();
         }
         self.commit_transaction()?;
-        // Deferred commits announce nothing, and the check would cost as much as writing a page.
-        if synced && let Err(gone) = self.in_place.check() {
+        if let Err(gone) = self.in_place.check() {
             return Err(Failure::Fatal(self.report_unknown_disk_state(&gone)));
         }
-        self.deferred.apply(std::mem::take(&mut effects.durability));
         #[cfg(test)]
         self.options
             .on_commit
             .iter()
             .for_each(|on_commit| on_commit(&self.connection));
         self.published.publish_ends(&mut effects);
-        let callers = self.in_flight.fetch_sub(batch.len(), Ordering::Relaxed);
-        if synced {
-            self.callers = callers;
-        }
+        self.callers = self.in_flight.fetch_sub(batch.len(), Ordering::Relaxed);
         batch.iter_mut().for_each(|operation| operation.acknowledge());
-        self.published.publish_hints(&effects);
+        self.published.publish_events(&effects);
         Ok(())
     }
 
-    /// SQLite takes the level when the statement is prepared, and between transactions only.
-    fn set_synced(&mut self, synced: bool) -> Result<(), Error> {
-        if self.synced != synced {
-            let level = Plant::synchronous(self.options.plant, synced);
-            self.connection
-                .execute_batch(&format!("PRAGMA synchronous = {level}"))?;
-            self.synced = synced;
-        }
-        Ok(())
-    }
-
-    /// Runs queued changes in order. A deferred transaction stops at the first change that must be synced.
+    /// Runs queued changes in order.
     fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<CommitEffects, Error> {
         let mut tx = Tx::begin(&self.connection)?;
-        // Without an fsync, waiting for other changes saves nothing.
-        let mut batch_wait = BatchWait::new(if self.synced { self.callers } else { 0 });
+        let mut batch_wait = BatchWait::new(self.callers);
         let (mut done, mut bytes) = (0, 0);
         loop {
             for operation in &mut batch[done..] {
@@ -322,13 +332,7 @@ impl Writer {
                 return tx.end();
             }
             match batch_wait.next(&self.queue, done) {
-                Some(Message::Do(operation)) if self.synced || self.deferred.allow(operation.durability()) => {
-                    batch.push(operation);
-                }
-                Some(Message::Do(operation)) => {
-                    self.next.push(operation);
-                    return tx.end();
-                }
+                Some(Message::Do(operation)) => batch.push(operation),
                 Some(Message::Close) => {
                     self.closing = true;
                     return tx.end();

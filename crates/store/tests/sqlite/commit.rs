@@ -3,7 +3,7 @@
 use crate::task::{create, exists, finish, open};
 use longhaul_core::{
     Store, TaskId, UnixMillis,
-    store::{Hint, StoreError},
+    store::{StoreError, StoreEvent},
 };
 use longhaul_store::{SqliteOptions, sqlite::Plant};
 use rusqlite::{Connection, OpenFlags};
@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Creates tasks, and asks after each acknowledgement, over a connection of its own, whether the task is
-/// there. Returns how many were acknowledged too early. Hints are checked in the same way.
+/// there. Returns how many were acknowledged too early. Events are checked in the same way.
 async fn acknowledged_too_early(plant: Option<Plant>) -> usize {
     let directory = tempfile::tempdir().unwrap();
     let options = SqliteOptions {
@@ -24,11 +24,12 @@ async fn acknowledged_too_early(plant: Option<Plant>) -> usize {
     let observer = observer(directory.path());
     let hinted_too_early = Arc::new(Mutex::new(Vec::new()));
     let (found, other) = (hinted_too_early.clone(), Mutex::new(self::observer(directory.path())));
-    store.listen(Arc::new(move |hints: &[Hint]| {
+    store.listen(Arc::new(move |events: &[StoreEvent]| {
         let observer = other.lock().unwrap();
-        let early = hints
-            .iter()
-            .filter(|hint| version(&observer, &hint.task) < Some(hint.version as i64));
+        let early = events.iter().filter(|event| match event {
+            StoreEvent::TaskChanged(hint) => version(&observer, &hint.task) < Some(hint.version as i64),
+            _ => false,
+        });
         found.lock().unwrap().extend(early.cloned());
     }));
     let mut early = 0;
@@ -100,7 +101,10 @@ fn a_failed_commit_acknowledges_nothing_and_is_fatal() {
         assert_eq!(reasons.lock().unwrap().len(), 1, "called once");
         assert!(reasons.lock().unwrap()[0].contains("commit failed"));
         for (_, error) in &ends {
-            assert!(matches!(error, StoreError::Failed(_) | StoreError::Closed), "{error:?}");
+            assert!(
+                matches!(error, StoreError::OutcomeUnknown(_) | StoreError::Closed),
+                "{error:?}"
+            );
         }
         // A change that is sent while the writer stops may get the answer "unknown"; from then on the store is closed.
         while create(&store, "later", node, 1).await != Err(StoreError::Closed) {}
@@ -166,5 +170,5 @@ async fn a_caller_that_stops_waiting_does_not_affect_others() {
         .open_node(&longhaul_core::HostId("here".into()), UnixMillis(1))
         .await
         .unwrap();
-    assert!(store.peek(&task.id).await.unwrap().unwrap().task.is_done());
+    assert!(store.get_unscoped(&task.id).await.unwrap().unwrap().task.is_done());
 }

@@ -74,7 +74,7 @@ fn acknowledged(line: &str) -> Option<&str> {
 }
 
 async fn is_kept(store: &SqliteStore, what: &str, task: &TaskId) -> bool {
-    let Some(record) = store.peek(task).await.unwrap() else {
+    let Some(record) = store.get_unscoped(task).await.unwrap() else {
         return false;
     };
     let entries = store.journal(task, 0, 10).await.unwrap();
@@ -90,7 +90,7 @@ async fn is_kept(store: &SqliteStore, what: &str, task: &TaskId) -> bool {
 /// A task has the entries it counts. A child is there together with its parent's entry, and over in both or in neither.
 async fn agrees(store: &SqliteStore, task: &Task, entries: &[Entry]) {
     assert_eq!(task.journaled as usize, entries.len());
-    let child = store.peek(&id(&format!("{}-child", task.id))).await.unwrap();
+    let child = store.get_unscoped(&id(&format!("{}-child", task.id))).await.unwrap();
     let said = entries.get(1).map(|entry| ChildEntry::from_json(&entry.value).unwrap());
     assert_eq!(
         child.as_ref().map(|child| &child.task.id),

@@ -36,6 +36,8 @@ async fn fill(store: &SqliteStore, node: NodeId, round: usize) {
                 fence,
                 events,
                 at: UnixMillis(1_500),
+                number: None,
+                can_wait: false,
             })
             .await
             .unwrap();

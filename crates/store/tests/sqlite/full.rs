@@ -63,7 +63,7 @@ fn works_through_a_full_disk(directory: &Path, disk: &dyn LimitedDisk) {
             }
             assert!(n < 10_000, "the disk never became full");
         }
-        let task = store.peek(&id("early-0")).await.unwrap().unwrap().task;
+        let task = store.get_unscoped(&id("early-0")).await.unwrap().unwrap().task;
         match finish(&store, &task).await {
             // An outcome may find a little room where a create does not.
             Ok(_) | Err(ApplyError::Store(StoreError::Full)) => {}
@@ -73,7 +73,7 @@ fn works_through_a_full_disk(directory: &Path, disk: &dyn LimitedDisk) {
         disk.restore();
         create(&store, "late", node, 64 * KIB).await.unwrap();
         acknowledged.push("late".to_owned());
-        let task = store.peek(&id("early-1")).await.unwrap().unwrap().task;
+        let task = store.get_unscoped(&id("early-1")).await.unwrap().unwrap().task;
         finish(&store, &task).await.unwrap();
 
         drop(store);
@@ -85,7 +85,15 @@ fn works_through_a_full_disk(directory: &Path, disk: &dyn LimitedDisk) {
         for name in &refused {
             assert!(!exists(&store, name).await, "{name} was refused");
         }
-        assert!(store.peek(&id("early-1")).await.unwrap().unwrap().task.is_done());
+        assert!(
+            store
+                .get_unscoped(&id("early-1"))
+                .await
+                .unwrap()
+                .unwrap()
+                .task
+                .is_done()
+        );
         // A refused change, alone or out of a batch, has counted nothing.
         counts_agree(&store, directory).await;
     });

@@ -27,7 +27,11 @@ pub(crate) async fn open(directory: &Path, options: SqliteOptions) -> (Arc<Sqlit
         definition,
     };
     store.put_spec(spec).await.unwrap();
-    let node = store.open_node(&HostId("here".into()), UnixMillis(0)).await.unwrap();
+    let node = store
+        .open_node(&HostId("here".into()), UnixMillis(0))
+        .await
+        .unwrap()
+        .node;
     (Arc::new(store), node)
 }
 
@@ -163,5 +167,5 @@ pub(crate) async fn counts_agree(store: &SqliteStore, directory: &Path) {
 }
 
 pub(crate) async fn exists(store: &SqliteStore, name: &str) -> bool {
-    store.peek(&id(name)).await.unwrap().is_some()
+    store.get_unscoped(&id(name)).await.unwrap().is_some()
 }

@@ -3,19 +3,33 @@
 use super::fixtures::{alive, ended, kill, pids, until_dead};
 use super::support::{Server, becomes, create, outcome, reason, scope, text};
 use longhaul_core::{
-    AttemptState, CancelMode, Event, Outcome, Retry, RetryOn, UnixMillis,
+    AttemptState, CancelMode, Event, Outcome, Retry, RetryOn, TaskId, UnixMillis,
     store::{Change, Record},
 };
+use longhaul_runtime::Engine;
 use longhaul_upstream::command::Launcher;
 use serde_json::json;
 use std::path::Path;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_finds_the_command_running() {
-    let server = Server::running("echo $$ >> pids; until [ -e go ]; do sleep 0.01; done; echo done");
+/// Starts the tool, whose script writes its process id to `pids`, and returns that id.
+async fn running_command(server: &Server) -> (Engine, TaskId, i32) {
     let engine = server.start().await;
     let id = create(&engine, json!({})).await.id.clone();
     let command = pids(&server.file("pids"), 1)[0];
+    (engine, id, command)
+}
+
+/// The message of a task that ends as interrupted.
+async fn interrupted(engine: &Engine, id: &TaskId) -> String {
+    let (code, message, why) = reason(&outcome(engine, id).await);
+    assert_eq!((code, why), (-32603, json!("interrupted")), "{message}");
+    message
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_finds_the_command_running() {
+    let server = Server::running("echo $$ >> pids; until [ -e go ]; do sleep 0.01; done; echo done");
+    let (engine, id, command) = running_command(&server).await;
     engine.stop();
     drop(engine);
     let engine = server.start().await;
@@ -28,9 +42,7 @@ async fn a_restart_finds_the_command_running() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_finds_the_command_ended() {
     let server = Server::running("echo $$ >> pids; until [ -e go ]; do sleep 0.01; done; echo done");
-    let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id.clone();
-    pids(&server.file("pids"), 1);
+    let (engine, id, _) = running_command(&server).await;
     engine.stop();
     std::fs::write(server.file("go"), "").unwrap();
     ended(&server.attempts.dir(&id, 1));
@@ -43,12 +55,9 @@ async fn a_restart_finds_the_command_ended() {
 async fn a_crash_is_interrupted_or_retried() {
     let script = "echo $$ >> pids; [ \"$(wc -l < pids)\" -ge 2 ] && echo second && exit; exec sleep 1000";
     let server = Server::running(script);
-    let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id.clone();
-    pids(&server.file("pids"), 1);
+    let (engine, id, _) = running_command(&server).await;
     kill(server.supervisor(&id));
-    let (code, message, why) = reason(&outcome(&engine, &id).await);
-    assert_eq!((code, why), (-32603, json!("interrupted")));
+    let message = interrupted(&engine, &id).await;
     // The server has not stopped.
     assert!(
         message.starts_with("interrupted: the supervisor of its command was killed"),
@@ -61,9 +70,7 @@ async fn a_crash_is_interrupted_or_retried() {
         backoff: 0,
         on: vec![RetryOn::Crash],
     };
-    let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id.clone();
-    let first = pids(&server.file("pids"), 1)[0];
+    let (engine, id, first) = running_command(&server).await;
     kill(server.supervisor(&id));
     assert_eq!(text(&outcome(&engine, &id).await), ("second\n".to_owned(), false));
     assert!(!alive(first));
@@ -106,9 +113,7 @@ async fn invariant_12_a_command_whose_folder_was_removed_is_not_run_again() {
             backoff: 0,
             on: vec![RetryOn::Crash, RetryOn::Error],
         };
-        let mut engine = server.start().await;
-        let id = create(&engine, json!({})).await.id.clone();
-        let command = pids(&server.file("pids"), 1)[0];
+        let (mut engine, id, command) = running_command(&server).await;
         // The server is connected to the supervisor and waits for the end.
         becomes(&engine, &id, |record| record.task.status.is_some()).await;
         if down {
@@ -120,8 +125,7 @@ async fn invariant_12_a_command_whose_folder_was_removed_is_not_run_again() {
         } else {
             std::fs::write(server.file("go"), "").unwrap();
         }
-        let (code, message, why) = reason(&outcome(&engine, &id).await);
-        assert_eq!((code, why), (-32603, json!("interrupted")), "{message}");
+        let message = interrupted(&engine, &id).await;
         assert!(message.contains("folder of this attempt was removed"), "{message}");
         assert_eq!(alive(command), down, "it runs on, alone");
         std::fs::write(server.file("go"), "").unwrap();
@@ -133,9 +137,7 @@ async fn invariant_12_a_command_whose_folder_was_removed_is_not_run_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_command_whose_folder_was_removed_is_cancelled() {
     let server = Server::running("echo $$ >> pids; until [ -e go ]; do sleep 0.01; done");
-    let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id.clone();
-    let command = pids(&server.file("pids"), 1)[0];
+    let (engine, id, command) = running_command(&server).await;
     engine.stop();
     std::fs::remove_dir_all(server.attempts.dir(&id, 1).path()).unwrap();
     let cancel = Event::CancelRequested(CancelMode::Cooperative);
@@ -155,14 +157,11 @@ async fn a_cancelled_command_whose_folder_was_removed_is_cancelled() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_versions_directory_is_a_clear_error() {
     let server = Server::running("echo $$ > pids; exec sleep 1000");
-    let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id.clone();
-    let command = pids(&server.file("pids"), 1)[0];
+    let (engine, id, command) = running_command(&server).await;
     engine.stop();
     std::fs::write(server.attempts.dir(&id, 1).path().join("version"), "7").unwrap();
     let engine = server.start().await;
-    let (code, message, why) = reason(&outcome(&engine, &id).await);
-    assert_eq!((code, why), (-32603, json!("interrupted")));
+    let message = interrupted(&engine, &id).await;
     assert!(message.contains("format 7"), "{message}");
     kill(server.supervisor(&id));
     until_dead(command);
@@ -171,15 +170,12 @@ async fn another_versions_directory_is_a_clear_error() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_exit_record_is_reported_as_such() {
     let server = Server::running("echo $$ > pids; until [ -e go ]; do sleep 0.01; done");
-    let engine = server.start().await;
-    let id = create(&engine, json!({})).await.id.clone();
-    pids(&server.file("pids"), 1);
+    let (engine, id, _) = running_command(&server).await;
     engine.stop();
     std::fs::write(server.file("go"), "").unwrap();
     ended(&server.attempts.dir(&id, 1));
     std::fs::write(server.attempts.dir(&id, 1).path().join("exit"), "{").unwrap();
     let engine = server.start().await;
-    let (code, message, why) = reason(&outcome(&engine, &id).await);
-    assert_eq!((code, why), (-32603, json!("interrupted")));
+    let message = interrupted(&engine, &id).await;
     assert!(message.contains("`exit` of the attempt) is damaged"), "{message}");
 }

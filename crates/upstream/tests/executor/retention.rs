@@ -4,7 +4,7 @@ use super::fixtures::{children, launcher, pids, until, until_exists};
 use super::support::{Server, create, outcome, scope};
 use longhaul_core::{BoxFuture, Clock, Store, UnixMillis};
 use longhaul_runtime::{LogRange, Ports, Provider};
-use longhaul_store::{Disagreement, MemoryStore, ReadsOnly, SqliteOptions, SqliteStore};
+use longhaul_store::{Disagreement, MemoryStore, ReadOnlyStore, SqliteOptions, SqliteStore};
 use longhaul_upstream::command::CommandProvider;
 use serde_json::json;
 use std::{
@@ -105,7 +105,7 @@ async fn a_copy_from_before_folders_were_removed_runs_no_command_again() {
         matches!(found, Some(Disagreement::DatabaseOlderThanRemovals { database: 0, .. })),
         "{found:?}"
     );
-    server.store = ReadsOnly::unless_accepted(Arc::clone(&store));
+    server.store = ReadOnlyStore::unless_accepted(Arc::clone(&store));
     let engine = server.start().await;
     for id in [&running, &queued] {
         assert!(!engine.get(&scope(), id).await.unwrap().unwrap().task.is_done());

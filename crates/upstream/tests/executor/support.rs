@@ -125,7 +125,7 @@ pub(crate) async fn create(engine: &Engine, arguments: Value) -> Task {
             session: None,
         },
         origin: Origin::Modern,
-        requestor: longhaul_runtime::Requestor::default(),
+        requestor: Arc::default(),
         idempotency_key: None,
         ttl: None,
         cancel_if_caller_leaves: false,

@@ -1,6 +1,6 @@
 //! The params of the methods Longhaul serves.
 //!
-//! [`Params::read`] finds every member that any method uses in one pass. A getter for each method then validates the types. An
+//! Every member that any method uses is found in the pass that reads the message. A getter for each method then validates the types. An
 //! optional member that is `null` counts as absent, since many peers write absent values that way.
 
 mod complete;
@@ -15,18 +15,19 @@ use crate::{
     client_capabilities,
     error::RpcError,
     json, log_level,
-    meta::{Meta, ProgressToken},
+    meta::{self, Meta, ProgressToken},
     method::NameSource,
-    object::{ObjectError, for_each_member, object},
+    object::{self, ObjectError, for_each_member, object},
     request_id::RequestId,
 };
 use longhaul_core::{ClientCapabilities, LogLevel};
+use serde::de::MapAccess;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 object! {
     struct Members {
-        meta = "_meta",
+        meta: Meta = "_meta",
         name = "name",
         arguments = "arguments",
         task = "task",
@@ -143,27 +144,36 @@ pub struct Progress<'a> {
     pub message: Option<Cow<'a, str>>,
 }
 
+impl<'a> object::Members<'a> for Params<'a> {
+    fn read<M: MapAccess<'a>>(&mut self, key: &str, values: &mut M) -> Result<Option<&'static str>, M::Error> {
+        self.0.read(key, values)
+    }
+}
+
 impl<'a> Params<'a> {
-    /// Reads the params of a message, in one pass; absent reads as empty.
+    /// Reads params without a message around them; absent reads as empty.
     ///
     /// # Errors
     /// −32602 if they are not an object, or a known member occurs twice.
     pub fn read(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
-        let mut members = Members::default();
-        let Some(raw) = raw else { return Ok(Self(members)) };
-        members.fill(raw.get()).map_err(|error| match error {
-            ObjectError::Duplicate(key) => RpcError::invalid_params(format!("params holds {key} twice")),
-            ObjectError::NotAnObject | ObjectError::Syntax(_) => RpcError::invalid_params("params must be an object"),
-        })?;
-        Ok(Self(members))
+        let mut params = Self::default();
+        let Some(raw) = raw else { return Ok(params) };
+        object::fill(&mut params, raw.get()).map_err(malformed)?;
+        params.set_source(raw.get(), &["_meta"]);
+        Ok(params)
+    }
+
+    /// Remembers the text they were read from, where their `_meta` is at `path`.
+    pub(crate) fn set_source(&mut self, text: &'a str, path: &'static [&'static str]) {
+        self.0.meta.members_mut().set_source(text, path);
     }
 
     /// The `_meta` member.
     ///
     /// # Errors
     /// As [`Meta::read`].
-    pub fn meta(&self) -> Result<Meta<'a>, RpcError> {
-        Meta::read(self.0.meta)
+    pub fn meta(&self) -> Result<&Meta<'a>, RpcError> {
+        self.0.meta.checked().map_err(meta::malformed)
     }
 
     /// The param that the `Mcp-Name` header repeats, if it is a string.
@@ -337,6 +347,14 @@ impl<'a> Params<'a> {
             total: present(self.0.total).map(|raw| number(raw, "total")).transpose()?,
             message: optional_text(self.0.message, "message")?,
         })
+    }
+}
+
+/// The error for params that cannot be read.
+pub(crate) fn malformed(error: ObjectError) -> RpcError {
+    match error {
+        ObjectError::Duplicate(key) => RpcError::invalid_params(format!("params holds {key} twice")),
+        ObjectError::NotAnObject | ObjectError::Syntax(_) => RpcError::invalid_params("params must be an object"),
     }
 }
 

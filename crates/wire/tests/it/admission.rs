@@ -205,8 +205,9 @@ fn legacy_tasks_exist_only_in_the_negotiated_revision() {
             session: SessionState::Live(version),
             sessionless: false,
         };
+        let request = request(&body);
         let admitted = admit(
-            &request(&body),
+            &request,
             &peer,
             &AdmissionRules {
                 strict_headers: true,

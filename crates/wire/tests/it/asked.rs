@@ -23,7 +23,7 @@ fn asked(tag: &str, method: &str, params: Value) -> String {
 }
 
 fn params(text: &str) -> Params<'_> {
-    Params::read(request(text).params).unwrap()
+    *request(text).params().unwrap()
 }
 
 #[test]

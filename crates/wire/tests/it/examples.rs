@@ -2,8 +2,8 @@
 
 use crate::{fixture::request, schema};
 use longhaul_wire::{
-    AdmissionRules, Admitted, Era, Generation, Headers, Message, Method, SessionState, Transport, Version, admit,
-    header::encode_value,
+    AdmissionRules, Admitted, Era, Generation, Headers, Message, Method, Request, SessionState, Transport, Version,
+    admit, header::encode_value,
 };
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ fn all_are_valid_and_can_be_read() {
                 assert_eq!(request.method, value["method"].as_str().unwrap());
                 assert_eq!(
                     request
-                        .params
+                        .raw_params()
                         .map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap())
                         .as_ref(),
                     value.get("params")
@@ -47,8 +47,7 @@ fn all_are_valid_and_can_be_read() {
 }
 
 /// What a server receives from this client's request, headers as the client would send them.
-pub(crate) fn admit_modern(line: &str) -> Result<Admitted<'_>, longhaul_wire::RpcError> {
-    let request = request(line);
+pub(crate) fn admit_modern<'a>(request: &'a Request<'_>, line: &str) -> Result<Admitted<'a>, longhaul_wire::RpcError> {
     let body: Value = serde_json::from_str(line).unwrap();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let version = text(&body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"]);
@@ -79,8 +78,8 @@ pub(crate) fn admit_modern(line: &str) -> Result<Admitted<'_>, longhaul_wire::Rp
         strict_headers: true,
         serves: |_| true,
     };
-    // The peer lives shorter than the answer, which borrows from the line alone.
-    admit(&request, &peer, &rules)
+    // The peer lives shorter than the answer, which borrows from the request alone.
+    admit(request, &peer, &rules)
 }
 
 #[test]
@@ -90,7 +89,7 @@ fn every_modern_request_is_admitted_with_strict_headers() {
         let Ok(Message::Request(request)) = Message::parse(line.as_bytes()) else {
             continue;
         };
-        let got = admit_modern(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let got = admit_modern(&request, line).unwrap_or_else(|error| panic!("{line}: {error}"));
         assert!(matches!(got.era, Era::Modern(modern) if modern.version == Version::V2026_07_28));
         assert_eq!(got.method.as_str(), request.method);
         admitted += 1;
@@ -135,7 +134,7 @@ fn every_legacy_client_request_is_admitted_in_its_session() {
 #[test]
 fn params_are_read_from_the_examples() {
     let find = |text: &'static str, needle: &str| lines(text).find(|(_, line)| line.contains(needle)).unwrap().1;
-    let params = |line| longhaul_wire::Params::read(request(line).params).unwrap();
+    let params = |line| *request(line).params().unwrap();
 
     let initialize = params(find(LEGACY, r#""id":1,"method""#)).initialize().unwrap();
     assert_eq!(initialize.protocol_version, "2025-11-25");
@@ -185,7 +184,7 @@ fn params_are_read_from_the_examples() {
     let Ok(Message::Notification(cancel)) = Message::parse(find(MODERN, "notifications/cancelled").as_bytes()) else {
         panic!()
     };
-    let cancel = longhaul_wire::Params::read(cancel.params).unwrap().cancelled().unwrap();
+    let cancel = cancel.params().unwrap().cancelled().unwrap();
     assert_eq!(
         (cancel.request_id.as_json(), cancel.reason.as_deref()),
         ("61", Some("user pressed ^C"))
@@ -194,7 +193,7 @@ fn params_are_read_from_the_examples() {
     let Ok(Message::Notification(progress)) = Message::parse(find(LEGACY, "notifications/progress").as_bytes()) else {
         panic!()
     };
-    let params = longhaul_wire::Params::read(progress.params).unwrap();
+    let params = progress.params().unwrap();
     assert_eq!(params.meta().unwrap().related_task().unwrap(), "tsk_9Zr4vQ2mXk7Lw0aB");
     let progress = params.progress().unwrap();
     assert_eq!(

@@ -56,7 +56,7 @@ fn the_depth_limit_is_exact() {
         panic!()
     };
     // What passes can be parsed whole by what stands behind us.
-    serde_json::from_str::<serde_json::Value>(request.params.unwrap().get()).unwrap();
+    serde_json::from_str::<serde_json::Value>(request.raw_params().unwrap().get()).unwrap();
     assert_eq!(
         refused(message(MAX_DEPTH + 1).as_bytes()),
         (-32600, 400, Some("1".into()))
@@ -150,7 +150,7 @@ fn ids_are_echoed_byte_for_byte() {
             panic!("{text}")
         };
         assert_eq!(request.id.as_json(), id);
-        assert_eq!(request.params.map(|raw| raw.get()), None);
+        assert_eq!(request.raw_params().map(|raw| raw.get()), None);
     }
     let of = |text: &'static str| {
         let Ok(Message::Request(request)) = Message::parse(text.as_bytes()) else {
@@ -177,7 +177,7 @@ fn escaped_names_and_methods_are_decoded() {
         panic!()
     };
     assert_eq!(request.method, "tools/call");
-    assert_eq!(Params::read(request.params).unwrap().call_tool().unwrap().name, "x\ty");
+    assert_eq!(request.params().unwrap().call_tool().unwrap().name, "x\ty");
 }
 
 #[test]
@@ -483,6 +483,16 @@ fn unknown_members_of_meta_are_passed_on_unchanged() {
         ("", "null"),
     ];
     assert_eq!(others, expected.map(|(key, raw)| (key.to_owned(), raw)));
+    // Where they are found does not depend on what is around them.
+    let whole = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"name":"t","_meta":{all}}}}}"#);
+    let Ok(Message::Request(request)) = Message::parse(whole.as_bytes()) else {
+        panic!()
+    };
+    let params = Params::read(request.raw_params()).unwrap();
+    for meta in [request.params().unwrap().meta().unwrap(), params.meta().unwrap()] {
+        let keys: Vec<_> = meta.unknown_members().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, expected.map(|(key, _)| key));
+    }
     assert!(meta(r#"{"progressToken":1}"#).unknown_members().is_empty());
     assert!(longhaul_wire::Meta::default().unknown_members().is_empty());
 }
@@ -496,8 +506,8 @@ const QUESTIONS: [&str; 3] = [
 /// Everything a server does with a message before it acts on it.
 pub(crate) fn process(bytes: &[u8]) {
     let params = match Message::parse(bytes) {
-        Ok(Message::Request(request)) => request.params,
-        Ok(Message::Notification(notification)) => notification.params,
+        Ok(Message::Request(request)) => request.raw_params(),
+        Ok(Message::Notification(notification)) => notification.raw_params(),
         Ok(Message::Response(response)) => Some(response.outcome.unwrap_or_else(|error| error)),
         Err(refusal) => {
             let mut out = String::new();

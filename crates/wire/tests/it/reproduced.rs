@@ -9,8 +9,8 @@ use crate::{
 };
 use longhaul_core::{Capability, Progress, TaskPolicy};
 use longhaul_wire::{
-    AdmissionRules, CacheHints, CacheScope, Generation, Headers, InputRequest, ListCapability, Message, Params,
-    RpcError, ServerCapabilities, ServerInfo, SessionState, TaskStatus, ToolEntry, Transport, Version, admit,
+    AdmissionRules, CacheHints, CacheScope, Generation, Headers, InputRequest, ListCapability, Message, RpcError,
+    ServerCapabilities, ServerInfo, SessionState, TaskStatus, ToolEntry, Transport, Version, admit,
     jsonrpc::write_result,
     legacy::{
         self,
@@ -185,7 +185,7 @@ fn legacy_handshake_tools_questions_and_progress() {
     );
 
     let call = request(example(LEGACY, r#""id":3,"method""#, 0));
-    let meta = longhaul_wire::Params::read(call.params).unwrap().meta().unwrap();
+    let meta = call.params().unwrap().meta().unwrap();
     let token = meta.progress_token().unwrap().unwrap();
     let progress = Progress {
         current: 60.0,
@@ -239,7 +239,7 @@ fn modern_answers() {
     let record = done(updated(task(10_800_000), "09:21:40"), rendered);
     let listening = request(example(MODERN, r#""id":30,"method""#, 0));
     let listen = listening.id;
-    let mut accepted = Params::read(listening.params).unwrap().listen().unwrap();
+    let mut accepted = listening.params().unwrap().listen().unwrap();
     accepted.task_ids.retain(|id| id != "tsk_not_mine");
     let got = written(|out| modern::subscription::write_acknowledged(out, listen, &accepted));
     let acknowledged = example(MODERN, "subscriptions/acknowledged", 0);
@@ -268,7 +268,7 @@ fn modern_rounds_of_questions() {
         });
     });
     let retry = request(example(MODERN, r#""id":41,"method""#, 0));
-    let retry = Params::read(retry.params).unwrap().call_tool().unwrap();
+    let retry = retry.params().unwrap().call_tool().unwrap();
     assert_eq!(retry.request_state.as_deref(), state);
     let [(key, answer)] = &retry.input_responses[..] else {
         panic!("{retry:?}")
@@ -328,7 +328,7 @@ fn stdio_of_both_generations() {
     let Ok(Message::Notification(read)) = Message::parse(cancelled.as_bytes()) else {
         panic!()
     };
-    let read = Params::read(read.params).unwrap().cancelled().unwrap();
+    let read = read.params().unwrap().cancelled().unwrap();
     let got = written(|out| write_cancelled(out, read.request_id, read.reason.as_deref()));
     assert_eq!(got, serde_json::from_str::<Value>(cancelled).unwrap());
 }

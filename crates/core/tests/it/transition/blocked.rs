@@ -1,7 +1,7 @@
 //! Work that cannot go on with the code there is.
 
-use super::place::{NODE, NOW, block, entry, task_at};
-use longhaul_core::{AttemptEnd, Blocked, EntryKind, Event, State, Task, UnixMillis, transition};
+use super::place::{NODE, NOW, block, entry, task_at, transition};
+use longhaul_core::{AttemptEnd, Blocked, EntryKind, Event, State, Task, UnixMillis};
 use std::sync::Arc;
 
 fn apply(task: &Task, event: Event, at: UnixMillis) -> Task {

@@ -1,7 +1,7 @@
 //! What a journal does for its task.
 
-use super::place::{NOW, entry, task_at};
-use longhaul_core::{AttemptEnd, EntryKind, Event, Outcome, State, transition};
+use super::place::{NOW, entry, task_at, transition};
+use longhaul_core::{AttemptEnd, EntryKind, Event, Outcome, State};
 
 /// An attempt that has come further was not in vain, so those before it count no more; a noted failure is no step further.
 #[test]

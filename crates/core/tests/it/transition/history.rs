@@ -2,13 +2,12 @@
 
 use super::{
     laws::{keeps_its_block, keeps_its_wake_ups, keeps_the_laws},
-    place::{block, entry},
+    place::{block, entry, transition},
 };
 use longhaul_core::{
     AttemptEnd, CancelMode, EntryKind, Event, HostId, InputKey, Json, Millis, NodeId, Origin, Outcome, Owner,
     Principal, Progress, RpcFailure, SpecId, StopReason, Task, TaskHeader, TaskId, UnixMillis,
     store::{Idempotency, NewTask},
-    transition,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -82,6 +81,7 @@ fn event() -> impl Strategy<Value = Event> {
         (node(), proptest::option::of(Just(HostId("here".into()))))
             .prop_map(|(node, host)| Event::Claimed { node, host }),
         node().prop_map(|node| Event::Adopted { node }),
+        node().prop_map(|node| Event::Reclaimed { node }),
         Just(Event::Started),
         Just(Event::Reported {
             status: Some("s".into()),

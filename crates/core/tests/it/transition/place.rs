@@ -1,15 +1,25 @@
 //! Where a task can stand, and tasks that stand there.
 
 use longhaul_core::{
-    Attempt, AttemptState, Block, BlockReason, Blocked, Entry, EntryKey, EntryKind, Failure, InputKey, Json, NodeId,
-    Origin, Outcome, Owner, Principal, Progress, SpecId, State, Stop, StopReason, Task, TaskHeader, UnixMillis,
-    Verdict,
+    Attempt, AttemptState, Block, BlockReason, Blocked, Entry, EntryKey, EntryKind, Event, Failure, IllegalEvent,
+    InputKey, Json, NodeId, Origin, Outcome, Owner, Principal, Progress, SpecId, State, Stop, StopReason, Task,
+    TaskHeader, UnixMillis, Verdict,
 };
 use std::sync::Arc;
 
 /// The moment of every event of the table, and the node that takes part in it.
 pub(crate) const NOW: UnixMillis = UnixMillis(10_000);
 pub(crate) const NODE: NodeId = NodeId(2);
+
+/// `task` after `event`, and its outcome if it ended; a refused event must leave the task as it was.
+pub(crate) fn transition(task: &Task, event: &Event, at: UnixMillis) -> Result<(Task, Option<Outcome>), IllegalEvent> {
+    let mut next = task.clone();
+    let changed = longhaul_core::transition(&mut next, event, at);
+    if changed.is_err() {
+        assert_eq!(&next, task, "{event:?} was refused and changed the task");
+    }
+    changed.map(|outcome| (next, outcome))
+}
 
 /// Where a task and its attempt can stand together. No other pair can arise; `any_history_keeps_the_laws` says so.
 pub(crate) const PLACES: [(&str, &str); 10] = [
@@ -73,6 +83,7 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
             node: NodeId(1),
             host: None,
             state,
+            changes: 0,
         }),
         updated_at: UnixMillis(4_000),
         ready_at: UnixMillis(2_000),

@@ -1,7 +1,7 @@
 //! Work that was let go until something comes.
 
-use super::place::{NODE, NOW, task_at};
-use longhaul_core::{AttemptEnd, CancelMode, Event, State, UnixMillis, transition};
+use super::place::{NODE, NOW, task_at, transition};
+use longhaul_core::{AttemptEnd, CancelMode, Event, State, UnixMillis};
 use std::sync::Arc;
 
 /// Waiting costs no attempt, however often the work is woken.

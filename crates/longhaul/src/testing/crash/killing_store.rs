@@ -143,7 +143,7 @@ impl KillingStore {
         }
         let ports = Ports::system();
         let suspended = async {
-            while let Ok(Some(record)) = self.inner.peek(&change.task).await
+            while let Ok(Some(record)) = self.inner.get_unscoped(&change.task).await
                 && record.task.active_attempt().is_some()
             {
                 ports.clock.sleep(Duration::from_millis(1)).await;
@@ -166,7 +166,7 @@ impl KillingStore {
         }
         if let Ok(Some(Record {
             outcome: Some(outcome), ..
-        })) = self.inner.peek(&change.task).await
+        })) = self.inner.get_unscoped(&change.task).await
         {
             let ended = ChildEntry {
                 task: change.task.clone(),
@@ -194,7 +194,7 @@ impl KillingStore {
 
     /// Everything about a task that its code and its client can see.
     async fn state(&self, task: &TaskId) -> impl PartialEq + std::fmt::Debug + use<> {
-        let record = self.inner.peek(task).await.ok().flatten();
+        let record = self.inner.get_unscoped(task).await.ok().flatten();
         let record = record.map(|record| {
             let Task {
                 state,

@@ -124,7 +124,11 @@ async fn report(
     received: &Result<CallToolResult, RequestError>,
 ) -> Result<RunReport, String> {
     let store = engine.store();
-    let record = store.peek(id).await.map_err(to_text)?.ok_or("the task is gone")?;
+    let record = store
+        .get_unscoped(id)
+        .await
+        .map_err(to_text)?
+        .ok_or("the task is gone")?;
     let outcome = record.outcome.ok_or("the task has ended and has no outcome")?;
     let scope = Scope::of(record.task.owner.principal.clone());
     let tasks = || async { Ok::<_, String>(engine.list(&scope, None, MAX_TASKS).await.map_err(to_text)?.tasks) };

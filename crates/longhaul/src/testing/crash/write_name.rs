@@ -41,6 +41,7 @@ fn event(event: &Event) -> Option<String> {
         Event::Abandoned(_) => "giving up the task".to_owned(),
         Event::Claimed { .. }
         | Event::Adopted { .. }
+        | Event::Reclaimed { .. }
         | Event::Started
         | Event::Reported { .. }
         | Event::Advanced

@@ -27,9 +27,11 @@ impl EarlyAckStore {
         if !change.events.iter().all(|event| matches!(event, Event::Journaled(_))) {
             return None;
         }
-        let task = self.inner.peek(&change.task).await.ok()??.task;
-        let apply = |task: Task, event| Some(transition(&task, event, change.at).ok()?.0);
-        change.events.iter().try_fold(task, apply)
+        let mut task = self.inner.get_unscoped(&change.task).await.ok()??.task;
+        for event in &change.events {
+            transition(&mut task, event, change.at).ok()?;
+        }
+        Some(task)
     }
 }
 

@@ -84,7 +84,7 @@ async fn status_lines_are_suppressed_during_replay() {
     let id = task.id().to_owned();
     drop(task);
     server.stop().await;
-    let state = store.peek(&id.parse().unwrap()).await.unwrap().unwrap();
+    let state = store.get_unscoped(&id.parse().unwrap()).await.unwrap().unwrap();
     assert_eq!(state.task.status.as_deref(), Some("middle"));
 
     let lines = StatusLines::default();

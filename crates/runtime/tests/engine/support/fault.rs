@@ -20,7 +20,7 @@ pub(crate) struct FaultyStore {
     /// Changes are committed, and not acknowledged while this holds.
     pub(crate) hold_applied: watch::Sender<bool>,
     /// Tasks are read as they are, and not told while this holds.
-    pub(crate) hold_peeked: watch::Sender<bool>,
+    pub(crate) hold_get_unscoped: watch::Sender<bool>,
     /// The next moment to wake for is read, and not told while this holds.
     pub(crate) hold_next_wake: watch::Sender<bool>,
     /// So many changes that `fails` names still fail with [`StoreError::Full`].
@@ -53,7 +53,7 @@ impl FaultyStore {
             hold_created: watch::Sender::new(false),
             hold_claimed: watch::Sender::new(false),
             hold_applied: watch::Sender::new(false),
-            hold_peeked: watch::Sender::new(false),
+            hold_get_unscoped: watch::Sender::new(false),
             hold_next_wake: watch::Sender::new(false),
             full: Mutex::new((0, "")),
             full_claims: AtomicUsize::new(0),
@@ -121,7 +121,7 @@ impl StoreLayer for FaultyStore {
             }
             let created = self.inner.create(new).await;
             if let Some(FaultyCreate::Unsure) = fault {
-                return Err(StoreError::Failed("as the test says".to_owned()).into());
+                return Err(StoreError::OutcomeUnknown("as the test says".to_owned()).into());
             }
             released(&self.hold_created).await;
             created
@@ -182,12 +182,12 @@ impl StoreLayer for FaultyStore {
         self.inner.record_removal()
     }
 
-    fn peek(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
-        let peeked = self.inner.peek(id);
+    fn get_unscoped(&self, id: &TaskId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        let record = self.inner.get_unscoped(id);
         Box::pin(async move {
-            let peeked = peeked.await;
-            released(&self.hold_peeked).await;
-            peeked
+            let record = record.await;
+            released(&self.hold_get_unscoped).await;
+            record
         })
     }
 

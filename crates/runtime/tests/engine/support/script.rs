@@ -99,6 +99,11 @@ impl Runs {
 }
 
 impl Run {
+    /// Whether the engine has dropped the work.
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.finish.is_closed()
+    }
+
     pub(crate) fn end(self, end: ExecutionEnd) {
         let _ = self.finish.send(Act::End(end));
     }

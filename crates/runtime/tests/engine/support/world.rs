@@ -4,7 +4,7 @@ use longhaul_core::{
     store::Record,
 };
 use longhaul_runtime::{
-    Call, Catalog, Engine, EngineOptions, Executor, Ports, Provider, Recovered, Spawner, Tool, ToolSettings,
+    Call, Catalog, Engine, EngineOptions, Executor, Ports, Provider, Recovered, Spawner, StartError, Tool, ToolSettings,
 };
 use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore};
 use serde_json::json;
@@ -27,6 +27,7 @@ pub(crate) struct World {
     pub(crate) quota: Quota,
     /// The build of the servers that are started from now on.
     pub(crate) build: String,
+    pub(crate) host: HostId,
 }
 
 impl World {
@@ -38,11 +39,13 @@ impl World {
         Self {
             clock: Arc::new(ManualClock::new()),
             store,
-            minted: Arc::default(),
+            // Not 0, with which every drawn time would be at once.
+            minted: Arc::new(AtomicU64::new(1)),
             providers: Vec::new(),
             max_running: None,
             quota: Quota::default(),
             build: "test".to_owned(),
+            host: HostId("here".into()),
         }
     }
 
@@ -62,6 +65,13 @@ impl World {
     }
 
     pub(crate) async fn start_and_recover(&self, tools: impl IntoIterator<Item = ToolSettings>) -> (Engine, Recovered) {
+        guarded("the engine to start", self.try_start(tools)).await.unwrap()
+    }
+
+    pub(crate) async fn try_start(
+        &self,
+        tools: impl IntoIterator<Item = ToolSettings>,
+    ) -> Result<(Engine, Recovered), StartError> {
         let tools = tools.into_iter().map(|settings| Tool::new(settings).unwrap());
         let options = EngineOptions {
             store: self.store.clone(),
@@ -70,7 +80,7 @@ impl World {
                 entropy: Arc::new(Counting(self.minted.clone())),
                 spawner: Arc::new(OnRuntime(tokio::runtime::Handle::current())),
             },
-            host: HostId("here".into()),
+            host: self.host.clone(),
             catalog: Catalog::new(tools).unwrap(),
             providers: self.providers.clone(),
             max_running: self.max_running,
@@ -79,7 +89,7 @@ impl World {
             build: longhaul_runtime::BuildId::named(self.build.as_str()),
             step_observer: None,
         };
-        guarded("the engine to start", Engine::start(options)).await.unwrap()
+        Engine::start(options).await
     }
 
     /// The task as the store has it.
@@ -88,7 +98,7 @@ impl World {
     }
 
     pub(crate) async fn record(&self, id: &TaskId) -> Record {
-        self.store.peek(id).await.unwrap().expect("the task exists")
+        self.store.get_unscoped(id).await.unwrap().expect("the task exists")
     }
 
     /// Waits until the task is as wanted.
@@ -167,7 +177,7 @@ impl CallOf for Engine {
                 session: None,
             },
             origin: Origin::Modern,
-            requestor: longhaul_runtime::Requestor::default(),
+            requestor: Arc::default(),
             idempotency_key: None,
             ttl: None,
             cancel_if_caller_leaves: true,

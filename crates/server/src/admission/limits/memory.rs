@@ -109,7 +109,7 @@ impl ByteBudget {
     }
 
     /// Reserves memory for an answer. One that is larger than the whole budget takes all of it.
-    pub(crate) fn answer(&self, bytes: usize) -> Result<Option<Reservation>, Exhausted> {
+    pub(crate) fn reserve_for_answer(&self, bytes: usize) -> Result<Option<Reservation>, Exhausted> {
         if bytes <= UNCOUNTED {
             return Ok(None);
         }
@@ -123,7 +123,7 @@ impl ByteBudget {
 
     /// Waits until memory for an answer can be reserved.
     pub(crate) async fn wait_for_answer(&self, bytes: usize) -> Option<Reservation> {
-        self.answers.until(|| self.answer(bytes).ok()).await
+        self.answers.until(|| self.reserve_for_answer(bytes).ok()).await
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
                             bodies.push((bytes / 4 * 4, reservation));
                         }
                     }
-                    1 => if let Ok(reservation) = budget.answer(bytes) {
+                    1 => if let Ok(reservation) = budget.reserve_for_answer(bytes) {
                         answers.push((bytes, reservation));
                     }
                     _ if !bodies.is_empty() => drop(bodies.swap_remove(which.index(bodies.len()))),
@@ -253,14 +253,17 @@ mod tests {
         let mut small = budget.body();
         assert_eq!(small.grow(SMALL), Ok(()));
         assert_eq!(small.grow(SMALL + 1), Err(Exhausted), "it is a large one by now");
-        assert!(budget.answer(SMALL).is_ok(), "bodies are in no answer's way");
+        assert!(
+            budget.reserve_for_answer(SMALL).is_ok(),
+            "bodies are in no answer's way"
+        );
     }
 
     #[test]
     fn an_answer_larger_than_the_budget_reserves_all_of_it() {
         let budget = ByteBudget::new(BUDGET, 1 << 20);
-        let reservation = budget.answer(10 * BUDGET).expect("the budget is unused");
-        assert!(budget.answer(UNCOUNTED + 1).is_err());
+        let reservation = budget.reserve_for_answer(10 * BUDGET).expect("the budget is unused");
+        assert!(budget.reserve_for_answer(UNCOUNTED + 1).is_err());
         let mut waits = Box::pin(budget.wait_for_answer(UNCOUNTED + 1));
         assert!((&mut waits).now_or_never().is_none());
         drop(reservation);

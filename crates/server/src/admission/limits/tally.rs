@@ -1,6 +1,6 @@
 //! Counted permits, limited for each holder and in all.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 /// No permit is free.
@@ -47,7 +47,7 @@ impl<K: Eq + Hash + Clone> Tally<K> {
 
     /// Takes a permit for `by`.
     pub(super) fn enter(&self, by: K) -> Result<Permit<K>, Full> {
-        let mut counts = lock(&self.counts);
+        let mut counts = self.counts.lock();
         if counts.in_all >= self.in_all {
             return Err(Full::InAll(self.in_all));
         }
@@ -65,7 +65,7 @@ impl<K: Eq + Hash + Clone> Tally<K> {
 
 impl<K: Eq + Hash> Drop for Permit<K> {
     fn drop(&mut self) {
-        let mut counts = lock(&self.counts);
+        let mut counts = self.counts.lock();
         counts.in_all -= 1;
         if let Some(count) = counts.by.get_mut(&self.by) {
             *count -= 1;
@@ -74,10 +74,6 @@ impl<K: Eq + Hash> Drop for Permit<K> {
             }
         }
     }
-}
-
-fn lock<K>(counts: &Mutex<Counts<K>>) -> MutexGuard<'_, Counts<K>> {
-    counts.lock()
 }
 
 #[cfg(test)]
@@ -111,7 +107,7 @@ mod tests {
                 }
             }
             inside.clear();
-            let counts = lock(&tally.counts);
+            let counts = tally.counts.lock();
             prop_assert_eq!((counts.in_all, counts.by.len()), (0, 0), "no holder is kept");
         }
     }

@@ -17,7 +17,7 @@ use crate::{
 };
 use input_requests::CallInputRequests;
 use longhaul_core::{BoxFuture, Clock, Input, Outcome, SessionKey, Task, store::StoreError};
-use longhaul_runtime::{CallState, Promotion, ToolMessage, Waiting};
+use longhaul_runtime::{CallState, PendingCall, Promotion, ToolMessage};
 use longhaul_wire::{Generation, RequestId, RpcError, jsonrpc::write_result, legacy, modern};
 use std::{sync::Arc, time::Duration};
 
@@ -36,7 +36,7 @@ const MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
 /// A plain call whose client waits for it.
 pub(crate) struct BlockingCall {
     calls: Arc<Calls>,
-    waiting: Waiting,
+    waiting: PendingCall,
     hold: CallHold,
     generation: Generation,
     id: OwnedRequestId,
@@ -124,8 +124,8 @@ impl InputRequestMode {
 impl BlockingCall {
     /// Waits for a call that this request started. It is cancelled as soon as its answer can no longer be delivered: when the client
     /// disconnects (T-34), also if it has just become a task (C-45), or when the session ends in which the client could return (T-08).
-    pub(crate) fn begun(context: CallContext, waiting: Waiting) -> Self {
-        let (calls, call) = (&context.calls, waiting.begun());
+    pub(crate) fn begun(context: CallContext, waiting: PendingCall) -> Self {
+        let (calls, call) = (&context.calls, waiting.handle());
         let hold = match &context.resumable_session {
             Some(session) => CallHold::Session(SessionHold::new(calls, session.clone(), call)),
             None => CallHold::Request(calls.between_rounds.first(call)),
@@ -135,11 +135,11 @@ impl BlockingCall {
 
     /// Waits for a call that an earlier request started and that asked its client something. Its round stays open if this request
     /// fails.
-    pub(crate) fn rejoined(context: CallContext, waiting: Waiting, hold: Hold) -> Self {
+    pub(crate) fn rejoined(context: CallContext, waiting: PendingCall, hold: Hold) -> Self {
         Self::new(context, waiting, CallHold::Request(hold), OnResponse::Keep)
     }
 
-    fn new(context: CallContext, waiting: Waiting, hold: CallHold, error: OnResponse) -> Self {
+    fn new(context: CallContext, waiting: PendingCall, hold: CallHold, error: OnResponse) -> Self {
         let clock = &context.calls.engine.ports().clock;
         Self {
             patience: Limit::of(context.patience, &**clock),
@@ -186,7 +186,7 @@ impl BlockingCall {
                 }
             }
             tokio::select! {
-                message = self.waiting.next() => match message {
+                message = self.waiting.next_message() => match message {
                     Some(message) => if let Some(output) = output_for(&mut self.notifications, &message) {
                         return Ok(output);
                     },
@@ -213,7 +213,7 @@ impl BlockingCall {
     fn next_message(&mut self) -> Option<Output> {
         // After the end nothing more comes.
         while self.end.is_some() || self.in_a_row < MOST_IN_A_ROW {
-            let message = self.waiting.said()?;
+            let message = self.waiting.try_next_message()?;
             self.in_a_row += 1;
             self.stale |= self.in_a_row == MOST_IN_A_ROW;
             if let Some(output) = output_for(&mut self.notifications, &message) {
@@ -225,11 +225,11 @@ impl BlockingCall {
 
     /// Reads the call. The response, if it has become a task in the meantime, through another request of the same call.
     async fn read(&mut self) -> Result<Option<Response>, RpcError> {
-        match self.waiting.look().await.map_err(store_failed)? {
+        match self.waiting.read().await.map_err(store_failed)? {
             CallState::Ended(outcome) => {
                 let bytes = outcome_bytes(&outcome);
                 let memory = &self.calls.interaction.admission.memory;
-                let Ok(reservation) = memory.answer(bytes) else {
+                let Ok(reservation) = memory.reserve_for_answer(bytes) else {
                     // It is read again when there is memory for it, and not kept until then.
                     drop(outcome);
                     let reservation = memory.wait_for_answer(bytes);
@@ -319,7 +319,7 @@ impl Responder for BlockingCall {
     }
 
     fn cancel(&mut self) {
-        self.waiting.begun().abandon();
+        self.waiting.handle().abandon();
     }
 }
 
@@ -368,7 +368,7 @@ impl Limit {
 
 /// The response to a plain call with this outcome.
 pub(crate) fn response(calls: &Calls, id: &OwnedRequestId, generation: Generation, outcome: &Outcome) -> Response {
-    let mut text = String::new();
+    let mut text = String::with_capacity(outcome_bytes(outcome) + 512);
     write_outcome(&mut text, id.get(), outcome, generation, calls);
     let undeclared = |code| generation == Generation::Modern && code == MISSING_CAPABILITY;
     let mut response = Response::of(text);

@@ -11,7 +11,7 @@ use crate::{
 use longhaul_core::{ClientCapabilities, InputKey, Json, Scope, SessionKey, TaskId};
 use longhaul_runtime::{Reply, Watch};
 use longhaul_wire::{InputRequest, TaskStatus, legacy::client_task as wire, params::TaskMetadata};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tracing::debug;
@@ -50,13 +50,13 @@ impl ClientTasks {
     }
 
     fn is(&self, session: &SessionKey, task: &TaskId, key: &InputKey, so: impl FnOnce(&State) -> bool) -> bool {
-        let table = self.lock();
+        let table = self.0.lock();
         !table.is_empty() && table.get(&(session.clone(), task.clone(), key.clone())).is_some_and(so)
     }
 
     /// Registers a client's task, unless it has made one for the question already.
     fn enter(&self, key: Key, theirs: &str) -> Result<Registration, Duplicate> {
-        let mut table = self.lock();
+        let mut table = self.0.lock();
         match table.get(&key) {
             Some(State::Working(known)) if known == theirs => Err(Duplicate::Same),
             Some(_) => Err(Duplicate::Other),
@@ -68,10 +68,6 @@ impl ClientTasks {
                 })
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, State>> {
-        self.0.lock()
     }
 }
 
@@ -92,13 +88,13 @@ struct Registration {
 impl Registration {
     /// The client's task is lost.
     fn mark_lost(&self) {
-        self.hosting.lock().insert(self.key.clone(), State::Lost);
+        self.hosting.0.lock().insert(self.key.clone(), State::Lost);
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.hosting.lock().remove(&self.key);
+        self.hosting.0.lock().remove(&self.key);
     }
 }
 
@@ -173,7 +169,7 @@ enum Ending {
 impl ClientTaskPoller {
     async fn run(mut self, registration: Registration) {
         let lost = match self.end().await {
-            Ending::Reply(reply) => !self.answer(reply).await,
+            Ending::Reply(reply) => !self.store_answer(reply).await,
             Ending::Settled => {
                 // The response changes nothing.
                 self.send(wire::write_cancel).await;
@@ -194,7 +190,7 @@ impl ClientTaskPoller {
     }
 
     /// Stores the client's answer; `false` if it is not valid.
-    async fn answer(&self, reply: Reply) -> bool {
+    async fn store_answer(&self, reply: Reply) -> bool {
         if let Reply::Result(answer) = &reply
             && super::check(&self.request, answer).is_err()
         {

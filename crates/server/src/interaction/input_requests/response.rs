@@ -32,14 +32,14 @@ pub(crate) async fn accept(
     match replies::question_of(&id) {
         Some((task, key)) => {
             interaction.input_requests.unanswered.remove(&id);
-            answer(interaction, session, &task, key, reply).await?;
+            answer_question(interaction, session, &task, key, reply).await?;
         }
         None => interaction.sessions.replies.take(&session.key, id, reply),
     }
     Ok(Answer::Accepted)
 }
 
-async fn answer(
+async fn answer_question(
     interaction: &Arc<Interaction>,
     session: &Session,
     task: &TaskId,

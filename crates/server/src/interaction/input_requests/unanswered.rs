@@ -1,7 +1,7 @@
 //! Input requests without a response, so that only those are cancelled (G1-40).
 
 use longhaul_wire::{RequestId, notification};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::value::to_raw_value;
 use std::{collections::HashSet, sync::Arc};
 
@@ -12,21 +12,17 @@ pub(crate) struct UnansweredRequests(Arc<Mutex<HashSet<String>>>);
 impl UnansweredRequests {
     /// A request is sent under this id.
     pub(crate) fn insert(&self, id: &str) {
-        self.lock().insert(id.to_owned());
+        self.0.lock().insert(id.to_owned());
     }
 
     /// Its client has responded, or its stream has closed; returns whether it was unanswered before.
     pub(crate) fn remove(&self, id: &str) -> bool {
-        self.lock().remove(id)
+        self.0.lock().remove(id)
     }
 
     /// The notification that cancels it, if it has no response.
     pub(crate) fn withdraw(&self, id: &str) -> Option<String> {
         self.remove(id).then(|| cancellation(id))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock()
     }
 }
 

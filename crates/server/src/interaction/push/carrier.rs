@@ -4,7 +4,7 @@
 
 use crate::{interaction::progress::HighestProgress, response::stream::Sink};
 use longhaul_core::{SessionKey, Task, TaskId};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
 use tokio::sync::watch;
 
@@ -62,7 +62,7 @@ impl Carriers {
         sink: &Sink,
     ) -> CarrierCandidate {
         let key = (session.clone(), task.id.clone());
-        let mut table = self.lock();
+        let mut table = self.0.lock();
         let streams = table.entry(key.clone()).or_insert_with(|| Streams {
             open: Vec::new(),
             opened: NO_STREAM,
@@ -92,7 +92,7 @@ impl Carriers {
 
     /// The stream that carries the messages, if it is read: only then can requests be answered.
     pub(crate) fn read_carrier(&self, session: &SessionKey, task: &TaskId) -> Option<Sink> {
-        let table = self.lock();
+        let table = self.0.lock();
         let streams = table.get(&(session.clone(), task.clone()))?;
         let carrier = *streams.carrier.borrow();
         let found = streams.open.iter().find(|open| open.nth == carrier);
@@ -101,13 +101,9 @@ impl Carriers {
 
     /// Makes the senders of messages about the task read it again.
     pub(crate) fn notify(&self, session: &SessionKey, task: &TaskId) {
-        if let Some(streams) = self.lock().get(&(session.clone(), task.clone())) {
+        if let Some(streams) = self.0.lock().get(&(session.clone(), task.clone())) {
             streams.carrier.send_modify(|_| {});
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Streams>> {
-        self.0.lock()
     }
 }
 
@@ -143,7 +139,7 @@ impl CarrierCandidate {
             tokio::select! {
                 // Both senders live as long as `self`.
                 _ = self.reader_presence.changed() => {
-                    if let Some(streams) = self.outlets.lock().get(&self.key) {
+                    if let Some(streams) = self.outlets.0.lock().get(&self.key) {
                         streams.elect();
                     }
                     if self.reaches_client() {
@@ -158,7 +154,7 @@ impl CarrierCandidate {
 
     /// Whether `current` is higher than what was sent on any of the streams; then it counts as sent.
     pub(crate) fn rises_to(&self, current: f64) -> bool {
-        let mut table = self.outlets.lock();
+        let mut table = self.outlets.0.lock();
         let Some(streams) = table.get_mut(&self.key) else {
             return false;
         };
@@ -173,7 +169,7 @@ impl CarrierCandidate {
 
 impl Drop for CarrierCandidate {
     fn drop(&mut self) {
-        let mut table = self.outlets.lock();
+        let mut table = self.outlets.0.lock();
         let Some(streams) = table.get_mut(&self.key) else {
             return;
         };

@@ -2,7 +2,7 @@
 
 use crate::response::stream::{self, Events, Sink};
 use longhaul_core::{SessionKey, TaskId};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, HashSet},
     sync::{
@@ -48,14 +48,14 @@ impl PushStreams {
             channel,
             tasks: HashSet::new(),
         };
-        self.lock().entry(session.clone()).or_default().push(opened);
+        self.0.sessions.lock().entry(session.clone()).or_default().push(opened);
         self.0.open.fetch_add(1, Ordering::SeqCst);
         (sink, events)
     }
 
     /// Removes a stream.
     pub(crate) fn close(&self, session: &SessionKey, closed: &Sink) {
-        let mut sessions = self.lock();
+        let mut sessions = self.0.sessions.lock();
         let Some(streams) = sessions.get_mut(session) else {
             return;
         };
@@ -84,7 +84,7 @@ impl PushStreams {
         if self.is_idle() {
             return None;
         }
-        let sessions = self.lock();
+        let sessions = self.0.sessions.lock();
         let streams = sessions.get(session)?;
         let read = streams.iter().rfind(|stream| stream.sink.has_reader());
         Some(read.or(streams.last())?.sink.clone())
@@ -93,7 +93,7 @@ impl PushStreams {
     /// Whether the session's answers travel on its push stream.
     pub(crate) fn is_shared(&self, session: &SessionKey) -> bool {
         let shared = |streams: &Vec<OpenStream>| streams.iter().any(|stream| stream.channel == PushChannel::Shared);
-        !self.is_idle() && self.lock().get(session).is_some_and(shared)
+        !self.is_idle() && self.0.sessions.lock().get(session).is_some_and(shared)
     }
 
     /// The session's streams that do not carry the task's messages yet, oldest first; from now on they do.
@@ -101,7 +101,7 @@ impl PushStreams {
         if self.is_idle() {
             return Vec::new();
         }
-        let mut sessions = self.lock();
+        let mut sessions = self.0.sessions.lock();
         let streams = sessions.get_mut(session).map_or(&mut [][..], |streams| streams);
         let fresh = streams.iter_mut().filter(|stream| !stream.tasks.contains(task));
         fresh
@@ -114,7 +114,7 @@ impl PushStreams {
 
     /// The stream no longer carries the task's messages.
     pub(crate) fn stop_following(&self, session: &SessionKey, sink: &Sink, task: &TaskId) {
-        let mut sessions = self.lock();
+        let mut sessions = self.0.sessions.lock();
         let streams = sessions.get_mut(session).map_or(&mut [][..], |streams| streams);
         if let Some(stream) = streams.iter_mut().find(|stream| stream.sink.is_same(sink)) {
             stream.tasks.remove(task);
@@ -123,9 +123,5 @@ impl PushStreams {
 
     fn is_idle(&self) -> bool {
         self.0.open.load(Ordering::SeqCst) == 0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, Vec<OpenStream>>> {
-        self.0.sessions.lock()
     }
 }

@@ -96,9 +96,8 @@ impl AllowedHosts {
     /// Whether the request's `Host` and `Origin` are allowed: all of them, since it is undefined which of two counts. Programs send no
     /// `Origin`, which is allowed.
     pub(crate) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), NotAllowed> {
-        let text = |value: &HeaderValue| value.to_str().map(str::to_owned).ok();
-        let host_allowed = |value: &HeaderValue| text(value).is_some_and(|host| self.allows_host(&host));
-        let origin_allowed = |value: &HeaderValue| text(value).is_some_and(|origin| self.allows_origin(&origin));
+        let host_allowed = |value: &HeaderValue| value.to_str().is_ok_and(|host| self.allows_host(host));
+        let origin_allowed = |value: &HeaderValue| value.to_str().is_ok_and(|origin| self.allows_origin(origin));
         let authority = uri.authority().map(|authority| authority.as_str());
         let named = headers.contains_key(header::HOST) || authority.is_some();
         let all_hosts = authority.is_none_or(|host| self.allows_host(host))

@@ -4,8 +4,8 @@ use crate::{
     admission::limits::{BodyReservation, Busy, Exhausted, Reservation, SMALL},
     transport::front::Front,
 };
-use axum::body::Body;
 use bytes::{Bytes, BytesMut};
+use http_body::Body;
 use http_body_util::BodyExt;
 use longhaul_wire::RpcError;
 use std::{
@@ -19,6 +19,7 @@ use std::{
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a body with a Content-Length may wait for memory, before any of it is read.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A body, and the memory reserved for it.
 pub(super) struct Whole {
     pub(super) bytes: Bytes,
@@ -26,7 +27,7 @@ pub(super) struct Whole {
 }
 
 /// Reads a body of at most `max_body` bytes.
-pub(super) async fn read(mut body: Body, front: &Front) -> Result<Whole, RpcError> {
+pub(super) async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B, front: &Front) -> Result<Whole, RpcError> {
     let read = receive(&mut body, front).await;
     if matches!(&read, Err(Unread::NoRoom)) {
         drop_rest(&mut body, front).await;
@@ -55,8 +56,8 @@ impl From<Exhausted> for Unread {
     }
 }
 
-async fn receive(body: &mut Body, front: &Front) -> Result<Whole, Unread> {
-    let length = http_body::Body::size_hint(body).lower();
+async fn receive<B: Body<Data = Bytes> + Unpin>(body: &mut B, front: &Front) -> Result<Whole, Unread> {
+    let length = body.size_hint().lower();
     // A body that announces too much is not read at all.
     if length > front.admission.max_body as u64 {
         return Err(too_large(front.admission.max_body).into());
@@ -80,8 +81,8 @@ async fn receive(body: &mut Body, front: &Front) -> Result<Whole, Unread> {
 }
 
 /// The body of a request that is refused whatever is in it, if that is little.
-pub(super) async fn read_or_drop(mut body: Body, front: &Front) -> Bytes {
-    let length = http_body::Body::size_hint(&body).upper();
+pub(super) async fn read_or_drop<B: Body<Data = Bytes> + Unpin>(mut body: B, front: &Front) -> Bytes {
+    let length = body.size_hint().upper();
     if length.is_some_and(|length| length <= SMALL as u64) {
         return read(body, front).await.map(|whole| whole.bytes).unwrap_or_default();
     }
@@ -90,7 +91,7 @@ pub(super) async fn read_or_drop(mut body: Body, front: &Front) -> Bytes {
 }
 
 /// Reads and drops what is left, up to `max_body`: a client whose connection is reset while it writes may never read why.
-async fn drop_rest(body: &mut Body, front: &Front) {
+async fn drop_rest<B: Body<Data = Bytes> + Unpin>(body: &mut B, front: &Front) {
     let drop_all = async {
         let mut length = 0;
         while let Ok(Some(piece)) = next(body).await
@@ -120,7 +121,11 @@ async fn at_once<T>(mut read: Pin<&mut impl Future<Output = T>>) -> Option<T> {
 
 /// Puts the pieces together. Pieces that are one byte each cost no more than one that holds them all. Memory is reserved for each piece as it arrives (until
 /// then it is in the connection's own buffer), and never waited for: a slow body holds no more than what has arrived.
-async fn collect(body: &mut Body, limit: usize, mut reservation: BodyReservation<'_>) -> Result<Whole, Unread> {
+async fn collect<B: Body<Data = Bytes> + Unpin>(
+    body: &mut B,
+    limit: usize,
+    mut reservation: BodyReservation<'_>,
+) -> Result<Whole, Unread> {
     let whole = |bytes: Bytes, reservation: BodyReservation<'_>| Whole {
         bytes,
         reservation: reservation.keep(),
@@ -128,7 +133,7 @@ async fn collect(body: &mut Body, limit: usize, mut reservation: BodyReservation
     let Some(first) = next(body).await? else {
         return Ok(whole(Bytes::new(), reservation));
     };
-    let whole_at_once = http_body::Body::is_end_stream(body);
+    let whole_at_once = body.is_end_stream();
     if first.len() > limit {
         return Err(too_large(limit).into());
     }
@@ -149,7 +154,7 @@ async fn collect(body: &mut Body, limit: usize, mut reservation: BodyReservation
 }
 
 /// The next piece of data; trailers are ignored.
-async fn next(body: &mut Body) -> Result<Option<Bytes>, RpcError> {
+async fn next<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Option<Bytes>, RpcError> {
     loop {
         match body.frame().await {
             None => return Ok(None),

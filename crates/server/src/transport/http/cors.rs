@@ -2,8 +2,7 @@
 //!
 //! Credentials are not allowed: there are no cookies, and a page that has a token sends it itself.
 
-use super::response::empty;
-use axum::response::Response;
+use super::response::{Response, empty};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 /// What a page may send, besides what it may send anyway.

@@ -5,7 +5,7 @@ use super::{
     body::{self, Whole},
     cors, get_stream, legacy_sse,
     replay::{StreamKind, TooManyStreams},
-    response::{empty, event_stream, held_with, method_not_allowed, refuse, replayed, response},
+    response::{Response, empty, event_stream, held_with, method_not_allowed, refuse, replayed, response},
 };
 use crate::{
     admission::caller::PeerScope,
@@ -16,12 +16,12 @@ use crate::{
 };
 use axum::{
     Router,
-    body::Body,
     extract::{Request, State},
-    response::Response,
     routing::any,
 };
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
+use http_body::Body;
 use longhaul_wire::{Generation, Headers, RpcError, Transport, Version};
 use std::sync::Arc;
 
@@ -45,7 +45,12 @@ pub(super) async fn elsewhere() -> (StatusCode, String) {
     )
 }
 
-async fn mcp(State(front): State<Arc<Front>>, request: Request) -> Response {
+async fn mcp(State(front): State<Arc<Front>>, request: Request) -> axum::response::Response {
+    answer(&front, request).await.map(axum::body::Body::new)
+}
+
+/// Answers a request for the endpoint.
+pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(front: &Arc<Front>, request: http::Request<B>) -> Response {
     guarded(front, METHODS, request, async |front, parts, body| match parts.method {
         Method::POST => Some(post(front, parts, body).await),
         Method::GET => Some(get(front, parts).await),
@@ -55,45 +60,45 @@ async fn mcp(State(front): State<Arc<Front>>, request: Request) -> Response {
     .await
 }
 
-async fn sse(State(front): State<Arc<Front>>, request: Request) -> Response {
-    guarded(front, "GET", request, async |front, parts, _| {
+async fn sse(State(front): State<Arc<Front>>, request: Request) -> axum::response::Response {
+    let answer = guarded(&front, "GET", request, async |front, parts, _| {
         (parts.method == Method::GET).then(|| legacy_sse::open(front, parts))
-    })
-    .await
+    });
+    answer.await.map(axum::body::Body::new)
 }
 
-async fn messages(State(front): State<Arc<Front>>, request: Request) -> Response {
-    guarded(front, "POST", request, async |front, parts, body| match parts.method {
+async fn messages(State(front): State<Arc<Front>>, request: Request) -> axum::response::Response {
+    let answer = guarded(&front, "POST", request, async |front, parts, body| match parts.method {
         Method::POST => Some(match check_content_type(&parts.headers) {
             Ok(()) => legacy_sse::post(front, parts, body).await,
             Err(wrong) => Err(wrong),
         }),
         _ => None,
-    })
-    .await
+    });
+    answer.await.map(axum::body::Body::new)
 }
 
 /// Answers a request with an allowed host and origin, so that an allowed web page can read the answer. `None` means that there is no such method.
-async fn guarded(
-    front: Arc<Front>,
+async fn guarded<B: Body<Data = Bytes> + Unpin>(
+    front: &Arc<Front>,
     methods: &'static str,
-    request: Request,
-    answer: impl AsyncFnOnce(&Arc<Front>, &Parts, Body) -> Option<Result<Response, RpcError>>,
+    request: http::Request<B>,
+    answer: impl AsyncFnOnce(&Arc<Front>, &Parts, B) -> Option<Result<Response, RpcError>>,
 ) -> Response {
     let (parts, body) = request.into_parts();
     if let Err(not_allowed) = front.http.allowed_hosts.check(&parts.headers, &parts.uri) {
         let error = RpcError::invalid_request(not_allowed.to_string()).with_status(403);
-        return refuse(&front, &error);
+        return refuse(front, &error);
     }
     let mut response = if parts.method == Method::OPTIONS {
         // A browser sends this by itself, before there is a request, and the answer costs nothing.
         cors::preflight(&parts.headers, methods)
     } else if let Err(busy) = front.admission.meter.message(&front.admission.principal) {
-        let bytes = body::read_or_drop(body, &front).await;
-        response(&front, refuse_message(&bytes, &busy.into()))
+        let bytes = body::read_or_drop(body, front).await;
+        response(front, refuse_message(&bytes, &busy.into()))
     } else {
-        match answer(&front, &parts, body).await {
-            Some(answered) => answered.unwrap_or_else(|error| refuse(&front, &error)),
+        match answer(front, &parts, body).await {
+            Some(answered) => answered.unwrap_or_else(|error| refuse(front, &error)),
             None => method_not_allowed(methods),
         }
     };
@@ -101,13 +106,13 @@ async fn guarded(
     response
 }
 
-async fn post(front: &Arc<Front>, parts: &Parts, body: Body) -> Result<Response, RpcError> {
+async fn post<B: Body<Data = Bytes> + Unpin>(front: &Arc<Front>, parts: &Parts, body: B) -> Result<Response, RpcError> {
     check_content_type(&parts.headers)?;
     // The body comes first, since every later error carries the id that is in it.
     let Whole { bytes, reservation } = body::read(body, front).await?;
     let (answer, session) = match message(front, parts, &bytes).await {
         Ok(incoming) if batch::is_taken(&bytes, incoming.session.as_ref()) => {
-            (batch::answer(front, &incoming).await, incoming.session)
+            (batch::answer_batch(front, &incoming).await, incoming.session)
         }
         Ok(incoming) => (front.dispatcher.dispatch(&incoming).await, incoming.session),
         Err(error) => (refuse_message(&bytes, &error), None),

@@ -2,7 +2,7 @@
 
 use super::{
     replay::{EventId, MOST_OF_ONE, NotKept, ReplayBuffer, StreamKind, TooManyStreams},
-    response::{event_stream, replayed},
+    response::{Response, event_stream, replayed},
 };
 use crate::{
     admission::{
@@ -15,7 +15,6 @@ use crate::{
     session::Session,
     transport::front::Front,
 };
-use axum::response::Response;
 use futures_util::StreamExt;
 use longhaul_wire::{Headers, RpcError, Transport};
 use std::sync::Arc;

@@ -5,20 +5,21 @@
 use super::{
     MESSAGES_PATH, SSE_PATH,
     body::{self, Whole},
-    response::{empty, event_stream},
+    response::{Response, empty, event_stream},
 };
 use crate::{
     admission::{caller::PeerScope, limits::StreamPermit},
     response::stream::{KEEP_ALIVE, Text, held},
     transport::{duplex::Duplex, front::Front},
 };
-use axum::{body::Body, extract::OriginalUri, response::Response};
+use axum::extract::OriginalUri;
 use bytes::Bytes;
 use futures_util::stream;
 use http::{StatusCode, request::Parts};
+use http_body::Body;
 use longhaul_core::Entropy;
 use longhaul_wire::{RpcError, sse};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
 use tokio::sync::mpsc;
 
@@ -41,15 +42,11 @@ struct Open {
     _permit: StreamPermit,
 }
 
-impl LegacySseStreams {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Duplex>>> {
-        self.0.lock()
-    }
-}
+impl LegacySseStreams {}
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.pairs.lock().remove(&self.name);
+        self.pairs.0.lock().remove(&self.name);
         self.duplex.close();
     }
 }
@@ -62,6 +59,7 @@ pub(super) fn open(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcErr
     front
         .http
         .legacy_sse_streams
+        .0
         .lock()
         .insert(name.clone(), Arc::clone(&duplex));
     let open = Open {
@@ -80,9 +78,13 @@ pub(super) fn open(front: &Arc<Front>, parts: &Parts) -> Result<Response, RpcErr
 }
 
 /// Takes a message; its answer goes to the stream.
-pub(super) async fn post(front: &Front, parts: &Parts, body: Body) -> Result<Response, RpcError> {
+pub(super) async fn post<B: Body<Data = Bytes> + Unpin>(
+    front: &Front,
+    parts: &Parts,
+    body: B,
+) -> Result<Response, RpcError> {
     let name = parts.uri.query().and_then(named);
-    let duplex = name.and_then(|name| front.http.legacy_sse_streams.lock().get(name).cloned());
+    let duplex = name.and_then(|name| front.http.legacy_sse_streams.0.lock().get(name).cloned());
     let duplex = duplex.ok_or_else(RpcError::session_not_found)?;
     let Whole { bytes, reservation } = body::read(body, front).await?;
     match duplex.take(bytes, reservation).await {

@@ -4,23 +4,33 @@
 //! of other addresses.
 
 use super::{
+    PATH,
     allowed_hosts::is_loopback,
-    endpoint::{elsewhere, router},
-    response::refuse,
+    endpoint::{answer, elsewhere, router},
+    response::{Response, refuse},
     stall::StallGuard,
 };
-use crate::{
-    admission::limits::{Busy, ConnectionPermit},
-    transport::front::Front,
+use crate::{admission::limits::ConnectionPermit, transport::front::Front};
+use hyper::{
+    Request,
+    body::Incoming,
+    server::conn::http1,
+    service::{Service, service_fn},
 };
-use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::{GracefulConnection, GracefulShutdown},
     service::TowerToHyperService,
 };
 use longhaul_wire::RpcError;
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -89,13 +99,24 @@ impl Listener {
 
     /// Serves until `stop` completes; then accepts no connections, and ends streams and waits. Plain calls have 5 s
     /// to complete, and the rest has 2 s more.
-    pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()>) {
-        let app = router(Arc::clone(&front)).fallback(elsewhere);
-        self.serve_router(app, front, stop).await;
+    pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()> + Send) {
+        let others = TowerToHyperService::new(router(Arc::clone(&front)).fallback(elsewhere));
+        let server = Server::Endpoint {
+            front: Arc::clone(&front),
+            others,
+        };
+        self.serve_with(server, front, pin!(stop)).await;
     }
 
     /// As [`serve`](Self::serve), with an application around the endpoint.
-    pub async fn serve_router(self, app: axum::Router, front: Arc<Front>, stop: impl Future<Output = ()>) {
+    pub async fn serve_router(self, app: axum::Router, front: Arc<Front>, stop: impl Future<Output = ()> + Send) {
+        self.serve_with(Server::Application(TowerToHyperService::new(app)), front, pin!(stop))
+            .await;
+    }
+
+    /// Not generic, so that it is compiled here, and as fast as this crate is.
+    async fn serve_with(self, server: Server, front: Arc<Front>, mut stop: Pin<&mut (dyn Future<Output = ()> + Send)>) {
+        let server = Arc::new(server);
         let graceful = GracefulShutdown::new();
         let most = front
             .admission
@@ -105,7 +126,6 @@ impl Listener {
         let places = Arc::new(Semaphore::new(most));
         let refusals = Arc::new(Semaphore::new(REFUSALS));
         let ports = front.engine.ports().clone();
-        tokio::pin!(stop);
         loop {
             let accepted = async {
                 // The semaphore is never closed.
@@ -123,14 +143,15 @@ impl Listener {
                     };
                     let (connection, held) = match front.admission.meter.connection(from.ip()) {
                         Ok(permit) => {
-                            let connection = connect(stream, app.clone(), &front, &protocol());
+                            let connection = connect(stream, Arc::clone(&server), &front, &protocol());
                             (connection, Held::Place(place, permit))
                         }
                         Err(busy) => {
                             let Ok(refusal) = Arc::clone(&refusals).try_acquire_owned() else {
                                 continue;
                             };
-                            let connection = connect(stream, refusing(&front, busy), &front, &briefly());
+                            let refusing = Arc::new(Server::Refusal(Arc::clone(&front), busy.into()));
+                            let connection = connect(stream, refusing, &front, &briefly());
                             (connection, Held::Refusal(refusal))
                         }
                     };
@@ -182,16 +203,46 @@ enum Held {
     Refusal(OwnedSemaphorePermit),
 }
 
+/// What answers the requests of a connection.
+enum Server {
+    /// The endpoint. Requests for it go neither through a router nor through layers, which would cost more than most answers.
+    Endpoint {
+        front: Arc<Front>,
+        /// Answers requests for other paths.
+        others: TowerToHyperService<axum::Router>,
+    },
+    /// An application around the endpoint.
+    Application(TowerToHyperService<axum::Router>),
+    /// Every request is answered with the limit that was reached. The client may be sending one already, which must be read first.
+    Refusal(Arc<Front>, RpcError),
+}
+
+impl Server {
+    async fn answer(&self, request: Request<Incoming>) -> Response {
+        let app = match self {
+            Self::Endpoint { front, .. } if request.uri().path() == PATH => return answer(front, request).await,
+            Self::Endpoint { others: app, .. } | Self::Application(app) => app,
+            Self::Refusal(front, error) => return refuse(front, error),
+        };
+        let Ok(response) = Box::pin(app.call(request)).await;
+        response.map(Into::into)
+    }
+}
+
 fn connect(
     stream: TcpStream,
-    app: axum::Router,
+    server: Arc<Server>,
     front: &Front,
     protocol: &http1::Builder,
 ) -> impl GracefulConnection<Error = hyper::Error> + Send + 'static {
     // Answers are small and awaited; without it each would wait for the acknowledgement of the last.
     let _ = stream.set_nodelay(true);
     let guarded = StallGuard::new(stream, Arc::clone(&front.engine.ports().clock));
-    protocol.serve_connection(TokioIo::new(guarded), TowerToHyperService::new(app))
+    let service = service_fn(move |request| {
+        let server = Arc::clone(&server);
+        async move { Ok::<_, Infallible>(server.answer(request).await) }
+    });
+    protocol.serve_connection(TokioIo::new(guarded), service)
 }
 
 fn protocol() -> http1::Builder {
@@ -209,11 +260,4 @@ fn briefly() -> http1::Builder {
     let mut protocol = protocol();
     protocol.header_read_timeout(REFUSAL_TIMEOUT).keep_alive(false);
     protocol
-}
-
-/// Answers every request with the limit that was reached. The client may be sending one already, which must be read first.
-fn refusing(front: &Arc<Front>, busy: Busy) -> axum::Router {
-    let front = Arc::clone(front);
-    let error = RpcError::from(busy);
-    axum::Router::new().fallback(async move || refuse(&front, &error))
 }

@@ -9,7 +9,7 @@ use crate::{
     },
     transport::front::Front,
 };
-use axum::{body::Body, response::Response};
+use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use http::{HeaderValue, StatusCode, header};
@@ -19,6 +19,9 @@ use std::{
     pin::Pin,
     task::{Context, Poll},
 };
+
+/// An HTTP response of the endpoint.
+pub(super) type Response = http::Response<ResponseBody>;
 
 const SESSION_ID: &str = "mcp-session-id";
 /// Answers are about the present moment; no cache may keep one (C-50).
@@ -57,7 +60,7 @@ pub(super) fn refuse(front: &Front, error: &RpcError) -> Response {
 }
 
 fn json(status: u16, text: Text) -> Response {
-    let mut response = Response::new(Body::from(text.into_bytes()));
+    let mut response = Response::new(ResponseBody::whole(text.into_bytes()));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -66,7 +69,7 @@ fn json(status: u16, text: Text) -> Response {
 }
 
 pub(super) fn empty(status: StatusCode) -> Response {
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(ResponseBody::whole(Bytes::new()));
     *response.status_mut() = status;
     response
 }
@@ -94,26 +97,43 @@ pub(super) fn replayed(reader: Reader) -> impl Stream<Item = Bytes> + Send + 'st
     })
 }
 
-/// The response, which releases `room` when its body was sent or dropped.
-pub(super) fn held_with(response: Response, reservation: Option<Reservation>) -> Response {
-    match reservation {
-        Some(reservation) => response.map(|body| {
-            Body::new(HeldBody {
-                body,
-                _reservation: reservation,
-            })
-        }),
-        None => response,
+/// The response, which releases the reservation when its body was sent or dropped.
+pub(super) fn held_with(mut response: Response, reservation: Option<Reservation>) -> Response {
+    response.body_mut().reservation = reservation;
+    response
+}
+
+/// The body of a response, and the memory reserved for its request.
+pub(super) struct ResponseBody {
+    content: Content,
+    reservation: Option<Reservation>,
+}
+
+enum Content {
+    /// What is left of bytes that are sent at once.
+    Whole(Bytes),
+    Streamed(Body),
+}
+
+impl ResponseBody {
+    fn whole(bytes: Bytes) -> Self {
+        Self {
+            content: Content::Whole(bytes),
+            reservation: None,
+        }
     }
 }
 
-/// A body, and the memory reserved for its request.
-struct HeldBody {
-    body: Body,
-    _reservation: Reservation,
+impl From<Body> for ResponseBody {
+    fn from(body: Body) -> Self {
+        Self {
+            content: Content::Streamed(body),
+            reservation: None,
+        }
+    }
 }
 
-impl http_body::Body for HeldBody {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -121,22 +141,34 @@ impl http_body::Body for HeldBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        match &mut self.content {
+            Content::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(http_body::Frame::data(bytes))))
+            }
+            Content::Streamed(body) => Pin::new(body).poll_frame(cx),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        match &self.content {
+            Content::Whole(bytes) => bytes.is_empty(),
+            Content::Streamed(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> http_body::SizeHint {
-        self.body.size_hint()
+        match &self.content {
+            Content::Whole(bytes) => http_body::SizeHint::with_exact(bytes.len() as u64),
+            Content::Streamed(body) => body.size_hint(),
+        }
     }
 }
 
 /// Proxies are asked to pass events on at once (T-33).
 pub(super) fn event_stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     use futures_util::StreamExt;
-    let mut response = Response::new(Body::from_stream(events.map(Ok::<Bytes, Infallible>)));
+    let mut response = Response::new(Body::from_stream(events.map(Ok::<Bytes, Infallible>)).into());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, NO_STORE);

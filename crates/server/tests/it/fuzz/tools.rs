@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// One for each row of the table in design section 7.
+/// One for each policy.
 pub(super) const TOOLS: [(&str, TaskPolicy); 4] = [
     ("never", TaskPolicy::Never),
     ("optional", TaskPolicy::Optional),

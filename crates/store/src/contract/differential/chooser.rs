@@ -46,7 +46,7 @@ impl Chooser {
             emitters: Vec::new(),
             blocked: Vec::new(),
             setup: vec![
-                Step::OpenNode(HostId(HOSTS[0].into()), UnixMillis(1)),
+                Step::OpenNode(NodeId(0), HostId(HOSTS[0].into()), UnixMillis(1)),
                 Step::PutSpec(spec(SPECS[0])),
                 Step::PutSpec(spec(SPECS[1])),
             ],
@@ -128,13 +128,15 @@ impl Chooser {
                 limit,
                 at: now,
             }),
-            680..700 => Step::OpenNode(HostId(self.pick(&HOSTS).into()), now),
+            680..700 => Step::OpenNode(NodeId(self.node), HostId(self.pick(&HOSTS).into()), now),
             700..720 => Step::Adopt(NodeId(self.node), HostId(self.pick(&HOSTS).into()), limit, now),
-            720..740 => Step::OrphanedCalls(NodeId(self.node), limit),
+            720..730 => Step::OrphanedCalls(NodeId(self.node), limit),
+            730..735 => Step::Renew(NodeId(self.node - i64::from(self.one_in(4)))),
+            735..740 => Step::Held(NodeId(self.node), self.id()),
             740..750 => Step::QueuedTools,
             750..765 => Step::NextReady(self.pick(&TOOLS).into()),
             765..800 => Step::Get(self.scope(), self.id()),
-            800..810 => Step::Peek(self.id_or_unknown()),
+            800..810 => Step::GetUnscoped(self.id_or_unknown()),
             810..815 => Step::Keyed(
                 Principal::named(self.pick(&PRINCIPALS)),
                 self.pick(&TOOLS).into(),
@@ -286,7 +288,7 @@ impl Chooser {
         } else {
             self.id()
         };
-        let task = model.peek(&id).await.ok().flatten().map(|record| record.task);
+        let task = model.get_unscoped(&id).await.ok().flatten().map(|record| record.task);
         let unheld = Fence {
             node: NodeId(self.node),
             epoch: 1,
@@ -430,7 +432,7 @@ impl Chooser {
 
     async fn change(&mut self, model: &MemoryStore) -> Change {
         let id = self.blocked_or_any();
-        let task = model.peek(&id).await.ok().flatten().map(|record| record.task);
+        let task = model.get_unscoped(&id).await.ok().flatten().map(|record| record.task);
         let count = match self.rng.u32(0..10) {
             0 => 0,
             1..8 => 1,
@@ -446,11 +448,15 @@ impl Chooser {
             let mut asked = task.as_ref().map_or(0, |task| task.inputs_asked);
             (0..count).map(|_| self.event(task.as_ref(), &mut asked)).collect()
         };
+        let made = task.as_ref().and_then(|task| task.attempt.as_ref());
+        let made = made.map_or(0, |attempt| attempt.changes);
         Change {
             task: id,
             fence: self.fence(task.as_ref(), &events),
             events,
             at: UnixMillis(self.now),
+            number: (self.rng.u8(0..4) == 0).then(|| self.rng.u32(made.saturating_sub(1)..made + 3)),
+            can_wait: false,
         }
     }
 }

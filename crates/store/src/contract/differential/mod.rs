@@ -17,7 +17,7 @@ pub(crate) use step::{Answer, Refusal, Step, perform};
 
 /// The least steps of a run, and the most until every operation and refusal must have been seen.
 const LEAST_STEPS: u32 = 1_000;
-const MOST_STEPS: u32 = 10_000;
+const MOST_STEPS: u32 = 20_000;
 /// After so many steps, and after each reopening, the tasks that are still moving are compared whole; at the end all are.
 const SNAPSHOT_EVERY: u32 = 100;
 const RECENT: usize = 40;
@@ -106,7 +106,7 @@ impl Run {
             (Step::Expired(_, limit), Answer::Ids(ids)) => {
                 let mut ranked = Vec::new();
                 for id in ids {
-                    let record = self.model.peek(&id).await.ok().flatten();
+                    let record = self.model.get_unscoped(&id).await.ok().flatten();
                     ranked.push((record.and_then(|record| record.task.delete_at()), id.clone(), id));
                 }
                 Answer::Ids(in_one_order(ranked, *limit))
@@ -119,7 +119,7 @@ impl Run {
     async fn compare(&self, latest: usize) {
         for id in self.chooser.ids().iter().rev().take(latest) {
             let whole = [
-                Step::Peek(id.clone()),
+                Step::GetUnscoped(id.clone()),
                 Step::Journal(id.clone(), 0, usize::MAX),
                 Step::Emitted(id.clone(), 0, usize::MAX),
                 Step::Children(id.clone(), usize::MAX),

@@ -6,7 +6,7 @@ use super::{
 };
 use longhaul_core::{
     AttemptEnd, Event, QuotaExceeded, QuotaScope, Reason, State,
-    store::{ApplyError, Change, CreateError, Created},
+    store::{ApplyError, Change, CreateError, Created, StoreError},
 };
 use std::collections::BTreeSet;
 
@@ -36,6 +36,7 @@ const ALL: &[&str] = &[
     "usage",
     "apply: claimed",
     "apply: adopted",
+    "apply: reclaimed",
     "apply: started",
     "apply: reported",
     "apply: input_requested",
@@ -71,6 +72,11 @@ const ALL: &[&str] = &[
     "claim: none",
     "adopt: some",
     "adopt: none",
+    "renew: some",
+    "renew: none",
+    "renew: lost",
+    "held: some",
+    "held: none",
     "orphaned calls: some",
     "orphaned calls: none",
     "queued tools: some",
@@ -82,8 +88,8 @@ const ALL: &[&str] = &[
     "get: none",
     "keyed: some",
     "keyed: none",
-    "peek: some",
-    "peek: none",
+    "get_unscoped: some",
+    "get_unscoped: none",
     "answer: some",
     "answer: none",
     "journal: some",
@@ -157,6 +163,7 @@ impl Seen {
                     Reason::TooEarly => "illegal: too early",
                     Reason::Stopping => panic!("only a parent is refused for that: {step:?}"),
                 },
+                (Step::Renew(..), Refusal::Store(StoreError::LeaseLost)) => "renew: lost",
                 _ => panic!("both refused {step:?}: {error:?}"),
             }),
         }
@@ -171,6 +178,7 @@ impl Seen {
             Answer::Json(json) => json.is_some(),
             Answer::Entries(entries) => !entries.is_empty(),
             Answer::Spec(spec) => spec.is_some(),
+            Answer::Held(held) => !held.is_empty(),
             Answer::Ids(ids) => !ids.is_empty(),
             Answer::Number(number) => *number > 0,
             Answer::Truth(truth) => *truth,
@@ -194,6 +202,8 @@ impl Seen {
             Step::Apply(change) => return self.applied(change, answer),
             Step::Claim(_) => either("claim: some", "claim: none"),
             Step::Adopt(..) => either("adopt: some", "adopt: none"),
+            Step::Renew(..) => either("renew: some", "renew: none"),
+            Step::Held(..) => either("held: some", "held: none"),
             Step::OrphanedCalls(..) => either("orphaned calls: some", "orphaned calls: none"),
             Step::QueuedTools if some => "queued tools: some",
             Step::NextReady(_) => either("next ready: some", "next ready: none"),
@@ -204,7 +214,7 @@ impl Seen {
                 _ => "get: none",
             },
             Step::Keyed(..) => either("keyed: some", "keyed: none"),
-            Step::Peek(_) => either("peek: some", "peek: none"),
+            Step::GetUnscoped(_) => either("get_unscoped: some", "get_unscoped: none"),
             Step::Answer(..) => either("answer: some", "answer: none"),
             Step::Journal(..) => either("journal: some", "journal: none"),
             Step::Emitted(..) => either("emitted: some", "emitted: none"),

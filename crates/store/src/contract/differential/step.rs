@@ -4,15 +4,18 @@ use longhaul_core::{
     Entry, HostId, Input, InputKey, Json, NodeId, Principal, Scope, SessionKey, SpecId, Store, Task, TaskId, ToolSpec,
     UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, NewTask, Page, Record,
-        SigningKey, StoreError,
+        ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, HeldAttempt, Idempotency, NewTask, Page,
+        Record, SigningKey, StoreError,
     },
 };
 use std::sync::Arc;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    OpenNode(HostId, UnixMillis),
+    /// The node before gives up its lease.
+    OpenNode(NodeId, HostId, UnixMillis),
+    Renew(NodeId),
+    Held(NodeId, TaskId),
     PutSpec(ToolSpec),
     Spec(SpecId),
     Create(Box<NewTask>),
@@ -23,7 +26,7 @@ pub(crate) enum Step {
     QueuedTools,
     NextReady(Arc<str>),
     Get(Scope, TaskId),
-    Peek(TaskId),
+    GetUnscoped(TaskId),
     Keyed(Principal, Arc<str>, Idempotency),
     Answer(TaskId, InputKey),
     Journal(TaskId, u32, usize),
@@ -55,6 +58,7 @@ pub(crate) enum Answer {
     Task(Task),
     Tasks(Vec<Task>),
     Claimed(Vec<Claimed>),
+    Held(Vec<HeldAttempt>),
     Tools(Vec<Arc<str>>),
     Moment(Option<UnixMillis>),
     Record(Option<Record>),
@@ -99,7 +103,12 @@ impl From<StoreError> for Refusal {
 /// Runs one operation.
 pub(crate) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Refusal> {
     Ok(match step.clone() {
-        Step::OpenNode(host, at) => Answer::Node(store.open_node(&host, at).await?),
+        Step::OpenNode(before, host, at) => {
+            store.end_lease(before).await?;
+            Answer::Node(store.open_node(&host, at).await?.node)
+        }
+        Step::Renew(node) => Answer::Held(store.renew(node).await?.held),
+        Step::Held(node, id) => Answer::Claimed(store.held(node, &id).await?.into_iter().collect()),
         Step::PutSpec(spec) => {
             store.put_spec(spec).await?;
             Answer::Nothing
@@ -124,7 +133,7 @@ pub(crate) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Re
                 .into_iter()
                 .collect(),
         ),
-        Step::Peek(id) => Answer::Record(store.peek(&id).await?),
+        Step::GetUnscoped(id) => Answer::Record(store.get_unscoped(&id).await?),
         Step::Answer(id, key) => Answer::Input(store.input(&id, &key).await?),
         Step::Journal(id, after, limit) => Answer::Entries(store.journal(&id, after, limit).await?),
         Step::Emitted(id, after, limit) => Answer::Entries(store.emitted(&id, after, limit).await?),

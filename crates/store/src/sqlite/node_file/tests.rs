@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ReadsOnly, SqliteOptions, SqliteStore};
+use crate::{ReadOnlyStore, SqliteOptions, SqliteStore};
 use longhaul_core::{HostId, Store, UnixMillis, store::StoreError};
 use std::{path::Path, sync::Arc};
 
@@ -21,8 +21,8 @@ fn host() -> HostId {
     HostId("here".into())
 }
 
-async fn start(store: &SqliteStore) -> Result<NodeId, StoreError> {
-    store.open_node(&host(), UnixMillis(1)).await
+async fn start(store: &dyn Store) -> Result<NodeId, StoreError> {
+    Ok(store.open_node(&host(), UnixMillis(1)).await?.node)
 }
 
 /// The steps after which the process of a start is killed.
@@ -42,10 +42,7 @@ async fn killed_after(store: &SqliteStore, steps: usize) {
         return;
     }
     let write = move |tx: &mut crate::sqlite::Tx<'_>| crate::sqlite::write::open_node(tx, node, &host(), UnixMillis(1));
-    store
-        .write::<NodeId, StoreError, _>(0, crate::sqlite::Durability::Synced, write)
-        .await
-        .unwrap();
+    store.write::<NodeId, StoreError, _>(0, write).await.unwrap();
     if steps > 2 {
         store.node_file.note_opened(node, 0).unwrap();
     }
@@ -118,7 +115,7 @@ async fn a_restored_or_lost_file_is_detected_until_it_is_accepted() {
                     _ => Disagreement::FileOlder { file, database },
                 };
                 assert_eq!(found, Some(expected));
-                assert_eq!(start(&store).await, Err(StoreError::ReadsOnly));
+                assert_eq!(start(&store).await, Err(StoreError::ReadOnly));
             }
             let store = accepted(path);
             assert_eq!(store.disagreement(), None);
@@ -184,8 +181,8 @@ async fn a_store_that_is_not_accepted_can_only_be_read() {
     drop(store);
     fs::write(directory.path().join(NAME), "latest 7\n").unwrap();
     let before = fs::read(directory.path().join(NAME)).unwrap();
-    let store = ReadsOnly::unless_accepted(Arc::new(open(directory.path())));
-    assert_eq!(store.open_node(&host(), UnixMillis(1)).await, Ok(node));
+    let store = ReadOnlyStore::unless_accepted(Arc::new(open(directory.path())));
+    assert_eq!(start(&*store).await, Ok(node));
     assert_eq!(store.adopt(node, &host(), 9, UnixMillis(1)).await, Ok(vec![]));
     assert_eq!(store.queued_tools().await, Ok(vec![]));
     assert_eq!(store.counts().await.unwrap().running, 0);
@@ -204,7 +201,7 @@ async fn removal_killed_after(store: &SqliteStore, steps: usize) {
     let (node, removals) = (NodeId(latest.id), latest.removals + 1);
     if steps > 0 {
         let write = move |tx: &mut crate::sqlite::Tx<'_>| crate::sqlite::write::set_removals(tx, node, removals);
-        let written = store.write::<(), StoreError, _>(0, crate::sqlite::Durability::Synced, write);
+        let written = store.write::<(), StoreError, _>(0, write);
         written.await.unwrap();
     }
     if steps > 1 {
@@ -270,8 +267,8 @@ async fn a_copy_from_before_a_removal_is_recognized() {
             database: removals,
         };
         assert_eq!(store.disagreement(), Some(&expected));
-        assert_eq!(start(&store).await, Err(StoreError::ReadsOnly));
-        assert_eq!(store.record_removal().await, Err(StoreError::ReadsOnly));
+        assert_eq!(start(&store).await, Err(StoreError::ReadOnly));
+        assert_eq!(store.record_removal().await, Err(StoreError::ReadOnly));
     }
     restore_database(path, &copies.path().join("3"));
     assert_eq!(open(path).disagreement(), None, "the latest one");

@@ -58,12 +58,15 @@ impl Disk {
     fn open(self: &Arc<Self>) -> Arc<SqliteStore> {
         // Closing has removed the log.
         *self.log_length.lock().unwrap() = 0;
+        Arc::new(SqliteStore::open(self.directory.path(), self.options()).unwrap())
+    }
+
+    fn options(self: &Arc<Self>) -> SqliteOptions {
         let disk = Arc::clone(self);
-        let options = SqliteOptions {
+        SqliteOptions {
             on_commit: Some(Arc::new(move |connection: &Connection| disk.committed(connection))),
             ..SqliteOptions::default()
-        };
-        Arc::new(SqliteStore::open(self.directory.path(), options).unwrap())
+        }
     }
 
     fn synced(&self) -> MutexGuard<'_, Synced> {
@@ -144,7 +147,7 @@ struct World {
     node: NodeId,
 }
 
-fn plain_id(nth: usize) -> TaskId {
+fn nth_id(nth: usize) -> TaskId {
     format!("t{nth:04}").parse().unwrap()
 }
 
@@ -154,24 +157,13 @@ impl World {
         let disk = Disk::new(keeps_files);
         let store = disk.open();
         store.put_spec(spec("spec")).await.unwrap();
-        let node = store.open_node(&host(), UnixMillis(0)).await.unwrap();
-        Self::of(disk, store, node)
-    }
-
-    fn of(disk: Arc<Disk>, store: Arc<SqliteStore>, node: NodeId) -> Self {
+        let node = store.open_node(&host(), UnixMillis(0)).await.unwrap().node;
         Self { disk, store, node }
     }
 
-    /// The result of a change, and how many syncs it has cost.
-    async fn syncs<T>(&self, change: impl Future<Output = T>) -> (T, u64) {
-        let before = self.disk.synced().times;
-        let answer = change.await;
-        (answer, self.disk.synced().times - before)
-    }
-
-    fn plain(&self, nth: usize) -> NewTask {
+    fn new_call(&self, nth: usize) -> NewTask {
         let mut new = new_task("any", self.node, 1);
-        new.header.id = plain_id(nth);
+        new.header.id = nth_id(nth);
         new.announced = false;
         new.claim = Some((self.node, None));
         new
@@ -181,7 +173,7 @@ impl World {
         self.store.create(new).await.unwrap().into_task()
     }
 
-    /// Applies an event of the attempt. The caller decides whether it is visible outside.
+    /// Applies an event of the attempt.
     async fn apply(&self, task: &Task, event: Event) -> Option<Task> {
         let fence = event.needs_fence().then(|| fence(task));
         self.store.apply(change(&task.id, fence, vec![event], 2)).await.ok()

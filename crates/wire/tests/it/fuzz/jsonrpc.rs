@@ -56,12 +56,15 @@ fn read(bytes: &[u8]) {
             match message {
                 Message::Request(request) => {
                     assert_eq!(Some(request.id.as_json()), seen.id.map(RawValue::get));
-                    assert_eq!(request.params.map(RawValue::get), seen.params.map(RawValue::get));
+                    assert_eq!(request.raw_params().map(RawValue::get), seen.params.map(RawValue::get));
                     knock(&request);
                 }
                 Message::Notification(notification) => {
                     assert!(seen.id.is_none());
-                    assert_eq!(notification.params.map(RawValue::get), seen.params.map(RawValue::get));
+                    assert_eq!(
+                        notification.raw_params().map(RawValue::get),
+                        seen.params.map(RawValue::get)
+                    );
                 }
                 Message::Response(response) => {
                     let (Ok(body) | Err(body)) = response.outcome;

@@ -10,7 +10,7 @@ use crate::{
 use longhaul_core::{SessionKey, UnixMillis};
 use longhaul_runtime::Ports;
 use longhaul_wire::Version;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
@@ -120,7 +120,7 @@ impl ReplayBuffers {
 
     /// The session's stream of this name.
     pub(crate) fn find(&self, session: &SessionKey, name: &str) -> Option<Arc<ReplayBuffer>> {
-        let table = self.lock();
+        let table = self.0.table.lock();
         let buffers = table.sessions.get(session)?;
         buffers.iter().find(|buffer| buffer.name() == name).cloned()
     }
@@ -132,13 +132,13 @@ impl ReplayBuffers {
 
     /// Ends all streams of a session: it has ended itself.
     pub(crate) fn end_session(&self, session: &SessionKey) {
-        for buffer in self.lock().remove_all(session) {
+        for buffer in self.0.table.lock().remove_all(session) {
             buffer.end();
         }
     }
 
     fn enter(&self, session: &SessionKey, name: String, first: u64, events: &Events) -> Option<Arc<ReplayBuffer>> {
-        let mut table = self.lock();
+        let mut table = self.0.table.lock();
         if !table.make_room(session) {
             return None;
         }
@@ -173,7 +173,7 @@ impl ReplayBuffers {
         let ports = &self.0.ports;
         let until = ports.clock.now().plus(KEPT_FOR.as_millis() as u64);
         let begin_sweeping = {
-            let mut table = self.lock();
+            let mut table = self.0.table.lock();
             table.over.push_back((until, session, Arc::downgrade(buffer)));
             table.shrink();
             !std::mem::replace(&mut table.sweeping, true)
@@ -184,14 +184,6 @@ impl ReplayBuffers {
                 .spawn(Box::pin(sweep(Arc::downgrade(&self.0), ports.clone())));
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        lock(&self.0.table)
-    }
-}
-
-fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
-    table.lock()
 }
 
 /// Records events until the stream ends.
@@ -233,7 +225,7 @@ async fn sweep(shared: Weak<Shared>, ports: Ports) {
 
 fn next_sweep(shared: &Weak<Shared>, ports: &Ports) -> Option<Duration> {
     let shared = shared.upgrade()?;
-    let mut table = lock(&shared.table);
+    let mut table = shared.table.lock();
     let now = ports.clock.now();
     while table.over.front().is_some_and(|(until, ..)| *until <= now) {
         table.drop_oldest();

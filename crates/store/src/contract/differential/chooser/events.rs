@@ -79,7 +79,10 @@ impl Chooser {
                 node: NodeId(self.node),
                 host: self.host(),
             },
-            3..5 => Event::Adopted {
+            3 => Event::Adopted {
+                node: NodeId(self.node),
+            },
+            4 => Event::Reclaimed {
                 node: NodeId(self.node),
             },
             5..15 => Event::Started,

@@ -3,15 +3,17 @@
 use crate::sqlite::SqliteStore;
 use longhaul_core::{
     BoxFuture, HostId, NodeId, Store, StoreLayer, Task, TaskId, ToolSpec, UnixMillis,
-    store::{ApplyError, Change, Claim, Claimed, CreateError, Created, NewTask, StoreError, UnwrittenCall},
+    store::{
+        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, NewTask, Renewal, StoreError, UnwrittenCall,
+    },
 };
 use std::{future::ready, sync::Arc};
 
 /// Around a [`SqliteStore`] that [disagrees](SqliteStore::disagreement) with its directory: everything can be read; nothing is claimed,
 /// adopted, begun, changed or deleted, and such calls fail with an error that names the reason. Sessions can begin and end, because reading needs them.
-pub struct ReadsOnly(Arc<SqliteStore>);
+pub struct ReadOnlyStore(Arc<SqliteStore>);
 
-impl ReadsOnly {
+impl ReadOnlyStore {
     /// The store itself, or this around it if it is not to be used as it is.
     pub fn unless_accepted(store: Arc<SqliteStore>) -> Arc<dyn Store> {
         match store.disagreement() {
@@ -25,14 +27,29 @@ fn at_once<T: Send + 'static>(value: T) -> BoxFuture<'static, T> {
     Box::pin(ready(value))
 }
 
-impl StoreLayer for ReadsOnly {
+impl StoreLayer for ReadOnlyStore {
     fn inner(&self) -> &dyn Store {
         &*self.0
     }
 
     /// The latest start: this one is not recorded, because it starts no work.
-    fn open_node(&self, _host: &HostId, _at: UnixMillis) -> BoxFuture<'_, Result<NodeId, StoreError>> {
-        Box::pin(self.0.latest_node())
+    fn open_node(&self, _host: &HostId, _at: UnixMillis) -> BoxFuture<'_, Result<Lease, StoreError>> {
+        Box::pin(async move {
+            Ok(Lease {
+                node: self.0.latest_node().await?,
+                now: None,
+                length: None,
+            })
+        })
+    }
+
+    /// It runs nothing, whatever the store says that the latest start holds.
+    fn renew(&self, _node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
+        at_once(Ok(Renewal {
+            now: None,
+            held: Vec::new(),
+            others_died: false,
+        }))
     }
 
     /// Tools are recorded by the server that starts once the store is accepted.
@@ -45,15 +62,15 @@ impl StoreLayer for ReadsOnly {
     }
 
     fn create(&self, _new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
-        at_once(Err(StoreError::ReadsOnly.into()))
+        at_once(Err(StoreError::ReadOnly.into()))
     }
 
     fn apply(&self, _change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
-        at_once(Err(StoreError::ReadsOnly.into()))
+        at_once(Err(StoreError::ReadOnly.into()))
     }
 
     fn write_call(&self, _call: UnwrittenCall, _change: Change) -> BoxFuture<'_, Result<Task, ApplyError>> {
-        at_once(Err(StoreError::ReadsOnly.into()))
+        at_once(Err(StoreError::ReadOnly.into()))
     }
 
     fn claim(&self, _claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
@@ -99,7 +116,7 @@ impl StoreLayer for ReadsOnly {
     }
 
     fn record_removal(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        at_once(Err(StoreError::ReadsOnly))
+        at_once(Err(StoreError::ReadOnly))
     }
 
     fn delete(&self, _ids: Vec<TaskId>, _at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {

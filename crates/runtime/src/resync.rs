@@ -1,0 +1,58 @@
+//! The slow re-read: what this node waits for is looked up in the store from time to time, since the store's events may be lost.
+//!
+//! One task of the node reads for all that wait: the versions of watched tasks, what the node holds and is to stop, the queues and the next timer.
+
+use crate::{engine::Inner, lease};
+use longhaul_core::store::StoreError;
+use std::{sync::Arc, time::Duration};
+use tracing::warn;
+
+/// The shortest and the longest pause between two re-reads, in milliseconds: drawn, so that the nodes of a store do not read at once.
+const PAUSE: (u64, u64) = (20_000, 30_000);
+/// After an error of the store.
+const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+/// How many versions are read at once.
+const BATCH: usize = 1_000;
+
+/// Reads again from time to time, and when the store says that events may have been lost, until the node stops. `renews`: there is no other task that
+/// renews the node's lease.
+pub(crate) async fn run(inner: Arc<Inner>, renews: bool) {
+    let node = &inner.node;
+    loop {
+        let pause = PAUSE.0 + node.random() % (PAUSE.1 - PAUSE.0);
+        tokio::select! {
+            biased;
+            () = node.resync_requested() => {}
+            () = node.ports.clock.sleep(Duration::from_millis(pause)) => {}
+        }
+        while let Err(error) = resync(&inner, renews).await {
+            if error == StoreError::LeaseLost {
+                return;
+            }
+            if error != StoreError::Locked {
+                warn!(%error, "what this server waits for could not be read");
+            }
+            node.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
+        }
+    }
+}
+
+async fn resync(inner: &Arc<Inner>, renews: bool) -> Result<(), StoreError> {
+    let node = &inner.node;
+    for ids in node.change_feed.watched().chunks(BATCH) {
+        let versions = node.store.versions(ids).await?;
+        node.change_feed.publish_versions(ids, &versions);
+    }
+    if renews {
+        lease::renew(inner).await?;
+    }
+    for tool in node.store.queued_tools().await? {
+        if let Some(ready_at) = node.store.next_ready(&tool).await? {
+            node.queues.offer(&tool, ready_at);
+        }
+    }
+    if let Some(next) = node.store.next_wake().await? {
+        node.alarm.set(next);
+    }
+    Ok(())
+}

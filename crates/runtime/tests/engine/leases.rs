@@ -1,0 +1,282 @@
+//! Nodes on two hosts share a store. One of them dies, or cannot renew its lease.
+
+use crate::support::{CallOf, Runs, Script, World, beside, settle, text, tool};
+use longhaul_core::{
+    BoxFuture, Clock, HostId, NodeId, Outcome, Retry, RetryOn, State, Store, StoreLayer,
+    store::{Claim, Claimed, Renewal, StoreError},
+};
+use longhaul_runtime::{Engine, ExecutionEnd, StartError};
+use longhaul_store::MemoryStore;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+const LEASE: u64 = 15_000;
+/// How long a host is waited for.
+const LOST_AFTER: i64 = 600_000;
+
+/// The store as a node sees it whose renewals may fail, and whose claims may lose their answers.
+struct Faulty {
+    inner: Arc<dyn Store>,
+    cut_off: AtomicBool,
+    claims_to_lose: AtomicUsize,
+}
+
+impl StoreLayer for Faulty {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
+        match self.cut_off.load(Ordering::SeqCst) {
+            true => Box::pin(async { Err(StoreError::Failed("the network is down".to_owned())) }),
+            false => self.inner.renew(node),
+        }
+    }
+
+    fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        let lose = |left: usize| left.checked_sub(1);
+        let (set, get) = (Ordering::SeqCst, Ordering::SeqCst);
+        let lost = self.claims_to_lose.fetch_update(set, get, lose).is_ok();
+        Box::pin(async move {
+            let claimed = self.inner.claim(claim).await;
+            match lost {
+                true => Err(StoreError::OutcomeUnknown("as the test says".to_owned())),
+                false => claimed,
+            }
+        })
+    }
+}
+
+/// Two hosts. The store of the first is faulty.
+fn two_hosts() -> (World, Arc<Faulty>, World) {
+    let mut there = World::in_memory();
+    there.store = Arc::new(MemoryStore::of_many_nodes(there.clock.clone(), LEASE));
+    there.host = HostId("there".into());
+    let store = Arc::new(Faulty {
+        inner: there.store.clone(),
+        cut_off: AtomicBool::new(false),
+        claims_to_lose: AtomicUsize::new(0),
+    });
+    let mut here = there.clone();
+    here.store = store.clone();
+    here.host = HostId("here".into());
+    (here, store, there)
+}
+
+/// Lets so much time pass that all leases which are renewed stay held.
+async fn pass(world: &World, millis: i64) {
+    for _ in 0..millis / 1_000 {
+        world.clock.advance(1_000);
+        settle().await;
+    }
+}
+
+fn scripted(host_bound: bool) -> (Arc<Script>, Runs) {
+    Script::bound(host_bound)
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_renew_its_lease_is_taken_over_and_stops() {
+    let (here, store, there) = two_hosts();
+    let (script, mut runs_here) = scripted(false);
+    let engine_here = here.start([tool("a", script)]).await;
+    let (script, mut runs_there) = scripted(false);
+    let engine_there = there.start([tool("a", script)]).await;
+    pass(&here, 60_000).await;
+    let task = engine_here.create(engine_here.call("a")).await.unwrap();
+    let run = runs_here.next().await;
+    pass(&here, 60_000).await;
+    assert!(runs_there.started().is_none() && !run.is_dropped());
+
+    store.cut_off.store(true, Ordering::SeqCst);
+    pass(&here, 2 * LEASE.cast_signed()).await;
+    let adopted = runs_there.started().expect("it is taken over");
+    assert!(adopted.resumed && adopted.attempt.task == task.id);
+    assert!(!run.is_dropped(), "nobody has said so to it yet");
+    store.cut_off.store(false, Ordering::SeqCst);
+    pass(&here, 2_000).await;
+    assert!(run.is_dropped());
+    assert_eq!(engine_here.running(), 0);
+    adopted.finish("there");
+    assert_eq!(there.outcome(&engine_there, &task.id).await, text("there"));
+}
+
+/// Both were cut off, as when the store was away: each gets the time to renew.
+#[tokio::test]
+async fn nobody_is_taken_over_after_the_store_was_away() {
+    let (here, store, mut there) = two_hosts();
+    there.store = store.clone();
+    let (script, mut runs_here) = scripted(false);
+    let engine = here.start([tool("a", script)]).await;
+    let (script, mut runs_there) = scripted(false);
+    there.start([tool("a", script)]).await;
+    engine.create(engine.call("a")).await.unwrap();
+    let run = runs_here.next().await;
+    pass(&here, 60_000).await;
+    store.cut_off.store(true, Ordering::SeqCst);
+    pass(&here, 600_000).await;
+    store.cut_off.store(false, Ordering::SeqCst);
+    pass(&here, 120_000).await;
+    assert!(!run.is_dropped() && runs_there.started().is_none());
+}
+
+#[tokio::test]
+async fn the_lease_of_a_killed_process_is_waited_for() {
+    let (here, _store, _there) = two_hosts();
+    let (script, mut runs) = scripted(true);
+    let engine = here.start([tool("a", script.clone())]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    drop(runs.next().await);
+    // As `kill -9`: the lease is not given up.
+    engine.stop();
+    let next = here.clone();
+    let starting = beside(async move { next.start([tool("a", script)]).await });
+    pass(&here, LEASE.cast_signed() - 1_000).await;
+    assert!(!starting.is_finished());
+    pass(&here, 3_000).await;
+    let engine: Engine = starting.await.unwrap();
+    let run = runs.next().await;
+    assert!(run.resumed && run.attempt.task == task.id && run.attempt.epoch == 1);
+    run.finish("done");
+    assert_eq!(here.outcome(&engine, &task.id).await, text("done"));
+}
+
+#[tokio::test]
+async fn a_host_that_is_in_use_is_refused() {
+    let (here, _store, _there) = two_hosts();
+    let _engine = here.start([]).await;
+    let clone = here.clone();
+    let starting = beside(async move { clone.try_start([]).await.map(drop) });
+    pass(&here, 60_000).await;
+    assert!(starting.is_finished());
+    let refused = starting.await.unwrap().unwrap_err();
+    assert!(
+        matches!(refused, StartError::Store(StoreError::HostInUse(_))),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_lease_that_was_given_up_is_not_waited_for() {
+    let (here, _store, there) = two_hosts();
+    let (script, mut runs_here) = scripted(false);
+    let engine = here.start([tool("a", script)]).await;
+    let (script, mut runs_there) = scripted(false);
+    let _engine_there = there.start([tool("a", script)]).await;
+    engine.create(engine.call("a")).await.unwrap();
+    runs_here.next().await;
+    engine.end().await;
+    // Neither the other host nor the next process of this one waits.
+    let adopted = {
+        pass(&here, LEASE.cast_signed() / 2).await;
+        runs_there.started()
+    };
+    assert!(adopted.is_some_and(|run| run.resumed));
+    here.start([]).await;
+}
+
+/// A server that stops leaves the work of a dead one to others: it could only drop it again.
+#[tokio::test]
+async fn a_node_that_stops_takes_nothing_over() {
+    let (here, _store, there) = two_hosts();
+    let (script, mut runs_here) = scripted(false);
+    let engine = here.start([tool("a", script)]).await;
+    let (script, mut runs_there) = scripted(false);
+    let engine_there = there.start([tool("a", script)]).await;
+    engine.create(engine.call("a")).await.unwrap();
+    runs_here.next().await;
+    engine_there.release(Duration::ZERO).await;
+    engine.end().await;
+    pass(&here, 120_000).await;
+    assert!(runs_there.started().is_none());
+}
+
+/// What is bound to a host is left to it for ten minutes, and then it is over.
+#[tokio::test]
+async fn a_bound_attempt_is_ended_when_its_host_is_lost() {
+    let (here, _store, there) = two_hosts();
+    let (script, mut runs_here) = scripted(true);
+    let engine = here.start([tool("a", script)]).await;
+    let (script, mut runs_there) = scripted(true);
+    let engine_there = there.start([tool("a", script)]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    drop(runs_here.next().await);
+    engine.stop();
+    pass(&here, LOST_AFTER).await;
+    assert_eq!(there.state(&task.id).await, State::Running);
+    pass(&here, 120_000).await;
+    assert!(runs_there.started().is_none(), "there is nothing to resume");
+    let outcome = there.outcome(&engine_there, &task.id).await;
+    assert!(
+        matches!(&outcome, Outcome::RpcError(failure) if failure.code == -32603),
+        "{outcome:?}"
+    );
+}
+
+/// A node has reclaimed an attempt and died before it could write its end. The next one ends it, and has nothing to resume.
+#[tokio::test]
+async fn a_reclaimed_attempt_is_never_resumed() {
+    let (here, _store, there) = two_hosts();
+    let (script, mut runs_here) = scripted(true);
+    let retried = |script| {
+        let mut settings = tool("a", script);
+        settings.retry = Retry {
+            attempts: 2,
+            on: vec![RetryOn::Crash],
+            ..Retry::default()
+        };
+        settings
+    };
+    let engine = here.start([retried(script)]).await;
+    let task = engine.create(engine.call("a")).await.unwrap();
+    drop(runs_here.next().await);
+    engine.end().await;
+    here.clock.advance(LOST_AFTER);
+    let elsewhere = HostId("elsewhere".into());
+    let dying = there.store.open_node(&elsewhere, here.clock.now()).await.unwrap().node;
+    let reclaimed = there.store.reclaim(dying, &elsewhere, 0, 9, here.clock.now()).await;
+    assert_eq!(reclaimed.unwrap().len(), 1);
+    there.store.end_lease(dying).await.unwrap();
+
+    let (script, mut runs_there) = scripted(true);
+    there.start([retried(script)]).await;
+    pass(&here, 60_000).await;
+    let run = runs_there.started().expect("it is retried");
+    assert_eq!(
+        (run.attempt.task.clone(), run.attempt.epoch, run.resumed),
+        (task.id.clone(), 2, false)
+    );
+}
+
+/// The claim was made, and its answer was lost.
+#[tokio::test]
+async fn a_task_whose_claim_was_lost_is_run_once() {
+    let (here, store, _there) = two_hosts();
+    let (script, mut runs) = scripted(false);
+    let engine = here.clone().with_slots(1).start([tool("a", script)]).await;
+    let first = engine.create(engine.call("a")).await.unwrap();
+    let run = runs.next().await;
+    let second = engine.create(engine.call("a")).await.unwrap();
+    assert_eq!(here.state(&second.id).await, State::Queued);
+    store.claims_to_lose.store(1, Ordering::SeqCst);
+    run.finish("one");
+    assert_eq!(here.outcome(&engine, &first.id).await, text("one"));
+    settle().await;
+    assert_eq!(here.state(&second.id).await, State::Running);
+    assert!(runs.started().is_none());
+    pass(&here, LEASE.cast_signed()).await;
+    let run = runs.started().expect("it is found");
+    assert_eq!(
+        (run.attempt.task.clone(), run.attempt.epoch, run.resumed),
+        (second.id.clone(), 1, false)
+    );
+    pass(&here, 60_000).await;
+    assert!(runs.started().is_none());
+    run.end(ExecutionEnd::Finished(text("two")));
+    assert_eq!(here.outcome(&engine, &second.id).await, text("two"));
+}

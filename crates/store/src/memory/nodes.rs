@@ -1,0 +1,172 @@
+//! The nodes of a store in memory, and which of them have lost their leases.
+
+use longhaul_core::{
+    Clock, HostId, Millis, NodeId, UnixMillis,
+    store::{Lease, StoreError},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// All nodes that were opened.
+#[derive(Default)]
+pub(super) struct Nodes {
+    opened: i64,
+    /// In a store of many nodes. In a store of one process, each node has proven that all before it are dead.
+    leases: Option<Leases>,
+}
+
+/// Leases by the clock of the store.
+struct Leases {
+    clock: Arc<dyn Clock>,
+    length: Millis,
+    of_nodes: BTreeMap<NodeId, NodeLease>,
+    /// How many were lost so far.
+    lost: u64,
+}
+
+struct NodeLease {
+    host: HostId,
+    /// Since when it has been held without a gap.
+    since: UnixMillis,
+    ends_at: UnixMillis,
+    /// When it was noted that it is lost.
+    lost_at: Option<UnixMillis>,
+    /// How many leases were lost when it was last renewed.
+    lost_before: u64,
+}
+
+impl Nodes {
+    pub(super) fn with_leases(clock: Arc<dyn Clock>, length: Millis) -> Self {
+        let leases = Leases {
+            clock,
+            length,
+            of_nodes: BTreeMap::new(),
+            lost: 0,
+        };
+        Self {
+            opened: 0,
+            leases: Some(leases),
+        }
+    }
+
+    pub(super) fn are_many(&self) -> bool {
+        self.leases.is_some()
+    }
+
+    pub(super) fn open(&mut self, host: &HostId) -> Result<Lease, StoreError> {
+        let node = NodeId(self.opened + 1);
+        let Some(leases) = &mut self.leases else {
+            self.opened += 1;
+            return Ok(Lease {
+                node,
+                now: None,
+                length: None,
+            });
+        };
+        let now = leases.clock.now();
+        let of_host = |lease: &NodeLease| lease.host == *host;
+        let held = leases
+            .of_nodes
+            .values()
+            .filter(|lease| of_host(lease) && lease.lost_at.is_none());
+        if let Some(ends_at) = held.map(|lease| lease.ends_at).max().filter(|ends_at| *ends_at > now) {
+            return Err(StoreError::HostInUse(ends_at.since(now)));
+        }
+        leases.lose(now, |_, lease| of_host(lease));
+        let lease = NodeLease {
+            host: host.clone(),
+            since: now,
+            ends_at: now.plus(leases.length),
+            lost_at: None,
+            lost_before: leases.lost,
+        };
+        leases.of_nodes.insert(node, lease);
+        self.opened += 1;
+        Ok(Lease {
+            node,
+            now: Some(now),
+            length: Some(leases.length),
+        })
+    }
+
+    /// Renews a lease. Returns the store's time, and whether other leases were lost since the last renewal.
+    pub(super) fn renew(&mut self, node: NodeId) -> Result<(Option<UnixMillis>, bool), StoreError> {
+        if self.has_lost_lease(node) {
+            return Err(StoreError::LeaseLost);
+        }
+        let Some(leases) = &mut self.leases else {
+            return Ok((None, false));
+        };
+        let now = leases.clock.now();
+        let lease = leases.of_nodes.get_mut(&node).ok_or(StoreError::LeaseLost)?;
+        if lease.ends_at <= now {
+            lease.since = now;
+        }
+        lease.ends_at = now.plus(leases.length);
+        let lost_before = lease.lost_before;
+        if lease.since.plus(leases.length) <= now {
+            leases.lose(now, |_, lease| lease.ends_at <= now);
+        }
+        let lost = leases.lost;
+        if let Some(lease) = leases.of_nodes.get_mut(&node) {
+            lease.lost_before = lost;
+        }
+        Ok((Some(now), lost > lost_before))
+    }
+
+    pub(super) fn end(&mut self, node: NodeId) {
+        if let Some(leases) = &mut self.leases {
+            let now = leases.clock.now();
+            leases.lose(now, |id, _| id == node);
+        }
+    }
+
+    pub(super) fn has_lost_lease(&self, node: NodeId) -> bool {
+        match &self.leases {
+            Some(leases) => leases.lost_at(node).is_some(),
+            None => node.0 < self.opened,
+        }
+    }
+
+    pub(super) fn may_claim(&self, node: NodeId) -> bool {
+        let leases = self.leases.as_ref();
+        leases.is_none_or(|leases| leases.lost_at(node).is_none())
+    }
+
+    /// Whether `asking` may take over from `node`.
+    pub(super) fn is_dead(&self, node: NodeId, asking: NodeId) -> bool {
+        match &self.leases {
+            // One that is dead itself takes over from nobody.
+            Some(leases) => leases.lost_at(node).is_some() && leases.lost_at(asking).is_none(),
+            None => node < asking,
+        }
+    }
+
+    /// Whether `asking` may take over from `node` because no node of its host has held a lease for so long.
+    pub(super) fn is_host_lost_for(&self, node: NodeId, asking: NodeId, span: Millis) -> bool {
+        let Some(leases) = &self.leases else { return false };
+        let Some(NodeLease { host, .. }) = leases.of_nodes.get(&node) else {
+            return false;
+        };
+        let now = leases.clock.now();
+        let is_lost = |lease: &NodeLease| lease.lost_at.is_some_and(|lost_at| lost_at.plus(span) <= now);
+        let mut of_host = leases.of_nodes.values().filter(|lease| lease.host == *host);
+        self.is_dead(node, asking) && of_host.all(is_lost)
+    }
+}
+
+impl Leases {
+    /// Notes that leases are lost.
+    fn lose(&mut self, now: UnixMillis, which: impl Fn(NodeId, &NodeLease) -> bool) {
+        for (node, lease) in &mut self.of_nodes {
+            if lease.lost_at.is_none() && which(*node, lease) {
+                lease.lost_at = Some(now);
+                self.lost += 1;
+            }
+        }
+    }
+
+    /// A node that was never opened has none.
+    fn lost_at(&self, node: NodeId) -> Option<UnixMillis> {
+        self.of_nodes.get(&node)?.lost_at
+    }
+}
