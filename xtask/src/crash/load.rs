@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The error code of `tasks/*` for an unknown task, and for cancelling an ended one.
 const INVALID_PARAMS: i64 = -32602;
+/// `data.reason` of a call whose supervisor was killed.
+const INTERRUPTED: &str = "interrupted";
 
 /// Works until it is stopped or the server is killed. Returns the violations; a broken connection is not one.
 pub(super) fn work(client: &mut Client, load: Load, seed: u64, ledger: &Ledger, stop: &AtomicBool) -> Vec<Violation> {
@@ -63,10 +65,13 @@ fn create(client: &mut Client, kind: Kind, (arguments, token): (Value, String), 
 
 /// Makes a plain call: after a crash nothing of it may be left.
 fn call(client: &mut Client, (arguments, _): (Value, String)) -> Result<(), Stop> {
-    let called = client.call(Kind::Quick.name(), arguments);
-    called
-        .map(drop)
-        .map_err(|error| misbehaved(client, "calling a tool", error))
+    match client.call(Kind::Quick.name(), arguments) {
+        Ok(_) => Ok(()),
+        Err(RequestError::Refused { message, data, .. }) if data["reason"] == INTERRUPTED => {
+            Err(Violation::CallInterrupted { message }.into())
+        }
+        Err(error) => Err(misbehaved(client, "calling a tool", error)),
+    }
 }
 
 type Action = fn(&mut Client, &str, &Ledger) -> Result<(), Stop>;

@@ -32,6 +32,8 @@ pub(super) enum Violation {
     LeftBehind { attempt: Attempt },
     #[error("the output of the command of task {task} is not complete: {problem}")]
     NotAllKept { task: String, problem: String },
+    #[error("a plain call was interrupted, and this test has not killed its supervisor: {message}")]
+    CallInterrupted { message: String },
     #[error("the journal has an invalid line: {line:?}")]
     BadLine { line: String },
     #[error("{era} client, {doing}: {problem}")]
