@@ -245,7 +245,7 @@ fn crashes(json: bool) -> Result<(), Box<dyn Error>> {
 
 /// Checks that the crash test finds a lost task, and reports it as lost.
 fn planted_loss(json: bool) -> Result<(), Box<dyn Error>> {
-    match crash::run(&crash_args(PLANTED_ROUNDS, Some(crash::Plant::LoseAck), json)) {
+    match crash::run(&crash_args(PLANTED_ROUNDS, Some(crash::InjectedFault::LoseAck), json)) {
         Err(CrashError::Broken { lost, kept, .. }) if lost > 0 => {
             eprintln!("found, as it must be");
             Ok(crash::discard(&kept)?)
@@ -263,7 +263,7 @@ fn native_crashes(json: bool) -> Result<(), Box<dyn Error>> {
     })?)
 }
 
-fn crash_args(rounds: u32, plant: Option<crash::Plant>, json: bool) -> crash::Args {
+fn crash_args(rounds: u32, plant: Option<crash::InjectedFault>, json: bool) -> crash::Args {
     crash::Args {
         rounds,
         seed: Some(SEED),

@@ -100,7 +100,7 @@ layer! {
     fn put_limit(tool: &str, concurrency: Option<usize>) -> BoxFuture<'_, Result<(), StoreError>>;
     fn limits() -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>>;
     fn create(new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>>;
-    fn keyed(principal: &Principal, tool: &str, idempotency: &Idempotency) -> BoxFuture<'_, Result<Option<Task>, StoreError>>;
+    fn find_by_idempotency_key(principal: &Principal, tool: &str, idempotency: &Idempotency) -> BoxFuture<'_, Result<Option<Task>, StoreError>>;
     fn write_call(call: UnwrittenCall, change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
     fn usage(of: Option<&Principal>) -> BoxFuture<'_, Result<Usage, StoreError>>;
     fn apply(change: Change) -> BoxFuture<'_, Result<Task, ApplyError>>;
@@ -123,11 +123,11 @@ layer! {
     fn blocked(after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn requestor(id: &TaskId) -> BoxFuture<'_, Result<Option<Json>, StoreError>>;
     fn list(scope: &Scope, before: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Page, StoreError>>;
-    fn live(owner: &Principal, session: &SessionKey, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
-    fn due(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn live_in_session(owner: &Principal, session: &SessionKey, after: Option<&TaskId>, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn due_timers(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
     fn next_wake() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
     fn make_timers_due(at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn newest() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+    fn newest_created_at() -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
     fn expired(at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
     fn record_removal() -> BoxFuture<'_, Result<(), StoreError>>;
     fn delete(ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>>;

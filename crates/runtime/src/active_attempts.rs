@@ -14,7 +14,7 @@ use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 pub(crate) struct ActiveAttempts {
     entries: Mutex<Entries>,
     /// Those that can be replayed; each counts until its end is written.
-    replaying: TaskTracker,
+    replayable: TaskTracker,
 }
 
 #[derive(Default)]
@@ -22,7 +22,7 @@ struct Entries {
     attempts: HashMap<TaskId, ActiveAttempt>,
     /// Those whose work is over and whose end is being written.
     ending: HashMap<TaskId, Fence>,
-    missed: u64,
+    stop_requests_missed: u64,
     claims: Claims,
 }
 
@@ -33,7 +33,7 @@ struct Claims {
     /// By number, and of each how many parts of it are under way.
     under_way: VecDeque<(u64, usize)>,
     /// Whether the answer of one was ever lost, and whether that was one of an adoption.
-    lost: Option<Begin>,
+    lost: Option<AttemptOrigin>,
     /// Attempts that this node holds by what the store says, and that do not run here: their epoch, and the number of the first claim that began after
     /// they were seen. All earlier claims must be over before one counts as unattended.
     unattended: HashMap<TaskId, (u32, u64)>,
@@ -53,23 +53,23 @@ impl ActiveAttempt {
 
 /// How an attempt comes to this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begin {
-    /// Just claimed: nothing has happened yet.
-    Fresh,
-    /// Begun, or about to be, by an earlier process.
-    Resumed,
-    /// Begun by a process of another host, with which it was lost.
-    Lost,
+pub(crate) enum AttemptOrigin {
+    /// Claimed by this node: nothing has happened yet.
+    Claimed,
+    /// Adopted: begun, or about to be, by an earlier process.
+    Adopted,
+    /// Reclaimed: begun by a process of another host, with which it was lost.
+    Reclaimed,
 }
 
 /// To be noted before a claim is written: how many requests to stop had found no attempt by then, and that a claim is under way.
 ///
-/// Between the commit that claims a task and [`ActiveAttempts::enter`], a cancel can be written that finds no attempt. So this is noted before
-/// the claim, and `enter` returns whether that may have happened; only then is the task read again. The slow re-read would find it, too, but a
+/// Between the commit that claims a task and [`ActiveAttempts::insert`], a cancel can be written that finds no attempt. So this is noted before
+/// the claim, and `insert` returns whether that may have happened; only then is the task read again. The slow re-read would find it, too, but a
 /// caller who leaves at once would let the work run until then; and to read each claimed task again would cost every claim a read.
 #[derive(Clone)]
-pub(crate) struct BeforeClaim {
-    missed: u64,
+pub(crate) struct ClaimGuard {
+    stop_requests_missed: u64,
     /// `None` for a claim whose answer cannot be lost.
     _claim: Option<ClaimUnderWay>,
 }
@@ -111,15 +111,15 @@ impl Drop for ClaimUnderWay {
 
 impl ActiveAttempts {
     /// Before a claim that is made in the memory of this process.
-    pub(crate) fn before_claim_in_memory(&self) -> BeforeClaim {
-        BeforeClaim {
-            missed: self.lock().missed,
+    pub(crate) fn guard_claim_in_memory(&self) -> ClaimGuard {
+        ClaimGuard {
+            stop_requests_missed: self.lock().stop_requests_missed,
             _claim: None,
         }
     }
 
     /// Before a claim that is written to the store.
-    pub(crate) fn before_claim(self: &Arc<Self>) -> BeforeClaim {
+    pub(crate) fn guard_claim(self: &Arc<Self>) -> ClaimGuard {
         let mut entries = self.lock();
         entries.claims.begun += 1;
         let number = entries.claims.begun;
@@ -128,26 +128,26 @@ impl ActiveAttempts {
             number,
             active: Arc::clone(self),
         };
-        BeforeClaim {
-            missed: entries.missed,
+        ClaimGuard {
+            stop_requests_missed: entries.stop_requests_missed,
             _claim: Some(claim),
         }
     }
 
-    /// The answer of a claim was lost: the store may say that this node holds an attempt that nobody runs. `begin` says how it is to be begun.
-    pub(crate) fn claim_was_lost(&self, begin: Begin) {
+    /// The answer of a claim was lost: the store may say that this node holds an attempt that nobody runs. `origin` is that of the attempt.
+    pub(crate) fn claim_was_lost(&self, origin: AttemptOrigin) {
         let lost = &mut self.lock().claims.lost;
-        if *lost != Some(Begin::Resumed) {
-            *lost = Some(begin);
+        if *lost != Some(AttemptOrigin::Adopted) {
+            *lost = Some(origin);
         }
     }
 
-    /// Those of `held` that nobody runs, since the answer of their claim was lost, and how they are to be begun. `held` is the
+    /// Those of `held` that nobody runs, since the answer of their claim was lost, and their origins. `held` is the
     /// answer to a renewal that was sent after the previous call of this.
     ///
     /// One that is held and not active may also have been claimed by a claim that is still under way, or have ended since. So it counts only when the
     /// store says so a second time, after all these claims are over.
-    pub(crate) fn unattended(&self, held: &[HeldAttempt]) -> Vec<(TaskId, Begin)> {
+    pub(crate) fn take_unattended(&self, held: &[HeldAttempt]) -> Vec<(TaskId, AttemptOrigin)> {
         let mut entries = self.lock();
         let Entries {
             attempts,
@@ -155,7 +155,7 @@ impl ActiveAttempts {
             claims,
             ..
         } = &mut *entries;
-        let Some(begin) = claims.lost else { return Vec::new() };
+        let Some(origin) = claims.lost else { return Vec::new() };
         let oldest = claims.under_way.front().map_or(u64::MAX, |(number, _)| *number);
         let before = std::mem::take(&mut claims.unattended);
         let mut found = Vec::new();
@@ -163,7 +163,7 @@ impl ActiveAttempts {
         for attempt in held.iter().filter(|attempt| !is_known(&attempt.task)) {
             let seen = before.get(&attempt.task).filter(|(epoch, _)| *epoch == attempt.epoch);
             match seen {
-                Some((_, next)) if oldest >= *next => found.push((attempt.task.clone(), begin)),
+                Some((_, next)) if oldest >= *next => found.push((attempt.task.clone(), origin)),
                 seen => {
                     let seen = seen.copied().unwrap_or((attempt.epoch, claims.begun + 1));
                     claims.unattended.insert(attempt.task.clone(), seen);
@@ -175,17 +175,17 @@ impl ActiveAttempts {
 
     /// Adds an attempt, which may have been asked to stop already, and returns whether a request may have been missed since
     /// `before`.
-    pub(crate) fn enter(
+    pub(crate) fn insert(
         &self,
         task: &TaskId,
         fence: Fence,
         stop: Option<StopReason>,
-        before: BeforeClaim,
+        before: ClaimGuard,
     ) -> (watch::Receiver<Option<StopReason>>, bool) {
         let (stop, receiver) = watch::channel(stop);
         let mut entries = self.lock();
         entries.attempts.insert(task.clone(), ActiveAttempt { fence, stop });
-        let missed = entries.missed != before.missed;
+        let missed = entries.stop_requests_missed != before.stop_requests_missed;
         drop(entries);
         (receiver, missed)
     }
@@ -195,20 +195,20 @@ impl ActiveAttempts {
         let mut entries = self.lock();
         match entries.attempts.get(task) {
             Some(attempt) => attempt.stop_for(reason),
-            None => entries.missed += 1,
+            None => entries.stop_requests_missed += 1,
         }
     }
 
     /// Removes an attempt that has ended, or was taken over by another node. The task may have a newer one here.
-    pub(crate) fn leave(&self, task: &TaskId, fence: Fence) {
+    pub(crate) fn remove(&self, task: &TaskId, fence: Fence) {
         let mut entries = self.lock();
         if entries.attempts.get(task).is_some_and(|attempt| attempt.fence == fence) {
             entries.attempts.remove(task);
         }
     }
 
-    /// Removes an attempt whose work is over and whose end will now be written. It is known until [`ended`](Self::ended) is called.
-    pub(crate) fn end(&self, task: &TaskId, fence: Fence) {
+    /// Removes an attempt whose work is over and whose end will now be written. It is known until [`end_written`](Self::end_written) is called.
+    pub(crate) fn begin_end(&self, task: &TaskId, fence: Fence) {
         let mut entries = self.lock();
         if entries.attempts.get(task).is_some_and(|attempt| attempt.fence == fence) {
             entries.attempts.remove(task);
@@ -217,7 +217,7 @@ impl ActiveAttempts {
     }
 
     /// The end of an attempt was written, or refused because it is another node's by now.
-    pub(crate) fn ended(&self, task: &TaskId, fence: Fence) {
+    pub(crate) fn end_written(&self, task: &TaskId, fence: Fence) {
         let mut entries = self.lock();
         if entries.ending.get(task) == Some(&fence) {
             entries.ending.remove(task);
@@ -225,14 +225,14 @@ impl ActiveAttempts {
     }
 
     /// Counts an attempt that can be replayed, until the returned value is dropped.
-    pub(crate) fn replays(&self) -> TaskTrackerToken {
-        self.replaying.token()
+    pub(crate) fn count_replayable(&self) -> TaskTrackerToken {
+        self.replayable.token()
     }
 
     /// Completes when no attempt is left that can be replayed.
-    pub(crate) async fn none_replays(&self) {
-        self.replaying.close();
-        self.replaying.wait().await;
+    pub(crate) async fn wait_for_replayable(&self) {
+        self.replayable.close();
+        self.replayable.wait().await;
     }
 
     /// How many were asked to stop and have not yet.
@@ -303,10 +303,10 @@ mod tests {
     fn a_stop_that_came_before_its_attempt_is_noticed() {
         let active = Arc::new(ActiveAttempts::default());
         let task: TaskId = "t1".parse().unwrap();
-        let before = active.before_claim();
+        let before = active.guard_claim();
         active.stop(&task, StopReason::Cancel);
-        assert!(active.enter(&task, fence(1), None, before).1, "one was missed");
-        let (stop, missed) = active.enter(&task, fence(1), None, active.before_claim());
+        assert!(active.insert(&task, fence(1), None, before).1, "one was missed");
+        let (stop, missed) = active.insert(&task, fence(1), None, active.guard_claim());
         assert!(!missed);
         active.stop(&task, StopReason::Deadline);
         assert_eq!(*stop.borrow(), Some(StopReason::Deadline));
@@ -316,12 +316,12 @@ mod tests {
     fn an_attempt_that_leaves_does_not_take_a_newer_one_with_it() {
         let active = Arc::new(ActiveAttempts::default());
         let task: TaskId = "t1".parse().unwrap();
-        let (old, _) = active.enter(&task, fence(1), None, active.before_claim());
-        let (new, _) = active.enter(&task, fence(2), None, active.before_claim());
+        let (old, _) = active.insert(&task, fence(1), None, active.guard_claim());
+        let (new, _) = active.insert(&task, fence(2), None, active.guard_claim());
         assert!(old.has_changed().is_err(), "the old one is lost");
-        active.leave(&task, fence(1));
+        active.remove(&task, fence(1));
         assert!(new.has_changed().is_ok());
-        active.leave(&task, fence(2));
+        active.remove(&task, fence(2));
         assert_eq!(active.len(), 0);
     }
 
@@ -337,29 +337,33 @@ mod tests {
             stop: None,
         }];
         for _ in 0..3 {
-            assert_eq!(active.unattended(&held), [], "no claim was lost");
+            assert_eq!(active.take_unattended(&held), [], "no claim was lost");
         }
-        active.claim_was_lost(Begin::Fresh);
-        let under_way = active.before_claim();
+        active.claim_was_lost(AttemptOrigin::Claimed);
+        let under_way = active.guard_claim();
         for _ in 0..3 {
-            assert_eq!(active.unattended(&held), [], "it may be of the claim that is under way");
+            assert_eq!(
+                active.take_unattended(&held),
+                [],
+                "it may be of the claim that is under way"
+            );
         }
         let part = under_way.clone();
         drop(under_way);
         for _ in 0..3 {
-            assert_eq!(active.unattended(&held), [], "a part of it is under way");
+            assert_eq!(active.take_unattended(&held), [], "a part of it is under way");
         }
         drop(part);
-        let later = active.before_claim();
-        assert_eq!(active.unattended(&held), [(task.clone(), Begin::Fresh)]);
-        assert_eq!(active.unattended(&held), [], "it is looked at anew");
-        assert_eq!(active.unattended(&[]), [], "it has ended");
+        let later = active.guard_claim();
+        assert_eq!(active.take_unattended(&held), [(task.clone(), AttemptOrigin::Claimed)]);
+        assert_eq!(active.take_unattended(&held), [], "it is looked at anew");
+        assert_eq!(active.take_unattended(&[]), [], "it has ended");
         assert_eq!(
-            active.unattended(&held),
+            active.take_unattended(&held),
             [],
             "it is another attempt, or was read before"
         );
-        let (_stop, _) = active.enter(&task, fence(1), None, later);
-        assert_eq!(active.unattended(&held), [], "it runs");
+        let (_stop, _) = active.insert(&task, fence(1), None, later);
+        assert_eq!(active.take_unattended(&held), [], "it runs");
     }
 }

@@ -1,7 +1,7 @@
 //! One attempt, from claim to end.
 
 use crate::{
-    active_attempts::{BeforeClaim, Begin},
+    active_attempts::{AttemptOrigin, ClaimGuard},
     backoff::Backoff,
     blocked,
     catalog::{INPUT_TIMEOUT, Intake},
@@ -53,7 +53,7 @@ impl From<Claimed> for Work {
 }
 
 /// Runs a claimed attempt and writes its end.
-pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, begin: Begin, before: BeforeClaim) {
+pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, origin: AttemptOrigin, before: ClaimGuard) {
     let Work {
         task,
         arguments,
@@ -63,7 +63,7 @@ pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, begin: Begi
         error!("a claimed task has no active attempt");
         return inner.node.changed(&task);
     };
-    let (stop, unsure) = (inner.node.active).enter(&task.id, fence, task.stop.map(|stop| stop.reason), before);
+    let (stop, unsure) = (inner.node.active).insert(&task.id, fence, task.stop.map(|stop| stop.reason), before);
     // What is rare is boxed here and below: the future of every attempt is as large as its largest branch.
     if unsure && let Err(error) = Box::pin(inner.node.read_attempt(&task.id)).await {
         // The next report reads it, too, and so does the slow re-read.
@@ -71,15 +71,16 @@ pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, begin: Begi
     }
     let Ok((runner, options)) = prepare(&inner, &task, fence).await else {
         // The store is closed; the attempt is adopted at the next start.
-        return inner.node.active.leave(&task.id, fence);
+        return inner.node.active.remove(&task.id, fence);
     };
     // It was reclaimed by a node that died before it had written its end, or whose answer was lost.
-    let is_reclaimed = begin == Begin::Resumed && task.active_attempt().is_some_and(|attempt| attempt.host.is_none());
-    let begin = match &runner {
-        Ok(runner) if is_reclaimed && runner.executor.host_bound() => Begin::Lost,
-        _ => begin,
+    let is_reclaimed =
+        origin == AttemptOrigin::Adopted && task.active_attempt().is_some_and(|attempt| attempt.host.is_none());
+    let origin = match &runner {
+        Ok(runner) if is_reclaimed && runner.executor.host_bound() => AttemptOrigin::Reclaimed,
+        _ => origin,
     };
-    let _replaying = options.journal.is_some().then(|| inner.node.active.replays());
+    let _replaying = options.journal.is_some().then(|| inner.node.active.count_replayable());
     let cx = TaskContext::new(
         &inner.node,
         Arc::clone(&inner) as _,
@@ -89,10 +90,10 @@ pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, begin: Begi
         stop,
         slot,
     );
-    match begin {
-        Begin::Fresh => task_log::attempt_started(&task),
-        Begin::Resumed => task_log::attempt_adopted(&task),
-        Begin::Lost => task_log::attempt_reclaimed(&task),
+    match origin {
+        AttemptOrigin::Claimed => task_log::attempt_started(&task),
+        AttemptOrigin::Adopted => task_log::attempt_adopted(&task),
+        AttemptOrigin::Reclaimed => task_log::attempt_reclaimed(&task),
     }
     let (end, failed) = match runner {
         Ok(runner) => {
@@ -105,18 +106,18 @@ pub(crate) async fn drive(inner: Arc<Inner>, work: Work, slot: Slot, begin: Begi
                 deadline_at: task.deadline_at(),
             };
             let executor = Arc::clone(&runner.executor);
-            let end_of_work = run_work(&inner, &cx, (executor, intake), attempt, begin).await;
+            let end_of_work = run_work(&inner, &cx, (executor, intake), attempt, origin).await;
             if matches!(end_of_work, WorkEnd::Lost) {
                 return warn!(
                     task = task.id.short(),
                     "another server has taken over an attempt of this one"
                 );
             }
-            decide_end(&inner, &cx, &task, &runner, begin, end_of_work).await
+            decide_end(&inner, &cx, &task, &runner, origin, end_of_work).await
         }
         Err(why) => (Box::pin(end_of_unavailable(&inner, &cx, &task, why)).await, None),
     };
-    inner.node.active.end(&task.id, fence);
+    inner.node.active.begin_end(&task.id, fence);
     // The slot is freed before the end is written: a client that reads the end may start the next call at once.
     cx.close();
     write_end(&inner.node, &cx, end, failed).await;
@@ -216,18 +217,18 @@ async fn run_work(
     cx: &TaskContext,
     (executor, intake): (Arc<dyn Executor>, Option<Arc<dyn Intake>>),
     mut attempt: Attempt,
-    begin: Begin,
+    origin: AttemptOrigin,
 ) -> WorkEnd {
-    if begin == Begin::Fresh {
+    if origin == AttemptOrigin::Claimed {
         let late = attempt.deadline_at.is_some_and(|deadline| deadline <= inner.node.now());
         if let Some(reason) = cx.stop_requested().or(late.then_some(StopReason::Deadline)) {
             return WorkEnd::Ended(ExecutionEnd::Stopped(reason));
         }
     }
-    if begin == Begin::Lost {
+    if origin == AttemptOrigin::Reclaimed {
         return WorkEnd::Ended(ExecutionEnd::Crashed);
     }
-    if begin == Begin::Resumed && cx.keeps_journal() {
+    if origin == AttemptOrigin::Adopted && cx.keeps_journal() {
         // Its process and its code are gone. It is replayed, if the retry policy allows it.
         return match cx.was_waiting_for_isolation() {
             true => WorkEnd::Ended(ExecutionEnd::NeverStarted("it waited for isolation".to_owned())),
@@ -240,8 +241,8 @@ async fn run_work(
         return not_started.into();
     }
     let run = async {
-        match begin {
-            Begin::Fresh => {
+        match origin {
+            AttemptOrigin::Claimed => {
                 if let Some(intake) = intake {
                     match Box::pin(intake::take(intake, attempt.arguments, cx)).await {
                         Ok(arguments) => attempt.arguments = arguments,
@@ -250,7 +251,7 @@ async fn run_work(
                 }
                 executor.run(attempt, cx.clone()).await
             }
-            Begin::Resumed | Begin::Lost => executor.resume(attempt, cx.clone()).await,
+            AttemptOrigin::Adopted | AttemptOrigin::Reclaimed => executor.resume(attempt, cx.clone()).await,
         }
     };
     let mut run = std::pin::pin!(AssertUnwindSafe(run).catch_unwind());
@@ -401,7 +402,7 @@ async fn decide_end(
     cx: &TaskContext,
     task: &Task,
     runner: &Runner,
-    begin: Begin,
+    origin: AttemptOrigin,
     end: WorkEnd,
 ) -> (AttemptEnd, Option<FailedAttempt>) {
     let retry = &runner.retry;
@@ -490,7 +491,7 @@ async fn decide_end(
         }
         ExecutionEnd::Stopped(reason) => (AttemptEnd::Stopped(reason), None),
         ExecutionEnd::NeverStarted(why) => {
-            let retry_at = (begin == Begin::Fresh).then(|| delay_after_failed_start(cx, task, &why));
+            let retry_at = (origin == AttemptOrigin::Claimed).then(|| delay_after_failed_start(cx, task, &why));
             (AttemptEnd::NeverStarted { retry_at }, None)
         }
     }
@@ -545,7 +546,7 @@ async fn write_end(node: &Arc<Node>, cx: &TaskContext, end: AttemptEnd, failed: 
     match applied {
         // It may be queued again.
         Ok(task) => {
-            node.active.ended(cx.task(), cx.shared.fence);
+            node.active.end_written(cx.task(), cx.shared.fence);
             task_log::attempt_ended(&task);
             if let Some(at) = retry_at.filter(|_| task.state == State::Queued) {
                 task_log::retry(&task, at, node.now());
@@ -555,7 +556,7 @@ async fn write_end(node: &Arc<Node>, cx: &TaskContext, end: AttemptEnd, failed: 
         // Another node has reclaimed the attempt, or the store is closed. In any other case nobody may run it again.
         Err(error) => {
             if error == ApplyError::Stale {
-                node.active.ended(cx.task(), cx.shared.fence);
+                node.active.end_written(cx.task(), cx.shared.fence);
             }
             warn!(%error, task = cx.task().short(), "the end of an attempt was not written");
         }

@@ -1,7 +1,7 @@
 //! Calls: create, wait, promote, cancel.
 
 use crate::{
-    active_attempts::Begin,
+    active_attempts::{AttemptOrigin, ClaimGuard},
     attempt::{self, Work},
     canonical,
     catalog::Tool,
@@ -131,7 +131,11 @@ impl Engine {
             key: key.into(),
             digest: canonical::digest(arguments),
         };
-        self.0.node.store.keyed(principal, tool, &idempotency).await
+        self.0
+            .node
+            .store
+            .find_by_idempotency_key(principal, tool, &idempotency)
+            .await
     }
 
     /// Makes a task of a call that was [found](Self::find_repeated): its id may be given away when this completes.
@@ -393,29 +397,43 @@ impl Inner {
         let mut waiting = PendingCall::on(&self.node, &new.id);
         let arrival = self.arrive(&mut new);
         let arguments = new.arguments.clone();
-        let before = self.node.active.before_claim_in_memory();
+        let guard = self.node.active.guard_claim_in_memory();
         // Called before the future is made, so that it does not hold the new task, which is large.
         let created = self.node.store.create(new);
         async move {
             let task = created.await?.into_task();
             waiting.watch.mark_seen();
             waiting.unread = false;
-            task_log::created(&task);
-            self.node.changed(&task);
-            match arrival {
-                Arrival::Slot(slot) => {
-                    let work = Work {
-                        task,
-                        arguments,
-                        requestor,
-                    };
-                    let attempt = attempt::drive(Arc::clone(self), work, slot, Begin::Fresh, before);
-                    waiting.attempt = Some(Box::pin(self.node.until_stopped(attempt)));
-                }
-                // Only now: the task is in its queue, and the queue is offered.
-                Arrival::Queue(place) => drop(place),
-            }
+            let work = Work {
+                task,
+                arguments,
+                requestor,
+            };
+            let attempt = self.begin(work, arrival, guard);
+            waiting.attempt = attempt.map(|attempt| Box::pin(self.node.until_stopped(attempt)) as _);
             Ok(waiting)
+        }
+    }
+
+    /// The attempt of a task that was just created, to be run; `None` if the task is queued.
+    fn begin(
+        self: &Arc<Self>,
+        work: Work,
+        arrival: Arrival,
+        guard: ClaimGuard,
+    ) -> Option<impl Future<Output = ()> + Send + use<>> {
+        task_log::created(&work.task);
+        self.node.changed(&work.task);
+        match arrival {
+            Arrival::Slot(slot) => {
+                let inner = Arc::clone(self);
+                Some(attempt::drive(inner, work, slot, AttemptOrigin::Claimed, guard))
+            }
+            // Only now: the task is in its queue, and the queue is offered.
+            Arrival::Queue(place) => {
+                drop(place);
+                None
+            }
         }
     }
 
@@ -482,7 +500,7 @@ impl Inner {
         let inner = Arc::clone(self);
         self.node.spawn(async move {
             let arguments = new.arguments.clone();
-            let before = inner.node.active.before_claim();
+            let guard = inner.node.active.guard_claim();
             let created = match inner.node.create_until_known(new).await {
                 Ok(created) => created,
                 Err(error) => return drop(tell.send(Err(error))),
@@ -495,19 +513,13 @@ impl Inner {
             }));
             // A repeated call runs already, or has ended.
             let Created::New(task) = created else { return };
-            task_log::created(&task);
-            inner.node.changed(&task);
-            match arrival {
-                Arrival::Slot(slot) => {
-                    let work = Work {
-                        task,
-                        arguments,
-                        requestor,
-                    };
-                    attempt::drive(inner, work, slot, Begin::Fresh, before).await;
-                }
-                // Only now: the task is in its queue, and the queue is offered.
-                Arrival::Queue(place) => drop(place),
+            let work = Work {
+                task,
+                arguments,
+                requestor,
+            };
+            if let Some(attempt) = inner.begin(work, arrival, guard) {
+                attempt.await;
             }
         });
         Box::pin(async move { told.await.unwrap_or(Err(StoreError::Closed.into()))?.read() })

@@ -1,6 +1,6 @@
 //! Giving free slots to queued tasks: the oldest ready task of a tool, and the tools in turn.
 
-use crate::{active_attempts::Begin, attempt, engine::Inner, queues::Unsettled, slots::Slot};
+use crate::{active_attempts::AttemptOrigin, attempt, engine::Inner, queues::Unsettled, slots::Slot};
 use longhaul_core::{
     UnixMillis,
     store::{Claim, StoreError},
@@ -98,10 +98,10 @@ async fn claim_from_queue(
         limit: 1,
         at: now,
     };
-    let before = inner.node.active.before_claim();
+    let before = inner.node.active.guard_claim();
     let claimed = inner.node.store.claim(claim).await.inspect_err(|error| {
         if let StoreError::OutcomeUnknown(_) = error {
-            inner.node.active.claim_was_lost(Begin::Fresh);
+            inner.node.active.claim_was_lost(AttemptOrigin::Claimed);
         }
     });
     let claimed = claimed?.pop();
@@ -111,7 +111,7 @@ async fn claim_from_queue(
                 Arc::clone(inner),
                 claimed.into(),
                 slot,
-                Begin::Fresh,
+                AttemptOrigin::Claimed,
                 before,
             ));
             now

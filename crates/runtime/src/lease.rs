@@ -1,6 +1,6 @@
 //! The node's lease: taking and renewing it, and acting on what the store says that the node holds.
 
-use crate::{active_attempts::Begin, attempt, engine::Inner, engine_clock::EngineClock, recovery};
+use crate::{active_attempts::AttemptOrigin, attempt, engine::Inner, engine_clock::EngineClock, recovery};
 use longhaul_core::{
     Clock, Fence, HostId, Millis, Store, TaskId,
     store::{HeldAttempt, Lease, StoreError},
@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tracing::{error, info, warn};
 
 /// A lease is renewed so many times while it lasts.
-const RENEWALS: Millis = 3;
+const RENEWALS_PER_LEASE: Millis = 3;
 /// After an error of the store.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 /// The longest pause before the lease of a host is asked for again.
@@ -49,9 +49,9 @@ pub(crate) async fn open_node(store: &dyn Store, host: &HostId, clock: &EngineCl
 }
 
 /// Renews a lease of `length` until the node stops.
-pub(crate) async fn run(inner: Arc<Inner>, length: Millis) {
+pub(crate) async fn renew_periodically(inner: Arc<Inner>, length: Millis) {
     loop {
-        let pause = Duration::from_millis(length / RENEWALS);
+        let pause = Duration::from_millis(length / RENEWALS_PER_LEASE);
         inner.node.ports.clock.sleep(pause).await;
         while let Err(error) = renew(&inner).await {
             if error == StoreError::LeaseLost {
@@ -66,7 +66,7 @@ pub(crate) async fn run(inner: Arc<Inner>, length: Millis) {
 /// Renews the lease once. Asks attempts to stop whose tasks were asked to, drops those that the node no longer holds, runs those whose claims were lost,
 /// and takes over from nodes that have died.
 ///
-/// Called by one task of the node only: [`ActiveAttempts::unattended`](crate::active_attempts::ActiveAttempts::unattended) relies on it.
+/// Called by one task of the node only: [`ActiveAttempts::take_unattended`](crate::active_attempts::ActiveAttempts::take_unattended) relies on it.
 pub(crate) async fn renew(inner: &Arc<Inner>) -> Result<(), StoreError> {
     let node = &inner.node;
     let asked = inner.clock.monotonic();
@@ -91,8 +91,8 @@ pub(crate) async fn renew(inner: &Arc<Inner>) -> Result<(), StoreError> {
         }
     }
     leave_lost_attempts(inner, &active, &renewal.held);
-    for (id, begin) in node.active.unattended(&renewal.held) {
-        run_unattended(inner, &id, begin).await?;
+    for (id, origin) in node.active.take_unattended(&renewal.held) {
+        run_unattended(inner, &id, origin).await?;
     }
     if renewal.others_died && !node.is_released() {
         info!("a server has died: its lease has ended");
@@ -108,20 +108,20 @@ fn leave_lost_attempts(inner: &Inner, active: &[(TaskId, Fence)], held: &[HeldAt
     let held: BTreeMap<&TaskId, u32> = held.iter().map(|held| (&held.task, held.epoch)).collect();
     for (task, fence) in active {
         if held.get(task) != Some(&fence.epoch) {
-            inner.node.active.leave(task, *fence);
+            inner.node.active.remove(task, *fence);
         }
     }
 }
 
-async fn run_unattended(inner: &Arc<Inner>, id: &TaskId, begin: Begin) -> Result<(), StoreError> {
-    let before = inner.node.active.before_claim();
+async fn run_unattended(inner: &Arc<Inner>, id: &TaskId, origin: AttemptOrigin) -> Result<(), StoreError> {
+    let before = inner.node.active.guard_claim();
     if let Some(claimed) = inner.node.store.held(inner.node.id, id).await? {
         warn!(
             task = id.short(),
             "the answer of a claim was lost; its attempt is run now"
         );
         let slot = inner.node.slots.take_anyway(&claimed.task.tool);
-        let attempt = attempt::drive(Arc::clone(inner), claimed.into(), slot, begin, before);
+        let attempt = attempt::drive(Arc::clone(inner), claimed.into(), slot, origin, before);
         inner.node.spawn(attempt);
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Recovering what processes that have died left behind: at the start, and from time to time.
 
 use crate::{
-    active_attempts::Begin,
+    active_attempts::AttemptOrigin,
     attempt,
     engine::Inner,
     node::{Node, cancel_children_of_finished_parents},
@@ -107,19 +107,24 @@ async fn adopt(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     let (store, node, host) = (&inner.node.store, inner.node.id, &inner.node.host);
     let adopt = || store.adopt(node, host, BATCH, inner.node.now());
     let reclaim = || store.reclaim(node, host, HOST_LOST_AFTER, BATCH, inner.node.now());
-    Ok(take_all(inner, Begin::Resumed, adopt).await? + take_all(inner, Begin::Lost, reclaim).await?)
+    Ok(take_all(inner, AttemptOrigin::Adopted, adopt).await?
+        + take_all(inner, AttemptOrigin::Reclaimed, reclaim).await?)
 }
 
-async fn take_all<F>(inner: &Arc<Inner>, begin: Begin, mut take: impl FnMut() -> F) -> Result<usize, StoreError>
+async fn take_all<F>(
+    inner: &Arc<Inner>,
+    origin: AttemptOrigin,
+    mut take: impl FnMut() -> F,
+) -> Result<usize, StoreError>
 where
     F: Future<Output = Result<Vec<Claimed>, StoreError>>,
 {
     let mut count = 0;
     loop {
-        let before = inner.node.active.before_claim();
+        let before = inner.node.active.guard_claim();
         let taken = take().await.inspect_err(|error| {
             if let StoreError::OutcomeUnknown(_) = error {
-                inner.node.active.claim_was_lost(Begin::Resumed);
+                inner.node.active.claim_was_lost(AttemptOrigin::Adopted);
             }
         })?;
         if taken.is_empty() {
@@ -128,7 +133,7 @@ where
         count += taken.len();
         for claimed in taken {
             let slot = inner.node.slots.take_anyway(&claimed.task.tool);
-            let attempt = attempt::drive(Arc::clone(inner), claimed.into(), slot, begin, before.clone());
+            let attempt = attempt::drive(Arc::clone(inner), claimed.into(), slot, origin, before.clone());
             inner.node.spawn(attempt);
         }
     }

@@ -37,7 +37,7 @@ impl Engine {
                 .put_limit(&tool.settings().name, tool.settings().concurrency)
                 .await?;
         }
-        let engine_clock = EngineClock::begin(Arc::clone(&options.ports.clock), store.newest().await?);
+        let engine_clock = EngineClock::begin(Arc::clone(&options.ports.clock), store.newest_created_at().await?);
         let engine_clock = Arc::new(engine_clock);
         options.ports.clock = engine_clock.clone();
         let lease = lease::open_node(&*store, &options.host, &engine_clock).await?;
@@ -45,7 +45,7 @@ impl Engine {
         let engine = Self(Arc::clone(&inner));
         // First of all: recovery may take longer than the lease lasts.
         if let Some(length) = lease.length {
-            inner.node.spawn(lease::run(Arc::clone(&inner), length));
+            inner.node.spawn(lease::renew_periodically(Arc::clone(&inner), length));
         }
         let recovered = match recovery::recover(&inner).await {
             Ok(recovered) => recovered,

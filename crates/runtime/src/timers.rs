@@ -49,7 +49,7 @@ pub(crate) enum Fired {
 /// no other.
 pub(crate) async fn fire(node: &Arc<Node>) -> Result<Fired, StoreError> {
     let now = node.now();
-    let due = node.store.due(now, BATCH).await?;
+    let due = node.store.due_timers(now, BATCH).await?;
     if due.is_empty() {
         return Ok(Fired::Nothing {
             next: node.store.next_wake().await?,

@@ -125,7 +125,7 @@ impl Client {
         let cancels = call.cancel_if_caller_leaves && key.is_none();
         match self.reach(node, node.engine.create(call)).await {
             Some(Ok(task)) => self.task_announced(node, &task, key.as_ref()),
-            Some(Err(CreateError::KeyTaken)) => self.world.check(|checker| checker.key_refused(number)),
+            Some(Err(CreateError::IdempotencyKeyConflict)) => self.world.check(|checker| checker.key_refused(number)),
             Some(Err(_)) => {}
             None if cancels => self.world.check(|checker| checker.may_be_cancelled(number)),
             None => {}

@@ -24,25 +24,25 @@ use tokio::sync::watch;
 const OPERATOR_INTERVAL: u64 = 10_000;
 const MAX_UNBLOCKS: u32 = 2;
 
-/// Injects faults for a while, and then leaves healthy nodes running, with correct clocks. In some worlds these are the first nodes, and in
-/// others those that have survived: there no restart hides what a node has lost.
+/// Injects faults for a while, and then leaves healthy nodes running, with correct clocks. In some worlds all nodes are started again after the faults. In
+/// others the surviving nodes go on, so that no restart repairs what a node has lost.
 pub(crate) async fn inject(world: Arc<World>) {
-    let gentle = world.one_in(4);
+    let without_crashes = world.one_in(4);
     let rounds = world.between(3..=14);
-    for _ in 0..world.siblings {
+    for _ in 0..world.node_count {
         start(&world, 0);
     }
     for _ in 0..rounds {
         world.sleep(world.between(100..=15_000)).await;
-        if !gentle {
-            round(&world);
+        if !without_crashes {
+            inject_one(&world);
         } else if let Some(node) = world.random_node().filter(|_| world.one_in(3)) {
             jump(&world, &node.skew);
         }
     }
     world.note(Process::WORLD, |_| "faults are over".to_owned());
     // The last nodes of a world with deploys run the original build.
-    let all_die = !gentle && (world.deploys.is_some() || world.one_in(2));
+    let all_die = !without_crashes && (world.deploys.is_some() || world.one_in(2));
     for process in (1..=world.last_process()).map(Process) {
         if all_die || world.check(|checker| checker.has_lost_its_lease(process)) {
             world.crash(process);
@@ -62,7 +62,7 @@ async fn operate(world: &Arc<World>) {
     loop {
         // The last one may have been shutting down when the faults ended.
         if world.nodes().is_empty() {
-            for _ in 0..world.siblings {
+            for _ in 0..world.node_count {
                 start(world, world.max_skew());
             }
         }
@@ -85,7 +85,7 @@ async fn operate(world: &Arc<World>) {
     }
 }
 
-fn round(world: &Arc<World>) {
+fn inject_one(world: &Arc<World>) {
     let nodes = world.nodes();
     match world.between(0..=9) {
         0..3 => {
@@ -118,14 +118,14 @@ fn round(world: &Arc<World>) {
                 world.cut_off(node.process);
             }
         }
-        _ if nodes.len() > world.siblings => {
+        _ if nodes.len() > world.node_count => {
             if let Some(node) = world.random_node() {
                 world.crash(node.process);
             }
         }
         _ => {}
     }
-    if world.nodes().is_empty() || (world.nodes().len() <= world.siblings && world.one_in(3)) {
+    if world.nodes().is_empty() || (world.nodes().len() <= world.node_count && world.one_in(3)) {
         let skew = if world.one_in(3) { world.draw_jump() } else { 0 };
         world.record_skew(skew);
         start(world, skew);

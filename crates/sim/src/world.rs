@@ -32,7 +32,7 @@ pub(crate) struct World {
     pub(crate) plant: Option<PlantedFault>,
     pub(crate) deploys: Option<Deploys>,
     /// How many nodes run side by side.
-    pub(crate) siblings: usize,
+    pub(crate) node_count: usize,
     /// The retention, in milliseconds: so short that tasks are deleted during the run, or longer than the run.
     pub(crate) retention: u64,
     checker: Mutex<Checker>,
@@ -89,7 +89,7 @@ impl World {
             executor,
             plant,
             deploys,
-            siblings: rng.usize(1..=4),
+            node_count: rng.usize(1..=4),
             retention: if rng.bool() { 120_000 } else { 86_400_000 },
             checker: Mutex::new(checker),
             rng: Mutex::new(rng),
@@ -247,7 +247,7 @@ impl World {
     /// A host for a new process: one on which none runs.
     pub(crate) fn free_host(&self) -> HostId {
         let used: Vec<HostId> = self.nodes().into_iter().map(|node| node.host).collect();
-        let hosts = (1..=self.siblings + 1).map(|nth| HostId(format!("host{nth}").into()));
+        let hosts = (1..=self.node_count + 1).map(|nth| HostId(format!("host{nth}").into()));
         let free: Vec<HostId> = hosts.filter(|host| !used.contains(host)).collect();
         let nth = self.between(0..=free.len().saturating_sub(1) as u64);
         (free.into_iter().nth(usize::try_from(nth).unwrap_or(0))).unwrap_or_else(|| HostId("one more".into()))

@@ -1,6 +1,6 @@
 //! How fast SQLite keeps and finds tasks, with few and with very many kept. Prints; asserts nothing.
 //!
-//! `cargo bench -p longhaul-store -- [KEPT]`, where `KEPT` is how many finished tasks to keep meanwhile (default 100000). The data
+//! `cargo fixture -p longhaul-store -- [KEPT]`, where `KEPT` is how many finished tasks to keep meanwhile (default 100000). The data
 //! directory is made where `TMPDIR` says; on a disk, if an fsync is to mean something.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -241,7 +241,7 @@ async fn main() {
     let definition = Json::trusted("{}");
     let spec = ToolSpec {
         id: SpecId::named("spec"),
-        kind: "bench".into(),
+        kind: "fixture".into(),
         definition,
     };
     store.put_spec(spec).await.unwrap();

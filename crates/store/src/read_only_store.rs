@@ -103,7 +103,7 @@ impl StoreLayer for ReadOnlyStore {
         at_once(Ok(None))
     }
 
-    fn due(&self, _at: UnixMillis, _limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+    fn due_timers(&self, _at: UnixMillis, _limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         at_once(Ok(Vec::new()))
     }
 

@@ -91,7 +91,7 @@ impl StoreLayer for Front {
     }
 }
 
-struct Bench {
+struct Fixture {
     disk: Arc<Disk>,
     store: Arc<dyn Store>,
     node: NodeId,
@@ -102,7 +102,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("an answer at once")
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         let disk = Arc::new(Disk::default());
         let store: Arc<dyn Store> = Arc::new(PlainCallStore::in_front_of(Arc::new(Front(Arc::clone(&disk)))));
@@ -193,187 +193,187 @@ fn done() -> Event {
 
 #[test]
 fn a_call_that_only_waits_for_its_answer_writes_nothing() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let hints: Arc<Mutex<Vec<Hint>>> = Arc::default();
     let noted = Arc::clone(&hints);
-    bench.store.listen(Arc::new(move |events| {
+    fixture.store.listen(Arc::new(move |events| {
         let hints = events.iter().filter_map(|event| match event {
             StoreEvent::TaskChanged(hint) => Some(hint.clone()),
             _ => None,
         });
         noted.lock().unwrap().extend(hints);
     }));
-    let (task, fence) = bench.running("a");
-    assert_eq!(now(bench.store.counts()).unwrap().running, 1);
-    let ended = bench.apply(&task.id, Some(fence), done()).unwrap();
+    let (task, fence) = fixture.running("a");
+    assert_eq!(now(fixture.store.counts()).unwrap().running, 1);
+    let ended = fixture.apply(&task.id, Some(fence), done()).unwrap();
     assert_eq!(ended.state, State::Done(Verdict::Succeeded));
-    assert_eq!(bench.disk.writes(), 0);
+    assert_eq!(fixture.disk.writes(), 0);
     let last = hints.lock().unwrap().pop().unwrap();
     let record = last.ended.expect("whoever waits has the outcome from the hint");
     assert!(record.outcome.is_some() && record.task == ended);
-    assert!(bench.find(&task.id).is_none(), "nothing of it is stored");
-    assert_eq!(now(bench.store.usage(None)).unwrap(), longhaul_core::Usage::default());
+    assert!(fixture.find(&task.id).is_none(), "nothing of it is stored");
+    assert_eq!(now(fixture.store.usage(None)).unwrap(), longhaul_core::Usage::default());
 }
 
 #[test]
 fn versions_are_read_of_calls_in_memory_and_in_the_store() {
-    let bench = Bench::new();
-    let version = |id: &TaskId| now(bench.store.get_unscoped(id)).unwrap().unwrap().task.version;
-    let (here, _) = bench.running("a");
-    let (there, _) = bench.running("b");
-    let there = bench.apply(&there.id, None, Event::Promoted).unwrap();
+    let fixture = Fixture::new();
+    let version = |id: &TaskId| now(fixture.store.get_unscoped(id)).unwrap().unwrap().task.version;
+    let (here, _) = fixture.running("a");
+    let (there, _) = fixture.running("b");
+    let there = fixture.apply(&there.id, None, Event::Promoted).unwrap();
     let ids = [there.id.clone(), "none".parse().unwrap(), here.id.clone()];
-    let mut versions = now(bench.store.versions(&ids)).unwrap();
+    let mut versions = now(fixture.store.versions(&ids)).unwrap();
     versions.sort();
     assert_eq!(
         versions,
         [(here.id.clone(), version(&here.id)), (there.id.clone(), there.version)]
     );
     // Its write is made, and its answer is lost.
-    let (unsure, _) = bench.running("c");
-    bench.disk.next(NextWrite::Failed);
-    bench.apply(&unsure.id, None, Event::Promoted).unwrap_err();
-    let versions = now(bench.store.versions(std::slice::from_ref(&unsure.id))).unwrap();
+    let (unsure, _) = fixture.running("c");
+    fixture.disk.next(NextWrite::Failed);
+    fixture.apply(&unsure.id, None, Event::Promoted).unwrap_err();
+    let versions = now(fixture.store.versions(std::slice::from_ref(&unsure.id))).unwrap();
     assert_eq!(versions, [(unsure.id.clone(), version(&unsure.id))]);
 }
 
 #[test]
 fn a_cancelled_call_is_kept_until_its_attempt_has_ended() {
-    let bench = Bench::new();
-    let (task, fence) = bench.running("a");
-    let cancelled = bench
+    let fixture = Fixture::new();
+    let (task, fence) = fixture.running("a");
+    let cancelled = fixture
         .apply(&task.id, None, Event::CancelRequested(CancelMode::AtOnce))
         .unwrap();
     assert_eq!(cancelled.state, State::Done(Verdict::Cancelled));
-    assert_eq!(now(bench.store.counts()).unwrap().running, 0);
+    assert_eq!(now(fixture.store.counts()).unwrap().running, 0);
     let stopped = Event::AttemptEnded(AttemptEnd::Stopped(StopReason::Cancel));
-    bench
+    fixture
         .apply(&task.id, Some(fence), stopped)
         .expect("its attempt can end");
-    assert!(bench.find(&task.id).is_none(), "nothing of it is kept");
-    assert_eq!(bench.disk.writes(), 0);
+    assert!(fixture.find(&task.id).is_none(), "nothing of it is kept");
+    assert_eq!(fixture.disk.writes(), 0);
 }
 
 #[test]
 fn a_promoted_call_is_written_as_it_is_and_goes_on() {
-    let bench = Bench::new();
-    let (task, fence) = bench.running("a");
-    assert!(!bench.disk.has(&task.id));
-    let promoted = bench.apply(&task.id, None, Event::Promoted).unwrap();
-    assert!(promoted.announced && bench.disk.has(&task.id));
-    assert_eq!(bench.find(&task.id), Some(promoted));
-    assert_eq!(now(bench.store.counts()).unwrap().running, 1, "it is counted once");
-    bench.apply(&task.id, Some(fence), done()).unwrap();
-    assert!(bench.find(&task.id).unwrap().is_done());
+    let fixture = Fixture::new();
+    let (task, fence) = fixture.running("a");
+    assert!(!fixture.disk.has(&task.id));
+    let promoted = fixture.apply(&task.id, None, Event::Promoted).unwrap();
+    assert!(promoted.announced && fixture.disk.has(&task.id));
+    assert_eq!(fixture.find(&task.id), Some(promoted));
+    assert_eq!(now(fixture.store.counts()).unwrap().running, 1, "it is counted once");
+    fixture.apply(&task.id, Some(fence), done()).unwrap();
+    assert!(fixture.find(&task.id).unwrap().is_done());
 }
 
 #[test]
 fn a_call_that_asks_is_written_with_its_question() {
-    let bench = Bench::new();
-    let (task, fence) = bench.running("a");
+    let fixture = Fixture::new();
+    let (task, fence) = fixture.running("a");
     let question = Event::InputRequested {
         key: InputKey::nth(1),
         name: None,
         request: Json::trusted("{}"),
     };
-    bench.apply(&task.id, Some(fence), question).unwrap();
-    let record = now(bench.disk.kept.get_unscoped(&task.id)).unwrap().unwrap();
+    fixture.apply(&task.id, Some(fence), question).unwrap();
+    let record = now(fixture.disk.kept.get_unscoped(&task.id)).unwrap().unwrap();
     assert_eq!(record.inputs.len(), 1);
 }
 
 #[test]
 fn a_promotion_on_a_full_store_changes_nothing() {
-    let bench = Bench::new();
-    let (task, fence) = bench.running("a");
-    bench.disk.next(NextWrite::Full);
-    let refused = bench.apply(&task.id, None, Event::Promoted);
+    let fixture = Fixture::new();
+    let (task, fence) = fixture.running("a");
+    fixture.disk.next(NextWrite::Full);
+    let refused = fixture.apply(&task.id, None, Event::Promoted);
     assert_eq!(refused, Err(StoreError::Full.into()));
-    assert!(!bench.find(&task.id).unwrap().announced);
-    assert!(bench.apply(&task.id, None, Event::Promoted).unwrap().announced);
-    assert!(bench.apply(&task.id, Some(fence), done()).unwrap().is_done());
+    assert!(!fixture.find(&task.id).unwrap().announced);
+    assert!(fixture.apply(&task.id, None, Event::Promoted).unwrap().announced);
+    assert!(fixture.apply(&task.id, Some(fence), done()).unwrap().is_done());
 }
 
 #[test]
 fn a_refused_promotion_writes_nothing() {
-    let bench = Bench::new();
-    let (task, _) = bench.running("a");
-    bench
+    let fixture = Fixture::new();
+    let (task, _) = fixture.running("a");
+    fixture
         .apply(&task.id, None, Event::CancelRequested(CancelMode::Cooperative))
         .unwrap();
-    let refused = bench.apply(&task.id, None, Event::Promoted);
+    let refused = fixture.apply(&task.id, None, Event::Promoted);
     assert!(matches!(refused, Err(ApplyError::Illegal(_))), "{refused:?}");
-    assert_eq!(bench.disk.writes(), 0);
+    assert_eq!(fixture.disk.writes(), 0);
 }
 
 /// Whatever became of a promotion whose answer was lost: the call's end is written, once, to the promoted task.
 #[test]
 fn a_promotion_whose_answer_is_lost_is_settled_by_the_next_change() {
     for next in [NextWrite::Failed, NextWrite::MadeAndFailed] {
-        let bench = Bench::new();
-        let (task, fence) = bench.running("a");
-        bench.disk.next(next);
-        let lost = bench.apply(&task.id, None, Event::Promoted);
+        let fixture = Fixture::new();
+        let (task, fence) = fixture.running("a");
+        fixture.disk.next(next);
+        let lost = fixture.apply(&task.id, None, Event::Promoted);
         assert!(
             matches!(lost, Err(ApplyError::Store(StoreError::OutcomeUnknown(_)))),
             "{lost:?}"
         );
-        assert!(bench.find(&task.id).is_some(), "it can be read meanwhile");
+        assert!(fixture.find(&task.id).is_some(), "it can be read meanwhile");
         // The store fails a second time.
-        bench.disk.next(NextWrite::Failed);
-        assert!(bench.apply(&task.id, Some(fence), done()).is_err());
-        assert!(bench.apply(&task.id, Some(fence), done()).unwrap().is_done());
-        assert!(bench.disk.has(&task.id));
-        assert_eq!(now(bench.store.counts()).unwrap().running, 0);
+        fixture.disk.next(NextWrite::Failed);
+        assert!(fixture.apply(&task.id, Some(fence), done()).is_err());
+        assert!(fixture.apply(&task.id, Some(fence), done()).unwrap().is_done());
+        assert!(fixture.disk.has(&task.id));
+        assert_eq!(now(fixture.store.counts()).unwrap().running, 0);
     }
 }
 
 #[test]
 fn a_promotion_whose_caller_leaves_is_settled_by_the_next_change() {
     for next in [NextWrite::Silent, NextWrite::MadeAndSilent] {
-        let bench = Bench::new();
-        let (task, fence) = bench.running("a");
-        bench.disk.next(next);
-        let mut promotion = bench.store.apply(Bench::change(&task.id, None, Event::Promoted));
+        let fixture = Fixture::new();
+        let (task, fence) = fixture.running("a");
+        fixture.disk.next(next);
+        let mut promotion = fixture.store.apply(Fixture::change(&task.id, None, Event::Promoted));
         assert!((&mut promotion).now_or_never().is_none());
-        let mut end = bench.store.apply(Bench::change(&task.id, Some(fence), done()));
+        let mut end = fixture.store.apply(Fixture::change(&task.id, Some(fence), done()));
         assert!((&mut end).now_or_never().is_none(), "it waits for the promotion");
         drop(promotion);
         assert!(now(end).unwrap().is_done());
-        assert!(bench.disk.has(&task.id));
+        assert!(fixture.disk.has(&task.id));
     }
 }
 
 #[test]
 fn calls_and_stored_tasks_are_claimed_in_order_of_arrival() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let stored = |name: &str, at| NewTask {
         announced: true,
         in_memory: false,
-        ..bench.new_call(name, at)
+        ..fixture.new_call(name, at)
     };
     for new in [
-        bench.new_call("a", 1),
+        fixture.new_call("a", 1),
         stored("b", 2),
-        bench.new_call("c", 3),
+        fixture.new_call("c", 3),
         stored("d", 4),
         stored("e", 5),
-        bench.new_call("f", 6),
+        fixture.new_call("f", 6),
     ] {
-        bench.create(new);
+        fixture.create(new);
     }
-    assert_eq!(now(bench.store.queued_tools()).unwrap(), ["tool".into()]);
-    let last = bench.find(&"f".parse().unwrap()).unwrap();
-    assert_eq!(now(bench.store.queued_before(&last, 10)).unwrap(), 5);
-    assert_eq!(now(bench.store.queued_before(&last, 3)).unwrap(), 3);
+    assert_eq!(now(fixture.store.queued_tools()).unwrap(), ["tool".into()]);
+    let last = fixture.find(&"f".parse().unwrap()).unwrap();
+    assert_eq!(now(fixture.store.queued_before(&last, 10)).unwrap(), 5);
+    assert_eq!(now(fixture.store.queued_before(&last, 3)).unwrap(), 3);
     let claim = |limit, at| {
         let claim = Claim {
             tool: "tool".into(),
-            node: bench.node,
+            node: fixture.node,
             host: None,
             limit,
             at: UnixMillis(at),
         };
-        let claimed = now(bench.store.claim(claim)).unwrap();
+        let claimed = now(fixture.store.claim(claim)).unwrap();
         claimed
             .into_iter()
             .map(|claimed| claimed.task.id.to_string())
@@ -381,7 +381,7 @@ fn calls_and_stored_tasks_are_claimed_in_order_of_arrival() {
     };
     assert_eq!(claim(1, 9), ["a"]);
     assert_eq!(claim(3, 9), ["b", "c", "d"]);
-    assert_eq!(now(bench.store.next_ready("tool")).unwrap(), Some(UnixMillis(5)));
+    assert_eq!(now(fixture.store.next_ready("tool")).unwrap(), Some(UnixMillis(5)));
     assert_eq!(claim(9, 5), ["e"], "the last is not ready then");
     assert_eq!(claim(9, 9), ["f"]);
     assert!(claim(9, 9).is_empty());
@@ -389,23 +389,23 @@ fn calls_and_stored_tasks_are_claimed_in_order_of_arrival() {
 
 #[test]
 fn what_is_due_of_calls_and_stored_tasks_comes_earliest_first() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let due_in = |millis, mut new: NewTask| {
         new.header.deadline = Some(millis);
         new
     };
-    bench.create(due_in(20, bench.new_call("a", 1)));
-    bench.create(due_in(
+    fixture.create(due_in(20, fixture.new_call("a", 1)));
+    fixture.create(due_in(
         10,
         NewTask {
             announced: true,
             in_memory: false,
-            ..bench.new_call("b", 1)
+            ..fixture.new_call("b", 1)
         },
     ));
-    assert_eq!(now(bench.store.next_wake()).unwrap(), Some(UnixMillis(11)));
+    assert_eq!(now(fixture.store.next_wake()).unwrap(), Some(UnixMillis(11)));
     let due = |limit| {
-        let due = now(bench.store.due(UnixMillis(100), limit)).unwrap();
+        let due = now(fixture.store.due_timers(UnixMillis(100), limit)).unwrap();
         due.into_iter().map(|task| task.id.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(due(9), ["b", "a"]);
@@ -415,7 +415,7 @@ fn what_is_due_of_calls_and_stored_tasks_comes_earliest_first() {
 /// One quota for both, exact for what this process does.
 #[test]
 fn calls_and_stored_tasks_share_a_quota() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let limited = |new: NewTask| NewTask {
         quota: Quota {
             live_per_principal: Some(2),
@@ -423,35 +423,35 @@ fn calls_and_stored_tasks_share_a_quota() {
         },
         ..new
     };
-    let call = |name| limited(bench.new_call(name, 1));
+    let call = |name| limited(fixture.new_call(name, 1));
     let task = |name| {
         limited(NewTask {
             announced: true,
             in_memory: false,
-            ..bench.new_call(name, 1)
+            ..fixture.new_call(name, 1)
         })
     };
     let refused = |new| {
-        let refused = now(bench.store.create(new)).unwrap_err();
+        let refused = now(fixture.store.create(new)).unwrap_err();
         let CreateError::Quota(QuotaExceeded::TooManyLive { limit: 2, .. }) = refused else {
             panic!("{refused:?}")
         };
     };
-    bench.create(call("a"));
-    bench.create(task("b"));
+    fixture.create(call("a"));
+    fixture.create(task("b"));
     refused(call("c"));
     refused(task("c"));
     // A stored task ends: the next call does not use the usage that was cached before.
     let b: TaskId = "b".parse().unwrap();
-    bench
+    fixture
         .apply(&b, None, Event::CancelRequested(CancelMode::AtOnce))
         .unwrap();
-    bench.create(call("c"));
+    fixture.create(call("c"));
     refused(task("d"));
     let a: TaskId = "a".parse().unwrap();
-    bench
+    fixture
         .apply(&a, None, Event::CancelRequested(CancelMode::AtOnce))
         .unwrap();
-    bench.create(task("d"));
+    fixture.create(task("d"));
     refused(call("e"));
 }

@@ -16,7 +16,7 @@ const BAD_REQUEST: u16 = 400;
 const NOT_FOUND: u16 = 404;
 const TOO_MANY_REQUESTS: u16 = 429;
 /// The protocol has no code for a reached limit; this one is outside the reserved range (C-47, X-15).
-const BUSY: i64 = 429;
+const LIMIT_REACHED: i64 = 429;
 /// For JSON-RPC errors to which the protocol gives no HTTP status.
 const OK: u16 = 200;
 
@@ -199,7 +199,7 @@ impl RpcError {
     /// transports without headers.
     pub fn busy(message: impl Into<Cow<'static, str>>, wait: Duration) -> Self {
         let millis = wait.as_millis().max(1);
-        let mut error = Self::new(BUSY, TOO_MANY_REQUESTS, message).with_data(|data| {
+        let mut error = Self::new(LIMIT_REACHED, TOO_MANY_REQUESTS, message).with_data(|data| {
             data.push_str(r#"{"retryAfterMs":"#);
             json::push_int(data, millis);
             data.push('}');

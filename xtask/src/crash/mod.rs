@@ -49,7 +49,7 @@ pub(crate) struct Args {
     pub(crate) prints: bool,
     /// Plant a fault and run until it is found, which is then a failure
     #[arg(long)]
-    pub(crate) plant: Option<Plant>,
+    pub(crate) plant: Option<InjectedFault>,
     /// Build the server of this commit too, and run it for the first half of the rounds: what it leaves is taken over by the newer one
     #[arg(long, value_name = "COMMIT", conflicts_with = "plant")]
     pub(crate) upgrade_from: Option<String>,
@@ -63,12 +63,12 @@ pub(crate) struct Args {
 
 /// A fault of debug builds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Plant {
+pub(crate) enum InjectedFault {
     /// Acknowledge a little before the commit
     LoseAck,
 }
 
-impl Plant {
+impl InjectedFault {
     /// The value of `LONGHAUL_PLANT`.
     fn name(self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@
 //! | `server.log` | the output of the servers |
 
 use super::{
-    Plant,
+    InjectedFault,
     kind::{Kind, Load},
     supervisors,
     violation::Violation,
@@ -28,13 +28,13 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Site {
     root: PathBuf,
-    plant: Option<Plant>,
+    plant: Option<InjectedFault>,
     load: Load,
 }
 
 impl Site {
     /// Creates the folder of this run.
-    pub(super) fn prepare(seed: u64, plant: Option<Plant>, load: Load) -> io::Result<Self> {
+    pub(super) fn prepare(seed: u64, plant: Option<InjectedFault>, load: Load) -> io::Result<Self> {
         let name = format!("seed-{seed}-{}", std::process::id());
         let root = workspace::target().join("crash").join(name);
         fs::create_dir_all(&root)?;

@@ -262,14 +262,14 @@ fn store_options() -> SqliteOptions {
 /// In debug builds `LONGHAUL_PLANT` injects a fault, to verify that the tests find it.
 #[cfg(debug_assertions)]
 fn store_options() -> SqliteOptions {
-    use longhaul_store::sqlite::Plant;
+    use longhaul_store::sqlite::InjectedFault;
     let plant = match std::env::var("LONGHAUL_PLANT").as_deref() {
-        Ok("lose-ack") => Some(Plant::AcknowledgeBeforeCommit),
-        Ok("synchronous-off") => Some(Plant::SynchronousOff),
+        Ok("lose-ack") => Some(InjectedFault::AcknowledgeBeforeCommit),
+        Ok("synchronous-off") => Some(InjectedFault::SynchronousOff),
         _ => None,
     };
     SqliteOptions {
-        plant,
+        injected_fault: plant,
         ..SqliteOptions::default()
     }
 }

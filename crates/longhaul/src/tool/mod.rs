@@ -254,7 +254,7 @@ impl Tool {
         self.hint("readOnlyHint", true)
     }
 
-    /// Says whether it may destroy something. Clients assume so for tools that are not read-only.
+    /// Says whether it may destroy something. Without this hint clients assume that a tool that is not read-only may.
     #[must_use]
     pub fn destructive(self, destructive: bool) -> Self {
         self.hint("destructiveHint", destructive)

@@ -9,10 +9,10 @@ use std::{
 };
 
 /// Puts something at the first path. Links lead to the second one, or to a path beside it that does not exist.
-pub type Plant = fn(&Path, &Path);
+pub type PlantedFile = fn(&Path, &Path);
 
 /// Each with what the refusal calls it.
-pub const PLANTS: [(&str, Plant); 6] = [
+pub const PLANTS: [(&str, PlantedFile); 6] = [
     ("a symbolic link", |at, victim| symlink(victim, at).unwrap()),
     ("a symbolic link", |at, victim| {
         symlink(victim.with_extension("not"), at).unwrap()

@@ -147,7 +147,7 @@ impl Node {
     /// Ends attempts that can be replayed, and waits, at most `limit`, until their ends are written. Nothing is claimed from now on.
     pub(crate) async fn release(&self, limit: Duration) {
         self.releasing.cancel();
-        let _ = self.ports.within(limit, self.active.none_replays()).await;
+        let _ = self.ports.within(limit, self.active.wait_for_replayable()).await;
     }
 
     /// Whether nothing is to be claimed any more.
@@ -198,7 +198,7 @@ impl Node {
         if let (Some(held), Some(stored)) = (held, stored)
             && (stored.epoch > held.epoch || stored.epoch == held.epoch && stored.node != held.node)
         {
-            self.active.leave(id, held);
+            self.active.remove(id, held);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Retrying while the store fails, and until it is known what it has written.
 
 use super::Node;
-use crate::active_attempts::Begin;
+use crate::active_attempts::AttemptOrigin;
 use longhaul_core::{
     Event, Fence, State, Task, Verdict,
     store::{ApplyError, Change, CreateError, Created, NewTask, StoreError},
@@ -90,7 +90,7 @@ impl Node {
                     unknown = true;
                     if new.claim.is_some() {
                         // It may be made after all, and after it was given up here.
-                        self.active.claim_was_lost(Begin::Fresh);
+                        self.active.claim_was_lost(AttemptOrigin::Claimed);
                     }
                     None
                 }

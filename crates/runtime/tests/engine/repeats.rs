@@ -54,12 +54,12 @@ async fn a_key_with_other_arguments_is_refused_and_nothing_starts() {
     let first = engine.create(keyed(&engine, r#"{"a":1}"#)).await.unwrap();
     runs.next().await;
     let refused = engine.create(keyed(&engine, r#"{"a":2}"#)).await;
-    assert_eq!(refused, Err(CreateError::KeyTaken));
+    assert_eq!(refused, Err(CreateError::IdempotencyKeyConflict));
     let refused = engine.begin(keyed(&engine, r#"{"a":2}"#)).await.map(|_| ());
-    assert_eq!(refused, Err(CreateError::KeyTaken));
+    assert_eq!(refused, Err(CreateError::IdempotencyKeyConflict));
     let outcome = Outcome::tool_error("bad");
     let refused = engine.create_ended(keyed(&engine, r#"{"a":2}"#), outcome).await;
-    assert_eq!(refused, Err(CreateError::KeyTaken));
+    assert_eq!(refused, Err(CreateError::IdempotencyKeyConflict));
     settle().await;
     assert!(runs.started().is_none());
     assert_eq!(list(&engine).await, std::slice::from_ref(&first.id));

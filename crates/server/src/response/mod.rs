@@ -163,7 +163,7 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
 /// The error for a client whose call was not accepted.
 pub(crate) fn create_failed(error: CreateError) -> RpcError {
     match error {
-        CreateError::KeyTaken => {
+        CreateError::IdempotencyKeyConflict => {
             RpcError::invalid_params("The idempotency key stands for a call with other arguments; use a new key")
         }
         CreateError::Quota(exceeded) => Busy::Quota(exceeded).into(),

@@ -1,15 +1,15 @@
 //! Acknowledged changes stay, also when the store is closed and opened again.
 
-use super::{Fresh, fixture::*};
+use super::{NewSubject, fixture::*};
 use longhaul_core::{Event, State, UnixMillis, Verdict};
 
 /// Every kind of change is read back unchanged.
-pub async fn changes_survive_reopening(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let queued = bench
-        .create(of_session(new_task("a-queued", bench.node, 1), "session"))
+pub async fn changes_survive_reopening(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let queued = fixture
+        .create(of_session(new_task("a-queued", fixture.node, 1), "session"))
         .await;
-    let (running, fence) = bench.running("b-running", 2).await;
+    let (running, fence) = fixture.running("b-running", 2).await;
     let report = Event::Reported {
         status: Some("half \u{1F40C}\0 done".into()),
         progress: Some(longhaul_core::Progress {
@@ -17,7 +17,7 @@ pub async fn changes_survive_reopening(fresh: Fresh) {
             total: Some(3.0),
         }),
     };
-    let running = bench
+    let running = fixture
         .apply(
             &running.id,
             Some(fence),
@@ -26,38 +26,38 @@ pub async fn changes_survive_reopening(fresh: Fresh) {
         )
         .await
         .expect("a worker's report is kept");
-    let (done, fence) = bench.running("c-done", 4).await;
-    let done = bench
+    let (done, fence) = fixture.running("c-done", 4).await;
+    let done = fixture
         .apply(&done.id, Some(fence), vec![finished("42")], 5)
         .await
         .expect("it ends");
     let before = [
-        bench.get_unscoped(&queued.id).await,
-        bench.get_unscoped(&running.id).await,
-        bench.get_unscoped(&done.id).await,
+        fixture.get_unscoped(&queued.id).await,
+        fixture.get_unscoped(&running.id).await,
+        fixture.get_unscoped(&done.id).await,
     ];
     assert_eq!(before[1].inputs.len(), 1, "one question is open");
     assert_eq!(before[2].outcome, Some(answer_text("42")));
     assert_eq!(before[2].task.state, State::Done(Verdict::Succeeded));
 
-    let bench = bench.restart().await;
+    let fixture = fixture.restart().await;
     let after = [
-        bench.get_unscoped(&queued.id).await,
-        bench.get_unscoped(&running.id).await,
-        bench.get_unscoped(&done.id).await,
+        fixture.get_unscoped(&queued.id).await,
+        fixture.get_unscoped(&running.id).await,
+        fixture.get_unscoped(&done.id).await,
     ];
     assert_eq!(after, before);
-    let answer = bench.input(&running.id, 1).await.expect("the answer is kept");
+    let answer = fixture.input(&running.id, 1).await.expect("the answer is kept");
     assert_eq!(answer.asked_at, UnixMillis(3));
     assert!(matches!(answer.state, longhaul_core::InputState::Answered(json) if json.as_str().contains("yes")));
 }
 
 /// A fence of an earlier node never becomes valid again.
-pub async fn nodes_are_never_numbered_twice(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let first = bench.node;
-    let bench = bench.restart().await;
-    let second = bench.node;
-    let third = bench.restart().await.node;
+pub async fn nodes_are_never_numbered_twice(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let first = fixture.node;
+    let fixture = fixture.restart().await;
+    let second = fixture.node;
+    let third = fixture.restart().await.node;
     assert!(first < second && second < third, "{first:?}, {second:?}, {third:?}");
 }

@@ -1,28 +1,28 @@
 //! Counts of live tasks.
 
-use super::{Fresh, fixture::*};
+use super::{NewSubject, fixture::*};
 use longhaul_core::{AttemptEnd, CancelMode, Event, store::Counts};
 
 /// Live tasks by state. A task that is over is not counted, even while its attempt still stops.
-pub async fn live_tasks_are_counted(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    assert_eq!(bench.store.counts().await, Ok(Counts::default()));
-    bench.create(new_task("a", bench.node, 1)).await;
-    bench.create(new_task("b", bench.node, 1)).await;
-    bench.running("c", 1).await;
-    let (suspended, fence) = bench.running("d", 1).await;
+pub async fn live_tasks_are_counted(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    assert_eq!(fixture.store.counts().await, Ok(Counts::default()));
+    fixture.create(new_task("a", fixture.node, 1)).await;
+    fixture.create(new_task("b", fixture.node, 1)).await;
+    fixture.running("c", 1).await;
+    let (suspended, fence) = fixture.running("d", 1).await;
     let waits = Event::AttemptEnded(AttemptEnd::Suspended { until: None, woken: 0 });
-    bench
+    fixture
         .apply(&suspended.id, Some(fence), vec![asked(1), waits], 2)
         .await
         .expect("it parks");
-    let (blocked, fence) = bench.running("f", 1).await;
-    bench
+    let (blocked, fence) = fixture.running("f", 1).await;
+    fixture
         .apply(&blocked.id, Some(fence), vec![block("v2", 50, 100)], 2)
         .await
         .expect("it is blocked");
-    let (over, _) = bench.running("e", 1).await;
-    bench
+    let (over, _) = fixture.running("e", 1).await;
+    fixture
         .apply(&over.id, None, vec![Event::CancelRequested(CancelMode::AtOnce)], 3)
         .await
         .expect("it is cancelled");
@@ -32,5 +32,5 @@ pub async fn live_tasks_are_counted(fresh: Fresh) {
         suspended: 1,
         blocked: 1,
     };
-    assert_eq!(bench.store.counts().await, Ok(counts));
+    assert_eq!(fixture.store.counts().await, Ok(counts));
 }

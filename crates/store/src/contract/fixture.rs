@@ -1,6 +1,6 @@
 //! Short constructors of tasks and changes.
 
-use super::Fresh;
+use super::NewSubject;
 use longhaul_core::{
     AttemptEnd, Block, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, HostId, Input, InputKey, Json, Millis,
     NodeId, Origin, Outcome, Owner, Principal, RpcFailure, Scope, SessionKey, SpecId, Store, Task, TaskHeader, TaskId,
@@ -14,15 +14,15 @@ pub(super) use super::Subject;
 pub(super) const HOUR: Millis = 3_600_000;
 
 /// A subject with one node and one definition.
-pub(super) struct Bench {
+pub(super) struct Fixture {
     pub(super) subject: Box<dyn Subject>,
     pub(super) store: Arc<dyn Store>,
     pub(super) node: NodeId,
 }
 
-impl Bench {
-    pub(super) async fn fresh(fresh: Fresh) -> Self {
-        let subject = fresh().await;
+impl Fixture {
+    pub(super) async fn new(new_subject: NewSubject) -> Self {
+        let subject = new_subject().await;
         let store = subject.store();
         store.put_spec(spec("spec")).await.expect("a definition is put");
         let lease = store.open_node(&host(), UnixMillis(0)).await;

@@ -1,6 +1,6 @@
 //! Events of changes.
 
-use super::{Fresh, fixture::*};
+use super::{NewSubject, fixture::*};
 use longhaul_core::{CancelMode, Event, UnixMillis, store::StoreEvent};
 use std::{
     sync::{Arc, Mutex, mpsc},
@@ -9,15 +9,15 @@ use std::{
 
 /// What is told of changes can be read by then. With one process, the last change of each task and each queued task are told; with many, events
 /// may be lost.
-pub async fn events_are_never_wrong(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
+pub async fn events_are_never_wrong(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
     let (tell, told) = mpsc::channel::<StoreEvent>();
     let tell = Mutex::new(tell);
-    bench.store.listen(Arc::new(move |events: &[StoreEvent]| {
+    fixture.store.listen(Arc::new(move |events: &[StoreEvent]| {
         let tell = tell.lock().expect("the listener's lock");
         events.iter().for_each(|event| drop(tell.send(event.clone())));
     }));
-    let one_process = !bench.store.capabilities().many_nodes;
+    let one_process = !fixture.store.capabilities().many_nodes;
     let (mut announced, mut queued) = (0, None);
     let mut events = async |version, with_queue| {
         loop {
@@ -34,7 +34,7 @@ pub async fn events_are_never_wrong(fresh: Fresh) {
             };
             match event {
                 StoreEvent::TaskChanged(hint) => {
-                    let task = bench.get_unscoped(&hint.task).await.task;
+                    let task = fixture.get_unscoped(&hint.task).await.task;
                     assert!(hint.version <= task.version, "{hint:?} is not readable");
                     assert!(hint.stop.is_none() || hint.stop == task.stop.map(|stop| stop.reason));
                     announced = announced.max(hint.version);
@@ -44,23 +44,23 @@ pub async fn events_are_never_wrong(fresh: Fresh) {
             }
         }
     };
-    let task = bench.create(new_task("a", bench.node, 1)).await;
+    let task = fixture.create(new_task("a", fixture.node, 1)).await;
     let ready = events(task.version, true).await;
     assert!(ready == Some(("tool".into(), UnixMillis(1))) || ready.is_none() && !one_process);
-    let claimed = bench.claim("tool", 1, 2).await;
+    let claimed = fixture.claim("tool", 1, 2).await;
     let fence = fence(&claimed[0].task);
-    bench
+    fixture
         .apply(&task.id, None, vec![Event::Started], 3)
         .await
         .expect_err("no fence");
-    let started = bench
+    let started = fixture
         .apply(&task.id, Some(fence), vec![Event::Started, asked(1)], 3)
         .await
         .expect("it starts");
     events(started.version, false).await;
     let cancel = Event::CancelRequested(CancelMode::Cooperative);
-    bench.apply(&task.id, None, vec![cancel], 4).await.expect("cancelled");
-    let done = bench
+    fixture.apply(&task.id, None, vec![cancel], 4).await.expect("cancelled");
+    let done = fixture
         .apply(&task.id, Some(fence), vec![finished("done")], 5)
         .await
         .expect("it ends");
@@ -68,22 +68,22 @@ pub async fn events_are_never_wrong(fresh: Fresh) {
 }
 
 /// Versions of all tasks that exist, in one read.
-pub async fn versions_are_read_together(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (first, fence) = bench.running("a", 1).await;
-    let mut other = new_task("b", bench.node, 1);
+pub async fn versions_are_read_together(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (first, fence) = fixture.running("a", 1).await;
+    let mut other = new_task("b", fixture.node, 1);
     other.announced = false;
-    let other = bench.create(other).await;
-    let started = bench
+    let other = fixture.create(other).await;
+    let started = fixture
         .apply(&first.id, Some(fence), vec![Event::Started], 2)
         .await
         .expect("it starts");
     let ids = [id("c"), other.id.clone(), first.id.clone()];
-    let mut versions = bench.store.versions(&ids).await.expect("the versions");
+    let mut versions = fixture.store.versions(&ids).await.expect("the versions");
     versions.sort();
     assert_eq!(
         versions,
         [(first.id.clone(), started.version), (other.id.clone(), other.version)]
     );
-    assert_eq!(bench.store.versions(&[]).await, Ok(vec![]));
+    assert_eq!(fixture.store.versions(&[]).await, Ok(vec![]));
 }

@@ -1,27 +1,27 @@
 //! The journal keeps the results of a tool's operations.
 
-use super::{Fresh, fixture::*};
+use super::{NewSubject, fixture::*};
 use longhaul_core::{
     AttemptEnd, Entry, EntryKey, EntryKind, Event, Fence, Json, NodeId, Principal, Reason, TaskId, UnixMillis,
     store::ApplyError,
 };
 
 /// Acknowledged entries stay, unchanged and in order, after a failed attempt and after a restart.
-pub async fn invariant_10_journal_entries_stay(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (task, fence) = bench.running("a", 1).await;
-    let (other, others) = bench.running("b", 1).await;
+pub async fn invariant_10_journal_entries_stay(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (task, fence) = fixture.running("a", 1).await;
+    let (other, others) = fixture.running("b", 1).await;
     let entries: Vec<Entry> = (1..)
         .zip(EntryKind::ALL)
         .map(|(seq, kind)| of_kind(seq, kind))
         .collect();
     for entry in &entries {
         let event = Event::Journaled(entry.clone());
-        let after = bench.apply(&task.id, Some(fence), vec![event], 3).await;
+        let after = fixture.apply(&task.id, Some(fence), vec![event], 3).await;
         assert_eq!(after.expect("an entry").journaled, entry.seq);
         // Another task's journal in between is another task's.
         let event = Event::Journaled(step(entry.seq, "of another"));
-        bench
+        fixture
             .apply(&other.id, Some(others), vec![event], 3)
             .await
             .expect("an entry");
@@ -31,29 +31,29 @@ pub async fn invariant_10_journal_entries_stay(fresh: Fresh) {
         retry_at: Some(UnixMillis(4)),
         asks_again: false,
     };
-    bench
+    fixture
         .apply(&task.id, Some(fence), vec![Event::AttemptEnded(failed)], 4)
         .await
         .expect("queued again");
-    assert_eq!(bench.journal(&task.id).await, entries);
-    let bench = bench.restart().await;
-    assert_eq!(bench.journal(&task.id).await, entries);
+    assert_eq!(fixture.journal(&task.id).await, entries);
+    let fixture = fixture.restart().await;
+    assert_eq!(fixture.journal(&task.id).await, entries);
     assert_eq!(
-        bench.store.journal(&task.id, 2, 3).await,
+        fixture.store.journal(&task.id, 2, 3).await,
         Ok(entries[2..5].to_vec()),
         "a part of it"
     );
-    assert_eq!(bench.store.journal(&task.id, 11, 3).await, Ok(vec![]));
-    assert_eq!(bench.store.journal(&id("nobody"), 0, 3).await, Ok(vec![]));
+    assert_eq!(fixture.store.journal(&task.id, 11, 3).await, Ok(vec![]));
+    assert_eq!(fixture.store.journal(&id("nobody"), 0, 3).await, Ok(vec![]));
 }
 
 /// Writing an entry again replaces its value, and nothing else.
-pub async fn an_existing_entry_takes_another_value(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (task, fence) = bench.running("a", 1).await;
+pub async fn an_existing_entry_takes_another_value(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (task, fence) = fixture.running("a", 1).await;
     let write = async |entry: Entry| {
         let event = Event::Journaled(entry);
-        bench
+        fixture
             .apply(&task.id, Some(fence), vec![event], 2)
             .await
             .expect("an entry")
@@ -70,29 +70,32 @@ pub async fn an_existing_entry_takes_another_value(fresh: Fresh) {
         value: again.value,
         ..first
     };
-    assert_eq!(bench.journal(&task.id).await, [expected, step(2, "build")]);
+    assert_eq!(fixture.journal(&task.id).await, [expected, step(2, "build")]);
 }
 
 /// In order, after any entry, also after a rewrite, without entries of other kinds or tasks.
-pub async fn output_is_found_among_other_entries(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (task, fence) = bench.running("a", 1).await;
-    let (other, others) = bench.running("b", 1).await;
+pub async fn output_is_found_among_other_entries(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (task, fence) = fixture.running("a", 1).await;
+    let (other, others) = fixture.running("b", 1).await;
     let kinds = EntryKind::ALL.into_iter().cycle().take(4 * EntryKind::ALL.len());
     for (seq, kind) in (1..).zip(kinds) {
         let entry = vec![Event::Journaled(of_kind(seq, kind))];
-        bench.apply(&task.id, Some(fence), entry, 3).await.expect("an entry");
+        fixture.apply(&task.id, Some(fence), entry, 3).await.expect("an entry");
         let entry = vec![Event::Journaled(of_kind(seq, EntryKind::Emit))];
-        bench.apply(&other.id, Some(others), entry, 3).await.expect("an entry");
+        fixture
+            .apply(&other.id, Some(others), entry, 3)
+            .await
+            .expect("an entry");
     }
-    let mut all = bench.journal(&task.id).await;
+    let mut all = fixture.journal(&task.id).await;
     all.retain(|entry| entry.key.kind == EntryKind::Emit);
     let again = Entry {
         value: Json::trusted(r#""again""#),
         ..all[1].clone()
     };
     all[1] = again.clone();
-    bench
+    fixture
         .apply(
             &task.id,
             Some(fence),
@@ -101,9 +104,9 @@ pub async fn output_is_found_among_other_entries(fresh: Fresh) {
         )
         .await
         .expect("written over");
-    let bench = bench.restart().await;
+    let fixture = fixture.restart().await;
     let emitted = async |id: &TaskId, after, limit| {
-        let found = bench.store.emitted(id, after, limit).await;
+        let found = fixture.store.emitted(id, after, limit).await;
         found.expect("what was emitted is read")
     };
     assert_eq!(all.len(), 4);
@@ -114,28 +117,28 @@ pub async fn output_is_found_among_other_entries(fresh: Fresh) {
         assert_eq!(emitted(&task.id, entry.seq, 100).await, all[nth + 1..]);
     }
     assert_eq!(emitted(&id("nobody"), 0, 3).await, []);
-    let over = bench.get_unscoped(&task.id).await.task.announced_until;
-    assert_eq!(bench.store.delete(vec![task.id.clone()], over).await, Ok(1));
+    let over = fixture.get_unscoped(&task.id).await.task.announced_until;
+    assert_eq!(fixture.store.delete(vec![task.id.clone()], over).await, Ok(1));
     assert_eq!(emitted(&task.id, 0, 100).await, []);
 }
 
 /// A gap, a stale worker or a missing fence refuses the whole change.
-pub async fn entries_come_in_order_and_from_their_worker(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (task, fence) = bench.running("a", 1).await;
+pub async fn entries_come_in_order_and_from_their_worker(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (task, fence) = fixture.running("a", 1).await;
     let one = Event::Journaled(step(1, "one"));
-    bench
+    fixture
         .apply(&task.id, Some(fence), vec![one], 2)
         .await
         .expect("an entry");
-    let before = (bench.get_unscoped(&task.id).await, bench.journal(&task.id).await);
+    let before = (fixture.get_unscoped(&task.id).await, fixture.journal(&task.id).await);
     let again = Event::Journaled(Entry {
         value: Json::trusted("7"),
         ..step(1, "one")
     });
     let two = Event::Journaled(step(2, "two"));
     let gap = Event::Journaled(step(4, "four"));
-    let refused = bench
+    let refused = fixture
         .apply(
             &task.id,
             Some(fence),
@@ -156,36 +159,38 @@ pub async fn entries_come_in_order_and_from_their_worker(fresh: Fresh) {
         }),
     ];
     for stale in stale {
-        let refused = bench.apply(&task.id, stale, vec![again.clone(), two.clone()], 3).await;
+        let refused = fixture
+            .apply(&task.id, stale, vec![again.clone(), two.clone()], 3)
+            .await;
         assert_eq!(refused, Err(ApplyError::Stale), "{stale:?}");
     }
     assert_eq!(
-        (bench.get_unscoped(&task.id).await, bench.journal(&task.id).await),
+        (fixture.get_unscoped(&task.id).await, fixture.journal(&task.id).await),
         before
     );
-    bench
+    fixture
         .apply(&task.id, Some(fence), vec![again, two, finished("done")], 4)
         .await
         .expect("all of it");
-    let values: Vec<_> = bench
+    let values: Vec<_> = fixture
         .journal(&task.id)
         .await
         .into_iter()
         .map(|entry| entry.value)
         .collect();
     assert_eq!(values, [Json::trusted("7"), step(2, "two").value]);
-    let late = bench
+    let late = fixture
         .apply(&task.id, Some(fence), vec![Event::Journaled(step(3, "late"))], 5)
         .await;
     assert_eq!(late, Err(ApplyError::Stale));
 }
 
 /// An entry counts as what it carries; writing it again counts the difference, and it goes with its task.
-pub async fn entries_are_counted_and_go_with_their_task(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (task, fence) = bench.running("a", 1).await;
+pub async fn entries_are_counted_and_go_with_their_task(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (task, fence) = fixture.running("a", 1).await;
     let usage = async || {
-        bench
+        fixture
             .store
             .usage(Some(&Principal::named("alice")))
             .await
@@ -203,7 +208,7 @@ pub async fn entries_are_counted_and_go_with_their_task(fresh: Fresh) {
             ..step(1, "")
         };
         let event = vec![Event::Journaled(entry)];
-        bench.apply(&task.id, Some(fence), event, 2).await.expect("an entry");
+        fixture.apply(&task.id, Some(fence), event, 2).await.expect("an entry");
     };
     for value in ["\"\u{e4}\"", r#""a much longer one""#, "1", "1"] {
         write(value).await;
@@ -216,12 +221,12 @@ pub async fn entries_are_counted_and_go_with_their_task(fresh: Fresh) {
             ..step(2, "")
         }),
     ];
-    bench
+    fixture
         .apply(&task.id, Some(fence), both, 3)
         .await
         .expect("written and replaced at once");
     assert_eq!(usage().await, call + 8 + 7);
-    let done = bench
+    let done = fixture
         .apply(
             &task.id,
             None,
@@ -230,7 +235,7 @@ pub async fn entries_are_counted_and_go_with_their_task(fresh: Fresh) {
         )
         .await
         .expect("cancelled");
-    bench
+    fixture
         .apply(&task.id, Some(fence), vec![finished("late")], 4)
         .await
         .expect("suspended");
@@ -240,8 +245,8 @@ pub async fn entries_are_counted_and_go_with_their_task(fresh: Fresh) {
         "a done task keeps its journal for those who look back"
     );
     let at = UnixMillis(done.announced_until.0);
-    assert_eq!(bench.store.delete(vec![task.id.clone()], at).await, Ok(1));
-    assert_eq!((usage().await, bench.journal(&task.id).await), (0, vec![]));
+    assert_eq!(fixture.store.delete(vec![task.id.clone()], at).await, Ok(1));
+    assert_eq!((usage().await, fixture.journal(&task.id).await), (0, vec![]));
 }
 
 fn of_kind(seq: u32, kind: EntryKind) -> Entry {

@@ -1,6 +1,6 @@
 //! A task that another one starts: together with its parent's entry, and its end with its parent's.
 
-use super::{Fresh, fixture::*};
+use super::{NewSubject, fixture::*};
 use longhaul_core::{
     AttemptEnd, CancelMode, ChildEntry, Event, Fence, Lineage, MAX_ENTRY_BYTES, NodeId, Outcome, Quota, Reason, State,
     Task, TaskId, UnixMillis,
@@ -29,8 +29,8 @@ fn child(name: &str, parent: &TaskId, fence: Fence, entry: u32) -> NewTask {
     new
 }
 
-async fn child_entry(bench: &Bench, parent: &TaskId, entry: usize) -> ChildEntry {
-    let journal = bench.journal(parent).await;
+async fn child_entry(fixture: &Fixture, parent: &TaskId, entry: usize) -> ChildEntry {
+    let journal = fixture.journal(parent).await;
     ChildEntry::from_json(&journal[entry - 1].value).expect("the outcome of a child")
 }
 
@@ -46,63 +46,69 @@ fn ids(tasks: Result<Vec<Task>, longhaul_core::store::StoreError>) -> Vec<TaskId
 }
 
 /// A reader that sees the child's end also finds its outcome in the parent's journal, and the parent queued.
-pub async fn a_childs_end_reaches_its_parent_with_it(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (parent, fence) = bench.running("a", 1).await;
-    let created = bench.create(child("b", &parent.id, fence, 1)).await;
+pub async fn a_childs_end_reaches_its_parent_with_it(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (parent, fence) = fixture.running("a", 1).await;
+    let created = fixture.create(child("b", &parent.id, fence, 1)).await;
     let lineage = created.lineage.clone().expect("a lineage");
     assert_eq!((&lineage.parent, lineage.entry, lineage.depth), (&parent.id, 1, 1));
-    assert_eq!(child_entry(&bench, &parent.id, 1).await.outcome, None);
-    bench.create(child("c", &parent.id, fence, 2)).await;
-    let seen = bench.get_unscoped(&parent.id).await.task;
+    assert_eq!(child_entry(&fixture, &parent.id, 1).await.outcome, None);
+    fixture.create(child("c", &parent.id, fence, 2)).await;
+    let seen = fixture.get_unscoped(&parent.id).await.task;
     assert_eq!((seen.journaled, seen.woken), (2, 0));
     let end = AttemptEnd::Suspended {
         until: None,
         woken: seen.woken,
     };
-    let suspended = bench
+    let suspended = fixture
         .apply(&parent.id, Some(fence), vec![Event::AttemptEnded(end)], 6)
         .await
         .expect("it waits");
     assert!(suspended.is_suspended());
 
-    let bench = bench.restart().await;
+    let fixture = fixture.restart().await;
     let events = Arc::new(Mutex::new(Vec::new()));
     let heard = events.clone();
-    bench.store.listen(Arc::new(move |events: &[StoreEvent]| {
+    fixture.store.listen(Arc::new(move |events: &[StoreEvent]| {
         heard.lock().expect("the listener's lock").extend_from_slice(events);
     }));
-    let claimed = bench.claim("tests", 1, 7).await;
-    assert_eq!(claimed[0].task, bench.get_unscoped(&id("b")).await.task);
+    let claimed = fixture.claim("tests", 1, 7).await;
+    assert_eq!(claimed[0].task, fixture.get_unscoped(&id("b")).await.task);
     let fence = claimed[0].task.active_attempt().expect("an attempt").fence();
-    bench
+    fixture
         .apply(&id("b"), Some(fence), vec![finished("passed")], 8)
         .await
         .expect("it ends");
-    let after = bench.get_unscoped(&parent.id).await.task;
+    let after = fixture.get_unscoped(&parent.id).await.task;
     assert_eq!(
         (after.state, after.woken, after.ready_at),
         (State::Queued, 1, UnixMillis(8))
     );
     assert_eq!(
-        child_entry(&bench, &parent.id, 1).await,
+        child_entry(&fixture, &parent.id, 1).await,
         ended("b", answer_text("passed"))
     );
-    assert_eq!(child_entry(&bench, &parent.id, 2).await.outcome, None);
+    assert_eq!(child_entry(&fixture, &parent.id, 2).await.outcome, None);
 
     // However it ends: cancelled while it waits for a slot.
     let cancel = Event::CancelRequested(CancelMode::Cooperative);
-    bench.apply(&id("c"), None, vec![cancel], 9).await.expect("cancelled");
-    assert_eq!(child_entry(&bench, &parent.id, 2).await, ended("c", Outcome::Cancelled));
-    let last = bench.get_unscoped(&parent.id).await.task;
-    assert_eq!((last.state, last.woken), (State::Queued, 2));
-    let bench = bench.restart().await;
+    fixture.apply(&id("c"), None, vec![cancel], 9).await.expect("cancelled");
     assert_eq!(
-        child_entry(&bench, &parent.id, 1).await,
+        child_entry(&fixture, &parent.id, 2).await,
+        ended("c", Outcome::Cancelled)
+    );
+    let last = fixture.get_unscoped(&parent.id).await.task;
+    assert_eq!((last.state, last.woken), (State::Queued, 2));
+    let fixture = fixture.restart().await;
+    assert_eq!(
+        child_entry(&fixture, &parent.id, 1).await,
         ended("b", answer_text("passed"))
     );
-    assert_eq!(child_entry(&bench, &parent.id, 2).await, ended("c", Outcome::Cancelled));
-    if bench.store.capabilities().many_nodes {
+    assert_eq!(
+        child_entry(&fixture, &parent.id, 2).await,
+        ended("c", Outcome::Cancelled)
+    );
+    if fixture.store.capabilities().many_nodes {
         // Its events may be lost.
         return;
     }
@@ -115,24 +121,24 @@ pub async fn a_childs_end_reaches_its_parent_with_it(fresh: Fresh) {
 }
 
 /// An outcome that is too long for an entry is replaced by a note, and can be read from the child.
-pub async fn a_childs_long_end_is_its_own(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (parent, fence) = bench.running("a", 1).await;
-    bench.create(child("b", &parent.id, fence, 1)).await;
-    let claimed = bench.claim("tests", 1, 6).await;
+pub async fn a_childs_long_end_is_its_own(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (parent, fence) = fixture.running("a", 1).await;
+    fixture.create(child("b", &parent.id, fence, 1)).await;
+    let claimed = fixture.claim("tests", 1, 6).await;
     let held = claimed[0].task.active_attempt().expect("an attempt").fence();
     let words = "x".repeat(2 * MAX_ENTRY_BYTES);
-    bench
+    fixture
         .apply(&id("b"), Some(held), vec![finished(&words)], 7)
         .await
         .expect("it ends");
-    let seen = bench.get_unscoped(&parent.id).await.task;
+    let seen = fixture.get_unscoped(&parent.id).await.task;
     assert_eq!(seen.woken, 1);
-    let bench = bench.restart().await;
-    assert_eq!(bench.get_unscoped(&id("b")).await.outcome, Some(answer_text(&words)));
-    let entry = bench.journal(&parent.id).await.remove(0);
+    let fixture = fixture.restart().await;
+    assert_eq!(fixture.get_unscoped(&id("b")).await.outcome, Some(answer_text(&words)));
+    let entry = fixture.journal(&parent.id).await.remove(0);
     assert!(entry.value.as_str().len() <= MAX_ENTRY_BYTES);
-    let child_end = child_entry(&bench, &parent.id, 1).await.outcome;
+    let child_end = child_entry(&fixture, &parent.id, 1).await.outcome;
     let Some(Outcome::RpcError(failure)) = child_end else {
         panic!("the parent's entry shows that it is too long, and not {child_end:?}");
     };
@@ -141,22 +147,22 @@ pub async fn a_childs_long_end_is_its_own(fresh: Fresh) {
 }
 
 /// The parent's worker must hold its attempt, and the parent must not be asked to stop; else nothing is written of either.
-pub async fn a_child_is_written_with_its_parents_entry_or_not_at_all(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (parent, fence) = bench.running("a", 1).await;
+pub async fn a_child_is_written_with_its_parents_entry_or_not_at_all(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (parent, fence) = fixture.running("a", 1).await;
     let state = async || {
-        let usage = bench.store.usage(None).await.expect("usage");
+        let usage = fixture.store.usage(None).await.expect("usage");
         (
-            bench.get_unscoped(&parent.id).await,
-            bench.journal(&parent.id).await,
+            fixture.get_unscoped(&parent.id).await,
+            fixture.journal(&parent.id).await,
             usage,
         )
     };
     let refused = async |new: NewTask| {
         let before = state().await;
         let name = new.id.clone();
-        let refused = bench.store.create(new).await.expect_err("it is refused");
-        assert_eq!(bench.store.get_unscoped(&name).await, Ok(None));
+        let refused = fixture.store.create(new).await.expect_err("it is refused");
+        assert_eq!(fixture.store.get_unscoped(&name).await, Ok(None));
         assert_eq!(state().await, before);
         refused
     };
@@ -187,9 +193,9 @@ pub async fn a_child_is_written_with_its_parents_entry_or_not_at_all(fresh: Fres
     unknown.header.spec = longhaul_core::SpecId::named("never put");
     assert!(matches!(refused(unknown).await, CreateError::Store(_)));
 
-    bench.create(child("b", &parent.id, fence, 1)).await;
+    fixture.create(child("b", &parent.id, fence, 1)).await;
     let cancel = Event::CancelRequested(CancelMode::Cooperative);
-    bench
+    fixture
         .apply(&parent.id, None, vec![cancel], 6)
         .await
         .expect("asked to stop");
@@ -198,7 +204,7 @@ pub async fn a_child_is_written_with_its_parents_entry_or_not_at_all(fresh: Fres
         Reason::Stopping
     );
     let stopped = Event::AttemptEnded(AttemptEnd::Stopped(longhaul_core::StopReason::Cancel));
-    bench
+    fixture
         .apply(&parent.id, Some(fence), vec![stopped], 7)
         .await
         .expect("it ends");
@@ -216,9 +222,9 @@ fn reason(refused: CreateError) -> Reason {
 }
 
 /// The same call made again is the same child, and its parent writes nothing.
-pub async fn a_repeated_call_writes_nothing_of_the_parent(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (parent, fence) = bench.running("a", 1).await;
+pub async fn a_repeated_call_writes_nothing_of_the_parent(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (parent, fence) = fixture.running("a", 1).await;
     let keyed = |name, entry| NewTask {
         idempotency: Some(Idempotency {
             key: "key".into(),
@@ -226,43 +232,52 @@ pub async fn a_repeated_call_writes_nothing_of_the_parent(fresh: Fresh) {
         }),
         ..child(name, &parent.id, fence, entry)
     };
-    let first = bench.create(keyed("b", 1)).await;
-    let before = (bench.get_unscoped(&parent.id).await, bench.journal(&parent.id).await);
-    let again = bench.store.create(keyed("c", 2)).await;
+    let first = fixture.create(keyed("b", 1)).await;
+    let before = (
+        fixture.get_unscoped(&parent.id).await,
+        fixture.journal(&parent.id).await,
+    );
+    let again = fixture.store.create(keyed("c", 2)).await;
     assert_eq!(again, Ok(Created::Existing(first)));
     assert_eq!(
-        (bench.get_unscoped(&parent.id).await, bench.journal(&parent.id).await),
+        (
+            fixture.get_unscoped(&parent.id).await,
+            fixture.journal(&parent.id).await
+        ),
         before
     );
 }
 
 /// A child that ends as it is created has ended for its parent too.
-pub async fn a_child_may_be_over_as_it_is_created(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (parent, fence) = bench.running("a", 1).await;
+pub async fn a_child_may_be_over_as_it_is_created(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (parent, fence) = fixture.running("a", 1).await;
     let mut new = child("b", &parent.id, fence, 1);
     new.outcome = Some(Outcome::tool_error("no such file"));
-    assert!(bench.create(new).await.is_done());
+    assert!(fixture.create(new).await.is_done());
     assert_eq!(
-        child_entry(&bench, &parent.id, 1).await,
+        child_entry(&fixture, &parent.id, 1).await,
         ended("b", Outcome::tool_error("no such file"))
     );
-    let task = bench.get_unscoped(&parent.id).await.task;
+    let task = fixture.get_unscoped(&parent.id).await.task;
     assert_eq!((task.journaled, task.woken), (1, 1));
 }
 
 /// A parent that is over or deleted is not changed; its child ends all the same (invariant 2).
-pub async fn the_end_of_a_child_changes_no_parent_that_is_over(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (parent, fence) = bench.running("a", 1).await;
+pub async fn the_end_of_a_child_changes_no_parent_that_is_over(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (parent, fence) = fixture.running("a", 1).await;
     for (name, entry) in [("b", 1), ("c", 2)] {
-        bench.create(child(name, &parent.id, fence, entry)).await;
+        fixture.create(child(name, &parent.id, fence, entry)).await;
     }
-    let done = bench
+    let done = fixture
         .apply(&parent.id, Some(fence), vec![finished("done")], 6)
         .await
         .expect("it ends");
-    let before = (bench.get_unscoped(&parent.id).await, bench.journal(&parent.id).await);
+    let before = (
+        fixture.get_unscoped(&parent.id).await,
+        fixture.journal(&parent.id).await,
+    );
     let cancel = |name: &str| {
         Change::of(
             &id(name),
@@ -270,44 +285,47 @@ pub async fn the_end_of_a_child_changes_no_parent_that_is_over(fresh: Fresh) {
             UnixMillis(7),
         )
     };
-    assert!(bench.store.apply(cancel("b")).await.expect("cancelled").is_done());
+    assert!(fixture.store.apply(cancel("b")).await.expect("cancelled").is_done());
     assert_eq!(
-        (bench.get_unscoped(&parent.id).await, bench.journal(&parent.id).await),
+        (
+            fixture.get_unscoped(&parent.id).await,
+            fixture.journal(&parent.id).await
+        ),
         before
     );
     let at = done.delete_at().expect("it is over");
-    assert_eq!(bench.store.delete(vec![parent.id.clone()], at).await, Ok(1));
-    assert_eq!(ids(bench.store.children_of_finished_parents(10).await), [id("c")]);
-    assert!(bench.store.apply(cancel("c")).await.expect("cancelled").is_done());
-    assert_eq!(bench.store.get_unscoped(&parent.id).await, Ok(None));
+    assert_eq!(fixture.store.delete(vec![parent.id.clone()], at).await, Ok(1));
+    assert_eq!(ids(fixture.store.children_of_finished_parents(10).await), [id("c")]);
+    assert!(fixture.store.apply(cancel("c")).await.expect("cancelled").is_done());
+    assert_eq!(fixture.store.get_unscoped(&parent.id).await, Ok(None));
 }
 
 /// The children that a parent's cancel must reach, and those it did not reach before a crash.
-pub async fn children_of_finished_parents_are_found(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
+pub async fn children_of_finished_parents_are_found(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
     let mut fences = Vec::new();
     for name in ["p", "q", "r"] {
-        let (parent, fence) = bench.running(name, 1).await;
+        let (parent, fence) = fixture.running(name, 1).await;
         for (entry, nth) in [(1, 2), (2, 1), (3, 3)] {
-            bench
+            fixture
                 .create(child(&format!("{name}{nth}"), &parent.id, fence, entry))
                 .await;
         }
         fences.push(fence);
     }
-    let children = async |name: &str, limit| ids(bench.store.children(&id(name), limit).await);
+    let children = async |name: &str, limit| ids(fixture.store.children(&id(name), limit).await);
     assert_eq!(children("p", 10).await, ["p1", "p2", "p3"].map(id));
     assert_eq!(children("p", 2).await, ["p1", "p2"].map(id));
     assert_eq!(children("p1", 10).await, []);
-    assert_eq!(ids(bench.store.children_of_finished_parents(10).await), []);
+    assert_eq!(ids(fixture.store.children_of_finished_parents(10).await), []);
 
     let cancel = || vec![Event::CancelRequested(CancelMode::Cooperative)];
-    bench.apply(&id("p1"), None, cancel(), 6).await.expect("over");
+    fixture.apply(&id("p1"), None, cancel(), 6).await.expect("over");
     assert_eq!(children("p", 10).await, ["p2", "p3"].map(id));
     // A child that was already asked to stop is not listed.
-    let claimed = bench.claim("tests", 1, 6).await;
+    let claimed = fixture.claim("tests", 1, 6).await;
     let asked_to_stop = claimed[0].task.id.clone();
-    bench
+    fixture
         .apply(&asked_to_stop, None, cancel(), 6)
         .await
         .expect("asked to stop");
@@ -317,17 +335,17 @@ pub async fn children_of_finished_parents_are_found(fresh: Fresh) {
     };
     assert_eq!(children("p", 10).await, left(&["p2", "p3"]));
 
-    bench.apply(&id("p"), None, cancel(), 7).await.expect("asked to stop");
+    fixture.apply(&id("p"), None, cancel(), 7).await.expect("asked to stop");
     assert_eq!(
-        ids(bench.store.children_of_finished_parents(10).await),
+        ids(fixture.store.children_of_finished_parents(10).await),
         left(&["p2", "p3"])
     );
-    bench
+    fixture
         .apply(&id("r"), Some(fences[2]), vec![finished("without waiting")], 7)
         .await
         .expect("over");
     let all = left(&["p2", "p3", "r1", "r2", "r3"]);
-    assert_eq!(ids(bench.store.children_of_finished_parents(10).await), all);
-    assert_eq!(ids(bench.store.children_of_finished_parents(2).await), all[..2]);
+    assert_eq!(ids(fixture.store.children_of_finished_parents(10).await), all);
+    assert_eq!(ids(fixture.store.children_of_finished_parents(2).await), all[..2]);
     assert_eq!(children("q", 10).await, left(&["q1", "q2", "q3"]));
 }

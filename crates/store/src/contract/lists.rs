@@ -1,17 +1,17 @@
 //! Lists.
 
-use super::{Fresh, fixture::*};
+use super::{NewSubject, fixture::*};
 use longhaul_core::{Principal, Scope, SessionKey, TaskId};
 
 /// Newest first; each page begins where the one before it ended, and the last page is marked as the last.
-pub async fn lists_go_from_new_to_old_in_pages(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
+pub async fn lists_go_from_new_to_old_in_pages(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
     for n in [3, 0, 4, 1, 2] {
-        bench.create(new_task(&format!("t{n}"), bench.node, n)).await;
+        fixture.create(new_task(&format!("t{n}"), fixture.node, n)).await;
     }
     let (mut before, mut seen): (Option<TaskId>, Vec<String>) = (None, Vec::new());
     loop {
-        let page = bench
+        let page = fixture
             .store
             .list(&scope("alice"), before.as_ref(), 2)
             .await
@@ -24,28 +24,33 @@ pub async fn lists_go_from_new_to_old_in_pages(fresh: Fresh) {
         }
     }
     assert_eq!(seen, ["t4", "t3", "t2", "t1", "t0"]);
-    let whole = bench.store.list(&scope("alice"), None, 5).await.expect("a page");
+    let whole = fixture.store.list(&scope("alice"), None, 5).await.expect("a page");
     assert!(!whole.more, "exactly as many as asked for");
 }
 
 /// A session's live tasks are found without those that are over, unannounced, or another's.
-pub async fn a_sessions_live_tasks_are_found_oldest_first(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
+pub async fn a_sessions_live_tasks_are_found_oldest_first(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
     for n in [2, 0, 1] {
-        let new = of_session(new_task(&format!("t{n}"), bench.node, n), "one");
-        bench.create(new).await;
+        let new = of_session(new_task(&format!("t{n}"), fixture.node, n), "one");
+        fixture.create(new).await;
     }
-    let mut over = of_session(new_task("over", bench.node, 3), "one");
+    let mut over = of_session(new_task("over", fixture.node, 3), "one");
     over.outcome = Some(longhaul_core::Outcome::Cancelled);
-    bench.create(over).await;
-    let mut unannounced = of_session(new_task("unannounced", bench.node, 4), "one");
+    fixture.create(over).await;
+    let mut unannounced = of_session(new_task("unannounced", fixture.node, 4), "one");
     unannounced.announced = false;
-    bench.create(unannounced).await;
-    bench.create(of_session(new_task("other", bench.node, 5), "two")).await;
+    fixture.create(unannounced).await;
+    fixture
+        .create(of_session(new_task("other", fixture.node, 5), "two"))
+        .await;
     let live = async |owner: &str, after: Option<&str>, limit| {
         let (owner, session) = (Principal::named(owner), SessionKey::named("one"));
         let after = after.map(id);
-        let tasks = bench.store.live(&owner, &session, after.as_ref(), limit).await;
+        let tasks = fixture
+            .store
+            .live_in_session(&owner, &session, after.as_ref(), limit)
+            .await;
         let tasks = tasks.expect("a list").into_iter().map(|task| task.id.to_string());
         tasks.collect::<Vec<_>>()
     };
@@ -59,21 +64,21 @@ pub async fn a_sessions_live_tasks_are_found_oldest_first(fresh: Fresh) {
 }
 
 /// Without authentication a session lists its own tasks only; reading by id is not narrowed.
-pub async fn a_session_filters_lists_and_nothing_else(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    bench.create(of_session(new_task("a", bench.node, 1), "one")).await;
-    bench.create(of_session(new_task("b", bench.node, 2), "two")).await;
-    bench.create(new_task("c", bench.node, 3)).await;
+pub async fn a_session_filters_lists_and_nothing_else(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    fixture.create(of_session(new_task("a", fixture.node, 1), "one")).await;
+    fixture.create(of_session(new_task("b", fixture.node, 2), "two")).await;
+    fixture.create(new_task("c", fixture.node, 3)).await;
     let narrowed = |session: &str| Scope {
         principal: Principal::named("alice"),
         session: Some(SessionKey::named(session)),
     };
     for (session, expected) in [("one", vec!["a"]), ("two", vec!["b"]), ("three", vec![])] {
-        let page = bench.store.list(&narrowed(session), None, 10).await.expect("a list");
+        let page = fixture.store.list(&narrowed(session), None, 10).await.expect("a list");
         let ids: Vec<String> = page.tasks.iter().map(|task| task.id.to_string()).collect();
         assert_eq!(ids, expected, "session {session}");
         assert!(
-            bench
+            fixture
                 .store
                 .get(&narrowed(session), &id("b"))
                 .await

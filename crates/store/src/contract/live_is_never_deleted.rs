@@ -1,75 +1,92 @@
 //! Invariant 6: live work is not ended by its time to live.
 
-use super::{Fresh, fixture::*};
+use super::{NewSubject, fixture::*};
 use longhaul_core::{CancelMode, Event, UnixMillis};
 
 const FAR: UnixMillis = UnixMillis(1 << 50);
 
 /// Neither a task nor an attempt that outlives its task is deleted, however late it is.
-pub async fn invariant_6_live_work_is_not_deleted(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let queued = bench.create(new_task("queued", bench.node, 1)).await;
-    let (running, _) = bench.running("running", 1).await;
-    let (stopping, fence) = bench.running("stopping", 1).await;
-    bench
+pub async fn invariant_6_live_work_is_not_deleted(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let queued = fixture.create(new_task("queued", fixture.node, 1)).await;
+    let (running, _) = fixture.running("running", 1).await;
+    let (stopping, fence) = fixture.running("stopping", 1).await;
+    fixture
         .apply(&stopping.id, None, vec![Event::CancelRequested(CancelMode::AtOnce)], 2)
         .await
         .expect("cancelled");
     let all = vec![queued.id.clone(), running.id.clone(), stopping.id.clone()];
-    assert_eq!(bench.store.expired(FAR, 10).await, Ok(vec![]));
-    assert_eq!(bench.store.delete(all.clone(), FAR).await, Ok(0));
+    assert_eq!(fixture.store.expired(FAR, 10).await, Ok(vec![]));
+    assert_eq!(fixture.store.delete(all.clone(), FAR).await, Ok(0));
     for id in &all {
-        bench.get_unscoped(id).await;
+        fixture.get_unscoped(id).await;
     }
     // Its worker is gone: now it has a retention, which ends.
-    let over = bench
+    let over = fixture
         .apply(&stopping.id, Some(fence), vec![finished("late")], 3)
         .await
         .expect("the attempt ends");
     let delete_at = over.delete_at().expect("a moment");
     let just_before = UnixMillis(delete_at.0 - 1);
     assert_eq!(
-        bench.store.delete(all.clone(), just_before).await,
+        fixture.store.delete(all.clone(), just_before).await,
         Ok(0),
         "an announced task stays"
     );
-    assert_eq!(bench.store.expired(delete_at, 10).await, Ok(vec![stopping.id.clone()]));
-    assert_eq!(bench.store.delete(all, delete_at).await, Ok(1));
-    assert_eq!(bench.store.get_unscoped(&stopping.id).await, Ok(None));
+    assert_eq!(
+        fixture.store.expired(delete_at, 10).await,
+        Ok(vec![stopping.id.clone()])
+    );
+    assert_eq!(fixture.store.delete(all, delete_at).await, Ok(1));
+    assert_eq!(fixture.store.get_unscoped(&stopping.id).await, Ok(None));
 }
 
 /// The id, the outcome and the answers are deleted, from lists too; other tasks are unchanged.
-pub async fn a_deleted_task_leaves_nothing(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
+pub async fn a_deleted_task_leaves_nothing(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
     for n in 0..4 {
         let name = format!("t{n}");
-        let (task, fence) = bench.running(&name, n).await;
+        let (task, fence) = fixture.running(&name, n).await;
         let events = vec![asked(1), answered(1, "yes"), finished(&name)];
-        bench
+        fixture
             .apply(&task.id, Some(fence), events, n + 1)
             .await
             .expect("it ends");
     }
-    let due = bench.get_unscoped(&id("t1")).await.task.delete_at().expect("a moment");
-    assert_eq!(bench.store.expired(due, 1).await, Ok(vec![id("t0")]), "earliest first");
-    let expired = bench.store.expired(due, 10).await.expect("a list");
+    let due = fixture
+        .get_unscoped(&id("t1"))
+        .await
+        .task
+        .delete_at()
+        .expect("a moment");
+    assert_eq!(
+        fixture.store.expired(due, 1).await,
+        Ok(vec![id("t0")]),
+        "earliest first"
+    );
+    let expired = fixture.store.expired(due, 10).await.expect("a list");
     assert_eq!(expired, [id("t0"), id("t1")]);
     assert_eq!(
-        bench.store.delete([expired, vec![id("unknown")]].concat(), due).await,
+        fixture.store.delete([expired, vec![id("unknown")]].concat(), due).await,
         Ok(2)
     );
     for gone in ["t0", "t1"] {
-        assert_eq!(bench.get("alice", &id(gone)).await, None);
-        assert_eq!(bench.input(&id(gone), 1).await, None);
+        assert_eq!(fixture.get("alice", &id(gone)).await, None);
+        assert_eq!(fixture.input(&id(gone), 1).await, None);
     }
-    let left = bench.store.list(&scope("alice"), None, 10).await.expect("a list").tasks;
+    let left = fixture
+        .store
+        .list(&scope("alice"), None, 10)
+        .await
+        .expect("a list")
+        .tasks;
     assert_eq!(
         left.iter().map(|task| task.id.clone()).collect::<Vec<_>>(),
         [id("t3"), id("t2")]
     );
-    assert_eq!(bench.get_unscoped(&id("t2")).await.outcome, Some(answer_text("t2")));
+    assert_eq!(fixture.get_unscoped(&id("t2")).await.outcome, Some(answer_text("t2")));
     // A new task with the same id has nothing of the deleted one.
-    let task = bench.create(new_task("t0", bench.node, 50)).await;
-    let record = bench.get_unscoped(&task.id).await;
+    let task = fixture.create(new_task("t0", fixture.node, 50)).await;
+    let record = fixture.get_unscoped(&task.id).await;
     assert_eq!((record.outcome, record.inputs), (None, vec![]));
 }

@@ -12,11 +12,11 @@
 //!     fn store(&self) -> Arc<dyn Store> { self.0.clone() }
 //!     fn reopen(&mut self) -> BoxFuture<'_, ()> { Box::pin(async {}) }
 //! }
-//! fn fresh() -> BoxFuture<'static, Box<dyn Subject>> {
+//! fn new_subject() -> BoxFuture<'static, Box<dyn Subject>> {
 //!     Box::pin(async { Box::new(Model(Arc::new(MemoryStore::new()))) as Box<dyn Subject> })
 //! }
 //! # fn block_on<F: Future>(_future: F) {}
-//! longhaul_store::contract_tests!(fresh, block_on);
+//! longhaul_store::contract_tests!(new_subject, block_on);
 //! ```
 //!
 //! The suite names no executor: `block_on` is whatever drives the store's futures. A broken promise panics with what was
@@ -69,13 +69,13 @@ pub trait Subject: Send {
 }
 
 /// Makes a [`Subject`] with nothing in it.
-pub type Fresh = fn() -> BoxFuture<'static, Box<dyn Subject>>;
+pub type NewSubject = fn() -> BoxFuture<'static, Box<dyn Subject>>;
 
-/// Makes a test of every promise: `contract_tests!(fresh, block_on)` with a [`Fresh`] and a function that drives a future.
+/// Makes a test of every promise: `contract_tests!(new_subject, block_on)` with a [`NewSubject`] and a function that drives a future.
 #[macro_export]
 macro_rules! contract_tests {
-    ($fresh:expr, $block_on:expr) => {
-        $crate::contract_tests!(@each $fresh, $block_on,
+    ($new_subject:expr, $block_on:expr) => {
+        $crate::contract_tests!(@each $new_subject, $block_on,
             acknowledged_is_kept: changes_survive_reopening, nodes_are_never_numbered_twice;
             all_or_nothing: a_refused_change_leaves_no_trace, a_refused_task_leaves_no_trace;
             blocked: blocked_work_records_events_and_is_not_woken, blocked_work_holds_nothing, a_block_lasts_until_an_entry,
@@ -117,7 +117,7 @@ macro_rules! contract_tests {
             differential: a_random_run_agrees_with_the_model;
         );
     };
-    (@each $fresh:expr, $block_on:expr, $($file:ident: $($promise:ident),+;)+) => {
+    (@each $new_subject:expr, $block_on:expr, $($file:ident: $($promise:ident),+;)+) => {
         $(
             #[cfg(test)]
             mod $file {
@@ -125,7 +125,7 @@ macro_rules! contract_tests {
                 $(
                     #[test]
                     fn $promise() {
-                        $block_on($crate::contract::$file::$promise($fresh));
+                        $block_on($crate::contract::$file::$promise($new_subject));
                     }
                 )+
             }

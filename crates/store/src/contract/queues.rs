@@ -1,37 +1,37 @@
 //! Which queues there are.
 
-use super::{Fresh, fixture::*};
+use super::{NewSubject, fixture::*};
 use longhaul_core::{UnixMillis, store::ToolLimit};
 
 /// Each tool with a queue, once, and the moment its first task is ready.
-pub async fn queues_are_known_by_their_tools(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    assert_eq!(bench.store.queued_tools().await, Ok(vec![]));
+pub async fn queues_are_known_by_their_tools(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    assert_eq!(fixture.store.queued_tools().await, Ok(vec![]));
     for (name, tool, at) in [
         ("a", "pack", 30),
         ("b", "hash", 20),
         ("c", "pack", 10),
         ("d", "pack", 40),
     ] {
-        let mut new = new_task(name, bench.node, at);
+        let mut new = new_task(name, fixture.node, at);
         new.header.tool = tool.into();
-        bench.create(new).await;
+        fixture.create(new).await;
     }
-    let tools = bench.store.queued_tools().await.expect("the tools");
+    let tools = fixture.store.queued_tools().await.expect("the tools");
     assert_eq!(tools.iter().map(|tool| &**tool).collect::<Vec<_>>(), ["hash", "pack"]);
-    assert_eq!(bench.store.next_ready("pack").await, Ok(Some(UnixMillis(10))));
-    assert_eq!(bench.store.next_ready("hash").await, Ok(Some(UnixMillis(20))));
-    assert_eq!(bench.store.next_ready("has").await, Ok(None));
-    bench.claim("hash", 1, 100).await;
-    bench.claim("pack", 1, 100).await;
-    assert_eq!(bench.store.next_ready("hash").await, Ok(None));
-    assert_eq!(bench.store.next_ready("pack").await, Ok(Some(UnixMillis(30))));
-    assert_eq!(bench.store.queued_tools().await.expect("the tools").len(), 1);
+    assert_eq!(fixture.store.next_ready("pack").await, Ok(Some(UnixMillis(10))));
+    assert_eq!(fixture.store.next_ready("hash").await, Ok(Some(UnixMillis(20))));
+    assert_eq!(fixture.store.next_ready("has").await, Ok(None));
+    fixture.claim("hash", 1, 100).await;
+    fixture.claim("pack", 1, 100).await;
+    assert_eq!(fixture.store.next_ready("hash").await, Ok(None));
+    assert_eq!(fixture.store.next_ready("pack").await, Ok(Some(UnixMillis(30))));
+    assert_eq!(fixture.store.queued_tools().await.expect("the tools").len(), 1);
 }
 
 /// Counts the tasks before a task, up to a limit, in the order in which tasks are claimed.
-pub async fn the_position_in_a_queue_is_known(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
+pub async fn the_position_in_a_queue_is_known(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
     let mut tasks = Vec::new();
     for (name, tool, at) in [
         ("a", "pack", 30),
@@ -39,26 +39,26 @@ pub async fn the_position_in_a_queue_is_known(fresh: Fresh) {
         ("c", "pack", 10),
         ("d", "pack", 30),
     ] {
-        let mut new = new_task(name, bench.node, at);
+        let mut new = new_task(name, fixture.node, at);
         new.header.tool = tool.into();
-        tasks.push(bench.create(new).await);
+        tasks.push(fixture.create(new).await);
     }
     for (task, most, before) in [(0, 9, 1), (1, 9, 0), (2, 9, 0), (3, 9, 2), (3, 1, 1)] {
         assert_eq!(
-            bench.store.queued_before(&tasks[task], most).await,
+            fixture.store.queued_before(&tasks[task], most).await,
             Ok(before),
             "{}",
             tasks[task].id
         );
     }
-    bench.claim("pack", 1, 100).await;
-    assert_eq!(bench.store.queued_before(&tasks[3], 9).await, Ok(1));
+    fixture.claim("pack", 1, 100).await;
+    assert_eq!(fixture.store.queued_before(&tasks[3], 9).await, Ok(1));
 }
 
 /// The limit that was put last, over a restart.
-pub async fn limits_are_kept_by_tool(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    assert_eq!(bench.store.limits().await, Ok(vec![]));
+pub async fn limits_are_kept_by_tool(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    assert_eq!(fixture.store.limits().await, Ok(vec![]));
     for (tool, most) in [
         ("pack", Some(1)),
         ("hash", Some(2)),
@@ -66,11 +66,11 @@ pub async fn limits_are_kept_by_tool(fresh: Fresh) {
         ("hash", None),
         ("look", None),
     ] {
-        bench.store.put_limit(tool, most).await.expect("it is written");
+        fixture.store.put_limit(tool, most).await.expect("it is written");
     }
-    let bench = bench.restart().await;
+    let fixture = fixture.restart().await;
     assert_eq!(
-        bench.store.limits().await,
+        fixture.store.limits().await,
         Ok(vec![ToolLimit {
             tool: "pack".into(),
             concurrency: 3

@@ -1,39 +1,39 @@
 //! After a restart.
 
-use super::{Fresh, fixture::*};
+use super::{NewSubject, fixture::*};
 use longhaul_core::{AttemptState, CancelMode, Event, HostId, State, UnixMillis, store::ApplyError};
 
 /// The new node takes over what ran, in the state it was in; the old fence is stale, the epoch stays.
-pub async fn orphans_are_adopted_with_their_epoch(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (live, old) = bench.running("a", 1).await;
-    bench
+pub async fn orphans_are_adopted_with_their_epoch(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (live, old) = fixture.running("a", 1).await;
+    fixture
         .apply(&live.id, Some(old), vec![Event::Started], 2)
         .await
         .expect("it starts");
-    let (stopping, _) = bench.running("b", 1).await;
-    bench
+    let (stopping, _) = fixture.running("b", 1).await;
+    fixture
         .apply(&stopping.id, None, vec![Event::CancelRequested(CancelMode::AtOnce)], 2)
         .await
         .expect("cancelled");
-    bench.create(new_task("c", bench.node, 1)).await;
-    let own = bench.store.adopt(bench.node, &host(), 10, UnixMillis(3)).await;
+    fixture.create(new_task("c", fixture.node, 1)).await;
+    let own = fixture.store.adopt(fixture.node, &host(), 10, UnixMillis(3)).await;
     assert_eq!(own, Ok(vec![]), "live nodes keep their attempts");
 
-    let bench = bench.restart().await;
-    let first = bench
+    let fixture = fixture.restart().await;
+    let first = fixture
         .store
-        .adopt(bench.node, &host(), 1, UnixMillis(3))
+        .adopt(fixture.node, &host(), 1, UnixMillis(3))
         .await
         .expect("an answer");
     assert_eq!(first.len(), 1);
-    let rest = bench
+    let rest = fixture
         .store
-        .adopt(bench.node, &host(), 10, UnixMillis(3))
+        .adopt(fixture.node, &host(), 10, UnixMillis(3))
         .await
         .expect("an answer");
     assert_eq!(
-        bench.store.adopt(bench.node, &host(), 10, UnixMillis(3)).await,
+        fixture.store.adopt(fixture.node, &host(), 10, UnixMillis(3)).await,
         Ok(vec![])
     );
     let adopted = [first, rest].concat();
@@ -53,16 +53,16 @@ pub async fn orphans_are_adopted_with_their_epoch(fresh: Fresh) {
     assert_eq!(
         seen,
         [
-            ("a".to_owned(), false, AttemptState::Live, 1, bench.node),
-            ("b".to_owned(), true, AttemptState::Stopping, 1, bench.node)
+            ("a".to_owned(), false, AttemptState::Live, 1, fixture.node),
+            ("b".to_owned(), true, AttemptState::Stopping, 1, fixture.node)
         ]
     );
     assert_eq!(adopted[0].arguments.as_str(), r#"{"of":"a"}"#);
     assert_eq!(
-        bench.apply(&live.id, Some(old), vec![finished("old")], 4).await,
+        fixture.apply(&live.id, Some(old), vec![finished("old")], 4).await,
         Err(ApplyError::Stale)
     );
-    let done = bench
+    let done = fixture
         .apply(&live.id, Some(fence(&adopted[0].task)), vec![finished("new")], 5)
         .await
         .expect("it ends");
@@ -70,27 +70,27 @@ pub async fn orphans_are_adopted_with_their_epoch(fresh: Fresh) {
 }
 
 /// An attempt of another host can only be adopted there.
-pub async fn orphans_of_other_hosts_are_left(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
+pub async fn orphans_of_other_hosts_are_left(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
     let there = HostId("there".into());
     for (name, bound) in [("a", None), ("b", Some(host())), ("c", Some(there.clone()))] {
-        let mut new = new_task(name, bench.node, 1);
-        new.claim = Some((bench.node, bound));
-        bench.create(new).await;
+        let mut new = new_task(name, fixture.node, 1);
+        new.claim = Some((fixture.node, bound));
+        fixture.create(new).await;
     }
-    let bench = bench.restart().await;
-    let here = bench
+    let fixture = fixture.restart().await;
+    let here = fixture
         .store
-        .adopt(bench.node, &host(), 10, UnixMillis(2))
+        .adopt(fixture.node, &host(), 10, UnixMillis(2))
         .await
         .expect("an answer");
     assert_eq!(
         here.iter().map(|claimed| claimed.task.id.clone()).collect::<Vec<_>>(),
         [id("a"), id("b")]
     );
-    let elsewhere = bench
+    let elsewhere = fixture
         .store
-        .adopt(bench.node, &there, 10, UnixMillis(2))
+        .adopt(fixture.node, &there, 10, UnixMillis(2))
         .await
         .expect("an answer");
     assert_eq!(
@@ -103,33 +103,33 @@ pub async fn orphans_of_other_hosts_are_left(fresh: Fresh) {
 }
 
 /// A plain call whose caller is gone.
-pub async fn orphaned_calls_are_found(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
+pub async fn orphaned_calls_are_found(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
     for (name, announced) in [("a", false), ("b", true), ("c", false), ("d", false)] {
-        let mut new = new_task(name, bench.node, 1);
+        let mut new = new_task(name, fixture.node, 1);
         new.announced = announced;
-        bench.create(new).await;
+        fixture.create(new).await;
     }
-    bench
+    fixture
         .apply(&id("c"), None, vec![Event::CancelRequested(CancelMode::AtOnce)], 2)
         .await
         .expect("it is over");
     assert_eq!(
-        bench.store.orphaned_calls(bench.node, 10).await,
+        fixture.store.orphaned_calls(fixture.node, 10).await,
         Ok(vec![]),
         "their front lives"
     );
-    let bench = bench.restart().await;
-    let mut new = new_task("e", bench.node, 3);
+    let fixture = fixture.restart().await;
+    let mut new = new_task("e", fixture.node, 3);
     new.announced = false;
-    bench.create(new).await;
+    fixture.create(new).await;
     let names = |tasks: Vec<longhaul_core::Task>| tasks.iter().map(|task| task.id.to_string()).collect::<Vec<_>>();
     assert_eq!(
-        names(bench.store.orphaned_calls(bench.node, 1).await.expect("an answer")),
+        names(fixture.store.orphaned_calls(fixture.node, 1).await.expect("an answer")),
         ["a"]
     );
     assert_eq!(
-        names(bench.store.orphaned_calls(bench.node, 10).await.expect("an answer")),
+        names(fixture.store.orphaned_calls(fixture.node, 10).await.expect("an answer")),
         ["a", "d"]
     );
 }

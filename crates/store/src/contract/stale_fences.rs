@@ -1,30 +1,30 @@
 //! Invariant 3: every effect of a worker carries its fence; a stale one is refused.
 
-use super::{Fresh, fixture::*};
+use super::{NewSubject, fixture::*};
 use longhaul_core::{AttemptEnd, Event, Fence, InputKey, NodeId, UnixMillis, store::ApplyError};
 
 /// The fence of an earlier attempt, of another node, or of no attempt is refused.
-pub async fn invariant_3_a_stale_fence_is_refused(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (task, first) = bench.running("a", 1).await;
+pub async fn invariant_3_a_stale_fence_is_refused(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (task, first) = fixture.running("a", 1).await;
     let failed = AttemptEnd::Failed {
         outcome: answer_text("no"),
         retry_at: Some(UnixMillis(2)),
         asks_again: false,
     };
-    bench
+    fixture
         .apply(&task.id, Some(first), vec![Event::AttemptEnded(failed)], 2)
         .await
         .expect("queued again");
-    let queued = bench.get_unscoped(&task.id).await;
+    let queued = fixture.get_unscoped(&task.id).await;
     assert_eq!(
-        bench.apply(&task.id, Some(first), vec![finished("late")], 3).await,
+        fixture.apply(&task.id, Some(first), vec![finished("late")], 3).await,
         Err(ApplyError::Stale)
     );
-    assert_eq!(bench.get_unscoped(&task.id).await, queued);
+    assert_eq!(fixture.get_unscoped(&task.id).await, queued);
 
-    let second = fence(&bench.claim("tool", 1, 3).await[0].task);
-    let running = bench.get_unscoped(&task.id).await;
+    let second = fence(&fixture.claim("tool", 1, 3).await[0].task);
+    let running = fixture.get_unscoped(&task.id).await;
     let stale = [
         first,
         Fence {
@@ -39,31 +39,31 @@ pub async fn invariant_3_a_stale_fence_is_refused(fresh: Fresh) {
     for stale in stale {
         // Also for events that need no fence: a fence that is sent must be valid.
         for event in [finished("late"), Event::Started, answered(1, "x"), Event::Promoted] {
-            let answer = bench.apply(&task.id, Some(stale), vec![event.clone()], 4).await;
+            let answer = fixture.apply(&task.id, Some(stale), vec![event.clone()], 4).await;
             assert_eq!(answer, Err(ApplyError::Stale), "{stale:?} {event:?}");
         }
-        assert_eq!(bench.get_unscoped(&task.id).await, running);
+        assert_eq!(fixture.get_unscoped(&task.id).await, running);
     }
-    bench
+    fixture
         .apply(&task.id, Some(second), vec![finished("done")], 5)
         .await
         .expect("the holder may");
     assert_eq!(
-        bench.apply(&task.id, Some(second), vec![finished("twice")], 6).await,
+        fixture.apply(&task.id, Some(second), vec![finished("twice")], 6).await,
         Err(ApplyError::Stale)
     );
-    assert_eq!(bench.get_unscoped(&task.id).await.outcome, Some(answer_text("done")));
+    assert_eq!(fixture.get_unscoped(&task.id).await.outcome, Some(answer_text("done")));
 }
 
 /// Events of a worker are refused without a fence.
-pub async fn workers_must_show_a_fence(fresh: Fresh) {
-    let bench = Bench::fresh(fresh).await;
-    let (task, fence) = bench.running("a", 1).await;
-    bench
+pub async fn workers_must_show_a_fence(new_subject: NewSubject) {
+    let fixture = Fixture::new(new_subject).await;
+    let (task, fence) = fixture.running("a", 1).await;
+    fixture
         .apply(&task.id, Some(fence), vec![asked(1)], 2)
         .await
         .expect("a question");
-    let before = bench.get_unscoped(&task.id).await;
+    let before = fixture.get_unscoped(&task.id).await;
     let events = [
         Event::Started,
         Event::Reported {
@@ -75,8 +75,8 @@ pub async fn workers_must_show_a_fence(fresh: Fresh) {
         finished("forged"),
     ];
     for event in events {
-        let answer = bench.apply(&task.id, None, vec![event.clone()], 3).await;
+        let answer = fixture.apply(&task.id, None, vec![event.clone()], 3).await;
         assert_eq!(answer, Err(ApplyError::Stale), "{event:?}");
     }
-    assert_eq!(bench.get_unscoped(&task.id).await, before);
+    assert_eq!(fixture.get_unscoped(&task.id).await, before);
 }

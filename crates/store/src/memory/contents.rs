@@ -53,16 +53,21 @@ impl Contents {
     /// The answer to an earlier call with the same idempotency key.
     fn repeated(&self, new: &NewTask) -> Option<Result<Created, CreateError>> {
         let idempotency = new.idempotency.as_ref()?;
-        let first = self.keyed(&new.owner.principal, &new.tool, idempotency)?;
+        let first = self.find_by_idempotency_key(&new.owner.principal, &new.tool, idempotency)?;
         Some(if first.idempotency.as_ref() == Some(idempotency) {
             Ok(Created::Existing(first.task.clone()))
         } else {
-            Err(CreateError::KeyTaken)
+            Err(CreateError::IdempotencyKeyConflict)
         })
     }
 
     /// The call with this key, whatever its arguments are.
-    pub(super) fn keyed(&self, principal: &Principal, tool: &str, idempotency: &Idempotency) -> Option<&StoredTask> {
+    pub(super) fn find_by_idempotency_key(
+        &self,
+        principal: &Principal,
+        tool: &str,
+        idempotency: &Idempotency,
+    ) -> Option<&StoredTask> {
         let call = index::call(principal, tool, idempotency);
         let ((), id) = self.tasks.index().keyed.of(&call).next()?;
         self.tasks.get(id)
@@ -201,7 +206,7 @@ impl Contents {
         before.take(most).count()
     }
 
-    pub(super) fn due(&self, at: UnixMillis, limit: usize) -> Vec<Task> {
+    pub(super) fn due_timers(&self, at: UnixMillis, limit: usize) -> Vec<Task> {
         let due = self.tasks.index().waking.of(&()).take_while(|(wake, _)| *wake <= at);
         self.found(due).take(limit).cloned().collect()
     }

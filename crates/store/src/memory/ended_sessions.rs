@@ -2,7 +2,7 @@
 
 use longhaul_core::{
     SessionKey, UnixMillis,
-    store::{MOST_ENDED_SESSIONS, StoreError},
+    store::{MAX_ENDED_SESSIONS, StoreError},
 };
 use std::collections::{BTreeSet, HashMap};
 
@@ -25,7 +25,7 @@ impl EndedSessions {
                 return Ok(());
             }
             self.by_time.remove(&(known, session.clone()));
-        } else if self.until.len() >= MOST_ENDED_SESSIONS {
+        } else if self.until.len() >= MAX_ENDED_SESSIONS {
             return Err(StoreError::TooManySessions);
         }
         self.until.insert(session.clone(), until);

@@ -129,14 +129,14 @@ impl Store for MemoryStore {
         }
     }
 
-    fn keyed(
+    fn find_by_idempotency_key(
         &self,
         principal: &Principal,
         tool: &str,
         idempotency: &Idempotency,
     ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
         let all = self.lock();
-        let found = all.keyed(principal, tool, idempotency);
+        let found = all.find_by_idempotency_key(principal, tool, idempotency);
         let found = found.filter(|stored| stored.idempotency.as_ref() == Some(idempotency));
         answer(Ok(found.map(|stored| stored.task.clone())))
     }
@@ -177,7 +177,7 @@ impl Store for MemoryStore {
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
         let mut all = self.lock();
         let held = all.tasks.index().held.of(&());
-        let orphans = held.filter(|(holder, _)| all.nodes.is_dead(*holder, node));
+        let orphans = held.filter(|(holder, _)| all.nodes.can_be_taken_over(*holder, node));
         let can_take = |task: &&Task| {
             let bound = task.active_attempt().and_then(|attempt| attempt.host.as_ref());
             bound.is_none_or(|bound| bound == host)
@@ -197,7 +197,7 @@ impl Store for MemoryStore {
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
         let mut all = self.lock();
         let held = all.tasks.index().held.of(&());
-        let lost = held.filter(|(holder, _)| all.nodes.is_host_lost_for(*holder, node, lost_for));
+        let lost = held.filter(|(holder, _)| all.nodes.can_be_reclaimed(*holder, node, lost_for));
         let is_elsewhere = |task: &&Task| {
             let bound = task.active_attempt().and_then(|attempt| attempt.host.as_ref());
             bound.is_some_and(|bound| bound != host)
@@ -216,7 +216,7 @@ impl Store for MemoryStore {
     fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         let all = self.lock();
         let calls = all.tasks.index().orphanable.of(&());
-        let orphaned_calls = calls.filter(|(front, _)| all.nodes.is_dead(*front, node));
+        let orphaned_calls = calls.filter(|(front, _)| all.nodes.can_be_taken_over(*front, node));
         answer(Ok(all.found(orphaned_calls).take(limit).cloned().collect()))
     }
 
@@ -309,7 +309,7 @@ impl Store for MemoryStore {
         answer(Ok(Page { tasks, more }))
     }
 
-    fn live(
+    fn live_in_session(
         &self,
         owner: &Principal,
         session: &SessionKey,
@@ -323,8 +323,8 @@ impl Store for MemoryStore {
         answer(Ok(all.found(live).take(limit).cloned().collect()))
     }
 
-    fn due(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        answer(Ok(self.lock().due(at, limit)))
+    fn due_timers(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        answer(Ok(self.lock().due_timers(at, limit)))
     }
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
@@ -336,7 +336,7 @@ impl Store for MemoryStore {
         answer(Ok(()))
     }
 
-    fn newest(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+    fn newest_created_at(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
         answer(Ok(self.lock().tasks.newest().map(|task| task.created_at)))
     }
 
@@ -380,7 +380,7 @@ impl Store for MemoryStore {
 
     fn capabilities(&self) -> StoreCapabilities {
         StoreCapabilities {
-            many_nodes: self.lock().nodes.are_many(),
+            many_nodes: self.lock().nodes.has_leases(),
             ..StoreCapabilities::default()
         }
     }

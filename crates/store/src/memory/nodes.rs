@@ -31,7 +31,7 @@ struct NodeLease {
     /// When it was noted that it is lost.
     lost_at: Option<UnixMillis>,
     /// How many leases were lost when it was last renewed.
-    lost_before: u64,
+    losses_seen: u64,
 }
 
 impl Nodes {
@@ -48,7 +48,7 @@ impl Nodes {
         }
     }
 
-    pub(super) fn are_many(&self) -> bool {
+    pub(super) fn has_leases(&self) -> bool {
         self.leases.is_some()
     }
 
@@ -71,13 +71,13 @@ impl Nodes {
         if let Some(ends_at) = held.map(|lease| lease.ends_at).max().filter(|ends_at| *ends_at > now) {
             return Err(StoreError::HostInUse(ends_at.since(now)));
         }
-        leases.lose(now, |_, lease| of_host(lease));
+        leases.mark_lost(now, |_, lease| of_host(lease));
         let lease = NodeLease {
             host: host.clone(),
             since: now,
             ends_at: now.plus(leases.length),
             lost_at: None,
-            lost_before: leases.lost,
+            losses_seen: leases.lost,
         };
         leases.of_nodes.insert(node, lease);
         self.opened += 1;
@@ -102,21 +102,21 @@ impl Nodes {
             lease.since = now;
         }
         lease.ends_at = now.plus(leases.length);
-        let lost_before = lease.lost_before;
+        let losses_seen = lease.losses_seen;
         if lease.since.plus(leases.length) <= now {
-            leases.lose(now, |_, lease| lease.ends_at <= now);
+            leases.mark_lost(now, |_, lease| lease.ends_at <= now);
         }
         let lost = leases.lost;
         if let Some(lease) = leases.of_nodes.get_mut(&node) {
-            lease.lost_before = lost;
+            lease.losses_seen = lost;
         }
-        Ok((Some(now), lost > lost_before))
+        Ok((Some(now), lost > losses_seen))
     }
 
     pub(super) fn end(&mut self, node: NodeId) {
         if let Some(leases) = &mut self.leases {
             let now = leases.clock.now();
-            leases.lose(now, |id, _| id == node);
+            leases.mark_lost(now, |id, _| id == node);
         }
     }
 
@@ -133,7 +133,7 @@ impl Nodes {
     }
 
     /// Whether `asking` may take over from `node`.
-    pub(super) fn is_dead(&self, node: NodeId, asking: NodeId) -> bool {
+    pub(super) fn can_be_taken_over(&self, node: NodeId, asking: NodeId) -> bool {
         match &self.leases {
             // One that is dead itself takes over from nobody.
             Some(leases) => leases.lost_at(node).is_some() && leases.lost_at(asking).is_none(),
@@ -142,7 +142,7 @@ impl Nodes {
     }
 
     /// Whether `asking` may take over from `node` because no node of its host has held a lease for so long.
-    pub(super) fn is_host_lost_for(&self, node: NodeId, asking: NodeId, span: Millis) -> bool {
+    pub(super) fn can_be_reclaimed(&self, node: NodeId, asking: NodeId, span: Millis) -> bool {
         let Some(leases) = &self.leases else { return false };
         let Some(NodeLease { host, .. }) = leases.of_nodes.get(&node) else {
             return false;
@@ -150,13 +150,13 @@ impl Nodes {
         let now = leases.clock.now();
         let is_lost = |lease: &NodeLease| lease.lost_at.is_some_and(|lost_at| lost_at.plus(span) <= now);
         let mut of_host = leases.of_nodes.values().filter(|lease| lease.host == *host);
-        self.is_dead(node, asking) && of_host.all(is_lost)
+        self.can_be_taken_over(node, asking) && of_host.all(is_lost)
     }
 }
 
 impl Leases {
     /// Notes that leases are lost.
-    fn lose(&mut self, now: UnixMillis, which: impl Fn(NodeId, &NodeLease) -> bool) {
+    fn mark_lost(&mut self, now: UnixMillis, which: impl Fn(NodeId, &NodeLease) -> bool) {
         for (node, lease) in &mut self.of_nodes {
             if lease.lost_at.is_none() && which(*node, lease) {
                 lease.lost_at = Some(now);

@@ -470,10 +470,10 @@ impl StoreLayer for PlainCallStore {
         }
     }
 
-    fn due(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+    fn due_timers(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         Box::pin(async move {
-            let mut due = self.store.due(at, limit).await?;
-            due.extend(self.calls().kept.due(at, limit));
+            let mut due = self.store.due_timers(at, limit).await?;
+            due.extend(self.calls().kept.due_timers(at, limit));
             due.sort_by_key(Task::wake_at);
             due.truncate(limit);
             Ok(due)

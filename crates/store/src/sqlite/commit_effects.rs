@@ -3,7 +3,7 @@
 use super::ended::EndedRecords;
 use longhaul_core::{
     Outcome, SessionKey, Task, TaskId, UnixMillis,
-    store::{Hint, Listener, MOST_ENDED_SESSIONS, Record, StoreEvent},
+    store::{Hint, Listener, MAX_ENDED_SESSIONS, Record, StoreEvent},
 };
 use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
@@ -97,7 +97,7 @@ impl PublishedState {
     /// Whether the limit of ended sessions allows another one. Those that are being written are not counted.
     pub(super) fn may_end(&self, session: &SessionKey) -> bool {
         let ended = self.ended_sessions.read();
-        ended.len() < MOST_ENDED_SESSIONS || ended.contains_key(session)
+        ended.len() < MAX_ENDED_SESSIONS || ended.contains_key(session)
     }
 
     /// Call it before the acknowledgement: a caller that ended a session or deleted a task then sees that.

@@ -1,6 +1,6 @@
 //! Opening connections, each with the settings of its use.
 
-use super::{Plant, fault, open_error::OpenError, schema};
+use super::{InjectedFault, fault, open_error::OpenError, schema};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{path::Path, time::Duration};
 
@@ -16,22 +16,22 @@ const LOG_KEPT: i64 = 64 << 20;
 const STATEMENTS: usize = 128;
 
 /// The one connection that writes; brings the file up to date.
-pub(super) fn writer(path: &Path, plant: Option<Plant>) -> Result<Connection, OpenError> {
+pub(super) fn writer(path: &Path, injected_fault: Option<InjectedFault>) -> Result<Connection, OpenError> {
     let mut connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    match set_up(&mut connection, path, plant) {
+    match set_up(&mut connection, path, injected_fault) {
         Ok(()) => Ok(connection),
         Err(error) => Err(fault::name_refused_write(error, &connection)),
     }
 }
 
-fn set_up(connection: &mut Connection, path: &Path, plant: Option<Plant>) -> Result<(), OpenError> {
+fn set_up(connection: &mut Connection, path: &Path, injected_fault: Option<InjectedFault>) -> Result<(), OpenError> {
     let set = |connection: &Connection| {
         // Checkpoints are the writer's own, so that their errors are seen (see `writer`).
         connection.execute_batch(&format!(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = {}; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
              PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {LOG_KEPT}; PRAGMA cache_size = -{WRITER_CACHE};
              PRAGMA temp_store = MEMORY;",
-            Plant::synchronous(plant)
+            InjectedFault::synchronous(injected_fault)
         ))
     };
     set(connection).map_err(|error| schema::because(error, path))?;

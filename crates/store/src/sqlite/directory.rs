@@ -1,6 +1,6 @@
 //! The data directory: private, local, and owned by one process.
 
-use super::{DATABASE, OpenError, filesystem, in_place::InPlace, node_file::NodeFile};
+use super::{DATABASE, OpenError, database_file_check::DatabaseFileCheck, filesystem, node_file::NodeFile};
 use longhaul_private_dir::{PrivateDir, check_file, is_at};
 use rustix::{
     fs::{FlockOperation, flock},
@@ -112,8 +112,8 @@ impl Directory {
     }
 
     /// Checks later whether `database` is still at its path. Call it when SQLite has opened all its files.
-    pub(super) fn in_place(&self, database: &Path) -> Result<InPlace, OpenError> {
-        InPlace::note(database).map_err(|source| OpenError::Io {
+    pub(super) fn database_file_check(&self, database: &Path) -> Result<DatabaseFileCheck, OpenError> {
+        DatabaseFileCheck::note(database).map_err(|source| OpenError::Io {
             action: "inspect the files of",
             path: self.path.clone(),
             source,

@@ -1,10 +1,10 @@
-//! Faults that tests plant, to prove that other tests find them.
+//! Faults that tests inject, to prove that other tests find them.
 
 use std::time::Duration;
 
-/// A fault to be planted. Each breaks a promise of the store on purpose; never set one outside a test.
+/// A fault to be injected. Each breaks a promise of the store on purpose; never set one outside a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plant {
+pub enum InjectedFault {
     /// Commits do not reach the disk before they are acknowledged (`synchronous=OFF`). The strace test must see it.
     SynchronousOff,
     /// Changes are acknowledged a little before they are committed (`lose-ack`). The crash harness must see it.
@@ -13,28 +13,28 @@ pub enum Plant {
     CommitFailsAfter(u64),
 }
 
-impl Plant {
+impl InjectedFault {
     /// The `synchronous` pragma of the writer.
-    pub(super) fn synchronous(plant: Option<Self>) -> &'static str {
-        match plant {
+    pub(super) fn synchronous(injected_fault: Option<Self>) -> &'static str {
+        match injected_fault {
             Some(Self::SynchronousOff) => "OFF",
             _ => "FULL",
         }
     }
 
     /// Whether to acknowledge before the commit. The commit is then delayed, so that a crash can happen in between.
-    pub(super) fn acknowledges_early(plant: Option<Self>) -> bool {
-        plant == Some(Self::AcknowledgeBeforeCommit)
+    pub(super) fn acknowledges_early(injected_fault: Option<Self>) -> bool {
+        injected_fault == Some(Self::AcknowledgeBeforeCommit)
     }
 
     /// The pause between an early acknowledgement and its commit.
-    #[expect(clippy::disallowed_methods, reason = "a planted fault, for tests only")]
+    #[expect(clippy::disallowed_methods, reason = "an injected fault, for tests only")]
     pub(super) fn delay_commit() {
         std::thread::sleep(Duration::from_millis(5));
     }
 
     /// Whether commit number `nth`, counted from 0, is to fail.
-    pub(super) fn commit_fails(plant: Option<Self>, nth: u64) -> bool {
-        matches!(plant, Some(Self::CommitFailsAfter(good)) if nth >= good)
+    pub(super) fn commit_fails(injected_fault: Option<Self>, nth: u64) -> bool {
+        matches!(injected_fault, Some(Self::CommitFailsAfter(good)) if nth >= good)
     }
 }

@@ -8,12 +8,12 @@ mod backup;
 mod code;
 mod commit_effects;
 mod connection;
+mod database_file_check;
 mod directory;
 mod ended;
 mod fault;
 mod fault_injection;
 mod filesystem;
-mod in_place;
 mod journal;
 mod ledger;
 mod node_file;
@@ -33,7 +33,7 @@ mod transaction;
 mod write;
 mod writer;
 
-pub use fault_injection::Plant;
+pub use fault_injection::InjectedFault;
 pub use node_file::Disagreement;
 pub use open_error::OpenError;
 pub use options::{EXIT_COMMIT_FAILED, OnFatal, SqliteOptions};
@@ -111,7 +111,7 @@ impl SqliteStore {
     pub fn open(directory: &Path, options: SqliteOptions) -> Result<Self, OpenError> {
         let directory = Directory::own(directory)?;
         let path = directory.database()?;
-        let connection = connection::writer(&path, options.plant)?;
+        let connection = connection::writer(&path, options.injected_fault)?;
         let failed = |error| schema::because(error, &path);
         let node_file = directory.node_file();
         let disagreement = match node_file.disagreement(read::latest_node(&connection).map_err(failed)?)? {
@@ -123,7 +123,7 @@ impl SqliteStore {
         };
         let published = Arc::new(PublishedState::load(&connection).map_err(failed)?);
         let readers = Readers::open(&path)?;
-        let in_place = directory.in_place(&path)?;
+        let database_file_check = directory.database_file_check(&path)?;
         let (queue, incoming) = mpsc::channel();
         let in_flight = Arc::new(AtomicUsize::new(0));
         let writer = Writer::new(
@@ -131,7 +131,7 @@ impl SqliteStore {
             incoming,
             in_flight.clone(),
             published.clone(),
-            in_place,
+            database_file_check,
             options,
         )
         .map_err(failed)?;

@@ -1,6 +1,6 @@
 //! What may be chosen when a directory is opened.
 
-use super::Plant;
+use super::InjectedFault;
 use longhaul_core::store::LONGEST_HOLD;
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ pub struct SqliteOptions {
     /// can only be [read](crate::ReadOnlyStore). What it calls queued or running may have run since, and may run again.
     pub accept_restored: bool,
     /// A fault, planted to prove that tests find it. `None` outside tests.
-    pub plant: Option<Plant>,
+    pub injected_fault: Option<InjectedFault>,
     /// Called after each commit, before its acknowledgements.
     #[cfg(test)]
     pub(super) on_commit: Option<CommitObserver>,
@@ -37,7 +37,7 @@ impl Default for SqliteOptions {
         Self {
             on_fatal: Arc::new(exit),
             accept_restored: false,
-            plant: None,
+            injected_fault: None,
             #[cfg(test)]
             on_commit: None,
             #[cfg(test)]
@@ -70,7 +70,7 @@ fn exit(reason: &str) {
 impl fmt::Debug for SqliteOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteOptions")
-            .field("plant", &self.plant)
+            .field("injected_fault", &self.injected_fault)
             .finish_non_exhaustive()
     }
 }

@@ -133,7 +133,7 @@ pub(super) fn versions(connection: &Connection, ids: Vec<TaskId>) -> Result<Vec<
 }
 
 /// The task of the call with this key, and the digest of its arguments.
-pub(super) fn keyed(
+pub(super) fn find_by_idempotency_key(
     connection: &Connection,
     principal: &Principal,
     tool: &str,
@@ -241,8 +241,8 @@ pub(super) fn list(connection: &Connection, scope: &Scope, before: Option<&TaskI
     Ok(Page { tasks, more })
 }
 
-/// [`longhaul_core::Store::live`].
-pub(super) fn live(
+/// [`longhaul_core::Store::live_in_session`].
+pub(super) fn live_in_session(
     connection: &Connection,
     owner: &Principal,
     session: &SessionKey,
@@ -257,8 +257,8 @@ pub(super) fn live(
     )
 }
 
-/// [`longhaul_core::Store::due`].
-pub(super) fn due(connection: &Connection, at: UnixMillis, limit: usize) -> Result<Vec<Task>> {
+/// [`longhaul_core::Store::due_timers`].
+pub(super) fn due_timers(connection: &Connection, at: UnixMillis, limit: usize) -> Result<Vec<Task>> {
     tasks(connection.prepare_cached(DUE)?, params![at.0, bound(limit)])
 }
 
@@ -290,8 +290,8 @@ pub(super) fn queued_before(connection: &Connection, task: &Task, most: usize) -
     Ok(usize::try_from(count).unwrap_or(most))
 }
 
-/// [`longhaul_core::Store::newest`].
-pub(super) fn newest(connection: &Connection) -> Result<Option<UnixMillis>> {
+/// [`longhaul_core::Store::newest_created_at`].
+pub(super) fn newest_created_at(connection: &Connection) -> Result<Option<UnixMillis>> {
     let newest = connection.prepare_cached(NEWEST)?.query_row([], |row| row.get(0));
     Ok(newest.optional()?.map(UnixMillis))
 }

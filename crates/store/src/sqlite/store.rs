@@ -106,14 +106,14 @@ impl Store for SqliteStore {
         }))
     }
 
-    fn keyed(
+    fn find_by_idempotency_key(
         &self,
         principal: &Principal,
         tool: &str,
         idempotency: &Idempotency,
     ) -> BoxFuture<'_, Result<Option<Task>, StoreError>> {
         self.at_once(|connection| {
-            let found = read::keyed(connection, principal, tool, &idempotency.key)?;
+            let found = read::find_by_idempotency_key(connection, principal, tool, &idempotency.key)?;
             Ok(found.and_then(|(task, digest)| (digest == idempotency.digest).then_some(task)))
         })
     }
@@ -230,7 +230,7 @@ impl Store for SqliteStore {
         self.in_turn(move |connection| read::list(connection, &scope, before.as_ref(), limit))
     }
 
-    fn live(
+    fn live_in_session(
         &self,
         owner: &Principal,
         session: &SessionKey,
@@ -238,11 +238,11 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
         let (owner, session, after) = (owner.clone(), session.clone(), after.cloned());
-        self.in_turn(move |connection| read::live(connection, &owner, &session, after.as_ref(), limit))
+        self.in_turn(move |connection| read::live_in_session(connection, &owner, &session, after.as_ref(), limit))
     }
 
-    fn due(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
-        self.in_turn(move |connection| read::due(connection, at, limit))
+    fn due_timers(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>> {
+        self.in_turn(move |connection| read::due_timers(connection, at, limit))
     }
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
@@ -253,8 +253,8 @@ impl Store for SqliteStore {
         Box::pin(self.write(0, move |tx| write::make_timers_due(tx, at)))
     }
 
-    fn newest(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
-        self.at_once(read::newest)
+    fn newest_created_at(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>> {
+        self.at_once(read::newest_created_at)
     }
 
     fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>> {

@@ -136,12 +136,12 @@ fn repeated(connection: &Connection, new: &NewTask) -> Result<Option<Result<Crea
     let Some(idempotency) = &new.idempotency else {
         return Ok(None);
     };
-    let first = read::keyed(connection, &new.owner.principal, &new.tool, &idempotency.key)?;
+    let first = read::find_by_idempotency_key(connection, &new.owner.principal, &new.tool, &idempotency.key)?;
     Ok(first.map(|(task, digest)| {
         if digest == idempotency.digest {
             Ok(Created::Existing(task))
         } else {
-            Err(CreateError::KeyTaken)
+            Err(CreateError::IdempotencyKeyConflict)
         }
     }))
 }

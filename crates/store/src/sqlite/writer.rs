@@ -6,11 +6,11 @@
 //! itself). A savepoint for each change was measured to cost a fifth of the writer's time.
 
 use super::{
-    Plant,
+    InjectedFault,
     commit_effects::{CommitEffects, PublishedState},
     connection,
+    database_file_check::DatabaseFileCheck,
     fault::{self, Fault},
-    in_place::InPlace,
     operation::Operation,
     options::{OnFatal, SqliteOptions},
     transaction::Tx,
@@ -128,7 +128,7 @@ pub(super) struct Writer {
     /// Whether another process holds a transaction, and this was logged.
     locked: bool,
     published: Arc<PublishedState>,
-    in_place: InPlace,
+    database_file_check: DatabaseFileCheck,
     options: SqliteOptions,
     log_pages: Arc<AtomicI32>,
     checkpointed: i32,
@@ -146,7 +146,7 @@ impl Writer {
         queue: Receiver<Message>,
         in_flight: Arc<AtomicUsize>,
         published: Arc<PublishedState>,
-        in_place: InPlace,
+        database_file_check: DatabaseFileCheck,
         options: SqliteOptions,
     ) -> rusqlite::Result<Self> {
         let log_pages = Arc::new(AtomicI32::new(0));
@@ -161,7 +161,7 @@ impl Writer {
             next: Vec::new(),
             locked: false,
             published,
-            in_place,
+            database_file_check,
             options,
             log_pages,
             checkpointed: 0,
@@ -297,12 +297,12 @@ impl Writer {
         if std::mem::take(&mut self.locked) {
             tracing::info!("the database is free again");
         }
-        if Plant::acknowledges_early(self.options.plant) {
+        if InjectedFault::acknowledges_early(self.options.injected_fault) {
             batch.iter_mut().for_each(|operation| operation.acknowledge());
-            Plant::delay_commit();
+            InjectedFault::delay_commit();
         }
         self.commit_transaction()?;
-        if let Err(gone) = self.in_place.check() {
+        if let Err(gone) = self.database_file_check.check() {
             return Err(Failure::Fatal(self.report_unknown_disk_state(&gone)));
         }
         #[cfg(test)]
@@ -345,7 +345,7 @@ impl Writer {
     fn commit_transaction(&mut self) -> Result<(), Failure> {
         let nth = self.commits;
         self.commits += 1;
-        let committed = if Plant::commit_fails(self.options.plant, nth) {
+        let committed = if InjectedFault::commit_fails(self.options.injected_fault, nth) {
             Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_IOERR_FSYNC), None))
         } else {
             self.connection

@@ -5,7 +5,7 @@ use longhaul_core::{
     Store, TaskId, UnixMillis,
     store::{StoreError, StoreEvent},
 };
-use longhaul_store::{SqliteOptions, sqlite::Plant};
+use longhaul_store::{SqliteOptions, sqlite::InjectedFault};
 use rusqlite::{Connection, OpenFlags};
 use std::{
     path::Path,
@@ -14,10 +14,10 @@ use std::{
 
 /// Creates tasks, and asks after each acknowledgement, over a connection of its own, whether the task is
 /// there. Returns how many were acknowledged too early. Events are checked in the same way.
-async fn acknowledged_too_early(plant: Option<Plant>) -> usize {
+async fn acknowledged_too_early(plant: Option<InjectedFault>) -> usize {
     let directory = tempfile::tempdir().unwrap();
     let options = SqliteOptions {
-        plant,
+        injected_fault: plant,
         ..SqliteOptions::default()
     };
     let (store, node) = open(directory.path(), options).await;
@@ -66,7 +66,10 @@ async fn invariant_1_nothing_is_acknowledged_before_it_is_committed() {
 /// Proves that the test above can fail.
 #[tokio::test]
 async fn invariant_1_a_planted_early_acknowledgement_is_seen() {
-    assert_ne!(acknowledged_too_early(Some(Plant::AcknowledgeBeforeCommit)).await, 0);
+    assert_ne!(
+        acknowledged_too_early(Some(InjectedFault::AcknowledgeBeforeCommit)).await,
+        0
+    );
 }
 
 /// A failed commit acknowledges nothing, nor does any later one, and `on_fatal` is called.
@@ -78,7 +81,7 @@ fn a_failed_commit_acknowledges_nothing_and_is_fatal() {
         let fatal_reasons = reasons.clone();
         let options = SqliteOptions {
             on_fatal: Arc::new(move |reason| fatal_reasons.lock().unwrap().push(reason.to_owned())),
-            plant: Some(Plant::CommitFailsAfter(8)),
+            injected_fault: Some(InjectedFault::CommitFailsAfter(8)),
             ..SqliteOptions::default()
         };
         let (store, node) = open(directory.path(), options).await;

@@ -7,7 +7,7 @@ use crate::{
 use longhaul_core::{ChildEntry, Entry, Store, Task, TaskId};
 use longhaul_store::{
     SqliteOptions, SqliteStore,
-    sqlite::{EXIT_COMMIT_FAILED, Plant},
+    sqlite::{EXIT_COMMIT_FAILED, InjectedFault},
 };
 use std::{
     io::{BufRead, BufReader, Write},
@@ -23,12 +23,12 @@ const WORKER: &str = "crash::child_works_until_it_is_killed";
 #[ignore = "run by the tests below, in a process of its own"]
 fn child_works_until_it_is_killed() {
     let Some(directory) = child::directory() else { return };
-    let plant = child::planted().then_some(Plant::AcknowledgeBeforeCommit);
+    let plant = child::planted().then_some(InjectedFault::AcknowledgeBeforeCommit);
     block_on(async {
         let (store, node) = open(
             &directory,
             SqliteOptions {
-                plant,
+                injected_fault: plant,
                 ..SqliteOptions::default()
             },
         )

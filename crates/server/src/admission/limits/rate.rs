@@ -18,38 +18,42 @@ use std::{
 };
 
 /// So many principals are kept before idle ones are removed for the first time.
-const REMEMBERED: usize = 10_000;
+const MIN_KEPT_PRINCIPALS: usize = 10_000;
 
-type Of<State> = RateLimiter<NotKeyed, State, PortClock, NoOpMiddleware<Moment>>;
-type OfEach = RateLimiter<Principal, HashMapStateStore<Principal>, PortClock, NoOpMiddleware<Moment>>;
+type DirectLimiter<State> = RateLimiter<NotKeyed, State, PortClock, NoOpMiddleware<MonotonicInstant>>;
+type KeyedLimiter = RateLimiter<Principal, HashMapStateStore<Principal>, PortClock, NoOpMiddleware<MonotonicInstant>>;
 
 /// Counts requests.
 pub(super) struct Rates {
     clock: PortClock,
-    of_one: Option<(NonZeroU32, Each)>,
-    in_all: Option<(NonZeroU32, Of<InMemoryState>)>,
+    per_principal: Option<(NonZeroU32, PrincipalLimiter)>,
+    in_all: Option<(NonZeroU32, DirectLimiter<InMemoryState>)>,
 }
 
 /// Counts requests by principal.
-struct Each {
-    limiter: OfEach,
+struct PrincipalLimiter {
+    limiter: KeyedLimiter,
     /// How many are kept before idle ones are removed again: twice as many as were left the last time, so that the cost of a sweep is spread
     /// over as many new principals.
     sweep_above: AtomicUsize,
 }
 
 impl Rates {
-    pub(super) fn new(of_one: Option<NonZeroU32>, in_all: Option<NonZeroU32>, clock: &Arc<dyn Clock>) -> Self {
+    pub(super) fn new(per_principal: Option<NonZeroU32>, in_all: Option<NonZeroU32>, clock: &Arc<dyn Clock>) -> Self {
         let clock = PortClock(Arc::clone(clock));
-        let of_one = of_one.map(|most| {
-            let each = Each {
+        let per_principal = per_principal.map(|most| {
+            let each = PrincipalLimiter {
                 limiter: RateLimiter::new(rate(most), HashMapStateStore::default(), clock.clone()),
-                sweep_above: AtomicUsize::new(REMEMBERED),
+                sweep_above: AtomicUsize::new(MIN_KEPT_PRINCIPALS),
             };
             (most, each)
         });
         let in_all = in_all.map(|most| (most, RateLimiter::direct_with_clock(rate(most), clock.clone())));
-        Self { clock, of_one, in_all }
+        Self {
+            clock,
+            per_principal,
+            in_all,
+        }
     }
 
     /// Counts a request. A principal over its own rate is refused before the common rate is charged.
@@ -58,7 +62,7 @@ impl Rates {
             limit: most.get(),
             wait,
         };
-        if let Some((most, each)) = &self.of_one {
+        if let Some((most, each)) = &self.per_principal {
             each.remove_idle();
             let early = each.limiter.check_key(principal);
             early.map_err(|early| busy(*most, early.wait_time_from(self.clock.now())))?;
@@ -71,7 +75,7 @@ impl Rates {
     }
 }
 
-impl Each {
+impl PrincipalLimiter {
     fn remove_idle(&self) {
         let above = self.sweep_above.load(Ordering::Relaxed);
         if self.limiter.len() <= above {
@@ -83,7 +87,7 @@ impl Each {
             .compare_exchange(above, usize::MAX, Ordering::Relaxed, Ordering::Relaxed);
         if mine.is_ok() {
             self.limiter.retain_recent();
-            let next = self.limiter.len().saturating_mul(2).max(REMEMBERED);
+            let next = self.limiter.len().saturating_mul(2).max(MIN_KEPT_PRINCIPALS);
             self.sweep_above.store(next, Ordering::Relaxed);
         }
     }
@@ -98,17 +102,17 @@ fn rate(most: NonZeroU32) -> Quota {
 struct PortClock(Arc<dyn Clock>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Moment(Nanos);
+struct MonotonicInstant(Nanos);
 
 impl governor::clock::Clock for PortClock {
-    type Instant = Moment;
+    type Instant = MonotonicInstant;
 
-    fn now(&self) -> Moment {
-        Moment(Nanos::from(self.0.monotonic()))
+    fn now(&self) -> MonotonicInstant {
+        MonotonicInstant(Nanos::from(self.0.monotonic()))
     }
 }
 
-impl Reference for Moment {
+impl Reference for MonotonicInstant {
     fn duration_since(&self, earlier: Self) -> Nanos {
         self.0.saturating_sub(earlier.0)
     }
@@ -118,7 +122,7 @@ impl Reference for Moment {
     }
 }
 
-impl std::ops::Add<Nanos> for Moment {
+impl std::ops::Add<Nanos> for MonotonicInstant {
     type Output = Self;
 
     fn add(self, more: Nanos) -> Self {
@@ -133,19 +137,19 @@ mod tests {
     use std::{sync::atomic::AtomicI64, time::Duration};
 
     #[derive(Default)]
-    struct Hand {
+    struct ManualClock {
         monotonic: AtomicI64,
         /// How much the system clock was set by.
         set: AtomicI64,
     }
 
-    impl Hand {
+    impl ManualClock {
         fn advance(&self, millis: i64) {
             self.monotonic.fetch_add(millis, Ordering::SeqCst);
         }
     }
 
-    impl Clock for Hand {
+    impl Clock for ManualClock {
         fn now(&self) -> UnixMillis {
             let passed = self.monotonic.load(Ordering::SeqCst) + self.set.load(Ordering::SeqCst);
             UnixMillis(1_700_000_000_000 + passed)
@@ -160,11 +164,11 @@ mod tests {
         }
     }
 
-    fn rates(of_one: Option<u32>, in_all: Option<u32>) -> (Arc<Hand>, Rates) {
-        let hand = Arc::new(Hand::default());
+    fn rates(per_principal: Option<u32>, in_all: Option<u32>) -> (Arc<ManualClock>, Rates) {
+        let hand = Arc::new(ManualClock::default());
         let clock: Arc<dyn Clock> = hand.clone();
         let most = |most: Option<u32>| most.and_then(NonZeroU32::new);
-        (hand, Rates::new(most(of_one), most(in_all), &clock))
+        (hand, Rates::new(most(per_principal), most(in_all), &clock))
     }
 
     fn welcome(rates: &Rates, principal: &Principal, tries: usize) -> usize {
@@ -222,7 +226,7 @@ mod tests {
 
     /// Sends requests of `count` new principals; returns how often all principals were swept.
     fn newcomers(rates: &Rates, group: &str, count: usize) -> usize {
-        let (_, each) = rates.of_one.as_ref().unwrap();
+        let (_, each) = rates.per_principal.as_ref().unwrap();
         let mut sweeps = 0;
         for nth in 0..count {
             let before = (each.limiter.len(), each.sweep_above.load(Ordering::Relaxed));
@@ -235,18 +239,18 @@ mod tests {
     #[test]
     fn idle_principals_are_removed() {
         let (hand, rates) = rates(Some(1), None);
-        let (_, each) = rates.of_one.as_ref().unwrap();
+        let (_, each) = rates.per_principal.as_ref().unwrap();
         for group in ["first", "second", "third"] {
-            newcomers(&rates, group, REMEMBERED + 1);
+            newcomers(&rates, group, MIN_KEPT_PRINCIPALS + 1);
             hand.advance(10_000);
         }
         newcomers(&rates, "last", 2);
-        assert!(each.limiter.len() <= REMEMBERED, "{}", each.limiter.len());
+        assert!(each.limiter.len() <= MIN_KEPT_PRINCIPALS, "{}", each.limiter.len());
     }
 
     #[test]
     fn sweeps_that_find_no_idle_principal_become_rarer() {
         let (_, rates) = rates(Some(1), None);
-        assert_eq!(newcomers(&rates, "busy", 16 * REMEMBERED), 4);
+        assert_eq!(newcomers(&rates, "busy", 16 * MIN_KEPT_PRINCIPALS), 4);
     }
 }

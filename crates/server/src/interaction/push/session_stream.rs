@@ -214,7 +214,7 @@ impl SessionStream {
         let Session { principal, key, .. } = &self.session;
         let mut after: Option<TaskId> = None;
         loop {
-            let tasks = store.live(principal, key, after.as_ref(), PAGE).await?;
+            let tasks = store.live_in_session(principal, key, after.as_ref(), PAGE).await?;
             for task in &tasks {
                 follow(&self.interaction, &self.session, task);
             }

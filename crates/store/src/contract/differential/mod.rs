@@ -7,7 +7,7 @@ mod chooser;
 mod seen;
 mod step;
 
-use super::{Fresh, Subject};
+use super::{NewSubject, Subject};
 use crate::MemoryStore;
 use longhaul_core::{Store, Task, TaskId};
 use seen::Seen;
@@ -23,19 +23,19 @@ const SNAPSHOT_EVERY: u32 = 100;
 const RECENT: usize = 40;
 
 /// Three runs that differ.
-pub async fn a_random_run_agrees_with_the_model(fresh: Fresh) {
+pub async fn a_random_run_agrees_with_the_model(new_subject: NewSubject) {
     for seed in [1, 2, 3] {
-        run(fresh, seed).await;
+        run(new_subject, seed).await;
     }
 }
 
 /// One run. Panics with the seed and the step at which the two disagree.
-pub async fn run(fresh: Fresh, seed: u64) {
+pub async fn run(new_subject: NewSubject, seed: u64) {
     let mut run = Run {
         seed,
         steps: 0,
         model: MemoryStore::new(),
-        subject: fresh().await,
+        subject: new_subject().await,
         chooser: Chooser::new(seed),
         seen: Seen::default(),
     };

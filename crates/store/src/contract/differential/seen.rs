@@ -142,7 +142,7 @@ impl Seen {
             Err(error) => self.note(match (step, error) {
                 (_, Refusal::Create(error)) => match error {
                     CreateError::Store(_) => "create: refused",
-                    CreateError::KeyTaken => "create: key taken",
+                    CreateError::IdempotencyKeyConflict => "create: key taken",
                     CreateError::Quota(exceeded) => over(exceeded),
                     CreateError::Parent(ApplyError::NotFound) => "create: parent unknown",
                     CreateError::Parent(ApplyError::Stale) => "create: parent stale",

@@ -128,7 +128,7 @@ pub(crate) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Re
         Step::Get(scope, id) => Answer::Record(store.get(&scope, &id).await?),
         Step::Keyed(principal, tool, idempotency) => Answer::Tasks(
             store
-                .keyed(&principal, &tool, &idempotency)
+                .find_by_idempotency_key(&principal, &tool, &idempotency)
                 .await?
                 .into_iter()
                 .collect(),
@@ -144,9 +144,9 @@ pub(crate) async fn perform(store: &dyn Store, step: &Step) -> Result<Answer, Re
         Step::Usage(of) => Answer::Usage(store.usage(of.as_ref()).await?),
         Step::List(scope, before, limit) => Answer::Page(store.list(&scope, before.as_ref(), limit).await?),
         Step::Live(owner, session, after, limit) => {
-            Answer::Tasks(store.live(&owner, &session, after.as_ref(), limit).await?)
+            Answer::Tasks(store.live_in_session(&owner, &session, after.as_ref(), limit).await?)
         }
-        Step::Due(at, limit) => Answer::Tasks(store.due(at, limit).await?),
+        Step::Due(at, limit) => Answer::Tasks(store.due_timers(at, limit).await?),
         Step::NextWake => Answer::Moment(store.next_wake().await?),
         Step::Expired(at, limit) => Answer::Ids(store.expired(at, limit).await?),
         Step::Delete(ids, at) => Answer::Number(store.delete(ids, at).await?),

@@ -13,356 +13,23 @@
 //! - **Events are hints.** An event may come late, twice, out of order, together with others as one, or not at all. What it says is true: a task
 //!   has reached *at least* the version, and a read that begins then sees it. Whoever waits reads the store again from time to time.
 
+mod change;
+mod create;
+mod error;
+mod event;
+mod lease;
+
+pub use change::{Change, LONGEST_HOLD};
+pub use create::{Created, Idempotency, NewTask, ParentEntry, UnwrittenCall};
+pub use error::{ApplyError, CreateError, MAX_ENDED_SESSIONS, StoreError};
+pub use event::{Hint, Listener, StoreEvent};
+pub use lease::{Claim, Claimed, HeldAttempt, Lease, Renewal};
+
 use crate::{
-    BoxFuture, Entry, Event, Fence, HostId, IllegalEvent, Input, Json, Millis, NodeId, Outcome, Principal, Quota,
-    QuotaExceeded, Scope, SessionKey, SpecId, StopReason, Task, TaskHeader, TaskId, ToolSpec, UnixMillis, Usage,
+    BoxFuture, Entry, HostId, Input, Json, Millis, NodeId, Outcome, Principal, Scope, SessionKey, SpecId, Task, TaskId,
+    ToolSpec, UnixMillis, Usage,
 };
-use std::{ops::Deref, sync::Arc, time::Duration};
-
-/// How many ended sessions a store remembers. One that is forgotten before its id expires would come back to life, so beyond these no session is
-/// ended.
-pub const MOST_ENDED_SESSIONS: usize = 50_000;
-
-/// A store cannot do what it was asked to.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
-    /// There is no room to write. Nothing was changed; reading goes on, and writing may succeed later.
-    #[error("the store has no room to write")]
-    Full,
-    /// The disk has refused a write for another reason than room, with this error number of the system's. Nothing was changed; reading may
-    /// go on, and writing may succeed later.
-    #[error("the store's disk failed: {}", std::io::Error::from_raw_os_error(*.0))]
-    Disk(i32),
-    /// Another process keeps the store from writing, for longer than is waited for it. Nothing was changed; reading goes on, and writing may
-    /// succeed later. The store says so in the log, once for all who are refused.
-    #[error("another process holds a write transaction on the database")]
-    Locked,
-    /// As many ended sessions are remembered as may be. This one was not ended.
-    #[error("{MOST_ENDED_SESSIONS} ended sessions are remembered, and no more")]
-    TooManySessions,
-    /// Nobody has accepted the store as it is, so it can be read and nothing else. Nothing was changed.
-    #[error(
-        "the store can only be read: its database is not the latest one of its directory, and nobody has accepted it"
-    )]
-    ReadOnly,
-    /// The store is closing; nothing was changed.
-    #[error("the store is closed")]
-    Closed,
-    /// The node has not renewed its lease in time, and others may take over what it holds. Nothing was changed.
-    #[error("the lease of this server was lost")]
-    LeaseLost,
-    /// Another node holds the lease of this host for as long as this. Nothing was changed.
-    #[error("another server uses the same host id; its lease ends in {} unless it is renewed", crate::format_duration(*.0))]
-    HostInUse(Millis),
-    /// The answer of a write was lost: it may have been made, and may still be made. What was written must be made again or read until that is
-    /// known; see [`Change::number`]. The text is for the log, not for clients.
-    #[error("whether a change was stored is unknown: {0}")]
-    OutcomeUnknown(String),
-    /// Anything else. Nothing was changed. The text is for the log, not for clients.
-    #[error("the store failed: {0}")]
-    Failed(String),
-}
-
-/// Why a change was not made.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum ApplyError {
-    /// No such task.
-    #[error("no such task")]
-    NotFound,
-    /// The fence is not that of the task's active attempt, or an event that needs one came without (invariant 3).
-    #[error("the fence is stale")]
-    Stale,
-    /// [`transition`](crate::transition) refused one of the events; none was applied.
-    #[error(transparent)]
-    Illegal(#[from] IllegalEvent),
-    /// The store itself.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// Why a task was not created. Nothing was written.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum CreateError {
-    /// The idempotency key stands for a call with other arguments.
-    #[error("the idempotency key was used with other arguments")]
-    KeyTaken,
-    /// Too much is kept already.
-    #[error(transparent)]
-    Quota(#[from] QuotaExceeded),
-    /// The parent is over, is to stop, or is another's by now.
-    #[error("the parent cannot start it: {0}")]
-    Parent(ApplyError),
-    /// The store itself.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// The result of a creation.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Created {
-    /// It was written.
-    New(Task),
-    /// The same call was made before, under the same idempotency key: this is its task as it now is, and nothing was written.
-    Existing(Task),
-}
-
-impl Created {
-    /// The task, old or new.
-    pub fn task(&self) -> &Task {
-        match self {
-            Self::New(task) | Self::Existing(task) => task,
-        }
-    }
-
-    /// The task, old or new.
-    pub fn into_task(self) -> Task {
-        match self {
-            Self::New(task) | Self::Existing(task) => task,
-        }
-    }
-}
-
-/// Makes a call that arrives twice one call. A key is unique with principal and tool, and is free again when its
-/// task is deleted.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Idempotency {
-    /// The caller's name for the call. Opaque.
-    pub key: Arc<str>,
-    /// Of the arguments, in a form in which equal ones are equal.
-    pub digest: [u8; 32],
-}
-
-/// The key is a bearer's, so a debug print does not show it.
-impl std::fmt::Debug for Idempotency {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Idempotency")
-    }
-}
-
-/// A task to be created. The fields of its header can be read as its own.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NewTask {
-    /// What will never change about it: its id is freshly minted, its definition has been put before, and it is created now.
-    pub header: TaskHeader,
-    /// Whether its id is given away at once.
-    pub announced: bool,
-    /// Whether a store that [keeps plain calls in memory](StoreCapabilities::plain_calls_in_memory) may keep this one there: it is lost when the
-    /// process ends, and nobody would ask for it then. Other stores ignore it.
-    pub in_memory: bool,
-    /// The arguments, as they came.
-    pub arguments: Json,
-    /// Who calls: an object that the runtime writes and reads, and that is no part of the task's [`Record`].
-    pub requestor: Json,
-    /// Claim it in the same write, for a node that has a free slot.
-    pub claim: Option<(NodeId, Option<HostId>)>,
-    /// End it in the same write: a legacy call with bad arguments gets a failed task.
-    pub outcome: Option<Outcome>,
-    /// The caller's name for the call, if it may be made twice.
-    pub idempotency: Option<Idempotency>,
-    /// How much may be kept with it.
-    pub quota: Quota,
-    /// What the parent writes, if the header's lineage names one, in the same write.
-    pub parent: Option<ParentEntry>,
-}
-
-/// What a task writes when it starts another.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParentEntry {
-    /// The right of the parent's attempt to write.
-    pub fence: Fence,
-    /// The parent's entry, whose position is the [`Lineage::entry`](crate::Lineage::entry).
-    pub entry: Entry,
-}
-
-impl Deref for NewTask {
-    type Target = TaskHeader;
-
-    fn deref(&self) -> &TaskHeader {
-        &self.header
-    }
-}
-
-impl NewTask {
-    /// The change of the parent that goes with the creation; `None` without a parent.
-    pub fn parent_change(&self) -> Option<Change> {
-        let (parent, lineage) = (self.parent.as_ref()?, self.lineage.as_ref()?);
-        Some(Change {
-            task: lineage.parent.clone(),
-            fence: Some(parent.fence),
-            events: vec![Event::Journaled(parent.entry.clone())],
-            at: self.created_at,
-            number: None,
-            can_wait: false,
-        })
-    }
-
-    /// The task as it is first written: queued, or claimed, or over and with its outcome.
-    pub fn task(&self) -> (Task, Option<Outcome>) {
-        let now = self.created_at;
-        let mut task = Task {
-            header: Arc::new(self.header.clone()),
-            announced: self.announced,
-            keyed: self.idempotency.is_some(),
-            state: crate::State::Queued,
-            stop: None,
-            attempt: None,
-            attempts_used: 0,
-            updated_at: now,
-            ready_at: now,
-            announced_until: now.plus(self.retention),
-            ended_at: None,
-            status: None,
-            progress: None,
-            open_inputs: Vec::new(),
-            inputs_asked: 0,
-            journaled: 0,
-            woken: 0,
-            resume_at: None,
-            blocked: None,
-            version: 1,
-        };
-        let event = match (&self.outcome, &self.claim) {
-            (Some(outcome), _) => Some(Event::Abandoned(outcome.clone())),
-            (None, Some((node, host))) => Some(Event::Claimed {
-                node: *node,
-                host: host.clone(),
-            }),
-            (None, None) => None,
-        };
-        // A queued task that is ready takes either event; should that ever change, it stays queued and is claimed like any other.
-        let outcome = event.and_then(|event| crate::transition(&mut task, &event, now).ok()?);
-        (task, outcome)
-    }
-}
-
-/// A plain call that was kept in memory until now, to be written.
-#[derive(Debug, Clone, PartialEq)]
-pub struct UnwrittenCall {
-    /// The task as it is: live, without a parent, a journal or questions.
-    pub task: Task,
-    /// The arguments, as they came.
-    pub arguments: Json,
-    /// Who calls, as [`NewTask::requestor`] said.
-    pub requestor: Json,
-}
-
-impl UnwrittenCall {
-    /// All that a reader may see of it.
-    pub fn record(&self) -> Record {
-        Record {
-            task: self.task.clone(),
-            outcome: None,
-            inputs: Vec::new(),
-        }
-    }
-}
-
-/// How long a store may hold a change that [can wait](Change::can_wait).
-pub const LONGEST_HOLD: Duration = Duration::from_millis(100);
-
-/// Changes to one task.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Change {
-    /// Which task.
-    pub task: TaskId,
-    /// The worker's right to write; needed by the events that [`Event::needs_fence`].
-    pub fence: Option<Fence>,
-    /// What happened, in order; applied all or none.
-    pub events: Vec<Event>,
-    /// When.
-    pub at: UnixMillis,
-    /// Numbers the changes of an attempt, from 1, so that one whose outcome is [unknown](StoreError::OutcomeUnknown) can be made again: a change
-    /// whose number is not greater than the [latest](crate::Attempt::changes) of the attempt of its fence was made before. It is not made a second
-    /// time, and the answer is the task as it is. The worker makes numbered changes one after the other. `None` for a change that is not recognized.
-    pub number: Option<u32>,
-    /// Whether it is no matter if the change is made a little later, as with the reports of running work. A store may hold it for up to
-    /// [`LONGEST_HOLD`], so that it shares a commit with others. Once it is answered it is as durable as any other.
-    pub can_wait: bool,
-}
-
-impl Change {
-    /// A change that needs no fence and is not held.
-    pub fn of(task: &TaskId, event: Event, at: UnixMillis) -> Self {
-        Self {
-            task: task.clone(),
-            fence: None,
-            events: vec![event],
-            at,
-            number: None,
-            can_wait: false,
-        }
-    }
-}
-
-/// What proves that a node lives: until it has ended, nobody takes over what the node holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lease {
-    /// The node.
-    pub node: NodeId,
-    /// The time by the store's clock, which the node's own clock follows; `None` if the store has none, as one that only this process can open.
-    pub now: Option<UnixMillis>,
-    /// How long it lasts from each renewal; `None` if it lasts as long as the process, as with a store that only one process can open.
-    pub length: Option<Millis>,
-}
-
-/// The answer to a renewal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Renewal {
-    /// The time by the store's clock, as in [`Lease::now`].
-    pub now: Option<UnixMillis>,
-    /// The active attempts that the node holds, in order of their tasks.
-    pub held: Vec<HeldAttempt>,
-    /// Whether other nodes have lost their leases since the last renewal, so that there may be attempts to [adopt](Store::adopt).
-    pub others_died: bool,
-}
-
-/// An active attempt, as the store has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldAttempt {
-    /// Of this task.
-    pub task: TaskId,
-    /// Its number.
-    pub epoch: u32,
-    /// Why it is to stop, if it was asked to.
-    pub stop: Option<StopReason>,
-}
-
-impl HeldAttempt {
-    /// The active attempt of `task`, if it has one.
-    pub fn of(task: &Task) -> Option<Self> {
-        Some(Self {
-            task: task.id.clone(),
-            epoch: task.active_attempt()?.epoch,
-            stop: task.stop.map(|stop| stop.reason),
-        })
-    }
-}
-
-/// A request for queued tasks.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Claim {
-    /// From this tool's queue.
-    pub tool: Arc<str>,
-    /// For this node.
-    pub node: NodeId,
-    /// Set if the work will be bound to this host.
-    pub host: Option<HostId>,
-    /// At most so many.
-    pub limit: usize,
-    /// Now: only tasks that are ready by then.
-    pub at: UnixMillis,
-}
-
-/// A task taken from its queue, with what its worker needs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Claimed {
-    /// The task; its active attempt is the claimer's.
-    pub task: Task,
-    /// The arguments, as they came.
-    pub arguments: Json,
-    /// Who called, as [`NewTask::requestor`] said.
-    pub requestor: Json,
-}
+use std::sync::Arc;
 
 /// All that a reader may see of a task.
 #[derive(Debug, Clone, PartialEq)]
@@ -421,57 +88,6 @@ pub struct Counts {
     pub blocked: u64,
 }
 
-/// What a store tells its listeners.
-#[derive(Debug, Clone, PartialEq)]
-pub enum StoreEvent {
-    /// A task was created or changed.
-    TaskChanged(Hint),
-    /// A tool has a queued task.
-    QueueReady {
-        /// The tool.
-        tool: Arc<str>,
-        /// When the task can be claimed.
-        ready_at: UnixMillis,
-    },
-    /// Events may have been lost: anything may have changed.
-    Resync,
-}
-
-impl StoreEvent {
-    /// That `task` is queued, if it is.
-    pub fn queue_ready(task: &Task) -> Option<Self> {
-        (task.state == crate::State::Queued).then(|| Self::QueueReady {
-            tool: Arc::clone(&task.tool),
-            ready_at: task.ready_at,
-        })
-    }
-}
-
-/// Says that `task` has reached at least `version`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Hint {
-    /// Which task.
-    pub task: TaskId,
-    /// At least this version.
-    pub version: u64,
-    /// Why it was asked to stop, if it was and the store has that at hand.
-    pub stop: Option<StopReason>,
-    /// The record of a task that is over, if the store has it at hand: whoever waits for the end need not read it.
-    pub ended: Option<Arc<Record>>,
-}
-
-impl Hint {
-    /// Of a task as it is, live or without its record.
-    pub fn of(task: &Task) -> Self {
-        Self {
-            task: task.id.clone(),
-            version: task.version,
-            stop: task.stop.map(|stop| stop.reason),
-            ended: None,
-        }
-    }
-}
-
 /// What a store does beyond what every store [promises](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoreCapabilities {
@@ -482,9 +98,6 @@ pub struct StoreCapabilities {
     /// process arrive, soon after their commits.
     pub many_nodes: bool,
 }
-
-/// Called with what commits have changed, of this process and of others. Must return quickly and must not call the store.
-pub type Listener = Arc<dyn Fn(&[StoreEvent]) + Send + Sync>;
 
 /// The keeper of tasks. See the [module](self) for what all methods promise together.
 pub trait Store: Send + Sync + 'static {
@@ -527,7 +140,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// The task of a call of `tool` that `principal` made before under this key and with these arguments: the one that a
     /// [`create`](Self::create) of the same call would find now. `None` also if the key stands for other arguments.
-    fn keyed(
+    fn find_by_idempotency_key(
         &self,
         principal: &Principal,
         tool: &str,
@@ -578,7 +191,7 @@ pub trait Store: Send + Sync + 'static {
         at: UnixMillis,
     ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
 
-    /// The active attempt of a task that `node` holds, with what its worker needs: for a claim whose answer was lost.
+    /// The active attempt of a task, with what its worker needs, if `node` holds it. Used when the answer of a claim was lost.
     fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>>;
 
     /// Up to `limit` live tasks that were never announced, have no idempotency key, and whose front is dead, having lost its lease: nobody waits for
@@ -591,7 +204,7 @@ pub trait Store: Send + Sync + 'static {
     /// The moment at which the earliest queued task of `tool` is ready, if one is queued.
     fn next_ready(&self, tool: &str) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
 
-    /// How many queued tasks of its tool come before `task`; at most `most`. Costs no more than these.
+    /// How many queued tasks of its tool come before `task`, counted up to `most`. The cost grows with `most` only.
     fn queued_before(&self, task: &Task, most: usize) -> BoxFuture<'_, Result<usize, StoreError>>;
 
     /// One announced task, as `scope`'s principal may see it; `None` for an unknown id, a foreign one and one never announced
@@ -632,7 +245,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Up to `limit` announced tasks of a legacy session that are not over and come after `after` (by id), oldest first. Costs
     /// nothing for what is over.
-    fn live(
+    fn live_in_session(
         &self,
         owner: &Principal,
         session: &SessionKey,
@@ -641,7 +254,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
     /// Up to `limit` live tasks whose [`Task::wake_at`] has come, earliest first.
-    fn due(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
+    fn due_timers(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
     /// The earliest [`Task::wake_at`] of all live tasks.
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
@@ -651,7 +264,7 @@ pub trait Store: Send + Sync + 'static {
     fn make_timers_due(&self, at: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// When the task with the greatest id was created.
-    fn newest(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
+    fn newest_created_at(&self) -> BoxFuture<'_, Result<Option<UnixMillis>, StoreError>>;
 
     /// Up to `limit` tasks whose [`Task::delete_at`] has come, earliest first.
     fn expired(&self, at: UnixMillis, limit: usize) -> BoxFuture<'_, Result<Vec<TaskId>, StoreError>>;
@@ -672,7 +285,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Remembers at least until `until` that a legacy session was ended by its client (T-14): until a later
     /// [`delete`](Self::delete) or [`open_node`](Self::open_node) says that this moment has come. [`StoreError::TooManySessions`] when
-    /// [`MOST_ENDED_SESSIONS`] others are remembered, or a few more that came at the same moment.
+    /// [`MAX_ENDED_SESSIONS`] others are remembered, or a few more that came at the same moment.
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Whether the session was ended by its client. Asked on every legacy request; costs no disk access.

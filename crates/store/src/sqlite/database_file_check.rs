@@ -10,9 +10,9 @@ use std::{
 };
 
 /// The files that commits go to, as they were when they were opened.
-pub(super) struct InPlace([(PathBuf, Metadata); 2]);
+pub(super) struct DatabaseFileCheck([(PathBuf, Metadata); 2]);
 
-impl InPlace {
+impl DatabaseFileCheck {
     /// Records the identity of `database` and its write-ahead log.
     pub(super) fn note(database: &Path) -> io::Result<Self> {
         let mut log = database.as_os_str().to_owned();

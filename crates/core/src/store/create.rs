@@ -1,0 +1,165 @@
+//! What is written when a task is created.
+
+use super::{Change, Record};
+use crate::{Entry, Event, Fence, HostId, Json, NodeId, Outcome, Quota, Task, TaskHeader};
+use std::{ops::Deref, sync::Arc};
+
+/// The result of a creation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Created {
+    /// It was written.
+    New(Task),
+    /// The same call was made before, under the same idempotency key: this is its task as it now is, and nothing was written.
+    Existing(Task),
+}
+
+impl Created {
+    /// The task, old or new.
+    pub fn task(&self) -> &Task {
+        match self {
+            Self::New(task) | Self::Existing(task) => task,
+        }
+    }
+
+    /// The task, old or new.
+    pub fn into_task(self) -> Task {
+        match self {
+            Self::New(task) | Self::Existing(task) => task,
+        }
+    }
+}
+
+/// Makes a call that arrives twice one call. A key is unique with principal and tool, and is free again when its
+/// task is deleted.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The caller's name for the call. Opaque.
+    pub key: Arc<str>,
+    /// Of the arguments, in a form in which equal ones are equal.
+    pub digest: [u8; 32],
+}
+
+/// Whoever knows the key gets the task, so a debug print does not show it.
+impl std::fmt::Debug for Idempotency {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Idempotency")
+    }
+}
+
+/// A task to be created. The fields of its header can be read as its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewTask {
+    /// The part that never changes. The id is new, and the definition was put before.
+    pub header: TaskHeader,
+    /// Whether its id is given away at once.
+    pub announced: bool,
+    /// Whether a store that [keeps plain calls in memory](super::StoreCapabilities::plain_calls_in_memory) may keep this one there: it is lost when the
+    /// process ends, and nobody would ask for it then. Other stores ignore it.
+    pub in_memory: bool,
+    /// The arguments, as they came.
+    pub arguments: Json,
+    /// Who calls: an object that the runtime writes and reads, and that is no part of the task's [`Record`].
+    pub requestor: Json,
+    /// Claim it in the same write, for a node that has a free slot.
+    pub claim: Option<(NodeId, Option<HostId>)>,
+    /// End it in the same write: a legacy call with bad arguments gets a failed task.
+    pub outcome: Option<Outcome>,
+    /// The caller's name for the call, if it may be made twice.
+    pub idempotency: Option<Idempotency>,
+    /// How much may be kept with it.
+    pub quota: Quota,
+    /// What the parent writes, if the header's lineage names one, in the same write.
+    pub parent: Option<ParentEntry>,
+}
+
+/// What a task writes when it starts another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParentEntry {
+    /// The right of the parent's attempt to write.
+    pub fence: Fence,
+    /// The parent's entry, whose position is the [`Lineage::entry`](crate::Lineage::entry).
+    pub entry: Entry,
+}
+
+impl Deref for NewTask {
+    type Target = TaskHeader;
+
+    fn deref(&self) -> &TaskHeader {
+        &self.header
+    }
+}
+
+impl NewTask {
+    /// The change of the parent that goes with the creation; `None` without a parent.
+    pub fn parent_change(&self) -> Option<Change> {
+        let (parent, lineage) = (self.parent.as_ref()?, self.lineage.as_ref()?);
+        Some(Change {
+            task: lineage.parent.clone(),
+            fence: Some(parent.fence),
+            events: vec![Event::Journaled(parent.entry.clone())],
+            at: self.created_at,
+            number: None,
+            can_wait: false,
+        })
+    }
+
+    /// The task as it is first written: queued, or claimed, or over and with its outcome.
+    pub fn task(&self) -> (Task, Option<Outcome>) {
+        let now = self.created_at;
+        let mut task = Task {
+            header: Arc::new(self.header.clone()),
+            announced: self.announced,
+            keyed: self.idempotency.is_some(),
+            state: crate::State::Queued,
+            stop: None,
+            attempt: None,
+            attempts_used: 0,
+            updated_at: now,
+            ready_at: now,
+            announced_until: now.plus(self.retention),
+            ended_at: None,
+            status: None,
+            progress: None,
+            open_inputs: Vec::new(),
+            inputs_asked: 0,
+            journaled: 0,
+            woken: 0,
+            resume_at: None,
+            blocked: None,
+            version: 1,
+        };
+        let event = match (&self.outcome, &self.claim) {
+            (Some(outcome), _) => Some(Event::Abandoned(outcome.clone())),
+            (None, Some((node, host))) => Some(Event::Claimed {
+                node: *node,
+                host: host.clone(),
+            }),
+            (None, None) => None,
+        };
+        // A queued task that is ready takes either event; should that ever change, it stays queued and is claimed like any other.
+        let outcome = event.and_then(|event| crate::transition(&mut task, &event, now).ok()?);
+        (task, outcome)
+    }
+}
+
+/// A plain call that was kept in memory until now, to be written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnwrittenCall {
+    /// The task as it is: live, without a parent, a journal or questions.
+    pub task: Task,
+    /// The arguments, as they came.
+    pub arguments: Json,
+    /// Who calls, as [`NewTask::requestor`] said.
+    pub requestor: Json,
+}
+
+impl UnwrittenCall {
+    /// All that a reader may see of it.
+    pub fn record(&self) -> Record {
+        Record {
+            task: self.task.clone(),
+            outcome: None,
+            inputs: Vec::new(),
+        }
+    }
+}

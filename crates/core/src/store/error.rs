@@ -1,0 +1,81 @@
+//! Why a store does not do what it was asked to.
+
+use crate::{IllegalEvent, Millis, QuotaExceeded};
+
+/// How many ended sessions a store remembers. One that is forgotten before its id expires would come back to life, so beyond these no session is
+/// ended.
+pub const MAX_ENDED_SESSIONS: usize = 50_000;
+
+/// A store cannot do what it was asked to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// There is no room to write. Nothing was changed; reading goes on, and writing may succeed later.
+    #[error("the store has no room to write")]
+    Full,
+    /// The disk has refused a write for another reason than room, with this error number of the system's. Nothing was changed; reading may
+    /// go on, and writing may succeed later.
+    #[error("the store's disk failed: {}", std::io::Error::from_raw_os_error(*.0))]
+    Disk(i32),
+    /// Another process keeps the store from writing, for longer than is waited for it. Nothing was changed; reading goes on, and writing may
+    /// succeed later. The store says so in the log, once for all who are refused.
+    #[error("another process holds a write transaction on the database")]
+    Locked,
+    /// As many ended sessions are remembered as may be. This one was not ended.
+    #[error("{MAX_ENDED_SESSIONS} ended sessions are remembered, and no more")]
+    TooManySessions,
+    /// Nobody has accepted the store as it is, so it can be read and nothing else. Nothing was changed.
+    #[error(
+        "the store can only be read: its database is not the latest one of its directory, and nobody has accepted it"
+    )]
+    ReadOnly,
+    /// The store is closing; nothing was changed.
+    #[error("the store is closed")]
+    Closed,
+    /// The node has not renewed its lease in time, and others may take over what it holds. Nothing was changed.
+    #[error("the lease of this server was lost")]
+    LeaseLost,
+    /// Another node holds the lease of this host for as long as this. Nothing was changed.
+    #[error("another server uses the same host id; its lease ends in {} unless it is renewed", crate::format_duration(*.0))]
+    HostInUse(Millis),
+    /// The answer of a write was lost: it may have been made, and may still be made. What was written must be made again or read until that is
+    /// known; see [`Change::number`](super::Change::number). The text is for the log, not for clients.
+    #[error("whether a change was stored is unknown: {0}")]
+    OutcomeUnknown(String),
+    /// Anything else. Nothing was changed. The text is for the log, not for clients.
+    #[error("the store failed: {0}")]
+    Failed(String),
+}
+
+/// Why a change was not made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ApplyError {
+    /// No such task.
+    #[error("no such task")]
+    NotFound,
+    /// The fence is not that of the task's active attempt, or an event that needs one came without (invariant 3).
+    #[error("the fence is stale")]
+    Stale,
+    /// [`transition`](crate::transition) refused one of the events; none was applied.
+    #[error(transparent)]
+    Illegal(#[from] IllegalEvent),
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a task was not created. Nothing was written.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CreateError {
+    /// The idempotency key stands for a call with other arguments.
+    #[error("the idempotency key was used with other arguments")]
+    IdempotencyKeyConflict,
+    /// Too much is kept already.
+    #[error(transparent)]
+    Quota(#[from] QuotaExceeded),
+    /// The parent is over, is to stop, or is another's by now.
+    #[error("the parent cannot start it: {0}")]
+    Parent(ApplyError),
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,59 @@
+//! What a store tells its listeners.
+
+use super::Record;
+use crate::{StopReason, Task, TaskId, UnixMillis};
+use std::sync::Arc;
+
+/// What a store tells its listeners.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StoreEvent {
+    /// A task was created or changed.
+    TaskChanged(Hint),
+    /// A tool has a queued task.
+    QueueReady {
+        /// The tool.
+        tool: Arc<str>,
+        /// When the task can be claimed.
+        ready_at: UnixMillis,
+    },
+    /// Events may have been lost: anything may have changed.
+    Resync,
+}
+
+impl StoreEvent {
+    /// That `task` is queued, if it is.
+    pub fn queue_ready(task: &Task) -> Option<Self> {
+        (task.state == crate::State::Queued).then(|| Self::QueueReady {
+            tool: Arc::clone(&task.tool),
+            ready_at: task.ready_at,
+        })
+    }
+}
+
+/// Says that `task` has reached at least `version`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hint {
+    /// Which task.
+    pub task: TaskId,
+    /// At least this version.
+    pub version: u64,
+    /// Why it was asked to stop, if it was and the store has that at hand.
+    pub stop: Option<StopReason>,
+    /// The record of a task that is over, if the store has it at hand: whoever waits for the end need not read it.
+    pub ended: Option<Arc<Record>>,
+}
+
+impl Hint {
+    /// Of a task as it is, live or without its record.
+    pub fn of(task: &Task) -> Self {
+        Self {
+            task: task.id.clone(),
+            version: task.version,
+            stop: task.stop.map(|stop| stop.reason),
+            ended: None,
+        }
+    }
+}
+
+/// Called with what commits have changed, of this process and of others. Must return quickly and must not call the store.
+pub type Listener = Arc<dyn Fn(&[StoreEvent]) + Send + Sync>;
