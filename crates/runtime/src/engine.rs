@@ -21,6 +21,8 @@ use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tracing::warn;
 
+/// How long [`Engine::end`] waits for work that has not noticed the stop.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest queue that [`Engine::describe_wait`] counts.
 const MOST_COUNTED: usize = 100;
 
@@ -73,9 +75,14 @@ impl Engine {
     }
 
     /// Stops at once, and lets other servers of the store take over without waiting for the end of this one's lease.
+    ///
+    /// Work that blocks its thread cannot be stopped at once. If some of it runs on for over a second, the lease is not given up: it ends by itself.
     pub async fn end(&self) {
         self.stop();
         let node = &self.0.node;
+        if !node.stopped_within(END_TIMEOUT).await {
+            return warn!("some work of this server has not stopped, so its lease was not given up; it ends by itself");
+        }
         if let Err(error) = node.store.end_lease(node.id).await {
             warn!(%error, "the lease of this server was not given up; it ends by itself");
         }

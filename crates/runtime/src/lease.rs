@@ -50,16 +50,38 @@ pub(crate) async fn open_node(store: &dyn Store, host: &HostId, clock: &EngineCl
 
 /// Renews a lease of `length` until the node stops.
 pub(crate) async fn renew_periodically(inner: Arc<Inner>, length: Millis) {
+    let node = &inner.node;
     loop {
         let pause = Duration::from_millis(length / RENEWALS_PER_LEASE);
-        inner.node.ports.clock.sleep(pause).await;
-        while let Err(error) = renew(&inner).await {
+        node.ports.clock.sleep(pause).await;
+        let mut has_failed = false;
+        // A renewal that gets no answer must not delay the next one until the lease has ended.
+        while let Err(error) = node.ports.within(pause, renew(&inner)).await.unwrap_or_else(no_answer) {
             if error == StoreError::LeaseLost {
                 return;
             }
             warn!(%error, "the lease of this server could not be renewed, or what it holds not read; trying again");
-            inner.node.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
+            has_failed = true;
+            node.ports.clock.sleep(PAUSE_AFTER_ERROR).await;
         }
+        if has_failed {
+            // The answer that was lost may have been the one that said so.
+            take_over_beside(&inner);
+        }
+    }
+}
+
+fn no_answer() -> Result<(), StoreError> {
+    Err(StoreError::OutcomeUnknown("no answer to the renewal".to_owned()))
+}
+
+/// Takes over from dead nodes in a task of its own: it may take longer than the lease lasts.
+fn take_over_beside(inner: &Arc<Inner>) {
+    if !inner.node.is_released() {
+        let taking = Arc::clone(inner);
+        inner
+            .node
+            .spawn(async move { recovery::take_over_if_any(&taking).await });
     }
 }
 
@@ -94,11 +116,9 @@ pub(crate) async fn renew(inner: &Arc<Inner>) -> Result<(), StoreError> {
     for (id, origin) in node.active.take_unattended(&renewal.held) {
         run_unattended(inner, &id, origin).await?;
     }
-    if renewal.others_died && !node.is_released() {
+    if renewal.others_died {
         info!("a server has died: its lease has ended");
-        // Not here: it may take longer than the lease lasts.
-        let inner = Arc::clone(inner);
-        node.spawn(async move { recovery::take_over_if_any(&inner).await });
+        take_over_beside(inner);
     }
     Ok(())
 }

@@ -47,6 +47,8 @@ pub(crate) struct Node {
     /// Cancelled before a stop: attempts that can be replayed end as suspended.
     releasing: CancellationToken,
     stopping: CancellationToken,
+    /// What ends when the node stops.
+    running: TaskTracker,
 }
 
 /// What differs from one node to the next.
@@ -97,6 +99,7 @@ impl Node {
             cancelling: TaskTracker::new(),
             releasing: CancellationToken::new(),
             stopping: CancellationToken::new(),
+            running: TaskTracker::new(),
         })
     }
 
@@ -122,7 +125,9 @@ impl Node {
         work: impl Future<Output = ()> + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let stopping = self.stopping.clone();
+        let running = self.running.token();
         async move {
+            let _running = running;
             tokio::select! {
                 // First, so that nothing begins after the stop.
                 biased;
@@ -135,6 +140,12 @@ impl Node {
     /// Ends everything that was spawned, at once.
     pub(crate) fn stop(&self) {
         self.stopping.cancel();
+    }
+
+    /// After a stop: whether everything has ended within `limit`.
+    pub(crate) async fn stopped_within(&self, limit: Duration) -> bool {
+        self.running.close();
+        self.ports.within(limit, self.running.wait()).await.is_some()
     }
 
     /// Ends everything at once: other nodes may have taken over what this one held.

@@ -2,11 +2,12 @@
 
 use crate::support::{CallOf, Runs, Script, World, beside, settle, text, tool};
 use longhaul_core::{
-    BoxFuture, Clock, HostId, NodeId, Outcome, Retry, RetryOn, State, Store, StoreLayer,
+    BoxFuture, Clock, HostId, NodeId, Outcome, Retry, RetryOn, State, Store, StoreLayer, UnixMillis,
     store::{Claim, Claimed, Renewal, StoreError},
 };
 use longhaul_runtime::{Engine, ExecutionEnd, StartError};
 use longhaul_store::MemoryStore;
+use parking_lot::Mutex;
 use std::{
     sync::{
         Arc,
@@ -19,11 +20,24 @@ const LEASE: u64 = 15_000;
 /// How long a host is waited for.
 const LOST_AFTER: i64 = 600_000;
 
-/// The store as a node sees it whose renewals may fail, and whose claims may lose their answers.
+/// The store as a node sees it whose calls may fail, hang or lose their answers.
 struct Faulty {
     inner: Arc<dyn Store>,
     cut_off: AtomicBool,
     claims_to_lose: AtomicUsize,
+    renewals: Mutex<Renewals>,
+    adoptions_hang: AtomicBool,
+    on_end_lease: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+/// What becomes of renewals.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Renewals {
+    Answered,
+    /// They are made, and their answers are lost.
+    AnswersLost,
+    /// The next one is not made, and never answered.
+    OneHangs,
 }
 
 impl StoreLayer for Faulty {
@@ -32,9 +46,40 @@ impl StoreLayer for Faulty {
     }
 
     fn renew(&self, node: NodeId) -> BoxFuture<'_, Result<Renewal, StoreError>> {
-        match self.cut_off.load(Ordering::SeqCst) {
-            true => Box::pin(async { Err(StoreError::Failed("the network is down".to_owned())) }),
-            false => self.inner.renew(node),
+        if self.cut_off.load(Ordering::SeqCst) {
+            return Box::pin(async { Err(StoreError::Failed("the network is down".to_owned())) });
+        }
+        let mut renewals = self.renewals.lock();
+        match *renewals {
+            Renewals::Answered => self.inner.renew(node),
+            Renewals::AnswersLost => Box::pin(async move {
+                self.inner.renew(node).await?;
+                Err(StoreError::OutcomeUnknown("as the test says".to_owned()))
+            }),
+            Renewals::OneHangs => {
+                *renewals = Renewals::Answered;
+                Box::pin(std::future::pending())
+            }
+        }
+    }
+
+    fn end_lease(&self, node: NodeId) -> BoxFuture<'_, Result<(), StoreError>> {
+        if let Some(on_end_lease) = self.on_end_lease.lock().take() {
+            on_end_lease();
+        }
+        self.inner.end_lease(node)
+    }
+
+    fn adopt(
+        &self,
+        node: NodeId,
+        host: &HostId,
+        limit: usize,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        match self.adoptions_hang.load(Ordering::SeqCst) {
+            true => Box::pin(std::future::pending()),
+            false => self.inner.adopt(node, host, limit, at),
         }
     }
 
@@ -61,6 +106,9 @@ fn two_hosts() -> (World, Arc<Faulty>, World) {
         inner: there.store.clone(),
         cut_off: AtomicBool::new(false),
         claims_to_lose: AtomicUsize::new(0),
+        renewals: Mutex::new(Renewals::Answered),
+        adoptions_hang: AtomicBool::new(false),
+        on_end_lease: Mutex::default(),
     });
     let mut here = there.clone();
     here.store = store.clone();
@@ -178,6 +226,72 @@ async fn a_lease_that_was_given_up_is_not_waited_for() {
     };
     assert!(adopted.is_some_and(|run| run.resumed));
     here.start([]).await;
+}
+
+/// Otherwise another node could run what still runs here.
+#[tokio::test]
+async fn a_lease_is_given_up_after_all_work_has_stopped() {
+    let (here, store, _there) = two_hosts();
+    let (script, mut runs) = scripted(false);
+    let engine = here.start([tool("a", script)]).await;
+    engine.create(engine.call("a")).await.unwrap();
+    let run = runs.next().await;
+    let stopped = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stopped);
+    *store.on_end_lease.lock() = Some(Box::new(move || seen.store(run.is_dropped(), Ordering::SeqCst)));
+    engine.end().await;
+    assert!(stopped.load(Ordering::SeqCst));
+}
+
+#[tokio::test]
+async fn a_renewal_that_hangs_is_made_again() {
+    let (here, store, there) = two_hosts();
+    let (script, mut runs_here) = scripted(false);
+    let engine = here.start([tool("a", script)]).await;
+    let (script, mut runs_there) = scripted(false);
+    there.start([tool("a", script)]).await;
+    engine.create(engine.call("a")).await.unwrap();
+    let run = runs_here.next().await;
+    pass(&here, 30_000).await;
+    *store.renewals.lock() = Renewals::OneHangs;
+    pass(&here, 120_000).await;
+    assert!(*store.renewals.lock() == Renewals::Answered, "it was sent");
+    assert!(!run.is_dropped() && runs_there.started().is_none());
+}
+
+/// Recovery may take longer than the lease lasts.
+#[tokio::test]
+async fn the_lease_is_renewed_during_recovery() {
+    let (here, store, there) = two_hosts();
+    there.start([]).await;
+    pass(&here, 60_000).await;
+    store.adoptions_hang.store(true, Ordering::SeqCst);
+    let starting = here.clone();
+    let starting = beside(async move { starting.start([]).await });
+    pass(&here, 4 * LEASE.cast_signed()).await;
+    assert!(!starting.is_finished());
+    let clone = there.store.open_node(&here.host, here.clock.now()).await;
+    assert!(matches!(clone, Err(StoreError::HostInUse(_))), "{clone:?}");
+}
+
+/// The answer that said that a node has died is lost: the next one does not say so again.
+#[tokio::test]
+async fn a_death_is_noticed_though_the_answer_that_said_so_was_lost() {
+    let (here, store, there) = two_hosts();
+    let (script, mut runs_there) = scripted(false);
+    let engine = there.start([tool("a", script)]).await;
+    engine.create(engine.call("a")).await.unwrap();
+    drop(runs_there.next().await);
+    let (script, mut runs_here) = scripted(false);
+    here.start([tool("a", script)]).await;
+    // Just after the periodic look for dead nodes.
+    pass(&here, 61_000).await;
+    engine.end().await;
+    *store.renewals.lock() = Renewals::AnswersLost;
+    pass(&here, 8_000).await;
+    *store.renewals.lock() = Renewals::Answered;
+    pass(&here, 3_000).await;
+    assert!(runs_here.started().is_some());
 }
 
 /// A server that stops leaves the work of a dead one to others: it could only drop it again.
