@@ -154,10 +154,10 @@ async fn run(world: Arc<World>, process: Process, skew: Skew) {
         Some(deploys) if !faults_are_over => deploys.draw(),
         _ => Build::Original,
     };
-    let Ok(catalog) = Catalog::new(tools(&world, process, build)) else {
+    let host = world.free_host();
+    let Ok(catalog) = Catalog::new(tools(&world, process, &host, build)) else {
         return;
     };
-    let host = world.free_host();
     let options = EngineOptions {
         store: Arc::new(PlainCallStore::in_front_of(Arc::new(NodeStore::new(&world, process)))),
         ports: ports::ports(&world.executor, process, &skew, world.fork_rng()),

@@ -2,6 +2,7 @@
 
 mod checker;
 mod client;
+mod command;
 mod deploys;
 mod disk;
 mod event_faults;

@@ -4,8 +4,8 @@ use crate::{
     checker::describe, disk, event_faults::EventFaults, executor::Process, planted_fault::PlantedFault, world::World,
 };
 use longhaul_core::{
-    BoxFuture, Event, Fence, HostId, InputKey, NodeId, Scope, SessionKey, Store, StoreLayer, Task, TaskId, ToolSpec,
-    UnixMillis,
+    BoxFuture, Event, Fence, HostId, InputKey, Millis, NodeId, Scope, SessionKey, Store, StoreLayer, Task, TaskId,
+    ToolSpec, UnixMillis,
     store::{
         ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, Listener, NewTask, Record, Renewal,
         SigningKey, StoreError, UnwrittenCall,
@@ -415,6 +415,28 @@ impl StoreLayer for NodeStore {
         })
     }
 
+    fn reclaim(
+        &self,
+        node: NodeId,
+        host: &HostId,
+        lost_for: Millis,
+        limit: usize,
+        at: UnixMillis,
+    ) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>> {
+        let host = host.clone();
+        self.operate_or_lose(None, move |world, process| {
+            let reclaimed = disk::now(world.disk.reclaim(node, &host, lost_for, limit, at))?;
+            for (task, epoch) in reclaimed.iter().filter_map(attempt_of) {
+                let host = world.commands.host_of(&task, epoch);
+                let mut nodes = world.nodes().into_iter();
+                let on_host = nodes.find(|node| Some(&node.host) == host.as_ref());
+                world.check(|checker| checker.reclaimed(task, epoch, on_host.map(|node| node.process)));
+            }
+            world.log_claimed(process, "reclaims", &reclaimed);
+            Ok(reclaimed)
+        })
+    }
+
     fn delete(&self, ids: Vec<TaskId>, at: UnixMillis) -> BoxFuture<'_, Result<usize, StoreError>> {
         self.write(move |world, process| {
             let count = disk::now(world.disk.delete(ids.clone(), at))?;
@@ -495,6 +517,11 @@ impl StoreLayer for NodeStore {
             }
         }));
     }
+}
+
+fn attempt_of(claimed: &Claimed) -> Option<(TaskId, u32)> {
+    let attempt = claimed.task.active_attempt()?;
+    Some((claimed.task.id.clone(), attempt.epoch))
 }
 
 /// The task after a change, if the change is allowed.

@@ -1,13 +1,16 @@
 //! The tools of the simulated nodes: executors that run programs.
 
 use crate::{
+    command::Command,
     deploys::Build,
     executor::Process,
     program::{self, Act, ActKind, Program},
     world::World,
 };
 use futures_util::future::{Either, join, select};
-use longhaul_core::{BoxFuture, EntryKey, Fence, Json, Outcome, Retry, RetryOn, StopReason, TaskId, text_result};
+use longhaul_core::{
+    BoxFuture, EntryKey, Fence, HostId, Json, Outcome, Retry, RetryOn, StopReason, TaskId, text_result,
+};
 use longhaul_runtime::{
     AskError, Attempt, Backoff, ChildError, ExecutionEnd, Executor, JournalError, Pace, Polled, Question, StepError,
     StepFailure, StepObserver, StepPolicy, TaskContext, Tool, ToolSettings,
@@ -22,17 +25,21 @@ pub(crate) const PLAIN: &str = "plain";
 /// As [`DURABLE`], with a deadline and a concurrency of 1.
 pub(crate) const WITH_DEADLINE: &str = "with_deadline";
 
+/// A command, which runs outside of the nodes.
+pub(crate) const COMMAND: &str = "command";
+
 /// Longer than all clock jumps of a run, so that no blocked task times out.
 const BLOCKED_TIMEOUT: u64 = 60 * 86_400_000;
 
 /// How long code may take to stop, in milliseconds.
-const GRACE: u64 = 3_000;
+pub(crate) const GRACE: u64 = 3_000;
 
 /// The tools of every node.
-pub(crate) fn tools(world: &Arc<World>, process: Process, build: Build) -> Vec<Tool> {
+pub(crate) fn tools(world: &Arc<World>, process: Process, host: &HostId, build: Build) -> Vec<Tool> {
     let run = RunContext {
         world: Arc::clone(world),
         process,
+        host: host.clone(),
         build,
     };
     let settings = |name: &str, executor: Arc<dyn Executor>| ToolSettings {
@@ -53,7 +60,8 @@ pub(crate) fn tools(world: &Arc<World>, process: Process, build: Build) -> Vec<T
     };
     let all = [
         settings(DURABLE, Arc::new(Durable(run.clone()))),
-        settings(PLAIN, Arc::new(Plain(run))),
+        settings(PLAIN, Arc::new(Plain(run.clone()))),
+        settings(COMMAND, Arc::new(Command(run))),
         with_deadline,
     ];
     all.into_iter()
@@ -63,9 +71,10 @@ pub(crate) fn tools(world: &Arc<World>, process: Process, build: Build) -> Vec<T
 
 /// What executors need to run programs and to report to the checker.
 #[derive(Clone)]
-struct RunContext {
-    world: Arc<World>,
+pub(crate) struct RunContext {
+    pub(crate) world: Arc<World>,
     process: Process,
+    pub(crate) host: HostId,
     build: Build,
 }
 
@@ -196,8 +205,10 @@ impl From<ProgramError> for ExecutionEnd {
 }
 
 impl RunContext {
-    fn report_attempt(&self, attempt: &Attempt) {
-        let Self { world, process, build } = self;
+    pub(crate) fn report_attempt(&self, attempt: &Attempt) {
+        let Self {
+            world, process, build, ..
+        } = self;
         world.note(*process, |checker| {
             format!("{} runs, attempt {}", checker.name(&attempt.task), attempt.epoch)
         });

@@ -2,6 +2,7 @@
 
 use crate::{
     checker::Checker,
+    command::Commands,
     deploys::Deploys,
     disk,
     executor::{Executor, Process},
@@ -35,6 +36,8 @@ pub(crate) struct World {
     pub(crate) node_count: usize,
     /// The retention, in milliseconds: so short that tasks are deleted during the run, or longer than the run.
     pub(crate) retention: u64,
+    /// What the hosts' disks keep.
+    pub(crate) commands: Commands,
     checker: Mutex<Checker>,
     rng: Mutex<fastrand::Rng>,
     pending: Mutex<PendingOperations>,
@@ -91,6 +94,7 @@ impl World {
             deploys,
             node_count: rng.usize(1..=4),
             retention: if rng.bool() { 120_000 } else { 86_400_000 },
+            commands: Commands::default(),
             checker: Mutex::new(checker),
             rng: Mutex::new(rng),
             pending: Mutex::default(),

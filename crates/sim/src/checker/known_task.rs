@@ -1,6 +1,6 @@
 //! What the checker knows about one task, and which changes of it are allowed.
 
-use super::{Invariant, MAX_QUEUED, MAX_STOPPING, is_settled};
+use super::{HOST_LOST, Invariant, MAX_QUEUED, MAX_STOPPING, is_settled};
 use crate::disk::{self, entries};
 use longhaul_core::{
     Entry, EntryKind, InputKey, InputState, Json, Outcome, State, Task, TaskId, UnixMillis, Verdict, store::Record,
@@ -199,7 +199,12 @@ impl KnownTask {
             self.stalled = Some((now, due));
             return None;
         }
-        let limit = if task.stop.is_some() { MAX_STOPPING } else { MAX_QUEUED };
+        let is_bound = task.active_attempt().is_some_and(|attempt| attempt.host.is_some());
+        let limit = match task.stop {
+            Some(_) if is_bound => MAX_STOPPING + HOST_LOST,
+            Some(_) => MAX_STOPPING,
+            None => MAX_QUEUED,
+        };
         (now - *since > limit).then_some((self.nth, due))
     }
 

@@ -1,5 +1,6 @@
 //! Checks the invariants: records what is written, announced and run, and reports violations.
 
+mod invariant;
 mod known_task;
 
 use crate::{
@@ -8,6 +9,7 @@ use crate::{
     executor::Process,
     log::Log,
 };
+pub use invariant::{Invariant, Violation};
 use known_task::KnownTask;
 use longhaul_core::{
     AttemptEnd, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, InputKey, Json, NodeId, Outcome, State, Task,
@@ -15,80 +17,18 @@ use longhaul_core::{
     store::{ApplyError, Change, NewTask, Record, UnwrittenCall},
 };
 use longhaul_store::MemoryStore;
-use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-
-/// An invariant of ARCHITECTURE.md, or something that they depend on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Invariant {
-    /// The number in ARCHITECTURE.md, if it has one.
-    pub number: Option<u8>,
-    /// The text of the invariant.
-    pub words: &'static str,
-}
-
-impl Invariant {
-    const fn numbered(number: u8, words: &'static str) -> Self {
-        Self {
-            number: Some(number),
-            words,
-        }
-    }
-
-    const fn unnumbered(words: &'static str) -> Self {
-        Self { number: None, words }
-    }
-
-    pub(crate) const DURABLE_FIRST: Self = Self::numbered(1, "nothing is announced before it is durable");
-    pub(crate) const DONE_IS_FINAL: Self = Self::numbered(2, "a done task never changes");
-    pub(crate) const FENCED: Self = Self::numbered(
-        3,
-        "every effect of a worker carries its (node, epoch) fence, and a stale one is refused",
-    );
-    pub(crate) const ANSWERED_ONCE: Self = Self::numbered(4, "an input key is answered once, and never used again");
-    pub(crate) const ISOLATED: Self = Self::numbered(5, "one principal cannot learn that another's task exists");
-    pub(crate) const LIVE_IS_KEPT: Self = Self::numbered(6, "live work is not ended by its time to live");
-    pub(crate) const NOT_CANCELLED_BY_LEAVING: Self =
-        Self::numbered(9, "a dropped connection never cancels an announced task");
-    pub(crate) const STEP_ONCE: Self = Self::numbered(10, "a journaled step is never run again");
-    pub(crate) const NOTHING_LOST: Self = Self::numbered(
-        11,
-        "a crash at any instruction loses no acknowledged task and yields at most one outcome",
-    );
-    pub(crate) const RUN_ONCE: Self = Self::numbered(12, "an attempt is run at most once");
-    pub(crate) const REPLAYS: Self = Self::unnumbered("a replay gets the recorded results");
-    pub(crate) const ENDS: Self =
-        Self::unnumbered("once the faults are over, every task ends and its client learns it");
-    pub(crate) const NO_PANIC: Self = Self::unnumbered("nothing panics and nothing spins");
-    pub(crate) const SAME_TWICE: Self = Self::unnumbered("two runs of a seed are the same");
-}
-
-impl std::fmt::Display for Invariant {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.number {
-            Some(number) => write!(f, "invariant {number}: {}", self.words),
-            None => f.write_str(self.words),
-        }
-    }
-}
-
-/// A violation of an invariant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Violation {
-    /// The invariant.
-    pub invariant: Invariant,
-    /// What was seen.
-    pub what: String,
-}
 
 /// How long a task may be queued after the last fault, in milliseconds.
 const MAX_QUEUED: u64 = 120_000;
 /// How long a task may take to stop after the last fault, in milliseconds: its node may have died, which others find out within some 20 seconds, and look
 /// for once a minute.
 const MAX_STOPPING: u64 = 120_000;
+/// How much longer it may take if its work is bound to a host on which no node runs: the host is given up after ten minutes.
+const HOST_LOST: u64 = 700_000;
 /// How long after the end of a task a client may wait for it, in milliseconds: nodes read again within 30 seconds.
 const MAX_WAIT: u64 = 60_000;
 
@@ -111,6 +51,8 @@ pub(crate) struct Checker {
     /// Clients that wait for the ends of tasks.
     waits: BTreeMap<u64, WaitForEnd>,
     waits_begun: u64,
+    /// Attempts whose hosts were given up.
+    reclaimed: BTreeSet<(TaskId, u32)>,
     /// The calls that may be cancelled: their callers have cancelled them, or have left a call that is cancelled then.
     may_be_cancelled: BTreeSet<u64>,
     keyed: BTreeMap<(usize, Arc<str>), TaskId>,
@@ -126,6 +68,7 @@ impl Checker {
             without_lease: BTreeSet::new(),
             waits: BTreeMap::new(),
             waits_begun: 0,
+            reclaimed: BTreeSet::new(),
             may_be_cancelled: Default::default(),
             keyed: BTreeMap::new(),
         }
@@ -438,6 +381,34 @@ impl Checker {
             let name = self.name(id);
             self.report(Invariant::RUN_ONCE, format!("attempt {epoch} of {name} was run twice"));
         }
+    }
+
+    /// A command is started while those of the attempts `running` of its task still run.
+    pub(crate) fn command_starts(&mut self, id: &TaskId, running: &[u32]) {
+        let is_lost = |epoch: &&u32| self.reclaimed.contains(&(id.clone(), **epoch));
+        if let Some(epoch) = running.iter().find(|epoch| !is_lost(epoch)) {
+            let what = format!("{} starts a command while that of attempt {epoch} runs", self.name(id));
+            self.report(Invariant::ONE_COMMAND, what);
+        }
+    }
+
+    /// An attempt is to be resumed on a host that does not have its folder.
+    pub(crate) fn resumed_elsewhere(&mut self, id: &TaskId, epoch: u32) {
+        let what = format!("attempt {epoch} of {} is resumed on another host", self.name(id));
+        self.report(Invariant::AT_HOME, what);
+    }
+
+    /// An attempt is taken for lost with its host. `on_host`: the node that runs on the host, if there is one.
+    pub(crate) fn reclaimed(&mut self, id: TaskId, epoch: u32, on_host: Option<Process>) {
+        if let Some(process) = on_host.filter(|process| !self.has_lost_its_lease(*process)) {
+            let name = self.name(&id);
+            let what = format!(
+                "attempt {epoch} of {name} is given up, and n{} runs on its host",
+                process.0
+            );
+            self.report(Invariant::AT_HOME, what);
+        }
+        self.reclaimed.insert((id, epoch));
     }
 
     /// A step begins. A stale attempt may begin one, because it cannot record the result.
