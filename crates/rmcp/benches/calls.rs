@@ -1,4 +1,5 @@
-//! Compares the time of a plain `tools/call` of an rmcp handler behind Longhaul and on rmcp's own server: `cargo bench -p longhaul-rmcp`.
+//! Compares the time of a plain `tools/call` on Longhaul, of its own tool and of an rmcp handler, with that on rmcp's own server:
+//! `cargo bench -p longhaul-rmcp`.
 //!
 //! One client sends a line over a pipe in memory and waits for the answer. Everything but SQLite's writer runs on one thread. The servers are
 //! measured in turns, so that other load on the machine affects all alike. `LONGHAUL_BENCH_RETAINED` sets how many finished tasks the server
@@ -11,7 +12,7 @@
     reason = "a benchmark may panic and read the clock"
 )]
 
-use longhaul::ServerHandle;
+use longhaul::{Server, ServerHandle};
 use longhaul_core::{
     Json, NodeId, Origin, Outcome, Owner, Principal, Quota, SpecId, Store, TaskHeader, ToolSpec, UnixMillis,
     store::NewTask,
@@ -62,6 +63,18 @@ impl ServerHandler for Adder {
         let sum = arguments.values().filter_map(Value::as_i64).sum::<i64>();
         Ok(CallToolResult::success(vec![ContentBlock::text(sum.to_string())]).into())
     }
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Numbers {
+    a: i64,
+    b: i64,
+}
+
+/// Longhaul's own tool that does the same.
+fn native() -> Server {
+    let add = |numbers: Numbers| async move { (numbers.a + numbers.b).to_string() };
+    Server::new("bench", "1").tool(longhaul::Tool::new("add", add).description("Adds"))
 }
 
 /// A client of 2025-11-25, whose calls are plain calls.
@@ -171,28 +184,43 @@ async fn retained(count: usize) -> Arc<MemoryStore> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let directory = tempfile::tempdir().unwrap();
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let count = std::env::var("LONGHAUL_BENCH_RETAINED").map_or(0, |text| text.parse().unwrap());
-    let in_memory = longhaul_rmcp::server(Adder).await.unwrap().store(retained(count).await);
-    let in_memory = in_memory.start().await.unwrap();
-    let on_disk = longhaul_rmcp::server(Adder).await.unwrap().data_dir(directory.path());
-    let on_disk = on_disk.start().await.unwrap();
-    let mut servers = [
-        ("rmcp", on_rmcp().await, Vec::new()),
-        ("Longhaul, in memory", behind_longhaul(in_memory).await, Vec::new()),
-        ("Longhaul, `data_dir`", behind_longhaul(on_disk).await, Vec::new()),
+    let handler = || async { longhaul_rmcp::server(Adder).await.unwrap() };
+    let servers = [
+        ("a tool, in memory", native().store(retained(count).await)),
+        ("a tool, `data_dir`", native().data_dir(directories[0].path())),
+        (
+            "an rmcp handler, in memory",
+            handler().await.store(retained(count).await),
+        ),
+        (
+            "an rmcp handler, `data_dir`",
+            handler().await.data_dir(directories[1].path()),
+        ),
     ];
+    let mut clients = vec![("rmcp", on_rmcp().await)];
+    for (name, server) in servers {
+        clients.push((name, behind_longhaul(server.start().await.unwrap()).await));
+    }
+    let mut turns = Vec::new();
     for _ in 0..TURNS {
-        for (_, client, durations) in &mut servers {
-            durations.push(client.turn().await);
+        let mut turn = Vec::new();
+        for (_, client) in &mut clients {
+            turn.push(client.turn().await.as_secs_f64() * 1e6);
         }
+        turns.push(turn);
     }
     println!("| server | µs per call | times rmcp |\n| --- | --- | --- |");
-    let mut rmcp = None;
-    for (name, _, durations) in &mut servers {
-        let durations = &mut durations[1..];
-        durations.sort_unstable();
-        let median = durations[durations.len() / 2].as_secs_f64() * 1e6;
-        println!("| {name} | {median:.0} | {:.2} |", median / *rmcp.get_or_insert(median));
+    for (nth, (name, _)) in clients.iter().enumerate() {
+        let micros = median(turns[1..].iter().map(|turn| turn[nth]));
+        let times_rmcp = median(turns[1..].iter().map(|turn| turn[nth] / turn[0]));
+        println!("| {name} | {micros:.0} | {times_rmcp:.2} |");
     }
+}
+
+fn median(figures: impl Iterator<Item = f64>) -> f64 {
+    let mut figures: Vec<f64> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
