@@ -1,7 +1,8 @@
-//! The server that Longhaul is measured with: cheap functions, all of them tasks, on SQLite.
+//! The server that Longhaul is measured with: cheap functions, on SQLite.
 //!
 //! `bench --listen ADDR --data-dir DIR`. Tools: `add{a,b}` → their sum as text, `blob{n}` → n bytes of text, `sleep{ms}` → the
-//! moment it ended, in unix nanoseconds. No slot limit, no quota: what the peers of docs/performance.md were measured with.
+//! moment it ended, in unix nanoseconds; each call of these is a task. `plain_add{a,b}` is never one. No slot limit, no quota: what
+//! the peers of docs/performance.md were measured with.
 
 mod support;
 
@@ -16,25 +17,28 @@ const MOST_BYTES: u64 = 16 << 20;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     support::run(|| {
         Ok(vec![
-            always("add", json!({"a": {"type": "number"}, "b": {"type": "number"}}), add())?,
+            always("add", numbers(), add())?,
             always(
                 "blob",
                 json!({"n": {"type": "integer", "minimum": 0, "maximum": MOST_BYTES}}),
                 blob(),
             )?,
             always("sleep", json!({"ms": {"type": "integer", "minimum": 0}}), sleep())?,
+            tool("plain_add", TaskPolicy::Never, numbers(), add())?,
         ])
     })
 }
 
 fn always(name: &str, properties: Value, executor: Arc<dyn Executor>) -> Result<Tool, ToolError> {
-    Tool::new(support::settings(
-        name,
-        "Measured",
-        TaskPolicy::Always,
-        properties,
-        executor,
-    ))
+    tool(name, TaskPolicy::Always, properties, executor)
+}
+
+fn tool(name: &str, policy: TaskPolicy, properties: Value, executor: Arc<dyn Executor>) -> Result<Tool, ToolError> {
+    Tool::new(support::settings(name, "Measured", policy, properties, executor))
+}
+
+fn numbers() -> Value {
+    json!({"a": {"type": "number"}, "b": {"type": "number"}})
 }
 
 fn add() -> Arc<dyn Executor> {

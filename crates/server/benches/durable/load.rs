@@ -14,6 +14,9 @@ const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-0
 pub(crate) struct Client {
     reader: BufReader<TcpStream>,
     answer: Vec<u8>,
+    /// Whether the last answer had the status 200.
+    pub(crate) succeeded: bool,
+    poll: Poll,
 }
 
 impl Client {
@@ -23,6 +26,8 @@ impl Client {
         Self {
             reader: BufReader::new(stream),
             answer: Vec::new(),
+            succeeded: false,
+            poll: Poll::new(),
         }
     }
 
@@ -31,6 +36,8 @@ impl Client {
         self.reader.get_mut().write_all(request).unwrap();
         let mut length = 0;
         let mut line = String::new();
+        self.reader.read_line(&mut line).unwrap();
+        self.succeeded = line.contains(" 200 ");
         loop {
             line.clear();
             self.reader.read_line(&mut line).unwrap();
@@ -49,12 +56,86 @@ impl Client {
     pub(crate) fn ask(&mut self, request: &[u8]) -> Value {
         serde_json::from_slice(self.send(request)).unwrap()
     }
+
+    /// Polls a task.
+    pub(crate) fn poll(&mut self, task: &str) -> &[u8] {
+        let mut poll = std::mem::take(&mut self.poll);
+        self.send(poll.of(task));
+        self.poll = poll;
+        &self.answer
+    }
+
+    /// Creates a task with a `tools/call` and returns its id.
+    pub(crate) fn create(&mut self, call: &[u8]) -> String {
+        let answer = self.ask(call);
+        let id = answer["result"]["taskId"].as_str();
+        id.unwrap_or_else(|| panic!("no task: {answer}")).to_owned()
+    }
+
+    /// Subscribes to a task and passes each notification to `stop`, until that returns true.
+    pub(crate) fn subscribe(mut self, task: &str, mut stop: impl FnMut(&Value) -> bool) {
+        let params = json!({"notifications": {"taskIds": [task]}});
+        let request = request("subscriptions/listen", None, &params);
+        self.reader.get_mut().write_all(&request).unwrap();
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert!(self.reader.read_line(&mut line).unwrap() > 0, "the stream ended");
+            assert!(!line.starts_with(r#"{"jsonrpc""#), "no stream: {line}");
+            // Of the lines of an HTTP answer in chunks, only those of events begin so.
+            if let Some(message) = line.strip_prefix("data:")
+                && !message.trim().is_empty()
+                && stop(&serde_json::from_str(message).unwrap())
+            {
+                return;
+            }
+        }
+    }
+}
+
+/// A `tasks/get` in which the task is replaced, so that a new request costs the client little.
+#[derive(Default)]
+struct Poll {
+    request: Vec<u8>,
+    places: Vec<usize>,
+    id: String,
+}
+
+impl Poll {
+    fn new() -> Self {
+        let mut poll = Self::default();
+        poll.become_one_of("01m7wbhd1ycj66wa174tprwdgx5jnevbr0n0");
+        poll
+    }
+
+    fn of(&mut self, task: &str) -> &[u8] {
+        if task.len() != self.id.len() {
+            self.become_one_of(task);
+        }
+        for place in &self.places {
+            self.request[*place..*place + task.len()].copy_from_slice(task.as_bytes());
+        }
+        &self.request
+    }
+
+    /// Writes the request for a task with an id of this length.
+    fn become_one_of(&mut self, task: &str) {
+        self.request = get(task);
+        let windows = self.request.windows(task.len()).enumerate();
+        self.places = windows
+            .filter_map(|(place, text)| (text == task.as_bytes()).then_some(place))
+            .collect();
+        self.id = task.to_owned();
+    }
 }
 
 /// A modern request, ready to be sent.
 pub(crate) fn request(method: &str, name: Option<&str>, params: &Value) -> Vec<u8> {
     let members = params.to_string();
-    let members = members.trim_start_matches('{').trim_end_matches('}');
+    let members = members
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'))
+        .unwrap();
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{members},{META}}}}}"#);
     let name = name.map_or(String::new(), |name| format!("Mcp-Name: {name}\r\n"));
     format!(
@@ -66,12 +147,20 @@ pub(crate) fn request(method: &str, name: Option<&str>, params: &Value) -> Vec<u
     .into_bytes()
 }
 
+/// A call of a tool that adds.
+pub(crate) fn call(tool: &str) -> Vec<u8> {
+    let params = json!({"name": tool, "arguments": {"a": 1, "b": 2}});
+    request("tools/call", Some(tool), &params)
+}
+
 pub(crate) fn add() -> Vec<u8> {
-    request(
-        "tools/call",
-        Some("add"),
-        &json!({"name": "add", "arguments": {"a": 1, "b": 2}}),
-    )
+    call("add")
+}
+
+/// A call that ends after so many milliseconds and returns the moment, in unix nanoseconds.
+pub(crate) fn sleep(millis: u64) -> Vec<u8> {
+    let params = json!({"name": "sleep", "arguments": {"ms": millis}});
+    request("tools/call", Some("sleep"), &params)
 }
 
 pub(crate) fn get(task: &str) -> Vec<u8> {

@@ -1,45 +1,110 @@
-//! The measurements. Each prints its rows as it goes.
+//! The measurements of one kind of request. Each prints its rows as it goes.
 
 use crate::{
-    load::{self, Client, Load, add, get as get_request},
+    compare::{self, AXUM, Compared, RMCP, Source, Turns, one},
+    load::{self, Client, add, get as get_request},
     process::Server,
     retained,
 };
-use std::time::Instant;
+use std::{rc::Rc, time::Instant};
 
 const REQUESTS: usize = 100_000;
-const WARM_UP: usize = 5_000;
-/// How often each server of a comparison is measured, in turns, so that other load on the machine affects all alike.
-const TURNS: usize = 11;
+/// Requests in a turn that takes a fraction of a second.
+const PER_TURN: usize = 9_000;
+/// How many tasks rmcp creates in a turn, which is all that it then retains.
+const RMCP_TASKS: usize = 2_000;
+/// How many tasks rmcp has where it has many. Each of its requests goes through all of them.
+const RMCP_MANY: usize = 10_000;
+const POLLED: &str = "01m7wbhd1ycj66wa174tprwdgx5jnevbr0n0";
 
-/// CPU of `tasks/get` as a multiple of a bare POST, with 1 task and with very many.
+/// `tasks/get` of one finished task, with 1 task and with very many.
 pub(crate) fn get() {
-    println!("\n## tasks/get: server CPU per request, 16 clients\n");
-    println!("| server | retained tasks | requests/s | CPU µs | times bare |\n| --- | --- | --- | --- | --- |");
+    println!("\n## tasks/get, 16 clients\n");
     let many: usize = std::env::var("LONGHAUL_BENCH_RETAINED").map_or(1_000_000, |text| text.parse().unwrap());
     let directories = [1, many].map(|count| {
         let directory = tempfile::tempdir().unwrap();
-        let begun = Instant::now();
-        let task = retained::fill(directory.path(), count, 100);
-        eprintln!("filled with {count} in {:.1?}", begun.elapsed());
-        (count, directory, get_request(task.as_str()))
+        let tasks = retained::fill(directory.path(), count, 100);
+        (count, directory, tasks[count / 2].as_str().to_owned())
     });
-    let mut compared = vec![bare(16)];
-    for (count, directory, request) in &directories {
-        compared.push(Compared {
-            what: count.to_string(),
-            name: "longhaul",
-            server: Server::longhaul(directory.path()),
+    let rmcp = Server::rmcp();
+    let [task] = &*created(&rmcp, 1) else { unreachable!() };
+    let mut compared = vec![
+        axum(16, get_request(POLLED)),
+        fixed(16),
+        Compared {
+            name: RMCP,
+            what: "1".to_owned(),
+            source: Source::running(rmcp),
             clients: 16,
-            request: request.clone(),
+            rounds_per_turn: PER_TURN / 3,
+            round: one(get_request(task)),
+        },
+    ];
+    for (count, directory, task) in &directories {
+        let server = Server::longhaul(directory.path());
+        assert!(is_completed(Client::connect(server.address).poll(task)));
+        compared.push(Compared {
+            name: "longhaul",
+            what: count.to_string(),
+            source: Source::running(server),
+            clients: 16,
+            rounds_per_turn: PER_TURN,
+            round: one(get_request(task)),
         });
     }
-    compare(&compared);
-    if let [.., longhaul] = &*compared {
-        let created = load::run(&longhaul.server, 64, REQUESTS / 2, create_one);
+    compare::print_head("retained tasks");
+    compare::print_rows(&compared);
+    let [.., longhaul] = &*compared else { return };
+    let Source::Running(server) = &longhaul.source else {
+        return;
+    };
+    let creates = load::run(server, 64, REQUESTS / 2, one(add()));
+    println!(
+        "\nWith {many} retained, 64 clients create {:.0} tasks per second, for {:.1} µs of CPU each.",
+        creates.rate, creates.cpu_micros
+    );
+}
+
+/// `tasks/get` of random ids among many, as a share of one that is polled again and again.
+pub(crate) fn random() {
+    const COUNT: usize = 100_000;
+    println!("\n## tasks/get of random ids, 16 clients\n");
+    println!(
+        "| server | finished tasks | polled | polls/s | of one hot task | CPU µs |\n| --- | --- | --- | --- | --- | --- |"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let tasks = retained::fill(directory.path(), COUNT, 100);
+    let longhaul = Rc::new(Server::longhaul(directory.path()));
+    let longhaul_tasks: Vec<String> = tasks.iter().map(|task| task.as_str().to_owned()).collect();
+    let rmcp = Rc::new(Server::rmcp());
+    let rmcp_tasks = created(&rmcp, RMCP_MANY);
+    let polls = |name, server: &Rc<Server>, tasks: &[String], what: &str, rounds_per_turn| Compared {
+        name,
+        what: format!("{} | {what}", tasks.len()),
+        source: Source::Running(server.clone()),
+        clients: 16,
+        rounds_per_turn,
+        round: match what {
+            "one" => poll_of(vec![tasks[tasks.len() / 2].clone()]),
+            _ => poll_of(tasks.to_vec()),
+        },
+    };
+    let compared = [
+        polls("longhaul", &longhaul, &longhaul_tasks, "one", PER_TURN),
+        polls("longhaul", &longhaul, &longhaul_tasks, "random", PER_TURN),
+        polls(RMCP, &rmcp, &rmcp_tasks, "one", PER_TURN / 10),
+        polls(RMCP, &rmcp, &rmcp_tasks, "random", PER_TURN / 10),
+    ];
+    let turns = Turns::of(&compared);
+    for (nth, one) in compared.iter().enumerate() {
+        let hot = nth / 2 * 2;
         println!(
-            "| longhaul, creates, 64 clients | {many} | {:.0} | {:.1} | |",
-            created.rate, created.cpu_micros
+            "| {} | {} | {:.0} | {:.2} | {:.1} |",
+            one.name,
+            one.what,
+            turns.median(|turn| turn[nth].rate),
+            turns.median(|turn| turn[nth].rate / turn[hot].rate),
+            turns.median(|turn| turn[nth].cpu_micros)
         );
     }
 }
@@ -47,38 +112,76 @@ pub(crate) fn get() {
 /// `tools/call` until its task is acknowledged, which is after its fsync.
 pub(crate) fn create() {
     println!("\n## tools/call → acknowledged task\n");
-    println!("| server | clients | creates/s | CPU µs | times bare |\n| --- | --- | --- | --- | --- |");
-    let directories = [16, 64].map(|clients| (clients, tempfile::tempdir().unwrap()));
-    let mut compared = vec![bare(64)];
-    for (clients, directory) in &directories {
-        compared.push(Compared {
-            what: clients.to_string(),
-            name: "longhaul",
-            server: Server::longhaul(directory.path()),
-            clients: *clients,
-            request: add(),
-        });
+    compare::print_head("clients");
+    for clients in [64, 16, 1] {
+        let directory = tempfile::tempdir().unwrap();
+        let longhaul = Server::longhaul(directory.path());
+        let retaining = Server::rmcp();
+        created(&retaining, RMCP_MANY);
+        let compared = [
+            Compared {
+                what: clients.to_string(),
+                ..axum(clients, add())
+            },
+            Compared {
+                name: RMCP,
+                what: clients.to_string(),
+                source: Source::EachTurn(Server::rmcp),
+                clients,
+                rounds_per_turn: RMCP_TASKS,
+                round: one(add()),
+            },
+            Compared {
+                name: "rmcp, much retained",
+                what: clients.to_string(),
+                source: Source::running(retaining),
+                clients,
+                rounds_per_turn: RMCP_TASKS / 10,
+                round: one(add()),
+            },
+            Compared {
+                name: "longhaul",
+                what: clients.to_string(),
+                source: Source::running(longhaul),
+                clients,
+                rounds_per_turn: if clients == 1 { RMCP_TASKS } else { PER_TURN },
+                round: one(add()),
+            },
+        ];
+        compare::print_rows(&compared);
     }
-    compare(&compared);
-    let directory = tempfile::tempdir().unwrap();
-    let server = Server::longhaul(directory.path());
-    load::run(&server, 1, 2_000, create_one);
-    let alone = load::run(&server, 1, 10_000, create_one);
-    println!("| longhaul | 1 | {:.0} | {:.1} | |", alone.rate, alone.cpu_micros);
 }
 
 /// Create, then poll without a pause until the result is there.
 pub(crate) fn roundtrip() {
-    println!("\n## create → done → result, 16 clients\n");
-    println!("| server | rounds/s | CPU µs |\n| --- | --- | --- |");
-    let directory = tempfile::tempdir().unwrap();
-    let server = Server::longhaul(directory.path());
-    let load = load::run(&server, 16, 50_000, |client| {
-        let task = client.ask(&add())["result"]["taskId"].as_str().unwrap().to_owned();
-        let request = get_request(&task);
-        while client.ask(&request)["result"]["status"] != "completed" {}
-    });
-    println!("| longhaul | {:.0} | {:.1} |", load.rate, load.cpu_micros);
+    println!("\n## create → done → result\n");
+    compare::print_head("clients");
+    for clients in [16, 1] {
+        let directory = tempfile::tempdir().unwrap();
+        let compared = [
+            Compared {
+                what: clients.to_string(),
+                ..axum(clients, get_request(POLLED))
+            },
+            Compared {
+                name: RMCP,
+                what: clients.to_string(),
+                source: Source::EachTurn(Server::rmcp),
+                clients,
+                rounds_per_turn: RMCP_TASKS / 2,
+                round: create_and_poll(),
+            },
+            Compared {
+                name: "longhaul",
+                what: clients.to_string(),
+                source: Source::running(Server::longhaul(directory.path())),
+                clients,
+                rounds_per_turn: RMCP_TASKS / 2,
+                round: create_and_poll(),
+            },
+        ];
+        compare::print_rows(&compared);
+    }
 }
 
 /// From the start of the process to its first answer, and what it then holds in memory.
@@ -89,8 +192,8 @@ pub(crate) fn restart() {
         "| first answer ms | resident MB at once | resident MB after 100,000 polls and 50,000 creates |\n| --- | --- | --- |"
     );
     let directory = tempfile::tempdir().unwrap();
-    let task = retained::fill(directory.path(), COUNT, 1000);
-    let request = get_request(task.as_str());
+    let tasks = retained::fill(directory.path(), COUNT, 1000);
+    let request = get_request(tasks[COUNT / 2].as_str());
     let begun = Instant::now();
     let server = Server::longhaul(directory.path());
     assert_eq!(
@@ -99,10 +202,8 @@ pub(crate) fn restart() {
     );
     let first_answer = begun.elapsed();
     let at_once = server.resident_kib();
-    load::run(&server, 16, REQUESTS, |client| {
-        client.send(&request);
-    });
-    load::run(&server, 64, REQUESTS / 2, create_one);
+    load::run(&server, 16, REQUESTS, one(request));
+    load::run(&server, 64, REQUESTS / 2, one(add()));
     let later = server.resident_kib();
     println!(
         "| {} | {:.1} | {:.1} |",
@@ -112,65 +213,58 @@ pub(crate) fn restart() {
     );
 }
 
-fn create_one(client: &mut Client) {
-    let answer = client.send(&ADD.with(Clone::clone)).len();
-    std::hint::black_box(answer);
-}
-
-thread_local! {
-    static ADD: Vec<u8> = add();
-}
-
-/// A server, and a request that is sent to it again and again.
-struct Compared {
-    name: &'static str,
-    what: String,
-    server: Server,
-    clients: usize,
-    request: Vec<u8>,
-}
-
-impl Compared {
-    fn run(&self, requests: usize) -> Load {
-        load::run(&self.server, self.clients, requests, |client| {
-            client.send(&self.request);
-        })
-    }
-}
-
-fn bare(clients: usize) -> Compared {
+/// axum, which parses the request and answers JSON.
+fn axum(clients: usize, request: Vec<u8>) -> Compared {
     Compared {
-        name: "bare axum",
+        name: AXUM,
         what: "–".to_owned(),
-        server: Server::bare(),
+        source: Source::running(Server::bare()),
         clients,
-        request: get_request("01m7wbhd1ycj66wa174tprwdgx5jnevbr0n0"),
+        rounds_per_turn: PER_TURN,
+        round: one(request),
     }
 }
 
-/// Measures all in turns and prints a row for each: medians, of the ratios to the first one in the same turn, too.
-fn compare(all: &[Compared]) {
-    for one in all {
-        one.run(WARM_UP);
-    }
-    let turns: Vec<Vec<Load>> = (0..TURNS)
-        .map(|_| all.iter().map(|one| one.run(REQUESTS / TURNS)).collect())
-        .collect();
-    for (nth, one) in all.iter().enumerate() {
-        let of = |figure: fn(&Load, &Load) -> f64| median(turns.iter().map(|turn| figure(&turn[nth], &turn[0])));
-        println!(
-            "| {} | {} | {:.0} | {:.1} | {:.2} |",
-            one.name,
-            one.what,
-            of(|load, _| load.rate),
-            of(|load, _| load.cpu_micros),
-            of(|load, bare| load.cpu_micros / bare.cpu_micros)
-        );
+/// axum, which reads the request and answers a fixed text.
+fn fixed(clients: usize) -> Compared {
+    let request = String::from_utf8(get_request(POLLED)).unwrap();
+    Compared {
+        name: "axum, fixed text",
+        ..axum(clients, request.replacen("/mcp", "/fixed", 1).into_bytes())
     }
 }
 
-fn median(figures: impl Iterator<Item = f64>) -> f64 {
-    let mut figures: Vec<f64> = figures.collect();
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
+/// Creates tasks, waits until they are done and returns their ids.
+fn created(server: &Server, count: usize) -> Vec<String> {
+    let mut client = Client::connect(server.address);
+    let tasks: Vec<String> = (0..count).map(|_| client.create(&add())).collect();
+    for task in &tasks {
+        finish(&mut client, task);
+    }
+    tasks
+}
+
+fn create_and_poll() -> compare::Round {
+    let request = add();
+    Box::new(move |client| {
+        let task = client.create(&request);
+        finish(client, &task);
+    })
+}
+
+fn finish(client: &mut Client, task: &str) {
+    while !is_completed(client.poll(task)) {}
+}
+
+fn is_completed(answer: &[u8]) -> bool {
+    let answer: serde_json::Value = serde_json::from_slice(answer).unwrap();
+    answer["result"]["status"] == "completed"
+}
+
+fn poll_of(tasks: Vec<String>) -> compare::Round {
+    Box::new(move |client| {
+        let task = &tasks[fastrand::usize(..tasks.len())];
+        client.poll(task);
+        assert!(client.succeeded, "not every answer has the status 200");
+    })
 }

@@ -16,51 +16,69 @@ pub(crate) struct Server {
 
 /// Examples are not built for a bench by themselves.
 pub(crate) fn build_examples() {
-    let status = Command::new(env!("CARGO"))
-        .args([
-            "build",
-            "--quiet",
-            "--release",
-            "-p",
-            "longhaul-server",
-            "--example",
-            "bench",
-            "--example",
-            "bare",
-        ])
-        .status();
-    assert!(status.unwrap().success(), "the examples do not build");
+    let examples = ["--example", "bench", "--example", "bare", "--example", "rmcp_tasks"];
+    build("longhaul-server", &examples);
 }
 
-fn example(name: &str) -> PathBuf {
-    // …/target/release/deps/durable-1234 → …/target/release/examples/NAME
+fn build(package: &str, what: &[&str]) {
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--release", "-p", package])
+        .args(what)
+        .status();
+    assert!(status.unwrap().success(), "{package} does not build");
+}
+
+/// What a release build has written.
+fn built(path: &str) -> PathBuf {
+    // …/target/release/deps/durable-1234 → …/target/release/PATH
     let bench = std::env::current_exe().unwrap();
-    bench
-        .parent()
-        .and_then(Path::parent)
-        .unwrap()
-        .join("examples")
-        .join(name)
+    bench.parent().and_then(Path::parent).unwrap().join(path)
+}
+
+fn example(name: &str) -> Command {
+    let mut command = Command::new(built(&format!("examples/{name}")));
+    command.args(["--listen", "127.0.0.1:0"]);
+    command
 }
 
 impl Server {
-    /// The bare axum handler.
+    /// The bare axum handlers.
     pub(crate) fn bare() -> Self {
-        Self::spawn("bare", &[])
+        Self::spawn(&mut example("bare"))
+    }
+
+    /// rmcp, with its tasks in memory.
+    pub(crate) fn rmcp() -> Self {
+        Self::spawn(&mut example("rmcp_tasks"))
     }
 
     /// Longhaul on SQLite in `directory`.
     pub(crate) fn longhaul(directory: &Path) -> Self {
-        Self::spawn("bench", &["--data-dir", directory.to_str().unwrap()])
+        Self::spawn(example("bench").arg("--data-dir").arg(directory))
     }
 
-    pub(crate) fn spawn(name: &str, arguments: &[&str]) -> Self {
-        let mut child = Command::new(example(name))
-            .args(["--listen", "127.0.0.1:0"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+    /// As [`Self::longhaul`], with each fsync slowed by so many milliseconds. Writes the file that controls the shim.
+    pub(crate) fn longhaul_with_slow_fsyncs(directory: &Path, control: &Path, millis: u64) -> Self {
+        build("longhaul-shim", &[]);
+        // The fourth of ten numbers is the delay of fsyncs in microseconds: crates/shim/README.md.
+        let mut numbers = [0; 10];
+        numbers[3] = millis * 1000;
+        fs::write(control, numbers.map(u64::to_ne_bytes).concat()).unwrap();
+        let mut command = example("bench");
+        command
+            .env("LD_PRELOAD", built("liblonghaul_shim.so"))
+            .env("LONGHAUL_SHIM", control);
+        Self::spawn(command.arg("--data-dir").arg(directory))
+    }
+
+    /// How many fsyncs the shim has slowed.
+    pub(crate) fn slowed_fsyncs(control: &Path) -> u64 {
+        let numbers = fs::read(control).unwrap();
+        u64::from_ne_bytes(numbers[5 * 8..6 * 8].try_into().unwrap())
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut url)

@@ -6,7 +6,10 @@ use longhaul_core::{
     UnixMillis, store::NewTask, text_result,
 };
 use longhaul_store::{SqliteOptions, SqliteStore};
-use std::{path::Path, time::SystemTime};
+use std::{
+    path::Path,
+    time::{Instant, SystemTime},
+};
 
 const DAY: u64 = 24 * 3_600_000;
 
@@ -20,8 +23,9 @@ impl Entropy for System {
     }
 }
 
-/// Fills `directory` with `count` finished tasks and returns the id of one in the middle.
-pub(crate) fn fill(directory: &Path, count: usize, result_bytes: usize) -> TaskId {
+/// Fills `directory` with `count` finished tasks and returns their ids, the oldest first.
+pub(crate) fn fill(directory: &Path, count: usize, result_bytes: usize) -> Vec<TaskId> {
+    let begun = Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let store = SqliteStore::open(directory, SqliteOptions::default()).unwrap();
     let now = SystemTime::now()
@@ -30,7 +34,7 @@ pub(crate) fn fill(directory: &Path, count: usize, result_bytes: usize) -> TaskI
         .as_millis() as i64;
     let result = text_result(&"x".repeat(result_bytes), false);
     let spec = SpecId::named("retained");
-    runtime.block_on(async {
+    let ids = runtime.block_on(async {
         let node = store
             .open_node(&HostId("data-dir".into()), UnixMillis(now))
             .await
@@ -45,20 +49,16 @@ pub(crate) fn fill(directory: &Path, count: usize, result_bytes: usize) -> TaskI
             })
             .await
             .unwrap();
-        let mut middle = None;
         let new = |nth: usize| finished(node, &spec, &result, UnixMillis(now - count as i64 + nth as i64));
-        let mut creates = stream::iter(0..count)
-            .map(|nth| store.create(new(nth)))
-            .buffered(4096)
-            .enumerate();
-        while let Some((nth, created)) = creates.next().await {
-            let task = created.unwrap();
-            if nth == count / 2 {
-                middle = Some(task.into_task().id.clone());
-            }
+        let mut creates = stream::iter(0..count).map(|nth| store.create(new(nth))).buffered(4096);
+        let mut ids = Vec::with_capacity(count);
+        while let Some(created) = creates.next().await {
+            ids.push(created.unwrap().into_task().id.clone());
         }
-        middle.unwrap()
-    })
+        ids
+    });
+    eprintln!("filled with {count} in {:.1?}", begun.elapsed());
+    ids
 }
 
 fn finished(node: NodeId, spec: &SpecId, result: &Json, at: UnixMillis) -> NewTask {
