@@ -3,6 +3,7 @@
 mod checker;
 mod client;
 mod command;
+mod command_folders;
 mod deploys;
 mod disk;
 mod event_faults;
@@ -12,6 +13,7 @@ mod log;
 mod planted_fault;
 mod ports;
 mod program;
+mod run_context;
 mod store;
 mod tool;
 mod world;

@@ -5,6 +5,7 @@ use crate::{
     deploys::Build,
     executor::Process,
     program::{self, Act, ActKind, Program},
+    run_context::{GRACE, RunContext},
     world::World,
 };
 use futures_util::future::{Either, join, select};
@@ -30,9 +31,6 @@ pub(crate) const COMMAND: &str = "command";
 
 /// Longer than all clock jumps of a run, so that no blocked task times out.
 const BLOCKED_TIMEOUT: u64 = 60 * 86_400_000;
-
-/// How long code may take to stop, in milliseconds.
-pub(crate) const GRACE: u64 = 3_000;
 
 /// The tools of every node.
 pub(crate) fn tools(world: &Arc<World>, process: Process, host: &HostId, build: Build) -> Vec<Tool> {
@@ -67,15 +65,6 @@ pub(crate) fn tools(world: &Arc<World>, process: Process, host: &HostId, build: 
     all.into_iter()
         .filter_map(|settings| Tool::new(settings).ok())
         .collect()
-}
-
-/// What executors need to run programs and to report to the checker.
-#[derive(Clone)]
-pub(crate) struct RunContext {
-    pub(crate) world: Arc<World>,
-    process: Process,
-    pub(crate) host: HostId,
-    build: Build,
 }
 
 /// Reports each step that begins to the checker.
@@ -201,28 +190,6 @@ impl From<ProgramError> for ExecutionEnd {
             ProgramError::StoreFailed => Self::Crashed,
             ProgramError::Failed(text) => Self::Errored(Outcome::tool_error(&text)),
         }
-    }
-}
-
-impl RunContext {
-    pub(crate) fn report_attempt(&self, attempt: &Attempt) {
-        let Self {
-            world, process, build, ..
-        } = self;
-        world.note(*process, |checker| {
-            format!("{} runs, attempt {}", checker.name(&attempt.task), attempt.epoch)
-        });
-        world.check(|checker| checker.attempt_runs(&attempt.task, attempt.epoch, *build));
-    }
-
-    /// Reports the result of an act, which must be the same in every attempt.
-    fn act_result(&self, cx: &TaskContext, number: u32, step: Option<&str>, what: &str) {
-        let Self { world, process, .. } = self;
-        let id = cx.task();
-        world.note(*process, |checker| {
-            format!("{} act {number} returned {what}", checker.name(id))
-        });
-        world.check(|checker| checker.act_result(&world.disk, id, number, step, what));
     }
 }
 

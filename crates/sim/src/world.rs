@@ -2,7 +2,7 @@
 
 use crate::{
     checker::Checker,
-    command::Commands,
+    command_folders::CommandFolders,
     deploys::Deploys,
     disk,
     executor::{Executor, Process},
@@ -37,7 +37,7 @@ pub(crate) struct World {
     /// The retention, in milliseconds: so short that tasks are deleted during the run, or longer than the run.
     pub(crate) retention: u64,
     /// What the hosts' disks keep.
-    pub(crate) commands: Commands,
+    pub(crate) commands: CommandFolders,
     checker: Mutex<Checker>,
     rng: Mutex<fastrand::Rng>,
     pending: Mutex<PendingOperations>,
@@ -94,7 +94,7 @@ impl World {
             deploys,
             node_count: rng.usize(1..=4),
             retention: if rng.bool() { 120_000 } else { 86_400_000 },
-            commands: Commands::default(),
+            commands: CommandFolders::default(),
             checker: Mutex::new(checker),
             rng: Mutex::new(rng),
             pending: Mutex::default(),
