@@ -269,7 +269,7 @@ impl SqliteStore {
         let (operation, answer) = Pending::new(weight, can_wait, work);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         self.queue
-            .send(Message::Do(Box::new(operation)))
+            .send(Message::Execute(Box::new(operation)))
             .map_err(|_| StoreError::Closed)?;
         let unknown = || StoreError::OutcomeUnknown("the store stopped before it knew".to_owned());
         answer.await.map_err(|_| unknown())?

@@ -41,7 +41,7 @@ const LOG_LIMIT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A message in the writer's queue.
 pub(super) enum Message {
-    Do(Box<dyn Operation>),
+    Execute(Box<dyn Operation>),
     /// Commit what is queued, then stop.
     Close,
 }
@@ -51,14 +51,14 @@ pub(super) enum Message {
 /// Callers in a loop send their next change as soon as they are answered. If each commit took only the changes that are there, the callers
 /// would split into two halves that wait for each other's fsync. A short wait keeps them together.
 struct BatchWait {
-    callers: usize,
+    waiting_callers: usize,
     timeout: Timeout,
 }
 
 impl BatchWait {
-    fn new(callers: usize) -> Self {
+    fn new(waiting_callers: usize) -> Self {
         Self {
-            callers,
+            waiting_callers,
             timeout: Timeout::of(BATCH_WAIT),
         }
     }
@@ -67,7 +67,7 @@ impl BatchWait {
     fn next(&mut self, queue: &Receiver<Message>, here: usize) -> Option<Message> {
         match queue.try_recv() {
             Ok(message) => Some(message),
-            Err(TryRecvError::Empty) if here < self.callers => queue.recv_timeout(self.timeout.remaining()?).ok(),
+            Err(TryRecvError::Empty) if here < self.waiting_callers => queue.recv_timeout(self.timeout.remaining()?).ok(),
             Err(_) => None,
         }
     }
@@ -136,7 +136,7 @@ pub(super) struct Writer {
     /// How many changes were sent and not answered yet.
     in_flight: Arc<AtomicUsize>,
     /// `in_flight` at the end of the latest commit, before its acknowledgements.
-    callers: usize,
+    waiting_callers: usize,
     closing: bool,
 }
 
@@ -167,7 +167,7 @@ impl Writer {
             checkpointed: 0,
             commits: 0,
             in_flight,
-            callers: 0,
+            waiting_callers: 0,
             closing: false,
         })
     }
@@ -201,7 +201,7 @@ impl Writer {
                 false => self.queue.recv_timeout(hold.remaining().unwrap_or_default()),
             };
             match message {
-                Ok(Message::Do(operation)) => {
+                Ok(Message::Execute(operation)) => {
                     held = operation.can_wait();
                     batch.push(operation);
                 }
@@ -268,7 +268,7 @@ impl Writer {
             .for_each(|operation| self.refuse(operation, StoreError::Locked));
         while let Ok(message) = self.queue.try_recv() {
             match message {
-                Message::Do(operation) => self.next.push(operation),
+                Message::Execute(operation) => self.next.push(operation),
                 Message::Close => {
                     self.closing = true;
                     return;
@@ -311,7 +311,7 @@ impl Writer {
             .iter()
             .for_each(|on_commit| on_commit(&self.connection));
         self.published.publish_ends(&mut effects);
-        self.callers = self.in_flight.fetch_sub(batch.len(), Ordering::Relaxed);
+        self.waiting_callers = self.in_flight.fetch_sub(batch.len(), Ordering::Relaxed);
         batch.iter_mut().for_each(|operation| operation.acknowledge());
         self.published.publish_events(&effects);
         Ok(())
@@ -320,7 +320,7 @@ impl Writer {
     /// Runs queued changes in order.
     fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>, take_more: bool) -> Result<CommitEffects, Error> {
         let mut tx = Tx::begin(&self.connection)?;
-        let mut batch_wait = BatchWait::new(self.callers);
+        let mut batch_wait = BatchWait::new(self.waiting_callers);
         let (mut done, mut bytes) = (0, 0);
         loop {
             for operation in &mut batch[done..] {
@@ -332,7 +332,7 @@ impl Writer {
                 return tx.end();
             }
             match batch_wait.next(&self.queue, done) {
-                Some(Message::Do(operation)) => batch.push(operation),
+                Some(Message::Execute(operation)) => batch.push(operation),
                 Some(Message::Close) => {
                     self.closing = true;
                     return tx.end();
