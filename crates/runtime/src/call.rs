@@ -1,7 +1,7 @@
 //! Calls: create, wait, promote, cancel.
 
 use crate::{
-    active_attempts::{AttemptOrigin, ClaimGuard},
+    active_attempts::AttemptOrigin,
     attempt::{self, Work},
     canonical,
     catalog::Tool,
@@ -12,6 +12,7 @@ use crate::{
     progress_stream::{ProgressStream, ToolMessage},
     queues::Arrival,
     requestor::Requestor,
+    slots::Slot,
     task_log,
 };
 use longhaul_core::{
@@ -404,31 +405,25 @@ impl Inner {
             let task = created.await?.into_task();
             waiting.watch.mark_seen();
             waiting.unread = false;
-            let work = Work {
-                task,
-                arguments,
-                requestor,
-            };
-            let attempt = self.begin(work, arrival, guard);
-            waiting.attempt = attempt.map(|attempt| Box::pin(self.node.until_stopped(attempt)) as _);
+            if let Some(slot) = self.created(&task, arrival) {
+                let work = Work {
+                    task,
+                    arguments,
+                    requestor,
+                };
+                let attempt = attempt::drive(Arc::clone(self), work, slot, AttemptOrigin::Claimed, guard);
+                waiting.attempt = Some(Box::pin(self.node.until_stopped(attempt)));
+            }
             Ok(waiting)
         }
     }
 
-    /// The attempt of a task that was just created, to be run; `None` if the task is queued.
-    fn begin(
-        self: &Arc<Self>,
-        work: Work,
-        arrival: Arrival,
-        guard: ClaimGuard,
-    ) -> Option<impl Future<Output = ()> + Send + use<>> {
-        task_log::created(&work.task);
-        self.node.changed(&work.task);
+    /// Acts on the creation of a task. Returns its slot if it was claimed with it; else it is queued.
+    fn created(self: &Arc<Self>, task: &Task, arrival: Arrival) -> Option<Slot> {
+        task_log::created(task);
+        self.node.changed(task);
         match arrival {
-            Arrival::Slot(slot) => {
-                let inner = Arc::clone(self);
-                Some(attempt::drive(inner, work, slot, AttemptOrigin::Claimed, guard))
-            }
+            Arrival::Slot(slot) => Some(slot),
             // Only now: the task is in its queue, and the queue is offered.
             Arrival::Queue(place) => {
                 drop(place);
@@ -513,13 +508,13 @@ impl Inner {
             }));
             // A repeated call runs already, or has ended.
             let Created::New(task) = created else { return };
-            let work = Work {
-                task,
-                arguments,
-                requestor,
-            };
-            if let Some(attempt) = inner.begin(work, arrival, guard) {
-                attempt.await;
+            if let Some(slot) = inner.created(&task, arrival) {
+                let work = Work {
+                    task,
+                    arguments,
+                    requestor,
+                };
+                attempt::drive(inner, work, slot, AttemptOrigin::Claimed, guard).await;
             }
         });
         Box::pin(async move { told.await.unwrap_or(Err(StoreError::Closed.into()))?.read() })

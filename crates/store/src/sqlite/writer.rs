@@ -67,7 +67,9 @@ impl BatchWait {
     fn next(&mut self, queue: &Receiver<Message>, here: usize) -> Option<Message> {
         match queue.try_recv() {
             Ok(message) => Some(message),
-            Err(TryRecvError::Empty) if here < self.waiting_callers => queue.recv_timeout(self.timeout.remaining()?).ok(),
+            Err(TryRecvError::Empty) if here < self.waiting_callers => {
+                queue.recv_timeout(self.timeout.remaining()?).ok()
+            }
             Err(_) => None,
         }
     }
