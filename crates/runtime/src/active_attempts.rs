@@ -1,11 +1,9 @@
 //! The attempts that this node runs, and how each is asked to stop.
 
+use foldhash::HashMap;
 use longhaul_core::{Fence, StopReason, TaskId, store::HeldAttempt};
 use parking_lot::{Mutex, MutexGuard};
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::watch;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 

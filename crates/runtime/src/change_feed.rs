@@ -3,13 +3,14 @@
 //! The store's events shorten these waits, and nothing more: they may be lost. So the versions of all watched tasks are read from time to time
 //! (`resync.rs`), and whoever waits reads the store itself before it acts.
 
+use foldhash::HashMap;
 use longhaul_core::{
     TaskId,
     store::{Hint, Record},
 };
 use parking_lot::Mutex;
 use std::{
-    collections::{HashMap, HashSet, hash_map::Entry},
+    collections::{HashSet, hash_map::Entry},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},

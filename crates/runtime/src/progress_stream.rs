@@ -2,10 +2,11 @@
 //!
 //! Nothing of it is stored. The latest status line and progress are, as part of the task; see `pending_report`.
 
+use foldhash::HashMap;
 use longhaul_core::{Json, LogLevel, TaskId};
 use parking_lot::Mutex;
 use std::{
-    collections::{HashMap, VecDeque, hash_map::Entry},
+    collections::{VecDeque, hash_map::Entry},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},

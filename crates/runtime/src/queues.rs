@@ -1,12 +1,10 @@
 //! Which tools have queued tasks, and in which order the tools get slots. The queues themselves are in the store.
 
 use crate::slots::Slot;
+use foldhash::HashMap;
 use longhaul_core::UnixMillis;
 use parking_lot::Mutex;
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::Notify;
 
 /// The tools that have, or may have, queued tasks.

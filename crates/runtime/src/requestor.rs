@@ -1,8 +1,8 @@
 //! What a request or its session says about its sender; stored with the tasks that it creates.
 
 use longhaul_core::{Capability, ClientCapabilities, Json, Origin, Outcome};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value, value::RawValue};
 
 /// The sender of a request, as it described itself. For a task that is the sender of the call that created it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub struct Requestor {
     /// Whether that is a modern revision.
     pub modern: bool,
     /// What the client calls itself, for display only (`clientInfo`), as it came.
-    #[serde(skip_serializing_if = "Option::is_none", with = "raw")]
+    #[serde(skip_serializing, deserialize_with = "raw")]
     pub client: Option<Json>,
     /// Which capabilities it has declared.
     #[serde(rename = "abilities")]
@@ -65,7 +65,17 @@ impl Requestor {
 
     /// As it is stored with a task.
     pub fn to_json(&self) -> Json {
-        Json::trusted(serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned()))
+        let Ok(mut text) = serde_json::to_string(self) else {
+            return Json::trusted("{}");
+        };
+        if let Some(client) = &self.client {
+            // Put in as it is: a serializer would read it first. The other members are never absent all together.
+            text.pop();
+            text.push_str(r#","client":"#);
+            text.push_str(client.as_str());
+            text.push('}');
+        }
+        Json::trusted(text)
     }
 
     /// Reads the stored form. Unreadable JSON gives the default.
@@ -74,21 +84,28 @@ impl Requestor {
     }
 }
 
-/// JSON that is stored as it is.
-mod raw {
-    use longhaul_core::Json;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use serde_json::value::RawValue;
+/// JSON that is kept as it is.
+fn raw<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+    let raw = Option::<Box<RawValue>>::deserialize(from)?;
+    Ok(raw.map(|raw| Json::from(&*raw)))
+}
 
-    pub(super) fn serialize<S: Serializer>(json: &Option<Json>, out: S) -> Result<S::Ok, S::Error> {
-        let raw = json
-            .as_ref()
-            .map(|json| serde_json::from_str::<&RawValue>(json.as_str()));
-        raw.transpose().map_err(serde::ser::Error::custom)?.serialize(out)
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
-        let raw = Option::<Box<RawValue>>::deserialize(from)?;
-        Ok(raw.map(|raw| Json::from(&*raw)))
+    #[test]
+    fn what_is_stored_is_read_again() {
+        let client = Json::trusted(r#"{"name":"a \"client\"","version":"1"}"#);
+        for client in [None, Some(client)] {
+            let requestor = Requestor {
+                version: "2026-07-28".to_owned(),
+                modern: true,
+                client,
+                progress_token: Some(Value::from(7)),
+                ..Requestor::default()
+            };
+            assert_eq!(Requestor::from_json(&requestor.to_json()), requestor);
+        }
     }
 }

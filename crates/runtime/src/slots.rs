@@ -1,10 +1,8 @@
 //! How much runs at once on this node.
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::{Notify, oneshot};
 
 /// Counts running attempts, in all and per tool. A slot belongs to the attempt, not to the task.

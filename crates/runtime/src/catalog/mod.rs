@@ -29,7 +29,7 @@ use tokio::sync::{broadcast, watch};
 const UPDATES_KEPT: usize = 256;
 
 /// Entries by name, in the order they were first put.
-type Entries<T> = IndexMap<Arc<str>, Arc<T>>;
+type Entries<T> = IndexMap<Arc<str>, Arc<T>, foldhash::fast::RandomState>;
 
 /// How often each kind of thing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

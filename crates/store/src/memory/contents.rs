@@ -27,7 +27,7 @@ use std::{
 #[derive(Default)]
 pub(super) struct Contents {
     pub(super) tasks: Tasks,
-    pub(super) specs: HashMap<SpecId, ToolSpec>,
+    pub(super) specs: foldhash::HashMap<SpecId, ToolSpec>,
     pub(super) limits: BTreeMap<Arc<str>, Option<usize>>,
     pub(super) nodes: Nodes,
     pub(super) keys: HashMap<String, Vec<SigningKey>>,

@@ -60,7 +60,7 @@ pub struct PlainCallStore {
 #[derive(Default)]
 struct Calls {
     kept: Contents,
-    being_written: HashMap<TaskId, Arc<BeingWritten>>,
+    being_written: foldhash::HashMap<TaskId, Arc<BeingWritten>>,
 }
 
 impl Calls {
