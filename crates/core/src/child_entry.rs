@@ -63,10 +63,7 @@ impl ChildEntry {
         }
     }
 
-    /// As it is kept.
-    ///
-    /// # Panics
-    /// Never: what is put in is JSON.
+    /// Serializes it as it is stored.
     pub fn to_json(&self) -> Json {
         let raw = |json: &'_ Json| {
             serde_json::from_str::<&RawValue>(json.as_str())
@@ -91,11 +88,11 @@ impl ChildEntry {
             task: Cow::Borrowed(self.task.as_str()),
             ended,
         };
-        // Texts and JSON texts always can be written.
+        // Strings and JSON can always be serialized.
         Json::trusted(serde_json::to_string(&layout).unwrap_or_default())
     }
 
-    /// As it was kept.
+    /// Reads the stored form.
     ///
     /// # Errors
     /// [`InvalidJson`] for what [`to_json`](Self::to_json) did not write.

@@ -5,8 +5,8 @@ use longhaul_runtime::JournalError;
 use std::time::Duration;
 
 impl TaskContext {
-    /// Waits for this time, or until the task is to stop. In a [durable](crate::Tool::durable) tool the time counts from when this was first
-    /// reached, also over restarts, and the task is suspended during a long wait.
+    /// Waits for this time, or until the task is asked to stop. In a [durable](crate::Tool::durable) tool the time counts from the first time that
+    /// the code reached this point, also over restarts, and the task is suspended during a long wait.
     ///
     /// # Errors
     /// [`JournalError::Stopped`]; in a durable tool any [`JournalError`].
@@ -20,8 +20,8 @@ impl TaskContext {
         }
     }
 
-    /// Waits until a point in time: a [`Timestamp`], a [`SystemTime`](std::time::SystemTime), or unix milliseconds. One that has passed is not
-    /// waited for. In a durable tool the point in time is recorded when this is first reached.
+    /// Waits until a point in time: a [`Timestamp`], a [`SystemTime`](std::time::SystemTime), or unix milliseconds. Does not
+    /// wait if it has passed. A durable tool records the point in time when its code first reaches this.
     ///
     /// ```
     /// # async fn f(cx: longhaul::TaskContext) -> longhaul::ToolResult<()> {
