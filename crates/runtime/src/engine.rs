@@ -242,7 +242,7 @@ impl Inner {
     }
 
     /// How many tasks of `tool` may run here at once. One that is offered no longer keeps the limit it had last.
-    fn concurrency(&self, tool: &Arc<str>) -> Option<usize> {
+    pub(crate) fn concurrency(&self, tool: &Arc<str>) -> Option<usize> {
         self.concurrency_of(tool, self.catalog.tool(tool).as_deref())
     }
 

@@ -29,6 +29,7 @@ mod lease;
 mod node;
 mod past_attempts;
 mod pending_report;
+mod permits;
 mod ports;
 mod progress_stream;
 mod provider;

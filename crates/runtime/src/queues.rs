@@ -123,6 +123,13 @@ impl Queues {
         Some((self.unsettle(&mut waiting, &tool), slot))
     }
 
+    /// The tools that may have a ready task.
+    pub(crate) fn ready(&self, now: UnixMillis) -> Vec<Arc<str>> {
+        let waiting = self.waiting.lock();
+        let ready = waiting.places.iter().filter(|(_, place)| place.may_be_ready(now));
+        ready.map(|(tool, _)| Arc::clone(tool)).collect()
+    }
+
     /// When the first task that is not ready at `now` will be.
     pub(crate) fn next_ready(&self, now: UnixMillis) -> Option<UnixMillis> {
         let waiting = self.waiting.lock();

@@ -2,7 +2,7 @@
 
 use crate::{
     executor::Process,
-    tool::{COMMAND, DURABLE, PLAIN, WITH_DEADLINE},
+    tool::{COMMAND, DURABLE, LIMITED, PLAIN, WITH_DEADLINE},
     world::{Node, World},
 };
 use futures_util::future::{Either, select};
@@ -96,8 +96,17 @@ impl Client {
         let (number, program, tool) = match key {
             Some(key) => (1_000_000 + self.nth as u64 * KEYS + key, key * 10, DURABLE),
             None => {
-                let tools = [DURABLE, DURABLE, DURABLE, PLAIN, WITH_DEADLINE, COMMAND];
-                let tool = usize::try_from(world.between(0..=5)).unwrap_or(0);
+                let tools = [
+                    DURABLE,
+                    DURABLE,
+                    DURABLE,
+                    PLAIN,
+                    WITH_DEADLINE,
+                    COMMAND,
+                    LIMITED,
+                    LIMITED,
+                ];
+                let tool = usize::try_from(world.between(0..=7)).unwrap_or(0);
                 (world.new_call(), world.between(0..=1_000_000) * 10, tools[tool])
             }
         };

@@ -17,7 +17,30 @@ pub(crate) struct RunContext {
     pub(crate) build: Build,
 }
 
+/// Work of a tool with a limit.
+struct LimitedWork {
+    world: Arc<World>,
+    nth: u64,
+}
+
+impl Drop for LimitedWork {
+    fn drop(&mut self) {
+        self.world.check(|checker| checker.limits.work_ends(self.nth));
+    }
+}
+
 impl RunContext {
+    /// Some work during which the attempt holds its slot.
+    pub(crate) async fn limited_work(&self, attempt: &Attempt) {
+        let world = &self.world;
+        let nth = world.check(|checker| checker.limited_work_begins(self.process, &attempt.task, attempt.epoch));
+        let _work = LimitedWork {
+            world: Arc::clone(world),
+            nth,
+        };
+        world.sleep(world.between(0..=6_000)).await;
+    }
+
     pub(crate) fn report_attempt(&self, attempt: &Attempt) {
         let Self {
             world, process, build, ..

@@ -7,8 +7,8 @@ use longhaul_core::{
     BoxFuture, Event, Fence, HostId, InputKey, Millis, NodeId, Scope, SessionKey, Store, StoreLayer, Task, TaskId,
     ToolSpec, UnixMillis,
     store::{
-        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, Listener, NewTask, Record, Renewal,
-        SigningKey, StoreError, UnwrittenCall,
+        ApplyError, Change, Claim, Claimed, CreateError, Created, Lease, Listener, NewTask, PermitReport, Permits,
+        Record, Renewal, SigningKey, StoreError, UnwrittenCall,
     },
 };
 use parking_lot::Mutex;
@@ -356,6 +356,29 @@ impl StoreLayer for NodeStore {
         self.write(move |world, _| disk::now(world.disk.put_limit(&tool, concurrency)))
     }
 
+    fn share_permits(&self, node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>> {
+        if self.is_full() {
+            return Box::pin(std::future::ready(Err(StoreError::Full)));
+        }
+        self.operate_or_lose(None, move |world, process| {
+            let permits = disk::now(world.disk.share_permits(node, report.clone()));
+            world.note(process, |_| {
+                let requests = report.requests.iter();
+                let requests = requests.map(|of| format!("{} uses {} wants {}", of.tool, of.used, of.wanted));
+                let answer = match &permits {
+                    Ok(permits) => format!("{:?}", permits.iter().map(|of| of.count).collect::<Vec<_>>()),
+                    Err(error) => error.to_string(),
+                };
+                format!(
+                    "permits {}: {}: {answer}",
+                    report.number,
+                    requests.collect::<Vec<_>>().join(", ")
+                )
+            });
+            permits
+        })
+    }
+
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {
         if self.is_full() {
             return Box::pin(std::future::ready(Err(StoreError::Full.into())));
@@ -476,6 +499,9 @@ impl StoreLayer for NodeStore {
                 let what = if held.is_some() { "holds" } else { "does not hold" };
                 format!("{what} {}", checker.name(&id))
             });
+            if let Some((task, epoch)) = held.as_ref().and_then(attempt_of) {
+                world.check(|checker| checker.limits.runs_anyway(task, epoch));
+            }
             Ok(held)
         })
     }

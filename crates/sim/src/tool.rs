@@ -1,6 +1,7 @@
 //! The tools of the simulated nodes: executors that run programs.
 
 use crate::{
+    checker::LIMIT,
     command::Command,
     deploys::Build,
     executor::Process,
@@ -25,6 +26,8 @@ pub(crate) const DURABLE: &str = "durable";
 pub(crate) const PLAIN: &str = "plain";
 /// As [`DURABLE`], with a deadline and a concurrency of 1.
 pub(crate) const WITH_DEADLINE: &str = "with_deadline";
+/// As [`PLAIN`], with a concurrency of [`LIMIT`].
+pub(crate) const LIMITED: &str = "limited";
 
 /// A command, which runs outside of the nodes.
 pub(crate) const COMMAND: &str = "command";
@@ -56,9 +59,14 @@ pub(crate) fn tools(world: &Arc<World>, process: Process, host: &HostId, build: 
         concurrency: Some(1),
         ..settings(WITH_DEADLINE, Arc::new(Durable(run.clone())))
     };
+    let limited = ToolSettings {
+        concurrency: Some(LIMIT),
+        ..settings(LIMITED, Arc::new(Plain(run.clone(), true)))
+    };
     let all = [
         settings(DURABLE, Arc::new(Durable(run.clone()))),
-        settings(PLAIN, Arc::new(Plain(run.clone()))),
+        settings(PLAIN, Arc::new(Plain(run.clone(), false))),
+        limited,
         settings(COMMAND, Arc::new(Command(run))),
         with_deadline,
     ];
@@ -114,7 +122,8 @@ impl Executor for Durable {
     }
 }
 
-struct Plain(RunContext);
+/// `1`: whether it is [`LIMITED`].
+struct Plain(RunContext, bool);
 
 impl Executor for Plain {
     fn run(self: Arc<Self>, attempt: Attempt, cx: TaskContext) -> BoxFuture<'static, ExecutionEnd> {
@@ -124,6 +133,9 @@ impl Executor for Plain {
             cx.started();
             cx.status("at work");
             let work = std::pin::pin!(async {
+                if self.1 {
+                    self.0.limited_work(&attempt).await;
+                }
                 world.sleep(world.between(0..=3_000)).await;
                 if world.one_in(3) {
                     let asked = Question {

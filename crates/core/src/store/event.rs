@@ -1,7 +1,7 @@
 //! What a store tells its listeners.
 
 use super::Record;
-use crate::{StopReason, Task, TaskId, UnixMillis};
+use crate::{NodeId, StopReason, Task, TaskId, UnixMillis};
 use std::sync::Arc;
 
 /// What a store tells its listeners.
@@ -15,6 +15,13 @@ pub enum StoreEvent {
         tool: Arc<str>,
         /// When the task can be claimed.
         ready_at: UnixMillis,
+    },
+    /// A node wants [permits](super::PermitReport) of a tool, or has given some back. Only in a store of many nodes.
+    PermitsChanged {
+        /// The tool.
+        tool: Arc<str>,
+        /// The node.
+        by: NodeId,
     },
     /// Events may have been lost: anything may have changed.
     Resync,

@@ -18,12 +18,14 @@ mod create;
 mod error;
 mod event;
 mod lease;
+mod permits;
 
 pub use change::{Change, LONGEST_HOLD};
 pub use create::{Created, Idempotency, NewTask, ParentEntry, UnwrittenCall};
 pub use error::{ApplyError, CreateError, MAX_ENDED_SESSIONS, StoreError};
 pub use event::{Hint, Listener, StoreEvent};
 pub use lease::{Claim, Claimed, HeldAttempt, Lease, Renewal};
+pub use permits::{PermitHolder, PermitReport, PermitRequest, Permits};
 
 use crate::{
     BoxFuture, Entry, HostId, Input, Json, Millis, NodeId, Outcome, Principal, Scope, SessionKey, SpecId, Task, TaskId,
@@ -128,6 +130,20 @@ pub trait Store: Send + Sync + 'static {
 
     /// The limits that were put last, of all tools that have one.
     fn limits(&self) -> BoxFuture<'_, Result<Vec<ToolLimit>, StoreError>>;
+
+    /// Divides the permits of tools with a limit among the nodes, as [`PermitHolder::answer`] does. The answer has one line for each request, in their
+    /// order. [`StoreError::LeaseLost`] if the node is dead: it may begin nothing any more. What a dead node held stays in use as far as it still has active
+    /// attempts.
+    ///
+    /// Only called where [many nodes](StoreCapabilities::many_nodes) share the store. The default gives the only node what it wants.
+    fn share_permits(&self, node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>> {
+        let _ = node;
+        let permits = report.requests.into_iter().map(|request| Permits {
+            tool: request.tool,
+            count: request.wanted,
+        });
+        Box::pin(std::future::ready(Ok(permits.collect())))
+    }
 
     /// Writes a new task, claimed in the same write if the caller has a slot for it. When this completes, a read from anywhere
     /// finds the task (G2-16). An id that exists, and a definition that was never put, are [`StoreError::Failed`].

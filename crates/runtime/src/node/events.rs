@@ -1,20 +1,33 @@
 //! What the store's events do here. They may be lost, so everything they bring about is brought about by the slow re-read, too.
 
-use crate::{active_attempts::ActiveAttempts, change_feed::ChangeFeed, queues::Queues};
-use longhaul_core::store::StoreEvent;
+use crate::{active_attempts::ActiveAttempts, change_feed::ChangeFeed, queues::Queues, slots::Slots};
+use longhaul_core::{NodeId, store::StoreEvent};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// The parts of a node that events act on.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct EventHandler {
+    id: NodeId,
     pub(super) change_feed: Arc<ChangeFeed>,
     pub(super) active: Arc<ActiveAttempts>,
     pub(super) queues: Arc<Queues>,
+    pub(super) slots: Arc<Slots>,
     pub(super) resync: Arc<Notify>,
 }
 
 impl EventHandler {
+    pub(super) fn new(id: NodeId, slots: Arc<Slots>) -> Self {
+        Self {
+            id,
+            change_feed: Arc::default(),
+            active: Arc::default(),
+            queues: Arc::default(),
+            slots,
+            resync: Arc::default(),
+        }
+    }
+
     pub(super) fn handle(&self, event: &StoreEvent) {
         match event {
             StoreEvent::TaskChanged(hint) => {
@@ -24,6 +37,8 @@ impl EventHandler {
                 self.change_feed.publish(hint);
             }
             StoreEvent::QueueReady { tool, ready_at } => self.queues.offer(tool, *ready_at),
+            StoreEvent::PermitsChanged { tool, by } if *by != self.id => self.slots.permits_changed(tool),
+            StoreEvent::PermitsChanged { .. } => {}
             StoreEvent::Resync => self.resync.notify_one(),
         }
     }

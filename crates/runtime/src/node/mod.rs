@@ -73,12 +73,14 @@ impl Node {
             suspend_after,
             step_observer,
         } = options;
-        let events = EventHandler::default();
+        let events = EventHandler::new(id, Slots::new(max_running));
         let EventHandler {
             change_feed,
             active,
             queues,
+            slots,
             resync,
+            ..
         } = events.clone();
         store.listen(Arc::new(move |all| all.iter().for_each(|event| events.handle(event))));
         Arc::new(Self {
@@ -89,7 +91,7 @@ impl Node {
             change_feed,
             resync,
             progress_streams: Arc::default(),
-            slots: Slots::new(max_running),
+            slots,
             active,
             queues,
             alarm: Alarm::default(),

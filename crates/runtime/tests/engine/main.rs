@@ -16,6 +16,7 @@ mod fences;
 mod isolated_retry;
 mod leases;
 mod lost_events;
+mod permits;
 mod plain_calls;
 mod questions;
 mod queues;

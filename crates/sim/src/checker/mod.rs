@@ -2,6 +2,7 @@
 
 mod invariant;
 mod known_task;
+mod limits;
 
 use crate::{
     deploys::Build,
@@ -11,6 +12,8 @@ use crate::{
 };
 pub use invariant::{Invariant, Violation};
 use known_task::KnownTask;
+pub(crate) use limits::LIMIT;
+use limits::Limits;
 use longhaul_core::{
     AttemptEnd, BlockReason, Entry, EntryKey, EntryKind, Event, Fence, InputKey, Json, NodeId, Outcome, State, Task,
     TaskId, UnixMillis, Verdict,
@@ -56,6 +59,7 @@ pub(crate) struct Checker {
     /// The calls that may be cancelled: their callers have cancelled them, or have left a call that is cancelled then.
     may_be_cancelled: BTreeSet<u64>,
     keyed: BTreeMap<(usize, Arc<str>), TaskId>,
+    pub(crate) limits: Limits,
 }
 
 impl Checker {
@@ -71,6 +75,7 @@ impl Checker {
             reclaimed: BTreeSet::new(),
             may_be_cancelled: Default::default(),
             keyed: BTreeMap::new(),
+            limits: Limits::default(),
         }
     }
 

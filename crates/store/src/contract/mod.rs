@@ -45,6 +45,7 @@ pub mod lineage;
 pub mod lists;
 pub mod live_is_never_deleted;
 pub mod numbered_changes;
+pub mod permits;
 pub mod queues;
 pub mod quotas;
 pub mod recovery;
@@ -102,6 +103,7 @@ macro_rules! contract_tests {
                 a_session_filters_lists_and_nothing_else;
             live_is_never_deleted: invariant_6_live_work_is_not_deleted, a_deleted_task_leaves_nothing;
             numbered_changes: a_numbered_change_is_made_once, numbers_belong_to_an_attempt;
+            permits: nodes_share_the_limit_of_a_tool, a_late_report_changes_nothing, attempts_of_dead_nodes_keep_their_permits;
             queues: queues_are_known_by_their_tools, the_position_in_a_queue_is_known, limits_are_kept_by_tool;
             quotas: live_tasks_are_limited, stored_bytes_are_limited, counts_survive_reopening, a_quota_refuses_creates_and_nothing_else;
             recovery: orphans_are_adopted_with_their_epoch, orphans_of_other_hosts_are_left, orphaned_calls_are_found;

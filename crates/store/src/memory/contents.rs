@@ -4,6 +4,7 @@ use super::{
     ended_sessions::EndedSessions,
     index,
     nodes::Nodes,
+    permits::PermitTable,
     stored_task::StoredTask,
     tasks::{TaskEvents, Tasks},
 };
@@ -14,8 +15,8 @@ use crate::{
 use longhaul_core::{
     Event, NodeId, Principal, Quota, QuotaExceeded, QuotaScope, SpecId, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
-        ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, Idempotency, Listener, NewTask, SigningKey,
-        StoreEvent, UnwrittenCall,
+        ApplyError, Change, Claimed, CreateError, Created, HeldAttempt, Idempotency, Listener, NewTask, PermitReport,
+        Permits, SigningKey, StoreError, StoreEvent, UnwrittenCall,
     },
     transition,
 };
@@ -30,6 +31,7 @@ pub(super) struct Contents {
     pub(super) specs: foldhash::HashMap<SpecId, ToolSpec>,
     pub(super) limits: BTreeMap<Arc<str>, Option<usize>>,
     pub(super) nodes: Nodes,
+    pub(super) permits: PermitTable,
     pub(super) keys: HashMap<String, Vec<SigningKey>>,
     pub(super) ended_sessions: EndedSessions,
     pub(super) listeners: Vec<Listener>,
@@ -191,6 +193,38 @@ impl Contents {
             self.notify_all(&events);
         }
         taken
+    }
+
+    /// [`longhaul_core::Store::share_permits`].
+    pub(super) fn share_permits(&mut self, node: NodeId, report: &PermitReport) -> Result<Vec<Permits>, StoreError> {
+        if !self.nodes.may_claim(node) {
+            return Err(StoreError::LeaseLost);
+        }
+        let now = self.nodes.now().unwrap_or_default();
+        let Self {
+            permits,
+            nodes,
+            tasks,
+            limits,
+            ..
+        } = self;
+        let limit_of = |tool: &str| {
+            let limit = limits.get(tool).copied().flatten().unwrap_or(usize::MAX);
+            let held = tasks.index().held.of(&());
+            let lost = held.filter(|(holder, _)| !nodes.may_claim(*holder));
+            let of_tool = lost.filter(|(_, id)| tasks.task(id).is_some_and(|task| *task.tool == *tool));
+            (limit, of_tool.count())
+        };
+        permits.retain_nodes(|node| nodes.may_claim(node));
+        let (permits, changed) = permits.share(node, report, limit_of, now)?;
+        let changed = changed.into_iter();
+        let events: Vec<StoreEvent> = changed
+            .map(|tool| StoreEvent::PermitsChanged { tool, by: node })
+            .collect();
+        if !events.is_empty() {
+            self.notify_all(&events);
+        }
+        Ok(permits)
     }
 
     /// The active attempts of a node.

@@ -4,6 +4,7 @@ mod contents;
 mod ended_sessions;
 mod index;
 mod nodes;
+mod permits;
 mod plain_calls;
 mod stored_task;
 mod tally;
@@ -17,7 +18,7 @@ use longhaul_core::{
     SpecId, Store, Task, TaskId, ToolSpec, UnixMillis, Usage,
     store::{
         ApplyError, Change, Claim, Claimed, Counts, CreateError, Created, Idempotency, Lease, Listener, NewTask, Page,
-        Record, Renewal, SigningKey, StoreCapabilities, StoreError, ToolLimit, UnwrittenCall,
+        PermitReport, Permits, Record, Renewal, SigningKey, StoreCapabilities, StoreError, ToolLimit, UnwrittenCall,
     },
 };
 use nodes::Nodes;
@@ -119,6 +120,10 @@ impl Store for MemoryStore {
                 })
             })
             .collect()))
+    }
+
+    fn share_permits(&self, node: NodeId, report: PermitReport) -> BoxFuture<'_, Result<Vec<Permits>, StoreError>> {
+        answer(self.lock().share_permits(node, &report))
     }
 
     fn create(&self, new: NewTask) -> BoxFuture<'_, Result<Created, CreateError>> {

@@ -132,6 +132,11 @@ impl Nodes {
         leases.is_none_or(|leases| leases.lost_at(node).is_none())
     }
 
+    /// The time by the clock of the store, if it has one.
+    pub(super) fn now(&self) -> Option<UnixMillis> {
+        Some(self.leases.as_ref()?.clock.now())
+    }
+
     /// Whether `asking` may take over from `node`.
     pub(super) fn can_be_taken_over(&self, node: NodeId, asking: NodeId) -> bool {
         match &self.leases {
