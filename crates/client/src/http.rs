@@ -18,6 +18,8 @@ use std::{
 
 /// A server that accepts no connection within this time is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The bytes of an error body that are read: enough for a JSON-RPC error. The rest is ignored.
+const MAX_ERROR_BODY: usize = 64 * 1024;
 /// The bytes of an error body that are shown.
 const MAX_SHOWN_BODY: usize = 300;
 
@@ -161,11 +163,11 @@ impl Http {
         let retry_after = retry_after(&response);
         let is_text = ["text/plain", "application/json"].contains(&content_type(&response));
         let mut body = Vec::new();
-        while is_text && body.len() < MAX_SHOWN_BODY {
+        while is_text && body.len() < MAX_ERROR_BODY {
             let Ok(Some(chunk)) = response.chunk().await else { break };
             body.extend_from_slice(&chunk);
         }
-        body.truncate(MAX_SHOWN_BODY);
+        body.truncate(MAX_ERROR_BODY);
         if let Some(failure) = rpc_failure(&body).filter(|_| is_transient_status(status)) {
             return RequestError::Unavailable {
                 status,
@@ -173,10 +175,11 @@ impl Http {
                 retry_after,
             };
         }
-        let body = String::from_utf8_lossy(&body).trim().replace(char::is_control, " ");
+        let body = String::from_utf8_lossy(&body);
+        let shown = &body[..body.floor_char_boundary(MAX_SHOWN_BODY)];
         RequestError::Http {
             status,
-            body,
+            body: shown.trim().replace(char::is_control, " "),
             retry_after,
         }
     }

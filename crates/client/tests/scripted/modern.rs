@@ -343,3 +343,29 @@ async fn a_call_is_never_retried() {
     assert!(matches!(called, Err(RequestError::Http { status: 503, .. })));
     assert_eq!(peer.calls_of("tools/call").len(), 1);
 }
+
+#[tokio::test]
+async fn a_long_json_rpc_error_with_a_transient_status_is_read_whole() {
+    let peer = modern(|seen| seen.error(503, -32603, json!({"detail": "x".repeat(10_000)})));
+    let (connection, _) = peer.connection();
+    let tools = connection.list_tools().await.unwrap();
+    let called = connection.call_tool(&tools[0], &arguments(), &mut |_| {}).await;
+    let Err(RequestError::Unavailable { failure, .. }) = called else {
+        panic!("{called:?}")
+    };
+    assert_eq!(failure.code, -32603);
+    assert!(failure.data.unwrap().as_str().len() > 10_000);
+}
+
+#[tokio::test]
+async fn the_shown_part_of_an_error_body_ends_between_characters() {
+    // The 300th byte is the first of the two bytes of an `é`.
+    let peer = modern(|_| plain(503, format!("x{}", "é".repeat(100_000))));
+    let (connection, _) = peer.connection();
+    let tools = connection.list_tools().await.unwrap();
+    let called = connection.call_tool(&tools[0], &arguments(), &mut |_| {}).await;
+    let Err(RequestError::Http { body, .. }) = called else {
+        panic!("{called:?}")
+    };
+    assert_eq!(body, format!("x{}", "é".repeat(149)));
+}

@@ -72,11 +72,11 @@ fn answer(status: u16, body: Value) -> Response<Body> {
 }
 
 /// A response with a plain text.
-pub(crate) fn plain(status: u16, text: &'static str) -> Response<Body> {
+pub(crate) fn plain(status: u16, text: impl Into<Body>) -> Response<Body> {
     Response::builder()
         .status(status)
         .header("content-type", "text/plain")
-        .body(Body::from(text))
+        .body(text.into())
         .unwrap()
 }
 
