@@ -27,7 +27,7 @@ pub enum Event<'a> {
 /// The progress of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// The progress so far, in the tool's own unit. It never decreases.
+    /// The progress so far, in the tool's own unit. MCP requires servers to increase it each time; this is not checked here.
     pub progress: f64,
     /// The value of `progress` at the end, if known.
     pub total: Option<f64>,

@@ -1,19 +1,22 @@
-//! The history of a task: the entries of its journal.
+//! The history of a task: the entries of its journal, or its attempts.
 
 use crate::{RequestError, TaskHandle};
 use longhaul_wire::TaskPart;
 use serde::{Deserialize, Serialize};
 
-/// An entry of a task's journal, without its result.
+/// An entry of a task's history: an operation of a durable tool, without its result, or an attempt of a tool without a journal, such as a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryEntry {
-    /// Its index, from 1.
+    /// Its index, from 1; the number of an attempt.
     pub place: u64,
-    /// A description: `step "build"`.
+    /// A description: `step "build"`, `attempt 2`.
     pub what: String,
     /// When it began, in RFC 3339.
     pub at: String,
-    /// `done`, `failed`, `waiting`, `unanswered`, `given up`; other servers may have more.
+    /// `done`, `failed`, `running`, `waiting`, `cancelled`, `deadline`, `unanswered`, `given up` or `unreadable`; later servers may have more.
+    ///
+    /// Only attempts are `running`, `cancelled`, or ended by their `deadline`. Only journal entries are `unanswered` (a question) or `unreadable`
+    /// (written by another version of Longhaul). `given up` is an operation that was withdrawn or cancelled, or an attempt that never started.
     pub state: String,
     /// When its wait ends at the latest, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -21,7 +24,7 @@ pub struct HistoryEntry {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What ended an attempt that failed: `crash`, `panic`, `error`, `store`; other servers may have more.
+    /// What ended a failed attempt of a durable tool: `crash`, `panic`, `error`, `store` or `non_determinism`; later servers may have more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The task it started.
@@ -67,7 +70,7 @@ struct Page {
 }
 
 impl TaskHandle {
-    /// The entries of the task's journal so far, in order; empty for a task without a journal. Only Longhaul servers have histories.
+    /// The entries of the task's journal so far, in order; without a journal, its attempts. Only Longhaul servers have histories.
     ///
     /// # Errors
     /// The same as [`log`](Self::log).

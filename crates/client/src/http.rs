@@ -71,7 +71,7 @@ impl Http {
             .connect_timeout(CONNECT_TIMEOUT)
             // A redirect could send arguments to another host than the user named.
             .redirect(reqwest::redirect::Policy::none())
-            // Servers listen on loopback only, where no proxy is needed.
+            // A proxy named by the environment would not reach a server on loopback, and would see the arguments of calls.
             .no_proxy()
             .build();
         // Building fails only for TLS and DNS settings, and none are used.

@@ -107,7 +107,7 @@ impl Contents {
     }
 }
 
-/// What a resource's function may return: text, bytes, [`Json`](crate::Json), or a `Result` of one of them.
+/// What a resource's function may return: text, bytes, [`Json`](crate::Json), `Vec<`[`ResourceContents`]`>`, or a `Result` of one of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the content of a resource",
     note = "it is `&'static str`, `String`, `Vec<u8>`, `longhaul::Json<T>`, `Vec<ResourceContents>`, or a `Result` of one of them with an error"
