@@ -6,7 +6,8 @@ use std::{fmt, sync::Arc};
 
 /// The client capabilities Longhaul acts on. A legacy client declares them for a session, a modern one in each request.
 ///
-/// They are stored with a task as what its client can be asked, so whether the client takes tasks is not stored.
+/// They are stored with each task, since they say what its client can be asked. `tasks` and `legacy_tasks` do not say that, so they are not
+/// stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClientCapabilities {
@@ -28,10 +29,12 @@ pub struct ClientCapabilities {
     pub sampling_tools: bool,
     /// `roots`.
     pub roots: bool,
-    /// `tasks.requests.elicitation.create`: hosts tasks for elicitation itself (G1-57).
-    pub hosts_elicitation: bool,
-    /// `tasks.requests.sampling.createMessage`: hosts tasks for sampling itself (G1-57).
-    pub hosts_sampling: bool,
+    /// `tasks.requests.elicitation.create`: answers an elicitation request with a task of its own.
+    #[serde(rename = "hostsElicitation")]
+    pub elicitation_tasks: bool,
+    /// `tasks.requests.sampling.createMessage`: answers a sampling request with a task of its own.
+    #[serde(rename = "hostsSampling")]
+    pub sampling_tasks: bool,
 }
 
 /// A client capability that a request or an input request can require.
@@ -66,7 +69,8 @@ impl ClientCapabilities {
 }
 
 impl Capability {
-    /// What a client must have declared to be asked `request`, `{"method": …, "params": …}`; `None` if its method is unknown.
+    /// The capability that a client must have declared so that the server may send it `request`; `None` if the request's method is unknown.
+    /// `request` is `{"method": …, "params": …}`.
     pub fn needed_by(request: &Json) -> Option<Self> {
         #[derive(Deserialize)]
         struct Request {
@@ -90,7 +94,7 @@ impl Capability {
         }
     }
 
-    /// The error −32021 of a modern client that has not declared this.
+    /// The error −32021, for a modern client that has not declared this capability.
     pub fn missing(self, message: impl Into<Arc<str>>) -> RpcFailure {
         let required = match self {
             Self::Tasks => r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
@@ -136,8 +140,8 @@ mod tests {
             sampling: true,
             sampling_tools: true,
             roots: true,
-            hosts_elicitation: true,
-            hosts_sampling: true,
+            elicitation_tasks: true,
+            sampling_tasks: true,
         };
         let stored = r#"{"elicitForm":true,"elicitUrl":true,"sampling":true,"samplingTools":true,"roots":true,"hostsElicitation":true,"hostsSampling":true}"#;
         assert_eq!(serde_json::to_string(&all).unwrap(), stored);

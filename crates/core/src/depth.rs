@@ -4,8 +4,8 @@
 /// passes can be parsed anywhere later.
 pub const MAX_DEPTH: usize = 100;
 
-/// The deepest allowed nesting of a `CallToolResult`, its own object included. Of the messages that carry results, the response to a
-/// modern `tasks/get` has it deepest: below the response and its `result`.
+/// The deepest allowed nesting of a `CallToolResult`, its own object included. A message adds at most two levels around it: the response to a
+/// modern `tasks/get` has it in an object (`result`) of an object (the response).
 pub const MAX_RESULT_DEPTH: usize = MAX_DEPTH - 2;
 
 /// Whether brackets in `text` nest deeper than `max` levels. Does not recurse. `text` need not be valid JSON.

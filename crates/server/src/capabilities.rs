@@ -6,8 +6,8 @@ use longhaul_wire::InputRequest;
 /// Whether a client that has declared these may answer the request with a task of its own (G1-04).
 pub(crate) fn allow_client_task(declared: &ClientCapabilities, request: &InputRequest<'_>) -> bool {
     match request.capability() {
-        Capability::ElicitationForm | Capability::ElicitationUrl => declared.hosts_elicitation,
-        Capability::Sampling | Capability::SamplingTools => declared.hosts_sampling,
+        Capability::ElicitationForm | Capability::ElicitationUrl => declared.elicitation_tasks,
+        Capability::Sampling | Capability::SamplingTools => declared.sampling_tasks,
         Capability::Roots | Capability::Tasks => false,
     }
 }
@@ -20,8 +20,8 @@ fn flags(declared: &mut ClientCapabilities) -> [&mut bool; 7] {
         &mut declared.sampling,
         &mut declared.sampling_tools,
         &mut declared.roots,
-        &mut declared.hosts_elicitation,
-        &mut declared.hosts_sampling,
+        &mut declared.elicitation_tasks,
+        &mut declared.sampling_tasks,
     ]
 }
 

@@ -40,8 +40,8 @@ impl Declared<'_> {
         ClientCapabilities {
             tasks: declared(self.extensions.members().tasks),
             legacy_tasks: self.tasks.is_object(),
-            hosts_elicitation: declared(requests.elicitation.members().create),
-            hosts_sampling: declared(requests.sampling.members().create_message),
+            elicitation_tasks: declared(requests.elicitation.members().create),
+            sampling_tasks: declared(requests.sampling.members().create_message),
             // An empty object means form mode: URL mode was added later.
             elicitation_form: self.elicitation.is_object() && (declared(modes.form) || modes.url.is_none()),
             elicitation_url: declared(modes.url),
@@ -71,7 +71,7 @@ mod tests {
             r#"{"extensions":{"x":1,"io.modelcontextprotocol/tasks":{}},"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},
                 "roots":{"listChanged":true},"tasks":{"list":{},"requests":{"elicitation":{"create":{}},"sampling":{"createMessage":{}}}}}"#,
         );
-        assert!(all.tasks && all.legacy_tasks && all.hosts_elicitation && all.hosts_sampling);
+        assert!(all.tasks && all.legacy_tasks && all.elicitation_tasks && all.sampling_tasks);
         assert!(all.elicitation_form && all.elicitation_url && all.sampling && all.sampling_tools && all.roots);
     }
 

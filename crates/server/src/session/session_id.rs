@@ -147,7 +147,7 @@ mod tests {
         let capabilities = ClientCapabilities {
             elicitation_form: true,
             sampling: true,
-            hosts_sampling: true,
+            sampling_tasks: true,
             ..ClientCapabilities::default()
         };
         let info = json!({"name": "n".repeat(1000), "version": "1", "icons": ["…"]});

@@ -138,7 +138,7 @@ fn params_are_read_from_the_examples() {
 
     let initialize = params(find(LEGACY, r#""id":1,"method""#)).initialize().unwrap();
     assert_eq!(initialize.protocol_version, "2025-11-25");
-    assert!(initialize.capabilities.elicitation_form && initialize.capabilities.hosts_elicitation);
+    assert!(initialize.capabilities.elicitation_form && initialize.capabilities.elicitation_tasks);
     assert_eq!(
         initialize.client_info.unwrap().get(),
         r#"{"name":"acme-cli","version":"0.3.0"}"#
