@@ -39,23 +39,23 @@ pub struct HistoryEntry {
     /// How the command of an attempt ended: `{"code": 3}` or `{"signal": "TERM"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<serde_json::Value>,
-    /// The failed tries.
+    /// The failed attempts of a step, or the failures of a poll since its last success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failed: Option<FailedTries>,
+    pub failed: Option<FailedStepAttempts>,
 }
 
-/// The failed tries of a step.
+/// The failed attempts of a step or a poll.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailedTries {
-    /// The number of failed tries.
+pub struct FailedStepAttempts {
+    /// How many failed.
     pub tries: u64,
     /// The latest ones, oldest first.
-    pub last: Vec<FailedTry>,
+    pub last: Vec<FailedStepAttempt>,
 }
 
-/// A failed try of a step.
+/// A failed attempt of a step, or a failed poll.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailedTry {
+pub struct FailedStepAttempt {
     /// When, in RFC 3339.
     pub at: String,
     /// Why.

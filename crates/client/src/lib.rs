@@ -48,7 +48,7 @@ pub use clock::SystemClock;
 pub use connection::{Connection, OpenError};
 pub use error::RequestError;
 pub use event::{Event, Observer, Progress};
-pub use history::{FailedTries, FailedTry, HistoryEntry};
+pub use history::{FailedStepAttempt, FailedStepAttempts, HistoryEntry};
 pub use longhaul_core::{Json, Outcome, RpcFailure};
 pub use longhaul_wire::TaskStatus;
 pub use options::Options;

@@ -4,7 +4,7 @@
 use crate::{
     Engine,
     context::{ChildDetails, is_join, read_child, read_poll, read_step},
-    journal::{EntryDetails, EntryStatus, FailedTry, read_failure},
+    journal::{EntryDetails, EntryStatus, FailedStepAttempt, read_failure},
     question::{Gone, QuestionEntry},
 };
 use longhaul_core::{
@@ -40,13 +40,13 @@ pub struct EntrySummary {
     pub status: EntryStatus,
     /// Of a failed attempt: what ended it, if that is known.
     pub ended_by: Option<EndedBy>,
-    /// The latest failed tries, oldest first.
-    pub failed: Vec<FailedTry>,
-    /// How many tries have failed.
-    pub tries_failed: u32,
+    /// The latest failed attempts of a step or a poll, oldest first.
+    pub failed: Vec<FailedStepAttempt>,
+    /// How many attempts of the step have failed.
+    pub failed_count: u32,
     /// The task that it has started.
     pub child: Option<TaskId>,
-    /// How long it took, in milliseconds, if that is known: a step's last try, a timer, a child, a question until it was answered or
+    /// How long it took, in milliseconds, if that is known: a step's last attempt, a timer, a child, a question until it was answered or
     /// withdrawn, a poll until it was ready.
     pub took: Option<Millis>,
     /// What a question asks.
@@ -149,7 +149,7 @@ impl Engine {
             at: now.in_the_world(entry.at),
             status,
             ended_by,
-            tries_failed: failed.tries,
+            failed_count: failed.tries,
             failed: failed.last,
             child,
             took,

@@ -66,7 +66,9 @@ pub use engine::{Engine, EngineOptions};
 pub use execution_end::ExecutionEnd;
 pub use executor::{Attempt, Executor};
 pub use history::{EntrySummary, JournalPage};
-pub use journal::{Divergence, EntryStatus, FailedTries, FailedTry, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES};
+pub use journal::{
+    Divergence, EntryStatus, FailedStepAttempt, FailedStepAttempts, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES,
+};
 pub use ports::{Ports, Spawner};
 pub use progress_stream::{ProgressStream, ToolMessage};
 pub use provider::{AttemptExit, LogChunk, LogError, LogRange, PastAttempt, Provider};

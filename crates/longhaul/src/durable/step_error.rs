@@ -2,7 +2,9 @@
 
 use crate::{Error, error::AnyError};
 use longhaul_core::Json;
-use longhaul_runtime::{FailedTries, FailedTry, JournalError, StepError as RuntimeStepError, StepFailure};
+use longhaul_runtime::{
+    FailedStepAttempt, FailedStepAttempts, JournalError, StepError as RuntimeStepError, StepFailure,
+};
 use serde::de::DeserializeOwned;
 use std::{fmt, sync::Arc};
 
@@ -75,7 +77,7 @@ enum Cause {
         retryable: bool,
     },
     /// The step, after all its attempts.
-    Step(Operation, Arc<str>, FailedTries),
+    Step(Operation, Arc<str>, FailedStepAttempts),
     /// The recorded result does not fit the type that the code has now.
     Unreadable(Operation, Arc<str>, String),
     Journal(Arc<str>, JournalError),
@@ -140,7 +142,7 @@ impl StepError {
     }
 
     /// When and why the last 20 of its attempts failed, oldest first; empty if it is not the step that failed.
-    pub fn failures(&self) -> &[FailedTry] {
+    pub fn failures(&self) -> &[FailedStepAttempt] {
         match &self.0 {
             Cause::Step(_, _, trail) => &trail.last,
             _ => &[],

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     backoff::Backoff,
-    journal::{EntryDetails, EntryStatus, FailedTries, JournalError},
+    journal::{EntryDetails, EntryStatus, FailedStepAttempts, JournalError},
 };
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
 use serde::{Deserialize, Serialize};
@@ -54,8 +54,8 @@ struct Layout {
     since: i64,
     next: i64,
     /// Failures since the last poll that succeeded.
-    #[serde(default, skip_serializing_if = "FailedTries::is_empty")]
-    failed: FailedTries,
+    #[serde(default, skip_serializing_if = "FailedStepAttempts::is_empty")]
+    failed: FailedStepAttempts,
     /// The time from the first poll to the last, in milliseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     took: Millis,
@@ -134,7 +134,7 @@ impl TaskContext {
                 }
             },
             Ok(Polled::Pending(hint)) => {
-                known.failed = FailedTries::default();
+                known.failed = FailedStepAttempts::default();
                 let hint = hint.map(|hint| u64::try_from(hint.as_millis()).unwrap_or(u64::MAX));
                 let passed = now.since(UnixMillis(known.since));
                 let pause = hint.unwrap_or_else(|| (passed / 10).clamp(pace.first, pace.longest.max(pace.first)));

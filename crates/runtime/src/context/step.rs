@@ -3,7 +3,7 @@
 use super::TaskContext;
 use crate::{
     backoff::Backoff,
-    journal::{EntryDetails, EntryStatus, FailedTries, JournalError, MAX_ENTRY_BYTES, Operation},
+    journal::{EntryDetails, EntryStatus, FailedStepAttempts, JournalError, MAX_ENTRY_BYTES, Operation},
 };
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -50,7 +50,7 @@ pub struct StepFailure {
 pub enum StepError {
     /// All tries failed, or one failed in a way that a retry cannot mend.
     #[error(transparent)]
-    Failed(FailedTries),
+    Failed(FailedStepAttempts),
     /// The journal could not be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -62,8 +62,8 @@ struct Layout {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     ok: Option<Box<RawValue>>,
     /// Failed tries; final if there is neither a result nor a next try.
-    #[serde(default, skip_serializing_if = "FailedTries::is_empty")]
-    failed: FailedTries,
+    #[serde(default, skip_serializing_if = "FailedStepAttempts::is_empty")]
+    failed: FailedStepAttempts,
     /// When the next try is due, in unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     next: Option<i64>,

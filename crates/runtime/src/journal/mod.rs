@@ -4,13 +4,13 @@
 //! operations than its journal has, in a branch where their order is fixed, has diverged; see [`Divergence`].
 
 mod error;
-mod failed_tries;
+mod failed_step_attempts;
 mod failure;
 mod operation;
 mod status;
 
 pub use error::{Divergence, JournalError};
-pub use failed_tries::{FailedTries, FailedTry};
+pub use failed_step_attempts::{FailedStepAttempt, FailedStepAttempts};
 pub use longhaul_core::MAX_ENTRY_BYTES;
 pub use status::EntryStatus;
 

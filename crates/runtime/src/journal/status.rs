@@ -1,6 +1,6 @@
 //! The status of an entry.
 
-use super::FailedTries;
+use super::FailedStepAttempts;
 use longhaul_core::{EndedBy, Millis, UnixMillis};
 
 /// The status of an entry.
@@ -25,7 +25,7 @@ pub enum EntryStatus {
 pub(crate) struct EntryDetails {
     /// `None` if it cannot be read.
     pub(crate) status: Option<EntryStatus>,
-    pub(crate) failed: FailedTries,
+    pub(crate) failed: FailedStepAttempts,
     pub(crate) ended_by: Option<EndedBy>,
     pub(crate) took: Option<Millis>,
 }

@@ -291,12 +291,12 @@ fn entry(place: u32, summary: &EntrySummary) -> Value {
     if let Some(child) = &summary.child {
         shown["task"] = json!(child.as_str());
     }
-    if summary.tries_failed > 0 {
+    if summary.failed_count > 0 {
         let tries = summary.failed.iter();
         let tries: Vec<Value> = tries
             .map(|failed| json!({"at": moment(UnixMillis(failed.at)), "why": failed.why}))
             .collect();
-        shown["failed"] = json!({"tries": summary.tries_failed, "last": tries});
+        shown["failed"] = json!({"tries": summary.failed_count, "last": tries});
     }
     shown
 }

@@ -1,19 +1,19 @@
-//! The failed tries of an operation, as its entry has them.
+//! The failed attempts of a step or a poll, as its entry has them.
 
 use longhaul_core::UnixMillis;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The failed tries of a step, or the failures of a poll since its last success.
+/// The failed attempts of a step, or the failures of a poll since its last success.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct FailedTries {
+pub struct FailedStepAttempts {
     /// How many there were.
     pub tries: u32,
     /// The last 20 of them, oldest first.
-    pub last: Vec<FailedTry>,
+    pub last: Vec<FailedStepAttempt>,
 }
 
-impl FailedTries {
+impl FailedStepAttempts {
     /// How many are kept.
     const KEPT: usize = 20;
 
@@ -26,28 +26,28 @@ impl FailedTries {
         if self.last.len() >= Self::KEPT {
             self.last.remove(0);
         }
-        self.last.push(FailedTry::new(at, why));
+        self.last.push(FailedStepAttempt::new(at, why));
     }
 }
 
-impl fmt::Display for FailedTries {
+impl fmt::Display for FailedStepAttempts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.last.last().map_or("it failed", |last| last.why.as_str()))
     }
 }
 
-impl std::error::Error for FailedTries {}
+impl std::error::Error for FailedStepAttempts {}
 
-/// One try that failed.
+/// An attempt of a step, or a poll, that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailedTry {
+pub struct FailedStepAttempt {
     /// When it had failed, in unix milliseconds.
     pub at: i64,
     /// Why; at most 4 KiB of it.
     pub why: String,
 }
 
-impl FailedTry {
+impl FailedStepAttempt {
     /// The longest reason that is kept, in bytes.
     const LONGEST: usize = 4 << 10;
 
