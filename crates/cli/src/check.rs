@@ -15,13 +15,13 @@ const INVALID: u8 = 2;
 pub(crate) fn run(check: &args::Check) -> ExitCode {
     let config = config::load(&check.file, &Environment::of_this_process());
     match (config, check.json) {
-        (Ok(config), true) => output::json_line(&sound(&config)),
+        (Ok(config), true) => output::json_line(&valid_json(&config)),
         (Ok(config), false) => {
             warn(&check.file.display().to_string(), &config.warnings);
             output::text(&describe(&config));
         }
         (Err(error), true) => {
-            output::json_line(&faulty(&error));
+            output::json_line(&invalid_json(&error));
             return ExitCode::from(INVALID);
         }
         (Err(error), false) => {
@@ -61,7 +61,7 @@ fn describe(config: &Config) -> String {
     text
 }
 
-fn sound(config: &Config) -> Value {
+fn valid_json(config: &Config) -> Value {
     let tools: Vec<Value> = config
         .tools
         .iter()
@@ -72,20 +72,20 @@ fn sound(config: &Config) -> Value {
         "ok": true,
         "server": {"name": server.name, "listen": server.listen.to_string(), "dataDir": server.data_dir},
         "tools": tools,
-        "warnings": listed(&config.warnings),
+        "warnings": problems_json(&config.warnings),
     })
 }
 
-fn faulty(error: &ConfigError) -> Value {
+fn invalid_json(error: &ConfigError) -> Value {
     json!({
         "ok": false,
         "file": error.file,
-        "problems": listed(&error.problems),
-        "warnings": listed(&error.warnings),
+        "problems": problems_json(&error.problems),
+        "warnings": problems_json(&error.warnings),
     })
 }
 
-fn listed(problems: &[Problem]) -> Vec<Value> {
+fn problems_json(problems: &[Problem]) -> Vec<Value> {
     problems
         .iter()
         .map(|problem| json!({"line": problem.line, "message": problem.message}))

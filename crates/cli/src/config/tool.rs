@@ -22,8 +22,8 @@ const DEFAULT_RETENTION: Millis = 24 * 60 * 60 * 1000;
 const DEFAULT_MAX_OUTPUT: u64 = 1 << 20;
 const DEFAULT_MAX_LOG: u64 = 256 << 20;
 const DEFAULT_BACKOFF: Millis = 10_000;
-const MOST_ATTEMPTS: u32 = 1_000;
-const MOST_AT_ONCE: u32 = 10_000;
+const MAX_ATTEMPTS: u32 = 1_000;
+const MAX_CONCURRENCY: u32 = 10_000;
 
 /// A command offered as a tool.
 #[derive(Clone)]
@@ -184,7 +184,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     let allow_placeholders_in_scripts = section.get_or("allow_placeholders_in_scripts", false, |entry| entry.flag());
     if let (Some(entry), Some(program)) = (&command_entry, &program) {
         let path = env.as_ref().and_then(|env| env.get("PATH")).map(String::as_str);
-        look_for_program(entry, program, path, cwd.as_deref(), environment);
+        warn_if_program_is_missing(entry, program, path, cwd.as_deref(), environment);
     }
     if let (Some(entry), Some(words)) = (&command_entry, &command)
         && allow_placeholders_in_scripts == Some(false)
@@ -218,7 +218,7 @@ fn read(section: &Section<'_>, name: Option<String>, environment: &Environment) 
     });
     let max_output = section.get_or("max_output", DEFAULT_MAX_OUTPUT, |entry| entry.size());
     let max_log = section.get_or("max_log", DEFAULT_MAX_LOG, |entry| entry.size());
-    let concurrency = section.optional("concurrency", |entry| entry.count(MOST_AT_ONCE));
+    let concurrency = section.optional("concurrency", |entry| entry.count(MAX_CONCURRENCY));
     let retry = section.get_or("retry", Retry::default(), |entry| read_retry(&entry));
     let annotations = section.get_or("annotations", Map::new(), |entry| read_annotations(&entry));
     section.finish();
@@ -283,7 +283,7 @@ fn read_command(entry: &Entry<'_>, rules: &Rules<'_>) -> (Option<String>, Option
 }
 
 /// Warns about a missing program. It is not an error, because the program may be installed while the server runs.
-fn look_for_program(
+fn warn_if_program_is_missing(
     entry: &Entry<'_>,
     program: &str,
     path: Option<&str>,
@@ -420,7 +420,7 @@ fn read_task_policy(section: &Section<'_>) -> Option<TaskPolicy> {
 fn read_retry(entry: &Entry<'_>) -> Option<Retry> {
     let example = "such as { attempts = 3, backoff = \"10s\", on = [\"crash\"] }";
     let section = entry.section("`retry`", example)?;
-    let attempts = section.require("attempts").and_then(|entry| entry.count(MOST_ATTEMPTS));
+    let attempts = section.require("attempts").and_then(|entry| entry.count(MAX_ATTEMPTS));
     let backoff = section.get_or("backoff", DEFAULT_BACKOFF, |entry| entry.duration());
     let on = section.get_or("on", vec![RetryOn::Crash], |entry| {
         let elements = entry.elements("an array of \"crash\" and \"error\"")?;

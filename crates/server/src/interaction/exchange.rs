@@ -65,7 +65,7 @@ impl Response {
     }
 
     /// Reserves memory for it if it is large; without memory an error takes its place.
-    fn with_room(mut self, memory: &ByteBudget, id: &OwnedRequestId) -> Self {
+    fn with_memory_reserved(mut self, memory: &ByteBudget, id: &OwnedRequestId) -> Self {
         if self.text.reservation.is_none() {
             match memory.reserve_for_answer(self.text.text.len()) {
                 Ok(reservation) => self.text.reservation = reservation,
@@ -216,7 +216,7 @@ impl Exchange {
                 Output::Quiet => return Step::Quiet,
                 Output::Continue(responder) => self.responder = responder,
                 Output::Response(response) => {
-                    return Step::Response(response.with_room(&self.interaction.admission.memory, &self.id));
+                    return Step::Response(response.with_memory_reserved(&self.interaction.admission.memory, &self.id));
                 }
             }
         }

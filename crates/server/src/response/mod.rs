@@ -78,7 +78,7 @@ impl Answer {
     }
 
     /// Reserves memory for it if it is large; without memory the error from `refuse` takes its place.
-    pub(crate) fn with_room(self, memory: &ByteBudget, refuse: impl FnOnce(&RpcError) -> Self) -> Self {
+    pub(crate) fn with_memory_reserved(self, memory: &ByteBudget, refuse: impl FnOnce(&RpcError) -> Self) -> Self {
         match self {
             Self::Message {
                 status,

@@ -144,7 +144,7 @@ async fn one(front: &Arc<Front>, incoming: &Incoming<'_>, member: &[u8], is_coun
                 ..*incoming
             };
             let answer = front.dispatcher.dispatch(&incoming).await;
-            answer.with_room(&front.admission.memory, |error| refuse_message(member, error))
+            answer.with_memory_reserved(&front.admission.memory, |error| refuse_message(member, error))
         }
     };
     match read {

@@ -273,7 +273,8 @@ impl Duplex {
         let (work, abort) = abortable(async move {
             let _held = held;
             let answer = duplex.dispatch(&bytes).await;
-            let answer = answer.with_room(&duplex.front.admission.memory, |error| refuse_message(&bytes, error));
+            let answer =
+                answer.with_memory_reserved(&duplex.front.admission.memory, |error| refuse_message(&bytes, error));
             drop((bytes, permit));
             // Nothing more is sent to a client that has left.
             let _ = match (answer, listens) {

@@ -117,7 +117,7 @@ async fn post<B: Body<Data = Bytes> + Unpin>(front: &Arc<Front>, parts: &Parts, 
         Ok(incoming) => (front.dispatcher.dispatch(&incoming).await, incoming.session),
         Err(error) => (refuse_message(&bytes, &error), None),
     };
-    let answer = answer.with_room(&front.admission.memory, |error| refuse_message(&bytes, error));
+    let answer = answer.with_memory_reserved(&front.admission.memory, |error| refuse_message(&bytes, error));
     drop(bytes);
     let response = match (answer.settled().await, session) {
         (Answer::Stream(events), Some(session)) => resumable(front, &session, events).await,
