@@ -72,7 +72,7 @@ async fn release(cx: TaskContext, args: Release, workspace: Arc<Workspace>) -> T
 
     let smoke = cx.call("smoke_tests", json!({"build": build.id})).await?;
 
-    let key = cx.key("publish");
+    let key = cx.idempotency_key("publish");
     let publish = async || workspace.publish(&args.rev, &build, &key);
     let artefact = cx
         .step("publish", publish)

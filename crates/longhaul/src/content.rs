@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 /// One block of content.
 ///
 /// ```
-/// use longhaul::{Audience, Content};
-/// let chart = Content::image("image/png", b"\x89PNG...").for_audience([Audience::User]).priority(0.8);
+/// use longhaul::{Role, Content};
+/// let chart = Content::image("image/png", b"\x89PNG...").for_audience([Role::User]).priority(0.8);
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Content {
@@ -68,17 +68,17 @@ enum Kind {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Annotations {
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) audience: Vec<Audience>,
+    pub(crate) audience: Vec<Role>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) priority: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_modified: Option<String>,
 }
 
-/// Who content is for, or who a message is from.
+/// A role of MCP: who content is for, or who a message is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Audience {
+pub enum Role {
     /// The user.
     User,
     /// The model.
@@ -234,7 +234,7 @@ impl Content {
 
     /// Who it is for.
     #[must_use]
-    pub fn for_audience(mut self, audience: impl IntoIterator<Item = Audience>) -> Self {
+    pub fn for_audience(mut self, audience: impl IntoIterator<Item = Role>) -> Self {
         self.annotations.get_or_insert_default().audience = audience.into_iter().collect();
         self
     }
@@ -363,7 +363,7 @@ mod tests {
                 json!({"type": "image", "data": "AQID", "mimeType": "image/png", "annotations": {"priority": 1.0}}),
             ),
             (
-                Content::audio("audio/wav", []).for_audience([Audience::User]),
+                Content::audio("audio/wav", []).for_audience([Role::User]),
                 json!({"type": "audio", "data": "", "mimeType": "audio/wav", "annotations": {"audience": ["user"]}}),
             ),
             (

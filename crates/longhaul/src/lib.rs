@@ -28,12 +28,14 @@ pub mod time;
 mod tool;
 
 pub use arguments::{Arguments, NoArguments};
-pub use ask::{Ask, CreateMessageResult, ElicitResult, Field, Form, IntoMessages, Page, Root, SampleTool, ToolChoice};
+pub use ask::{
+    Ask, CreateMessageResult, ElicitResult, Field, Form, IntoMessages, Root, SampleTool, ToolChoice, UrlElicitation,
+};
 #[doc(hidden)]
-pub use ask::{Elicitation, PageQuestion, RootsQuestion, Sampling};
+pub use ask::{Elicitation, RootsQuestion, Sampling, UrlQuestion};
 pub use completion::{CompletionRequest, IntoCompletions};
-pub use content::{Audience, Content, Icon, ResourceContents};
-pub use context::{Checkpoint, Client, Era, ProgressValue, RequestContext, TaskContext};
+pub use content::{Content, Icon, ResourceContents, Role};
+pub use context::{CancellationCheck, ClientInfo, Era, ProgressValue, RequestContext, TaskContext};
 #[doc(hidden)]
 pub use durable::{BranchFutures, JoinBranches, SelectBranches, StepResult, TryJoinBranches};
 pub use durable::{Call, CallOutcome, CallResult, Join, NonRetryable, Poll, PollUntil, Random, Step, StepError};
@@ -42,7 +44,7 @@ pub use handle::ServerHandle;
 pub use message::Message;
 pub use prompt::{IntoPromptOutput, Prompt, PromptOutput};
 pub use request_handler::RequestHandler;
-pub use resource::{Contents, IntoContents, Resource, ResourceTemplate};
+pub use resource::{IntoResourceOutput, Resource, ResourceOutput, ResourceTemplate};
 pub use serve::{HttpListener, ServeError, ToAddress};
 pub use server::Server;
 pub use tool::{IntoToolOutput, Json, Tool, ToolHandler, ToolOutput, ToolResult};

@@ -1,6 +1,6 @@
 //! Messages: the parts of prompts and of sampling requests.
 
-use crate::{Audience, Content};
+use crate::{Content, Role};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// One message of a conversation.
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// Its role: user or assistant.
-    pub role: Audience,
+    pub role: Role,
     /// One content block or several.
     #[serde(serialize_with = "write_blocks", deserialize_with = "read_blocks")]
     pub content: Vec<Content>,
@@ -22,7 +22,7 @@ impl Message {
     /// A message of the user.
     pub fn user(content: impl Into<Content>) -> Self {
         Self {
-            role: Audience::User,
+            role: Role::User,
             content: vec![content.into()],
         }
     }
@@ -30,7 +30,7 @@ impl Message {
     /// A message of the model.
     pub fn assistant(content: impl Into<Content>) -> Self {
         Self {
-            role: Audience::Assistant,
+            role: Role::Assistant,
             content: vec![content.into()],
         }
     }

@@ -1,8 +1,8 @@
 //! Resources and resource templates.
 
 use crate::{
-    Audience, CompletionRequest, DefinitionError, Error, Icon, IntoCompletions, RequestContext, RequestHandler,
-    ResourceContents, ServerHandle,
+    CompletionRequest, DefinitionError, Error, Icon, IntoCompletions, RequestContext, RequestHandler, ResourceContents,
+    Role, ServerHandle,
     completion::Completions,
     content::{Annotations, icons_json},
     request_handler::{BoxedRequestHandler, TextArguments, required},
@@ -24,7 +24,7 @@ pub struct Resource {
     uri: Arc<str>,
     info: Description,
     size: Option<u64>,
-    handler: BoxedRequestHandler<Contents>,
+    handler: BoxedRequestHandler<ResourceOutput>,
 }
 
 /// Resources at all URIs that a template matches (RFC 6570).
@@ -45,7 +45,7 @@ pub struct Resource {
 pub struct ResourceTemplate {
     uri_template: Arc<str>,
     info: Description,
-    handler: BoxedRequestHandler<Contents>,
+    handler: BoxedRequestHandler<ResourceOutput>,
     completions: Completions,
 }
 
@@ -83,7 +83,7 @@ impl Description {
 }
 
 /// The content that a resource's function returns, without its URI.
-pub struct Contents(Kind);
+pub struct ResourceOutput(Kind);
 
 enum Kind {
     Text(String),
@@ -92,7 +92,7 @@ enum Kind {
     Several(Vec<ResourceContents>),
 }
 
-impl Contents {
+impl ResourceOutput {
     fn at(self, uri: &str, mime_type: Option<&str>) -> Vec<ResourceContents> {
         let with_type = |contents: ResourceContents, default: Option<&str>| match mime_type.or(default) {
             Some(mime_type) => contents.mime_type(mime_type),
@@ -112,20 +112,20 @@ impl Contents {
     message = "`{Self}` cannot be the content of a resource",
     note = "it is `&'static str`, `String`, `Vec<u8>`, `longhaul::Json<T>`, `Vec<ResourceContents>`, or a `Result` of one of them with an error"
 )]
-pub trait IntoContents {
+pub trait IntoResourceOutput {
     /// The content.
     ///
     /// # Errors
     /// That of the function; [`Error::not_found`] for a URI that does not exist.
-    fn into_contents(self) -> Result<Contents, Error>;
+    fn into_resource_output(self) -> Result<ResourceOutput, Error>;
 }
 
 macro_rules! contents {
     ($($kind:ty: |$value:ident| $contents:expr;)*) => {$(
-        impl IntoContents for $kind {
-            fn into_contents(self) -> Result<Contents, Error> {
+        impl IntoResourceOutput for $kind {
+            fn into_resource_output(self) -> Result<ResourceOutput, Error> {
                 let $value = self;
-                Ok(Contents($contents))
+                Ok(ResourceOutput($contents))
             }
         }
     )*};
@@ -137,15 +137,15 @@ contents! {
     Vec<ResourceContents>: |contents| Kind::Several(contents);
 }
 
-impl<T: Serialize> IntoContents for crate::Json<T> {
-    fn into_contents(self) -> Result<Contents, Error> {
-        Ok(Contents(Kind::Json(serde_json::to_string(&self.0)?)))
+impl<T: Serialize> IntoResourceOutput for crate::Json<T> {
+    fn into_resource_output(self) -> Result<ResourceOutput, Error> {
+        Ok(ResourceOutput(Kind::Json(serde_json::to_string(&self.0)?)))
     }
 }
 
-impl<T: IntoContents, E: Into<Error>> IntoContents for Result<T, E> {
-    fn into_contents(self) -> Result<Contents, Error> {
-        self.map_err(Into::into)?.into_contents()
+impl<T: IntoResourceOutput, E: Into<Error>> IntoResourceOutput for Result<T, E> {
+    fn into_resource_output(self) -> Result<ResourceOutput, Error> {
+        self.map_err(Into::into)?.into_resource_output()
     }
 }
 
@@ -189,7 +189,7 @@ macro_rules! description_setters {
 
         /// The audience.
         #[must_use]
-        pub fn for_audience(mut self, audience: impl IntoIterator<Item = Audience>) -> Self {
+        pub fn for_audience(mut self, audience: impl IntoIterator<Item = Role>) -> Self {
             self.info.annotations.get_or_insert_default().audience = audience.into_iter().collect();
             self
         }
@@ -205,16 +205,16 @@ macro_rules! description_setters {
 
 impl Resource {
     /// A resource that an async function reads. It may take a [`RequestContext`], and its result
-    /// [becomes](IntoContents) the content.
+    /// [becomes](IntoResourceOutput) the content.
     pub fn new<In, H>(uri: impl Into<Arc<str>>, handler: H) -> Self
     where
-        H: RequestHandler<In, Output: IntoContents + 'static, Future: Send>,
+        H: RequestHandler<In, Output: IntoResourceOutput + 'static, Future: Send>,
     {
         Self {
             uri: uri.into(),
             info: Description::default(),
             size: None,
-            handler: BoxedRequestHandler::new(handler, IntoContents::into_contents, not_found),
+            handler: BoxedRequestHandler::new(handler, IntoResourceOutput::into_resource_output, not_found),
         }
     }
 
@@ -273,12 +273,12 @@ impl ResourceTemplate {
     /// Resources that a function reads.
     pub fn new<In, H>(uri_template: impl Into<Arc<str>>, handler: H) -> Self
     where
-        H: RequestHandler<In, Output: IntoContents + 'static, Future: Send>,
+        H: RequestHandler<In, Output: IntoResourceOutput + 'static, Future: Send>,
     {
         Self {
             uri_template: uri_template.into(),
             info: Description::default(),
-            handler: BoxedRequestHandler::new(handler, IntoContents::into_contents, not_found),
+            handler: BoxedRequestHandler::new(handler, IntoResourceOutput::into_resource_output, not_found),
             completions: Completions::default(),
         }
     }
@@ -349,7 +349,7 @@ fn not_found(_: String) -> Error {
 }
 
 fn bind(
-    handler: BoxedRequestHandler<Contents>,
+    handler: BoxedRequestHandler<ResourceOutput>,
     mime_type: Option<String>,
     server: &ServerHandle,
 ) -> Arc<dyn ResourceHandler> {
@@ -361,7 +361,7 @@ fn bind(
 }
 
 struct FunctionHandler {
-    handler: BoxedRequestHandler<Contents>,
+    handler: BoxedRequestHandler<ResourceOutput>,
     mime_type: Option<String>,
     server: ServerHandle,
 }

@@ -310,14 +310,14 @@ impl Server {
     ///
     /// ```
     /// use longhaul::{Resource, Server};
-    /// let server = Server::new("files", "1.0.0").resource(Resource::text("files://log", "")).alongside(|server| async move {
+    /// let server = Server::new("files", "1.0.0").resource(Resource::text("files://log", "")).background_task(|server| async move {
     ///     while file_changed().await {
     ///         server.resource_updated("files://log");
     ///     }
     /// });
     /// # async fn file_changed() -> bool { false }
     /// ```
-    pub fn alongside<F, W>(mut self, begin: F) -> Self
+    pub fn background_task<F, W>(mut self, begin: F) -> Self
     where
         F: FnOnce(ServerHandle) -> W + Send + 'static,
         W: Future<Output = ()> + Send + 'static,

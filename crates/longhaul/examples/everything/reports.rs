@@ -33,7 +33,7 @@ async fn logging(cx: TaskContext) -> ToolResult<&'static str> {
 }
 
 async fn reconnection(cx: TaskContext) -> Result<&'static str, Error> {
-    cx.quiet().await?;
+    cx.close_stream().await?;
     cx.sleep(millis(500)).await?;
     Ok("The stream was closed meanwhile, and the result was delivered after all.")
 }

@@ -52,7 +52,7 @@ struct Render {
 async fn render(cx: TaskContext, args: Render, jobs: Arc<JobClient>) -> ToolResult<String> {
     // If this process dies after the service has check_status and before the journal has the id, the step runs again with the same key: the
     // service recognizes the job and returns the same id.
-    let key = cx.key("render");
+    let key = cx.idempotency_key("render");
     let job = cx
         .step("submit", || jobs.submit(&args, &key))
         .max_attempts(5)
@@ -65,8 +65,8 @@ async fn render(cx: TaskContext, args: Render, jobs: Arc<JobClient>) -> ToolResu
     // the service says so.
     let file = cx
         .poll_until("rendered", || jobs.poll(job))
-        .pace(seconds(1), minutes(1))
-        .tolerate(100)
+        .interval(seconds(1), minutes(1))
+        .max_consecutive_failures(100)
         .await?;
     Ok(format!("{} is in {file}", args.scene))
 }

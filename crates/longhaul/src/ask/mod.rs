@@ -2,15 +2,15 @@
 
 mod elicit;
 mod form;
-mod page;
 mod roots;
 mod sample;
+mod url;
 
 pub use elicit::{ElicitResult, Elicitation};
 pub use form::{Field, Form};
-pub use page::{Page, PageQuestion};
 pub use roots::{Root, RootsQuestion};
 pub use sample::{CreateMessageResult, IntoMessages, SampleTool, Sampling, ToolChoice};
+pub use url::{UrlElicitation, UrlQuestion};
 
 use crate::{AskError, RequestContext};
 use longhaul_core::{BoxFuture, Capability, Json};

@@ -1,7 +1,7 @@
 //! Sampling: questions to the client's model.
 
 use super::{Ask, AskError, QuestionKind};
-use crate::{Audience, Content, Message, RequestContext, message, schema};
+use crate::{Content, Message, RequestContext, Role, message, schema};
 use longhaul_core::{BoxFuture, Capability};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,8 +91,8 @@ impl SampleTool {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CreateMessageResult {
-    /// The role of the message, as a rule [`Audience::Assistant`].
-    pub role: Audience,
+    /// The role of the message, as a rule [`Role::Assistant`].
+    pub role: Role,
     /// The content blocks.
     #[serde(deserialize_with = "message::read_blocks")]
     pub content: Vec<Content>,
@@ -243,7 +243,7 @@ fn check_pairs(messages: &[Message]) -> Result<(), String> {
     let mut called: BTreeSet<&str> = BTreeSet::new();
     for message in messages {
         let answered: Vec<&str> = message.content.iter().filter_map(Content::answered_tool_use).collect();
-        if !answered.is_empty() && (answered.len() < message.content.len() || message.role != Audience::User) {
+        if !answered.is_empty() && (answered.len() < message.content.len() || message.role != Role::User) {
             return Err("a message with tool results must be the user's and have nothing else".to_owned());
         }
         let answered = BTreeSet::from_iter(answered);

@@ -15,7 +15,7 @@ pub enum Era {
 
 /// The name and version of a client, as it says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Client {
+pub struct ClientInfo {
     /// Its name, for programs.
     pub name: String,
     /// Its display name.
@@ -24,7 +24,7 @@ pub struct Client {
     pub version: String,
 }
 
-impl Client {
+impl ClientInfo {
     pub(crate) fn read(info: &str) -> Option<Self> {
         let info: Value = serde_json::from_str(info).ok()?;
         let text = |member: &str| info[member].as_str().map(str::to_owned);

@@ -4,9 +4,9 @@ mod caller;
 mod progress_value;
 mod task;
 
-pub use caller::{Client, Era};
+pub use caller::{ClientInfo, Era};
 pub use progress_value::ProgressValue;
-pub use task::{Checkpoint, TaskContext};
+pub use task::{CancellationCheck, TaskContext};
 
 use crate::{AskError, ServerHandle};
 use longhaul_core::{BoxFuture, ClientCapabilities as Capabilities, Json, LogLevel, Principal};
@@ -79,8 +79,8 @@ impl RequestContext {
     }
 
     /// The name and version that the client gives itself, if any. For display and logs only: they are not checked.
-    pub fn client(&self) -> Option<Client> {
-        Client::read(self.requestor().client.as_ref()?.as_str())
+    pub fn client(&self) -> Option<ClientInfo> {
+        ClientInfo::read(self.requestor().client.as_ref()?.as_str())
     }
 
     /// What the client can be asked, as it has declared. In a task these are the capabilities of the client that made the call, in every
@@ -125,7 +125,7 @@ impl RequestContext {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn progress(&self, current: impl ProgressValue, total: impl ProgressValue) -> Checkpoint {
+    pub fn progress(&self, current: impl ProgressValue, total: impl ProgressValue) -> CancellationCheck {
         self.report_to_client(current, total, None)
     }
 
@@ -135,7 +135,7 @@ impl RequestContext {
         current: impl ProgressValue,
         total: impl ProgressValue,
         message: impl AsRef<str>,
-    ) -> Checkpoint {
+    ) -> CancellationCheck {
         self.report_to_client(current, total, Some(message.as_ref()))
     }
 
@@ -144,26 +144,26 @@ impl RequestContext {
         current: impl ProgressValue,
         total: impl ProgressValue,
         message: Option<&str>,
-    ) -> Checkpoint {
+    ) -> CancellationCheck {
         if let Some(current) = current.value() {
             match &self.inner {
                 Inner::Request(cx) => cx.progress(current, total.value(), message),
                 Inner::Task(cx) => cx.report(current, total.value(), message),
             }
         }
-        self.checkpoint()
+        self.cancellation_check()
     }
 
     /// Sends a log message to the client, if it wants messages of this level: a text, or anything else that can be written as JSON. It must
     /// not contain secrets. The server's own log is `tracing`.
-    pub fn log(&self, level: LogLevel, data: impl Serialize) -> Checkpoint {
+    pub fn log(&self, level: LogLevel, data: impl Serialize) -> CancellationCheck {
         if let Ok(data) = serde_json::to_value(data) {
             match &self.inner {
                 Inner::Request(cx) => cx.log(level, None, Json::from(data)),
                 Inner::Task(cx) => cx.log(level, None, Json::from(data)),
             }
         }
-        self.checkpoint()
+        self.cancellation_check()
     }
 
     /// Sends an input request of your own making: `question.request` is `{"method":…,"params":…}`, and the answer is the client's result.
@@ -188,8 +188,8 @@ impl RequestContext {
         }
     }
 
-    fn checkpoint(&self) -> Checkpoint {
-        Checkpoint::of(match &self.inner {
+    fn cancellation_check(&self) -> CancellationCheck {
+        CancellationCheck::of(match &self.inner {
             Inner::Request(_) => None,
             Inner::Task(cx) => cx.stop_requested(),
         })

@@ -49,15 +49,16 @@ impl TaskContext {
 
     /// Sets the task's status message, a line for people of at most 1 KiB. It is written at most twice a second, so it may be called often.
     /// Suppressed during replay.
-    pub fn status(&self, line: impl AsRef<str>) -> Checkpoint {
+    pub fn status(&self, line: impl AsRef<str>) -> CancellationCheck {
         self.task.status(line.as_ref());
-        Checkpoint::of(self.task.stop_requested())
+        CancellationCheck::of(self.task.stop_requested())
     }
 
-    /// Says that nothing will be reported for a while, so that a legacy client's stream may be closed until then.
-    pub fn quiet(&self) -> Checkpoint {
+    /// Closes the stream of a legacy client that waits for this call over HTTP, since nothing will be reported for a while. The client reconnects to read
+    /// the rest. Does nothing for other clients.
+    pub fn close_stream(&self) -> CancellationCheck {
         self.task.quiet();
-        Checkpoint::of(self.task.stop_requested())
+        CancellationCheck::of(self.task.stop_requested())
     }
 
     /// Whether the task is to stop: it was cancelled, its deadline has passed, or its caller is gone.
@@ -92,15 +93,15 @@ impl TaskContext {
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Checkpoint(Option<StopReason>);
+pub struct CancellationCheck(Option<StopReason>);
 
-impl Checkpoint {
+impl CancellationCheck {
     pub(super) fn of(stop: Option<StopReason>) -> Self {
         Self(stop)
     }
 }
 
-impl IntoFuture for Checkpoint {
+impl IntoFuture for CancellationCheck {
     type Output = Result<(), AskError>;
     type IntoFuture = Ready<Self::Output>;
 

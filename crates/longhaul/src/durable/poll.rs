@@ -38,7 +38,11 @@ impl TaskContext {
     ///     Ok(if text.is_empty() { Poll::Pending } else { Poll::Ready(text) })
     /// }
     /// # async fn f(cx: TaskContext) -> ToolResult<String> {
-    /// let report = cx.poll_until("report", || job(7)).pace(seconds(1), minutes(5)).tolerate(20).await?;
+    /// let report = cx
+    ///     .poll_until("report", || job(7))
+    ///     .interval(seconds(1), minutes(5))
+    ///     .max_consecutive_failures(20)
+    ///     .await?;
     /// # Ok(report) }
     /// ```
     pub fn poll_until<'a, F, W, T, E>(&'a self, name: impl Into<Arc<str>>, mut poll: F) -> PollUntil<'a, T>
@@ -74,15 +78,15 @@ pub struct PollUntil<'a, T> {
 impl<T> PollUntil<'_, T> {
     /// How long to wait between the first polls, and how long at most. In between the wait is a tenth of the time that has passed. By default
     /// it is from a second to a minute.
-    pub fn pace(mut self, first: Duration, longest: Duration) -> Self {
+    pub fn interval(mut self, first: Duration, longest: Duration) -> Self {
         self.pace.first = whole_millis(first);
         self.pace.longest = whole_millis(longest);
         self
     }
 
-    /// How many polls may fail in a row; the next failure ends the polling with an error. By default 10. A
+    /// How many polls may fail in a row, by default 9; the next failure ends the polling with an error. A
     /// [`NonRetryable`](crate::NonRetryable) error ends it at once.
-    pub fn tolerate(mut self, failures: u32) -> Self {
+    pub fn max_consecutive_failures(mut self, failures: u32) -> Self {
         self.pace.failures = failures.saturating_add(1);
         self
     }

@@ -158,7 +158,7 @@ impl Tool {
     ///     }
     ///     cx.sleep_until(ok.window).await?; // a durable timer
     ///     let smoke = cx.call("smoke_tests", json!({"build": build.id})).await?; // a child task
-    ///     cx.step("publish", || publish(&build)).max_attempts(5).idempotency_key(cx.key("publish")).await?;
+    ///     cx.step("publish", || publish(&build)).max_attempts(5).idempotency_key(cx.idempotency_key("publish")).await?;
     ///     Ok(ToolOutput::json(&smoke)?)
     /// }
     /// let tool = Tool::durable("release", release).description("Builds, asks, and ships");

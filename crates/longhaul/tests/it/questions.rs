@@ -301,13 +301,13 @@ async fn a_form_that_is_not_flat_is_refused() {
 async fn c_32_a_client_is_notified_when_a_page_is_done() {
     const PAGE: &str = "https://acme.example/pay";
     let pay = async |cx: TaskContext| -> ToolResult<&'static str> {
-        cx.elicit_url("Please pay", PAGE).await?.done();
+        cx.elicit_url("Please pay", PAGE).await?.complete();
         // Nothing is sent about a task that has ended.
         cx.elicit::<Name>("Who was it?").await?;
         Ok("paid")
     };
     let invoice = async |cx: RequestContext| -> Result<String, Error> {
-        cx.elicit_url("Please pay", PAGE).await?.done();
+        cx.elicit_url("Please pay", PAGE).await?.complete();
         Ok("Thank them.".to_owned())
     };
     let server = start(|server| {

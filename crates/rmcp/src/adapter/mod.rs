@@ -111,7 +111,7 @@ impl<H: ServerHandler> ServerBuilder<H> {
         )
         .tools(tools)
         .provider(Arc::new(ExecutorProvider(Arc::clone(&handler))));
-        Ok(server.alongside(move |server| {
+        Ok(server.background_task(move |server| {
             if let Some(engine) = server.engine() {
                 offered.put(engine.catalog(), &handler);
             }

@@ -37,7 +37,7 @@ fn a_retried_call_survives_a_crash_at_each_of_its_writes() {
             .await
             .unwrap()
     };
-    let report = CrashTest::building(served)
+    let report = CrashTest::new_async(served)
         .without_journal()
         .call("ask", json!({}))
         .answering(|_| json!({"action": "accept", "content": {"name": "Ann"}}))

@@ -130,12 +130,12 @@ impl Campaign<'_> {
             behavior,
             check_schemas,
         };
-        Ok(process::run(&self.name, &plan, self.test.limit).await?)
+        Ok(process::run(&self.name, &plan, self.test.timeout).await?)
     }
 
     fn problems(&self, run: &Run, directory: &Path) -> Vec<String> {
         let mut problems = checks::problems(&run.trace, &run.report);
-        problems.extend((self.test.afterwards)(&plan::effects_in(directory)).err());
+        problems.extend((self.test.check_effects)(&plan::effects_in(directory)).err());
         problems
     }
 

@@ -42,7 +42,7 @@
 //!
 //! **What it does not check.** `kill -9` does not lose the page cache, so it says nothing about the loss of power. It does not see what a tool
 //! does outside its steps, nor whether the other side tolerates a step that runs twice: have your steps leave traces, and check them
-//! [`afterwards`](CrashTest::afterwards). A tool whose number of writes varies, such as one that polls, has points that it misses. Writes that
+//! [`check_effects`](CrashTest::check_effects). A tool whose number of writes varies, such as one that polls, has points that it misses. Writes that
 //! are committed together are one point.
 //!
 //! **What it needs.** It waits for timers: give the tool short ones, by its arguments or by the answers. Outcomes are compared by success or
@@ -73,7 +73,7 @@ use serde_json::{Value, json};
 use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
 
 /// The time limit of one process, unless the test sets another.
-const LIMIT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Builds the server; is given the folder for the effects of its tools.
 type BuildServer = dyn Fn(&Path) -> LocalBoxFuture<'static, Server> + Send + Sync;
@@ -86,8 +86,8 @@ thread_local! {
     static CREATED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether a crash test has started this process. Then the test function must not repeat its set-up: the first process has done it.
-pub fn is_inside() -> bool {
+/// Whether a crash test has started this process. Then the test function must not repeat its set-up: the parent process has done it.
+pub fn is_child_process() -> bool {
     std::env::var_os(plan::VARIABLE).is_some()
 }
 
@@ -100,9 +100,9 @@ pub struct CrashTest {
     arguments: Value,
     answering: Arc<dyn Fn(&Value) -> Value + Send + Sync>,
     comparison: OutcomeComparison,
-    afterwards: Box<CheckEffects>,
-    limit: Duration,
-    name: Option<String>,
+    check_effects: Box<CheckEffects>,
+    timeout: Duration,
+    test_name: Option<String>,
     era: Option<Era>,
 }
 
@@ -132,11 +132,13 @@ impl CrashTest {
     /// A crash test of a server, which each process builds anew; the test sets its data directory. `server` is given a folder for the effects of
     /// its tools: empty at first, and after a kill as the killed process left it. Each kill has a folder of its own.
     pub fn new(server: impl Fn(&Path) -> Server + Send + Sync + 'static) -> Self {
-        Self::building(move |effects| ready(server(effects)))
+        Self::new_async(move |effects| ready(server(effects)))
     }
 
     /// As [`new`](Self::new), for a server that is built by async code.
-    pub fn building<F: Future<Output = Server> + 'static>(server: impl Fn(&Path) -> F + Send + Sync + 'static) -> Self {
+    pub fn new_async<F: Future<Output = Server> + 'static>(
+        server: impl Fn(&Path) -> F + Send + Sync + 'static,
+    ) -> Self {
         Self {
             server: Box::new(move |effects| Box::pin(server(effects))),
             keeps_journal: true,
@@ -144,9 +146,9 @@ impl CrashTest {
             arguments: json!({}),
             answering: Arc::new(worker::no_answer),
             comparison: OutcomeComparison::Verdict,
-            afterwards: Box::new(|_| Ok(())),
-            limit: LIMIT,
-            name: None,
+            check_effects: Box::new(|_| Ok(())),
+            timeout: TIMEOUT,
+            test_name: None,
             era: None,
         }
     }
@@ -193,8 +195,8 @@ impl CrashTest {
     }
 
     /// Checks the folder for effects after each run; an error says what is wrong.
-    pub fn afterwards(mut self, check: impl Fn(&Path) -> Result<(), String> + Send + Sync + 'static) -> Self {
-        self.afterwards = Box::new(check);
+    pub fn check_effects(mut self, check: impl Fn(&Path) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        self.check_effects = Box::new(check);
         self
     }
 
@@ -206,15 +208,15 @@ impl CrashTest {
     }
 
     /// The time limit of each process; by default a minute.
-    pub fn limit(mut self, limit: Duration) -> Self {
-        self.limit = limit;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
     /// The full name of the test function, as `cargo test -- --list` shows it. Needed if the crash test does not run on the thread of the test
     /// function.
-    pub fn named(mut self, test: impl Into<String>) -> Self {
-        self.name = Some(test.into());
+    pub fn test_name(mut self, name: impl Into<String>) -> Self {
+        self.test_name = Some(name.into());
         self
     }
 
@@ -244,12 +246,12 @@ impl CrashTest {
     fn campaign(self, nth: u32) -> Result<CrashReport, CrashFailure> {
         let thread = std::thread::current();
         let name = self
-            .name
+            .test_name
             .clone()
             .or_else(|| thread.name().filter(|name| *name != "main").map(str::to_owned));
         let name = name.ok_or_else(|| {
             CrashFailure::Impossible(
-                "its thread does not have the name of a test function; give the name with `named`".to_owned(),
+                "its thread does not have the name of a test function; give it with `test_name`".to_owned(),
             )
         })?;
         let only = plan::only().map_err(CrashFailure::Impossible)?;

@@ -16,7 +16,7 @@ pub(super) enum ProcessEnd {
 }
 
 /// Runs this test program again, for this one test, and waits until it ends.
-pub(super) async fn run(test: &str, plan: &Plan, limit: Duration) -> io::Result<ProcessEnd> {
+pub(super) async fn run(test: &str, plan: &Plan, timeout: Duration) -> io::Result<ProcessEnd> {
     let output_file = plan.directory.join("output.txt");
     let output = std::fs::File::create(&output_file)?;
     let mut command = tokio::process::Command::new(std::env::current_exe()?);
@@ -28,9 +28,9 @@ pub(super) async fn run(test: &str, plan: &Plan, limit: Duration) -> io::Result<
         .stderr(output)
         .kill_on_drop(true);
     let mut child = command.spawn()?;
-    let Some(status) = Ports::system().within(limit, child.wait()).await else {
+    let Some(status) = Ports::system().within(timeout, child.wait()).await else {
         child.kill().await?;
-        let why = format!("it had not ended after {limit:?} and was stopped");
+        let why = format!("it had not ended after {timeout:?} and was stopped");
         return Ok(ProcessEnd::Failed(with_output(&why, &output_file)));
     };
     let status = status?;

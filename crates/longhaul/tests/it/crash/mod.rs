@@ -40,12 +40,15 @@ async fn everything(cx: TaskContext) -> ToolResult<String> {
         };
         async move { Ok::<_, Error>(found) }
     };
-    let job: String = cx.poll_until("job", poll).pace(millis(1), millis(1)).await?;
+    let job: String = cx.poll_until("job", poll).interval(millis(1), millis(1)).await?;
     let sides = ["left", "right"]
         .map(|side| move |cx: TaskContext| async move { cx.step(side, async || Ok::<_, Error>(side.len())).await });
     let sides = cx.join(sides).all().await?;
     let publish = cx.step("publish", async || Ok::<_, Error>(()));
-    publish.max_attempts(3).idempotency_key(cx.key("publish")).await?;
+    publish
+        .max_attempts(3)
+        .idempotency_key(cx.idempotency_key("publish"))
+        .await?;
     let drawn = begun > Timestamp::from(std::time::UNIX_EPOCH) && lot > 0;
     Ok(format!(
         "{drawn} {renamed} {built} {} {smoke} {job} {sides:?}",
@@ -195,7 +198,7 @@ fn a_process_that_does_not_end_is_stopped() {
         Ok("done".to_owned())
     }
     let server = |_: &Path| Server::new("test", "1.0.0").tool(Tool::durable("stuck", stuck));
-    let test = CrashTest::new(server).call("stuck", json!({})).limit(millis(1_500));
+    let test = CrashTest::new(server).call("stuck", json!({})).timeout(millis(1_500));
     let failure = test.check().unwrap_err();
     assert!(failure.to_string().contains("had not ended"), "{failure}");
 }
@@ -208,14 +211,14 @@ fn a_test_on_another_thread_asks_for_its_name() {
             .check()
     };
     let failure = std::thread::scope(|scope| scope.spawn(check).join().unwrap()).unwrap_err();
-    assert!(failure.to_string().contains("named"), "{failure}");
+    assert!(failure.to_string().contains("test_name"), "{failure}");
 }
 
 #[test]
 fn a_name_of_no_test_is_refused() {
     let test = CrashTest::new(|_| Server::new("test", "1.0.0"))
         .call("none", json!({}))
-        .named("crash::no_test");
+        .test_name("crash::no_test");
     let failure = test.check().unwrap_err();
     assert!(failure.to_string().contains("full name"), "{failure}");
 }
@@ -237,7 +240,7 @@ fn the_check_of_effects_can_fail_the_test() {
         Ok(log) if log == "done\n" => Ok(()),
         log => Err(format!("the log is {log:?}")),
     };
-    let found = find_fault(CrashTest::new(server).call("careless", json!({})).afterwards(once));
+    let found = find_fault(CrashTest::new(server).call("careless", json!({})).check_effects(once));
     assert!(found.contains("killed before the commit of step \"append\""), "{found}");
     assert!(found.contains(r#"the log is Ok("done\ndone\n")"#), "{found}");
 }

@@ -24,7 +24,7 @@ async fn each_branch_has_its_own_entries_whichever_is_faster() {
                 move |cx: TaskContext| async move {
                     // The last branch is the fastest.
                     cx.sleep(millis(8 - 2 * page)).await?;
-                    let key = cx.key("page");
+                    let key = cx.idempotency_key("page");
                     let nth = cx.step("page", async || Ok::<_, Error>(effects.record("page"))).await?;
                     Ok::<_, Error>((page, nth, key))
                 }

@@ -51,7 +51,14 @@ async fn recorded_values_stay_the_same() {
         for _ in 0..2 {
             versions.push(cx.version("v2").await?);
         }
-        Ok(json!([now, first, bytes, wide.to_string(), versions, cx.key("pay")]))
+        Ok(json!([
+            now,
+            first,
+            bytes,
+            wide.to_string(),
+            versions,
+            cx.idempotency_key("pay")
+        ]))
     })
     .await;
     assert_ne!(output[2], json!([0_u8; 16].as_slice()));
@@ -201,14 +208,14 @@ async fn polling_tolerates_failures_and_records_what_it_found() {
             };
             let found = cx
                 .poll_until("job", poll)
-                .pace(millis(1), millis(5))
-                .tolerate(1)
+                .interval(millis(1), millis(5))
+                .max_consecutive_failures(1)
                 .await?;
             let broken = async || Err::<Poll<()>, _>(Error::new("it is gone"));
             let failed = cx
                 .poll_until("gone", broken)
-                .pace(millis(1), millis(1))
-                .tolerate(1)
+                .interval(millis(1), millis(1))
+                .max_consecutive_failures(1)
                 .await
                 .unwrap_err();
             Ok(json!([found, failed.to_string()]))

@@ -23,7 +23,7 @@ fn a_release_is_published_once() {
     CrashTest::new(|outside| release::server_in(outside))
         .call("release", json!({"rev": "1.4"}))
         .answering(|_| json!({"action": "accept", "content": {"approved": true, "window": "2026-01-01T00:00:00Z"}}))
-        .afterwards(|outside| {
+        .check_effects(|outside| {
             let names = |folder: &str| -> Vec<_> {
                 let entries = fs::read_dir(outside.join(folder)).into_iter().flatten().flatten();
                 entries.map(|entry| entry.file_name()).collect()
@@ -39,7 +39,7 @@ fn a_release_is_published_once() {
 #[test]
 fn a_survey_survives_crashes() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("survey");
-    if !crash::is_inside() {
+    if !crash::is_child_process() {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("a.txt"), "one two").unwrap();
         fs::write(folder.join("picture.png"), b"\x89PNG").unwrap();
@@ -54,7 +54,7 @@ fn a_survey_survives_crashes() {
 #[test]
 fn a_job_is_submitted_once() {
     let port = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jobs-service");
-    let service = (!crash::is_inside()).then(|| {
+    let service = (!crash::is_child_process()).then(|| {
         let mut service = program("jobs");
         service.args(["--service", "127.0.0.1:0"]).stdout(Stdio::piped());
         let mut service = Running(service.spawn().unwrap());
@@ -86,7 +86,7 @@ fn a_chain_of_steps_survives_crashes() {
         CrashTest::new(|outside| under_fire::server(outside.join("effects")))
             .call(tool, json!({"token": "t", "steps": 3, "millis": 0}))
             .same_output()
-            .afterwards(|outside| check_order(&fs::read_to_string(outside.join("effects")).unwrap_or_default()))
+            .check_effects(|outside| check_order(&fs::read_to_string(outside.join("effects")).unwrap_or_default()))
             .run();
     }
 }

@@ -6,76 +6,78 @@ use longhaul_core::{BoxFuture, Capability};
 use serde_json::{Value, json};
 use std::{fmt, future::IntoFuture, sync::Arc};
 
-/// A request to open a page; see [`RequestContext::elicit_url`].
-pub struct PageQuestion {
+/// A question whether the user opens a page; see [`RequestContext::elicit_url`].
+pub struct UrlQuestion {
     message: String,
     url: String,
-    page: Page,
+    elicitation: UrlElicitation,
 }
 
 /// A page that the user has agreed to open.
 #[derive(Clone)]
-pub struct Page {
+pub struct UrlElicitation {
     cx: RequestContext,
     id: Arc<str>,
 }
 
 impl RequestContext {
     /// Asks the user to open a page: to sign in, to pay, or for anything else that must not pass through the client. The answer is only the
-    /// consent to open it. When the server learns that the user has finished there, it can tell the client: [`Page::done`].
+    /// consent to open it. When the server learns that the user has finished there, it can tell the client: [`UrlElicitation::complete`].
     ///
     /// ```
     /// # use longhaul::{TaskContext, ToolResult};
     /// async fn buy(cx: TaskContext) -> ToolResult<&'static str> {
     ///     let page = cx.elicit_url("Please pay", "https://acme.example/pay/7").await?;
     ///     paid(7).await;
-    ///     page.done();
+    ///     page.complete();
     ///     Ok("bought")
     /// }
     /// # async fn paid(_: u32) {}
     /// ```
-    pub fn elicit_url(&self, message: impl Into<String>, url: impl Into<String>) -> Ask<PageQuestion> {
+    pub fn elicit_url(&self, message: impl Into<String>, url: impl Into<String>) -> Ask<UrlQuestion> {
         let mut id = [0u8; 16];
         self.ports().entropy.fill(&mut id);
-        let page = Page {
+        let elicitation = UrlElicitation {
             cx: self.clone(),
             id: format!("{:032x}", u128::from_be_bytes(id)).into(),
         };
-        let question = PageQuestion {
+        let question = UrlQuestion {
             message: message.into(),
             url: url.into(),
-            page,
+            elicitation,
         };
         Ask::new(self, question)
     }
 }
 
-impl Page {
+impl UrlElicitation {
     /// Tells the client that the user has finished on the page. Clients of 2025-11-25 receive `notifications/elicitation/complete`; later
     /// revisions have no such message.
-    pub fn done(&self) {
+    pub fn complete(&self) {
         self.cx.elicitation_complete(&self.id);
     }
 }
 
-impl fmt::Debug for Page {
+impl fmt::Debug for UrlElicitation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Page").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("UrlElicitation")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
-impl Ask<PageQuestion> {
+impl Ask<UrlQuestion> {
     /// Asks, and returns whether the user accepted, declined or dismissed the question.
     ///
     /// # Errors
     /// [`AskError`], except `Declined` and `Dismissed`.
-    pub fn answer(self) -> BoxFuture<'static, Result<ElicitResult<Page>, AskError>> {
+    pub fn answer(self) -> BoxFuture<'static, Result<ElicitResult<UrlElicitation>, AskError>> {
         self.ask_within()
     }
 }
 
-impl IntoFuture for Ask<PageQuestion> {
-    type Output = Result<Page, AskError>;
+impl IntoFuture for Ask<UrlQuestion> {
+    type Output = Result<UrlElicitation, AskError>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -83,13 +85,13 @@ impl IntoFuture for Ask<PageQuestion> {
     }
 }
 
-impl QuestionKind for PageQuestion {
-    type Answer = ElicitResult<Page>;
+impl QuestionKind for UrlQuestion {
+    type Answer = ElicitResult<UrlElicitation>;
 
     fn request(&self, _: Option<&str>) -> Result<(Value, Capability), AskError> {
         let mut params = json!({"mode": "url", "message": self.message, "url": self.url});
-        if self.page.cx.era() == Era::Legacy {
-            params["elicitationId"] = json!(*self.page.id);
+        if self.elicitation.cx.era() == Era::Legacy {
+            params["elicitationId"] = json!(*self.elicitation.id);
         }
         Ok((
             json!({"method": "elicitation/create", "params": params}),
@@ -97,8 +99,8 @@ impl QuestionKind for PageQuestion {
         ))
     }
 
-    fn read(&self, answer: &str) -> Result<ElicitResult<Page>, String> {
+    fn read(&self, answer: &str) -> Result<ElicitResult<UrlElicitation>, String> {
         let accepted = Answer::read(answer)?;
-        Ok(accepted.map(|_| self.page.clone()))
+        Ok(accepted.map(|_| self.elicitation.clone()))
     }
 }
