@@ -109,8 +109,8 @@ impl Engine {
         self.0.node.settle(limit).await;
     }
 
-    /// For an announced stop: suspends all attempts that can be replayed, and waits, at most `limit`, until that is written. They resume at
-    /// the next start. Nothing is claimed from now on.
+    /// For a graceful stop: suspends all attempts that can be replayed, and waits, at most `limit`, until their suspension is written. They resume
+    /// at the next start. Nothing is claimed from now on.
     pub async fn release(&self, limit: Duration) {
         self.0.node.release(limit).await;
     }

@@ -1,6 +1,7 @@
 //! The slow re-read: what this node waits for is looked up in the store from time to time, since the store's events may be lost.
 //!
-//! One task of the node reads for all that wait: the versions of watched tasks, what the node holds and is to stop, the queues and the next timer.
+//! One tokio task of the node reads on behalf of all that wait: the versions of watched tasks, which attempts the node holds and which of them are to stop,
+//! the queues and the next timer.
 
 use crate::{engine::Inner, lease};
 use longhaul_core::store::StoreError;

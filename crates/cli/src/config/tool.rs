@@ -120,7 +120,7 @@ fn check_follow_tools(tools: &[(&Entry<'_>, ToolConfig)]) {
     for (entry, tool) in tools {
         if FOLLOW_TOOLS.contains(&tool.name.as_str()) {
             entry.report(format!(
-                "some tool has `handoff`, and its callers follow the work with a tool `{}`: rename this one",
+                "the server adds a tool `{}` of its own, because a tool in this file has `handoff`: rename this one",
                 tool.name
             ));
         }
@@ -133,7 +133,7 @@ fn read_name(section: &mut Section<'_>, line_of_name: &mut HashMap<String, usize
     let name = entry.text()?;
     if !is_tool_name(name) {
         entry.report(format!(
-            "{name:?} is not a tool name: 1 to 128 of A-Z a-z 0-9 _ - . make one"
+            "{name:?} is not a tool name: use 1 to 128 of the characters A-Z a-z 0-9 _ - ."
         ));
         return None;
     }
@@ -268,7 +268,7 @@ fn read_command(entry: &Entry<'_>, rules: &Rules<'_>) -> (Option<String>, Option
             texts[0] = None;
         } else if let Some(name) = spelled {
             program_entry.report(format!(
-                "the program is taken as it stands, so `{{{name}}}` would not be replaced in it"
+                "the program must not contain a placeholder: `{{{name}}}` would not be replaced; use it in the arguments"
             ));
             texts[0] = None;
         }
@@ -337,7 +337,7 @@ fn read_env(entry: &Entry<'_>) -> Option<BTreeMap<String, String>> {
             };
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
                 entry.report(format!(
-                    "{name:?} is not a variable: a name has no `=`, and neither name nor value a NUL"
+                    "{name:?} is not an environment variable: its name must not be empty or contain `=`, and neither name nor value may contain a NUL"
                 ));
                 return None;
             }
@@ -425,9 +425,7 @@ fn read_retry(entry: &Entry<'_>) -> Option<Retry> {
     let on = section.get_or("on", vec![RetryOn::Crash], |entry| {
         let elements = entry.elements("an array of \"crash\" and \"error\"")?;
         if elements.is_empty() {
-            entry.report(
-                "`on` must name \"crash\", \"error\" or both; leave out `retry` to run nothing again".to_owned(),
-            );
+            entry.report("`on` must name \"crash\", \"error\" or both; leave out `retry` for no retries".to_owned());
             return None;
         }
         elements

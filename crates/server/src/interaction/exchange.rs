@@ -64,7 +64,7 @@ impl Response {
         self
     }
 
-    /// Reserves memory for it if it is large; without memory an error takes its place.
+    /// Reserves memory for a large response. If there is none, returns an error response instead.
     fn with_memory_reserved(mut self, memory: &ByteBudget, id: &OwnedRequestId) -> Self {
         if self.text.reservation.is_none() {
             match memory.reserve_for_answer(self.text.text.len()) {

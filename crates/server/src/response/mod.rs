@@ -33,12 +33,12 @@ pub(crate) enum Answer {
         /// The session.
         session: Box<Session>,
     },
-    /// There is no response.
+    /// No response, since the message was not a request.
     Accepted,
     /// Several messages, the response last.
     Stream(Events),
-    /// It is not ready, perhaps for hours. The future holds nothing of the request. Dropping it means
-    /// that the answer is no longer awaited.
+    /// The answer is not ready, and may not be for hours. The future keeps nothing of the request in memory. It is dropped when nobody waits for
+    /// the answer any more.
     Later(BoxFuture<'static, Answer>),
 }
 
@@ -77,7 +77,7 @@ impl Answer {
         self
     }
 
-    /// Reserves memory for it if it is large; without memory the error from `refuse` takes its place.
+    /// Reserves memory for a large answer. If there is none, returns what `refuse` makes of the error instead.
     pub(crate) fn with_memory_reserved(self, memory: &ByteBudget, refuse: impl FnOnce(&RpcError) -> Self) -> Self {
         match self {
             Self::Message {
@@ -137,7 +137,7 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
             RpcError::internal("Another process holds the server's database; nothing was changed, try again later").with_status(503)
         }
         StoreError::TooManySessions => RpcError::internal(
-            "More sessions were ended than the server can remember, so this one was not ended; its id expires 30 days after it began",
+            "The session was not ended, because the server cannot remember more ended sessions; its id expires 30 days after the session began",
         )
         .with_status(429),
         StoreError::ReadOnly => RpcError::internal(
@@ -151,7 +151,7 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
         }
         StoreError::OutcomeUnknown(why) => {
             error!(why, "whether a change was stored is unknown");
-            RpcError::internal("Whether the server has stored this is unknown; look before you try again").with_status(503)
+            RpcError::internal("It is unknown whether the server has stored this; check before you try again").with_status(503)
         }
         StoreError::Failed(why) => {
             error!(why, "the store failed");
@@ -164,12 +164,12 @@ pub(crate) fn store_failed(error: StoreError) -> RpcError {
 pub(crate) fn create_failed(error: CreateError) -> RpcError {
     match error {
         CreateError::IdempotencyKeyConflict => {
-            RpcError::invalid_params("The idempotency key stands for a call with other arguments; use a new key")
+            RpcError::invalid_params("This idempotency key was used for a call with other arguments; use a new key")
         }
         CreateError::Quota(exceeded) => Busy::Quota(exceeded).into(),
         CreateError::Parent(refused) => {
             error!(%refused, "a client's call has no parent");
-            RpcError::internal("The task that starts this one cannot do so any more")
+            RpcError::internal("The parent task can no longer start a child task")
         }
         CreateError::Store(error) => store_failed(error),
     }

@@ -129,7 +129,7 @@ fn bad_files_are_explained() {
         (
             "+server\n[[tool]]\nname = \"a b\"\ndescription = \" \"\ncommand = [\"x\"]\n",
             &[
-                "jobs.toml:4: \"a b\" is not a tool name: 1 to 128 of A-Z a-z 0-9 _ - . make one",
+                "jobs.toml:4: \"a b\" is not a tool name: use 1 to 128 of the characters A-Z a-z 0-9 _ - .",
                 "jobs.toml:5: `description` must not be empty",
             ],
         ),
@@ -181,7 +181,9 @@ fn bad_files_are_explained() {
         ),
         (
             "+t\ncommand = [\"{path}\"]\ninput = { path = { type = \"string\" } }\n",
-            &["jobs.toml:6: the program is taken as it stands, so `{path}` would not be replaced in it"],
+            &[
+                "jobs.toml:6: the program must not contain a placeholder: `{path}` would not be replaced; use it in the arguments",
+            ],
         ),
         // Scripts
         (
@@ -206,7 +208,7 @@ fn bad_files_are_explained() {
             "+tool\nenv = { A = 1, \"B=C\" = \"secret\" }\n",
             &[
                 "jobs.toml:7: `env.A` must be a string; put it in quotes",
-                "jobs.toml:7: \"B=C\" is not a variable: a name has no `=`, and neither name nor value a NUL",
+                "jobs.toml:7: \"B=C\" is not an environment variable: its name must not be empty or contain `=`, and neither name nor value may contain a NUL",
             ],
         ),
         (
@@ -322,12 +324,12 @@ fn bad_files_are_explained() {
         ),
         (
             "+tool\nretry = { attempts = 2, on = [] }\n",
-            &["jobs.toml:7: `on` must name \"crash\", \"error\" or both; leave out `retry` to run nothing again"],
+            &["jobs.toml:7: `on` must name \"crash\", \"error\" or both; leave out `retry` for no retries"],
         ),
         (
             "+tool\nhandoff = \"45s\"\n[[tool]]\nname = \"task_wait\"\ndescription = \"d\"\ncommand = [\"true\"]\n",
             &[
-                "jobs.toml:8: some tool has `handoff`, and its callers follow the work with a tool `task_wait`: rename this one",
+                "jobs.toml:8: the server adds a tool `task_wait` of its own, because a tool in this file has `handoff`: rename this one",
             ],
         ),
         (
