@@ -129,6 +129,11 @@ pub enum Event {
     Promoted,
     /// Nothing can run it: it ends with this.
     Abandoned(Outcome),
+    /// The client of a plain call was asked something, and may come back until this moment.
+    RetryAwaited {
+        /// Later than before.
+        until: UnixMillis,
+    },
     /// The announced time to live moves out to this moment.
     TtlExtended {
         /// The new end, later than the old one.
@@ -174,6 +179,7 @@ impl Event {
             Self::QueueTimedOut => "queue_timed_out",
             Self::Promoted => "promoted",
             Self::Abandoned(_) => "abandoned",
+            Self::RetryAwaited { .. } => "retry_awaited",
             Self::TtlExtended { .. } => "ttl_extended",
         }
     }

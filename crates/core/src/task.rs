@@ -110,6 +110,9 @@ pub struct Task {
     pub ready_at: UnixMillis,
     /// Until when clients were told that it is kept. Only ever grows (C-15).
     pub announced_until: UnixMillis,
+    /// Until when the client of a plain call may come back with its answers: then the call is cancelled. Only ever grows. `None` if it waits for the outcome
+    /// of its first request.
+    pub retry_until: Option<UnixMillis>,
     /// When it ended.
     pub ended_at: Option<UnixMillis>,
     /// The latest line about the work; of a task that has failed, why.
@@ -144,6 +147,11 @@ impl Task {
     /// Whether it is over.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done(_))
+    }
+
+    /// Whether only its front can answer its client: then the call is nobody's once that node is dead.
+    pub fn is_bound_to_front(&self) -> bool {
+        !self.is_done() && !self.announced && !self.keyed && self.retry_until.is_none()
     }
 
     /// Whether it waits without an attempt and without code in memory.

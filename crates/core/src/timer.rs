@@ -1,6 +1,6 @@
 //! What time alone does to a task: one moment to wake for, and what is due when it comes.
 
-use crate::{Event, Millis, Task, UnixMillis};
+use crate::{CancelMode, Event, Millis, Task, UnixMillis};
 
 /// How long the outcome of a plain call without an idempotency key is kept for the server that waits for it.
 const UNANNOUNCED_KEPT: Millis = 60_000;
@@ -20,6 +20,7 @@ impl Task {
             self.queue_until(),
             self.blocked_until(),
             self.resume_at,
+            self.abandoned_at(),
             self.extend_ttl_at(),
         ];
         timers.into_iter().flatten().min()
@@ -35,7 +36,8 @@ impl Task {
         if self.announced || self.keyed {
             Some(self.announced_until.max(ended.plus(self.retention)))
         } else {
-            Some(ended.plus(UNANNOUNCED_KEPT))
+            let kept = ended.plus(UNANNOUNCED_KEPT);
+            Some(self.retry_until.map_or(kept, |until| until.max(kept)))
         }
     }
 
@@ -43,6 +45,10 @@ impl Task {
     pub fn due(&self, now: UnixMillis) -> Vec<Event> {
         let mut events = Vec::new();
         if self.is_done() {
+            return events;
+        }
+        if self.abandoned_at().is_some_and(|at| at <= now) {
+            events.push(Event::CancelRequested(CancelMode::AtOnce));
             return events;
         }
         if self.open_deadline().is_some_and(|at| at <= now) {
@@ -66,6 +72,12 @@ impl Task {
             });
         }
         events
+    }
+
+    /// When the client of a plain call has not come back with its answers. With an idempotency key it can come back at any time.
+    fn abandoned_at(&self) -> Option<UnixMillis> {
+        let is_awaited = !self.announced && !self.keyed && self.stop.is_none();
+        self.retry_until.filter(|_| is_awaited)
     }
 
     /// When it has been blocked for too long.

@@ -70,6 +70,7 @@ pub struct IllegalEvent {
 /// | `Promoted`, once | announced | announced, unless stopping | announced | announced | – |
 /// | `Promoted`, once, with an idempotency key | announced | announced | announced | announced | announced |
 /// | `Abandoned` | Done | – | – | – | – |
+/// | `RetryAwaited`, of a plain call that is not to stop | later | later | later | later | – |
 /// | `TtlExtended` | later | later | later | later | – |
 ///
 /// Returns the outcome to be stored with the task, if this event ended it.
@@ -102,6 +103,7 @@ fn is_visible(event: &Event) -> bool {
         Event::Adopted { .. }
             | Event::Reclaimed { .. }
             | Event::Promoted
+            | Event::RetryAwaited { .. }
             | Event::Journaled(_)
             | Event::Advanced
             | Event::TimerFired
@@ -244,6 +246,19 @@ impl Task {
             Event::Abandoned(outcome) => {
                 self.require(State::Queued)?;
                 return Ok(Some(outcome.clone()));
+            }
+            Event::RetryAwaited { until } => {
+                self.require_live()?;
+                if self.announced {
+                    return Err(Reason::WrongState);
+                }
+                if self.stop.is_some() {
+                    return Err(Reason::Stopping);
+                }
+                if self.retry_until.is_some_and(|before| *until <= before) {
+                    return Err(Reason::TooEarly);
+                }
+                self.retry_until = Some(*until);
             }
             Event::TtlExtended { until } => {
                 self.require_live()?;

@@ -16,8 +16,8 @@ use crate::{
     task_log,
 };
 use longhaul_core::{
-    BoxFuture, CancelMode, ClientCapabilities, Event, Json, Millis, Origin, Outcome, Owner, Principal, Scope, Task,
-    TaskHeader, TaskId,
+    BoxFuture, CancelMode, ClientCapabilities, Event, Json, Millis, Origin, Outcome, Owner, Principal, Reason, Scope,
+    Task, TaskHeader, TaskId, UnixMillis,
     store::{ApplyError, Change, CreateError, Created, Idempotency, NewTask, Record, StoreError},
 };
 use std::sync::Arc;
@@ -154,6 +154,7 @@ impl Engine {
     pub async fn rejoin(&self, id: &TaskId) -> Result<Option<PendingCall>, StoreError> {
         let mut waiting = PendingCall::on(&self.0.node, id);
         let record = self.0.node.store.get_unscoped(id).await?;
+        let record = record.filter(|record| record.outcome != Some(Outcome::Cancelled));
         Ok(record.map(|record| {
             waiting.keyed = record.task.keyed;
             waiting
@@ -216,6 +217,30 @@ impl CallHandle {
     pub fn leave(&self) {
         if !self.keyed {
             self.abandon();
+        }
+    }
+
+    /// Keeps the call until `until` for its client, which was asked something and may come back to any node. Returns whether the call can still be
+    /// continued: it has not ended, was not asked to stop, and has not become a task.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn await_retry(&self, until: UnixMillis) -> Result<bool, StoreError> {
+        let event = Event::RetryAwaited { until };
+        match self.node.commit(Change::of(&self.id, event, self.node.now())).await {
+            Ok(_) => Ok(true),
+            // Another request has asked for a later time.
+            Err(ApplyError::Illegal(illegal)) if illegal.reason == Reason::TooEarly => Ok(true),
+            Err(ApplyError::Store(error)) => Err(error),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Cancels the call in the background because its client left, unless the client can come back for it, or a request that came later keeps it
+    /// beyond `until`.
+    pub fn leave_round(&self, until: UnixMillis) {
+        if !self.keyed {
+            self.node.cancel_round_soon(self.id.clone(), until);
         }
     }
 

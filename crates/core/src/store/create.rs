@@ -117,6 +117,7 @@ impl NewTask {
             updated_at: now,
             ready_at: now,
             announced_until: now.plus(self.retention),
+            retry_until: None,
             ended_at: None,
             status: None,
             progress: None,

@@ -210,8 +210,8 @@ pub trait Store: Send + Sync + 'static {
     /// The active attempt of a task, with what its worker needs, if `node` holds it. Used when the answer of a claim was lost.
     fn held(&self, node: NodeId, id: &TaskId) -> BoxFuture<'_, Result<Option<Claimed>, StoreError>>;
 
-    /// Up to `limit` live tasks that were never announced, have no idempotency key, and whose front is dead, having lost its lease: nobody waits for
-    /// them any more. In order of their front, then id.
+    /// Up to `limit` live tasks that are [bound to their front](Task::is_bound_to_front), which is dead, having lost its lease: nobody waits for them any
+    /// more. In order of their front, then id.
     fn orphaned_calls(&self, node: NodeId, limit: usize) -> BoxFuture<'_, Result<Vec<Task>, StoreError>>;
 
     /// The tools that have queued tasks, ready or not.
@@ -304,7 +304,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`MAX_ENDED_SESSIONS`] others are remembered, or a few more that came at the same moment.
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Whether the session was ended by its client. Asked on every legacy request; costs no disk access.
+    /// Whether the session was ended by its client. Asked on every legacy request; costs no disk access. Where [many nodes](StoreCapabilities::many_nodes)
+    /// share the store, a node may learn up to five seconds late of a session that was ended at another one.
     fn session_ended(&self, session: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
 
     /// Calls `listener` with what changes from now on. Everything must also work without events.

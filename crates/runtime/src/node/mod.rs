@@ -16,7 +16,7 @@ use crate::{
 };
 use longhaul_core::{
     BoxFuture, CancelMode, HostId, NodeId, State, Store, Task, TaskId, UnixMillis,
-    store::{ApplyError, Change, StoreError},
+    store::{ApplyError, Change, Record, StoreError},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
@@ -249,6 +249,24 @@ impl Node {
     pub(crate) async fn request_cancel(self: &Arc<Self>, id: &TaskId, mode: CancelMode) -> Result<Task, ApplyError> {
         let change = Change::of(id, longhaul_core::Event::CancelRequested(mode), self.now());
         self.commit(change).await
+    }
+
+    /// Cancels a plain call in the background, unless its client may come back later than `until`.
+    pub(crate) fn cancel_round_soon(self: &Arc<Self>, id: TaskId, until: UnixMillis) {
+        let node = Arc::clone(self);
+        let pending = self.cancelling.token();
+        self.spawn(async move {
+            let _pending = pending;
+            let cancel = || async {
+                let record = node.store.get_unscoped(&id).await?;
+                let is_kept = |record: Record| record.task.retry_until.is_some_and(|kept| kept > until);
+                if !record.is_some_and(is_kept) {
+                    node.request_cancel(&id, CancelMode::AtOnce).await?;
+                }
+                Ok(())
+            };
+            let _ = node.retry_store("cancelling a call", cancel).await;
+        });
     }
 
     /// Cancels a task in the background. Retried while the store fails, since nobody else will ask: a full disk must not leave a command

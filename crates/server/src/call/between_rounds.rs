@@ -1,34 +1,40 @@
-//! Plain calls of modern clients between two of their requests, kept here until the client retries. A call is abandoned when its client
-//! does not retry in time, or disconnects while it waits (T-34). A call with an idempotency key is not abandoned, because the client can
-//! repeat it at any time.
+//! Plain calls of modern clients between two of their requests. A call is abandoned when its client does not retry in time, or disconnects while
+//! it waits (T-34). A call with an idempotency key is not abandoned, because the client can repeat it at any time.
+//!
+//! The time for a retry is in the task, so a client can come back to any node, and after a restart. Only the requests that wait are known here.
 
 use crate::interaction::rounds::LIFETIME;
-use longhaul_core::{Clock, TaskId, UnixMillis};
+use longhaul_core::{TaskId, UnixMillis, store::StoreError};
 use longhaul_runtime::{CallHandle, Ports};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Duration};
-use tokio::sync::Notify;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::warn;
 
-/// The calls with input requests to their client.
+/// While a request waits for a call, the time for a retry is moved out so often.
+const EXTEND_EVERY: Duration = Duration::from_millis(LIFETIME / 3);
+
+/// The calls that requests of this node have rejoined.
 #[derive(Clone, Default)]
-pub(crate) struct CallsBetweenRounds(Arc<Mutex<HashMap<TaskId, Entry>>>);
+pub(crate) struct CallsBetweenRounds(Arc<Mutex<HashMap<TaskId, Rejoined>>>);
 
-struct Entry {
-    /// Requests that wait for the call now: mostly none or one, but a client may send a retry twice.
+struct Rejoined {
+    /// Requests that wait for the call now: mostly one, but a client may send a retry twice.
     waiting: usize,
-    /// The latest round that was asked.
-    round: u32,
-    /// Until when a retry may come.
+    /// Until when a retry may come, as the last of them has written it.
     until: UnixMillis,
-    removed: Arc<Notify>,
+    _extends: DropGuard,
 }
 
-/// A request's claim on the call it waits for. Dropping it abandons the call, unless another request has brought the call to a later round.
+/// A request's claim on the call it waits for. Dropping it abandons the call, unless another request waits for the call or has asked its client
+/// since.
 pub(crate) struct Hold {
     between_rounds: CallsBetweenRounds,
     call: CallHandle,
-    /// The latest round that this request knows; `None` before the first.
-    round: Option<u32>,
+    /// Until when a retry may come, as this request knows; `None` before the first round.
+    until: Option<UnixMillis>,
+    /// Whether it counts as [waiting](Rejoined::waiting).
+    rejoined: bool,
     /// There is nothing to abandon any more.
     released: bool,
 }
@@ -39,121 +45,118 @@ impl CallsBetweenRounds {
         self.hold(call, None)
     }
 
-    /// The hold of a retry from `round`; `None` if the call is no longer there.
-    pub(crate) fn again(&self, call: CallHandle, round: u32) -> Option<Hold> {
-        self.0.lock().get_mut(call.id())?.waiting += 1;
-        Some(self.hold(call, Some(round)))
-    }
-
-    fn hold(&self, call: CallHandle, round: Option<u32>) -> Hold {
+    fn hold(&self, call: CallHandle, until: Option<UnixMillis>) -> Hold {
         Hold {
             between_rounds: self.clone(),
             call,
-            round,
+            until,
+            rejoined: until.is_some(),
             released: false,
         }
     }
 
-    fn remove(&self, task: &TaskId) {
-        if let Some(entry) = self.0.lock().remove(task) {
-            entry.removed.notify_one();
+    /// The hold of a retry. Until it is dropped, the call is kept for it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn again(&self, call: CallHandle, ports: &Ports) -> Result<Hold, StoreError> {
+        let until = ports.clock.now().plus(LIFETIME);
+        // Whether or not it can be: a call that has ended has an outcome for its client.
+        call.await_retry(until).await?;
+        let mut calls = self.0.lock();
+        let rejoined = calls.entry(call.id().clone()).or_insert_with(|| {
+            let over = CancellationToken::new();
+            let extend = self.clone().extend(call.clone(), ports.clone(), over.clone());
+            ports.spawner.spawn(Box::pin(extend));
+            Rejoined {
+                waiting: 0,
+                until,
+                _extends: over.drop_guard(),
+            }
+        });
+        rejoined.waiting += 1;
+        rejoined.until = rejoined.until.max(until);
+        drop(calls);
+        Ok(self.hold(call, Some(until)))
+    }
+
+    /// Moves the time for a retry out until no request waits any more.
+    async fn extend(self, call: CallHandle, ports: Ports, over: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = over.cancelled() => return,
+                () = ports.clock.sleep(EXTEND_EVERY) => {}
+            }
+            let until = ports.clock.now().plus(LIFETIME);
+            match call.await_retry(until).await {
+                Ok(true) => {
+                    if let Some(rejoined) = self.0.lock().get_mut(call.id()) {
+                        rejoined.until = rejoined.until.max(until);
+                    }
+                }
+                Ok(false) => return,
+                Err(error) => warn!(%error, "the time for a client's retry could not be extended; it is tried again"),
+            }
         }
     }
 
-    /// Abandons the call once the time for a retry is over.
-    async fn expire(self, call: CallHandle, clock: Arc<dyn Clock>, removed: Arc<Notify>) {
-        let task = call.id();
-        loop {
-            let Some(until) = self.0.lock().get(task).map(|entry| entry.until) else {
-                return;
-            };
-            let now = clock.now();
-            if until > now {
-                let left = Duration::from_millis(until.0.abs_diff(now.0));
-                tokio::select! {
-                    () = clock.sleep(left) => continue,
-                    () = removed.notified() => return,
-                }
-            }
-            let mut calls = self.0.lock();
-            match calls.get_mut(task) {
-                // A request waits for it now; check again later.
-                Some(entry) if entry.waiting > 0 => entry.until = now.plus(LIFETIME),
-                Some(_) => {
-                    calls.remove(task);
-                    drop(calls);
-                    return call.leave();
-                }
-                None => return,
-            }
-        }
+    /// One request waits no longer. Returns until when a retry may come, and whether others wait.
+    fn leave(&self, task: &TaskId) -> Option<(UnixMillis, bool)> {
+        let mut calls = self.0.lock();
+        let rejoined = calls.get_mut(task)?;
+        rejoined.waiting -= 1;
+        let until = rejoined.until;
+        let others = rejoined.waiting > 0;
+        // Cancels the task that extends the time, after the lock is released.
+        let removed = if others { None } else { calls.remove(task) };
+        drop(calls);
+        drop(removed);
+        Some((until, others))
     }
 }
 
 impl Hold {
-    /// Starts a round whose retry may come until `until`. Returns its number; `None` if another request has
-    /// meanwhile completed the call.
-    pub(crate) fn ask(&mut self, until: UnixMillis, ports: &Ports) -> Option<u32> {
-        let mut calls = self.between_rounds.0.lock();
-        if self.round.is_some() && !calls.contains_key(self.call.id()) {
-            return None;
+    /// Starts a round whose retry may come until `until`. Returns whether there is a call to come back to: another request may have
+    /// completed it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn ask(&mut self, until: UnixMillis) -> Result<bool, StoreError> {
+        let awaited = self.call.await_retry(until).await?;
+        if awaited {
+            self.until = Some(until);
         }
-        let mut fresh = None;
-        let entry = calls.entry(self.call.id().clone()).or_insert_with(|| Entry {
-            waiting: 0,
-            round: 0,
-            until,
-            removed: Arc::clone(fresh.insert(Arc::default())),
-        });
-        entry.waiting += usize::from(self.round.is_none());
-        entry.round += 1;
-        entry.until = entry.until.max(until);
-        let round = entry.round;
-        drop(calls);
-        self.round = Some(round);
-        if let Some(removed) = fresh {
-            let between_rounds = self.between_rounds.clone();
-            let expire = between_rounds.expire(self.call.clone(), Arc::clone(&ports.clock), removed);
-            ports.spawner.spawn(Box::pin(expire));
-        }
-        Some(round)
+        Ok(awaited)
     }
 
     /// The client has the questions; the call is kept until the retry.
     pub(crate) fn park(&mut self) {
-        if !std::mem::replace(&mut self.released, true)
-            && self.round.is_some()
-            && let Some(entry) = self.between_rounds.0.lock().get_mut(self.call.id())
-        {
-            entry.waiting -= 1;
-        }
+        self.release();
     }
 
     /// The client has the outcome, or a task: nothing is to be abandoned.
     pub(crate) fn release(&mut self) {
-        self.released = true;
-        if self.round.is_some() {
-            self.between_rounds.remove(self.call.id());
+        if !std::mem::replace(&mut self.released, true) && self.rejoined {
+            self.between_rounds.leave(self.call.id());
         }
     }
 
     /// The client has disconnected.
     fn leave(&mut self) {
-        let Some(round) = self.round else {
+        let Some(mut until) = self.until else {
             return self.call.leave();
         };
-        let mut calls = self.between_rounds.0.lock();
-        let Some(entry) = calls.get_mut(self.call.id()) else {
+        if self.rejoined
+            && let Some((latest, others)) = self.between_rounds.leave(self.call.id())
+        {
+            if others {
+                return;
+            }
+            until = until.max(latest);
+        } else if self.between_rounds.0.lock().contains_key(self.call.id()) {
             return;
-        };
-        entry.waiting -= 1;
-        // Another request may have a later round, whose client may still retry.
-        if entry.waiting == 0 && entry.round == round {
-            entry.removed.notify_one();
-            calls.remove(self.call.id());
-            drop(calls);
-            self.call.leave();
         }
+        self.call.leave_round(until);
     }
 }
 

@@ -213,10 +213,10 @@ impl Start {
 
     /// Waits again for the call that `round` belongs to.
     async fn rejoin(self, round: Round, notifications: RequestNotifications) -> Result<Output, RpcError> {
-        let Some(State::Call { task, round: nth, .. }) = &round.state else {
+        let Some(State::Call { task, .. }) = &round.state else {
             return Err(call_ended());
         };
-        let (task, nth) = (task.parse().map_err(|_| call_ended())?, *nth);
+        let task = task.parse().map_err(|_| call_ended())?;
         let (context, _) = self.with_answers(round).context(notifications);
         let calls = &context.calls;
         let waiting = calls
@@ -225,10 +225,8 @@ impl Start {
             .await
             .map_err(store_failed)?
             .ok_or_else(call_ended)?;
-        let hold = calls
-            .between_rounds
-            .again(waiting.handle(), nth)
-            .ok_or_else(call_ended)?;
+        let hold = calls.between_rounds.again(waiting.handle(), calls.engine.ports());
+        let hold = hold.await.map_err(store_failed)?;
         Ok(Output::Continue(Box::new(BlockingCall::rejoined(
             context, waiting, hold,
         ))))

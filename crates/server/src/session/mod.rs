@@ -14,7 +14,11 @@ use longhaul_core::{Principal, SessionKey, UnixMillis, store::StoreError};
 use longhaul_runtime::Engine;
 use preferences::SessionPreferences;
 use replies::PendingReplies;
+use std::time::Duration;
 use tokio::sync::broadcast::{self, error::RecvError};
+
+/// How long until the store is asked again whether a session has ended: its client may have ended it at another node.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// Ends of sessions that are buffered for each waiter; one that misses more reads the store again.
 const ENDS: usize = 64;
@@ -78,12 +82,18 @@ impl Sessions {
     pub(crate) async fn ended(&self, engine: &Engine, session: &SessionKey) {
         let mut ends = self.ends.subscribe();
         while !engine.store().session_ended(session).await.unwrap_or_default() {
+            let clock = &engine.ports().clock;
+            let look_again = clock.sleep(LOOK_AGAIN_AFTER);
+            tokio::pin!(look_again);
             loop {
-                match ends.recv().await {
-                    Ok(ended) if ended == *session => return,
-                    Ok(_) => {}
-                    Err(RecvError::Lagged(_)) => break,
-                    Err(RecvError::Closed) => unreachable!("the sender is `self`"),
+                tokio::select! {
+                    end = ends.recv() => match end {
+                        Ok(ended) if ended == *session => return,
+                        Ok(_) => {}
+                        Err(RecvError::Lagged(_)) => break,
+                        Err(RecvError::Closed) => unreachable!("the sender is `self`"),
+                    },
+                    () = &mut look_again => break,
                 }
             }
         }

@@ -8,11 +8,12 @@ use crate::{
     server::{Options, Server, get, task_of},
     stage::form,
 };
-use longhaul_core::{BoxFuture, Json, Outcome, TaskId, TaskPolicy, text_result};
+use longhaul_core::{BoxFuture, Json, Outcome, Retry, RetryOn, TaskId, TaskPolicy, text_result};
 use longhaul_runtime::{
     AskError, Attempt, ExecutionEnd, Executor, HandlerError, Intake, JournalError, Question, RequestContext,
     TaskContext, Tool, ToolSettings,
 };
+use longhaul_store::MemoryStore;
 use serde_json::{Value, json};
 use std::{
     sync::{
@@ -108,12 +109,12 @@ async fn race(cx: &TaskContext) -> Result<String, JournalError> {
 
 /// A server with these tools.
 async fn serve(names: &[&'static str], policy: TaskPolicy) -> World {
-    let (clock, latest) = (TestClock::default(), watch::Sender::new(None));
-    let server = Server::with(Options {
-        clock: clock.clone(),
-        ..Options::default()
-    })
-    .await;
+    serve_with(names, policy, Options::default()).await
+}
+
+async fn serve_with(names: &[&'static str], policy: TaskPolicy, options: Options) -> World {
+    let (clock, latest) = (options.clock.clone(), watch::Sender::new(None));
+    let server = Server::with(options).await;
     for &name in names {
         let program = Program {
             name,
@@ -122,6 +123,11 @@ async fn serve(names: &[&'static str], policy: TaskPolicy) -> World {
         let settings = ToolSettings {
             policy,
             retention: 3_600_000,
+            retry: Retry {
+                attempts: 5,
+                backoff: 1,
+                on: vec![RetryOn::Crash],
+            },
             ..ToolSettings::new(name, "program", Json::trusted("{}"), Arc::new(program))
         };
         server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
@@ -360,15 +366,101 @@ async fn a_plain_modern_call_is_answered_after_it_was_suspended() {
     let mut round = server.result(&call).await;
     let task = world.task().await;
     for name in ["name", "town"] {
-        assert!(round["inputRequests"][name].is_object(), "{round}");
         suspended(server, clock, &task).await;
-        let mut retry = call.clone().id(json!(name));
-        retry.body["params"]["inputResponses"] = json!({name: accept(name, "Ulm")});
-        retry.body["params"]["requestState"] = round["requestState"].clone();
-        round = server.result(&retry).await;
+        round = server.result(&retry(&call, name, &round)).await;
     }
     assert_eq!(round["resultType"], "complete", "{round}");
     assert_eq!(text_of(&round).matches("Ulm").count(), 2, "{round}");
+}
+
+/// The same request again, with an answer and the state of the last round.
+fn retry(call: &Post, name: &str, round: &Value) -> Post {
+    assert!(round["inputRequests"][name].is_object(), "{round}");
+    let mut retry = call.clone().id(json!(name));
+    retry.body["params"]["inputResponses"] = json!({name: accept(name, "Ulm")});
+    retry.body["params"]["requestState"] = round["requestState"].clone();
+    retry
+}
+
+#[tokio::test]
+async fn a_client_comes_back_to_another_node_with_its_answers() {
+    let clock = TestClock::default();
+    let store = Arc::new(MemoryStore::of_many_nodes(Arc::new(clock.clone()), 15_000));
+    let node = |host| {
+        let options = Options {
+            store: Arc::clone(&store) as _,
+            host,
+            clock: clock.clone(),
+            ..Options::default()
+        };
+        serve_with(&["ask_twice"], TaskPolicy::Optional, options)
+    };
+    let (here, there) = (node("here").await, node("there").await);
+    let call = Post::modern_with("tools/call", call("ask_twice"), everything());
+    // Both nodes live: the one that runs the call, and the one that the client comes back to.
+    let round = here.server.result(&call).await;
+    let round = there.server.result(&retry(&call, "name", &round)).await;
+    // The first node stops between the rounds; the call is replayed on the other.
+    here.server.engine.end().await;
+    let answered = retry(&call, "town", &round);
+    let result = there.server.result(&answered).await;
+    assert_eq!(result["resultType"], "complete", "{result}");
+    assert_eq!(text_of(&result).matches("Ulm").count(), 2, "{result}");
+}
+
+/// The call is stored, and its client is not waiting while the server is down.
+#[tokio::test]
+async fn rounds_go_on_after_a_restart() {
+    let store = Arc::new(MemoryStore::default());
+    let start = || {
+        let options = Options {
+            store: Arc::clone(&store) as _,
+            ..Options::default()
+        };
+        serve_with(&["ask_twice"], TaskPolicy::Optional, options)
+    };
+    let call = Post::modern_with("tools/call", call("ask_twice"), everything());
+    let before = start().await;
+    let mut round = before.server.result(&call).await;
+    before.server.stop().await;
+    for name in ["name", "town"] {
+        let next = start().await;
+        round = next.server.result(&retry(&call, name, &round)).await;
+        next.server.stop().await;
+    }
+    assert_eq!(text_of(&round).matches("Ulm").count(), 2, "{round}");
+}
+
+/// A client that does not come back is not waited for by a later process either.
+#[tokio::test]
+async fn a_call_is_abandoned_in_time_also_after_a_restart() {
+    let store = Arc::new(MemoryStore::default());
+    let clock = TestClock::default();
+    let start = || {
+        let options = Options {
+            store: Arc::clone(&store) as _,
+            clock: clock.clone(),
+            ..Options::default()
+        };
+        serve_with(&["ask_twice"], TaskPolicy::Optional, options)
+    };
+    let call = Post::modern_with("tools/call", call("ask_twice"), everything());
+    let before = start().await;
+    before.server.result(&call).await;
+    let task: TaskId = before.task().await.parse().unwrap();
+    before.server.stop().await;
+    let after = start().await;
+    let live = after.server.engine.store().get_unscoped(&task).await.unwrap().unwrap();
+    assert_eq!(live.outcome, None);
+    clock.advance(HOUR / 4);
+    let mut watch = after.server.engine.watch(&task);
+    loop {
+        let record = after.server.engine.store().get_unscoped(&task).await.unwrap().unwrap();
+        if let Some(outcome) = record.outcome {
+            return assert_eq!(outcome, Outcome::Cancelled);
+        }
+        watch.changed().await;
+    }
 }
 
 /// A call that was promoted while it was suspended is a task like any other.

@@ -213,7 +213,7 @@ async fn an_expired_state_is_refused_and_its_call_abandoned() {
 }
 
 #[tokio::test]
-async fn after_a_restart_the_client_gets_an_error_to_call_again() {
+async fn after_a_restart_the_client_learns_what_became_of_its_call() {
     let store = Arc::new(MemoryStore::default());
     let options = || Options {
         store: Arc::clone(&store) as _,
@@ -225,18 +225,21 @@ async fn after_a_restart_the_client_gets_an_error_to_call_again() {
     server.stop().await;
     let server = Server::with(options()).await;
     let again = retry(&first, &round, json!({"name": accept("name", "Ann")}));
-    assert!(refusal(&server, &again).await.contains("no longer there"));
+    let reply = server.connect().await.exchange(&again).await;
+    assert_eq!(reply.error(), (200, -32603));
+    assert_eq!(reply.json()["error"]["data"]["reason"], "interrupted");
     assert_eq!(server.stage.begun.get(), 0);
 }
 
 #[tokio::test]
-async fn a_state_cannot_be_used_once_the_call_is_over() {
+async fn a_retry_that_is_sent_again_gets_the_same_result() {
     let server = Server::start().await;
     let first = call("ask_all name");
     let round = server.result(&first).await;
     let answered = retry(&first, &round, json!({"name": accept("name", "Ann")}));
-    text_of(&server.result(&answered).await);
-    assert!(refusal(&server, &answered).await.contains("no longer there"));
+    let result = server.result(&answered).await;
+    assert_eq!(text_of(&result), json!([accept("name", "Ann")]));
+    assert_eq!(text_of(&server.result(&answered).await), text_of(&result));
     assert_eq!(server.stage.begun.get(), 1);
 }
 

@@ -31,6 +31,7 @@ pub(crate) struct Server {
 /// The options of a test's server.
 pub(crate) struct Options {
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) host: &'static str,
     pub(crate) strict_headers: bool,
     pub(crate) http: HttpOptions,
     pub(crate) limits: Limits,
@@ -43,6 +44,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             store: Arc::new(MemoryStore::default()),
+            host: "test",
             strict_headers: false,
             http: HttpOptions::default(),
             limits: Limits::default(),
@@ -78,7 +80,7 @@ impl Server {
                 clock: Arc::new(options.clock),
                 ..Ports::system()
             },
-            host: HostId("test".into()),
+            host: HostId(options.host.into()),
             catalog: stage.catalog(),
             providers: vec![Arc::new(Logs(stage.clone()))],
             max_running: options.max_running,

@@ -42,6 +42,9 @@ pub async fn invariant_2_a_done_task_never_changes(new_subject: NewSubject) {
         Event::QueueTimedOut,
         Event::Promoted,
         Event::Abandoned(answer_text("late")),
+        Event::RetryAwaited {
+            until: UnixMillis(i64::MAX),
+        },
         Event::TtlExtended {
             until: UnixMillis(i64::MAX),
         },

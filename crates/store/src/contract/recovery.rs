@@ -119,6 +119,15 @@ pub async fn orphaned_calls_are_found(new_subject: NewSubject) {
         Ok(vec![]),
         "their front lives"
     );
+    let mut asked = new_task("asked", fixture.node, 1);
+    asked.announced = false;
+    fixture.create(asked).await;
+    let until = UnixMillis(900);
+    let awaited = fixture
+        .apply(&id("asked"), None, vec![Event::RetryAwaited { until }], 2)
+        .await
+        .expect("its client may come back to another node");
+    assert_eq!((awaited.retry_until, awaited.wake_at()), (Some(until), Some(until)));
     let fixture = fixture.restart().await;
     let mut new = new_task("e", fixture.node, 3);
     new.announced = false;
@@ -132,4 +141,7 @@ pub async fn orphaned_calls_are_found(new_subject: NewSubject) {
         names(fixture.store.orphaned_calls(fixture.node, 10).await.expect("an answer")),
         ["a", "d"]
     );
+    assert_eq!(fixture.get_unscoped(&id("asked")).await.task.retry_until, Some(until));
+    let due = fixture.store.due_timers(until, 10).await.expect("an answer");
+    assert_eq!(names(due), ["asked"]);
 }

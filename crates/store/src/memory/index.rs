@@ -77,7 +77,7 @@ pub(super) struct Index {
     pub(super) queued: Lines<Arc<str>, UnixMillis>,
     /// Active attempts, by their node.
     pub(super) held: Lines<(), NodeId>,
-    /// Live plain calls, by the node their caller is connected to.
+    /// Live plain calls whose callers cannot come back, by the node they are connected to.
     pub(super) orphanable: Lines<(), NodeId>,
     /// Live ones that were not asked to stop, by their parent.
     pub(super) children: Lines<TaskId, ()>,
@@ -128,7 +128,7 @@ fn held(task: &Task) -> Option<((), NodeId)> {
 }
 
 fn orphanable(task: &Task) -> Option<((), NodeId)> {
-    (!task.is_done() && !task.announced && !task.keyed).then_some(((), task.front))
+    task.is_bound_to_front().then_some(((), task.front))
 }
 
 fn child(task: &Task) -> Option<(TaskId, ())> {

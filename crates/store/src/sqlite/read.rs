@@ -63,7 +63,7 @@ pub(super) const EXPIRED: &str =
 pub(super) const ORPHANED_CALLS: &str = select_tasks!(
     "",
     "INDEXED BY tasks_unheard CROSS JOIN specs ON specs.seq = tasks.spec \
-     WHERE announced = 0 AND tasks.state < 3 AND idempotency_key IS NULL AND front < ?1 ORDER BY front, tasks.id LIMIT ?2"
+     WHERE announced = 0 AND tasks.state < 3 AND idempotency_key IS NULL AND retry_until IS NULL AND front < ?1 ORDER BY front, tasks.id LIMIT ?2"
 );
 pub(super) const HELD_ATTEMPTS: &str = "SELECT id, attempt_epoch, stop_reason FROM tasks INDEXED BY tasks_working \
      WHERE attempt_state < 3 AND attempt_node = ?1 ORDER BY id";

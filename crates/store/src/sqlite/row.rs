@@ -19,7 +19,7 @@ macro_rules! select_tasks {
             "SELECT tasks.seq, tasks.id, principal, session, tool, specs.id, origin, front, announced, tasks.state, stop_reason, \
              stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, attempts_used, created_at, updated_at, ready_at, \
              queue_timeout, deadline, retention, announced_until, ended_at, status, progress, progress_total, open_inputs, \
-             inputs_asked, version, idempotency_key IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes",
+             inputs_asked, version, idempotency_key IS NOT NULL, journaled, woken, resume_at, tasks.parent, parent_entry, root, depth, blocked, attempt_changes, retry_until",
             $more,
             " FROM tasks ",
             $tail
@@ -29,10 +29,10 @@ macro_rules! select_tasks {
 pub(super) use select_tasks;
 
 /// The first column after those of the task.
-pub(super) const MORE: usize = 41;
+pub(super) const MORE: usize = 42;
 
 /// The columns that change in a task's life, in the order of [`changing`].
-const CHANGING: [&str; 26] = [
+const CHANGING: [&str; 27] = [
     "announced",
     "state",
     "stop_reason",
@@ -46,6 +46,7 @@ const CHANGING: [&str; 26] = [
     "updated_at",
     "ready_at",
     "announced_until",
+    "retry_until",
     "ended_at",
     "status",
     "progress",
@@ -62,7 +63,7 @@ const CHANGING: [&str; 26] = [
 ];
 
 /// Their values.
-fn changing(task: &Task) -> [Cell<'_>; 26] {
+fn changing(task: &Task) -> [Cell<'_>; 27] {
     let attempt = task.attempt.as_ref();
     [
         Cell::flag(task.announced),
@@ -78,6 +79,7 @@ fn changing(task: &Task) -> [Cell<'_>; 26] {
         Cell::Integer(task.updated_at.0),
         Cell::Integer(task.ready_at.0),
         Cell::Integer(task.announced_until.0),
+        Cell::moment(task.retry_until),
         Cell::moment(task.ended_at),
         Cell::text(task.status.as_deref()),
         Cell::real(task.progress.map(|progress| progress.current)),
@@ -150,9 +152,9 @@ impl ToSql for Cell<'_> {
 pub(super) fn insert(connection: &Connection, task: &Task, idempotency: Option<&Idempotency>) -> Result<i64> {
     const SQL: &str = "INSERT INTO tasks (id, principal, session, tool, spec, origin, front, created_at, queue_timeout, deadline, \
          retention, idempotency_key, idempotency_digest, parent, parent_entry, root, depth, announced, state, stop_reason, stop_at, attempt_epoch, attempt_node, attempt_host, attempt_state, \
-         attempt_changes, attempts_used, updated_at, ready_at, announced_until, ended_at, status, progress, progress_total, open_inputs, \
+         attempt_changes, attempts_used, updated_at, ready_at, announced_until, retry_until, ended_at, status, progress, progress_total, open_inputs, \
          inputs_asked, journaled, woken, resume_at, blocked, version, wake_at, delete_at) \
-         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+         VALUES (?,?,?,?,(SELECT seq FROM specs WHERE id = ?),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
     let mut statement = connection.prepare_cached(SQL)?;
     let lineage = task.lineage.as_ref();
     let fixed: [Cell; 17] = [
@@ -253,6 +255,7 @@ pub(super) fn task(row: &Row<'_>) -> Result<(i64, Task)> {
         updated_at: UnixMillis(row.get(18)?),
         ready_at: UnixMillis(row.get(19)?),
         announced_until: UnixMillis(row.get(23)?),
+        retry_until: row.get::<_, Option<i64>>(41)?.map(UnixMillis),
         ended_at: row.get::<_, Option<i64>>(24)?.map(UnixMillis),
         status: row.get(25)?,
         progress: match row.get(26)? {

@@ -113,6 +113,7 @@ fn event() -> impl Strategy<Value = Event> {
         Just(Event::Promoted),
         outcome().prop_map(Event::Abandoned),
         moment().prop_map(|until| Event::TtlExtended { until }),
+        moment().prop_map(|until| Event::RetryAwaited { until }),
     ]
 }
 

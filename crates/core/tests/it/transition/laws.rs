@@ -9,6 +9,7 @@ pub(crate) fn keeps_the_laws(before: &Task, after: &Task) {
     assert_eq!(after.version, before.version + 1);
     assert!(after.updated_at >= before.updated_at);
     assert!(after.announced_until >= before.announced_until);
+    assert!(after.retry_until >= before.retry_until);
     assert!(after.inputs_asked >= before.inputs_asked);
     assert!(after.announced || !before.announced);
     assert!(

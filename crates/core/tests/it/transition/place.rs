@@ -88,6 +88,7 @@ pub(crate) fn task_at(state: &str, attempt: &str) -> Task {
         updated_at: UnixMillis(4_000),
         ready_at: UnixMillis(2_000),
         announced_until: UnixMillis(61_000),
+        retry_until: None,
         ended_at: matches!(state, State::Done(_)).then_some(UnixMillis(4_000)),
         status: None,
         progress: Some(Progress {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// A stopping attempt in a live task has been asked to by a cancel. The last but one column is a task that was cancelled at once.
 #[rustfmt::skip]
-const TABLE: [(&str, &str); 49] = [
+const TABLE: [(&str, &str); 52] = [
     //                      Queued          Running                 Suspended  Blocked Done
     //                      None    Ended   Start   Live    Stop    Ended   Ended   None    Stop    Ended
     ("claimed",            "RS      RS      state   state   state   state   state   done    done    done"),
@@ -68,6 +68,9 @@ const TABLE: [(&str, &str); 49] = [
     ("promoted again",     "state   state   state   state   state   state   state   done    done    done"),
     ("promoted, keyed",    "QN      QE      RS      RL      RT      PE      BE      DN      DT      DE"),
     ("abandoned",          "rN      rE      state   state   state   state   state   done    done    done"),
+    ("retry awaited",      "QN      QE      RS      RL      stopping PE      BE      done    done    done"),
+    ("no later retry",     "early   early   early   early   stopping early   early   done    done    done"),
+    ("retry of a task",    "state   state   state   state   state   state   state   done    done    done"),
     ("kept longer",        "QN      QE      RS      RL      RT      PE      BE      done    done    done"),
     ("kept no longer",     "early   early   early   early   early   early   early   done    done    done"),
 ];
@@ -110,18 +113,18 @@ fn the_table_has_every_event() {
         .map(|(name, _)| event_named(name, &mut task).name())
         .collect();
     // Exhaustive: a new event does not compile before someone has been here, and given it its rows.
-    let twenty_one = |event: &Event| match event {
+    let twenty_two = |event: &Event| match event {
         Event::Claimed { .. } | Event::Adopted { .. } | Event::Reclaimed { .. } => {}
         Event::Started | Event::Reported { .. } => {}
         Event::InputRequested { .. } | Event::InputAnswered { .. } | Event::InputWithdrawn { .. } => {}
         Event::AttemptEnded(_) | Event::CancelRequested(_) => {}
         Event::DeadlinePassed | Event::QueueTimedOut | Event::Promoted => {}
-        Event::Abandoned(_) | Event::TtlExtended { .. } => {}
+        Event::Abandoned(_) | Event::RetryAwaited { .. } | Event::TtlExtended { .. } => {}
         Event::Unblocked { .. } | Event::BlockedTimedOut => {}
         Event::Journaled(_) | Event::Advanced | Event::TimerFired | Event::ChildEnded { .. } => {}
     };
-    twenty_one(&Event::Started);
-    assert_eq!(in_table.len(), 21);
+    twenty_two(&Event::Started);
+    assert_eq!(in_table.len(), 22);
 }
 
 fn cell(before: &Task, after: &Task) -> String {
@@ -287,6 +290,23 @@ pub(crate) fn event_named(name: &str, task: &mut Task) -> Event {
         }
         "promoted again" => Event::Promoted,
         "abandoned" => Event::Abandoned(longhaul_core::Failure::Interrupted.into()),
+        "retry awaited" => {
+            task.announced = false;
+            task.retry_until = Some(UnixMillis(61_000));
+            Event::RetryAwaited {
+                until: UnixMillis(61_001),
+            }
+        }
+        "no later retry" => {
+            task.announced = false;
+            task.retry_until = Some(UnixMillis(61_000));
+            Event::RetryAwaited {
+                until: UnixMillis(61_000),
+            }
+        }
+        "retry of a task" => Event::RetryAwaited {
+            until: UnixMillis(61_001),
+        },
         "kept longer" => Event::TtlExtended {
             until: UnixMillis(61_001),
         },

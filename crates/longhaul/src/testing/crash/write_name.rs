@@ -47,6 +47,7 @@ fn event(event: &Event) -> Option<String> {
         | Event::Advanced
         | Event::QueueTimedOut
         | Event::Promoted
+        | Event::RetryAwaited { .. }
         | Event::TtlExtended { .. } => return None,
     })
 }

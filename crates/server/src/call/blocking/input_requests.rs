@@ -184,7 +184,9 @@ impl BlockingCall {
             }
         }
         if answered.is_empty() {
-            return self.ask_round().map(|response| Some(Output::Response(response)));
+            return Box::pin(self.ask_round())
+                .await
+                .map(|response| Some(Output::Response(response)));
         }
         self.stale = true;
         let answered: Vec<Input> = answered.into_iter().cloned().collect();
@@ -203,17 +205,17 @@ impl BlockingCall {
         Ok(None)
     }
 
-    fn ask_round(&mut self) -> Result<Response, RpcError> {
+    async fn ask_round(&mut self) -> Result<Response, RpcError> {
         let (CallInputRequests::Rounds(answers), CallHold::Request(hold)) = (&self.questions, &mut self.hold) else {
             return Err(call_ended());
         };
-        let ports = self.calls.engine.ports();
-        let until = ports.clock.now().plus(LIFETIME);
-        let round = hold.ask(until, ports).ok_or_else(call_ended)?;
+        let until = self.calls.engine.ports().clock.now().plus(LIFETIME);
+        if !hold.ask(until).await.map_err(store_failed)? {
+            return Err(call_ended());
+        }
         let shown = shown(&self.open);
         let state = State::Call {
             task: self.waiting.id().as_str().to_owned(),
-            round,
             asked: shown
                 .iter()
                 .map(|(name, input)| (name.clone(), input.key.as_str().to_owned()))

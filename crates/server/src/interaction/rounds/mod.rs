@@ -116,7 +116,7 @@ impl Round {
     }
 }
 
-/// The call of a retry has ended without its client, or the server was restarted.
+/// The call of a retry was cancelled, or its outcome is no longer kept.
 pub(crate) fn call_ended() -> RpcError {
     RpcError::invalid_params("The call that params.requestState belongs to is no longer there: call again, without it")
 }

@@ -19,8 +19,6 @@ pub(crate) enum State {
     Call {
         /// The task behind the call.
         task: String,
-        /// Which of its rounds this was.
-        round: u32,
         /// The keys of the questions, by the names they were shown under.
         asked: BTreeMap<String, String>,
     },
@@ -123,7 +121,6 @@ mod tests {
     fn state() -> State {
         State::Call {
             task: "t-1".to_owned(),
-            round: 3,
             asked: BTreeMap::from([("name".to_owned(), "in-2".to_owned())]),
         }
     }
@@ -139,10 +136,10 @@ mod tests {
         let text = state().sign(&signer(1), &mine(), UNTIL);
         let same = binding("me", "tool", Some(r#" {"b" : "c", "a": {"y":[2],"x":1}}"#));
         for binding in [mine(), same] {
-            let State::Call { task, round, asked } = State::open(&text, &signer(1), &binding, NOW).unwrap() else {
+            let State::Call { task, asked } = State::open(&text, &signer(1), &binding, NOW).unwrap() else {
                 panic!("another state")
             };
-            assert_eq!((task.as_str(), round), ("t-1", 3));
+            assert_eq!(task, "t-1");
             assert_eq!(asked["name"], "in-2");
         }
         let bare = state().sign(&signer(1), &binding("me", "tool", None), UNTIL);

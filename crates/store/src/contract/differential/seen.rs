@@ -55,6 +55,7 @@ const ALL: &[&str] = &[
     "apply: deadline_passed",
     "apply: queue_timed_out",
     "apply: promoted",
+    "apply: retry_awaited",
     "apply: abandoned",
     "apply: ttl_extended",
     "apply: a child's end",

@@ -118,6 +118,9 @@ impl Chooser {
             88..91 => Event::QueueTimedOut,
             91..95 => Event::Promoted,
             95..97 => Event::Abandoned(self.outcome()),
+            97..98 => Event::RetryAwaited {
+                until: UnixMillis(self.now + self.rng.i64(-500..5_000)),
+            },
             _ => Event::TtlExtended {
                 until: UnixMillis(self.now + self.rng.i64(-500..100_000)),
             },
