@@ -23,8 +23,8 @@ impl TaskHandle {
     /// logs, as resources ([`TaskUri`]).
     ///
     /// # Errors
-    /// [`RequestError::NotALonghaulTask`] when the id is not a Longhaul server's, without a request; else any [`RequestError`];
-    /// [`RequestError::Rpc`] when there is no such log.
+    /// [`RequestError::NotALonghaulTask`], without a request, when the id is not from a Longhaul server; [`RequestError::Rpc`] when the task has
+    /// no log; otherwise any [`RequestError`].
     pub async fn log(&self) -> Result<Vec<u8>, RequestError> {
         self.read(TaskPart::Log, None).await
     }

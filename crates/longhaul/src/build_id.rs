@@ -11,9 +11,9 @@ use std::{
 /// How many bytes are read at once.
 const CHUNK: usize = 1 << 20;
 
-/// A hash of the executable. The file is opened now, because the next deploy replaces it, and read when a task is first blocked.
+/// A hash of the executable. The file is opened now, because the next deploy may replace it. It is read when a task is first blocked.
 pub(crate) fn of_executable() -> BuildId {
-    // By its path only if necessary: a deploy may have replaced the file already.
+    // By path only where there is no `/proc`: a deploy may have replaced the file at that path already.
     let executable = File::open("/proc/self/exe").or_else(|_| env::current_exe().and_then(File::open));
     BuildId::lazy(move || match executable.and_then(hash) {
         Ok(hash) => Some(hash),
@@ -24,7 +24,7 @@ pub(crate) fn of_executable() -> BuildId {
     })
 }
 
-/// A hash of the file, not a secure one: it only tells builds apart. It may change with the version of Rust, and is fast without optimization.
+/// A hash of the file. It only tells builds apart, so it need not be secure. It may change with the version of Rust.
 fn hash(mut executable: File) -> io::Result<String> {
     let mut hasher = std::hash::DefaultHasher::new();
     let mut chunk = vec![0; CHUNK];

@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(check_arguments(&mut with("string")), Ok(()));
         let wrong = check_arguments(&mut with("number")).unwrap_err();
         assert!(
-            wrong.contains("`a`") && wrong.contains("`integer`, `string` and `boolean` alone"),
+            wrong.contains("`a`") && wrong.contains("`integer`, `string` or `boolean` alone"),
             "{wrong}"
         );
     }

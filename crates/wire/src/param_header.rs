@@ -52,12 +52,12 @@ pub enum AnnotationError {
     NotAToken,
     /// The argument's type cannot be carried in a header.
     #[error(
-        "is not at one of `integer`, `string` and `boolean` alone; what may be absent is left out of `required` rather than `null` (in \
-         Rust: `#[serde(default)]` rather than `Option`)"
+        "is on an argument whose type is not `integer`, `string` or `boolean` alone; leave an optional argument out of `required` instead of \
+         allowing `null` (in Rust: `#[serde(default)]` instead of `Option`)"
     )]
     NotPrimitive,
     /// Another argument has the same header name. Case is ignored.
-    #[error("names a header for the second time")]
+    #[error("names a header that another argument names already")]
     Repeated,
     /// It is reached through a keyword other than `properties`, so its argument has no fixed path.
     #[error("is not reached through `properties` alone")]

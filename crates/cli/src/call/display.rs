@@ -125,7 +125,7 @@ fn status_line(task: &TaskSnapshot) -> String {
     match (task.status, &task.message) {
         (TaskStatus::InputRequired, message) => {
             let question = message.as_deref().unwrap_or("no details");
-            format!("waiting for input, which this command cannot give: {question}")
+            format!("waiting for input, but this command cannot answer questions: {question}")
         }
         (_, Some(message)) => message.clone(),
         (status, None) => status.as_str().to_owned(),

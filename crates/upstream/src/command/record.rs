@@ -94,8 +94,8 @@ pub struct ExitRecord {
     pub log_bytes: u64,
     /// The first thing that could not be written, for example because the disk was full.
     pub write_error: Option<String>,
-    /// Another process still had the standard output open when reading ended, one that the command had left behind: what that
-    /// wrote afterwards is not counted and not kept.
+    /// A process that the command left behind still had standard output open when reading ended. What it wrote later is neither counted nor
+    /// kept.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stdout_left_open: bool,
     /// The same of standard error.

@@ -1,4 +1,4 @@
-//! What became of an attempt, decided under the same lock its supervisor holds while it lives.
+//! Finds out what became of an attempt, by trying the lock that its supervisor holds while it lives.
 
 use super::{
     attempt_dir::{AttemptDir, Lock, SOCKET},
@@ -16,29 +16,28 @@ pub enum Verdict {
     Held,
     /// The command ended, and this is how.
     Finished(ExitRecord),
-    /// The supervisor died over it: the command may have run, its end was not recorded.
+    /// The supervisor died before it recorded the end. The command may have run.
     Interrupted,
-    /// The command ended, and the record of how it did is damaged.
+    /// The command ended, but the record of how it ended is damaged.
     Damaged,
     /// Nothing was started, and now nothing will be.
     NeverStarted,
-    /// The command may have been started, and the directory that would say what became of it is gone, or what was in it before the start.
-    /// The command may still run.
+    /// The command may have been started and may still run, but the directory is gone, or a file that was in it before the start.
     Lost,
-    /// Another Longhaul wrote the directory, in a format this one does not know.
+    /// Another version of Longhaul wrote the directory, in a format that this one does not know.
     UnknownVersion {
         /// That format.
         found: String,
     },
 }
 
-/// Judges an attempt that is in `state` in the store. After [`Verdict::NeverStarted`] a supervisor that was started late will refuse.
+/// Judges an attempt that is in `state` in the store. After [`Verdict::NeverStarted`] a supervisor that starts late does not start the command.
 ///
 /// Supervisors are started after their directory is complete and the start is committed. So a directory that is missing, or not complete,
 /// proves that nothing was started only while the attempt is [`AttemptState::Starting`]; later it proves that somebody removed it.
 ///
 /// # Errors
-/// When the directory cannot be read, or `void` not be written. The attempt is then undecided: ask again.
+/// When the directory cannot be read, or the file `void` cannot be written. Nothing is decided then: call this again.
 pub fn judge(dir: &AttemptDir, state: AttemptState) -> io::Result<Verdict> {
     match examine(dir, state) {
         Err(error) if state != AttemptState::Starting && Unfit::of(&error).is_some() => {

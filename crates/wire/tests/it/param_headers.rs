@@ -235,7 +235,7 @@ fn bad_annotations_are_named() {
     assert_eq!((error.error, error.path.as_str()), (Repeated, "b.c"));
     assert_eq!(
         error.to_string(),
-        "x-mcp-header at `b.c` names a header for the second time"
+        "x-mcp-header at `b.c` names a header that another argument names already"
     );
     assert!(one(json!({"items": {"properties": {"x-mcp-header": {"type": "string"}}}})).is_ok());
     assert!(one(json!({"$defs": {"x-mcp-header": {"type": "string"}}})).is_ok());
