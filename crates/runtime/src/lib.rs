@@ -28,6 +28,7 @@ mod journal;
 mod lease;
 mod node;
 mod past_attempts;
+mod pending_call;
 mod pending_report;
 mod permits;
 mod ports;
@@ -51,7 +52,7 @@ mod tools;
 
 pub use backoff::Backoff;
 pub use build_id::BuildId;
-pub use call::{Call, CallHandle, CallState, CancelError, PendingCall, Promotion};
+pub use call::{Call, CancelError};
 pub use canonical::digest as canonical_digest;
 pub use catalog::{
     ArgumentError, BLOCKED_TIMEOUT, Catalog, Completer, CustomMethod, Duplicate, HandlerError, INPUT_TIMEOUT, Intake,
@@ -69,6 +70,7 @@ pub use history::{EntrySummary, JournalPage};
 pub use journal::{
     Divergence, EntryStatus, FailedStepAttempt, FailedStepAttempts, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES,
 };
+pub use pending_call::{CallHandle, CallState, PendingCall, Promotion};
 pub use ports::{Ports, Spawner};
 pub use progress_stream::{ProgressStream, ToolMessage};
 pub use provider::{AttemptExit, LogChunk, LogError, LogRange, PastAttempt, Provider};
