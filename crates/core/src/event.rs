@@ -6,9 +6,9 @@ use std::sync::Arc;
 /// How a cancel acts on running work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CancelMode {
-    /// The task is cancelled now, whatever the work still does (legacy, G1-52).
+    /// The task is cancelled now, whatever the work still does (legacy).
     AtOnce,
-    /// The work is asked to stop, and the task ends as the work does (modern, G2-46).
+    /// The work is asked to stop, and the task ends as the work does (modern).
     Cooperative,
 }
 

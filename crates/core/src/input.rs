@@ -40,10 +40,10 @@ pub enum InputState {
 pub struct Input {
     /// What it is answered by.
     pub key: InputKey,
-    /// How its author calls it, if at all. A round before there is a task shows it by this name (U-10), a task by its key; it
+    /// How its author calls it, if at all. A round before there is a task shows it by this name, a task by its key; it
     /// need not be unique.
     pub name: Option<Arc<str>>,
-    /// `{"method": …, "params": …}` as MCP embeds it (U-15).
+    /// `{"method": …, "params": …}` as MCP embeds it.
     pub request: Json,
     /// What has become of it.
     pub state: InputState,

@@ -39,7 +39,7 @@ pub struct RpcFailure {
 pub enum Verdict {
     /// A result without `isError`.
     Succeeded,
-    /// A result with `isError`: legacy `failed`, modern `completed` (C-04).
+    /// A result with `isError`: legacy `failed`, modern `completed`.
     ToolError,
     /// A JSON-RPC error: `failed` in both generations.
     RpcError,

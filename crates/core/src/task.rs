@@ -104,11 +104,11 @@ pub struct Task {
     pub attempt: Option<Attempt>,
     /// Attempts that count against the retry policy.
     pub attempts_used: u32,
-    /// The last visible change (C-48).
+    /// The last visible change.
     pub updated_at: UnixMillis,
     /// Not to be claimed before. Orders the queue of its tool.
     pub ready_at: UnixMillis,
-    /// Until when clients were told that it is kept. Only ever grows (C-15).
+    /// Until when clients were told that it is kept. Only ever grows.
     pub announced_until: UnixMillis,
     /// Until when the client of a plain call may come back with its answers: then the call is cancelled. Only ever grows. `None` if it waits for the outcome
     /// of its first request.

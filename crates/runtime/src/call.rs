@@ -38,7 +38,7 @@ pub struct Call {
     pub idempotency_key: Option<Arc<str>>,
     /// The retention that the client asks for, in milliseconds: see [`ToolSettings::retention_for`](crate::ToolSettings::retention_for).
     pub ttl: Option<Millis>,
-    /// Whether the call is cancelled if its caller leaves before the creation is acknowledged (C-45). With an idempotency key it is not, since
+    /// Whether the call is cancelled if its caller leaves before the creation is acknowledged. With an idempotency key it is not, since
     /// its caller can come back.
     pub cancel_if_caller_leaves: bool,
 }
@@ -49,7 +49,7 @@ pub enum CancelError {
     /// Unknown or foreign.
     #[error("task not found")]
     NotFound,
-    /// It is over: legacy refuses (G1-51), modern acknowledges (G2-45).
+    /// It is over: legacy refuses, modern acknowledges.
     #[error("the task is over")]
     Done(Box<Task>),
     /// The store failed.

@@ -11,11 +11,11 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 /// A question to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Its author's name for it. Rounds before there is a task use it as the key (U-10); a task's own keys are minted (G2-34).
+    /// Its author's name for it. Rounds before there is a task use it as the key; a task's own keys are minted.
     pub name: Option<Arc<str>>,
-    /// `{"method": …, "params": …}` as MCP embeds it (U-15).
+    /// `{"method": …, "params": …}` as MCP embeds it.
     pub request: Json,
-    /// What the client must have declared to be asked this (U-13, G1-42).
+    /// What the client must have declared to be asked this.
     pub needs: Option<Capability>,
     /// How long to wait for an answer; `None` for the tool's timeout.
     pub within: Option<Duration>,

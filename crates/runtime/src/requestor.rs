@@ -18,10 +18,10 @@ pub struct Requestor {
     /// Which capabilities it has declared.
     #[serde(rename = "abilities")]
     pub capabilities: ClientCapabilities,
-    /// Where its progress belongs (G1-46).
+    /// Where its progress belongs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress_token: Option<Value>,
-    /// The trace it continues (U-37).
+    /// The trace it continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
     /// Whether the task was announced before its tool asked for what is missing, so that it asks at its beginning.

@@ -62,7 +62,7 @@ pub struct NewTask {
     pub requestor: Json,
     /// Claim it in the same write, for a node that has a free slot.
     pub claim: Option<(NodeId, Option<HostId>)>,
-    /// End it in the same write: a legacy call with bad arguments gets a failed task.
+    /// End it in the same write: a legacy call with bad arguments gets a failed task.
     pub outcome: Option<Outcome>,
     /// The caller's name for the call, if it may be made twice.
     pub idempotency: Option<Idempotency>,

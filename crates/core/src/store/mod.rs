@@ -146,7 +146,7 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Writes a new task, claimed in the same write if the caller has a slot for it. When this completes, a read from anywhere
-    /// finds the task (G2-16). An id that exists, and a definition that was never put, are [`StoreError::Failed`].
+    /// finds the task. An id that exists, and a definition that was never put, are [`StoreError::Failed`].
     ///
     /// All in the same write: a call whose [`NewTask::idempotency`] key is known gets the task it made the first time, whatever the
     /// quota, and one that is new must fit [`NewTask::quota`]. One that another task starts is only written together with that one's
@@ -299,7 +299,7 @@ pub trait Store: Send + Sync + 'static {
     /// The keys that sign for `purpose`, newest first. If there is none, `fresh` becomes the first.
     fn signing_keys(&self, purpose: &str, fresh: [u8; 32]) -> BoxFuture<'_, Result<Vec<SigningKey>, StoreError>>;
 
-    /// Remembers at least until `until` that a legacy session was ended by its client (T-14): until a later
+    /// Remembers at least until `until` that a legacy session was ended by its client: until a later
     /// [`delete`](Self::delete) or [`open_node`](Self::open_node) says that this moment has come. [`StoreError::TooManySessions`] when
     /// [`MAX_ENDED_SESSIONS`] others are remembered, or a few more that came at the same moment.
     fn end_session(&self, session: &SessionKey, until: UnixMillis) -> BoxFuture<'_, Result<(), StoreError>>;

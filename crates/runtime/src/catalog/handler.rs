@@ -13,7 +13,7 @@ pub enum HandlerError {
     /// The client cannot be asked what the handler needs to know.
     #[error("the client has not declared {0}")]
     Lacks(Capability),
-    /// There is nothing of this name; the server words the error for the client's generation.
+    /// There is nothing of this name; the server words the error for the client's generation.
     #[error("not found")]
     NotFound,
 }

@@ -37,7 +37,7 @@ pub struct CustomMethod {
 /// Answers requests of a method of a server's own, in both generations.
 pub trait MethodHandler: Send + Sync + 'static {
     /// The result, an object, of a request with these params, `{}` if it has none; `_meta` is in them. A modern client cannot be asked
-    /// anything here (U-10).
+    /// anything here.
     fn call(self: Arc<Self>, params: Json, cx: RequestContext) -> BoxFuture<'static, Result<Json, HandlerError>>;
 }
 

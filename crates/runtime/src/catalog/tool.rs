@@ -25,7 +25,7 @@ const LONGEST_OBJECTION: usize = 1_000;
 
 /// A tool's definition as its author or operator gives it.
 pub struct ToolSettings {
-    /// Unique in the catalog.
+    /// Unique in the catalog.
     pub name: Arc<str>,
     /// For people; the name if there is none.
     pub title: Option<String>,
@@ -33,7 +33,7 @@ pub struct ToolSettings {
     pub description: String,
     /// MCP icons, as they are shown.
     pub icons: Option<Value>,
-    /// JSON Schema 2020-12, an object schema.
+    /// JSON Schema 2020-12, an object schema.
     pub input_schema: Value,
     /// What `structuredContent` conforms to, if anything.
     pub output_schema: Option<Value>,
@@ -43,9 +43,9 @@ pub struct ToolSettings {
     pub meta: Option<Value>,
     /// Which calls become tasks.
     pub policy: TaskPolicy,
-    /// Asks for what is missing before there is a task (G2-17).
+    /// Asks for what is missing before there is a task.
     pub intake: Option<Arc<dyn Intake>>,
-    /// What a host may tell its model while a task of 2025-11-25 runs (G1-15); a sentence with the tool's title if absent.
+    /// What a host may tell its model while a task of 2025-11-25 runs; a sentence with the tool's title if absent.
     pub immediate_response: Option<String>,
     /// Answers a waiting plain call after so long with how to follow it (hand-off).
     pub handoff: Option<Millis>,

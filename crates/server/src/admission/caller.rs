@@ -11,7 +11,7 @@ use serde_json::{Value, value::RawValue};
 pub(crate) enum PeerScope {
     /// Anyone who reaches the port.
     Anyone,
-    /// Only the user who runs this process: the clients of that user may see each other's tasks (G1-50).
+    /// Only the user who runs this process: the clients of that user may see each other's tasks.
     OneUser,
 }
 

@@ -62,7 +62,7 @@ pub(crate) enum Frame {
     Message(Text),
     /// A keep-alive, for transports that need one.
     KeepAlive,
-    /// Nothing comes for a while: a transport whose streams can be resumed may close this one (T-06).
+    /// Nothing comes for a while: a transport whose streams can be resumed may close this one.
     Quiet,
 }
 

@@ -106,7 +106,7 @@ pub(crate) enum InputRequestMode {
     Rounds(Round),
     /// By requests of ours.
     Requests,
-    /// Not at all: without a session there is no way for it to answer (C-51).
+    /// Not at all: without a session there is no way for it to answer.
     Nobody,
 }
 

@@ -31,10 +31,10 @@ const MESSAGES_PATH: &str = "/messages";
 /// How the server is reached over HTTP. The default accepts requests of this machine only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HttpOptions {
-    /// Web pages that may speak to this server, besides those of this machine (T-02, T-39).
+    /// Web pages that may speak to this server, besides those of this machine.
     pub allowed_origins: Vec<Origin>,
-    /// Names under which clients reach this server, besides those of this machine: a proxy's, for example (S-12).
+    /// Names under which clients reach this server, besides those of this machine: a proxy's, for example.
     pub allowed_hosts: Vec<HostName>,
-    /// Serve the pair of endpoints of revision 2024-11-05, too, at `/sse` and `/messages` (T-16).
+    /// Serve the pair of endpoints of revision 2024-11-05, too, at `/sse` and `/messages`.
     pub legacy_sse: bool,
 }
