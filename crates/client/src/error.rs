@@ -40,12 +40,12 @@ pub enum RequestError {
         retry_after: Option<Millis>,
     },
     /// The server is not an MCP server, or supports no revision that this client knows.
-    #[error("no MCP server answers there: {0}")]
+    #[error("cannot talk MCP with the server: {0}")]
     NotMcp(String),
     /// A response that breaks the protocol.
     #[error("the server's response is invalid: {0}")]
     Invalid(String),
-    /// The task belongs to another server than Longhaul, so it has no log and no history.
+    /// The id has a form that no task of a Longhaul server has, so there is no log and no history.
     #[error("only Longhaul servers keep logs and histories, and this task id is not from one")]
     NotALonghaulTask,
     /// A response beyond [`Options::max_response`](crate::Options::max_response).
@@ -57,7 +57,7 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// Whether the same request may succeed later: the server is down, overloaded, or had an internal error.
+    /// Whether the same request may succeed later: the server could not be reached, or answered with HTTP status 408, 429 or 5xx.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Unavailable { .. } => true,
@@ -66,7 +66,8 @@ impl RequestError {
         }
     }
 
-    /// Whether the server does not know the task: it never existed, its retention is over, or it belongs to another principal.
+    /// Whether the server does not know the task: it never existed, its retention is over, or it belongs to another principal. Only meaningful for
+    /// `tasks/get` and `tasks/result`, since servers use −32602 for every invalid parameter.
     pub fn is_unknown_task(&self) -> bool {
         matches!(self, Self::Rpc(failure) if failure.code == INVALID_PARAMS)
     }
@@ -89,7 +90,7 @@ pub(crate) fn is_transient_status(status: u16) -> bool {
 
 fn describe_body(status: u16, body: &str) -> String {
     match status {
-        401 | 403 => ": it requires authentication, which this client does not support".to_owned(),
+        401 => ": it requires authentication, which this client does not support".to_owned(),
         _ if body.is_empty() => String::new(),
         _ => format!(": {body}"),
     }

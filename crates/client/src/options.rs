@@ -14,7 +14,7 @@ pub struct Options {
     pub request_timeout: Duration,
     /// Timeout of `tools/call`, which a server may answer only when the tool has finished. Default: none.
     pub call_timeout: Option<Duration>,
-    /// The largest response, in bytes. Default: 64 MiB.
+    /// The largest response, or event of a response that is a stream, in bytes. Default: 64 MiB.
     pub max_response: usize,
     /// The clock that times polls and retries.
     pub clock: Arc<dyn Clock>,

@@ -8,11 +8,12 @@ use crate::{
     response::{RpcResponse, read_response},
 };
 use http::HeaderMap;
+use longhaul_core::MISSING_CAPABILITY;
 use longhaul_wire::{Generation, Method, Version};
 use serde_json::{Map, Value, json};
 
 /// Error codes that only modern servers have: header mismatch, missing capability, unsupported version (L-15).
-pub(crate) const MODERN_CODES: [i32; 3] = [-32020, -32021, UNSUPPORTED_VERSION];
+pub(crate) const MODERN_CODES: [i32; 3] = [-32020, MISSING_CAPABILITY, UNSUPPORTED_VERSION];
 const UNSUPPORTED_VERSION: i32 = -32022;
 
 /// What the modern request showed.

@@ -4,6 +4,9 @@ use crate::{Json, RpcFailure};
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
+/// The code of the error of a modern server whose client has not declared a capability that it needs: `MissingRequiredClientCapabilityError`.
+pub const MISSING_CAPABILITY: i32 = -32021;
+
 /// The client capabilities Longhaul acts on. A legacy client declares them for a session, a modern one in each request.
 ///
 /// They are stored with each task, since they say what its client can be asked. `tasks` and `legacy_tasks` do not say that, so they are not
@@ -105,7 +108,7 @@ impl Capability {
             Self::Roots => r#"{"roots":{}}"#,
         };
         RpcFailure {
-            code: -32021,
+            code: MISSING_CAPABILITY,
             message: message.into(),
             data: Some(Json::trusted(format!(r#"{{"requiredCapabilities":{required}}}"#))),
         }

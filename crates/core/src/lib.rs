@@ -37,7 +37,7 @@ mod transition;
 
 pub use attempt::{Attempt, AttemptState, Fence, HostId, NodeId};
 pub use blocked::{Block, BlockReason, Blocked, CodeFingerprint};
-pub use capability::{Capability, ClientCapabilities};
+pub use capability::{Capability, ClientCapabilities, MISSING_CAPABILITY};
 pub use child_entry::ChildEntry;
 pub use depth::{MAX_DEPTH, MAX_RESULT_DEPTH, nests_deeper};
 pub use duration::{InvalidDuration, format_duration, parse_duration};

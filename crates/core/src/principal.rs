@@ -42,7 +42,7 @@ impl SessionKey {
     }
 }
 
-/// Whom a task belongs to.
+/// The principal that a task belongs to, and the session that created it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// Bound at creation; every read and write asks for it (invariant 5).

@@ -64,7 +64,7 @@ pub struct Progress {
 pub struct TaskHeader {
     /// Its id.
     pub id: TaskId,
-    /// Whom it belongs to.
+    /// The principal that it belongs to, and the session that created it.
     pub owner: Owner,
     /// The tool called; also the name of its queue.
     pub tool: Arc<str>,

@@ -1,14 +1,12 @@
 //! When the timers look next.
 
+use crate::ports::LONGEST_SLEEP;
 use longhaul_core::{Clock, Task, UnixMillis};
 use std::{
     sync::atomic::{AtomicI64, Ordering},
     time::Duration,
 };
 use tokio::sync::Notify;
-
-/// The longest time without a look: the system's clock may jump, and another node may have written what is due.
-const LONGEST_SLEEP: u64 = 60_000;
 
 /// The earliest moment at which something may be due, as far as this process knows.
 pub(crate) struct Alarm {

@@ -32,7 +32,7 @@ impl Engine {
     }
 
     /// A question that a call or a task of `principal` asks, `{"method":…,"params":…}`, while it is open. Unlike what
-    /// [`get`](Self::get) shows, also of a call that was never announced: only whom it asks knows its key.
+    /// [`get`](Self::get) shows, also of a call that was never announced: only the client that is asked knows its key.
     ///
     /// # Errors
     /// The store's.

@@ -1,6 +1,8 @@
 //! Giving free slots to queued tasks: the oldest ready task of a tool, and the tools in turn.
 
-use crate::{active_attempts::AttemptOrigin, attempt, engine::Inner, queues::Unsettled, slots::Slot};
+use crate::{
+    active_attempts::AttemptOrigin, attempt, engine::Inner, ports::LONGEST_SLEEP, queues::Unsettled, slots::Slot,
+};
 use longhaul_core::{
     UnixMillis,
     store::{Claim, StoreError},
@@ -12,8 +14,6 @@ use tracing::warn;
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 /// After a claim that came away empty although a task was ready: another node was quicker, or has not committed yet.
 const PAUSE_AFTER_MISS: u64 = 50;
-/// The longest sleep while only tasks that are not ready yet are queued; the system's clock may jump.
-const LONGEST_SLEEP: u64 = 60_000;
 
 /// Gives free slots to queued tasks until the engine stops.
 pub(crate) async fn run(inner: Arc<Inner>) {

@@ -3,6 +3,10 @@
 use longhaul_core::{BoxFuture, Clock, Entropy, UnixMillis};
 use std::{sync::Arc, time::Duration};
 
+/// The longest sleep before the clock is read again, in milliseconds: the system's clock may be set, the machine may sleep, and another node may have
+/// written something that is due earlier.
+pub(crate) const LONGEST_SLEEP: u64 = 60_000;
+
 /// Starts concurrent work.
 pub trait Spawner: Send + Sync {
     /// Runs `work` to its end, unless the process ends first.

@@ -1,5 +1,6 @@
 //! Suspension: an attempt whose code only waits first frees its slot, and later ends, so that its code can be dropped.
 
+use crate::ports::LONGEST_SLEEP;
 use longhaul_core::{Clock, InputKey, Millis, TaskId, UnixMillis};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -15,8 +16,6 @@ pub const SUSPEND_AFTER: Duration = Duration::from_secs(30);
 const MOST: usize = 1_000;
 /// The shortest time that code stays in memory, in milliseconds, so that an answer that is about to be read does not cause a busy loop.
 const SHORTEST: Millis = 1;
-/// How long to sleep at most before the clock is read again, in milliseconds: the system's clock may jump.
-const LONGEST_SLEEP: u64 = 60_000;
 
 /// What a branch waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]

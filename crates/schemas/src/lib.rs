@@ -2,7 +2,7 @@
 //!
 //! Every client in our tests has a checker, which sees all messages it sends and receives. Clients that are other processes connect
 //! through a [`CheckingProxy`]. So each message a server sends in a test is validated, against the one definition for its era and
-//! method and never against a union (C-40).
+//! method and never against a union.
 
 mod checking_proxy;
 mod definition;

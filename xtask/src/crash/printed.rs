@@ -50,7 +50,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Checks the output of every printing command whose result has been seen since the last call, and removes the output.
+    /// Checks the output of every printing command whose result has been seen since the last call, and deletes its log.
     pub(super) fn check(&mut self, site: &Site, ledger: &Ledger) -> Vec<Violation> {
         let mut violations = Vec::new();
         for task in ledger.tasks() {

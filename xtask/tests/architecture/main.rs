@@ -58,8 +58,8 @@ fn modules_of_a_crate_do_not_import_each_other_in_a_cycle() {
 
 #[test]
 fn public_documentation_names_no_requirement_ids() {
-    let text = "/// Fine (U-1x, UTF-8).\npub fn a() {}\n/// Private (T-08).\nfn b() {}\npub struct C {\n/// Not fine (G1-46).\npub c: u8 }\nmod d { pub trait E {\n/// T-08.\nfn e(); } }";
-    assert_eq!(public_docs::with_ids(&source::parse(text)).len(), 2);
+    let text = "/// Fine (U-1x, UTF-8).\npub fn a() {}\n/// Private (T-08).\nfn b() {}\npub struct C {\n/// Not fine (G1-46).\npub c: u8 }\nmod d { pub trait E {\n/// T-08.\nfn e(); } }\n/// C-40.\npub mod f {}\n/// C-41.\nmod g {}";
+    assert_eq!(public_docs::with_ids(&source::parse(text)).len(), 3);
     let packages = package::all();
     let roots = packages.iter().flat_map(|package| &package.roots);
     let found: Vec<String> = roots

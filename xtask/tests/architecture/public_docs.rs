@@ -13,6 +13,7 @@ const KINDS: [&str; 9] = ["G1", "G2", "T", "U", "X", "C", "D", "S", "L"];
 /// The lines of public documentation in a module, and in those within it, that name requirement ids.
 pub(crate) fn with_ids(module: &Module) -> Vec<String> {
     let mut docs = Docs::default();
+    docs.check(&module.public_attributes);
     module.items.iter().for_each(|item| docs.visit_item(item));
     let here = docs.found.into_iter().map(|line| format!("{}: {line}", module.file));
     here.chain(module.modules.iter().flat_map(with_ids)).collect()

@@ -4,7 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
-use syn::{Attribute, Item, ItemMod};
+use syn::{Attribute, Item, ItemMod, Visibility};
 
 /// A module and those within it.
 pub(crate) struct Module {
@@ -12,6 +12,8 @@ pub(crate) struct Module {
     pub(crate) path: Vec<String>,
     /// Where it stands.
     pub(crate) file: String,
+    /// The attributes of a public module: those of its file, or of its body.
+    pub(crate) public_attributes: Vec<Attribute>,
     /// What it defines and imports, its modules apart.
     pub(crate) items: Vec<Item>,
     pub(crate) modules: Vec<Module>,
@@ -20,26 +22,32 @@ pub(crate) struct Module {
 /// The crate whose first file is `root`.
 pub(crate) fn read(root: &Path) -> Module {
     let folder = root.parent().expect("a source file is in a folder");
-    module(Vec::new(), root, folder)
+    module(Vec::new(), root, folder, true)
 }
 
 /// A crate in one text, its modules inline.
 pub(crate) fn parse(text: &str) -> Module {
     let items = syn::parse_file(text).expect("the text is Rust").items;
-    divide(Vec::new(), "lib.rs".to_owned(), items, Path::new(""))
+    divide(Vec::new(), "lib.rs".to_owned(), (Vec::new(), items), Path::new(""))
 }
 
 /// A module that is a file; the files of its own modules are in `folder`.
-fn module(path: Vec<String>, file: &Path, folder: &Path) -> Module {
+fn module(path: Vec<String>, file: &Path, folder: &Path, is_public: bool) -> Module {
     let text = fs::read_to_string(file).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
     let parsed = syn::parse_file(&text).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
     let name = file.to_string_lossy();
     let name = name.split_once("/src/").map_or(&*name, |(_, name)| name).to_owned();
-    divide(path, name, parsed.items, folder)
+    let attributes = if is_public { parsed.attrs } else { Vec::new() };
+    divide(path, name, (attributes, parsed.items), folder)
 }
 
 /// Parts what a module defines from the modules in it.
-fn divide(path: Vec<String>, file: String, all: Vec<Item>, folder: &Path) -> Module {
+fn divide(
+    path: Vec<String>,
+    file: String,
+    (public_attributes, all): (Vec<Attribute>, Vec<Item>),
+    folder: &Path,
+) -> Module {
     let mut items = Vec::new();
     let mut modules = Vec::new();
     for item in all.into_iter().filter(|item| !is_test(attributes(item))) {
@@ -51,6 +59,7 @@ fn divide(path: Vec<String>, file: String, all: Vec<Item>, folder: &Path) -> Mod
     Module {
         path,
         file,
+        public_attributes,
         items,
         modules,
     }
@@ -61,9 +70,13 @@ fn inner_module(above: &[String], file: &str, inner: ItemMod, folder: &Path) -> 
     let mut path = above.to_vec();
     path.push(name.clone());
     let inside = folder.join(&name);
+    let is_public = matches!(inner.vis, Visibility::Public(_));
     match inner.content {
-        Some((_, items)) => divide(path, file.to_owned(), items, &inside),
-        None => module(path, &file_of(folder, &name), &inside),
+        Some((_, items)) => {
+            let attributes = if is_public { inner.attrs } else { Vec::new() };
+            divide(path, file.to_owned(), (attributes, items), &inside)
+        }
+        None => module(path, &file_of(folder, &name), &inside, is_public),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The configuration file of `longhaul serve`.
 //!
-//! All mistakes in a file are reported at once, each with its line and how to fix it.
+//! All mistakes in a file are reported at once, with how to fix them and their lines, where they have one. Values are checked only if the syntax is valid.
 
 mod file;
 mod limits;

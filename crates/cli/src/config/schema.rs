@@ -19,12 +19,12 @@ pub(super) fn input(section: &Section<'_>, environment: &Environment) -> Option<
             None
         }
         (None, Some(in_file)) => {
-            let optional_is_absent = optional.map(|optional| {
+            if let Some(optional) = &optional {
                 let message = "`optional` goes with `input`; a schema file says itself what is required";
                 optional.report(message.to_owned());
-            });
+            }
             let schema = input_from_file(&in_file, environment)?;
-            optional_is_absent.is_none().then_some(schema)
+            optional.is_none().then_some(schema)
         }
         (inline, None) => inline_input(inline.as_ref(), optional.as_ref()),
     }
@@ -59,15 +59,15 @@ pub(super) fn optional_names(schema: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-/// What can stand for a property on a command line.
+/// How the value of a property can be passed on a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing.
+    /// Not at all.
     Object,
     /// One argument per element.
     Array,
-    /// Nothing, unless it is empty.
-    ArrayOfNoWords,
+    /// Not at all, since its elements are objects or arrays; an empty one is no argument.
+    ArrayOfObjects,
     /// A text or a number, or whatever the schema does not say.
     Other,
 }
@@ -78,7 +78,7 @@ pub(super) fn kind(input_schema: &Value, name: &str) -> Kind {
     match &*types(property) {
         ["object"] => Kind::Object,
         ["array"] => match &*types(resolve(input_schema, &property["items"])) {
-            ["object" | "array"] => Kind::ArrayOfNoWords,
+            ["object" | "array"] => Kind::ArrayOfObjects,
             _ => Kind::Array,
         },
         _ => Kind::Other,
@@ -104,12 +104,12 @@ fn is_negative_number(schema: &Value) -> bool {
     if let Some(only) = schema["const"].as_f64() {
         return only < 0.0;
     }
-    let least_above = if types.contains(&"number") { 0.0 } else { -1.0 };
-    let from = schema["minimum"].as_f64().is_some_and(|least| least >= 0.0);
-    let above = schema["exclusiveMinimum"]
+    let largest_excluded = if types.contains(&"number") { 0.0 } else { -1.0 };
+    let has_minimum = schema["minimum"].as_f64().is_some_and(|least| least >= 0.0);
+    let has_exclusive_minimum = schema["exclusiveMinimum"]
         .as_f64()
-        .is_some_and(|bound| bound >= least_above);
-    !from && !above
+        .is_some_and(|bound| bound >= largest_excluded);
+    !has_minimum && !has_exclusive_minimum
 }
 
 /// The types a schema names, null aside.
@@ -125,7 +125,7 @@ fn types(schema: &Value) -> Vec<&str> {
 
 /// Follows a reference within the schema.
 fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    /// A longer way is none that people write.
+    /// Nobody writes longer chains of references.
     const MOST_STEPS: usize = 8;
     let mut schema = schema;
     for _ in 0..MOST_STEPS {
@@ -153,7 +153,7 @@ fn allow_null(schema: &mut Value) {
     if let Some(choices) = schema.get_mut("enum").and_then(Value::as_array_mut) {
         choices.push(Value::Null);
     }
-    // Asking for a member of a schema makes one.
+    // `schema["type"]` of a mutable value has inserted null.
     if schema["type"].is_null() {
         schema.as_object_mut().map(|members| members.remove("type"));
     }
@@ -173,7 +173,7 @@ fn inline_input(input: Option<&Entry<'_>>, optional: Option<&Entry<'_>>) -> Opti
             ));
             schema = None;
         }
-        // A property that has been reported is known all the same: what else is wrong shall be said as well.
+        // A property that was reported keeps its name, so that later problems are reported, too.
         properties.insert((*name).to_owned(), schema.unwrap_or_else(|| json!({})));
     }
 
@@ -191,15 +191,17 @@ fn inline_input(input: Option<&Entry<'_>>, optional: Option<&Entry<'_>>) -> Opti
         "additionalProperties": false,
     });
 
-    while let Err(fault) = check(&schema) {
-        let culprit = pairs.iter().find(|(name, _)| fault.property.as_deref() == Some(*name));
-        let message = format!("`input` is not a JSON Schema: {}", fault.message);
+    while let Err(problem) = check(&schema) {
+        let culprit = pairs
+            .iter()
+            .find(|(name, _)| problem.property.as_deref() == Some(*name));
+        let message = format!("`input` is not a JSON Schema: {}", problem.message);
         let Some((name, entry)) = culprit else {
             input.iter().for_each(|input| input.report(message.clone()));
             return None;
         };
         entry.report(message);
-        // One that was reported already is not to be found again.
+        // If it was replaced already, the loop would not end.
         let property = &mut schema["properties"][*name];
         if *property == json!({}) {
             return None;
@@ -254,27 +256,27 @@ fn from_file(entry: &Entry<'_>, environment: &Environment) -> Option<Value> {
     }
     match check(&schema) {
         Ok(()) => Some(schema),
-        Err(fault) => {
-            report(format!("{shown} is not a JSON Schema: {}", fault.message));
+        Err(problem) => {
+            report(format!("{shown} is not a JSON Schema: {}", problem.message));
             None
         }
     }
 }
 
 /// Why a schema cannot be used.
-struct Fault {
+struct SchemaProblem {
     message: String,
     /// The property it lies in, if it lies in one.
     property: Option<String>,
 }
 
 /// Whether the schema can be used: no reference leads out of it, its dialect is known, and it compiles.
-fn check(schema: &Value) -> Result<(), Fault> {
+fn check(schema: &Value) -> Result<(), SchemaProblem> {
     if let Some((place, reference)) = outside_reference(schema, "") {
         let message = format!(
             "{place} refers to {reference:?}; nothing is fetched from files or networks, so only references within the schema (\"#/$defs/...\") work"
         );
-        return Err(Fault {
+        return Err(SchemaProblem {
             message,
             property: property_of(&place),
         });
@@ -287,7 +289,7 @@ fn check(schema: &Value) -> Result<(), Fault> {
         } else {
             format!("{place}: {error}")
         };
-        Fault {
+        SchemaProblem {
             message,
             property: property_of(&place),
         }

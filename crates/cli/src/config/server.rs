@@ -13,7 +13,7 @@ const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7411);
 const DEFAULT_MAX_BODY: u64 = 4 << 20;
 const DEFAULT_IDLE_EXIT: Millis = 60_000;
 const DEFAULT_QUEUE_TIMEOUT: Millis = 24 * 60 * 60 * 1000;
-/// A larger number is reported as a typing mistake.
+/// The largest accepted value. A larger one is almost certainly a typing mistake.
 const MAX_RUNNING: u32 = 10_000;
 
 /// The settings of the server.

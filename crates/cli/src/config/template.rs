@@ -88,7 +88,7 @@ fn mistake(placeholder: Placeholder<'_>, input_schema: &Value, usage: TemplateUs
         Kind::Object => Some(format!(
             "`{name}` is an object, which cannot be text: make its members properties of the input"
         )),
-        Kind::ArrayOfNoWords => Some(format!(
+        Kind::ArrayOfObjects => Some(format!(
             "`{name}` has elements that are objects or arrays, which cannot be arguments"
         )),
         Kind::Array if !alone => Some(format!(

@@ -185,7 +185,7 @@ pub trait Store: Send + Sync + 'static {
     /// [lost its lease](StoreError::LeaseLost).
     fn claim(&self, claim: Claim) -> BoxFuture<'_, Result<Vec<Claimed>, StoreError>>;
 
-    /// Hands `node` up to `limit` active attempts whose node is dead, having lost its lease, and that `host` can take up: those bound to `host`,
+    /// Hands `node` up to `limit` active attempts whose node is dead, having lost its lease, and that `host` can resume: those bound to `host`,
     /// and those bound to none; in order of their node, then id. They keep their epoch, so the fence changes by the node alone.
     /// Call it until it returns nothing.
     fn adopt(

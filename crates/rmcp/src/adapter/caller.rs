@@ -1,4 +1,4 @@
-//! The sender of a request to the handler, to whom progress, log messages and questions go.
+//! The sender of a request to the handler: it gets the progress, log messages and questions.
 
 use longhaul_core::{Json, LogLevel, StopReason};
 use longhaul_runtime::{AskError, Question, RequestContext, Requestor, TaskContext, Trace};

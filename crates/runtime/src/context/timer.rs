@@ -1,12 +1,9 @@
 //! Durable timers.
 
 use super::TaskContext;
-use crate::{journal::JournalError, suspension::Wait};
+use crate::{journal::JournalError, ports::LONGEST_SLEEP, suspension::Wait};
 use longhaul_core::{EntryKind, Json, Millis, UnixMillis};
 use std::{sync::Arc, time::Duration};
-
-/// How long to sleep at most before the clock is read again, in milliseconds: the system's clock may be set, and the machine may sleep.
-const LONGEST_SLEEP: u64 = 60_000;
 
 impl TaskContext {
     /// Waits for `time` from when this was first reached, also over restarts. The slot is free meanwhile, and during a long wait the task is

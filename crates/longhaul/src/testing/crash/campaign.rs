@@ -1,4 +1,5 @@
-//! All runs of a crash test in one mode: one without a crash, which counts the writes of the call, and then one for each kill point.
+//! All runs of a crash test in one mode: one without a crash, which counts the writes of the call, one for each kill point, and one in which each
+//! write is made twice.
 
 use super::{
     CrashFailure, CrashReport, CrashTest, Fault, checks,
@@ -52,7 +53,7 @@ impl Campaign<'_> {
         let reference = self
             .run_without_crash(Behavior::RunToEnd, "the run without a crash")
             .await?;
-        let writes = self.writes(&reference)?;
+        let writes = self.count_writes(&reference)?;
         let suspensions = reference.suspensions();
         if self.era_tested_before && suspensions == 0 {
             // It never waits, so suspending it tests nothing new.
@@ -95,7 +96,7 @@ impl Campaign<'_> {
         })
     }
 
-    fn writes(&self, reference: &Run) -> Result<u32, CrashFailure> {
+    fn count_writes(&self, reference: &Run) -> Result<u32, CrashFailure> {
         let impossible = |why: String| Err(CrashFailure::Impossible(why));
         let writes = reference
             .trace
@@ -117,7 +118,7 @@ impl Campaign<'_> {
         }
     }
 
-    async fn process(
+    async fn run_process(
         &self,
         directory: &Path,
         behavior: Behavior,
@@ -133,7 +134,7 @@ impl Campaign<'_> {
         Ok(process::run(&self.name, &plan, self.test.timeout).await?)
     }
 
-    fn problems(&self, run: &Run, directory: &Path) -> Vec<String> {
+    fn find_problems(&self, run: &Run, directory: &Path) -> Vec<String> {
         let mut problems = checks::problems(&run.trace, &run.report);
         problems.extend((self.test.check_effects)(&plan::effects_in(directory)).err());
         problems
@@ -141,7 +142,7 @@ impl Campaign<'_> {
 
     /// A run in which no process is killed.
     async fn run_without_crash(&self, behavior: Behavior, run: &'static str) -> Result<Run, CrashFailure> {
-        let directory = directory()?;
+        let directory = create_directory()?;
         let fail = |problems| {
             Err(CrashFailure::WithoutCrash {
                 tool: self.test.tool.clone(),
@@ -150,13 +151,13 @@ impl Campaign<'_> {
                 problems,
             })
         };
-        match self.process(directory.path(), behavior, true).await? {
+        match self.run_process(directory.path(), behavior, true).await? {
             ProcessEnd::Finished => {}
             ProcessEnd::Killed => return fail(vec!["it was killed by something else than the test".to_owned()]),
             ProcessEnd::Failed(why) => return fail(vec![why]),
         }
-        let run = read(directory.path())?;
-        match self.problems(&run, directory.path()) {
+        let run = read_run(directory.path())?;
+        match self.find_problems(&run, directory.path()) {
             problems if problems.is_empty() => Ok(run),
             problems => fail(problems),
         }
@@ -164,18 +165,20 @@ impl Campaign<'_> {
 
     /// A run whose first process is killed at a point. Returns whether the process reached that point.
     async fn run_killed(&self, point: KillPoint, reference: &RunReport) -> Result<bool, CrashFailure> {
-        let directory = directory()?;
-        let mut ended = self.process(directory.path(), Behavior::KillAt(point), false).await?;
+        let directory = create_directory()?;
+        let mut ended = self
+            .run_process(directory.path(), Behavior::KillAt(point), false)
+            .await?;
         let killed = ended == ProcessEnd::Killed;
         if killed {
-            ended = self.process(directory.path(), Behavior::RunToEnd, false).await?;
+            ended = self.run_process(directory.path(), Behavior::RunToEnd, false).await?;
         }
         let mut found = String::new();
         let problems = match ended {
             ProcessEnd::Finished => {
-                let run = read(directory.path())?;
+                let run = read_run(directory.path())?;
                 found = checks::journal(&run.report);
-                let mut problems = self.problems(&run, directory.path());
+                let mut problems = self.find_problems(&run, directory.path());
                 problems.extend(checks::outcome_difference(
                     &self.test.comparison,
                     reference,
@@ -213,11 +216,11 @@ impl Campaign<'_> {
     }
 }
 
-fn directory() -> std::io::Result<tempfile::TempDir> {
+fn create_directory() -> std::io::Result<tempfile::TempDir> {
     tempfile::Builder::new().prefix("longhaul-crash-").tempdir()
 }
 
-fn read(directory: &Path) -> Result<Run, CrashFailure> {
+fn read_run(directory: &Path) -> Result<Run, CrashFailure> {
     let text = std::fs::read_to_string(plan::report_in(directory))?;
     let report = serde_json::from_str(&text).map_err(|error| CrashFailure::Impossible(error.to_string()))?;
     let trace = trace::read(&plan::trace_in(directory))?;

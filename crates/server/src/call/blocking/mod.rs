@@ -16,13 +16,10 @@ use crate::{
     response::{OwnedRequestId, store_failed},
 };
 use input_requests::CallInputRequests;
-use longhaul_core::{BoxFuture, Clock, Input, Outcome, SessionKey, Task, store::StoreError};
+use longhaul_core::{BoxFuture, Clock, Input, MISSING_CAPABILITY, Outcome, SessionKey, Task, store::StoreError};
 use longhaul_runtime::{CallState, PendingCall, Promotion, ToolMessage};
 use longhaul_wire::{Generation, RequestId, RpcError, jsonrpc::write_result, legacy, modern};
 use std::{sync::Arc, time::Duration};
-
-/// The error of a capability that the client has not declared (G2-05): the only outcome with an HTTP status of its own.
-const MISSING_CAPABILITY: i32 = -32021;
 
 /// Messages sent in a row before the call is read again: work that reports without a pause may also ask questions.
 const MOST_IN_A_ROW: u32 = 128;
@@ -370,6 +367,7 @@ impl Limit {
 pub(crate) fn response(calls: &Calls, id: &OwnedRequestId, generation: Generation, outcome: &Outcome) -> Response {
     let mut text = String::with_capacity(outcome_bytes(outcome) + 512);
     write_outcome(&mut text, id.get(), outcome, generation, calls);
+    // The only outcome with an HTTP status of its own (G2-05).
     let undeclared = |code| generation == Generation::Modern && code == MISSING_CAPABILITY;
     let mut response = Response::of(text);
     if matches!(outcome, Outcome::RpcError(failure) if undeclared(failure.code)) {

@@ -1,4 +1,4 @@
-//! MCP over a stream of bytes, one message a line (T-40): standard input and output, or a socket that stands for them.
+//! MCP over a stream of bytes, one message a line: standard input and output, or a socket that stands for them.
 //!
 //! Both eras are served, message by message; a legacy `initialize` makes the connection a session, and messages to that session
 //! are sent here. Nothing is fatal: a line that is no message is answered with an error, one that is too long is skipped to its end.

@@ -23,10 +23,11 @@ use tracing::{debug, warn};
 const NAME: &str = "owner.sock";
 /// Read by a relay of the same version. The number rises with every incompatible change.
 const GREETING: &[u8] = b"longhaul relay 1\n";
-/// Connections at once.
-const MOST: usize = 256;
-/// How long calls that are waited for may still take when the server stops, and what is left after that.
+/// How many connections are served at once. Further ones wait, without a greeting, until one closes.
+const MAX_CONNECTIONS: usize = 256;
+/// How long calls that are waited for may still take when the server stops: a second longer than over HTTP, since answers go through a relay.
 const CALL_TIMEOUT: Duration = Duration::from_secs(6);
+/// How long connections may take after that to close.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// When the process has no descriptor left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -42,7 +43,7 @@ impl OwnerSocket {
     /// may do so.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's; also if the directory, or what stands in the socket's place, cannot be used.
     pub fn bind(data_dir: &Path) -> io::Result<Self> {
         let folder = Folder::open(data_dir)?;
         folder.remove_socket()?;
@@ -55,16 +56,16 @@ impl OwnerSocket {
     /// Serves until `stop` completes; then accepts no more connections and ends what only watches. Calls that are waited for have some
     /// seconds to end.
     pub async fn serve(self, front: Arc<Front>, stop: impl Future<Output = ()>) {
-        let places = Arc::new(Semaphore::new(MOST));
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let ports = front.engine.ports().clone();
         tokio::pin!(stop);
         loop {
             let accepted = async {
                 // The semaphore is never closed.
-                let place = Arc::clone(&places).acquire_owned().await.ok();
-                (place, self.listener.accept().await)
+                let permit = Arc::clone(&permits).acquire_owned().await.ok();
+                (permit, self.listener.accept().await)
             };
-            let (place, accepted) = tokio::select! {
+            let (permit, accepted) = tokio::select! {
                 accepted = accepted => accepted,
                 () = &mut stop => break,
             };
@@ -75,7 +76,7 @@ impl OwnerSocket {
                         if let Err(error) = relay(front, stream).await {
                             debug!(%error, "a relay's connection ended");
                         }
-                        drop(place);
+                        drop(permit);
                     }));
                 }
                 Err(error) => {
@@ -90,7 +91,7 @@ impl OwnerSocket {
         drop(self.listener);
         front.drain();
         let all_closed = async {
-            let _ = places.acquire_many(MOST as u32).await;
+            let _ = permits.acquire_many(MAX_CONNECTIONS as u32).await;
         };
         tokio::pin!(all_closed);
         if ports.within(CALL_TIMEOUT, &mut all_closed).await.is_some() {
@@ -128,7 +129,7 @@ pub async fn connect(data_dir: &Path) -> io::Result<UnixStream> {
     if greeting != GREETING {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            "the server that owns the data directory is of another version: stop it, and the next connection starts this one",
+            "the data directory is in use by a server of another version. Stop that server and connect again; a server of this version then starts",
         ));
     }
     Ok(stream)
