@@ -2,7 +2,10 @@
 
 use crate::{context::TaskContext, execution_end::ExecutionEnd};
 use longhaul_core::{AttemptState, BoxFuture, Json, TaskId, UnixMillis};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// How long code of this process may take to stop once it was asked to, before it is dropped.
+pub const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// One attempt, as its executor sees it.
 #[derive(Debug, Clone)]

@@ -21,6 +21,7 @@ mod engine;
 mod engine_clock;
 mod execution_end;
 mod executor;
+mod handler_context;
 mod history;
 mod intake;
 mod isolated_retry;
@@ -65,7 +66,8 @@ pub use context::{
 };
 pub use engine::{Engine, EngineOptions};
 pub use execution_end::ExecutionEnd;
-pub use executor::{Attempt, Executor};
+pub use executor::{Attempt, Executor, STOP_GRACE};
+pub use handler_context::HandlerContext;
 pub use history::{EntrySummary, JournalPage};
 pub use journal::{
     Divergence, EntryStatus, FailedStepAttempt, FailedStepAttempts, JournalError, MAX_ENTRIES, MAX_ENTRY_BYTES,

@@ -4,15 +4,12 @@
 //! policy says so.
 
 use longhaul_core::{BoxFuture, Json};
-use longhaul_runtime::{Attempt, ExecutionEnd, Executor, TaskContext};
+use longhaul_runtime::{Attempt, ExecutionEnd, Executor, STOP_GRACE, TaskContext};
 use serde_json::{Map, Value};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// The kind of executor, as kept with each tool's definition. No provider revives it: a closure cannot be stored.
 pub const KIND: &str = "in_process";
-
-/// How long a function may take to follow a request to stop before it is dropped.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// An async function as a tool: [`Function::new`], ready for a catalog.
 ///
@@ -36,7 +33,7 @@ type Check = Box<dyn Fn(&Map<String, Value>) -> Result<(), String> + Send + Sync
 /// An async function as an executor.
 ///
 /// The function is given the arguments as they came and the attempt's context. It should return [`ExecutionEnd::Stopped`] soon after
-/// [`TaskContext::stopped`]; 10 s later its future is dropped. A panic ends the attempt as an error, like [`ExecutionEnd::Errored`].
+/// [`TaskContext::stopped`]; [`STOP_GRACE`] later its future is dropped. A panic ends the attempt as an error, like [`ExecutionEnd::Errored`].
 pub struct Function<F> {
     run: F,
     durable: bool,
@@ -92,7 +89,7 @@ where
             let work = (self.run)(attempt.arguments, cx.clone());
             let grace_is_over = async {
                 let reason = cx.stopped().await;
-                cx.ports().clock.sleep(GRACE).await;
+                cx.ports().clock.sleep(STOP_GRACE).await;
                 reason
             };
             tokio::select! {

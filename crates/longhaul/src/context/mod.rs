@@ -10,7 +10,7 @@ pub use task::{CancellationCheck, TaskContext};
 
 use crate::{AskError, ServerHandle};
 use longhaul_core::{BoxFuture, ClientCapabilities as Capabilities, Json, LogLevel, Principal};
-use longhaul_runtime::{Ports, Question, Requestor, Trace};
+use longhaul_runtime::{HandlerContext, Ports, Question, Requestor, Trace};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -21,48 +21,35 @@ use std::sync::Arc;
 /// When the client stops waiting, the future of a prompt's, a resource's or a method's handler is dropped.
 #[derive(Clone)]
 pub struct RequestContext {
-    inner: Inner,
+    inner: HandlerContext,
     server: ServerHandle,
-}
-
-/// The runtime's context: of a request, or of a task that may outlive it.
-#[derive(Clone)]
-enum Inner {
-    Request(longhaul_runtime::RequestContext),
-    Task(longhaul_runtime::TaskContext),
 }
 
 impl RequestContext {
     pub(crate) fn of_request(cx: longhaul_runtime::RequestContext, server: ServerHandle) -> Self {
         Self {
-            inner: Inner::Request(cx),
+            inner: HandlerContext::Request(cx),
             server,
         }
     }
 
     fn of_task(cx: longhaul_runtime::TaskContext, server: ServerHandle) -> Self {
         Self {
-            inner: Inner::Task(cx),
+            inner: HandlerContext::Task(cx),
             server,
         }
     }
 
     fn requestor(&self) -> &Arc<Requestor> {
-        match &self.inner {
-            Inner::Request(cx) => cx.requestor(),
-            Inner::Task(cx) => cx.requestor(),
-        }
+        self.inner.requestor()
     }
 
     pub(crate) fn ports(&self) -> &Ports {
-        match &self.inner {
-            Inner::Request(cx) => cx.ports(),
-            Inner::Task(cx) => cx.ports(),
-        }
+        self.inner.ports()
     }
 
     pub(crate) fn is_task(&self) -> bool {
-        matches!(self.inner, Inner::Task(_))
+        matches!(self.inner, HandlerContext::Task(_))
     }
 
     /// The era of the client: which family of protocol revisions it uses.
@@ -100,10 +87,7 @@ impl RequestContext {
 
     /// The principal that the request belongs to.
     pub fn principal(&self) -> &Principal {
-        match &self.inner {
-            Inner::Request(cx) => cx.principal(),
-            Inner::Task(cx) => cx.principal(),
-        }
+        self.inner.principal()
     }
 
     /// The trace context that the client sent, if any: pass it on to what you call.
@@ -146,10 +130,7 @@ impl RequestContext {
         message: Option<&str>,
     ) -> CancellationCheck {
         if let Some(current) = current.value() {
-            match &self.inner {
-                Inner::Request(cx) => cx.progress(current, total.value(), message),
-                Inner::Task(cx) => cx.report(current, total.value(), message),
-            }
+            self.inner.report(current, total.value(), message);
         }
         self.cancellation_check()
     }
@@ -158,10 +139,7 @@ impl RequestContext {
     /// not contain secrets. The server's own log is `tracing`.
     pub fn log(&self, level: LogLevel, data: impl Serialize) -> CancellationCheck {
         if let Ok(data) = serde_json::to_value(data) {
-            match &self.inner {
-                Inner::Request(cx) => cx.log(level, None, Json::from(data)),
-                Inner::Task(cx) => cx.log(level, None, Json::from(data)),
-            }
+            self.inner.log(level, None, Json::from(data));
         }
         self.cancellation_check()
     }
@@ -173,25 +151,14 @@ impl RequestContext {
     /// [`AskError`] if the client cannot be asked this, or there is no answer.
     pub fn ask(&self, question: Question) -> BoxFuture<'static, Result<Json, AskError>> {
         let inner = self.inner.clone();
-        Box::pin(async move {
-            Ok(match inner {
-                Inner::Request(cx) => cx.ask(question).await?,
-                Inner::Task(cx) => cx.ask(question).await?,
-            })
-        })
+        Box::pin(async move { Ok(inner.ask(question).await?) })
     }
 
     pub(crate) fn elicitation_complete(&self, id: &Arc<str>) {
-        match &self.inner {
-            Inner::Request(cx) => cx.elicitation_complete(id),
-            Inner::Task(cx) => cx.elicitation_complete(id),
-        }
+        self.inner.elicitation_complete(id);
     }
 
     fn cancellation_check(&self) -> CancellationCheck {
-        CancellationCheck::of(match &self.inner {
-            Inner::Request(_) => None,
-            Inner::Task(cx) => cx.stop_requested(),
-        })
+        CancellationCheck::of(self.inner.stop_requested())
     }
 }

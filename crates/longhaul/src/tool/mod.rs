@@ -10,10 +10,7 @@ pub use handler::ToolHandler;
 pub(crate) use name::check as check_name;
 pub use output::{IntoToolOutput, Json, ToolOutput, ToolResult};
 
-use crate::{
-    Arguments, DefinitionError, Error, Icon, RequestContext, ServerHandle, content::icons_json, schema,
-    time::whole_millis,
-};
+use crate::{Arguments, DefinitionError, Error, Icon, RequestContext, ServerHandle, schema, time::whole_millis};
 use executor::function_executor;
 use handler::BoxedToolHandler;
 use longhaul_core::{Json as RawJson, OnNonDeterminism, Retry, RetryOn, TaskPolicy};
@@ -22,9 +19,6 @@ use longhaul_upstream::in_process;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
-
-/// The default retention: a day.
-const RETENTION: Duration = Duration::from_millis(ToolSettings::RETENTION);
 
 /// How many attempts of a durable tool may fail in a row without a new journal entry.
 const DURABLE_ATTEMPTS: u32 = 5;
@@ -57,28 +51,9 @@ const DURABLE_BACKOFF: Duration = Duration::from_millis(200);
 /// let tool = Tool::new("render", render).description("Renders a scene").concurrency(2);
 /// ```
 pub struct Tool {
-    name: Arc<str>,
-    title: Option<String>,
-    description: Option<String>,
-    icons: Vec<Icon>,
-    annotations: Map<String, Value>,
-    meta: Option<Value>,
-    input_schema: Value,
-    output_schema: Option<Value>,
-    policy: TaskPolicy,
-    immediate_response: Option<String>,
-    handoff: Option<Duration>,
-    deadline: Option<Duration>,
-    queue_timeout: Option<Duration>,
-    input_timeout: Option<Duration>,
-    retention: Duration,
-    max_retention: Option<Duration>,
-    concurrency: Option<usize>,
-    retry: Retry,
-    on_non_determinism: OnNonDeterminism,
-    blocked_timeout: Option<Duration>,
+    /// Without a description: that of its arguments' type.
+    settings: ToolSettings<Implementation>,
     intake: Option<MakeIntake>,
-    implementation: Implementation,
 }
 
 /// Makes the intake once its server is known.
@@ -86,15 +61,8 @@ type MakeIntake = Box<dyn FnOnce(ServerHandle) -> Arc<dyn Intake> + Send>;
 
 /// How a tool's calls are run.
 enum Implementation {
-    Function {
-        handler: BoxedToolHandler,
-        durable: bool,
-    },
-    Executor {
-        kind: Arc<str>,
-        definition: RawJson,
-        executor: Arc<dyn Executor>,
-    },
+    Function { handler: BoxedToolHandler, durable: bool },
+    Executor(Arc<dyn Executor>),
 }
 
 impl Tool {
@@ -175,12 +143,11 @@ impl Tool {
         H: ToolHandler<In, Output: IntoToolOutput, Future: Send>,
     {
         let handler = BoxedToolHandler::new(handler);
-        Self::of(
-            name,
-            H::input_schema(),
-            H::Output::output_schema(),
-            Implementation::Function { handler, durable },
-        )
+        let implementation = Implementation::Function { handler, durable };
+        let mut settings = ToolSettings::new(name, in_process::KIND, RawJson::trusted("{}"), implementation);
+        settings.input_schema = H::input_schema();
+        settings.output_schema = H::Output::output_schema();
+        Self { settings, intake: None }
     }
 
     /// A tool whose calls are run by an [`Executor`] of your own. `kind` and `definition` are stored with its tasks, so that a
@@ -192,59 +159,32 @@ impl Tool {
         definition: RawJson,
         executor: Arc<dyn Executor>,
     ) -> Self {
-        let implementation = Implementation::Executor {
-            kind: kind.into(),
-            definition,
-            executor,
-        };
-        Self::of(name.into(), input_schema, None, implementation)
-    }
-
-    fn of(name: Arc<str>, input_schema: Value, output_schema: Option<Value>, implementation: Implementation) -> Self {
-        Self {
-            name,
-            title: None,
-            description: None,
-            icons: Vec::new(),
-            annotations: Map::new(),
-            meta: None,
-            input_schema,
-            output_schema,
-            policy: TaskPolicy::default(),
-            immediate_response: None,
-            handoff: None,
-            deadline: None,
-            queue_timeout: None,
-            input_timeout: None,
-            retention: RETENTION,
-            max_retention: None,
-            concurrency: None,
-            retry: Retry::default(),
-            on_non_determinism: OnNonDeterminism::default(),
-            blocked_timeout: None,
-            intake: None,
-            implementation,
-        }
+        let mut settings = ToolSettings::new(name, kind, definition, Implementation::Executor(executor));
+        settings.input_schema = input_schema;
+        Self { settings, intake: None }
     }
 
     /// What it does and when to use it, for the model. By default the doc comment of the arguments' type.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
-        self.description = Some(text.into());
+        self.settings.description = text.into();
         self
     }
 
     /// Its display name.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.title = Some(title.into());
+        self.settings.title = Some(title.into());
         self
     }
 
     /// An icon; may be called several times.
     #[must_use]
     pub fn icon(mut self, icon: Icon) -> Self {
-        self.icons.push(icon);
+        let icons = self.settings.icons.get_or_insert_with(|| json!([]));
+        if let Value::Array(icons) = icons {
+            icons.push(json!(icon));
+        }
         self
     }
 
@@ -273,21 +213,21 @@ impl Tool {
     }
 
     fn hint(mut self, name: &str, value: bool) -> Self {
-        self.annotations.insert(name.to_owned(), value.into());
+        self.settings.annotations.get_or_insert_with(|| json!({}))[name] = value.into();
         self
     }
 
     /// All MCP annotations at once. Replaces those set before.
     #[must_use]
     pub fn annotations(mut self, annotations: Map<String, Value>) -> Self {
-        self.annotations = annotations;
+        self.settings.annotations = (!annotations.is_empty()).then(|| annotations.into());
         self
     }
 
     /// `_meta` of the tool. Names need a prefix of your own, such as `com.example/team`.
     #[must_use]
     pub fn meta(mut self, meta: Map<String, Value>) -> Self {
-        self.meta = Some(Value::Object(meta));
+        self.settings.meta = Some(Value::Object(meta));
         self
     }
 
@@ -301,21 +241,21 @@ impl Tool {
     /// ```
     #[must_use]
     pub fn input_schema(mut self, schema: Value) -> Self {
-        self.input_schema = schema;
+        self.settings.input_schema = schema;
         self
     }
 
     /// The JSON Schema of `structuredContent`. Replaces the one derived from [`Json`]. Each result is checked against it.
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
-        self.output_schema = Some(schema);
+        self.settings.output_schema = Some(schema);
         self
     }
 
     /// Which calls become tasks; by default those of clients that support tasks.
     #[must_use]
     pub fn task(mut self, policy: TaskPolicy) -> Self {
-        self.policy = policy;
+        self.settings.policy = policy;
         self
     }
 
@@ -329,7 +269,7 @@ impl Tool {
     /// ```
     #[must_use]
     pub fn immediate_response(mut self, text: impl Into<String>) -> Self {
-        self.immediate_response = Some(text.into());
+        self.settings.immediate_response = Some(text.into());
         self
     }
 
@@ -338,28 +278,28 @@ impl Tool {
     /// those names.
     #[must_use]
     pub fn handoff(mut self, after: Duration) -> Self {
-        self.handoff = Some(after);
+        self.settings.handoff = Some(whole_millis(after));
         self
     }
 
     /// How long a call may take in all, from its creation to its end, with all attempts and waits. By default there is no limit.
     #[must_use]
     pub fn deadline(mut self, limit: Duration) -> Self {
-        self.deadline = Some(limit);
+        self.settings.deadline = Some(whole_millis(limit));
         self
     }
 
     /// How long a call may wait in the queue. By default there is no limit.
     #[must_use]
     pub fn queue_timeout(mut self, limit: Duration) -> Self {
-        self.queue_timeout = Some(limit);
+        self.settings.queue_timeout = Some(whole_millis(limit));
         self
     }
 
     /// How long a question waits for its answer, unless it sets [`within`](crate::Ask::within); by default 7 days.
     #[must_use]
     pub fn input_timeout(mut self, limit: Duration) -> Self {
-        self.input_timeout = Some(limit);
+        self.settings.input_timeout = whole_millis(limit);
         self
     }
 
@@ -369,21 +309,21 @@ impl Tool {
     /// [`max_retention`](Self::max_retention).
     #[must_use]
     pub fn retention(mut self, time: Duration) -> Self {
-        self.retention = time;
+        self.settings.retention = whole_millis(time);
         self
     }
 
     /// The longest [`retention`](Self::retention) that a client can ask for; by default it cannot ask for a longer one.
     #[must_use]
     pub fn max_retention(mut self, time: Duration) -> Self {
-        self.max_retention = Some(time);
+        self.settings.max_retention = Some(whole_millis(time));
         self
     }
 
     /// How many calls may run at once; more wait in the queue. By default as many as the server allows.
     #[must_use]
     pub fn concurrency(mut self, limit: usize) -> Self {
-        self.concurrency = Some(limit.max(1));
+        self.settings.concurrency = Some(limit.max(1));
         self
     }
 
@@ -397,7 +337,7 @@ impl Tool {
     /// ```
     #[must_use]
     pub fn retry(mut self, attempts: u32, backoff: Duration, on: impl IntoIterator<Item = RetryOn>) -> Self {
-        self.retry = Retry {
+        self.settings.retry = Retry {
             attempts: attempts.max(1),
             backoff: whole_millis(backoff),
             on: on.into_iter().collect(),
@@ -414,21 +354,21 @@ impl Tool {
     /// ```
     #[must_use]
     pub fn on_non_determinism(mut self, what: OnNonDeterminism) -> Self {
-        self.on_non_determinism = what;
+        self.settings.on_non_determinism = what;
         self
     }
 
     /// How long a task of a [durable](Self::durable) tool may be blocked before it fails; by default 7 days.
     #[must_use]
     pub fn blocked_timeout(mut self, limit: Duration) -> Self {
-        self.blocked_timeout = Some(limit);
+        self.settings.blocked_timeout = whole_millis(limit);
         self
     }
 
     /// Makes tasks fail instead of being blocked: in a test no other build follows.
     pub(crate) fn fail_instead_of_blocking(&mut self) {
-        self.on_non_determinism = OnNonDeterminism::Fail;
-        self.blocked_timeout = Some(Duration::ZERO);
+        self.settings.on_non_determinism = OnNonDeterminism::Fail;
+        self.settings.blocked_timeout = 0;
     }
 
     /// Asks the user for missing arguments before a task is created. `ask` takes the arguments of the client and returns those that the tool's
@@ -457,8 +397,8 @@ impl Tool {
         F: Fn(RequestContext, Given) -> W + Send + Sync + 'static,
         W: Future<Output = Result<Complete, Error>> + Send + 'static,
     {
-        self.input_schema = Given::schema();
-        if let Implementation::Function { handler, .. } = &mut self.implementation {
+        self.settings.input_schema = Given::schema();
+        if let Implementation::Function { handler, .. } = &mut self.settings.executor {
             handler.check = Arc::new(handler::check::<Given>);
         }
         self.intake = Some(Box::new(|server| ask_before::intake(ask, server)));
@@ -466,65 +406,35 @@ impl Tool {
     }
 
     /// Checks the tool and binds it to `server`.
-    pub(crate) fn build(mut self, server: &ServerHandle) -> Result<longhaul_runtime::Tool, DefinitionError> {
-        let name = Arc::clone(&self.name);
+    pub(crate) fn build(self, server: &ServerHandle) -> Result<longhaul_runtime::Tool, DefinitionError> {
+        let Self { mut settings, intake } = self;
+        let name = Arc::clone(&settings.name);
         let wrong = |why: String| DefinitionError {
             what: format!("tool `{name}`"),
             why,
         };
-        name::check(&self.name).map_err(wrong)?;
-        let mut input_schema = std::mem::take(&mut self.input_schema);
-        schema::check_arguments(&mut input_schema).map_err(wrong)?;
-        let description = self.description.take().unwrap_or_else(|| description_of(&input_schema));
-        let (kind, definition, executor) = match self.implementation {
-            Implementation::Executor {
-                kind,
-                definition,
-                executor,
-            } => (kind, definition, executor),
+        name::check(&name).map_err(wrong)?;
+        schema::check_arguments(&mut settings.input_schema).map_err(wrong)?;
+        if settings.description.is_empty() {
+            settings.description = description_of(&settings.input_schema);
+        }
+        settings.intake = intake.map(|make| make(server.clone()));
+        let output = settings.output_schema.clone();
+        let settings = settings.map_executor(|implementation| match implementation {
+            Implementation::Executor(executor) => Ok(executor),
             Implementation::Function { handler, durable } => {
-                let function = function_executor(&name, handler, durable, self.output_schema.as_ref(), server.clone())
-                    .map_err(wrong)?;
-                (in_process::KIND.into(), RawJson::trusted("{}"), function)
+                function_executor(&name, handler, durable, output.as_ref(), server.clone())
             }
-        };
-        let settings = ToolSettings {
-            name: Arc::clone(&name),
-            title: self.title,
-            description,
-            icons: icons_json(&self.icons),
-            input_schema,
-            output_schema: self.output_schema,
-            annotations: (!self.annotations.is_empty()).then(|| json!(self.annotations)),
-            meta: self.meta,
-            policy: self.policy,
-            intake: self.intake.map(|make| make(server.clone())),
-            immediate_response: self.immediate_response,
-            handoff: self.handoff.map(whole_millis),
-            deadline: self.deadline.map(whole_millis),
-            queue_timeout: self.queue_timeout.map(whole_millis),
-            input_timeout: self.input_timeout.map_or(longhaul_runtime::INPUT_TIMEOUT, whole_millis),
-            retention: whole_millis(self.retention),
-            max_retention: self.max_retention.map(whole_millis),
-            concurrency: self.concurrency,
-            retry: self.retry,
-            on_non_determinism: self.on_non_determinism,
-            blocked_timeout: self
-                .blocked_timeout
-                .map_or(longhaul_runtime::BLOCKED_TIMEOUT, whole_millis),
-            kind,
-            definition,
-            executor,
-        };
-        longhaul_runtime::Tool::new(settings).map_err(|error| wrong(error.to_string()))
+        });
+        longhaul_runtime::Tool::new(settings.map_err(wrong)?).map_err(|error| wrong(error.to_string()))
     }
 
     pub(crate) fn hands_off(&self) -> bool {
-        self.handoff.is_some()
+        self.settings.handoff.is_some()
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {
-        &self.name
+        &self.settings.name
     }
 }
 

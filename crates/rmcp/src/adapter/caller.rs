@@ -1,28 +1,32 @@
 //! The sender of a request to the handler: it gets the progress, log messages and questions.
 
 use longhaul_core::{Json, LogLevel, StopReason};
-use longhaul_runtime::{AskError, Question, RequestContext, Requestor, TaskContext, Trace};
+use longhaul_runtime::{AskError, HandlerContext, Question, RequestContext, Requestor, TaskContext, Trace};
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
 use serde_json::{Map, Value, json};
 use std::{sync::Arc, time::Duration};
 
-/// The sender of a request.
-pub(super) enum Caller {
-    /// The client of a tool call, which may outlive its connection.
-    Task(TaskContext),
-    /// The client of a request that is answered on its connection.
-    Request(RequestContext),
-    /// The adapter itself: there is no client.
-    Adapter,
-}
+/// The sender of a request: a client, or the adapter itself, which has no context.
+pub(super) struct Caller(Option<HandlerContext>);
 
 impl Caller {
+    /// The client of a tool call, which may outlive its connection.
+    pub(super) fn of_task(cx: TaskContext) -> Self {
+        Self(Some(HandlerContext::Task(cx)))
+    }
+
+    /// The client of a request that is answered on its connection.
+    pub(super) fn of_request(cx: RequestContext) -> Self {
+        Self(Some(HandlerContext::Request(cx)))
+    }
+
+    /// The adapter itself.
+    pub(super) fn adapter() -> Self {
+        Self(None)
+    }
+
     fn requestor(&self) -> Option<&Arc<Requestor>> {
-        match self {
-            Self::Task(cx) => Some(cx.requestor()),
-            Self::Request(cx) => Some(cx.requestor()),
-            Self::Adapter => None,
-        }
+        self.0.as_ref().map(HandlerContext::requestor)
     }
 
     /// The client as the handler sees it: of 2025-11-25, the revision in which rmcp lets a handler ask either by requests or in its result.
@@ -61,50 +65,41 @@ impl Caller {
     }
 
     pub(super) async fn ask(&self, question: Question) -> Result<Json, AskError> {
-        match self {
-            Self::Task(cx) => cx.ask(question).await,
-            Self::Request(cx) => cx.ask(question).await,
-            Self::Adapter => Err(AskError::Withdrawn),
+        match &self.0 {
+            Some(cx) => cx.ask(question).await,
+            None => Err(AskError::Withdrawn),
         }
     }
 
     pub(super) fn report(&self, current: f64, total: Option<f64>, message: Option<&str>) {
-        match self {
-            Self::Task(cx) => cx.report(current, total, message),
-            Self::Request(cx) => cx.progress(current, total, message),
-            Self::Adapter => {}
+        if let Some(cx) = &self.0 {
+            cx.report(current, total, message);
         }
     }
 
     pub(super) fn elicitation_complete(&self, id: &str) {
-        match self {
-            Self::Task(cx) => cx.elicitation_complete(&id.into()),
-            Self::Request(cx) => cx.elicitation_complete(&id.into()),
-            Self::Adapter => {}
+        if let Some(cx) = &self.0 {
+            cx.elicitation_complete(&id.into());
         }
     }
 
     pub(super) fn log(&self, level: LogLevel, logger: Option<&str>, data: Value) {
-        match self {
-            Self::Task(cx) => cx.log(level, logger, data.into()),
-            Self::Request(cx) => cx.log(level, logger, data.into()),
-            Self::Adapter => {}
+        if let Some(cx) = &self.0 {
+            cx.log(level, logger, data.into());
         }
     }
 
-    /// Completes when the task is to stop. A request whose client has gone is dropped instead.
+    /// Completes when the task is to stop.
     pub(super) async fn stopped(&self) -> StopReason {
-        match self {
-            Self::Task(cx) => cx.stopped().await,
-            Self::Request(_) | Self::Adapter => std::future::pending().await,
+        match &self.0 {
+            Some(cx) => cx.stopped().await,
+            None => std::future::pending().await,
         }
     }
 
     pub(super) async fn sleep(&self, time: Duration) {
-        match self {
-            Self::Task(cx) => cx.ports().clock.sleep(time).await,
-            Self::Request(cx) => cx.ports().clock.sleep(time).await,
-            Self::Adapter => {}
+        if let Some(cx) = &self.0 {
+            cx.ports().clock.sleep(time).await;
         }
     }
 }

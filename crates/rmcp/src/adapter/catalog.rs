@@ -183,7 +183,7 @@ async fn read(
     let mut params = json!({});
     for _ in 0..MAX_PAGES {
         let request = || serde_json::from_value::<ClientRequest>(json!({"method": method, "params": params}));
-        let page = match handler.request(request, &Caller::Adapter).await {
+        let page = match handler.request(request, &Caller::adapter()).await {
             Ok(page) => page,
             // A method that the handler does not serve is an empty list: many handlers have resources and no templates.
             Err(RequestFailure::Refused(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => return Ok(list),

@@ -15,7 +15,7 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use longhaul_core::{Capability, Json, LogLevel, StopReason};
-use longhaul_runtime::{AskError, Question};
+use longhaul_runtime::{AskError, Question, STOP_GRACE};
 use rmcp::{
     ErrorData,
     model::{
@@ -32,8 +32,6 @@ use std::{
     time::Duration,
 };
 
-/// How long the handler may take to stop before its future is dropped.
-const GRACE: Duration = Duration::from_secs(10);
 /// How often the handler may answer a request with questions.
 const MAX_ROUNDS: usize = 100;
 /// The wait before a request is sent again if the handler returned `input_required` without a question.
@@ -224,7 +222,7 @@ impl Exchange<'_> {
                     (Some(reason), _) => {
                         stopping = Some(reason);
                         self.send(cancelled(self.id.clone())).await;
-                        stop = caller.sleep(GRACE).map(|()| None).boxed();
+                        stop = caller.sleep(STOP_GRACE).map(|()| None).boxed();
                     }
                     (None, reason) => return Err(RequestFailure::Stopped(reason.unwrap_or(StopReason::Cancel))),
                 },

@@ -41,7 +41,7 @@ impl RequestForwarder {
         cx: RequestContext,
     ) -> Result<ServerResult, HandlerError> {
         self.handler
-            .request(make_request, &Caller::Request(cx))
+            .request(make_request, &Caller::of_request(cx))
             .await
             .map_err(to_handler_error)
     }

@@ -93,7 +93,7 @@ impl Executor for ToolExecutor {
                 Ok(ClientRequest::CallToolRequest(CallToolRequest::new(params)))
             };
             let requestor = Arc::clone(cx.requestor());
-            let result = self.handler.request(request, &Caller::Task(cx)).await;
+            let result = self.handler.request(request, &Caller::of_task(cx)).await;
             match result.and_then(|result| exchange::text(&result)) {
                 Ok(result) => match Outcome::result(result) {
                     failed @ Outcome::Result { is_error: true, .. } => ExecutionEnd::Errored(failed),

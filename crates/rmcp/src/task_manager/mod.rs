@@ -10,7 +10,9 @@ use executor::{ExecutorProvider, Function, PendingClosures, StoredArguments, Tas
 use longhaul_core::{
     CancelMode, HostId, Json, Millis, Owner, Principal, Quota, Retry, RetryOn, Scope, SpecId, Store, TaskId,
 };
-use longhaul_runtime::{Call, CancelError, Catalog, Engine, EngineOptions, Ports, StartError, Tool, ToolSettings};
+use longhaul_runtime::{
+    Call, CancelError, Catalog, Engine, EngineOptions, Executor, Ports, StartError, Tool, ToolSettings,
+};
 use longhaul_store::{MemoryStore, SqliteOptions, SqliteStore};
 use parking_lot::Mutex;
 use rmcp::{
@@ -338,7 +340,7 @@ impl TaskManager {
             None => Retry::default(),
         };
         let json = serde_json::to_value(&definition).map_err(|error| error.to_string())?;
-        let executor = Arc::new(TaskExecutor {
+        let executor: Arc<dyn Executor> = Arc::new(TaskExecutor {
             definition,
             code: Arc::clone(&self.0.code),
         });

@@ -23,8 +23,9 @@ const LONGEST_VIOLATION: usize = 300;
 /// The longest objection of an executor to arguments, in bytes.
 const LONGEST_OBJECTION: usize = 1_000;
 
-/// A tool's definition as its author or operator gives it.
-pub struct ToolSettings {
+/// A tool's definition as its author or operator gives it. `E` is what runs it, which a builder may know only later: see
+/// [`map_executor`](Self::map_executor).
+pub struct ToolSettings<E = Arc<dyn Executor>> {
     /// Unique in the catalog.
     pub name: Arc<str>,
     /// For people; the name if there is none.
@@ -72,7 +73,7 @@ pub struct ToolSettings {
     /// See `kind`.
     pub definition: Json,
     /// Runs it.
-    pub executor: Arc<dyn Executor>,
+    pub executor: E,
 }
 
 impl ToolSettings {
@@ -83,27 +84,24 @@ impl ToolSettings {
     pub const FOREVER: Millis = Millis::MAX;
     /// The shortest retention that a client can ask for: a minute, so that a client that polls can read the result.
     const SHORTEST_ASKED: Millis = 60 * 1000;
+}
 
+impl<E> ToolSettings<E> {
     /// How long a task is kept after its end if its client asks for `ttl`.
     pub fn retention_for(&self, ttl: Option<Millis>) -> Millis {
         let most = self
             .max_retention
             .map_or(self.retention, |most| most.max(self.retention));
         ttl.map_or(self.retention, |ttl| {
-            ttl.clamp(self.retention.min(Self::SHORTEST_ASKED), most)
+            ttl.clamp(self.retention.min(ToolSettings::SHORTEST_ASKED), most)
         })
     }
 
     /// The settings of a tool with defaults: any object as arguments, a call is a task if the client supports tasks, no limits, no retries,
-    /// [`Self::RETENTION`].
+    /// [`ToolSettings::RETENTION`].
     ///
     /// `kind` and `definition` are what the executor is found again by after a restart, see [`Provider`](crate::Provider).
-    pub fn new(
-        name: impl Into<Arc<str>>,
-        kind: impl Into<Arc<str>>,
-        definition: Json,
-        executor: Arc<dyn Executor>,
-    ) -> Self {
+    pub fn new(name: impl Into<Arc<str>>, kind: impl Into<Arc<str>>, definition: Json, executor: E) -> Self {
         Self {
             name: name.into(),
             title: None,
@@ -120,7 +118,7 @@ impl ToolSettings {
             deadline: None,
             queue_timeout: None,
             input_timeout: INPUT_TIMEOUT,
-            retention: Self::RETENTION,
+            retention: ToolSettings::RETENTION,
             max_retention: None,
             concurrency: None,
             retry: Retry::default(),
@@ -130,6 +128,65 @@ impl ToolSettings {
             definition,
             executor,
         }
+    }
+
+    /// The same settings with another executor.
+    ///
+    /// # Errors
+    /// That of `make`, which is given the old executor.
+    pub fn map_executor<N, Error>(self, make: impl FnOnce(E) -> Result<N, Error>) -> Result<ToolSettings<N>, Error> {
+        let Self {
+            name,
+            title,
+            description,
+            icons,
+            input_schema,
+            output_schema,
+            annotations,
+            meta,
+            policy,
+            intake,
+            immediate_response,
+            handoff,
+            deadline,
+            queue_timeout,
+            input_timeout,
+            retention,
+            max_retention,
+            concurrency,
+            retry,
+            on_non_determinism,
+            blocked_timeout,
+            kind,
+            definition,
+            executor,
+        } = self;
+        Ok(ToolSettings {
+            name,
+            title,
+            description,
+            icons,
+            input_schema,
+            output_schema,
+            annotations,
+            meta,
+            policy,
+            intake,
+            immediate_response,
+            handoff,
+            deadline,
+            queue_timeout,
+            input_timeout,
+            retention,
+            max_retention,
+            concurrency,
+            retry,
+            on_non_determinism,
+            blocked_timeout,
+            kind,
+            definition,
+            executor: make(executor)?,
+        })
     }
 }
 

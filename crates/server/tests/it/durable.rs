@@ -128,7 +128,12 @@ async fn serve_with(names: &[&'static str], policy: TaskPolicy, options: Options
                 backoff: 1,
                 on: vec![RetryOn::Crash],
             },
-            ..ToolSettings::new(name, "program", Json::trusted("{}"), Arc::new(program))
+            ..ToolSettings::new(
+                name,
+                "program",
+                Json::trusted("{}"),
+                Arc::new(program) as Arc<dyn Executor>,
+            )
         };
         server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
     }
@@ -230,7 +235,12 @@ async fn a_legacy_task_that_asks_first_is_suspended_meanwhile() {
     let settings = ToolSettings {
         intake: Some(Arc::clone(&intake) as _),
         retention: 3_600_000,
-        ..ToolSettings::new(name, "program", Json::trusted("{}"), Arc::new(Program { name, latest }))
+        ..ToolSettings::new(
+            name,
+            "program",
+            Json::trusted("{}"),
+            Arc::new(Program { name, latest }) as Arc<dyn Executor>,
+        )
     };
     server.engine.put_tool(Tool::new(settings).unwrap()).await.unwrap();
     let session = server.session_that_can_be_asked().await;

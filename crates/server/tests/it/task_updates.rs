@@ -43,7 +43,7 @@ async fn emitting(clock: TestClock) -> (Server, String) {
         ..Options::default()
     })
     .await;
-    let executor = Arc::new(Emitting(server.stage.clone()));
+    let executor: Arc<dyn Executor> = Arc::new(Emitting(server.stage.clone()));
     let settings = ToolSettings {
         policy: TaskPolicy::Always,
         retention: 3_600_000,
