@@ -2,7 +2,7 @@
 //! write is made twice.
 
 use super::{
-    CrashFailure, CrashReport, CrashTest, Fault, checks,
+    CrashFailure, CrashReport, CrashRunFailure, CrashTest, checks,
     kill_point::{KillPoint, WritePhase},
     plan::{self, Behavior, Plan},
     process::{self, ProcessEnd},
@@ -202,10 +202,10 @@ impl Campaign<'_> {
             return Ok(killed);
         }
         let trace = trace::read(&plan::trace_in(directory.path()))?;
-        Err(CrashFailure::AfterCrash(Box::new(Fault {
+        Err(CrashFailure::AfterCrash(Box::new(CrashRunFailure {
             tool: self.test.tool.clone(),
             mode: self.mode.describe(),
-            point: describe(point, &trace),
+            point: describe(point, killed, &trace),
             problems,
             expected: checks::journal(reference),
             found,
@@ -227,11 +227,15 @@ fn read_run(directory: &Path) -> Result<Run, CrashFailure> {
     Ok(Run { trace, report })
 }
 
-/// Describes a point. The killed process is the first in the trace.
-fn describe(point: KillPoint, trace: &[TraceLine]) -> String {
+/// Describes where the process was killed, or should have been. It is the first in the trace.
+fn describe(point: KillPoint, killed: bool, trace: &[TraceLine]) -> String {
     let what = trace.iter().find_map(|line| match line {
         TraceLine::Write { nth, what } if *nth == point.write => Some(what.as_str()),
         _ => None,
     });
-    point.phase.describe(what.unwrap_or("a write that was not reached"))
+    let place = point.phase.describe(what.unwrap_or("a write that was not reached"));
+    match killed {
+        true => format!("killed {place}"),
+        false => format!("not killed (to be killed {place})"),
+    }
 }

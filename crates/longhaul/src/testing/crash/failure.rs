@@ -20,24 +20,24 @@ pub enum CrashFailure {
         /// Everything that is wrong.
         problems: Vec<String>,
     },
-    /// A process was killed, and afterwards something was wrong.
+    /// Something was wrong in a run whose process was killed, or was to be killed.
     #[error(transparent)]
-    AfterCrash(Box<Fault>),
+    AfterCrash(Box<CrashRunFailure>),
 }
 
-/// What was wrong after a process was killed.
+/// What was wrong in a run whose process was killed, or was to be killed.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "crash test of {tool:?}, called {mode}: killed {point}:\n  {}\njournal of the run without a crash:{expected}\njournal of this run:{found}\n\
+    "crash test of {tool:?}, called {mode}: {point}:\n  {}\njournal of the run without a crash:{expected}\njournal of this run:{found}\n\
      its files: {files}\nto run only this point: {ONLY}={rerun} cargo test -- --exact {test}",
     .problems.join("\n  ")
 )]
-pub struct Fault {
+pub struct CrashRunFailure {
     /// The tool.
     pub tool: String,
     /// How the call was made.
     pub mode: &'static str,
-    /// Where its process was killed.
+    /// Where its process was killed; or that it was not, and where it should have been.
     pub point: String,
     /// Everything that is wrong.
     pub problems: Vec<String>,

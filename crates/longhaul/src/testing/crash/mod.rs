@@ -61,7 +61,7 @@ mod trace;
 mod worker;
 mod write_name;
 
-pub use failure::{CrashFailure, Fault};
+pub use failure::{CrashFailure, CrashRunFailure};
 
 use crate::{Era, Server};
 use campaign::Campaign;

@@ -86,11 +86,11 @@ async fn two_steps(cx: TaskContext) -> ToolResult<String> {
 
 fn find_fault(test: CrashTest) -> String {
     let failure = test.check().expect_err("the broken tool or store is found");
-    let CrashFailure::AfterCrash(fault) = failure else {
+    let CrashFailure::AfterCrash(failure) = failure else {
         panic!("{failure}")
     };
-    std::fs::remove_dir_all(&fault.files).unwrap();
-    fault.to_string()
+    std::fs::remove_dir_all(&failure.files).unwrap();
+    failure.to_string()
 }
 
 #[test]
@@ -105,7 +105,10 @@ fn a_store_that_acknowledges_before_it_commits_fails_the_test() {
         found.contains("step \"build\" began again after it had been journaled"),
         "{found}"
     );
-    assert!(found.contains("step \"build\", before its acknowledgement"), "{found}");
+    assert!(
+        found.contains(": killed ") && found.contains("step \"build\", before its acknowledgement"),
+        "{found}"
+    );
 }
 
 #[test]
